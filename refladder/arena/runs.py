@@ -19,7 +19,7 @@ from refladder.jobs.evaluation_results import RESULTS
 from refladder.jobs.score import Mapped, items
 from refladder.parsing import parse_json
 from refladder.records import LOSS, TIE, WIN, Dimension
-from refladder.report.summary import cost_words
+from refladder.report.summary import beyond_lines, cost_words
 from refladder.scoring.columns import LOW_MASS, OVERALL, column_names
 from refladder.scoring.judgment_file import read_judgments
 from refladder.scoring.question import RUNG, level_of
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from refladder.files.ladder_sets import LadderSet
     from refladder.records import Judgment, Run
 
+_ENDS = ("above_top", "below_bottom")  # keys of the record of `score`; absent from older ones
 _MOST_LABELS = 12  # columns with numbers that the threshold view offers as labels
 
 
@@ -199,7 +200,8 @@ def _mean_ratings(sheet: Sheet) -> list[dict[str, Any]]:
 def _scored(path: Path, allowed: Callable[[str], Path]) -> Sheet:
     """A scored table: texts with scores, and where the files beside it say so, their verdicts against each rung."""
     config = within(path.with_name(f"{path.name}.run.json"))
-    options = _options(config) if config.is_file() else {}
+    recorded = _recorded(config) if config.is_file() else {"options": {}}
+    options = recorded["options"]
     columns = dict(each.split("=", 1) for each in options.get("column") or ())
     mapped = Mapped(columns=columns, context=options.get("context_id"))
     contexts: dict[str, str | None] = {}
@@ -218,6 +220,7 @@ def _scored(path: Path, allowed: Callable[[str], Path]) -> Sheet:
         texts.setdefault(item.output.id, Text(place, system, item.output.id, item.output.text))
         fields.setdefault(item.output.id, item.row.fields)
     warned = [f"{without:,} rows hold no text; they are not shown."] if without else []
+    warned += [f"{line}." for line in beyond_lines(*(recorded.get(name, {}) for name in _ENDS))]
     judgments = Path(options.get("judgments") or f"{path}.judgments.jsonl")
     run, read = _judgments(judgments, allowed, warned)
     ladders = _ladders(options.get("ladders"), run, allowed, warned)
@@ -247,16 +250,18 @@ def _scored(path: Path, allowed: Callable[[str], Path]) -> Sheet:
     return sheet
 
 
-def _options(config: Path) -> dict[str, Any]:
-    """The options that a table was scored with."""
-    fields = parse_json(read_bytes(config), str(config), whole_file=True)
-    options = fields.get("options") if isinstance(fields, dict) else None
-    if isinstance(options, dict):
+def _recorded(config: Path) -> dict[str, Any]:
+    """The options that a table was scored with, and how many texts lie beyond the ladders."""
+    parsed = parse_json(read_bytes(config), str(config), whole_file=True)
+    fields: dict[str, Any] = parsed if isinstance(parsed, dict) else {}
+    options, *ends = fields.get("options"), *(fields.get(name, {}) for name in _ENDS)
+    counted = all(isinstance(end, dict) and all(type(count) is int for count in end.values()) for end in ends)
+    if isinstance(options, dict) and counted:
         columns = options.get("column") or []
         texts = [options.get(name) for name in ("context_id", "ladders", "judgments")]
         pairs = isinstance(columns, list) and all(isinstance(column, str) and "=" in column for column in columns)
         if pairs and all(isinstance(text, str | None) for text in texts):
-            return options
+            return fields
     raise DataError(f"{config}: damaged; score the table again, or delete this file if the columns have default names")
 
 

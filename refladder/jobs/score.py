@@ -395,7 +395,9 @@ def score_rows(
             if log is not None:
                 log.finish()
         if config is not None and out is not None and out != STANDARD and not is_device(Path(out)):
-            write_json(Path(f"{out}.run.json"), {**config, "signature": asking.report.signature})
+            report = asking.report
+            ends = {"above_top": report.above_top, "below_bottom": report.below_bottom}
+            write_json(Path(f"{out}.run.json"), {**config, "signature": report.signature, **ends})
     return asking.report
 
 

@@ -28,6 +28,8 @@ def summary(report: ScoreReport) -> dict[str, Any]:
         "reasons": report.reasons,
         "judgments": report.judgments,
         "reused": report.reused,
+        "above_top": report.above_top,
+        "below_bottom": report.below_bottom,
         "stopped": report.stopped,
         "saved_judgments": report.saved,
         "saved_calls": report.saved_calls,
@@ -43,7 +45,7 @@ def summary(report: ScoreReport) -> dict[str, Any]:
 
 
 def summary_lines(report: ScoreReport) -> list[str]:
-    """The counts of a scoring run, its warnings, and the most frequent reasons for missing scores."""
+    """The counts of a scoring run, its warnings, why scores are missing, and how many texts are beyond the ladders."""
     missing = sum(report.unscored.values())
     reasons = sorted(report.reasons.items(), key=lambda item: -item[1])
     judgments = f"{report.judgments:,} judgments ({report.reused:,} reused, {report.unreadable:,} unparsed)"
@@ -63,7 +65,7 @@ def summary_lines(report: ScoreReport) -> list[str]:
     if report.order_pairs:
         share = report.disagreements / report.order_pairs
         lines.append(f"order inconsistency: {share:.1%} of {report.order_pairs:,} pairs")
-    return lines
+    return lines + beyond_lines(report.above_top, report.below_bottom, report.judged_top, report.judged_bottom)
 
 
 def first_pass_lines(counts: FirstPass) -> list[str]:
@@ -95,6 +97,33 @@ def warning_lines(report: ScoreReport) -> list[str]:
             "See NAME_note of the rows."
         )
     return lines + low_mass_lines(report.faint, report.judgments)
+
+
+def beyond_lines(
+    above: Mapping[str, int],
+    below: Mapping[str, int],
+    of_above: Mapping[str, int] | None = None,
+    of_below: Mapping[str, int] | None = None,
+) -> list[str]:
+    """A line for each dimension with texts above the top rung or below the lowest, `of_...` the texts judged there."""
+    lines = []
+    for name in {**above, **below}:
+        high, low = above.get(name, 0), below.get(name, 0)
+        of_high, of_low = (None if judged is None else judged.get(name) for judged in (of_above, of_below))
+        beyond = []
+        if high:
+            beyond.append(f"{_texts(high, of_high)} {'beats' if high == 1 else 'beat'} the top rung")
+        if low:
+            texts = f"{low:,}" if high and of_high == of_low else _texts(low, of_low)
+            beyond.append(f"{texts} {'falls' if low == 1 else 'fall'} below the lowest{'' if high else ' rung'}")
+        if beyond:
+            lines.append(f"{name}: {', '.join(beyond)}; scores hardly tell such texts apart")
+    return lines
+
+
+def _texts(count: int, total: int | None) -> str:
+    of_total = "" if total is None else f" of {total:,}"
+    return f"{count:,}{of_total} {'text' if (total or count) == 1 else 'texts'}"
 
 
 def low_mass_lines(count: int, judgments: int) -> list[str]:

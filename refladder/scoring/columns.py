@@ -84,6 +84,10 @@ class ScoreReport:
     bounds in place of a score, because their decision was certain before every rung was judged; `saved` judgments were
     not asked for that reason, and as many `saved_calls` of the judge (None where asking does not stop early).
     `first_pass` has the counts of a student before the judge, None without one.
+
+    By dimension, `judged_top` texts have a readable judgment against the top rung, and `above_top` of them beat it with
+    a probability above 1/2; `judged_bottom` and `below_bottom` are those of the lowest rung and of losing to it. A
+    dimension without such a judgment is absent.
     """
 
     rows: int = 0
@@ -100,6 +104,10 @@ class ScoreReport:
     saved: int | None = None
     saved_calls: int | None = None
     first_pass: FirstPass | None = None
+    above_top: dict[str, int] = field(default_factory=dict)
+    judged_top: dict[str, int] = field(default_factory=dict)
+    below_bottom: dict[str, int] = field(default_factory=dict)
+    judged_bottom: dict[str, int] = field(default_factory=dict)
     signature: str = ""
 
     @property

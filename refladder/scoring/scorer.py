@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 import sys
 import time
 from dataclasses import replace
@@ -17,7 +18,7 @@ from refladder.records import Context, Recipe, Run, Sampling, Score
 from refladder.scoring.asker import Asker, calls_of, prompts_of
 from refladder.scoring.columns import ScoreReport, block_notes, least_masses, signature_of
 from refladder.scoring.judging import inconsistency, trusted, verdicts
-from refladder.scoring.question import ladder_questions
+from refladder.scoring.question import ladder_questions, rung_id
 from refladder.scoring.rounds import ask_in_rounds, undecided
 from refladder.scoring.rules import expected_grades, grade_spreads, rule_named
 from refladder.scoring.stopping import StopRule
@@ -42,6 +43,7 @@ FIRST_BATCH, LARGEST_BATCH = 16, 1024  # rows judged, stored and written at a ti
 
 
 LARGEST_CONTEXT = 256  # rows of one context that stay in one batch
+HALF = 0.5  # a text that beats the top rung, or loses to the lowest, with more than this is beyond the ladder
 QUICK, SLOW = 2.0, 20.0  # seconds: after a quicker batch the next is twice as large, after a slower one half as large
 
 
@@ -105,6 +107,22 @@ class Verdicts:
             disagreements, pairs = inconsistency(judgments)
             self.report.disagreements += disagreements
             self.report.order_pairs += pairs
+        report = self.report
+        self._count_end(judgments, self.run.rungs, 0, report.judged_top, report.above_top)
+        self._count_end(judgments, 1, 1, report.judged_bottom, report.below_bottom)
+
+    def _count_end(
+        self, judgments: Sequence[Judgment], level: int, outcome: int, judged: dict[str, int], beyond: dict[str, int]
+    ) -> None:
+        """Add the texts judged against a level, and those with an outcome (0 win, 1 loss) above 1/2, by dimension."""
+        rung = rung_id(level)
+        of_level = [judgment for judgment in judgments if rung in (judgment.subject, judgment.against)]
+        read = verdicts(of_level, 1, self.run.orders)[:, 0, outcome].tolist()
+        for judgment, probability in zip(of_level[:: self.run.orders], read, strict=True):
+            if not math.isnan(probability):
+                name = judgment.dimension
+                judged[name] = judged.get(name, 0) + 1
+                beyond[name] = beyond.get(name, 0) + (probability > HALF)
 
     def scores(
         self,

@@ -65,7 +65,7 @@ def test_a_changed_ladder_set_is_a_warning(command, write_jsonl, rows, tmp_path)
     config.write_text(config.read_text().replace("demo/story", "demo/dialogue"))
     sheet = read_run(out)
     assert "rungs" not in sheet.key
-    assert sheet.key["warnings"] == [
+    assert sheet.key["warnings"][-1:] == [
         "The rungs are not shown: the ladder set demo/dialogue has changed since the table was scored."
     ]
 
@@ -157,6 +157,11 @@ def rows_of_a_table(write_jsonl, rows):
     [
         ("run.json", lambda _: "[]", "scored.jsonl.run.json: damaged; score the table again, or delete this file if"),
         ("run.json", lambda text: text.replace('"column": []', '"column": [1]'), "run.json: damaged; score the table"),
+        (
+            "run.json",
+            lambda text: text.replace('"above_top": {', '"above_top": {"x": "1", '),
+            "run.json: damaged; score",
+        ),
         (
             "judgments.jsonl",
             lambda text: text.replace('"dimension":"coherence"', '"dimension":"other"'),

@@ -27,7 +27,7 @@ from refladder.files import jsonl
 from refladder.files.folders import open_folder
 from refladder.files.ladder_sets import load_ladders
 from refladder.files.locks import has_ended
-from refladder.fleet.run_folder import Mark, make_plan
+from refladder.fleet.run_folder import Mark, make_plan, mark_name, read, write
 from refladder.fleet.shard_worker import ShardAnswer, ShardWorker, Task
 from refladder.fleet.sharded_score import Sharding, merged, score_shards
 from refladder.fleet.workers import Processes, _serve, _take_gpu
@@ -484,6 +484,26 @@ def test_counts_of_shards_add_up():
     other = ScoreReport(rows=4, unscored={"a": 2, "b": 1}, judgments=5, signature="s")
     total = merged([report, other])
     assert (total.rows, total.unscored, total.judgments, total.signature) == (7, {"a": 3, "b": 1}, 14, "s")
+
+
+def test_texts_beyond_the_ladders_add_up_over_shards_and_older_marks(tmp_path):
+    ends = {"above_top": {"a": 2}, "judged_top": {"a": 5}, "below_bottom": {"a": 0}, "judged_bottom": {"a": 5}}
+    both = ({"a": 1, "b": 0}, {"a": 3, "b": 3}, {"a": 3, "b": 3}, {"a": 3, "b": 3})
+    reports = [ScoreReport(rows=5, **ends), ScoreReport(rows=3, **dict(zip(ends, both, strict=True)))]
+    folder = open_folder(str(tmp_path))
+    for number, report in enumerate([*reports, ScoreReport(rows=7)]):
+        mark = Mark(name=f"s{number}", input="", output="", rows=1, scored=1, unscored=0, report=report)
+        write(folder, mark_name(mark.name), mark)
+    older = tmp_path / mark_name("s2")  # of a version that did not count them
+    fields = json.loads(older.read_text("utf-8"))
+    for name in ends:
+        assert fields["report"].pop(name) == {}
+    older.write_text(json.dumps(fields), "utf-8")
+    marks = [read(folder, mark_name(f"s{number}"), Mark) for number in range(3)]
+    total = merged([mark.report for mark in marks if mark is not None])
+    assert total.rows == 15
+    assert (total.above_top, total.judged_top) == ({"a": 3, "b": 0}, {"a": 8, "b": 3})  # of 8 texts, not of 15
+    assert (total.below_bottom, total.judged_bottom) == ({"a": 3, "b": 3}, {"a": 8, "b": 3})
 
 
 def test_workers_share_the_limits_of_an_endpoint():

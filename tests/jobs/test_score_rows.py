@@ -15,6 +15,7 @@ from doubles import Double
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from refladder.arena.runs import read_run
 from refladder.backends.builtin import Builtin
 from refladder.errors import UsageError
 from refladder.files.ladder_sets import load_ladders
@@ -56,7 +57,7 @@ def test_rows_come_out_in_order_with_their_own_columns_first(command, stories):
     for before, after in zip(given_lines, lines, strict=True):
         assert after.startswith(before[:-1] + ',"coherence_score": ')  # letter for letter
         assert list(json.loads(after)) == [*json.loads(before), *ADDED]
-    assert done.err.endswith("6 rows, 0 scores missing; 60 judgments (0 reused, 0 unparsed)\n")
+    assert "\n6 rows, 0 scores missing; 60 judgments (0 reused, 0 unparsed)\n" in done.err
 
 
 def test_the_paper_s_rule_end_to_end_by_hand(command, judge, write_jsonl):
@@ -147,6 +148,51 @@ def test_a_judge_that_would_rather_say_something_else_is_told_of(command, judge,
     faint = judge({"answer": log(0.2, 0.1, 0.1)})
     done = command("score", "--text", "A day.", "--context-id", "story-01", *LADDERS, "--judge", faint)
     assert done.err.startswith("Low label mass in 10 of 10 judgments: ")
+
+
+def test_texts_beyond_the_ladders_are_counted_in_every_record_of_the_run(command, judge, stories, tmp_path):
+    # One of 6 texts loses to all 5 coherence rungs; all else wins with .6.
+    backend = judge(
+        {"contains": {"target": "day 2", "dimension": "coherence"}, "answer": log(0.2, 0.7, 0.1)},
+        {"answer": log(0.6, 0.3, 0.1)},
+    )
+    out = tmp_path / "out.jsonl"
+    told = [
+        "coherence: 5 of 6 texts beat the top rung, 1 falls below the lowest; scores hardly tell such texts apart",
+        "complexity: 6 of 6 texts beat the top rung; scores hardly tell such texts apart",
+    ]
+    ends = {"above_top": {"coherence": 5, "complexity": 6}, "below_bottom": {"coherence": 1, "complexity": 0}}
+    done = command("score", stories, *LADDERS, "--judge", backend, "--out", out)
+    assert done.code == 0
+    assert done.err.splitlines()[-2:] == told
+    again = command("rescore", f"{out}.judgments.jsonl", "--out", tmp_path / "again.jsonl")
+    assert again.err.splitlines()[-2:] == told
+    of_rescore = json.loads(command("rescore", f"{out}.judgments.jsonl", "--out", tmp_path / "x.jsonl", "--json").out)
+    of_score = json.loads(command("score", stories, *LADDERS, "--judge", backend, "--out", out, "--json").out)
+    run = json.loads(Path(f"{out}.run.json").read_text())
+    for counts in (of_rescore, of_score, run):
+        assert {name: counts[name] for name in ends} == ends
+    assert read_run(out).key["warnings"] == [
+        "coherence: 5 texts beat the top rung, 1 falls below the lowest; scores hardly tell such texts apart.",
+        "complexity: 6 texts beat the top rung; scores hardly tell such texts apart.",
+    ]
+    for name in ends:  # as an older version wrote it
+        del run[name]
+    Path(f"{out}.run.json").write_text(json.dumps(run))
+    assert read_run(out).key["warnings"] == []
+
+
+@pytest.mark.parametrize("threshold", [-14, -3, 14])
+def test_a_row_that_stopped_early_counts_at_the_ends_where_it_was_judged(command, judge, stories, tmp_path, threshold):
+    backend, out = judge({"answer": log(0.6, 0.3, 0.1)}), tmp_path / "out.jsonl"
+    asked = ("--dimension", "coherence", "--stop-at", f"coherence_score={threshold}", "--json")
+    counts = json.loads(command("score", stories, *LADDERS, "--judge", backend, "--out", out, *asked).out)
+    # Every text beats every rung with .6, so those judged against the top rung are above it, and none is below.
+    judged = [json.loads(line)["against"] for line in Path(f"{out}.judgments.jsonl").read_text().splitlines()[1:]]
+    top, bottom = judged.count("rung:5"), judged.count("rung:1")
+    assert len(judged) < 30
+    assert counts["above_top"] == ({"coherence": top} if top else {})
+    assert counts["below_bottom"] == ({"coherence": 0} if bottom else {})
 
 
 def test_low_label_mass_gives_no_score_and_the_reason(command, judge, write_jsonl, tmp_path):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from refladder.report.plain_text import short
-from refladder.report.summary import cost_words, low_mass_lines, spent_lines, summary, summary_lines
+from refladder.report.summary import beyond_lines, cost_words, low_mass_lines, spent_lines, summary, summary_lines
 from refladder.scoring.columns import ScoreReport
 
 
@@ -34,10 +34,47 @@ def test_warnings_and_reasons_follow_the_counts():
     assert low_mass_lines(0, 30) == []
 
 
+@pytest.mark.parametrize(
+    ("counts", "line"),
+    [
+        (({"wit": 3}, {"wit": 0}, {"wit": 72}, {"wit": 72}), "wit: 3 of 72 texts beat the top rung"),
+        (({"wit": 0}, {"wit": 1}, {"wit": 72}, {"wit": 72}), "wit: 1 of 72 texts falls below the lowest rung"),
+        # early stopping: 40 texts were judged against the top rung, and 1,200 against the lowest
+        (
+            ({"wit": 1}, {"wit": 1100}, {"wit": 40}, {"wit": 1200}),
+            "wit: 1 of 40 texts beats the top rung, 1,100 of 1,200 texts fall below the lowest",
+        ),
+        (({"wit": 1}, {}, {"wit": 1}, {}), "wit: 1 of 1 text beats the top rung"),
+        (
+            ({"wit": 3}, {"wit": 1}, {"wit": 9}, {"wit": 9}),
+            "wit: 3 of 9 texts beat the top rung, 1 falls below the lowest",
+        ),
+        (({"wit": 1}, {"wit": 2}), "wit: 1 text beats the top rung, 2 fall below the lowest"),
+    ],
+)
+def test_texts_beyond_the_ladder_are_one_line_of_a_dimension(counts, line):
+    assert beyond_lines(*counts) == [f"{line}; scores hardly tell such texts apart"]
+
+
+def test_the_summary_names_only_dimensions_with_texts_beyond_the_ladder():
+    judged = {"wit": 4, "depth": 4, "calm": 4}
+    report = ScoreReport(
+        rows=4, judgments=60, above_top={"wit": 0, "depth": 0, "calm": 2}, judged_top=judged,
+        below_bottom={"wit": 1, "depth": 0, "calm": 0}, judged_bottom=judged,
+    )  # fmt: skip
+    assert summary_lines(report)[1:] == [
+        "wit: 1 of 4 texts falls below the lowest rung; scores hardly tell such texts apart",
+        "calm: 2 of 4 texts beat the top rung; scores hardly tell such texts apart",
+    ]
+    shown = summary(report)
+    assert shown["above_top"] == {"wit": 0, "depth": 0, "calm": 2}
+    assert shown["below_bottom"] == {"wit": 1, "depth": 0, "calm": 0}
+
+
 def test_the_keys_of_the_summary_are_fixed():
     assert list(summary(ScoreReport())) == [
-        "rows", "unscored", "reasons", "judgments", "reused", "stopped", "saved_judgments", "saved_calls", "unparsed",
-        "unreadable", "cut", "low_mass", "faint", "inconsistency", "signature",
+        "rows", "unscored", "reasons", "judgments", "reused", "above_top", "below_bottom", "stopped", "saved_judgments",
+        "saved_calls", "unparsed", "unreadable", "cut", "low_mass", "faint", "inconsistency", "signature",
     ]  # fmt: skip
     assert summary(ScoreReport())["inconsistency"] is None
 

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 from doubles import Double
 
 from refladder.files.ladder_sets import load_ladders
-from refladder.records import LabelReading, Output, Score
+from refladder.records import Judgment, LabelReading, Output, Run, Score
 from refladder.scoring.judgment_file import JudgmentLog
-from refladder.scoring.scorer import LadderScorer
+from refladder.scoring.question import rung_id
+from refladder.scoring.scorer import LadderScorer, Verdicts
 from refladder.settings import Scale
 
 LADDERS = load_ladders("demo/story")
@@ -47,3 +50,49 @@ def test_records_of_outputs_with_and_without_a_score():
     assert (empty.output_id, empty.value, empty.reason) == (None, None, "the output is empty")
     assert (scorer.report.rows, scorer.report.unscored, scorer.report.unreadable) == (4, {"coherence": 3}, 5)
     assert scorer.report.reasons["the output is empty"] == 1
+
+
+def judged(rungs, orders):
+    """A text's judgments against the rungs from 1 on: of each order (win, loss, tie) of the text, None if unparsed."""
+    for level, by_order in rungs.items():
+        for swapped, read in zip(range(orders), by_order, strict=True):
+            pair = ("o1", rung_id(level))
+            subject, against = pair[::-1] if swapped else pair
+            win, loss, tie = read or (1, 1, 1)
+            yield Judgment(
+                context_id="story-01", dimension="coherence", subject=subject, against=against,
+                outcomes=("loss", "win", "tie") if swapped else ("win", "loss", "tie"),
+                logprobs=None if read is None else (math.log(win), math.log(loss), math.log(tie)),
+                mass=1.0, key="k", recipe="r",
+            )  # fmt: skip
+
+
+def counted(*texts, orders=1):
+    """`above_top`, `judged_top`, `below_bottom` and `judged_bottom` of texts judged against ladders of three rungs."""
+    recipe = LadderScorer(Judge(), LADDERS, LADDERS.dimensions[:1], Scale(rule="hard-votes", weights={})).run.recipe
+    run = Run(recipe=recipe, ladders="s", dimensions=LADDERS.dimensions[:1], rungs=3, orders=orders)
+    verdicts = Verdicts(run, Scale(rule="hard-votes", weights={}))
+    verdicts.count([judgment for rungs in texts for judgment in judged(rungs, orders)])
+    report = verdicts.report
+    counts = (report.above_top, report.judged_top, report.below_bottom, report.judged_bottom)
+    return [count.get("coherence") for count in counts]
+
+
+def test_texts_beyond_the_ends_of_the_ladder_are_counted():
+    better, worse, even = [(0.6, 0.1, 0.3)], [(0.2, 0.7, 0.1)], [(0.45, 0.35, 0.2)]
+    assert counted({1: better, 2: better, 3: better}) == [1, 1, 0, 1]
+    assert counted({1: worse, 2: worse, 3: worse}) == [0, 1, 1, 1]
+    assert counted({1: even, 2: even, 3: even}) == [0, 1, 0, 1]  # the win is most probable, and not above 1/2
+    assert counted({1: worse, 2: better, 3: better}, {1: better, 2: worse, 3: worse}) == [1, 2, 1, 2]
+    assert counted({1: [None], 2: better, 3: better}) == [1, 1, None, None]  # unparsed at the lowest rung
+    assert counted({2: better}) == [None, None, None, None]
+    assert counted({2: better, 3: better}, {1: worse}) == [1, 1, 1, 1]  # asking stopped early: one rung of each text
+    assert counted() == [None, None, None, None]
+
+
+def test_texts_beyond_the_ends_of_the_ladder_with_both_orders():
+    # the mean of the two orders: win .6 and .5 is .55; .6 and .3 is .45
+    above, below = [(0.6, 0.2, 0.2), (0.5, 0.3, 0.2)], [(0.6, 0.2, 0.2), (0.3, 0.5, 0.2)]
+    assert counted({3: above}, orders=2)[:2] == [1, 1]
+    assert counted({3: below}, orders=2)[:2] == [0, 1]
+    assert counted({3: [(0.9, 0.05, 0.05), None]}, orders=2)[:2] == [None, None]
