@@ -13,14 +13,10 @@ from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
-from refladder.backends import Backend
 from refladder.commands.frames import NUMBER, Frame
 from refladder.errors import RefladderError, UsageError, in_call, option, redacted
-from refladder.files.ladder_sets import LadderSet
-from refladder.files.overwriting import check_outputs
 from refladder.files.remote import is_url
 from refladder.files.tables import STANDARD
-from refladder.session import as_backend
 from refladder.version import __version__
 
 if TYPE_CHECKING:
@@ -92,6 +88,8 @@ class Call(ExitStack):
 
     def config(self) -> dict[str, Any]:
         """The configuration of the call, as a command stores it with its output."""
+        from refladder.session import as_backend
+
         options = {
             name: _plain(as_backend(value) if name == "judge" and callable(value) else value)
             for name, value in self.given.items()
@@ -130,6 +128,8 @@ def checked(call: Callable[P, T]) -> Callable[P, T]:
 
     @functools.wraps(call)
     def check(*arguments: P.args, **options: P.kwargs) -> T:
+        from refladder.files.overwriting import check_outputs
+
         given = signature.bind(*arguments, **options).arguments
         with in_call(signature.parameters):
             check_outputs(call.__name__, given, dict.fromkeys(("table", "data"), "the table"))
@@ -167,6 +167,9 @@ def output_path(out: str | Path) -> Path:
 
 def _plain(value: object) -> object:
     """A value as JSON can hold it; an object that was opened is named."""
+    from refladder.backends import Backend
+    from refladder.files.ladder_sets import LadderSet
+
     if value is None or isinstance(value, str | int | float):
         return value
     if isinstance(value, LadderSet | Backend):
