@@ -104,8 +104,10 @@ class Session:
             What it returns; and the name, the price and the estimate of each backend.
         """
         self.rehearsing = True
-        result = run()
-        self.rehearsing = False
+        try:
+            result = run()
+        finally:
+            self.rehearsing = False
         estimates = [
             (opened.name, opened.metered.price, opened.unanswered.estimate(opened.metered.price))
             for opened in self._opened.values()

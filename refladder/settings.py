@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from refladder.records import HumanScale, Link, Threshold
 
 LEAST_MASS = 0.05  # default; a judge that gives its labels less than this would have answered something else
+INTERVAL_SIZES = ("none", "small", "full")  # of the intervals beside figures in LaTeX tables
 Settings = TypeVar("Settings")
 
 

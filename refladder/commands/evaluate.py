@@ -17,9 +17,8 @@ from refladder.commands.recorded import JUDGMENTS_FROM, asking_arguments, asking
 from refladder.errors import UsageError
 from refladder.metaeval import CONVENTIONS, LEVELS, STATISTICS
 from refladder.ranking import SCHEMES
-from refladder.report import INTERVAL_SIZES
 from refladder.session import Session
-from refladder.settings import Scoring
+from refladder.settings import INTERVAL_SIZES, Scoring
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

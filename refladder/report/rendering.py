@@ -120,7 +120,7 @@ def markdown(tables: Iterable[PlainTable]) -> str:
 def latex(tables: Iterable[PlainTable], intervals: str = "full") -> str:
     """`table` environments for the booktabs package, each with a label and its legend.
 
-    `intervals` says how those of the cells are printed, see `refladder.report.INTERVAL_SIZES`.
+    `intervals` says how those of the cells are printed, see `refladder.settings.INTERVAL_SIZES`.
     """
     template = Template(_TEMPLATE.read_text(encoding="utf-8"))
 
