@@ -131,7 +131,7 @@ def options_of(command):
     """The long options of a command; of a group, those of all its commands."""
     inner = command.commands.values() if isinstance(command, click.Group) else ()
     names = {spelling for parameter in command.params for spelling in parameter.opts if spelling.startswith("--")}
-    return names.union({"--help"}, *(options_of(each) for each in inner))
+    return names.union({"--help", "--help-all"}, *(options_of(each) for each in inner))
 
 
 OPTIONS = {name: options_of(import_module(f"refladder.commands.{name}").command) for name in COMMANDS}

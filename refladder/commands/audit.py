@@ -69,6 +69,10 @@ def command(
     answer line.
 
     Exit code 3: some judgments are unparsed.
+
+    Examples:
+        refladder audit my-ladders --judge hf:ORG/MODEL
+        refladder audit demo/story --contexts 5 --dry-run
     """
     from refladder.jobs.audit import audit, audit_json, rungs_to_audit
     from refladder.report.certificate_tables import audit_tables

@@ -74,6 +74,10 @@ def command(
     Run the same command again to resume an interrupted build. Exit code 3: some ladders failed (the reasons are in
     failures.jsonl), or the certificate is refused. The estimates of --dry-run and --budget do not include rungs that
     --certify generates again.
+
+    Examples:
+        refladder build questions.csv --task-file task.toml --writer hf:ORG/MODEL --out my-ladders
+        refladder build summeval --writer openai:MODEL --prices prices.toml --budget 5 --out ladders
     """
     from refladder.files.ladder_sets import ladder_set
     from refladder.files.locks import locked_folder
@@ -155,7 +159,9 @@ def _tell(report: BuildReport, out: Path, rungs: int, spent: Sequence[Mapping[st
         console.say_json({**counts, "spent": spent})
     else:
         left = rungs if certificate is None else certificate["counts"]["rungs"]
-        console.say(f"{report.ladders:,} ladders of {left} rungs in {out}, {failed:,} rungs failed", err=True)
+        console.notify(
+            f"{report.ladders:,} ladders of {left} rungs in {out}, {failed:,} rungs failed", warns=failed > 0
+        )
         if certificate is not None:
             console.say_lines(certificate_lines(certificate))
         for failure in report.failures[:10]:

@@ -126,6 +126,10 @@ def command(
     can be promised; the number of labels that could change this is printed.
 
     --plan, --rate and --human-scale do other things with the same labels.
+
+    Examples:
+        refladder calibrate scored.jsonl --label good --good =yes --by overall_score --precision 0.9 --out cut.json
+        refladder calibrate scored.jsonl --label good --good =yes --by overall_score --precision 0.9 --plan
     """
     from refladder.errors import UsageError
     from refladder.files.jsonl import read_record

@@ -60,6 +60,10 @@ def command(
 
     Run the same command again to resume an interrupted run. Exit code 3: the verdict is refuse, or some judgments are
     unparsed.
+
+    Examples:
+        refladder certify my-ladders --judge hf:ORG/MODEL
+        refladder certify demo/story --dry-run
     """
     from refladder.files.ladder_sets import write_certificate
     from refladder.jobs.certify import certify, rungs_to_certify
@@ -86,7 +90,7 @@ def command(
             if rungs.folder is None
             else "stored in the folder of the set"
         )
-        console.say(where, err=True)
+        console.notify(where)
         console.tell_spent(session.spent())
     refused = certificate["verdict"] == REFUSE or certificate["counts"]["unparsed"] > 0
     return console.UNSCORED if refused else 0

@@ -125,6 +125,10 @@ def command(
 
     Run the same command again to resume an interrupted run. Exit code 3: some texts or judgments are missing; they are
     listed and excluded from the win rates.
+
+    Examples:
+        refladder compete questions.csv --prompt prompt.txt --model small=hf:ORG/SMALL --model large=hf:ORG/LARGE
+            --judge hf:ORG/JUDGE --criterion clear="easy to follow" --out contest
     """
     from refladder.arena.compete import RUN, compete, spent_before
     from refladder.arena.criteria import criteria_of
@@ -186,7 +190,7 @@ def command(
     if len(contest.failures) > 10:  # noqa: PLR2004
         console.say(f"  and {len(contest.failures) - 10:,} more", err=True)
     console.say_lines(low_mass_lines(contest.faint, 2 * len(contest.trials)))  # each trial has both orders
-    console.say(f"{out / RESULTS} holds prompts, texts, verdicts and standings", err=True)
+    console.notify(f"{out / RESULTS} holds prompts, texts, verdicts and standings")
     console.tell_spent(session.spent())
     unread = any(trial.winner is None and not trial.tie for trial in contest.trials)
     return console.UNSCORED if contest.failures or unread else 0
@@ -213,7 +217,8 @@ class _Kept:
 
             def progress(done: int, total: int | None) -> None:
                 self.write()
-                show(done, total)
+                if show is not None:
+                    show(done, total)
 
             try:
                 yield progress

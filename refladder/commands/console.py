@@ -4,35 +4,41 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import inspect
 import json
+import os
 import sys
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from refladder.commands import helping
 from refladder.errors import UsageError, redacted
 from refladder.files.tables import FORMATS, parse_number
 from refladder.report import plain_text
 from refladder.report import progress as reporting
-from refladder.report.summary import cost_words, spent_lines, summary, summary_lines
+from refladder.report.summary import cost_words, essential_lines, spent_lines, summary, summary_lines
 from refladder.version import __version__
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from contextlib import AbstractContextManager
 
     from rich.console import Console, ConsoleOptions, RenderableType
 
     from refladder.jobs.check_drift import DriftReport
+    from refladder.records import Progress
     from refladder.report.rendering import PlainTable
     from refladder.scoring.columns import ScoreReport
 
 UNSCORED = 3  # exit code: finished, but some outputs have no score
 _NOT_FINITE = ("nan", "inf", "infinity")  # refused by each command in words of its own
 _OF_KIND = "refladder.options_of_kind"  # of a command's context: options for every backend of one kind
+_QUIET = "refladder.quiet"  # likewise: whether notices and progress are left out
 _WIDTH = 100  # of tables when standard output is not a terminal
 printable, printable_json, in_words = plain_text.printable, plain_text.printable_json, cost_words
-progress = reporting.progress
 
 
 def options(*decorators: Callable[..., Any]) -> Callable[..., Any]:
@@ -44,8 +50,68 @@ def options(*decorators: Callable[..., Any]) -> Callable[..., Any]:
     return apply
 
 
+def _show_all(context: click.Context, _parameter: click.Parameter, value: bool) -> None:
+    if value and not context.resilient_parsing:
+        context.meta[helping.ALL] = True
+        click.echo(context.get_help())
+        context.exit()
+
+
+def _silence(context: click.Context, _parameter: click.Parameter, value: bool) -> None:
+    if value:
+        context.meta[_QUIET] = True
+        os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")  # which transformers reads too
+
+
+QUIET = click.Option(
+    ["--quiet"],
+    is_flag=True,
+    expose_value=False,
+    callback=_silence,
+    help="Print results, warnings and errors only.",
+)
+HELP_ALL = click.Option(
+    ["--help-all"],
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=_show_all,
+    help="Show all options and exit.",
+)
+
+
 class Command(click.Command):
-    """A command whose outputs are none of the files that it reads."""
+    """A command whose outputs are none of the files that it reads; its docstring ends in examples."""
+
+    context_class = helping.Context
+
+    def __init__(self, *arguments: Any, **settings: Any) -> None:  # noqa: ANN401  click's own
+        super().__init__(*arguments, **settings)
+        self.params.append(QUIET)
+
+    def get_params(self, context: click.Context) -> list[click.Parameter]:
+        """Its parameters, with --help, and --help-all if --help leaves options out."""
+        return [*super().get_params(context), *([HELP_ALL] if helping.hidden(self) else [])]
+
+    def format_help_text(self, _context: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write what the command does."""
+        formatter.write_paragraph()
+        with formatter.indentation():
+            formatter.write_text(self._help[0])
+
+    def format_options(self, context: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the options under their headings."""
+        helping.write_options(self, context, formatter)
+
+    def format_epilog(self, _context: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the examples."""
+        helping.write_examples(self._help[1], formatter)
+
+    @property
+    def _help(self) -> tuple[str, str]:
+        """What the command does, and its examples."""
+        text, _, examples = inspect.cleandoc(self.help or "").partition("\n\nExamples:\n")
+        return text, examples
 
     def invoke(self, context: click.Context) -> Any:  # noqa: ANN401  click's own
         """Run the command, after a check of its files."""
@@ -59,10 +125,15 @@ class Command(click.Command):
         return super().invoke(context)
 
 
-class Group(click.Group):
+class Group(Command, click.Group):
     """Such commands."""
 
     command_class = Command
+
+    def format_options(self, context: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the options and the commands."""
+        super().format_options(context, formatter)
+        self.format_commands(context, formatter)
 
 
 def names_of(kind: str) -> Callable[[click.Context, click.Parameter, str], list[str]]:
@@ -84,34 +155,32 @@ def backend_option(flag: str, words: str, **settings: Any) -> Callable[..., Any]
 PATH = click.Path(path_type=Path)
 
 JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON instead of text.")
-PROMPTS = click.option(
-    "--prompts", type=PATH, help="Folder of prompt templates (TASK/ROLE.md) that replace the shipped ones."
-)
+PROMPTS = click.option("--prompts", type=PATH, help="Folder of templates (TASK/ROLE.md) that replace the shipped ones.")
 RULE = click.option(
     "--rule",
     default="ladder-sum",
     metavar="NAME",
     shell_complete=names_of("rules"),
-    help="Scoring rule (see `refladder list rules`). The grade does not depend on it.",
+    help="Scoring rule (see `refladder list rules`).",
 )
 WEIGHT = click.option(
     "--weight",
     "weight",
     multiple=True,
     metavar="DIMENSION=NUMBER",
-    help="Weight of a dimension in the overall score. Repeatable. Default: 1 for each dimension.",
+    help="Weight in the overall score. Repeatable. Default: 1 for each dimension.",
 )
 LEAST_MASS = click.option(
     "--least-mass",
     default=0.05,
     type=click.FloatRange(0, 1),
-    help="Minimum label mass, the total probability of the labels. A judgment below it is unparsed and gives no score.",
+    help="Minimum label mass (total probability of the labels). A judgment below it is unparsed.",
 )
 JUDGE_OPTION = click.option(
     "--judge-option",
     multiple=True,
     metavar="KEY=VALUE",
-    help="Option of the judge backend, such as dtype=bfloat16 (hf) or mode=exact (openai). Repeatable.",
+    help="Option of the judge, such as dtype=bfloat16 (hf) or mode=exact (openai). Repeatable.",
 )
 WRITER_OPTION = click.option(
     "--writer-option", multiple=True, metavar="KEY=VALUE", help="Option of the writer backend. Repeatable."
@@ -133,7 +202,7 @@ BASE_URL = click.option(
     metavar="URL",
     expose_value=False,
     callback=_of_kind("openai", "base_url"),
-    help="Server address for openai:MODEL, including /v1. Default: the variable OPENAI_BASE_URL, else the OpenAI API.",
+    help="Server of openai:MODEL, including /v1. Default: OPENAI_BASE_URL, else the OpenAI API.",
 )
 LOCAL = options(
     click.option(
@@ -141,15 +210,15 @@ LOCAL = options(
         metavar="SIZE",
         expose_value=False,
         callback=_of_kind("hf", "memory"),
-        help="Memory limit for hf:MODEL in addition to its weights, such as 8G. Default: 70 % of the free memory.",
+        help="Memory limit of hf:MODEL beside its weights, such as 8G. Default: 70 % of the free memory.",
     ),
     click.option(
         "--truncate-context",
         is_flag=True,
         expose_value=False,
         callback=_of_kind("hf", "truncate_context"),
-        help="Truncate the context of prompts that are too long for hf:MODEL, and mark their judgments. Without this "
-        "option they are unparsed.",
+        help="Truncate the context of prompts too long for hf:MODEL, and mark their judgments. Default: they are "
+        "unparsed.",
     ),
 )
 DIMENSION = click.option(
@@ -160,11 +229,13 @@ COLUMN = click.option(
     "column",
     multiple=True,
     metavar="FIELD=NAME",
-    help="Column for a field: context_id, context, background, output or output_id. Repeatable. Default: columns with "
-    "these names.",
+    help="Column of context_id, context, background, output or output_id, if it has another name. Repeatable.",
 )
 FORMAT = click.option(
-    "--format", "given", type=click.Choice(FORMATS), help="Format of SOURCE. Default: by file extension; jsonl for -."
+    "--format",
+    "given",
+    type=click.Choice(FORMATS),
+    help="Format of the input. Default: by file extension; jsonl for -.",
 )
 OUT_FORMAT = click.option(
     "--out-format",
@@ -174,20 +245,18 @@ OUT_FORMAT = click.option(
 ESCAPE_FORMULAS = click.option(
     "--escape-formulas",
     is_flag=True,
-    help="Prefix CSV text that starts with =, +, - or @ with ', so that a spreadsheet does not run it as a formula.",
+    help="Put ' before CSV text that starts with =, +, - or @, so that a spreadsheet does not run it.",
 )
-RESTART = click.option("--restart", is_flag=True, help="Discard the progress of an earlier run and start over.")
+RESTART = click.option("--restart", is_flag=True, help="Discard earlier progress and start over.")
 ANSWERS = click.option(
     "--answers",
     default=0,
     type=click.IntRange(min=0),
-    help="Number of answers to sample per question instead of reading label probabilities. 0 = use probabilities.",
+    help="Number of answers to sample per question. 0 = read label probabilities.",
 )
 JUDGING = options(
-    click.option("--both-orders", is_flag=True, help="Judge every pair in both orders. Doubles the number of calls."),
-    click.option(
-        "--yes-no", is_flag=True, help="Ask three yes/no questions per comparison. Triples the number of calls."
-    ),
+    click.option("--both-orders", is_flag=True, help="Judge pairs in both orders. Doubles the calls."),
+    click.option("--yes-no", is_flag=True, help="Ask three yes/no questions per comparison. Triples the calls."),
 )
 DRAWING = options(
     click.option("--seed", default=0, type=int, help="Random seed."),
@@ -275,7 +344,20 @@ def backend_options(name: str, given: Sequence[str], flag: str = "--judge-option
 @functools.cache
 def say_once(text: str) -> None:
     """Print a notice on standard error, the first time only."""
-    say(text, err=True)
+    notify(text)
+
+
+def silent() -> bool:
+    """Whether this command prints no notices and no progress."""
+    context = click.get_current_context(silent=True)
+    return context is not None and bool(context.meta.get(_QUIET))
+
+
+def progress(
+    what: str, watch: Callable[[], tuple[int, int | None]] | None = None
+) -> AbstractContextManager[Progress | None]:
+    """The progress of a job on standard error; None with --quiet."""
+    return nullcontext() if silent() else reporting.progress(what, watch)
 
 
 def resolved(context: click.Context) -> dict[str, Any]:
@@ -314,14 +396,20 @@ def tell(
         seen = {} if drift is None else {"drift": dataclasses.asdict(drift)}
         say_json({**summary(report), **seen, "spent": list(spent)}, err=to_stderr)
     else:
-        say_lines(summary_lines(report))
+        say_summary(report)
         tell_spent(spent)
     return 0 if report.complete and not (drift and drift.alarm) else UNSCORED
 
 
+def say_summary(report: ScoreReport) -> None:
+    """Print the counts of a scoring run on standard error; with --quiet only if they change what its scores mean."""
+    say_lines(essential_lines(report) if silent() else summary_lines(report))
+
+
 def tell_spent(spent: Sequence[Mapping[str, Any]]) -> None:
     """Print on standard error what backends were asked, where more is known than the number of judgments."""
-    say_lines(spent_lines(spent))
+    for line in spent_lines(spent):
+        notify(line)
 
 
 def say_lines(lines: Iterable[str]) -> None:
@@ -335,9 +423,10 @@ def say(text: str, *, err: bool = False, nl: bool = True) -> None:
     click.echo(printable(text), err=err, nl=nl)
 
 
-def notify(text: str) -> None:
-    """Print a notice on standard error."""
-    say(text, err=True)
+def notify(text: str, *, warns: bool = False) -> None:
+    """Print a notice on standard error; with --quiet only one that warns."""
+    if warns or not silent():
+        say(text, err=True)
 
 
 def say_tables(tables: Iterable[PlainTable]) -> None:

@@ -31,6 +31,10 @@ def command(*, out: Path) -> None:
     """Build ladders, score outputs, filter by a threshold and evaluate against ratings, on shipped data.
 
     The demo needs no model and no network. The built-in backend is the writer and the judge.
+
+    Examples:
+        refladder demo
+        refladder demo --out results
     """
     console.say(INTRODUCTION)
     for name in SETS:

@@ -28,6 +28,10 @@ def command(*, first: str, second: str, as_json: bool) -> int:
     A set is a shipped name, a folder, or `hub:ORG/NAME@REVISION`. Scores are comparable only if nothing changed.
 
     Exit code 3: the sets differ.
+
+    Examples:
+        refladder diff before after
+        refladder diff my-ladders hub:ORG/NAME@v1
     """
     from refladder.jobs.diff import compare_sets
 

@@ -68,6 +68,9 @@ def command(
 
     A fifth of the contexts is held out; the figures are those of rows that the student has not seen. Use it with `score
     --judge distilled:FOLDER`, or before a judge with `score --cascade distilled:FOLDER`.
+
+    Examples:
+        refladder distil scored.jsonl --by overall_score --out student
     """
     from refladder.jobs.score import Mapped
     from refladder.students.distil import distil as distilled

@@ -257,6 +257,10 @@ def command(
 
     The tables include the best surface measure, a baseline without a judge (except for partial correlations).
     Exit code 3: some outputs have no score; they are excluded and counted.
+
+    Examples:
+        refladder evaluate summeval --judge hf:ORG/MODEL --work work
+        refladder evaluate answers.csv --task-file task.toml --methods ladder,win-ratio --judge openai:MODEL --dry-run
     """
     from refladder.backends.estimate import Unanswered
     from refladder.jobs.evaluate import Protocol, check_evaluation, evaluate

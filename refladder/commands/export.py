@@ -20,6 +20,9 @@ def command(*, data: DataOptions, out: str, out_format: str | None) -> None:
 
     The columns are context_id, context, background, references, system, output_id, output and one per dimension.
     `evaluate own` reads this table, and `evaluate --scores` matches rows by its ids.
+
+    Examples:
+        refladder export summeval --out summeval.csv
     """
     from refladder.files.ladder_sets import choose_dimensions
     from refladder.jobs.export import export_benchmark
@@ -28,4 +31,4 @@ def command(*, data: DataOptions, out: str, out_format: str | None) -> None:
     export_benchmark(benchmark, choose_dimensions(benchmark.dimensions, data.dimension), out, given=out_format)
     if out != STANDARD:
         counts = f"{len(benchmark.outputs):,} outputs of {len(benchmark.contexts):,} contexts"
-        console.say(f"{counts} in {out}", err=True)
+        console.notify(f"{counts} in {out}")

@@ -84,6 +84,10 @@ def command(*, asked: Filtering, tables: Tables, as_json: bool) -> int:
 
     Scores with different signatures (ladders, judge, prompts, rule) are on different scales. They are an error without
     --mix.
+
+    Examples:
+        refladder filter scored.jsonl --min overall_score=3 --out good.jsonl
+        refladder filter scored.jsonl --best 2 --per context_id --out best.jsonl
     """
     from refladder.jobs.filter import filter_rows
 
@@ -98,10 +102,10 @@ def command(*, asked: Filtering, tables: Tables, as_json: bool) -> int:
     else:
         where = {KEEP: "kept", DROP: "dropped"}.get(asked.unscored, f"in {asked.unscored}")
         share = f" ({report.passed / report.rows:.1%})" if report.rows else ""
-        console.say(
+        console.notify(
             f"{report.rows:,} rows: {report.passed:,} passed{share}, {report.rejected:,} rejected, "
             f"{report.unscored:,} unscored ({where})",
-            err=True,
+            warns=report.unscored > 0,
         )
         if report.uncertain is not None:
             console.say(

@@ -33,6 +33,9 @@ def command(*, first: Path, second: Path, out: Path, scale: Scale, as_json: bool
     """Map scores and grades of one judge to the scale of another, from rows that both have judged on the same ladders.
 
     `filter --link` and `show --link` use the file. The errors are those on contexts that were held out.
+
+    Examples:
+        refladder link --from old.jsonl.judgments.jsonl --to new.jsonl.judgments.jsonl --out link.json
     """
     from refladder.jobs.link import link as linked
     from refladder.report.link_table import link_table, link_warnings
@@ -42,8 +45,7 @@ def command(*, first: Path, second: Path, out: Path, scale: Scale, as_json: bool
         console.say_json(dataclasses.asdict(record))
         return
     console.say_tables([link_table(record)])
-    for line in link_warnings(record):
-        console.notify(line)
+    console.say_lines(link_warnings(record))
 
 
 @checked

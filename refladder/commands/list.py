@@ -16,11 +16,17 @@ KINDS = ("benchmarks", "ladders", "backends", "methods", "rules", "prompts")
 
 
 @click.command(cls=console.Command, short_help="List the available benchmarks, ladders, backends, methods, ...")
-@click.argument("kind", required=False, metavar=f"[{'|'.join(KINDS)}]")
+@click.argument("kind", required=False, metavar="[KIND]")
 @console.PROMPTS
 @console.JSON
 def command(*, kind: str | None, prompts: Path | None, as_json: bool) -> None:
-    """List the names that other commands accept: benchmarks, ladder sets, backends, methods, rules and prompts."""
+    """List the names that other commands accept, all of them or those of one KIND.
+
+    KIND is benchmarks, ladders, backends, methods, rules or prompts.
+
+    Examples:
+        refladder list ladders
+    """
     from rich import box
     from rich.table import Table
     from rich.text import Text

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import click
 
+from refladder.commands import helping
 from refladder.errors import DataError, PromptError, RefladderError, UnknownNameError, UsageError
 from refladder.parsing import parse_toml
 from refladder.report.plain_text import printable
@@ -25,10 +26,14 @@ from refladder.version import __version__
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-COMMANDS = (
-    *("audit", "build", "calibrate", "certify", "compete", "demo", "diff", "distil", "evaluate", "export"),
-    *("filter", "link", "list", "pairs", "publish", "rescore", "review", "score", "show", "store"),
-)
+HEADINGS = {
+    "Score and filter": ("score", "filter", "pairs", "rescore", "show"),
+    "Build and share ladders": ("build", "publish", "diff"),
+    "Trust": ("calibrate", "certify", "audit", "link"),
+    "Compare and measure": ("evaluate", "compete", "review"),
+    "Tools": ("demo", "list", "distil", "export", "store"),
+}
+COMMANDS = tuple(sorted(name for names in HEADINGS.values() for name in names))
 FAILED, MISUSED, INTERRUPTED, PIPE_CLOSED = 1, 2, 130, 141
 _MENDABLE = (UsageError, DataError, PromptError)
 
@@ -52,6 +57,8 @@ def _printing() -> Iterator[None]:
 class _Lazy(click.Group):
     """Imports a command when it is asked for, so that --help and completion stay quick."""
 
+    context_class = helping.Context
+
     def invoke(self, context: click.Context) -> object:
         with _printing():
             result = super().invoke(context)
@@ -64,6 +71,12 @@ class _Lazy(click.Group):
 
     def list_commands(self, _context: click.Context) -> list[str]:
         return list(COMMANDS)
+
+    def format_commands(self, context: click.Context, formatter: click.HelpFormatter) -> None:
+        for heading, names in HEADINGS.items():
+            about = [cast("click.Command", self.get_command(context, name)).short_help or "" for name in names]
+            with formatter.section(heading):
+                formatter.write_dl(list(zip(names, about, strict=True)), max(map(len, COMMANDS)))
 
     def get_command(self, _context: click.Context, name: str) -> click.Command | None:
         if name not in COMMANDS:

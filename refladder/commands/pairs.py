@@ -69,6 +69,9 @@ def command(*, asked: Pairing, tables: Tables, column: tuple[str, ...], as_json:
     ids, the two scores and their signature.
 
     Scores with different signatures are on different scales. They are an error without --mix.
+
+    Examples:
+        refladder pairs scored.jsonl --margin 1 --ladders my-ladders --out pairs.jsonl
     """
     from refladder.jobs.preference_pairs import pair_lines, preference_pairs
     from refladder.jobs.score import Mapped
@@ -79,7 +82,8 @@ def command(*, asked: Pairing, tables: Tables, column: tuple[str, ...], as_json:
     if as_json:
         console.say_json(asdict(report), err=tables.out == STANDARD)
     else:
-        console.say_lines(pair_lines(report))
+        for line in pair_lines(report):
+            console.notify(line, warns=not report.pairs)
     return 0
 
 

@@ -62,6 +62,10 @@ def command(
 
     The card of an existing repository keeps its prose and its other configs. The token is that of `hf auth login`, or
     of the variable HF_TOKEN.
+
+    Examples:
+        refladder publish my-ladders ORG/NAME --license cc-by-4.0 --dry-run
+        refladder publish my-ladders ORG/NAME --license cc-by-4.0 --tag v1
     """
     from refladder.jobs.publish import publish
 
@@ -88,11 +92,11 @@ def command(
     if as_json:
         console.say_json(_plain(done))
     elif out is not None:
-        console.say(f"{out} holds the {len(done.files)} files of the release; nothing was sent", err=True)
+        console.notify(f"{out} holds the {len(done.files)} files of the release; nothing was sent")
     elif done.commit is None:
         _print_plan(done)
     else:
-        console.say(f"{done.url} is now at {done.commit}", err=True)
+        console.notify(f"{done.url} is now at {done.commit}")
         console.say(f"hub:{repository}@{done.commit}")
 
 
@@ -112,7 +116,7 @@ def _print_plan(done: Publication) -> None:
     for path, size in sorted(done.files.items()):
         console.say(f"{path:<{width}} {math.ceil(size / 1000):>9,} kB")
     console.say(f"\n{done.card}")
-    console.say("Nothing was sent. A card that the repository has keeps its prose and its other configs.", err=True)
+    console.notify("Nothing was sent. A card that the repository has keeps its prose and its other configs.")
 
 
 @checked

@@ -42,6 +42,9 @@ def command(*, judgments: str, scale: Scale, tables: Tables, link_file: Path | N
     `hub:ORG/NAME@REVISION` of a set that was published with judgments.
     The output has one row per text: output_id, context_id and the score columns. Exit code 3: some scores are missing.
     --link adds COLUMN_linked, COLUMN_linked_low and COLUMN_linked_high for each score and grade that the link has.
+
+    Examples:
+        refladder rescore scored.jsonl.judgments.jsonl --rule hard-votes --out rescored.jsonl
     """
     from refladder.jobs.rescore import rescore as rescored
 

@@ -45,6 +45,10 @@ def command(
 
     Ratings go to `ratings.jsonl` and `preferences.jsonl` in the folder of RUN, or beside the table. --html FILE writes
     one file that needs no server and no network; its ratings are downloaded.
+
+    Examples:
+        refladder review contest
+        refladder review scored.jsonl --html review.html
     """
     from refladder.arena.html import review_page
     from refladder.arena.runs import read_run
@@ -104,7 +108,7 @@ def _serve(run: Path | None, folders: Sequence[Path], *, port: int, host: str, o
         shown = f"[{host}]" if ":" in host else host
         address = f"http://{shown}:{port}/#token={token}"
         console.say(f"Open {address}")
-        console.say("Press Ctrl+C to stop. Ratings are on the disk as soon as they are given.", err=True)
+        console.notify("Press Ctrl+C to stop. Ratings are on the disk as soon as they are given.")
         if opens:
             webbrowser.open(address)
         app = review_app(workspace, builder, token=token, hosts=hosts)

@@ -47,29 +47,27 @@ SAMPLED = (
 )
 # What a student alone has a use for; the other options say how a judge is asked.
 _OF_STUDENTS = {"ladders", "judge", "columns", "context_id", "out"}
-_ALONE = {*_OF_STUDENTS - {"columns"}, "source", "column", "given", "out_format", "escape_formulas", "as_json"}
+_ALONE = {*_OF_STUDENTS - {"columns"}, "source", "column", "given", "out_format", "escape_formulas", "as_json", "quiet"}
 _NOT_OF_SHARDS = {"out_format", "escape_formulas"}
 
 CASCADE = console.options(
     click.option(
         "--cascade",
         metavar="distilled:FOLDER",
-        help="Student of `refladder distil` that decides the rows whose estimate is outside of --between. The judge "
-        "gets the others.",
+        help="Student of `refladder distil` that decides rows outside of --between. The judge gets the others.",
     ),
     click.option(
         "--between",
         type=float,
         nargs=2,
         metavar="LOW HIGH",
-        help="Estimates of --cascade that are undecided, from LOW to HIGH, in units of the score.",
+        help="Estimates of --cascade that the judge decides, in units of the score.",
     ),
     click.option(
         "--check-share",
         default=0.05,
         type=click.FloatRange(0, 1),
-        help="Share of the rows decided by --cascade that the judge gets all the same, to measure how many decisions "
-        "it would change.",
+        help="Share of the rows decided by --cascade that the judge gets too, to count decisions it would change.",
     ),
 )
 
@@ -106,20 +104,18 @@ class FileOptions:
     "--ladders",
     metavar="SET",
     shell_complete=console.names_of("ladders"),
-    help="Ladder set: a shipped name (see `refladder list ladders`), a folder of `refladder build`, or the address "
-    "hub:ORG/NAME@REVISION. Required, except for --judge distilled:FOLDER.",
+    help="Ladder set: a name of `refladder list ladders`, a folder, or hub:ORG/NAME@REVISION.",
 )
 @console.DIMENSION
 @click.option(
     "--out",
     default=STANDARD,
-    help="Output file for the scored rows; - is standard output. A folder (a name without extension, or a URL) gets "
-    "one file per shard.",
+    help="Output file; - is standard output. A folder (no extension) or a URL gets one file per shard.",
 )
 @click.option(
     "--text", "text", multiple=True, help="Text to score instead of a table. Repeatable. Requires --context-id."
 )
-@click.option("--context-id", help="Context id of every row, for a table without such a column.")
+@click.option("--context-id", help="Context id of every row, for a table without this column.")
 @console.COLUMN
 @console.FORMAT
 @console.OUT_FORMAT
@@ -139,38 +135,35 @@ class FileOptions:
     "stop_at",
     multiple=True,
     metavar="COLUMN=NUMBER",
-    help="Stop asking about a row when it is certain whether COLUMN (NAME_score, NAME_grade or the overall score) "
-    "reaches NUMBER. Repeatable: a row passes when all columns do. Rows that stop have bounds instead of a score.",
+    help="Stop asking about a row when it is certain whether COLUMN reaches NUMBER; such rows have bounds instead "
+    "of a score. Repeatable: a row passes when all columns do.",
 )
 @click.option(
     "--threshold",
     type=console.PATH,
-    help="Stop likewise at the cut-offs of a threshold file of `refladder calibrate`.",
+    help="Stop likewise at the cut-offs of a file of `refladder calibrate`.",
 )
 @click.option(
     "--judgments",
     type=console.PATH,
-    help="Judgments file, for resuming and `rescore`. Default: OUT.judgments.jsonl; none if OUT is -, or with "
-    "--judgments-from.",
+    help="Judgments file, for resuming and `rescore`. Default: OUT.judgments.jsonl.",
 )
 @CASCADE
 @click.option(
     "--check-drift",
     "check_drift",
     is_flag=True,
-    help="Before the rows, judge a few pairs of rungs again and compare with the first time. Exit code 3: the judge "
-    "has changed.",
+    help="First judge a few pairs of rungs again, and compare with the first time. Exit code 3: the judge has changed.",
 )
 @click.option(
     "--drift-file",
     type=console.PATH,
-    help="File of --check-drift with the readings of earlier runs. Default: a file of this ladder set and judge in the "
-    "user's cache folder.",
+    help="File of earlier readings of --check-drift. Default: one per ladder set and judge in the user's cache folder.",
 )
 @click.option(
     "--calibration",
     type=console.PATH,
-    help="File of `calibrate --human-scale`. Adds NAME_expected (the expected rating) and the ends of its interval.",
+    help="File of `calibrate --human-scale`. Adds the expected rating and its interval.",
 )
 @spending.SPENDING
 @console.PROMPTS
@@ -205,14 +198,18 @@ def command(
 ) -> int:
     """Add score columns to every row of SOURCE (JSON lines, CSV or Parquet; - is standard input).
 
-    SOURCE may be a folder, a quoted glob or a URL (s3://, gs://, hf://). If OUT is a folder, or with --shard-rows,
-    --workers, --shard or --engine, it is scored shard by shard; see "Score on many machines" in the documentation.
+    SOURCE may be a folder, a quoted glob or a URL. With --workers, or if OUT is a folder, it is scored shard by shard.
 
-    A row needs an output and either a context_id or the text of its context. Each dimension adds five columns:
-    NAME_score (by --rule), NAME_grade (on the human scale), NAME_spread (standard deviation of one reading), NAME_mass
-    (label mass) and NAME_note (why a score is missing or unreliable).
+    A row needs an output, and a context_id or the text of its context. Each dimension adds NAME_score, NAME_grade (on
+    the human scale), NAME_spread (standard deviation of one reading), NAME_mass (label mass) and NAME_note (why a score
+    is missing or unreliable).
 
     Run the same command again to resume an interrupted run. Exit code 3: some scores are missing.
+
+    Examples:
+        refladder score answers.jsonl --ladders demo/story --judge hf:ORG/MODEL --out scored.jsonl
+        refladder score answers.jsonl --ladders my-ladders --judge openai:MODEL --dry-run
+        refladder score --text "Once upon a time ..." --context-id story-01 --ladders demo/story
     """
     from refladder.jobs.prepared import Prepared
     from refladder.jobs.score import Mapped
@@ -384,7 +381,7 @@ def _drift(run: _Run, scorer: LadderScorer, path: Path | None, *, as_json: bool)
         calls = report.asked * calls_of(scorer.template, scorer.run.answers)
         console.say(f"--check-drift asks {calls:,} of the calls", err=True)
     elif not as_json:
-        console.say(drift_line(report), err=True)
+        console.notify(drift_line(report), warns=report.alarm)
     return report
 
 
@@ -667,16 +664,12 @@ def _returned(
 ) -> Table:
     """The scored table, as the user gave it; the counts go to the logger."""
     from refladder.jobs.score import added_by
-    from refladder.report.summary import first_pass_lines, summary_lines, warning_lines
+    from refladder.report.summary import essential_lines, first_pass_lines, settled
 
     report = asking.report
-    call.log(warning_lines(report) if report.complete else summary_lines(report))
-    counts = report.first_pass
-    if report.complete and counts is not None:
-        # By default Python shows warnings only. Every user should see that the judge would change decisions, or that
-        # this was not measured; where no decision would change, the counts are for those who ask for them.
-        certain = not counts.decided or (counts.checked and not counts.changed and not counts.changed_somewhere)
-        call.log(first_pass_lines(counts), logging.INFO if certain else logging.WARNING)
+    call.log(essential_lines(report))
+    if report.complete and report.first_pass is not None and settled(report.first_pass):
+        call.log(first_pass_lines(report.first_pass), logging.INFO)  # for those who ask for them
     if call.frame is None:
         return type(table)(call.given["out"])  # type: ignore[call-arg]
     added, _ = added_by(asking, human_scale)

@@ -16,7 +16,7 @@ from refladder.files.jsonl import is_device
 from refladder.files.remote import is_url
 from refladder.files.table_files import form_by_name
 from refladder.files.tables import STANDARD
-from refladder.report.summary import summary, summary_lines
+from refladder.report.summary import summary
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -32,7 +32,7 @@ _KNOWN = {
     *("source", "ladders", "dimension", "out", "context_id", "column", "given", "judge", "judge_option", "base_url"),
     *("memory", "truncate_context", "rule", "weight", "least_mass", "answers", "both_orders", "yes_no", "judgments"),
     *("stop_at", "threshold", "calibration", "cascade", "between", "check_share"),
-    *("store", "without_store", "prices", "budget", "prompts", "restart", "as_json"),
+    *("store", "without_store", "prices", "budget", "prompts", "restart", "as_json", "quiet"),
     *("shard_rows", "shard", "workers", "engine", "address"),
 }
 
@@ -41,13 +41,12 @@ SHARDING = console.options(
         "--shard-rows",
         type=click.IntRange(min=1),
         metavar="ROWS",
-        help="Number of rows per shard. SOURCE is scored shard by shard, and OUT is a folder or URL with one file per "
-        "shard. Default: 50000.",
+        help="Number of rows per shard; OUT is then a folder or URL with one file per shard. Default: 50000.",
     ),
     click.option(
         "--shard",
         metavar="I/N",
-        help="Score only every N-th shard, starting with number I (1 to N). For N jobs of a cluster with the same OUT.",
+        help="Score only every N-th shard, from number I (1 to N), in each of N jobs with the same OUT.",
     ),
     click.option(
         "--workers",
@@ -59,7 +58,7 @@ SHARDING = console.options(
     click.option(
         "--engine",
         type=click.Choice(("processes", "ray")),
-        help="Where shards are scored: processes of this machine, or actors of a Ray cluster. Default: processes.",
+        help="Where shards are scored: processes here, or actors of a Ray cluster. Default: processes.",
     ),
     click.option(
         "--address", metavar="ADDRESS", help="Ray cluster for --engine ray. Default: RAY_ADDRESS, else this machine."
@@ -176,7 +175,7 @@ def score_in_shards(
         budget = task.budget
         if budget is not None and workers.number > 1:
             budget /= workers.number
-            console.say(f"--budget: each of {workers.number} workers may spend {budget:.4g} USD", err=True)
+            console.notify(f"--budget: each of {workers.number} workers may spend {budget:.4g} USD")
         placed = replace(task, folder=out, form=form, directory=str(Path.cwd()), judge_options=options)
         return workers, replace(placed, budget=budget)
 
@@ -204,12 +203,12 @@ def _tell(report: ShardsReport, judge: str, out: str, *, as_json: bool) -> int:
         shown = {**summary(report.scores), "out": out, "shards": counts, "spent": spent}
         console.say_json(shown)
     else:
-        console.say_lines(summary_lines(report.scores))
+        console.say_summary(report.scores)
         console.tell_spent(spent)
         earlier = f" ({report.reused:,} from earlier runs)" if report.reused else ""
         shards = "1 shard" if report.shards == 1 else f"{report.shards:,} shards"
         rows = f"{report.rows:,} rows = {report.scored:,} scored + {report.unscored:,} unscored"
-        console.say(f"{shards}{earlier}: {rows}", err=True)
+        console.notify(f"{shards}{earlier}: {rows}", warns=report.unscored > 0)
         if report.missing:
             console.say(f"{out}: {report.missing:,} shards of other parts are not scored yet", err=True)
     return 0 if report.scores.complete else console.UNSCORED

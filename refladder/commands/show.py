@@ -43,6 +43,10 @@ def command(
     """Print the ladder of CONTEXT_ID in SET, best rung first. Without CONTEXT_ID, list contexts and the certificate.
 
     Long texts are shortened; --json prints them in full.
+
+    Examples:
+        refladder show demo/story
+        refladder show demo/story story-01 --dimension coherence --scores scored.jsonl
     """
     from refladder.jobs.show import ladder_json, ladders_of
     from refladder.report.certificate_tables import ladder_line

@@ -153,26 +153,26 @@ SPENDING = console.options(
         "--store",
         type=console.PATH,
         envvar="REFLADDER_STORE",
-        help="Response store: a file that keeps every answer for reuse. Default: the variable REFLADDER_STORE, else a "
-        "file in the user's cache folder for openai and for runs with a budget, else none.",
+        help="File that keeps every answer for reuse. Default: REFLADDER_STORE, else a file in the cache folder for "
+        "openai and for runs with a budget.",
     ),
     click.option("--no-store", "without_store", is_flag=True, help="Do not use a response store."),
     click.option(
         "--dry-run",
         is_flag=True,
-        help="Print the number of calls and tokens, and the price, without running a model.",
+        help="Print calls, tokens and price; run no model.",
     ),
     click.option(
         "--prices",
         type=console.PATH,
         envvar="REFLADDER_PRICES",
-        help='TOML file with prices: one table per model, ["MODEL"], with input and output in USD per million tokens. '
-        "Default: the variable REFLADDER_PRICES.",
+        help='TOML file: per model, a table ["MODEL"] with input and output in USD per million tokens. Default: '
+        "REFLADDER_PRICES.",
     ),
     click.option(
         "--budget",
         type=click.FloatRange(min=0, min_open=True),
         metavar="USD",
-        help="Cost limit in USD. A run with a higher estimate needs confirmation and stops at the limit.",
+        help="Cost limit in USD. A higher estimate needs confirmation.",
     ),
 )

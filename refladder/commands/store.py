@@ -28,7 +28,12 @@ STORE = click.option(
 
 @click.group(cls=console.Group, short_help="Inspect and maintain a response store.")
 def command() -> None:
-    """Inspect and maintain a response store, the file in which `--store` keeps the answers of models."""
+    """Inspect and maintain a response store, the file in which `--store` keeps the answers of models.
+
+    Examples:
+        refladder store show
+        refladder store prune --store answers.sqlite --older-than 30
+    """
 
 
 def _open(path: Path | None, *, create: bool = False, read_only: bool = False) -> ResponseStore:
@@ -48,7 +53,11 @@ def _day(seconds: int) -> str:
 @STORE
 @console.JSON
 def show(*, path: Path | None, as_json: bool) -> None:
-    """Print the number of answers per backend, with the times of the first and the last (UTC)."""
+    """Print the number of answers per backend, with the times of the first and the last (UTC).
+
+    Examples:
+        refladder store show --json
+    """
     from rich import box
     from rich.table import Table
     from rich.text import Text
@@ -73,12 +82,16 @@ def show(*, path: Path | None, as_json: bool) -> None:
     console.say(f"{store.path}: {total:,} answers, {size / 1e6:,.1f} MB")
 
 
-@command.command()
+@command.command(short_help="Check the file and every answer in it.")
 @STORE
 @click.option("--remove", is_flag=True, help="Delete damaged answers. They are requested again when needed.")
 @console.JSON
 def verify(*, path: Path | None, remove: bool, as_json: bool) -> int:
-    """Check the structure of the file and every answer in it. Exit code 1: some answers are damaged."""
+    """Check the structure of the file and every answer in it. Exit code 1: some answers are damaged.
+
+    Examples:
+        refladder store verify --remove
+    """
     store = _open(path, read_only=not remove)
     count, damaged = store.verify(remove=remove)
     if as_json:
@@ -107,7 +120,11 @@ def verify(*, path: Path | None, remove: bool, as_json: bool) -> int:
 )
 @console.JSON
 def prune(*, path: Path | None, backend: tuple[str, ...], older_than: float | None, as_json: bool) -> None:
-    """Delete answers and release their disk space."""
+    """Delete answers and release their disk space.
+
+    Examples:
+        refladder store prune --older-than 30
+    """
     from refladder.errors import UsageError
 
     if not backend and older_than is None:
@@ -125,7 +142,11 @@ def prune(*, path: Path | None, backend: tuple[str, ...], older_than: float | No
 @STORE
 @click.option("--out", default=STANDARD, help="Output file; - is standard output.")
 def export(*, path: Path | None, out: str) -> None:
-    """Export every answer as a JSON line."""
+    """Export every answer as a JSON line.
+
+    Examples:
+        refladder store export --out answers.jsonl
+    """
     import sys
 
     from refladder.backends.cache.exchange import to_lines
@@ -146,7 +167,11 @@ def export(*, path: Path | None, out: str) -> None:
 @STORE
 @console.JSON
 def import_(*, source: Path, path: Path | None, as_json: bool) -> None:
-    """Import SOURCE, a file written by `store export`. Existing answers are kept."""
+    """Import SOURCE, a file written by `store export`. Existing answers are kept.
+
+    Examples:
+        refladder store import answers.jsonl
+    """
     from refladder.backends.cache.exchange import from_lines
 
     store = _open(path, create=True)
@@ -158,7 +183,11 @@ def import_(*, source: Path, path: Path | None, as_json: bool) -> None:
 @STORE
 @console.JSON
 def merge(*, source: Path, path: Path | None, as_json: bool) -> None:
-    """Import the answers of SOURCE, another response store. Existing answers are kept."""
+    """Import the answers of SOURCE, another response store. Existing answers are kept.
+
+    Examples:
+        refladder store merge other.sqlite
+    """
     other = _open(source, read_only=True)
     store = _open(path, create=True)
     _tell_new(store, store.insert(other.each()), as_json=as_json)

@@ -68,6 +68,22 @@ def summary_lines(report: ScoreReport) -> list[str]:
     return lines + beyond_lines(report.above_top, report.below_bottom, report.judged_top, report.judged_bottom)
 
 
+def essential_lines(report: ScoreReport) -> list[str]:
+    """What changes what the scores mean: warnings, and all counts where scores are missing.
+
+    Every user should see that the judge would change decisions of a student, or that this was not measured.
+    """
+    if not report.complete:
+        return summary_lines(report)
+    unsure = report.first_pass is not None and not settled(report.first_pass)
+    return warning_lines(report) + (first_pass_lines(report.first_pass) if report.first_pass and unsure else [])
+
+
+def settled(counts: FirstPass) -> bool:
+    """Whether the judge would change no decision of the student, as far as was measured."""
+    return not counts.decided or bool(counts.checked and not counts.changed and not counts.changed_somewhere)
+
+
 def first_pass_lines(counts: FirstPass) -> list[str]:
     """How many rows a student decided, the calls saved, and the decisions that the judge would change."""
     rows = counts.decided + counts.in_band

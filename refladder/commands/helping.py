@@ -1,0 +1,109 @@
+"""How help is printed: options under headings, the usual ones first, then examples. --help-all shows every option."""
+
+from __future__ import annotations
+
+import re
+import textwrap
+from typing import TYPE_CHECKING
+
+import click
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+ALL = "refladder.help_all"  # in a context's meta, where every option is to be shown
+_GROUPED, _MANY = 8, 20  # commands with more options have headings; those with more than many hide the rare ones
+_COLUMN = 26  # greatest width of the names of options
+_FIRST = "Options"
+# For each heading the usual options, and those that long help hides. Other options are first, under `_FIRST`.
+_HEADINGS = {
+    "Data": (
+        "--text --context-id --source --task-file --column --option --id --table-format --labels --label --unit",
+        "--format --out-format --escape-formulas --score-column",
+    ),
+    "Judge and writer": (
+        "--judge-option --writer-option --base-url --answers --both-orders",
+        "--judgments-from --memory --truncate-context --yes-no --least-mass --prompts --check-drift --drift-file",
+    ),
+    "Texts that are written": ("--rungs --human --seed", "--attempts --max-tokens --temperature --top-p"),
+    "Scores": ("--rule --calibration --link", "--weight --comparisons --selection --method-option"),
+    "Agreement": ("--level --statistic --reference", "--constant --resamples --baselines"),
+    "Fewer calls": ("--stop-at", "--threshold --cascade --between --check-share"),
+    "Cost": ("--dry-run --prices --budget", "--store --no-store"),
+    "Many machines": ("", "--workers --shard --shard-rows --engine --address"),
+    "Run and output": ("--judgments --restart --html --figures --json --quiet -h --help-all", "--intervals"),
+}
+_UNDER = {flag: heading for heading, flags in _HEADINGS.items() for flag in " ".join(flags).split()}
+_RARE = {flag for _, flags in _HEADINGS.values() for flag in flags.split()}
+
+
+class Formatter(click.HelpFormatter):
+    """Wraps lines at spaces only, so that no name is broken."""
+
+    def write_text(self, text: str) -> None:
+        """Write paragraphs."""
+        margin = " " * self.current_indent
+        self.write("\n\n".join(_filled(paragraph, self.width, margin) for paragraph in text.split("\n\n")) + "\n")
+
+    def write_dl(self, rows: Iterable[tuple[str, str]], col_max: int = 0, col_spacing: int = 2) -> None:
+        """Write names with their descriptions beside them; a name longer than `col_max` has a line to itself."""
+        rows, margin = list(rows), " " * self.current_indent
+        column = min(col_max or max(len(name) for name, _ in rows), self.width // 3)
+        below = " " * (len(margin) + column + col_spacing)
+        for name, text in rows:
+            lines = _filled(text, self.width, below)
+            shown = f"{margin}{name}"
+            start = len(margin) + column
+            self.write(f"{shown:{start}}{lines[start:]}\n" if len(shown) <= start else f"{shown}\n{lines}\n")
+
+
+class Context(click.Context):
+    """A context whose help is set by `Formatter`."""
+
+    formatter_class = Formatter
+
+
+def hidden(command: click.Command) -> set[str]:
+    """The options that the short help of a command leaves out."""
+    return _RARE & {each.opts[0] for each in command.params} if len(command.params) > _MANY else set()
+
+
+def write_options(command: click.Command, context: click.Context, formatter: click.HelpFormatter) -> None:
+    """Write the options of a command under their headings."""
+    left_out = set() if context.meta.get(ALL) else hidden(command)
+    groups: dict[str, list[tuple[str, str]]] = {heading: [] for heading in (_FIRST, *_HEADINGS)}
+    for option in command.get_params(context):
+        record = option.get_help_record(context) if isinstance(option, click.Option) else None
+        if record is not None and option.opts[0] not in left_out:
+            names = re.sub("(FLOAT|INTEGER)( RANGE)?", lambda found: {"F": "NUMBER", "I": "N"}[found[0][0]], record[0])
+            heading = _UNDER.get(option.opts[0], _FIRST) if len(command.params) > _GROUPED else _FIRST
+            groups[heading].append((names, record[1]))
+    widths = [len(name) for rows in groups.values() for name, _ in rows]
+    column = max((width for width in widths if width <= _COLUMN), default=0)
+    for heading, rows in groups.items():
+        if rows:
+            with formatter.section(heading):
+                formatter.write_dl(rows, column)
+    if left_out:
+        formatter.write(f"\nMore options: {context.command_path} --help-all\n")
+
+
+def write_examples(lines: str, formatter: click.HelpFormatter) -> None:
+    """Write examples, one a line, or more with indentation; a long line is continued as a shell reads it."""
+    with formatter.section("Examples"):
+        margin = " " * formatter.current_indent
+        for line in re.sub(r"\n {8}", " ", lines).split("\n"):
+            whole = re.sub('".*?"|--[a-z-]+ (?!-)', lambda unit: unit[0].replace(" ", "\0"), line.strip())
+            filled = _filled(whole, formatter.width - 2, margin, "  ").replace("\0", " ")
+            formatter.write(filled.replace("\n", " \\\n") + "\n")
+
+
+def _filled(text: str, width: int, margin: str, further: str = "") -> str:
+    return textwrap.fill(
+        text,
+        width,
+        initial_indent=margin,
+        subsequent_indent=margin + further,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
