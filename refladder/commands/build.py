@@ -69,7 +69,7 @@ def command(
     restart: bool,
     as_json: bool,
 ) -> int:
-    """Generate a ladder for every context and dimension of BENCHMARK (`own` for your own table).
+    """Generate a ladder for every context and dimension of BENCHMARK (a name, or your own table).
 
     Run the same command again to resume an interrupted build. Exit code 3: some ladders failed (the reasons are in
     failures.jsonl), or the certificate is refused. The estimates of --dry-run and --budget do not include rungs that

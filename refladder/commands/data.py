@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
 from refladder.commands import console
 from refladder.commands.frames import Frame
-from refladder.errors import DataError, UsageError
+from refladder.errors import DataError, UnknownNameError, UsageError, option
+from refladder.files.remote import is_url
 from refladder.files.table_files import form_by_name
+from refladder.files.tables import STANDARD
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -28,15 +30,17 @@ DATA = console.options(
     click.option(
         "--source",
         type=str,
-        help="File or folder with the data; required for `own`. Default: download from the public source.",
+        help="File or folder with the data of BENCHMARK. Default: download from the public source.",
     ),
-    click.option("--task-file", type=console.PATH, help="TOML file with the task and its dimensions (`own` only)."),
+    click.option(
+        "--task-file", type=console.PATH, help="TOML file with the task and its dimensions, for your own table."
+    ),
     click.option(
         "--column",
         "column",
         multiple=True,
         metavar="FIELD=NAME",
-        help="Column for a field, such as output=reply (`own` only). Repeatable.",
+        help="Column for a field of your own table, such as output=reply. Repeatable.",
     ),
     click.option(
         "--option",
@@ -51,6 +55,31 @@ DATA = console.options(
 _WORDS: dict[str, object] = {"true": True, "false": False}
 
 
+def benchmark_or_path(name: str, source: str | Path | None) -> tuple[str, str | Path | None]:
+    """The name of a benchmark and its source; the path of a table is the benchmark `own` with that source.
+
+    Raises:
+        DataError: there is no such file.
+        UnknownNameError: it is neither.
+        UsageError: a path has another source.
+    """
+    from refladder import registry
+    from refladder.files.hub import PREFIX
+    from refladder.files.ladder_sets import published_names
+    from refladder.loaders import BENCHMARKS
+
+    names = [*registry.names("benchmark", BENCHMARKS), *published_names()]
+    if name in names:
+        return name, source
+    if not (name == STANDARD or is_url(name) or name.startswith(PREFIX) or Path(name).is_file()):
+        if form_by_name(name):
+            raise DataError(f"{name}: no such file")
+        raise UnknownNameError("benchmark or file", name, names)
+    if source is not None:
+        raise UsageError(f"{name} is a table, and {option('source')} {source} is another; give one of them")
+    return OWN, name
+
+
 @dataclass(frozen=True, slots=True)
 class Data:
     """A benchmark or a table, as `build` and `evaluate` take it."""
@@ -62,6 +91,14 @@ class Data:
     columns: Mapping[str, str] | None = None
     source: str | Path | None = None
     options: Mapping[str, Any] | None = None
+
+    def __post_init__(self) -> None:
+        """A table is its path, whether it was named as the data or as the source of `own`."""
+        if isinstance(self.data, str | Path):
+            name, source = benchmark_or_path(str(self.data), self.source)
+            if name == OWN and source is not None:
+                object.__setattr__(self, "data", _Table(source))
+                object.__setattr__(self, "source", None)
 
     def contexts(self) -> tuple[Sequence[Context], Sequence[Dimension]]:
         """Contexts and dimensions to build ladders for; a table may have no outputs."""
@@ -108,26 +145,13 @@ class Data:
             ladders: the set whose task and dimensions a table has that comes without them.
 
         Raises:
-            DataError: there is no such file.
             UsageError: a table has neither a task nor ladders.
         """
-        from refladder.files.ladder_sets import published_names
-        from refladder.files.tables import EXTENSIONS
-        from refladder.loaders import BENCHMARKS
         from refladder.records import Benchmark
 
-        if isinstance(self.data, Benchmark):
+        if isinstance(self.data, Benchmark | str | Path):
             return False
-        if self.task is not None or self.task_file is not None:
-            return True
-        if isinstance(self.data, str | Path):
-            name = str(self.data)
-            looks_like_table = Path(name).is_file() or name.removesuffix(".gz").endswith(EXTENSIONS)
-            if name in {*BENCHMARKS, *published_names()} or not looks_like_table:
-                return False
-        if isinstance(self.data, str | Path) and not Path(self.data).exists():
-            raise DataError(f"{self.data}: no such file")
-        if ladders is None:
+        if self.task is None and self.task_file is None and ladders is None:
             raise UsageError(f"a table needs its task and dimensions; {_TASK}")
         return True
 
@@ -160,7 +184,11 @@ class Data:
     def _rows(self) -> str | Rows:
         if self.source is not None or self.options:
             raise UsageError("source and options are for a benchmark by name, not a table; leave them out")
-        return str(self.data) if isinstance(self.data, str | Path) else Frame(self.data).rows()
+        return str(self.data.path) if isinstance(self.data, _Table) else Frame(self.data).rows()
+
+
+class _Table(NamedTuple):
+    path: str | Path
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -174,6 +202,12 @@ class DataOptions:
     option: tuple[str, ...]
     dimension: tuple[str, ...]
 
+    def __post_init__(self) -> None:
+        """A path is `own` with the path as its source."""
+        name, source = benchmark_or_path(self.benchmark, self.source)
+        object.__setattr__(self, "benchmark", name)
+        object.__setattr__(self, "source", source)
+
     def data(self) -> Data:
         """The same, checked.
 
@@ -184,19 +218,17 @@ class DataOptions:
         if self.benchmark == OWN:
             if self.option:
                 raise UsageError(
-                    f"benchmark 'own' has no options, and --option {self.option[0]} was given; leave it out"
+                    f"a table of your own has no options, and --option {self.option[0]} was given; leave it out"
                 )
-            if self.source is None or self.task_file is None:
-                missing = "--source TABLE" if self.source is None else "--task-file TASK.toml"
-                raise UsageError(f"benchmark 'own' is your own data; give it with {missing}")
-            return Data(self.source, task_file=self.task_file, columns=columns, dimensions=self.dimension)
-        if form_by_name(self.benchmark):
-            raise UsageError(
-                f"{self.benchmark}: a table of your own is the benchmark 'own'; give it as "
-                f"`own --source {self.benchmark} --task-file TASK.toml`, a file with the task and its dimensions"
-            )
+            if self.source is None:
+                raise UsageError("benchmark 'own' is your own data; give the path of your table instead of 'own'")
+            if self.task_file is None:
+                raise UsageError(
+                    f"{self.source}: a table of your own needs its task and dimensions; add --task-file TASK.toml"
+                )
+            return Data(OWN, source=self.source, task_file=self.task_file, columns=columns, dimensions=self.dimension)
         if self.task_file is not None or self.column:
-            raise UsageError(f"--task-file and --column are for benchmark 'own', not {self.benchmark!r}")
+            raise UsageError(f"--task-file and --column are for a table of your own, not {self.benchmark!r}")
         options: dict[str, Any] = {
             key: tuple(value.split(",")) if key == "systems" else _WORDS.get(value, value)
             for key, value in console.pairs(self.option, "--option").items()

@@ -19,7 +19,7 @@ def command(*, data: DataOptions, out: str, out_format: str | None) -> None:
     """Export the outputs of BENCHMARK as a table (JSON lines, CSV or Parquet) with ids, texts and mean ratings.
 
     The columns are context_id, context, background, references, system, output_id, output and one per dimension.
-    `evaluate own` reads this table, and `evaluate --scores` matches rows by its ids.
+    `evaluate TABLE` reads it, and `evaluate --scores` matches rows by its ids.
 
     Examples:
         refladder export summeval --out summeval.csv

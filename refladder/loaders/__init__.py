@@ -32,7 +32,7 @@ BENCHMARKS = {
     ),
     "own": Entry(
         "refladder.loaders.own:load_own",
-        "your own table: --source TABLE --task-file TASK.toml",
+        "your own table: give its path instead of the name, and --task-file TASK.toml",
     ),
     "podcast": Entry(
         "refladder.loaders.podcast:load",

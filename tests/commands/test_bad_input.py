@@ -142,7 +142,7 @@ def test_csv_rows_with_too_many_or_too_few_cells(score, text_file):
             ("evaluate", "demo/story", "--reference", "lenth", "--resamples", "1"),
             "unknown reference method 'lenth'; did you mean 'length'? Known: 1-grams in context, 2-grams in ",
         ),
-        (("evaluate", "hana"), "unknown benchmark 'hana'; did you mean 'hanna'? Known: "),
+        (("evaluate", "hana"), "unknown benchmark or file 'hana'; did you mean 'hanna'? Known: "),
         (("scor",), "unknown command 'scor'; did you mean 'score'? Known: audit, build, "),
         (
             ("show", "demo/story", "story-001"),
@@ -154,11 +154,11 @@ def test_csv_rows_with_too_many_or_too_few_cells(score, text_file):
         ),
         (
             ("build", "own", "--source", "x.csv", "--task-file", "t.toml", "--out", "o", "--option", "human=true"),
-            "benchmark 'own' has no options, and --option human=true was given; leave it out",
+            "a table of your own has no options, and --option human=true was given; leave it out",
         ),
         (
             ("evaluate", "own", "--source", "x.csv", "--task-file", "t.toml", "--option", "a=b"),
-            "benchmark 'own' has no options, and --option a=b was given; leave it out",
+            "a table of your own has no options, and --option a=b was given; leave it out",
         ),
         (("list", "rulez"), "unknown kind of thing 'rulez'; did you mean 'rules'? Known: "),
     ],

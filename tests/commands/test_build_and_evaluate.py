@@ -72,6 +72,26 @@ def test_build_writes_what_the_command_writes(table, tmp_path, command):
     assert (in_memory.digest, in_memory.name) == (ladders.digest, "ladders")
 
 
+def test_a_path_is_own_with_that_source(table, tmp_path, command):
+    task = ("--task-file", tmp_path / "task.toml")
+    given = [(table,), ("own", "--source", table)]
+    for number, words in enumerate(given):
+        assert command("build", *words, *task, "--rungs", 3, "--out", tmp_path / f"set{number}").code == 0
+        for name in FILES:
+            assert (tmp_path / f"set{number}" / name).read_bytes() == (tmp_path / "set0" / name).read_bytes()
+    judged = ("--ladders", tmp_path / "set0", "--json", "--resamples", 20)
+    path, own = ([{**row, "seconds": 0} for row in command("evaluate", *words, *task, *judged).rows] for words in given)
+    assert path == own != []
+    task_file = tmp_path / "task.toml"
+    digests = {refladder.load_ladders(tmp_path / "set0").digest}
+    digests.add(refladder.build(table, task_file=task_file, rungs=3).digest)
+    digests.add(refladder.build("own", source=table, task_file=task_file, rungs=3).digest)
+    assert len(digests) == 1
+    with pytest.raises(UsageError, match=r"table.jsonl is a table, and source x is another; give one of them"):
+        refladder.build(table, source="x", task_file=task_file)
+    assert command("export", table, *task).out == command("export", "own", "--source", table, *task).out != ""
+
+
 def test_build_of_a_benchmark(tmp_path, command):
     command("build", "demo/story", "--dimension", "coherence", "--out", tmp_path / "typed")
     called = refladder.build("demo/story", dimensions=["coherence"])
@@ -151,7 +171,7 @@ def test_work_makes_evaluate_resumable(tmp_path):
         (
             lambda: refladder.evaluate("demo/stori"),
             UsageError,
-            "unknown benchmark 'demo/stori'; did you mean 'demo/story'",
+            "unknown benchmark or file 'demo/stori'; did you mean 'demo/story'",
         ),
         (lambda: refladder.build(ROWS, task="open"), UsageError, r"task=NAME needs dimensions=\[refladder.Dimension"),
         (

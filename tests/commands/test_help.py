@@ -146,3 +146,7 @@ def test_quiet_shows_no_progress():
         assert console.QUIET.process_value(context, "true") is None
         with console.progress("scoring") as bar:
             assert bar is None
+
+
+def test_the_notice_of_builtin_has_ten_words():
+    assert len(NOTICE.split()) == 10

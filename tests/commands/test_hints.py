@@ -53,14 +53,21 @@ def test_methods_beside_scores(command, tmp_path):
 
 
 @pytest.mark.parametrize("command_name", ["build", "evaluate", "export"])
-def test_a_table_as_a_benchmark_says_how_to_give_it(fails, tmp_path, command_name):
-    (tmp_path / "pc.jsonl").write_text('{"context": "a", "output": "b"}\n')
+def test_a_path_as_a_benchmark_says_what_is_missing(fails, tmp_path, command_name):
+    path = tmp_path / "pc.jsonl"
+    path.write_text('{"context": "a", "output": "b"}\n')
     out = () if command_name == "evaluate" else ("--out", tmp_path / "out")
-    for extra in ((), ("--task-file", tmp_path / "task.toml")):
-        assert fails(2, command_name, tmp_path / "pc.jsonl", *extra, *out) == (
-            f"refladder: {tmp_path}/pc.jsonl: a table of your own is the benchmark 'own'; give it as `own --source "
-            f"{tmp_path}/pc.jsonl --task-file TASK.toml`, a file with the task and its dimensions\n"
-        )
+    assert fails(2, command_name, path, *out) == (
+        f"refladder: {path}: a table of your own needs its task and dimensions; add --task-file TASK.toml\n"
+    )
+    assert fails(2, command_name, path, "--source", "other.csv", *out) == (
+        f"refladder: {path} is a table, and --source other.csv is another; give one of them\n"
+    )
+    none = tmp_path / "none.jsonl"
+    assert fails(2, command_name, none, "--task-file", "t", *out) == f"refladder: {none}: no such file\n"
+    assert fails(2, command_name, "sumeval", *out).startswith(
+        "refladder: unknown benchmark or file 'sumeval'; did you mean 'summeval'? Known: "
+    )
 
 
 @pytest.mark.parametrize(

@@ -275,13 +275,13 @@ def test_build_says_what_failed(command, tmp_path):
 def test_own_needs_its_files(fails, tmp_path):
     out = ("--out", tmp_path / "set")
     assert fails(2, "build", "own", *out) == (
-        "refladder: benchmark 'own' is your own data; give it with --source TABLE\n"
+        "refladder: benchmark 'own' is your own data; give the path of your table instead of 'own'\n"
     )
     assert fails(2, "build", "own", "--source", "x.jsonl", *out) == (
-        "refladder: benchmark 'own' is your own data; give it with --task-file TASK.toml\n"
+        "refladder: x.jsonl: a table of your own needs its task and dimensions; add --task-file TASK.toml\n"
     )
     assert fails(2, "build", "demo/story", "--column", "a=b", *out) == (
-        "refladder: --task-file and --column are for benchmark 'own', not 'demo/story'\n"
+        "refladder: --task-file and --column are for a table of your own, not 'demo/story'\n"
     )
 
 

@@ -33,7 +33,7 @@ def test_shards_go_from_a_data_set_to_a_data_set(corpus, hub, command, tmp_path)
     arguments = ("score", f"{corpus}/in", *LADDERS, "--out", f"{corpus}/out", "--shard-rows", "20", "--json")
     done = command(*arguments)
     assert done.code == 0, done.err
-    assert done.err.startswith("builtin: a baseline without a model; it measures the surface of texts")
+    assert done.err.startswith("builtin: a baseline that counts words and reads no meaning\n")
     assert done.err.count("\n") == 1  # no progress bars of uploads
     assert json.loads(done.out)["shards"]["scored"] == 60
     names = sorted(name for name in hub.files("group/corpus") if name.startswith("out/") and name.count("/") == 1)

@@ -21,10 +21,7 @@ if TYPE_CHECKING:
 
     from refladder.records import Prompt, Sampling
 
-NOTICE = (
-    "builtin: a baseline without a model; it measures the surface of texts (words, coverage, repetition) and reads no "
-    "meaning"
-)
+NOTICE = "builtin: a baseline that counts words and reads no meaning"
 
 
 _WRITTEN = ("worst", "best", "between")  # the roles of a ladder's rungs
