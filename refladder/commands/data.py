@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -25,8 +25,7 @@ if TYPE_CHECKING:
 OWN = "own"
 _TASK = "give task_file=PATH, or task=NAME with dimensions=[refladder.Dimension(...)]"
 
-DATA = console.options(
-    click.argument("benchmark", shell_complete=console.names_of("benchmarks")),
+_OPTIONS = console.options(
     click.option(
         "--source",
         type=str,
@@ -50,6 +49,11 @@ DATA = console.options(
         help="Option of the benchmark, such as human=true. Repeatable.",
     ),
     console.DIMENSION,
+)
+_NAMES = console.names_of("benchmarks")
+DATA = console.options(click.argument("benchmark", shell_complete=_NAMES), _OPTIONS)
+SEVERAL = console.options(
+    click.argument("benchmark", nargs=-1, required=True, metavar="BENCHMARK...", shell_complete=_NAMES), _OPTIONS
 )
 
 _WORDS: dict[str, object] = {"true": True, "false": False}
@@ -78,6 +82,20 @@ def benchmark_or_path(name: str, source: str | Path | None) -> tuple[str, str | 
     if source is not None:
         raise UsageError(f"{name} is a table, and {option('source')} {source} is another; give one of them")
     return OWN, name
+
+
+def one_alone(count: int, **given: object) -> None:
+    """Check that nothing is given that is about one benchmark, where several are named.
+
+    Args:
+        count: of the benchmarks.
+        given: what is about one benchmark, by its name as an option or parameter.
+    """
+    for name, value in given.items():
+        if count > 1 and value:
+            raise UsageError(
+                f"{option(name)} is about one benchmark, and {count} are named; evaluate that one in a run of its own"
+            )
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,20 +211,24 @@ class _Table(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DataOptions:
-    """The values of `DATA`."""
+    """The values of `DATA`, or of `SEVERAL`."""
 
-    benchmark: str
+    benchmark: str | tuple[str, ...]
     source: str | None
     task_file: Path | None
     column: tuple[str, ...]
     option: tuple[str, ...]
     dimension: tuple[str, ...]
 
-    def __post_init__(self) -> None:
-        """A path is `own` with the path as its source."""
-        name, source = benchmark_or_path(self.benchmark, self.source)
-        object.__setattr__(self, "benchmark", name)
-        object.__setattr__(self, "source", source)
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The benchmarks that are named."""
+        return (self.benchmark,) if isinstance(self.benchmark, str) else self.benchmark
+
+    def each(self) -> list[Data]:
+        """The data of each benchmark, checked; see `data`."""
+        one_alone(len(self.names), source=self.source, task_file=self.task_file, column=self.column, option=self.option)
+        return [replace(self, benchmark=name).data() for name in self.names]
 
     def data(self) -> Data:
         """The same, checked.
@@ -214,23 +236,24 @@ class DataOptions:
         Raises:
             UsageError: options of `own` with another benchmark, or `own` without its files.
         """
-        columns = console.pairs(self.column, "--column")
-        if self.benchmark == OWN:
+        columns, (benchmark,) = console.pairs(self.column, "--column"), self.names
+        name, source = benchmark_or_path(benchmark, self.source)
+        if name == OWN:
             if self.option:
                 raise UsageError(
                     f"a table of your own has no options, and --option {self.option[0]} was given; leave it out"
                 )
-            if self.source is None:
+            if source is None:
                 raise UsageError("benchmark 'own' is your own data; give the path of your table instead of 'own'")
             if self.task_file is None:
                 raise UsageError(
-                    f"{self.source}: a table of your own needs its task and dimensions; add --task-file TASK.toml"
+                    f"{source}: a table of your own needs its task and dimensions; add --task-file TASK.toml"
                 )
-            return Data(OWN, source=self.source, task_file=self.task_file, columns=columns, dimensions=self.dimension)
+            return Data(OWN, source=source, task_file=self.task_file, columns=columns, dimensions=self.dimension)
         if self.task_file is not None or self.column:
-            raise UsageError(f"--task-file and --column are for a table of your own, not {self.benchmark!r}")
+            raise UsageError(f"--task-file and --column are for a table of your own, not {name!r}")
         options: dict[str, Any] = {
             key: tuple(value.split(",")) if key == "systems" else _WORDS.get(value, value)
             for key, value in console.pairs(self.option, "--option").items()
         }
-        return Data(self.benchmark, dimensions=self.dimension, source=self.source, options=options)
+        return Data(name, dimensions=self.dimension, source=source, options=options)

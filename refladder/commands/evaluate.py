@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,7 +11,7 @@ import click
 
 from refladder.commands import console, spending
 from refladder.commands.calling import LOG, Call, checked
-from refladder.commands.data import DATA, OWN, Data, DataOptions
+from refladder.commands.data import OWN, SEVERAL, Data, DataOptions, one_alone
 from refladder.commands.options import DrawingOptions, JudgeOptions, grouped
 from refladder.commands.recorded import JUDGMENTS_FROM, asking_arguments, asking_options, open_recorded
 from refladder.errors import UsageError
@@ -26,10 +26,9 @@ if TYPE_CHECKING:
     from refladder.backends import Backend
     from refladder.backends.plain_function import Judge
     from refladder.files.ladder_sets import LadderSet
-    from refladder.jobs.evaluate import Evaluation, Protocol
+    from refladder.jobs.evaluate import Evaluation, Evaluations, Part, Protocol
     from refladder.methods.contract import Method, MethodSettings
     from refladder.records import Benchmark, Dimension
-    from refladder.report.cards import Card
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,14 +42,14 @@ class MethodOptions:
     scores: tuple[str, ...]
     score_column: tuple[str, ...]
 
-    def names(self, backend: str | None) -> list[str]:
+    def names(self, *backends: str | None) -> list[str]:
         """The methods to run: `ladder` where none is named, and none where only scores are to be compared.
 
         Args:
-            backend: what the user named of judge, writer and ladders, if anything.
+            backends: what the user named of judge, writer and ladders, if anything.
         """
         if self.methods is None:
-            return ["ladder"] if backend is not None or not self.scores else []
+            return ["ladder"] if any(backends) or not self.scores else []
         return [name.strip() for name in self.methods.split(",") if name.strip()]
 
 
@@ -58,7 +57,7 @@ class MethodOptions:
 class LadderOptions:
     """Which ladders are used, or how they are written."""
 
-    ladders: str | None
+    ladders: tuple[str, ...]
     writer: str | None
     writer_option: tuple[str, ...]
     rungs: int
@@ -99,7 +98,7 @@ class OutputOptions:
 
 
 @click.command(cls=console.Command, short_help="Measure the agreement of scores with human ratings.")
-@DATA
+@SEVERAL
 @click.option(
     "--methods",
     metavar="NAME,...",
@@ -135,9 +134,11 @@ class OutputOptions:
 @console.LOCAL
 @click.option(
     "--ladders",
+    multiple=True,
     metavar="SET",
     shell_complete=console.names_of("ladders"),
-    help="Existing ladder set (a shipped name, a folder or hub:ORG/NAME@REVISION) to use instead of generating one.",
+    help="Existing ladder set (a shipped name, a folder or hub:ORG/NAME@REVISION) to use instead of generating one. "
+    "Repeatable: one for all benchmarks, or one for each in the same order.",
 )
 @click.option(
     "--scores",
@@ -205,7 +206,10 @@ class OutputOptions:
 )
 @click.option("--html", "page", type=console.PATH, help="Output file for tables and figures as a single HTML page.")
 @click.option(
-    "--work", type=console.PATH, help="Folder for ladders, judgments and results, for resuming and for `review`."
+    "--work",
+    type=console.PATH,
+    help="Folder for ladders, judgments and results, for resuming and for `review`. Several benchmarks have a folder "
+    "each in it.",
 )
 @spending.SPENDING
 @console.PROMPTS
@@ -255,6 +259,7 @@ def command(
 ) -> int:
     """Score the outputs of BENCHMARK with one or more methods, and measure their agreement with its human ratings.
 
+    Several benchmarks are columns of the same tables, with a mean over them.
     The tables include the best surface measure, a baseline without a judge (except for partial correlations).
     Exit code 3: some outputs have no score; they are excluded and counted.
 
@@ -263,16 +268,18 @@ def command(
         refladder evaluate answers.csv --task-file task.toml --methods ladder,win-ratio --judge openai:MODEL --dry-run
     """
     from refladder.backends.estimate import Unanswered
-    from refladder.jobs.evaluate import Protocol, check_evaluation, evaluate
+    from refladder.jobs.evaluate import Evaluations, Protocol, check_evaluation, check_sets, evaluate, parts_of
     from refladder.jobs.recorded_judgments import check_recorded, default_method
     from refladder.methods.contract import MethodSettings
     from refladder.methods.method_runs import rehearse_methods
 
-    if ladders.ladders is not None and ladders.writer is not None:
+    if ladders.ladders and ladders.writer is not None:
         raise UsageError("--ladders names ladders that exist, and --writer writes new ones; give one of them")
     console.check_prompts(asked.prompts)
-    benchmark, dimensions = data.data().rated(None)
-    others = _read_others(chosen, benchmark, dimensions)
+    one_alone(len(data.names), scores=chosen.scores, judgments_from=judgments_from)
+    check_sets(ladders.ladders, len(data.names))
+    rated = [each.rated(None) for each in data.each()]
+    others = _read_others(chosen, *rated[0])
     recorded = open_recorded(judgments_from, asking_options(context), console.notify, source=data.source)
     session = spending.Spending(money)
 
@@ -283,7 +290,6 @@ def command(
     settings = MethodSettings(
         seed=drawing.seed,
         writer=None if judge_writes else open_writer,
-        ladders=ladders.ladders,
         rungs=ladders.rungs,
         attempts=ladders.attempts,
         sampling=drawing.sampling,
@@ -300,12 +306,14 @@ def command(
         options=console.pairs(chosen.method_options, "--method-option"),
         progress=session.progress,
     )
-    names = chosen.names(judge.judge or ladders.writer or ladders.ladders or judgments_from)
+    names = chosen.names(judge.judge, ladders.writer, *ladders.ladders, judgments_from)
     if recorded is not None:
-        if data.benchmark == OWN and data.dimension:  # whose table was read without the other dimensions
+        if data.names == (OWN,) and data.dimension:  # whose table was read without the other dimensions
             recorded = recorded.on(data.dimension)
         names = [default_method(recorded)] if chosen.methods is None else names
-        check_recorded(recorded, benchmark, names, settings)
+    parts = parts_of(rated, ladders.ladders, names, settings)
+    if recorded is not None:
+        check_recorded(recorded, parts[0].benchmark, names, parts[0].settings)
     agreed = Protocol(
         levels=protocol.levels or (LEVELS if output.for_programs else LEVELS[:1]),
         statistics=protocol.statistics or (STATISTICS if output.for_programs else STATISTICS[:1]),
@@ -316,37 +324,47 @@ def command(
         baselines=protocol.baselines,
         against_best=output.table_format == "latex",
     )
-    check_evaluation(benchmark, dimensions, names, others, agreed)  # before a dry run too
+    for part in parts:
+        check_evaluation(part.benchmark, part.dimensions, names, others, agreed)  # before a dry run too
 
     def rehearse() -> None:
         unasked = None if recorded is None else Unanswered(recorded)
         opened = open_judge if unasked is None else lambda: unasked
-        for name, sentence in rehearse_methods(names, benchmark, dimensions, opened, settings):
-            console.say(f"{name}: {sentence}", err=True)
+        for part in parts:
+            for name, sentence in rehearse_methods(names, part.benchmark, part.dimensions, opened, part.settings):
+                console.say(f"{name}: {sentence}", err=True)
 
     if not session.continues(rehearse, as_json=output.as_json):
         return 0
-    evaluation = evaluate(
-        benchmark,
-        judge=recorded or open_judge,
-        dimensions=dimensions,
-        methods=names,
-        others=others,
-        settings=settings,
-        protocol=agreed,
-        config=console.resolved(context),
+    evaluations = Evaluations(
+        evaluate(
+            part.benchmark,
+            judge=recorded or open_judge,
+            dimensions=part.dimensions,
+            methods=names,
+            others=others,
+            settings=part.settings,
+            protocol=agreed,
+            config=_config(console.resolved(context), number, part),
+        )
+        for number, part in enumerate(parts)
     )
     # The report card is printed for methods that were named: `ladder` alone, the default, has the summary of its run.
-    _print(evaluation, evaluation.cards if chosen.methods is not None else (), output)
-    _keep(work, evaluation, benchmark, dimensions, others)
-    _draw(output, evaluation, benchmark, dimensions, drawing.seed)
-    for sentence in (*evaluation.limits, *evaluation.notes):
-        console.say(sentence, err=True)
-    for run in evaluation.runs:
-        if run.result.report is not None and output.table_format == "text":
-            console.tell(run.result.report, as_json=False, to_stderr=True)
+    _print(evaluations, output, with_cards=chosen.methods is not None)
+    _keep(parts, evaluations, others)
+    _draw(output, evaluations, parts)
+    _tell(output, evaluations, parts)
     console.tell_spent(session.spent())
-    return 0 if evaluation.complete else console.UNSCORED
+    return 0 if evaluations.complete else console.UNSCORED
+
+
+def _config(config: dict[str, Any], number: int, part: Part) -> dict[str, Any]:
+    """The configuration of a run on one of its benchmarks: its own name, ladders and folder."""
+    options = config["options"]
+    for key in ("benchmark", "ladders"):
+        if isinstance(values := options.get(key), list | tuple):
+            options[key] = values[number % len(values)] if values else None
+    return config | {"options": options | ({"work": str(part.settings.work)} if part.settings.work else {})}
 
 
 def _read_others(chosen: MethodOptions, benchmark: Benchmark, dimensions: Sequence[Dimension]) -> list[Method]:
@@ -358,73 +376,92 @@ def _read_others(chosen: MethodOptions, benchmark: Benchmark, dimensions: Sequen
     return [read_scores(path, benchmark, dimensions, columns) for path in chosen.scores]
 
 
-def _keep(
-    work: Path | None,
-    evaluation: Evaluation,
-    benchmark: Benchmark,
-    dimensions: Sequence[Dimension],
-    others: Sequence[Method],
-) -> None:
-    """Write the results into the work folder, if there is one, for `refladder review`."""
+def _keep(parts: Sequence[Part], evaluations: Evaluations, others: Sequence[Method]) -> None:
+    """Write the results into the work folders, if there are some, for `refladder review`."""
     from refladder.jobs.evaluation_results import write_evaluation
 
-    if work is not None:
-        write_evaluation(work, evaluation, benchmark, dimensions, others)
+    for part, evaluation in zip(parts, evaluations, strict=True):
+        if part.settings.work is not None:
+            write_evaluation(part.settings.work, evaluation, part.benchmark, part.dimensions, others)
 
 
-def _draw(
-    output: OutputOptions, evaluation: Evaluation, benchmark: Benchmark, dimensions: Sequence[Dimension], seed: int
-) -> None:
+def _tell(output: OutputOptions, evaluations: Evaluations, parts: Sequence[Part]) -> None:
+    """Print on standard error what the tables cannot show, and the summaries of the runs."""
+    for part, evaluation in zip(parts, evaluations, strict=True):
+        console.say_lines((*evaluation.limits, *evaluation.notes))
+        for run in evaluation.runs:
+            if run.result.report is not None and output.table_format == "text":
+                console.say_lines([f"{part.benchmark.name}:"] if len(parts) > 1 else [])
+                console.tell(run.result.report, as_json=False, to_stderr=True)
+
+
+def _draw(output: OutputOptions, evaluations: Evaluations, parts: Sequence[Part]) -> None:
     """Write figures into a folder and a page with tables and figures, and print why a figure could not be drawn."""
     from refladder.arena.card_page import card_page
     from refladder.files.jsonl import atomic
     from refladder.report.agreement_tables import agreement_tables
     from refladder.report.cards import card_tables
     from refladder.report.figures import consistency_tables, draw_figures
+    from refladder.report.svg import file_stems
 
     if output.figures is None and output.page is None:
         return
-    rows, cards = evaluation.rows, evaluation.cards
-    files, missing = draw_figures(rows, cards, evaluation.runs, benchmark, dimensions=dimensions, seed=seed)
-    for reason in missing:
-        console.say(reason, err=True)
-    if output.figures is not None:
-        for name, text in files.items():
-            with atomic(output.figures / name) as stream:
-                stream.write(text.encode())
+    tables, drawn = agreement_tables(evaluations.rows), []
+    notes = [f"{row.method}: {row.signature}" for row in evaluations.rows]
+    stems = file_stems([part.benchmark.name for part in parts])
+    for part, evaluation in zip(parts, evaluations, strict=True):
+        benchmark, dimensions, settings = part
+        rows, cards = evaluation.rows, evaluation.cards
+        files, missing = draw_figures(
+            rows, cards, evaluation.runs, benchmark, dimensions=dimensions, seed=settings.seed
+        )
+        console.say_lines(missing)
+        if output.figures is not None:
+            folder = output.figures / stems[benchmark.name] if len(parts) > 1 else output.figures
+            for name, text in files.items():
+                with atomic(folder / name) as stream:
+                    stream.write(text.encode())
+        tables += [*card_tables(cards), *consistency_tables(files)]
+        drawn += [text for name, text in files.items() if name.endswith(".svg")]
+        notes += [*evaluation.notes, *missing]
     if output.page is not None:
-        notes = [*(f"{row.method}: {row.signature}" for row in rows), *evaluation.notes, *missing]
-        drawn = [text for name, text in files.items() if name.endswith(".svg")]
-        title = f"{benchmark.name}: agreement with people"
-        tables = [*agreement_tables(rows), *card_tables(cards), *consistency_tables(files)]
+        title = f"{', '.join(stems)}: agreement with people"
         with atomic(output.page) as stream:
             stream.write(card_page(title, tables, drawn, list(dict.fromkeys(notes))).encode())
 
 
-def _print(evaluation: Evaluation, cards: Sequence[Card], output: OutputOptions) -> None:
+def _print(evaluations: Evaluations, output: OutputOptions, *, with_cards: bool) -> None:
     from refladder.report.agreement_tables import agreement_tables
     from refladder.report.cards import card_tables
     from refladder.report.rendering import csv_text, json_lines, latex, markdown
 
-    rows, form = evaluation.rows, output.table_format
-    if form == "json":
-        console.say(console.printable_json(json_lines(rows) + json_lines(cards)), nl=False)
+    rows, form = evaluations.rows, output.table_format
+    cards = [evaluation.cards if with_cards else () for evaluation in evaluations]
+    of_cards = [table for each in cards for table in card_tables(each)]
+    if form == "json" and len(evaluations) > 1:
+        listed = [
+            {"benchmark": each.rows[0].benchmark, "rows": [*map(asdict, each.rows)], "cards": [*map(asdict, shown)]}
+            for each, shown in zip(evaluations, cards, strict=True)
+        ]
+        console.say_json({"evaluations": listed})
+    elif form == "json":
+        console.say(console.printable_json(json_lines(rows) + json_lines(cards[0])), nl=False)
     elif form == "csv":
-        console.say(csv_text(evaluation.records()), nl=False)
+        console.say(csv_text(evaluations.records()), nl=False)
     elif form == "latex":
-        tables = latex(agreement_tables(rows, marked=True), output.intervals), latex(card_tables(cards))
+        tables = latex(agreement_tables(rows, marked=True), output.intervals), latex(of_cards)
         console.say("\n".join(filter(None, tables)), nl=False)
     elif form == "text":
-        console.say_tables([*agreement_tables(rows), *card_tables(cards)])
+        console.say_tables([*agreement_tables(rows), *of_cards])
     else:
-        console.say(markdown([*agreement_tables(rows), *card_tables(cards)]), nl=False)
+        console.say(markdown([*agreement_tables(rows), *of_cards]), nl=False)
 
 
 @checked
 def evaluate(
-    data: Any,  # noqa: ANN401  a Benchmark, a name or a table of any package
+    data: Any,  # noqa: ANN401  a Benchmark, a name, a list of them, or a table of any package
     *,
-    ladders: str | Path | LadderSet | None = None,
+    ladders: str | Path | LadderSet | Sequence[str | Path | LadderSet] | None = None,
     judge: str | Backend | Judge | None = None,
     judge_options: Mapping[str, object] | None = None,
     methods: str | Sequence[str] | None = None,
@@ -443,14 +480,15 @@ def evaluate(
     work: str | Path | None = None,
     restart: bool = False,
     store: str | Path | bool | None = None,
-) -> Evaluation:
+) -> Evaluation | Evaluations:
     """Score outputs with methods, and measure the agreement of the scores with human ratings, as `refladder evaluate`.
 
     Args:
         data: a name of a benchmark, a `Benchmark`, or a table (see `build`) with the columns `context`, `output` and
-            one of ratings for each dimension.
+            one of ratings for each dimension. Several benchmarks are a list of names or `Benchmark` objects.
         ladders: a shipped name, a folder, or a set from `load_ladders`; None generates ladders. For a table without
-            `task`, the task and the dimensions are those of the ladders.
+            `task`, the task and the dimensions are those of the ladders. For several benchmarks, one set for all, or a
+            list with one for each.
         judge: a backend by name (`builtin`, `hf:ORG/MODEL`, `openai:MODEL`), an open one, or a function; None for
             `builtin`.
         judge_options: options of a named judge.
@@ -470,19 +508,23 @@ def evaluate(
         scores: files with the scores of other programs, each shown as a method.
         settings: how the methods score; `ladders`, `work` and `restart` here replace those there.
         protocol: levels, statistics and tests; None for the default of the command line.
-        work: folder for ladders and judgments; an interrupted call continues there when it is made again.
+        work: folder for ladders and judgments; an interrupted call continues there when it is made again. Several
+            benchmarks have a folder each in it.
         restart: discard what the folder holds.
         store: response store; None for the default of the command line, False for none.
 
     Returns:
-        Agreement in `rows`, report cards, and what the methods cost.
+        Agreement in `rows`, report cards, and what the methods cost. For a list of benchmarks a tuple of these, in the
+        same order, with the `rows` and `records()` of all.
 
     Raises:
         UsageError, UnknownNameError, PromptError: an argument is wrong; the judge was not asked.
         DataError: the data are wrong, with path:line or the number of the row.
         BackendError: the judge failed; its judgments so far are stored, if `work` is given.
     """
-    from refladder.files.ladder_sets import load_ladders
+    from refladder.files.ladder_sets import LadderSet, load_ladders
+    from refladder.jobs.evaluate import Evaluations, Protocol, check_sets, parts_of
+    from refladder.jobs.evaluate import check_evaluation as check
     from refladder.jobs.evaluate import evaluate as evaluated
     from refladder.jobs.recorded_judgments import check_recorded, default_method
     from refladder.methods.contract import LADDER, MethodSettings
@@ -492,8 +534,20 @@ def evaluate(
     with Call(evaluate, locals(), table="", without=("data",)) as call:
         if ladders is not None and writer is not None:
             raise UsageError("ladders are a set that exists, and writer writes new ones; give one of them")
-        opened = load_ladders(ladders) if isinstance(ladders, str | Path) else ladders
-        benchmark, chosen = Data(data, task, task_file, tuple(dimensions), columns, source, options).rated(opened)
+        several = _are_benchmarks(data)
+        listed = list(data) if several else [data]
+        about = {"source": source, "task": task, "task_file": task_file, "columns": columns, "options": options}
+        one_alone(len(listed), **about, scores=scores, judgments_from=judgments_from)
+        named = [ladders] if isinstance(ladders, str | Path | LadderSet) else list(ladders or ())
+        check_sets(named, len(listed))
+        sets = [each if isinstance(each, LadderSet) else load_ladders(each) for each in named]
+        rated = [
+            Data(each, task, task_file, tuple(dimensions), columns, source, options).rated(
+                sets[number % len(sets)] if sets else None
+            )
+            for number, each in enumerate(listed)
+        ]
+        benchmark, chosen = rated[0]
         others = [read_scores(str(path), benchmark, chosen) for path in scores]
         asked = settings or MethodSettings()
         asking = asking_arguments({**call.given, "settings.prompts": asked.prompts})
@@ -513,22 +567,35 @@ def evaluate(
         asked = replace(
             asked,
             writer=open_writer,
-            ladders=asked.ladders if opened is None else opened,
             work=asked.work if work is None else Path(work),
             restart=restart or asked.restart,
             progress=partial(progress, watch=session.under_way),
         )
+        parts = parts_of(rated, sets, names, asked)
         if recorded is not None:
-            check_recorded(recorded, benchmark, names, asked)
-        evaluation = evaluated(
-            benchmark,
-            judge=recorded or open_judge,
-            dimensions=chosen,
-            methods=names,
-            others=others,
-            settings=asked,
-            protocol=protocol,
-            config=call.config(),
+            check_recorded(recorded, benchmark, names, parts[0].settings)
+        for part in parts if several else ():
+            check(part.benchmark, part.dimensions, names, others, protocol or Protocol())
+        evaluations = Evaluations(
+            evaluated(
+                part.benchmark,
+                judge=recorded or open_judge,
+                dimensions=part.dimensions,
+                methods=names,
+                others=others,
+                settings=part.settings,
+                protocol=protocol,
+                config=_config(call.config(), number, part) if several else call.config(),
+            )
+            for number, part in enumerate(parts)
         )
-        call.log((*evaluation.limits, *evaluation.notes))
-        return evaluation
+        for evaluation in evaluations:
+            call.log((*evaluation.limits, *evaluation.notes))
+        return evaluations if several else evaluations[0]
+
+
+def _are_benchmarks(data: object) -> bool:
+    """Whether data are a list of benchmarks, by name or as records, not the rows of a table."""
+    from refladder.records import Benchmark
+
+    return isinstance(data, list | tuple) and bool(data) and all(isinstance(each, str | Benchmark) for each in data)

@@ -6,12 +6,13 @@ import itertools
 from collections import Counter
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from refladder.backends.metered import Spent, total
 from refladder.backends.protocol import Backend
-from refladder.errors import UnknownNameError, UsageError
+from refladder.errors import UnknownNameError, UsageError, option
 from refladder.files.jsonl import write_json
+from refladder.files.ladder_sets import LadderSet, load_ladders
 from refladder.files.locks import locked_folder
 from refladder.jobs.recorded_judgments import check_recorded
 from refladder.metaeval import CONVENTIONS, LEVELS, STATISTICS
@@ -26,13 +27,16 @@ from refladder.metaeval.agreement import (
 from refladder.metaeval.correction import holm, permutations_for
 from refladder.metaeval.correlation import check_name
 from refladder.methods.contract import LADDER, MethodSettings
+from refladder.methods.ladder import ladders_for
 from refladder.methods.method_runs import run_methods, scored_methods
 from refladder.methods.surface import BEST, MEASURES, best_name, surface_methods, words
 from refladder.report.cards import Card, report_cards
+from refladder.report.svg import file_stems
 from refladder.scoring.recorded import Recorded
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from pathlib import Path
 
     from refladder.methods.contract import Judge, Method
     from refladder.methods.method_runs import MethodRun
@@ -87,6 +91,14 @@ class Protocol:
             raise UsageError(f"{self.resamples} permutations; a test needs 1 or more")
 
 
+class Part(NamedTuple):
+    """One benchmark of a run, with the dimensions to evaluate and its settings; see `parts_of`."""
+
+    benchmark: Benchmark
+    dimensions: Sequence[Dimension]
+    settings: MethodSettings
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Evaluation:
     """The result of `evaluate`.
@@ -120,6 +132,70 @@ class Evaluation:
     def complete(self) -> bool:
         """Whether every output has a score of every method."""
         return not any(row.unscored for row in self.rows)
+
+
+class Evaluations(tuple[Evaluation, ...]):
+    """The results of `evaluate` on several benchmarks, in their order."""
+
+    __slots__ = ()
+
+    @property
+    def rows(self) -> tuple[Agreement, ...]:
+        """The rows of all."""
+        return tuple(row for evaluation in self for row in evaluation.rows)
+
+    @property
+    def complete(self) -> bool:
+        """Whether every output of every benchmark has a score of every method."""
+        return all(evaluation.complete for evaluation in self)
+
+    def records(self) -> list[dict[str, Any]]:
+        """The records of all, see `Evaluation.records`."""
+        return [record for evaluation in self for record in evaluation.records()]
+
+
+def check_sets(ladders: Sequence[object], count: int) -> None:
+    """Check that there is one ladder set for all of `count` benchmarks, or one for each, or none."""
+    if len(ladders) not in {0, 1, count}:
+        benchmarks = f"{count} {'benchmark' if count == 1 else 'benchmarks'}"
+        each = "" if count == 1 else ", or one for each in the same order"
+        raise UsageError(f"{len(ladders)} ladder sets for {benchmarks}; give {option('ladders')} once{each}")
+
+
+def parts_of(
+    rated: Sequence[tuple[Benchmark, Sequence[Dimension]]],
+    ladders: Sequence[str | Path | LadderSet],
+    methods: Sequence[str],
+    settings: MethodSettings,
+) -> list[Part]:
+    """Benchmarks with their settings: of several, each has its ladders, and a folder in the folder `work`.
+
+    Args:
+        rated: the benchmarks and the dimensions to evaluate.
+        ladders: one set for all, one for each, or none.
+        methods: names; the ladders are checked where `ladder` is one of them.
+        settings: of all.
+
+    Raises:
+        UsageError: another number of ladder sets, ladders of other data, or a benchmark that is named twice.
+    """
+    check_sets(ladders, len(rated))
+    sets: Sequence[str | Path | LadderSet | None] = ladders or [settings.ladders]
+    if len(rated) == 1:
+        return [Part(*rated[0], replace(settings, ladders=sets[0]))]
+    names = [benchmark.name for benchmark, _ in rated]
+    for name, times in Counter(names).items():
+        if times > 1:
+            raise UsageError(f"benchmark {name!r} is named {times} times; name each benchmark once")
+    opened = [each if each is None or isinstance(each, LadderSet) else load_ladders(each) for each in sets]
+    stems, parts = file_stems(names), []
+    for number, (benchmark, dimensions) in enumerate(rated):
+        found = opened[number % len(opened)]
+        if found is not None and LADDER in methods:
+            ladders_for(benchmark, dimensions, found)
+        work = None if settings.work is None else settings.work / stems[benchmark.name]
+        parts.append(Part(benchmark, dimensions, replace(settings, ladders=found, work=work)))
+    return parts
 
 
 def evaluate(

@@ -79,7 +79,6 @@ def evaluation_ladders(
 
 def ladders_for(benchmark: Benchmark, dimensions: Sequence[Dimension], ladders: LadderSet) -> LadderSet:
     """A ladder set checked to be for this benchmark; contexts that it has no text of get the benchmark's."""
-    choose_dimensions(ladders.dimensions, [dimension.name for dimension in dimensions])
     contexts = {context.id: context for context in benchmark.contexts}
     for context in benchmark.contexts:
         if context.task != ladders.task:
@@ -92,6 +91,7 @@ def ladders_for(benchmark: Benchmark, dimensions: Sequence[Dimension], ladders: 
                 f"context {context.id!r} has another text in {ladders.name} than in {benchmark.name}; "
                 f"the ladders were written for other data: name others with {option('ladders')}"
             )
+    choose_dimensions(ladders.dimensions, [dimension.name for dimension in dimensions])
     return replace(ladders, contexts=contexts | dict(ladders.contexts))
 
 

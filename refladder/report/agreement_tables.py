@@ -1,4 +1,6 @@
-"""Tables of agreement: one for each benchmark, level and statistic, with a row a method and a column a dimension.
+"""Tables of agreement: one for each level and statistic, with a row a method and a column a dimension.
+
+Several benchmarks are groups of columns, with the mean over benchmarks behind them.
 
 A method's figure depends on no other method. What compares two methods, on the contexts that both have, is a table of
 its own behind it.
@@ -6,6 +8,9 @@ its own behind it.
 
 from __future__ import annotations
 
+from collections import Counter
+from dataclasses import replace
+from statistics import fmean
 from typing import TYPE_CHECKING
 
 from refladder.metaeval.agreement import MEAN, PARTIAL, Agreement
@@ -35,58 +40,85 @@ _CONSTANT_WORDS = {
 
 
 def agreement_tables(rows: Iterable[Agreement], *, marked: bool = False) -> list[PlainTable]:
-    """One table for each benchmark, level, statistic and convention, and one of differences where there is a test.
+    """One table for each level, statistic and convention; and one of differences for each benchmark with a test.
 
     With `marked`, the best figure of each column is marked, and those that a test did not show to differ from it.
     """
-    groups: dict[tuple[str, str, str, str], list[Agreement]] = {}
+    groups: dict[tuple[str, str, str], list[Agreement]] = {}
     for row in rows:
-        groups.setdefault((row.benchmark, row.level, row.statistic, row.constant), []).append(row)
+        groups.setdefault((row.level, row.statistic, row.constant), []).append(row)
     tables = []
     for group in groups.values():
         tables.append(_marked(_table(group), group) if marked else _table(group))
-        if tested := [row for row in group if row.reference is not None]:
-            tables.append(_differences(tested))
+        tested = [row for row in group if row.reference is not None]
+        tables += [_differences([row for row in tested if row.benchmark == name]) for name in _benchmarks(tested)]
     return tables
 
 
+def _benchmarks(rows: Sequence[Agreement]) -> list[str]:
+    return list(dict.fromkeys(row.benchmark for row in rows))
+
+
+def _with_mean(rows: Sequence[Agreement]) -> list[Agreement]:
+    """The rows, and for several benchmarks the mean of each method over them, where it has a mean on each."""
+    benchmarks, added = _benchmarks(rows), []
+    means = {(row.method, row.benchmark): row.value for row in rows if row.dimension == MEAN}
+    for first in {row.method: row for row in rows}.values() if len(benchmarks) > 1 else ():
+        values = [means.get((first.method, name)) for name in benchmarks]
+        known = [value for value in values if value is not None]
+        mean = fmean(known) if len(known) == len(values) else None
+        whole = replace(first, benchmark="", dimension=MEAN, value=mean, low=None, high=None, p_best=None)
+        added.append(replace(whole, reference=None))
+    return [*rows, *added]
+
+
 def _table(rows: Sequence[Agreement]) -> PlainTable:
-    first = rows[0]
+    first, benchmarks = rows[0], _benchmarks(rows)
     words = _LEVEL_WORDS[first.level].format(_STATISTIC_WORDS[first.statistic])
-    dimensions = _dimensions(rows)
+    several = len(benchmarks) > 1
+    columns = _columns(_with_mean(rows))
+    heads = [f"{benchmark or 'benchmark'} {name}" if several else name for benchmark, name in columns]
+    mean = f"mean of the {len(benchmarks)} benchmarks (of the means over their dimensions); no interval, no test"
     return PlainTable(
-        f"{first.benchmark}, {first.level}: {words}",
-        ["method", *dimensions, *_COUNTS],
+        f"{'' if several else f'{first.benchmark}, '}{first.level}: {words}",
+        ["method", *heads, *_COUNTS],
         [
             [
                 method,
                 *(DASH if row is None else with_interval(row.value, row.low, row.high) for row in cells),
                 *_counts([row for row in rows if row.method == method]),
             ]
-            for method, cells in _by_method(rows, dimensions)
+            for method, cells in _by_method(_with_mean(rows), columns)
         ],
-        _legend(rows),
+        (*([(heads[-1], mean)] if several else []), *_legend(rows)),
         len(_COUNTS),
-        f"{first.benchmark} {first.level} {first.statistic}",
+        f"{'' if several else first.benchmark} {first.level} {first.statistic}",
+        groups=tuple((name, sum(name == each for each, _ in columns)) for name in benchmarks) if several else (),
     )
 
 
 def _marked(table: PlainTable, rows: Sequence[Agreement]) -> PlainTable:
     """The table with the best figure of each column, and those that are not shown to differ from it."""
     best, equal = set(), set()
-    lines = list(_by_method(rows, _dimensions(rows)))
-    tests = sum(row.p_best is not None for _, cells in lines for row in cells if row is not None)
+    rows = _with_mean(rows)
+    lines = list(_by_method(rows, _columns(rows)))
+    of_tests = Counter(
+        row.benchmark for _, cells in lines for row in cells if row is not None and row.p_best is not None
+    )
+    tests = max(of_tests.values(), default=0)
     for column, cells in enumerate(zip(*(cells for _, cells in lines), strict=True), start=1):
         figures = [(place, row) for place, row in enumerate(cells) if row is not None and row.value is not None]
         highest = number(max((row.value or 0.0 for _, row in figures), default=None), 3)
         for place, row in figures:
             if number(row.value, 3) == highest:
                 best.add((place, column))
-            elif tests and (row.p_best is None or row.p_best >= SIGNIFICANT):
+            elif of_tests[row.benchmark] and (row.p_best is None or row.p_best >= SIGNIFICANT):
                 equal.add((place, column))
     legend = [("bold", "the best of the column")]
     if tests:
-        test = f"paired permutation test, Holm's correction over {tests} {'test' if tests == 1 else 'tests'}"
+        over = " and ".join(map(str, of_tests.values())) + (" test" if tests == 1 else " tests")
+        each = "for each benchmark " if len(of_tests) > 1 else ""
+        test = f"paired permutation test, Holm's correction {each}over {over}"
         legend.append(("underlined", f"not shown to differ from it: p at least {SIGNIFICANT:g} or no test; {test}"))
     return table._replace(best=frozenset(best), equal=frozenset(equal), legend=(*legend, *table.legend))
 
@@ -94,7 +126,8 @@ def _marked(table: PlainTable, rows: Sequence[Agreement]) -> PlainTable:
 def _differences(rows: Sequence[Agreement]) -> PlainTable:
     """The methods minus the reference, with the tests."""
     first, tests = rows[0], sum(row.p_adjusted is not None for row in rows)
-    dimensions = _dimensions(rows)
+    columns = _columns(rows)
+    dimensions = [name for _, name in columns]
     holm = f", Holm's correction over {tests} {'test' if tests == 1 else 'tests'}" if tests else ""
     if tests and len({row.dimension for row in rows if row.dimension != MEAN}) > 1:
         holm += ", means are not tested"
@@ -110,7 +143,7 @@ def _differences(rows: Sequence[Agreement]) -> PlainTable:
                 *(DASH if row is None else _difference(row, corrected=bool(tests)) for row in cells),
                 _span([row.common or 0 for row in rows if row.method == method and row.dimension in dimensions]),
             ]
-            for method, cells in _by_method(rows, dimensions)
+            for method, cells in _by_method(rows, columns)
         ],
         (*legend, ("common contexts", f"contexts {both}; the difference is computed from them")),
         1,
@@ -124,18 +157,23 @@ def _difference(row: Agreement, *, corrected: bool) -> str:
     return number(row.difference, 3) + "*" * (p_value is not None and p_value < SIGNIFICANT)
 
 
-def _dimensions(rows: Sequence[Agreement]) -> tuple[str, ...]:
-    """The columns: dimensions and their mean. One dimension is its own mean."""
-    dimensions = tuple(dict.fromkeys(row.dimension for row in rows))
-    parts = tuple(name for name in dimensions if name != MEAN)
-    return parts if len(parts) == 1 else dimensions
+def _columns(rows: Sequence[Agreement]) -> list[tuple[str, str]]:
+    """The columns: of each benchmark, its dimensions and their mean. One dimension is its own mean."""
+    columns = []
+    for benchmark in _benchmarks(rows):
+        dimensions = list(dict.fromkeys(row.dimension for row in rows if row.benchmark == benchmark))
+        parts = [name for name in dimensions if name != MEAN]
+        columns += [(benchmark, name) for name in (parts if len(parts) == 1 else dimensions)]
+    return columns
 
 
-def _by_method(rows: Sequence[Agreement], dimensions: Sequence[str]) -> Iterator[tuple[str, list[Agreement | None]]]:
-    """Each method with its row of each dimension."""
-    by_cell = {(row.method, row.dimension): row for row in rows}
+def _by_method(
+    rows: Sequence[Agreement], columns: Sequence[tuple[str, str]]
+) -> Iterator[tuple[str, list[Agreement | None]]]:
+    """Each method with its row of each column."""
+    by_cell = {(row.method, row.benchmark, row.dimension): row for row in rows}
     for method in dict.fromkeys(row.method for row in rows):
-        yield method, [by_cell.get((method, name)) for name in dimensions]
+        yield method, [by_cell.get((method, *column)) for column in columns]
 
 
 def _span(counts: Sequence[int]) -> str:
@@ -184,5 +222,7 @@ def _may_differ(rows: Sequence[Agreement]) -> bool:
     gaps = any(row.unscored or (row.constant_predicted and row.constant == "skip") for row in rows)
     several = len({row.method for row in rows}) > 1
     return several and (
-        gaps or len({(row.dimension, row.contexts) for row in rows}) > len({row.dimension for row in rows})
+        gaps
+        or len({(row.benchmark, row.dimension, row.contexts) for row in rows})
+        > len({(row.benchmark, row.dimension) for row in rows})
     )

@@ -51,7 +51,8 @@ class PlainTable(NamedTuple):
     `legend` holds terms (heads or signs) and their meanings, in the order of the columns. `repeated` is the number of
     last columns that every part shows where the table is too wide for a terminal. LaTeX refers to the table by `label`
     (empty: the beginning of the caption), and sets the figures at the (row, column) of `best` bold and those of `equal`
-    underlined.
+    underlined. `groups` are names of columns that belong together, each with the number of its columns; the heads begin
+    with the name.
     """
 
     caption: str
@@ -62,6 +63,7 @@ class PlainTable(NamedTuple):
     label: str = ""
     best: frozenset[tuple[int, int]] = frozenset()
     equal: frozenset[tuple[int, int]] = frozenset()
+    groups: tuple[tuple[str, int], ...] = ()
 
 
 def number(value: float | None, digits: int) -> str:
@@ -139,6 +141,18 @@ def latex(tables: Iterable[PlainTable], intervals: str = "full") -> str:
         ends = _latex_text(f"[{interval}")
         return f"{shown} {ends}" if intervals == "full" else rf"{shown} {{\scriptsize {ends}}}"
 
+    def heads(table: PlainTable) -> str:
+        shown, over, rules, column = list(table.heads), [""], [], 1
+        for name, width in table.groups:
+            end = column + width
+            shown[column:end] = [head.removeprefix(f"{name} ") for head in shown[column:end]]
+            over.append(rf"\multicolumn{{{width}}}{{c}}{{{_latex_text(name)}}}")
+            rules.append(rf"\cmidrule(lr){{{column + 1}-{end}}}")
+            column = end
+        over += [""] * (len(shown) - column)
+        above = f"{line(over)}\n  {' '.join(rules)}\n" if rules else ""
+        return above + line(map(_latex_text, shown))
+
     def text(table: PlainTable) -> str:
         terms = [line for line in table.legend if intervals != "none" or line[0] != INTERVALS]
         legend = [rf"  \textit{{{_latex_text(term)}}}: {_latex_text(meaning)}\par" for term, meaning in terms]
@@ -150,7 +164,7 @@ def latex(tables: Iterable[PlainTable], intervals: str = "full") -> str:
             caption=_latex_text(table.caption),
             label=re.sub(r"[^a-z0-9]+", "-", (table.label or table.caption.partition(":")[0]).lower()).strip("-"),
             figures="r" * (len(table.heads) - 1),
-            heads=line(map(_latex_text, table.heads)),
+            heads=heads(table),
             rows="".join(f"{row}\n" for row in rows),
             legend="\n".join([r"  \par\medskip\raggedright\footnotesize", *legend, ""]) if legend else "",
         )

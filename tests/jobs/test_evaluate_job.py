@@ -186,7 +186,8 @@ def test_ladders_that_exist(command, fails):
     assert done.code == 0
     assert "ladders:demo/story@" in done.rows[0]["signature"]
     assert fails(2, "evaluate", "demo/story", "--ladders", "demo/dialogue") == (
-        "refladder: unknown dimension 'coherence'; Known: engagingness\n"
+        "refladder: the ladders of demo/dialogue are of task 'dialogue', and demo/story is of 'story'; name ladders of "
+        "that task with --ladders\n"
     )
     assert fails(2, "evaluate", "demo/story", "--ladders", "demo/story", "--writer", "builtin") == (
         "refladder: --ladders names ladders that exist, and --writer writes new ones; give one of them\n"
