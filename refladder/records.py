@@ -19,6 +19,7 @@ from refladder.errors import option
 
 WIN, LOSS, TIE = "win", "loss", "tie"
 OUTCOMES = (WIN, LOSS, TIE)
+YES, NO = "yes", "no"
 IMPOSSIBLE = -1000.0  # natural logarithm used for probability 0, which has none; exp gives exactly 0 again
 TEXT = "text"  # the one outcome of a judgment that is the log-probability of a whole text
 
@@ -92,6 +93,19 @@ def _mark_cut(record: Judgment | Completion | LabelReading) -> None:
     """Set `cut` where only the note of a record says it, as in files written before there was this field."""
     if not record.cut and record.note is not None and record.note.startswith(_CUT_BEFORE_THE_FIELD):
         object.__setattr__(record, "cut", True)
+
+
+@record("questions/1")
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Questions:
+    """Yes/no questions about a single text, to which a good text on the dimension deserves the answer yes.
+
+    `origin` is a digest of the prompt, writer and sampling; empty for questions that people wrote.
+    """
+
+    dimension: str
+    questions: tuple[str, ...]
+    origin: str = ""
 
 
 @record("context-digest/1")

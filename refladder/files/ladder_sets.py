@@ -6,6 +6,7 @@ SET/
   context_digests.jsonl  a digest of each context's text (absent from sets of refladder 0.1.0 and before)
   ladders.jsonl      one Ladder a line
   failures.jsonl     ladders that failed, if any
+  questions.jsonl    yes/no questions on the dimensions for `evaluate --methods questions`, if any
   run.json           the resolved configuration of `refladder build`
   certificate.json   what `refladder certify` found, if it was run
 """
@@ -24,7 +25,7 @@ from refladder.files.jsonl import read_bytes, read_records, throw_away, to_line,
 from refladder.files.release import MANIFEST, OF_A_SET, Parts, ladders_of_rows, read_release, record_of
 from refladder.files.tables import Row, read_rows
 from refladder.parsing import parse_json
-from refladder.records import Context, ContextDigest, Dimension, Ladder, LadderFailure
+from refladder.records import Context, ContextDigest, Dimension, Ladder, LadderFailure, Questions
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 CERTIFICATE = "certificate.json"
+QUESTIONS = "questions.jsonl"
 CERTIFICATE_SCHEMA = "certificate/1"
 
 
@@ -41,7 +43,8 @@ class LadderSet:
 
     `contexts` is empty where the texts may not be redistributed. `digests` has the `text_id` of each context by id, so
     that texts from elsewhere can be checked; it is empty only where the set has neither texts nor digests.
-    `certificate` is what `refladder certify` wrote for exactly these ladders; None for a set without one.
+    `certificate` is what `refladder certify` wrote for exactly these ladders; None for a set without one. `questions`
+    are yes/no questions by dimension name, about a single text; they are no part of the ladders.
     """
 
     name: str
@@ -53,6 +56,7 @@ class LadderSet:
     failures: Mapping[tuple[str, str], LadderFailure]
     digests: Mapping[str, str] = field(default_factory=dict)
     certificate: Mapping[str, Any] | None = None
+    questions: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     def __repr__(self) -> str:
         """One line: what the set is, and how much it holds."""
@@ -266,7 +270,7 @@ def load_ladders(name: str | Path, *, certified: bool = True) -> LadderSet:
     ladders = list(parts.ladders)  # which fills the digests
     digests = parts.context_digests.items()
     opened = ladder_set(name, parts.dimensions, parts.contexts, ladders, parts.failures, digests=digests)
-    opened = replace(opened, name=parts.name)
+    opened = replace(opened, name=parts.name, questions=parts.questions)
     where, certificate = f"{name}: {CERTIFICATE}", parts.certificate
     if certificate is None and not name.startswith(hub.PREFIX) and (path := find_folder(name) / CERTIFICATE).is_file():
         where, certificate = str(path), parse_json(read_bytes(path), str(path), whole_file=True)
@@ -296,7 +300,13 @@ def open_parts(name: str) -> Parts:
         context_digests={
             each.context_id: each.digest for each in _read_if_any(ContextDigest, folder / "context_digests.jsonl")
         },
+        questions=read_questions(folder / QUESTIONS),
     )
+
+
+def read_questions(path: Path) -> dict[str, tuple[str, ...]]:
+    """The questions of a file by dimension; none where it does not exist."""
+    return {each.dimension: each.questions for each in _read_if_any(Questions, path)}
 
 
 def _read_if_any(kind: type[T], path: Path) -> Iterator[T]:

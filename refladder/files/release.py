@@ -15,7 +15,7 @@ import hashlib
 import itertools
 import json
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar, get_args, get_origin, get_type_hints
 
 from refladder.errors import DataError
@@ -133,6 +133,7 @@ class Parts:
     """The records of a ladder set; the iterators read its files as they go.
 
     `context_digests` is filled by `ladders`. `certificate` is as it was read, unchecked; None if there is none.
+    `questions` are not published.
     """
 
     name: str
@@ -142,6 +143,7 @@ class Parts:
     failures: Iterator[LadderFailure]
     context_digests: dict[str, str]
     certificate: dict[str, Any] | None = None
+    questions: dict[str, tuple[str, ...]] = field(default_factory=dict)
 
 
 def read_release(folder: Path, label: str, manifest: Manifest | None = None) -> Parts:

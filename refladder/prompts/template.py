@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from refladder.errors import PromptError, UnknownNameError, similar
-from refladder.records import LOSS, TIE, WIN, Prompt
+from refladder.records import LOSS, NO, TIE, WIN, YES, Prompt
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -34,6 +34,8 @@ ROLES: dict[str, tuple[str, ...]] = {
     "direct-100": (*_CRITERION, "target"),
     "pairwise": (*_CRITERION, "first", "second"),
     "verifier": (*_CRITERION, "first", "second", "place"),
+    "questions": ("dimension", "description"),
+    "question": (*_CRITERION, "target", "question"),
 }
 OPTIONAL_SLOTS = frozenset({"background"})
 
@@ -42,7 +44,8 @@ ROLE_GRADES = {"direct-5": 5, "direct-10": 10, "direct-100": 100, "verifier": 20
 # The outcomes that need a label in each judging role.
 ROLE_OUTCOMES: dict[str, tuple[str, ...]] = {
     "compare": (WIN, LOSS, TIE),
-    "compare-yesno": ("yes", "no"),
+    "compare-yesno": (YES, NO),
+    "question": (YES, NO),
     **{role: tuple(str(grade) for grade in range(1, most + 1)) for role, most in ROLE_GRADES.items()},
     "pairwise": (WIN, LOSS),
 }

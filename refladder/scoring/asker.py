@@ -15,7 +15,7 @@ from refladder.backends.sampled import Sampled
 from refladder.backends.usage import characters
 from refladder.errors import BackendError, UsageError
 from refladder.prompts import fill
-from refladder.records import LOSS, OUTCOMES, WIN, Judgment, LabelReading, NotAsked, NotJudged, Recipe, Run
+from refladder.records import LOSS, NO, OUTCOMES, WIN, YES, Judgment, LabelReading, NotAsked, NotJudged, Recipe, Run
 from refladder.scoring.judging import judgment_of, trusted
 from refladder.settings import LEAST_MASS
 from refladder.version import __version__
@@ -213,7 +213,7 @@ def _from_yes_no(readings: Sequence[LabelReading], answers: tuple[str, ...]) -> 
     for reading in readings:
         if reading.logprobs is None:
             return replace(reading, cut=any(other.cut for other in readings))
-    yes, no = answers.index("yes"), answers.index("no")
+    yes, no = answers.index(YES), answers.index(NO)
     logprobs = tuple(
         float(-np.logaddexp(0.0, reading.logprobs[no] - reading.logprobs[yes]))
         for reading in readings

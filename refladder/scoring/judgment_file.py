@@ -41,10 +41,12 @@ from refladder.files.table_files import is_many, open_table
 from refladder.parsing import parse_json
 from refladder.records import (
     LOSS,
+    NO,
     OUTCOMES,
     SCHEMAS,
     TEXT,
     WIN,
+    YES,
     Comparison,
     Judgment,
     NotJudged,
@@ -67,7 +69,7 @@ _CHUNK = 1024  # lines read at a time
 _YES_NO = "/compare-yesno@"  # in the prompts of a recipe
 _VERIFIER = "/verifier@"  # likewise; a grade of one of two texts
 _START = len(b'{"schema":"')  # of every line
-_GRADES = (*map(str, range(1, 101)), TEXT)  # outcomes of judgments that are no choice between texts
+_GRADES = (YES, NO, *map(str, range(1, 101)), TEXT)  # outcomes of judgments that are no choice between texts
 
 
 def read_judgments(path: str | Path) -> tuple[Run, Iterator[tuple[str, Judgment]]]:

@@ -14,7 +14,7 @@ from refladder.backends.builtin import drafts as degrade
 from refladder.backends.builtin.quality import DISCRIMINATION, grades, quality, verdict
 from refladder.backends.protocol import Backend
 from refladder.errors import BackendError, BackendUnavailableError, LabelsUnavailableError
-from refladder.records import LOSS, OUTCOMES, WIN, Completion, LabelReading
+from refladder.records import LOSS, NO, OUTCOMES, WIN, YES, Completion, LabelReading
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -114,7 +114,7 @@ def _compare_yes_or_no(prompt: Prompt) -> dict[str, float]:
         raise BackendError(f"a compare-yesno prompt claims one of {', '.join(OUTCOMES)}, not {prompt.claim!r}")
     logprobs_of = _compare(prompt)
     yes = logprobs_of.pop(prompt.claim)
-    return {"yes": yes, "no": math.log(sum(map(math.exp, logprobs_of.values())))}
+    return {YES: yes, NO: math.log(sum(map(math.exp, logprobs_of.values())))}
 
 
 def _pairwise(prompt: Prompt) -> dict[str, float]:
@@ -123,10 +123,22 @@ def _pairwise(prompt: Prompt) -> dict[str, float]:
     return {WIN: half - whole, LOSS: -half - whole}
 
 
+def _question(prompt: Prompt) -> dict[str, float]:
+    """p(yes) = 1 / (1 + e^-q), where q is the quality of the text with the question in the place of the description.
+
+    So the words of the question choose the features, beside the name of the dimension, and 1/2 is an ordinary text.
+    """
+    slots = prompt.slots
+    criterion = slots["dimension"], slots["question"]
+    value = quality(slots["target"], slots["context"], slots.get("background", ""), prompt.task, *criterion)
+    return {YES: -math.log1p(math.exp(-value)), NO: -math.log1p(math.exp(value))}
+
+
 _READERS: dict[str, Callable[[Prompt], dict[str, float]]] = {
     "compare": _compare,
     "compare-yesno": _compare_yes_or_no,
     "pairwise": _pairwise,
+    "question": _question,
     "direct-5": lambda prompt: grades(_worth(prompt, prompt.slots["target"]), 5),
     "direct-10": lambda prompt: grades(_worth(prompt, prompt.slots["target"]), 10),
     "direct-100": lambda prompt: grades(_worth(prompt, prompt.slots["target"]), 100),
