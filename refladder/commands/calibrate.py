@@ -88,7 +88,10 @@ class _Promised:
     help="Output file: the cut-off for `filter --threshold`, the rows of --plan, or the map of --human-scale.",
 )
 @click.option(
-    "--plot", type=console.PATH, help="Output file of a chart (SVG): precision against the share of rows kept."
+    "--plot",
+    type=console.PATH,
+    help="Output file of a chart (SVG): precision against the share of rows kept. If matplotlib is installed, "
+    "FILE.png is written beside FILE.svg.",
 )
 @click.option(
     "--plan", is_flag=True, help="Show what more labels can promise, and write the next rows to label to --out."
@@ -186,14 +189,19 @@ def _threshold(
 ) -> int:
     from refladder.files.jsonl import atomic, write_record
     from refladder.jobs.calibrate import calibrate, earlier_threshold
+    from refladder.report.png import png
     from refladder.report.promise_tables import kept_chart
 
     result = calibrate(pool, asked, promise, None if out is None else earlier_threshold(out))
     if out is not None:
         write_record(out, result.threshold)
     if plot is not None:
+        chart = kept_chart("Kept rows and their precision", result.steps, promise.precision)
         with atomic(plot) as stream:
-            stream.write(kept_chart("Kept rows and their precision", result.steps, promise.precision).encode())
+            stream.write(chart.svg().encode())
+        if plot.suffix != ".png" and (drawn := png(chart)) is not None:
+            with atomic(plot.with_suffix(".png")) as stream:
+                stream.write(drawn)
     if as_json:
         _print_json(_summary(result))
     else:

@@ -202,7 +202,8 @@ class OutputOptions:
 @click.option(
     "--figures",
     type=console.PATH,
-    help="Output folder for SVG figures: agreement by cost and by number of comparisons.",
+    help="Output folder for figures: agreement by cost and by number of comparisons. SVG; PNG too if matplotlib is "
+    "installed.",
 )
 @click.option("--html", "page", type=console.PATH, help="Output file for tables and figures as a single HTML page.")
 @click.option(
@@ -420,9 +421,9 @@ def _draw(output: OutputOptions, evaluations: Evaluations, parts: Sequence[Part]
             folder = output.figures / stems[benchmark.name] if len(parts) > 1 else output.figures
             for name, text in files.items():
                 with atomic(folder / name) as stream:
-                    stream.write(text.encode())
+                    stream.write(text if isinstance(text, bytes) else text.encode())
         tables += [*card_tables(cards), *consistency_tables(files)]
-        drawn += [text for name, text in files.items() if name.endswith(".svg")]
+        drawn += [text for name, text in files.items() if isinstance(text, str) and name.endswith(".svg")]
         notes += [*evaluation.notes, *missing]
     if output.page is not None:
         title = f"{', '.join(stems)}: agreement with people"

@@ -48,6 +48,8 @@ def check_outputs(command: str, given: Mapping[str, object], labels: Mapping[str
             if (command, name) in {("score", "out"), ("review", "run")}:
                 own = not (given.get("judgments") or given.get("judgments_from"))
                 paths += [f"{path}{end}" for path in paths for end in (".run.json", ".judgments.jsonl")[: 1 + own]]
+            if name == "plot":
+                paths += [str(Path(path).with_suffix(".png")) for path in paths if Path(path).suffix != ".png"]
             files[written] += [(name, path) for path in paths]
     for number, (name, target) in enumerate(files[True]):
         for other, source in [*files[False], *files[True][:number]]:

@@ -13,8 +13,9 @@ from refladder.ranking.bias import NEAR
 from refladder.ranking.selection import most_pairs
 from refladder.report.cards import ALL
 from refladder.report.curves import budget_curve, consistency_rows
+from refladder.report.png import png
 from refladder.report.rendering import PlainTable, number
-from refladder.report.svg import Series, file_stems, lines, scatter
+from refladder.report.svg import Chart, Series, file_stems
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -34,17 +35,19 @@ def draw_figures(
     *,
     dimensions: Sequence[Dimension],
     seed: int = 0,
-) -> tuple[dict[str, str], list[str]]:
+) -> tuple[dict[str, str | bytes], list[str]]:
     """Draw `cost.svg`, and when a method judged every pair of outputs, `curve-DIMENSION.svg` and `curves.jsonl`.
 
-    `curves.jsonl` holds the points of the curves, and the agreement of rankings of fewer outputs with that of all.
+    Beside each SVG there is a PNG, if matplotlib is installed. `curves.jsonl` holds the points of the curves, and the
+    agreement of rankings of fewer outputs with that of all.
     """
-    files, missing = {}, []
-    figure = _cost(rows, cards)
+    files: dict[str, str | bytes] = {}
+    missing = []
+    figure = _cost(rows, cards, len(benchmark.outputs))
     if figure is None:
         missing.append("no cost figure: no method has both calls to a judge and a correlation")
     else:
-        files["cost.svg"] = figure
+        files |= _files("cost", figure)
     comparisons = next((run.result.comparisons for run in runs if _has_all_pairs(run)), None)
     if comparisons is None:
         missing.append("no budget curves: they need every pair judged, as win-ratio does without --comparisons")
@@ -66,15 +69,21 @@ def draw_figures(
             missing.append(f"no budget curve of {dimension.name}: no context has a correlation")
             continue
         title = f"{benchmark.name}, {dimension.name}: win ratio by budget, 90 % of the draws in the bands"
-        figure = lines(title, drawn, "comparisons of one context", "Spearman correlation within contexts")
-        files[f"curve-{stems[dimension.name]}.svg"] = figure
+        across, up = "comparisons of one context", "Spearman correlation within contexts"
+        files |= _files(f"curve-{stems[dimension.name]}", Chart(title=title, across=across, up=up, series=drawn))
     files["curves.jsonl"] = "".join(json.dumps(asdict(point), allow_nan=False) + "\n" for point in points)
     return files, missing
 
 
-def consistency_tables(files: Mapping[str, str]) -> list[PlainTable]:
+def _files(stem: str, chart: Chart) -> dict[str, str | bytes]:
+    """The files of a chart."""
+    drawn = png(chart)
+    return {f"{stem}.svg": chart.svg()} | ({} if drawn is None else {f"{stem}.png": drawn})
+
+
+def consistency_tables(files: Mapping[str, str | bytes]) -> list[PlainTable]:
     """Agreement of rankings of fewer outputs with that of all and with people, from `curves.jsonl`; none without it."""
-    points = [json.loads(line) for line in files.get("curves.jsonl", "").splitlines()]
+    points = [json.loads(line) for line in str(files.get("curves.jsonl", "")).splitlines()]
     rows = [
         [point["dimension"], str(point["size"]), number(point["final"], 3), number(point["gold"], 3)]
         for point in points
@@ -109,22 +118,29 @@ def _has_all_pairs(run: MethodRun) -> bool:
     )
 
 
-def _cost(rows: Sequence[Agreement], cards: Sequence[Card]) -> str | None:
+def _cost(rows: Sequence[Agreement], cards: Sequence[Card], texts: int) -> Chart | None:
+    """Agreement against the prompts of a text: tokens where all are known and no answer was reused, else characters."""
     first = rows[0]
     values = {
         row.method: row.value
         for row in rows
         if (row.dimension, row.level, row.statistic) == (MEAN, first.level, first.statistic)
     }
-    points = []
-    for card in cards:
-        value = values.get(card.method)
-        if card.dimension == ALL and card.characters and value is not None:
-            points.append((card.method, float(card.characters), value))
-    if not points:
+    drawn = [
+        card for card in cards if card.dimension == ALL and card.characters and values.get(card.method) is not None
+    ]
+    if not drawn:
         return None
-    title = f"{first.benchmark}: agreement against cost"
-    return scatter(title, points, "characters of prompts", f"{first.statistic}, {first.level}, mean of dimensions")
+    in_tokens = all(card.prompt_tokens and not card.reused for card in drawn)
+    costs = [(card.prompt_tokens if in_tokens else card.characters) or 0 for card in drawn]
+    return Chart(
+        title=f"{first.benchmark}: agreement against cost",
+        across="prompt tokens sent a text" if in_tokens else "characters of prompts a text",
+        up=f"{first.statistic}, {first.level}, mean of dimensions",
+        points=[
+            (card.method, cost / texts, values[card.method] or 0.0) for card, cost in zip(drawn, costs, strict=True)
+        ],
+    )
 
 
 def _series(points: Sequence[CurvePoint]) -> list[Series]:

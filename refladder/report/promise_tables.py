@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from refladder.report.rendering import DASH, PlainTable, number
-from refladder.report.svg import Series, lines
+from refladder.report.svg import Chart, Series
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -121,8 +121,8 @@ def _bar(step: Step, share: float | None) -> str:
     return "".join(cells) + "."
 
 
-def kept_chart(title: str, steps: Sequence[Step], share: float | None) -> str:
-    """Precision and its lower bound against the share of rows kept, as SVG."""
+def kept_chart(title: str, steps: Sequence[Step], share: float | None) -> Chart:
+    """Precision and its lower bound against the share of rows kept."""
     shown = [step for step in steps if step.precision is not None]
     series = [
         Series(
@@ -135,4 +135,4 @@ def kept_chart(title: str, steps: Sequence[Step], share: float | None) -> str:
         series.append(
             Series(name="promise", points=tuple((step.kept_share, share) for step in shown), dashed=True, colour=1)
         )
-    return lines(title, series, "share of the rows kept", "precision, and its lower bound")
+    return Chart(title=title, across="share of the rows kept", up="precision, and its lower bound", series=series)

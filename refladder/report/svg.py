@@ -36,6 +36,25 @@ class Series:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Chart:
+    """A chart of lines, or of named points (name, x above 0 on a logarithmic axis, y)."""
+
+    title: str
+    across: str
+    up: str
+    series: Sequence[Series] = ()
+    points: Sequence[tuple[str, float, float]] = ()
+
+    def svg(self) -> str:
+        """The chart as SVG."""
+        return (
+            scatter(self.title, self.points, self.across, self.up)
+            if self.points
+            else lines(self.title, self.series, self.across, self.up)
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Axis:
     """An axis: its label, its ends, and whether it is logarithmic."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 import unicodedata
 from dataclasses import replace
 from xml.etree import ElementTree as ET
@@ -15,13 +16,13 @@ from simulated import DIMENSION, Simulated, benchmark_of
 from refladder.commands.main import run as run_command
 from refladder.errors import UsageError
 from refladder.jobs.evaluate import Protocol, agreement
-from refladder.metaeval.agreement import human_means
+from refladder.metaeval.agreement import MEAN, human_means
 from refladder.methods.contract import MethodSettings
 from refladder.methods.method_runs import run_methods, scored_methods
 from refladder.records import Sampling
 from refladder.report.cards import report_cards
 from refladder.report.curves import budget_curve
-from refladder.report.figures import draw_figures
+from refladder.report.figures import _cost, draw_figures
 from refladder.report.svg import HEIGHT, WIDTH, Series, axis_of, file_stems, lines, scatter
 
 MADE = benchmark_of(np.random.default_rng(0).standard_normal((25, 8)))
@@ -147,7 +148,8 @@ def test_nothing_to_draw_is_refused():
         scatter("T", [("a", 0.0, 1.0)], "cost", "up")
 
 
-def test_the_command_draws_figures(tmp_path, capsys):
+def test_the_command_draws_figures(tmp_path, capsys, monkeypatch):
+    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)  # as if it were not installed
     command = ["evaluate", "demo/dialogue", "--resamples", "5", "--figures", str(tmp_path / "figures"), "--methods"]
     assert run_command([*command, "win-ratio,ladder"]) == 0
     assert sorted(path.name for path in (tmp_path / "figures").iterdir()) == [
@@ -197,6 +199,52 @@ def test_figures_of_dimensions_whose_names_differ_in_signs_or_letters_alone_have
     assert re.fullmatch(r"流暢さ", stems["流暢さ"])
 
 
+def test_with_matplotlib_each_chart_is_a_png_of_the_same_points_too(tmp_path, command, monkeypatch):
+    figure = pytest.importorskip("matplotlib.figure").Figure
+    saved, save = [], figure.savefig
+    monkeypatch.setattr(figure, "savefig", lambda self, *given, **how: (saved.append(self), save(self, *given, **how)))
+    line = ("evaluate", "demo/dialogue", "--methods", "win-ratio,direct-5", "--figures", tmp_path, "--json")
+    lines_read = command(*line).rows
+    names = sorted(path.stem for path in tmp_path.glob("*.svg"))
+    assert names == sorted(path.stem for path in tmp_path.glob("*.png")) == ["cost", "curve-engagingness"]
+    for path in tmp_path.glob("*.png"):  # the width and the height follow the signature and the name of the first part
+        head = path.read_bytes()[:24]
+        assert head[:8] == b"\x89PNG\r\n\x1a\n"
+        assert (int.from_bytes(head[16:20]), int.from_bytes(head[20:24])) == (1520, 920)
+    cost, curve = (each.axes[0] for each in saved)
+    cards = [row for row in lines_read if row.get("kind") == "card" and row["dimension"] == "all"]
+    means = {row["method"]: row["value"] for row in lines_read if row["dimension"] == "mean" and "kind" not in row
+             and (row["level"], row["statistic"]) == ("within_context", "spearman")}  # fmt: skip
+    expected = [[card["characters"] / 84, means[card["method"]]] for card in cards]  # of 84 texts
+    assert [part.get_offsets().tolist()[0] for part in cost.collections] == [pytest.approx(point) for point in expected]
+    assert [part.get_label() for part in cost.collections] == ["1 win-ratio", "2 direct-5"]
+    assert (cost.get_xlabel(), cost.get_xscale()) == ("characters of prompts a text", "log")
+    points = [json.loads(line) for line in (tmp_path / "curves.jsonl").read_text().splitlines()]
+    first = [(p["budget"], p["value"]) for p in points if p.get("selection") == "random" and not p["debiased"]]
+    assert curve.lines[0].get_xydata().tolist() == [list(point) for point in first if point[1] is not None]
+
+
+def test_the_cost_figure_has_tokens_a_text_where_all_are_known():
+    (run,) = run_methods(["win-ratio"], MADE, MADE.dimensions, Simulated, MethodSettings())
+    mean = next(
+        row for row in agreement(MADE, MADE.dimensions, [run.result.method], Protocol()) if row.dimension == MEAN
+    )
+    rows = [replace(mean, method="a", value=0.5), replace(mean, method="b", value=0.25)]
+    whole, texts = report_cards([run], MADE, MADE.dimensions)[0], len(MADE.outputs)
+    first = replace(whole, method="a", prompt_tokens=20 * texts, characters=100 * texts, reused=0)
+
+    def chart(**changes):
+        return _cost(rows, [first, replace(first, method="b", **changes)], texts)
+
+    tokens = chart(prompt_tokens=40 * texts)
+    assert tokens.across == "prompt tokens sent a text"
+    assert list(tokens.points) == [("a", 20, 0.5), ("b", 40, 0.25)]
+    for changes in ({"prompt_tokens": None}, {"reused": 1}):
+        characters = chart(**changes)
+        assert characters.across == "characters of prompts a text"
+        assert list(characters.points) == [("a", 100, 0.5), ("b", 100, 0.25)]
+
+
 def test_every_dimension_has_a_curve():
     first, second = replace(DIMENSION, name="fit?"), replace(DIMENSION, name="fit!")
     made = benchmark_of(np.random.default_rng(0).standard_normal((3, 4)))
@@ -206,5 +254,5 @@ def test_every_dimension_has_a_curve():
     protocol = Protocol(levels=["within_context"], statistics=["spearman"], resamples=2)
     rows = agreement(made, [first, second], scored_methods(runs, []), protocol)
     files, _ = draw_figures(rows, report_cards(runs, made, [first, second]), runs, made, dimensions=[first, second])
-    curves = [text for name, text in files.items() if name.startswith("curve-")]
+    curves = [text for name, text in files.items() if name.startswith("curve-") and name.endswith(".svg")]
     assert [name in curves[position] for position, name in enumerate(["fit?", "fit!"])] == [True, True]
