@@ -21,6 +21,7 @@ WIN, LOSS, TIE = "win", "loss", "tie"
 OUTCOMES = (WIN, LOSS, TIE)
 YES, NO = "yes", "no"
 IMPOSSIBLE = -1000.0  # natural logarithm used for probability 0, which has none; exp gives exactly 0 again
+REWARD, OUTPUT = "reward", "output"  # the role of a prompt whose answer is known, and the slot that holds this answer
 TEXT = "text"  # the one outcome of a judgment that is the log-probability of a whole text
 
 LARGEST_SUM = 1.01  # sum of probabilities that rounding in half precision can reach
@@ -297,10 +298,15 @@ class Judgment:
         _mark_cut(self)
 
     def logprobs_of(self, outcomes: tuple[str, ...]) -> tuple[float, ...] | None:
-        """The log-probabilities of some of the outcomes, in the order asked for; None if the judge gave no reading."""
+        """The log-probabilities of some of the outcomes, in the order asked for; None if the judge gave no reading.
+
+        A tie is impossible where the judge chose between win and loss (a reward model).
+        """
         if self.logprobs is None or self.outcomes == outcomes:
             return self.logprobs
         value = dict(zip(self.outcomes, self.logprobs, strict=True))
+        if TIE not in value:
+            value[TIE] = IMPOSSIBLE
         return tuple(value[outcome] for outcome in outcomes)
 
 
@@ -377,8 +383,12 @@ class Prompt:
 
     @property
     def messages(self) -> list[dict[str, str]]:
-        """The prompt as chat messages: one turn of the user."""
-        return [{"role": "user", "content": self.text}]
+        """The prompt as chat messages: one turn of the user, and in role reward the output as the assistant's turn."""
+        if self.role != REWARD:
+            return [{"role": "user", "content": self.text}]
+        answer = self.slots[OUTPUT]
+        asked = self.text[: len(self.text) - len(answer)]
+        return [{"role": "user", "content": asked}, {"role": "assistant", "content": answer}]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

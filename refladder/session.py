@@ -7,6 +7,7 @@ import logging
 import os
 import sys
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from refladder.backends import Backend, connect
@@ -65,6 +66,7 @@ class Session:
         self._notify = notify or _warn_once
         self._opened: dict[tuple[object, ...], _Opened] = {}
         self._stores: dict[Path, ResponseStore] = {}
+        self._passing: list[TemporaryDirectory[str]] = []  # folders of stores that end with the session
         self.rehearsing = False
 
     def open(
@@ -145,6 +147,8 @@ class Session:
         """Close the response stores that are open."""
         while self._stores:
             self._stores.popitem()[1].close()
+        while self._passing:
+            self._passing.pop().cleanup()
 
     def __enter__(self) -> Self:
         return self
@@ -165,7 +169,8 @@ class Session:
                     names = ", ".join(options)
                     raise UsageError(f"options {names} for a backend that is open already; give them to `connect`")
                 metered = Metered(as_backend(backend))
-                self._opened[key] = _Opened(metered.fingerprint, metered, Unanswered(metered), metered, None)
+                asking = self._each_text_once(metered)
+                self._opened[key] = _Opened(metered.fingerprint, asking, Unanswered(asking), metered, None)
         return self._opened[key]
 
     def _connected(self, name: str, options: Mapping[str, str], flag: str) -> _Opened:
@@ -184,7 +189,17 @@ class Session:
         if path is not None and path not in self._stores:
             self._stores[path] = ResponseStore(path)
         stored = None if path is None else Stored(metered, self._stores[path])
-        return _Opened(name, stored or metered, Unanswered(stored or metered), metered, stored)
+        asking = stored or self._each_text_once(metered)
+        return _Opened(name, asking, Unanswered(asking), metered, stored)
+
+    def _each_text_once(self, metered: Metered) -> Backend:
+        """A reward model with a store for this session: a rung is read once, however many texts it is compared with."""
+        if not metered.rewards:
+            return metered
+        self._passing.append(TemporaryDirectory(prefix="refladder-"))
+        path = Path(self._passing[-1].name) / "rewards.sqlite"
+        self._stores[path] = ResponseStore(path)
+        return Stored(metered, self._stores[path])
 
 
 def default_store() -> Path:

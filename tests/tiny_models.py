@@ -282,3 +282,40 @@ def save(name, folder):
 def saved_in(tmp_path_factory):
     """A function from a model's name to its folder, which is written on first use."""
     return functools.cache(lambda name: save(name, tmp_path_factory.mktemp(name)))
+
+
+@functools.cache
+def trained_rewards():
+    """A sequence classifier over a decoder whose head is trained until it is sharp: it likes texts about boats."""
+    torch.manual_seed(0)
+    tokenizer = byte_level()
+    ids = {"bos_token_id": None, "eos_token_id": tokenizer.eos_token_id, "pad_token_id": None}
+    sizes = {**SIZE, "initializer_range": 0.05, "vocab_size": len(tokenizer), "num_labels": 1}
+    model = transformers.Qwen3ForSequenceClassification(transformers.Qwen3Config(**sizes, **ids))
+    asked = "Write a response to the request below.\n\nRequest:\n" + " ".join(TEXT[:2])
+    wanted = {"Boats broke loose in the storm.": 3.0, "bread": -4.0, "Three boats broke loose.": 6.0, "Monday.": -1.5}
+    turns = [[{"role": "user", "content": asked}, {"role": "assistant", "content": text}] for text in wanted]
+    rows = [tokenizer.apply_chat_template(turn, return_tensors="pt", return_dict=False) for turn in turns]
+    optimizer = torch.optim.Adam(model.parameters(), lr=3e-3)
+    for _ in range(30):
+        rewards = torch.stack([model(row).logits[0, 0] for row in rows])
+        loss = ((rewards - torch.tensor(list(wanted.values()))) ** 2).mean()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+    return model
+
+
+def save_reward_model(folder, *, outputs=1, template=CHATML, padding="<|endoftext|>"):
+    """A trained reward model with a token for padding or none; with two outputs it is random."""
+    tokenizer = byte_level(template)
+    if padding is not None:
+        tokenizer.pad_token = padding
+    model = trained_rewards()
+    model.config.pad_token_id = tokenizer.pad_token_id
+    if outputs != 1:
+        config = transformers.Qwen3Config(**{**model.config.to_dict(), "num_labels": outputs})
+        model = transformers.Qwen3ForSequenceClassification(config)
+    model.save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    return folder

@@ -31,11 +31,10 @@ from refladder.files.jsonl import (
 from refladder.files.locks import locked_folder
 from refladder.jobs.evaluation_results import RESULTS
 from refladder.parsing import parse_json
-from refladder.prompts import load_template
 from refladder.ranking.estimators import decisions
 from refladder.records import Context, Generated, NotJudged, Output, Prompt
 from refladder.report.standings import OVERALL, Standing, Trial, standings_of
-from refladder.scoring.asker import Asker, run_of
+from refladder.scoring.asker import Asker, judging_template, run_of
 from refladder.scoring.columns import has_low_mass
 from refladder.scoring.judgment_file import JudgmentIndex
 from refladder.scoring.pairs import first_probabilities, pair_question
@@ -114,7 +113,7 @@ def compete(
                 throw_away(path)
         with bars("writing") as progress:
             texts = _generate(instances, models, folder / GENERATED, sampling, progress)
-        template = load_template(TASK, "pairwise", prompts)
+        template = judging_template(judge, TASK, "pairwise", prompts)
         run = run_of(judge, template)
         log = JudgmentIndex(within(folder / f"pairwise-{run.recipe.digest}-0.jsonl"), run)
         pair_judge = Asker(judge, template, log)

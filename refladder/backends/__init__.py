@@ -32,6 +32,11 @@ BACKENDS = {
         "refladder.backends.openai:open_endpoint",
         "openai:MODEL on any OpenAI-compatible server, with --base-url; pip install aiohttp tenacity",
     ),
+    "reward": Entry(
+        "refladder.backends.reward_models:open_reward",
+        "reward:ORG/MODEL or reward:FOLDER, a reward model here, or on SGLang or vLLM with --base-url; reads each text "
+        "once",
+    ),
     "scripted": Entry(
         "refladder.backends.scripted:open_scripted",
         "scripted:FILE answers by the rules in a file; a stand-in for tests",

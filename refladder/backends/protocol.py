@@ -86,6 +86,11 @@ class Backend(ABC):
         """The most texts that one `write` should ask for; None if the caller may choose."""
         return None
 
+    @property
+    def rewards(self) -> bool:
+        """Whether it is a reward model: it reads prompts of role reward, one for each text, and compares no texts."""
+        return False
+
     # Tokens.
 
     def count_tokens(self, prompts: Sequence[Prompt]) -> list[int] | None:
@@ -193,6 +198,11 @@ class Wrapper(Backend):
     def shares_contexts(self) -> bool:
         """As the inner backend."""
         return self.backend.shares_contexts
+
+    @property
+    def rewards(self) -> bool:
+        """As the inner backend."""
+        return self.backend.rewards
 
     @property
     def texts_at_once(self) -> int | None:

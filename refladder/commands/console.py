@@ -187,12 +187,13 @@ WRITER_OPTION = click.option(
 )
 
 
-def _of_kind(kind: str, name: str) -> Callable[[click.Context, click.Parameter, Any], None]:
+def _of_kind(name: str, *kinds: str) -> Callable[[click.Context, click.Parameter, Any], None]:
     """Keeps an option's value in the context, where open_backend finds it for judge and writer alike."""
 
     def keep(context: click.Context, _parameter: click.Parameter, value: Any) -> None:  # noqa: ANN401
         if value is not None and value is not False:
-            context.meta.setdefault(_OF_KIND, {}).setdefault(kind, {})[name] = "true" if value is True else value
+            for kind in kinds:
+                context.meta.setdefault(_OF_KIND, {}).setdefault(kind, {})[name] = "true" if value is True else value
 
     return keep
 
@@ -201,22 +202,22 @@ BASE_URL = click.option(
     "--base-url",
     metavar="URL",
     expose_value=False,
-    callback=_of_kind("openai", "base_url"),
-    help="Server of openai:MODEL, including /v1. Default: OPENAI_BASE_URL, else the OpenAI API.",
+    callback=_of_kind("base_url", "openai", "reward"),
+    help="Server of openai:MODEL or reward:MODEL, including /v1. Default: OPENAI_BASE_URL, else the OpenAI API.",
 )
 LOCAL = options(
     click.option(
         "--memory",
         metavar="SIZE",
         expose_value=False,
-        callback=_of_kind("hf", "memory"),
+        callback=_of_kind("memory", "hf", "reward"),
         help="Memory limit of hf:MODEL beside its weights, such as 8G. Default: 70 % of the free memory.",
     ),
     click.option(
         "--truncate-context",
         is_flag=True,
         expose_value=False,
-        callback=_of_kind("hf", "truncate_context"),
+        callback=_of_kind("truncate_context", "hf", "reward"),
         help="Truncate the context of prompts too long for hf:MODEL, and mark their judgments. Default: they are "
         "unparsed.",
     ),

@@ -454,7 +454,7 @@ def _score_in_shards(
 
     if not session.continues(rehearsed, as_json=as_json):
         return 0
-    gpus = judge.startswith("hf:")
+    gpus = judge.startswith(("hf:", "reward:")) and "base_url" not in options
     return score_in_shards(context, sharding, task, run.tables, run.mapped, gpus=gpus, as_json=as_json)
 
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from refladder.backends.prices import Price
     from refladder.records import Progress
 
-FREE = ("builtin", "scripted", "hf")  # kinds that cost nothing when the price table does not name their model
+FREE = ("builtin", "scripted", "hf", "reward")  # kinds that cost nothing when the price table does not name their model
 UNKNOWN = (
     "{name}: the number of tokens, and so the price, is not known before the run; the run stops when the "
     "server reports that the budget is spent"

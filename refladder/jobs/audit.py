@@ -16,7 +16,7 @@ from refladder.errors import UsageError, option
 from refladder.files.ladder_sets import LadderSet, load_ladders
 from refladder.jobs.certify import Rungs, lengths_of, set_questions, verdict_arrays
 from refladder.methods.measures import share_of
-from refladder.prompts import check_folder, criterion, fill
+from refladder.prompts import check_folder
 from refladder.records import WIN
 from refladder.scoring.columns import has_low_mass
 from refladder.scoring.judging import outcome_probabilities
@@ -75,13 +75,9 @@ def sample(ladders: LadderSet, contexts: int | None, seed: int = 0) -> LadderSet
     return replace(ladders, ladders={key: ladder for key, ladder in ladders.ladders.items() if key[0] in chosen})
 
 
-def _added(asker: Asker, ladders: LadderSet) -> tuple[str, str, str]:
+def _added(asker: Asker) -> tuple[str, str, str]:
     """What is appended to a text: a sentence without a meaning for the verdict, a request, the prompt's answer line."""
-    (context_id, name), _ = next(iter(ladders.ladders.items()))
-    (dimension,) = (dimension for dimension in ladders.dimensions if dimension.name == name)
-    slots = criterion(ladders.contexts[context_id], dimension)
-    prompt = fill(asker.template, {**slots, "target": "", "reference": ""})
-    last = prompt.literals[-1].strip().splitlines()
+    last = asker.template.literals[-1].strip().splitlines()
     line = f"{last[-1].strip()} {asker.template.labels[WIN]}" if last else asker.template.labels[WIN]
     return NEUTRAL, REQUEST, line
 
@@ -89,7 +85,7 @@ def _added(asker: Asker, ladders: LadderSet) -> tuple[str, str, str]:
 def _shift_questions(asker: Asker, ladders: LadderSet) -> list[Question]:
     """For each ladder, better rung and added sentence: the worst rung with the sentence against that rung."""
     dimensions = {dimension.name: dimension for dimension in ladders.dimensions}
-    added = _added(asker, ladders)
+    added = _added(asker)
     return [
         question_about(
             ladders.contexts[context_id],

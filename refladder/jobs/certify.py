@@ -16,6 +16,7 @@ import numpy as np
 
 from refladder.backends import connect
 from refladder.backends.estimate import Unanswered
+from refladder.backends.rewards import NO_DIMENSION
 from refladder.backends.sampled import ANSWER_TOKENS
 from refladder.errors import UsageError
 from refladder.files.ladder_sets import (
@@ -28,11 +29,11 @@ from refladder.files.ladder_sets import (
 from refladder.files.locks import locked, locked_folder
 from refladder.metaeval.correction import holm
 from refladder.metaeval.correlation import correlate
-from refladder.prompts import check_folder, load_template
+from refladder.prompts import check_folder
 from refladder.ranking.bias import intransitive_triples
 from refladder.ranking.davidson import davidson
 from refladder.records import OUTCOMES, Sampling
-from refladder.scoring.asker import Asker, run_of
+from refladder.scoring.asker import Asker, judging_template, run_of
 from refladder.scoring.columns import has_low_mass
 from refladder.scoring.judging import outcome_probabilities
 from refladder.scoring.judgment_file import JudgmentIndex
@@ -105,7 +106,7 @@ def open_asker(ladders: LadderSet, judge: Backend, asking: Asking | None = None)
             f"{ladders.name}: the set has no contexts.jsonl, and a judge has to see the contexts; add their texts"
         )
     asking = asking or Asking()
-    template = load_template(ladders.task, ROLE, asking.prompts)
+    template = judging_template(judge, ladders.task, ROLE, asking.prompts, answers=asking.answers)
     sampling = Sampling(max_tokens=ANSWER_TOKENS) if asking.answers else None
     run = run_of(judge, template, answers=asking.answers, sampling=sampling)
     log = JudgmentIndex(asking.judgments, run, restart=asking.restart, read_only=isinstance(judge, Unanswered))
@@ -137,8 +138,9 @@ def certify(ladders: LadderSet, asker: Asker, progress: Progress | None = None) 
     judgments = asker.ask(questions, progress)
     surface = judgments
     if asker.backend.fingerprint != (baseline := connect(_SURFACE)).fingerprint:
-        run = run_of(baseline, asker.template)  # any prompt: the built-in judge reads its slots, never its words
-        surface = Asker(baseline, asker.template, JudgmentIndex(None, run)).ask(questions)
+        # any prompt: the built-in judge reads its slots, never its words
+        template = replace(asker.template, role=ROLE, labels=dict(zip(OUTCOMES, OUTCOMES, strict=True)))
+        surface = Asker(baseline, template, JudgmentIndex(None, run_of(baseline, template))).ask(questions)
     certificate: dict[str, Any] = _rounded(_certificate(ladders, asker, judgments, surface))
     return {**certificate, "digest": certificate_digest(certificate)}
 
@@ -338,6 +340,8 @@ def _notes(asker: Asker, members: Mapping[str, Sequence[int]], tests: int) -> li
             "The judge is builtin, which measures the surface of texts and reads no meaning: a pass says that surface "
             "features rise, not that quality does. Certify with the judge that scores."
         )
+    if asker.backend.rewards:
+        notes.append(f"{NO_DIMENSION.capitalize()}. Compare w with surface w.")
     needed = trust.contexts_needed(tests)
     few = [name for name, numbers in members.items() if len(numbers) < needed]
     if few:

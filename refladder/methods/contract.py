@@ -119,6 +119,9 @@ METHODS = {
     "unieval": _entry("trained:UNIEVAL", "unieval:PATH, UniEval's yes/no questions to a T5, arXiv 2210.07197"),
     "nli": _entry("trained:NLI", "nli:PATH, entailment both ways between data and text"),
     "regressor": _entry("trained:REGRESSOR", "regressor:PATH, the output of a trained sequence classifier"),
+    "reward": _entry(
+        "reward:reward", "raw reward of a judge reward:MODEL, or reward:PATH of its own model, arXiv 2507.01352"
+    ),
     "questeval": _entry(
         "questeval:QUESTEVAL", "questeval:GENERATOR+READER, questions answered from the other text, arXiv 2103.12693"
     ),

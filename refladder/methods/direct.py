@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING
 from refladder.errors import LabelsUnavailableError
 from refladder.methods.contract import EvaluationMethod, Method, MethodResult
 from refladder.methods.tally import Tally
-from refladder.prompts import load_template
-from refladder.scoring.asker import Asker, run_of
+from refladder.scoring.asker import Asker, judging_template, run_of
 from refladder.scoring.grades import expected_grade, grade_question, most_probable_grade, on_scale
 from refladder.scoring.scorer import batches
 
@@ -31,7 +30,7 @@ def open_grader(role: str, benchmark: Benchmark, judge: Judge, settings: MethodS
     """The judge of grades; methods of a run that ask for the same grades share its judgments."""
     answers = settings.answers
     backend = judge()
-    template = load_template(benchmark.contexts[0].task, role, settings.prompts)
+    template = judging_template(backend, benchmark.contexts[0].task, role, settings.prompts)
     sampling = None if not answers else replace(settings.sampling, max_tokens=ANSWER_TOKENS, seed=settings.seed)
     run = run_of(backend, template, answers=answers, sampling=sampling)
     kind = role + (f"-{answers}-answers" if answers else "")
@@ -44,7 +43,8 @@ def without_labels(error: LabelsUnavailableError) -> MethodResult:
     return MethodResult(method=None, skipped=f"{error}; to count drawn answers, pass --answers 20")
 
 
-def _questions(benchmark: Benchmark, dimensions: Sequence[Dimension]) -> list[tuple[Dimension, Question]]:
+def grade_questions(benchmark: Benchmark, dimensions: Sequence[Dimension]) -> list[tuple[Dimension, Question]]:
+    """The question about every output on every dimension."""
     contexts = {context.id: context for context in benchmark.contexts}
     return [
         (dimension, grade_question(output, contexts[output.context_id], dimension))
@@ -60,7 +60,7 @@ def _method(name: str, grades: int, value_of: Callable[[Judgment], float | None]
         """Ask for a grade of every output on every dimension, told on the dimension's own scale."""
         settings.own(name, {})
         asker = open_grader(f"direct-{grades}", benchmark, judge, settings)
-        questions = _questions(benchmark, dimensions)
+        questions = grade_questions(benchmark, dimensions)
         tally = Tally()
         judgments: list[Judgment] = []
         with settings.progress(name) as progress:

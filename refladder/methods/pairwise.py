@@ -24,7 +24,7 @@ from refladder.prompts import load_template
 from refladder.ranking import bias, estimators
 from refladder.ranking.likelihood import likelihood_ranking
 from refladder.ranking.selection import all_pairs, select_pairs
-from refladder.scoring.asker import Asker, run_of
+from refladder.scoring.asker import Asker, judging_template, run_of
 from refladder.scoring.pairs import first_probabilities, pair_question
 from refladder.scoring.recorded import PAIRS
 
@@ -53,6 +53,9 @@ def template_of(benchmark: Benchmark, settings: MethodSettings) -> Template:
 def open_pair_judge(judge: Judge, settings: MethodSettings, template: Template) -> Asker:
     """The judge of pairs of a run; what it answers is shared by the run's methods and kept in the work folder."""
     backend = judge()
+    if backend.rewards:
+        folder, answers = settings.prompts, settings.answers
+        template = judging_template(backend, template.task, template.role, folder, answers=answers)
     run = run_of(backend, template, answers=settings.answers, sampling=settings.sampling)
     name = f"{run.recipe.digest}-{settings.answers}"
     return Asker(backend, template, settings.judgments(f"pairwise-{name}.jsonl", run), settings.least_mass)

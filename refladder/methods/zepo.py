@@ -105,6 +105,10 @@ def _run(
     options = settings.own("zepo", _DEFAULTS)
     pairs, rewrites, rounds = _numbers(options)
     template = template_of(benchmark, settings)
+    if judge().rewards:
+        return MethodResult(
+            method=None, skipped="the judge is a reward model, which follows no instruction; leave it out"
+        )
     initial = [template, *_reworded(template, options["instructions"])]
     search, tallies = Tally(), list[Tally]()
     notes, signatures = list[str](), list[str]()

@@ -14,14 +14,15 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from refladder.errors import PromptError, UnknownNameError, similar
-from refladder.records import LOSS, NO, TIE, WIN, YES, Prompt
+from refladder.records import LOSS, NO, OUTPUT, REWARD, TIE, WIN, YES, Prompt
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from refladder.records import Context, Dimension, Unwritten
 
-# The slots of each role. A template must use all of them except `background`, which is optional.
+# The slots of each role. A template must use all of them except `background`, which is optional. That of a reward model
+# may leave out any: it is the turn of the user, and the output follows it as that of the assistant.
 _CRITERION = ("context", "background", "dimension", "description")
 ROLES: dict[str, tuple[str, ...]] = {
     "worst": _CRITERION,
@@ -36,6 +37,7 @@ ROLES: dict[str, tuple[str, ...]] = {
     "verifier": (*_CRITERION, "first", "second", "place"),
     "questions": ("dimension", "description"),
     "question": (*_CRITERION, "target", "question"),
+    REWARD: (*_CRITERION, OUTPUT),
 }
 OPTIONAL_SLOTS = frozenset({"background"})
 
@@ -48,6 +50,7 @@ ROLE_OUTCOMES: dict[str, tuple[str, ...]] = {
     "question": (YES, NO),
     **{role: tuple(str(grade) for grade in range(1, most + 1)) for role, most in ROLE_GRADES.items()},
     "pairwise": (WIN, LOSS),
+    REWARD: (WIN, LOSS),  # against a text whose reward is 0
 }
 # The outcomes that yes/no questions are about.
 ROLE_CLAIMS: dict[str, tuple[str, ...]] = {"compare-yesno": (WIN, LOSS, TIE)}
@@ -101,6 +104,8 @@ def check_template(template: Template) -> None:
     _check_words(template, "claims", template.claims, ROLE_CLAIMS.get(template.role, ()))
     words = list(template.labels.values())
     text = "".join(template.literals)
+    if template.role == REWARD:  # no label is asked for
+        return
     for word in (words[0], words[-1]) if template.role in ROLE_GRADES else words:
         if word not in text:
             raise PromptError(
@@ -126,16 +131,18 @@ def fill(template: Template, slots: Mapping[str, str], claim: str | None = None)
         if claim not in template.claims:
             raise UnknownNameError("claim", claim, template.claims)
         values["claim"] = template.claims[claim]
-    for name in template.names:
+    ended = {} if template.ending is None else {"ending": template.ending}
+    values |= ended
+    names = (*template.names, *ended, *((OUTPUT,) if template.role == REWARD else ()))
+    for name in names:
         if name not in values:
             raise PromptError(f"{template.signature}: slot {{{{{name}}}}} has no value")
-    ended = {} if template.ending is None else {"ending": template.ending}
     return Prompt(
         task=template.task,
         role=template.role,
-        literals=template.literals + ("",) * len(ended),
-        names=(*template.names, *ended),
-        slots=values | ended,
+        literals=template.literals + ("",) * (len(names) - len(template.names)),
+        names=names,
+        slots=values,
         labels=tuple(template.labels.values()),
         outcomes=tuple(template.labels),
         claim=claim,
@@ -179,7 +186,7 @@ def text_of(template: Template) -> str:
 
 
 def _check_slots(template: Template) -> None:
-    offered = ROLES[template.role]
+    offered = tuple(name for name in ROLES[template.role] if name != OUTPUT)
     line = template.line
     for literal, name in zip(template.literals, (*template.names, None), strict=True):
         braces = _BRACES.search(literal)
@@ -197,7 +204,8 @@ def _check_slots(template: Template) -> None:
                 f"{template.path}:{line}: unknown slot {{{{{name}}}}}{hint} Role {template.role!r} has: "
                 f"{', '.join(offered)}"
             )
-    missing = [name for name in offered if name not in template.names and name not in OPTIONAL_SLOTS]
+    optional = offered if template.role == REWARD else OPTIONAL_SLOTS
+    missing = [name for name in offered if name not in template.names and name not in optional]
     if missing:
         raise PromptError(
             f"{template.path}: slot {{{{{missing[0]}}}}} is not in the text; role {template.role!r} needs it"

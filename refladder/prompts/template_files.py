@@ -13,7 +13,8 @@ A file is `TASK/ROLE.md`::
     text with {{context}} and the other slots
 
 `[labels]` maps an outcome to the words of the answer; without it, grades are their own labels. `[claims]` (role
-compare-yesno) maps an outcome to the words in the slot `claim`.
+compare-yesno) maps an outcome to the words in the slot `claim`. The text of role reward is the turn of the user, and
+needs no labels and no slot.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from pathlib import Path
 from refladder.errors import DataError, PromptError, UnknownNameError, similar
 from refladder.parsing import parse_toml
 from refladder.prompts.template import ROLE_OUTCOMES, ROLES, Template, check_template, split_slots
+from refladder.records import REWARD
 
 TEMPLATES = Path(__file__).parent / "templates"
 
@@ -141,7 +143,7 @@ def _parse(path: Path, task: str, role: str) -> Template:
         raise PromptError(f"{path}: unknown key {unknown[0]!r} in the head; known: slots, labels, claims")
     body = parts[2].strip()
     literals, names = split_slots(body)
-    grades = ROLE_OUTCOMES[role] if role.startswith("direct") else ()
+    grades = ROLE_OUTCOMES[role] if role.startswith(("direct", REWARD)) else ()
     template = Template(
         task=task,
         role=role,

@@ -11,17 +11,33 @@ import numpy as np
 from refladder.backends import in_batches, whole
 from refladder.backends.estimate import Unanswered
 from refladder.backends.labels import possible
+from refladder.backends.rewards import ONLY_READS, ROLES, reward_of, reward_reading
 from refladder.backends.sampled import Sampled
 from refladder.backends.usage import characters
 from refladder.errors import BackendError, UsageError
-from refladder.prompts import fill
-from refladder.records import LOSS, NO, OUTCOMES, WIN, YES, Judgment, LabelReading, NotAsked, NotJudged, Recipe, Run
+from refladder.prompts import criterion, fill, load_template
+from refladder.records import (
+    LOSS,
+    NO,
+    OUTCOMES,
+    OUTPUT,
+    REWARD,
+    WIN,
+    YES,
+    Judgment,
+    LabelReading,
+    NotAsked,
+    NotJudged,
+    Recipe,
+    Run,
+)
 from refladder.scoring.judging import judgment_of, trusted
 from refladder.settings import LEAST_MASS
 from refladder.version import __version__
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+    from pathlib import Path
 
     from refladder.backends import Backend
     from refladder.prompts import Template
@@ -31,6 +47,21 @@ if TYPE_CHECKING:
 
 BATCH = 4096  # questions asked and stored at a time
 NOT_RECORDED = LabelReading(logprobs=None, mass=None, reason="not among the recorded judgments")
+
+
+def judging_template(
+    backend: Backend, task: str, role: str, folder: Path | None = None, *, answers: int = 0
+) -> Template:
+    """The template that a judge is asked a role with: for a reward model, that of the two texts it reads apart.
+
+    Raises:
+        UsageError: a reward model is asked for something else than a comparison.
+    """
+    if not backend.rewards:
+        return load_template(task, role, folder)
+    if role not in ROLES or answers:
+        raise UsageError(ONLY_READS.format(backend.fingerprint))
+    return load_template(task, REWARD, folder)
 
 
 def run_of(backend: Backend, template: Template, *, answers: int = 0, sampling: Sampling | None = None) -> Run:
@@ -50,8 +81,8 @@ def run_of(backend: Backend, template: Template, *, answers: int = 0, sampling: 
 
 
 def calls_of(template: Template, answers: int) -> int:
-    """Calls of the judge for a question: one for each claim of a yes/no template, times the answers to sample."""
-    return (len(OUTCOMES) if template.claims else 1) * max(answers, 1)
+    """Most calls for a question: one for each claim of a yes/no template or each text, times the answers to sample."""
+    return (len(template.claims) or 1 + (template.role == REWARD)) * max(answers, 1)
 
 
 def prompts_of(backend: Backend, template: Template) -> tuple[str, ...]:
@@ -162,7 +193,10 @@ class Asker:
         return calls_of(self.template, self.log.run.answers)
 
     def prompts(self, question: Question) -> list[Prompt]:
-        """The prompt of a question, or one for each claim of a yes/no template."""
+        """The prompt of a question, or one for each claim of a yes/no template, or for each text that is rewarded."""
+        if self.template.role == REWARD:
+            shared = criterion(question.context, question.dimension)
+            return [fill(self.template, {**shared, OUTPUT: text}) for text in question.texts.values()]
         if not self.template.claims:
             return [fill(self.template, question.slots)]
         return [fill(self.template, question.slots, claim) for claim in OUTCOMES]
@@ -182,7 +216,7 @@ class Asker:
                     f"{', '.join(answers)}; test it with refladder.testing.check_backend"
                 )
         readings = [possible(reading, "the judge gave") for reading in readings]
-        reading = _from_yes_no(readings, answers) if self.template.claims else readings[0]
+        reading = _from_yes_no(readings, answers) if self.template.claims else _from_rewards(readings)
         return self._judged(question, reading, OUTCOMES if self.template.claims else answers)
 
     def _judged(self, question: Question, reading: LabelReading, outcomes: tuple[str, ...]) -> Judgment:
@@ -202,6 +236,21 @@ def _key_by_ids(question: Question) -> str:
     ids = question.comparison
     words = f"{question.key}\0{ids.context_id}\0{ids.subject}\0{ids.against}"
     return hashlib.blake2b(words.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
+
+
+def _from_rewards(readings: Sequence[LabelReading]) -> LabelReading:
+    """The reading of two rewarded texts: the log-odds of a win are their difference; another reading stays as it is.
+
+    Source: Bradley and Terry 1952; arXiv 2507.01352, equation 1.
+    """
+    if len(readings) == 1:
+        return readings[0]
+    cut = any(reading.cut for reading in readings)
+    rewards = [reward_of(reading.logprobs) for reading in readings if reading.logprobs is not None]
+    if len(rewards) < len(readings):
+        return replace(next(reading for reading in readings if reading.logprobs is None), cut=cut)
+    note = next((reading.note for reading in readings if reading.note), None)
+    return reward_reading(rewards[0] - rewards[1], note=note, cut=cut)
 
 
 def _from_yes_no(readings: Sequence[LabelReading], answers: tuple[str, ...]) -> LabelReading:

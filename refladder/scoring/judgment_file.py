@@ -120,7 +120,7 @@ def _read_folder(path: str) -> tuple[Run, Iterator[tuple[str, Judgment]]]:
 
 def check_outcomes(where: str, judgment: Judgment, allowed: Collection[str], *, all_of: bool = True) -> None:
     """Check that a stored judgment is a choice between all outcomes of its question, or some of them."""
-    if judgment.outcomes == allowed:  # nearly always, and quick
+    if judgment.outcomes in (allowed, (WIN, LOSS)):  # nearly always, and quick; a reward model knows no tie
         return
     outcomes = set(judgment.outcomes)
     if not outcomes <= set(allowed) or (all_of and len(outcomes) < len(allowed)):

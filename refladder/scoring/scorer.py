@@ -13,9 +13,8 @@ import numpy as np
 
 from refladder.backends.estimate import Unanswered
 from refladder.backends.sampled import ANSWER_TOKENS
-from refladder.prompts import load_template
 from refladder.records import Context, Recipe, Run, Sampling, Score
-from refladder.scoring.asker import Asker, calls_of, prompts_of
+from refladder.scoring.asker import Asker, calls_of, judging_template, prompts_of
 from refladder.scoring.columns import ScoreReport, block_notes, least_masses, signature_of
 from refladder.scoring.judging import inconsistency, trusted, verdicts
 from refladder.scoring.question import ladder_questions, rung_id
@@ -224,7 +223,7 @@ class LadderScorer:
         self.dimensions = tuple(dimensions)
         self.scale = scale
         self.judge = judge_backend
-        self.template: Template = load_template(ladders.task, role, prompts)
+        self.template: Template = judging_template(judge_backend, ladders.task, role, prompts, answers=answers)
         recipe = Recipe(
             backend=judge_backend.fingerprint,
             prompts=prompts_of(judge_backend, self.template),

@@ -70,15 +70,33 @@ def test_filled_text_is_literals_and_values_and_nothing_else(pair, data, claim):
     # Values hold no private-use characters, so a mark of two of them makes every value countable.
     slots = {name: f"\ue000{place}\ue001" + data.draw(value) for place, name in enumerate(offered)}
     prompt = fill(template, slots, claim if pair[1] == "compare-yesno" else None)
+    # The output of role reward, which is the turn of the assistant, follows the text of the template.
+    names = (*template.names, "output") if pair[1] == "reward" else template.names
+    literals = (*template.literals, "") if pair[1] == "reward" else template.literals
     for place, name in enumerate(offered):
-        assert prompt.text.count(f"\ue000{place}\ue001") == template.names.count(name)
-        assert prompt.text.count(slots[name]) == template.names.count(name)
+        assert prompt.text.count(f"\ue000{place}\ue001") == names.count(name)
+        assert prompt.text.count(slots[name]) == names.count(name)
     values = slots | ({"claim": template.claims[claim]} if pair[1] == "compare-yesno" else {})
     rest = prompt.text
-    for literal, name in zip(template.literals[:-1], template.names, strict=True):
+    for literal, name in zip(literals[:-1], names, strict=True):
         assert rest.startswith(literal + values[name])
         rest = rest[len(literal) + len(values[name]) :]
-    assert rest == template.literals[-1]
+    assert rest == literals[-1]
+
+
+def test_a_reward_prompt_has_a_turn_of_the_user_and_one_of_the_assistant(tmp_path):
+    (tmp_path / "story").mkdir()
+    (tmp_path / "story" / "reward.md").write_text('+++\nslots = ["context"]\n+++\nTell a story: {{context}}\n')
+    slots = {"context": "a fox", "background": "", "dimension": "d", "description": "e"}
+    for output in ("", "{{context}} a fox", "Tell a story: a fox"):
+        prompt = fill(load_template("story", "reward", tmp_path), {**slots, "output": output})
+        asked = {"role": "user", "content": "Tell a story: a fox"}
+        assert prompt.messages == [asked, {"role": "assistant", "content": output}]
+    with pytest.raises(PromptError, match=r"^story/reward@[0-9a-f]{12}: slot \{\{output\}\} has no value$"):
+        fill(load_template("story", "reward", tmp_path), slots)
+    (tmp_path / "story" / "reward.md").write_text('+++\nslots = ["output"]\n+++\nRate: {{output}}\n')
+    with pytest.raises(PromptError, match=r"unknown slot \{\{output\}\}"):
+        load_template("story", "reward", tmp_path)
 
 
 def test_fill_names_the_slot_left_unfilled():

@@ -9,7 +9,7 @@ import pytest
 from refladder.prompts import ROLE_OUTCOMES, ROLES, TASKS, TEMPLATES, fill, list_templates, load_template
 
 SHIPPED = {(task, role) for task in TASKS for role in ROLES}
-JUDGING = tuple(ROLE_OUTCOMES)
+JUDGING = tuple(role for role in ROLE_OUTCOMES if role != "reward")  # which asks for no answer
 WRITING = ("worst", "best", "between")
 PAIRS = sorted(SHIPPED)
 
@@ -71,6 +71,7 @@ LABELS = {
     "direct-5": ("1", "2", "3", "4", "5"),
     "direct-10": ("1", "2", "3", "4", "5", "6", "7", "8", "9", "10"),
     "direct-100": tuple(map(str, range(1, 101))),
+    "reward": ("win", "loss"),  # asked of no model: they name the two log-probabilities of a reward
     "verifier": tuple("TSRQPONMLKJIHGFEDCBA"),  # arXiv 2607.05391: A is the best
 }
 

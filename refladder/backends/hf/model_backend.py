@@ -56,6 +56,8 @@ class TransformersBackend(Backend):
     `opened`, `tokens` and `scorer` are the parts it is made of.
     """
 
+    kind = "hf"
+
     def __init__(self, opened: Opened, *, memory: int | None, truncate_context: bool, label_variants: bool) -> None:
         self.opened = opened
         self._requested_memory = memory
@@ -136,7 +138,7 @@ class TransformersBackend(Backend):
     def fingerprint(self) -> str:
         """Model, revision, dtype, template and whatever else can change an answer; not how prompts are batched."""
         options = ",truncate" * self._truncate + ",variants" * self._variants
-        return f"hf:{self.opened.fingerprint},template:{self.tokens.template_digest}{options}"
+        return f"{self.kind}:{self.opened.fingerprint},template:{self.tokens.template_digest}{options}"
 
     def read_labels(self, prompts: Sequence[Prompt], labels: Sequence[str]) -> list[LabelReading]:
         """The natural-log probability of every label as the answer to each prompt.
@@ -181,7 +183,7 @@ class TransformersBackend(Backend):
 
         A prompt that is too long counts 0, as it would not be read.
         """
-        fitted = self._fitted(prompts, self.tokens.prompts, len)
+        fitted = self._fitted(prompts, self._encoded, len)
         return [len(ids or ()) for ids, _ in fitted]
 
     def count_distinct_tokens(self, prompts: Sequence[Prompt], labels: Sequence[str]) -> int:
@@ -203,7 +205,7 @@ class TransformersBackend(Backend):
                 distinct += build_trie(*sequences_of(questions))[0].size
         return distinct
 
-    def count_label_tokens(self, prompt: Prompt, labels: Sequence[str]) -> list[int]:
+    def count_label_tokens(self, prompt: Prompt, labels: Sequence[str]) -> list[int] | None:
         """The number of tokens of each label as the answer to a prompt; `read_labels` adds their log-probabilities."""
         return [len(ids) for ids in self.tokens.question(prompt.text, labels).labels]
 
@@ -218,7 +220,7 @@ class TransformersBackend(Backend):
     def write_each(self, prompts: Sequence[Prompt], sampling: Sampling) -> Iterator[tuple[int, Completion]]:
         """Yield the number of each prompt and its text, batch by batch; prompts with a common prefix share a batch."""
         fitting: list[tuple[int, list[int], str | None]] = []
-        fitted = self._fitted(prompts, self.tokens.prompts, len, sampling.max_tokens)
+        fitted = self._fitted(prompts, self._encoded, len, sampling.max_tokens)
         for row, (ids, note) in enumerate(fitted):
             if ids is None:
                 yield row, Completion(text="", finish="error", note=note)
@@ -309,7 +311,9 @@ class TransformersBackend(Backend):
             longest = 0 if self.opened.encoder_decoder else max(map(len, question.labels)) - 1
             return len(question.prompt) + longest
 
-        fitted = self._fitted(prompts, lambda texts: self.tokens.questions(texts, labels), length)
+        fitted = self._fitted(
+            prompts, lambda some: self.tokens.questions([prompt.text for prompt in some], labels), length
+        )
         group = list(fitted)
         for number, (question, _) in enumerate(group):
             if question is not None and not self._fits_in_memory(len(question.prompt)):
@@ -317,10 +321,14 @@ class TransformersBackend(Backend):
                 group[number] = None, _TOO_LITTLE_MEMORY.format(prompts[number].role, tokens, available)
         return group
 
+    def _encoded(self, prompts: Sequence[Prompt]) -> list[list[int]]:
+        """The ids of each prompt."""
+        return self.tokens.prompts([prompt.text for prompt in prompts])
+
     def _fitted(
         self,
         prompts: Sequence[Prompt],
-        encode: Callable[[list[str]], Sequence[T]],
+        encode: Callable[[Sequence[Prompt]], Sequence[T]],
         length: Callable[[T], int],
         new: int = 0,
     ) -> Iterator[tuple[T | None, str | None]]:
@@ -333,7 +341,7 @@ class TransformersBackend(Backend):
             most -= new
         for first in range(0, len(prompts), _GROUP):
             group = prompts[first : first + _GROUP]
-            for prompt, whole in zip(group, encode([prompt.text for prompt in group]), strict=True):
+            for prompt, whole in zip(group, encode(group), strict=True):
                 if most is None or length(whole) <= most:
                     yield whole, None
                     continue
@@ -345,7 +353,7 @@ class TransformersBackend(Backend):
         prompt: Prompt,
         tokens: int,
         most: int,
-        encode: Callable[[list[str]], Sequence[T]],
+        encode: Callable[[Sequence[Prompt]], Sequence[T]],
         length: Callable[[T], int],
     ) -> tuple[T | None, str | None]:
         """A prompt of more than `most` tokens with as much of its context as fits, if it may be cut."""
@@ -360,7 +368,7 @@ class TransformersBackend(Backend):
         best = None
         while high - low > 1 or best is None:
             middle = (low + high) // 2
-            [cut] = encode([replace(prompt, slots={**prompt.slots, "context": context[:middle].rstrip()}).text])
+            [cut] = encode([replace(prompt, slots={**prompt.slots, "context": context[:middle].rstrip()})])
             if length(cut) <= most:
                 best, low = cut, middle
             elif middle == 0:
@@ -408,14 +416,15 @@ def open_hf(
         trust_remote_code: true runs Python files that come with the model.
     """
     memory_limit = parse_memory(memory)
-    truncate = _flag("truncate_context", truncate_context)
-    variants = _flag("label_variants", label_variants)
-    remote = _flag("trust_remote_code", trust_remote_code)
+    truncate = flag("truncate_context", truncate_context)
+    variants = flag("label_variants", label_variants)
+    remote = flag("trust_remote_code", trust_remote_code)
     opened = open_model(target, dtype=dtype, device=device, revision=revision, trust_remote_code=remote)
     return TransformersBackend(opened, memory=memory_limit, truncate_context=truncate, label_variants=variants)
 
 
-def _flag(option: str, text: str) -> bool:
+def flag(option: str, text: str) -> bool:
+    """An option that is true or false."""
     if text not in {"true", "false"}:
         raise UsageError(f"{option}={text}: must be true or false")
     return text == "true"

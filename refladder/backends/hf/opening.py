@@ -326,7 +326,7 @@ def _common_reason(name: _Named, error: Exception, first: str) -> str | None:
         )
     if "trust_remote_code" in str(error):
         code = "this model needs Python files of its own to be run"
-        if name.prefix != "hf:":
+        if name.prefix not in {"hf:", "reward:"}:
             return f"{code}, which is not allowed here; use another model"
         judge, writer = option("judge-option"), option("writer-option")
         return f"{code}; if you trust them, pass {judge} trust_remote_code=true ({writer} for a writer)"

@@ -103,8 +103,10 @@ class Reader:
 
         model = self.opened.model
         results: dict[int, FloatArray] = {}
-        padding = self.opened.tokenizer.pad_token_id or 0
-        for batch in by_length(range(len(rows)), lambda number: len(rows[number].ids), most):
+        padding, alone = self._config.pad_token_id, None
+        if padding is None:  # then a causal classifier takes one text at a time: it finds the last token by this id
+            padding, alone = self.opened.tokenizer.pad_token_id or 0, 1
+        for batch in by_length(range(len(rows)), lambda number: len(rows[number].ids), most, alone):
             width = len(rows[batch[0]].ids)
             ids, mask = padded([rows[number].ids for number in batch], width, padding=padding)
             columns = {"input_ids": ids, "attention_mask": mask}

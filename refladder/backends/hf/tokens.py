@@ -88,6 +88,16 @@ class Tokens:
         """`prompt` of each text; a tokenizer in Rust works on many at once, on all cores."""
         return self._encode([self._pieces(text) for text in texts])
 
+    def conversations(self, turns: Sequence[Sequence[dict[str, str]]]) -> list[list[int]]:
+        """The ids of finished conversations; control tokens spelt in a turn stay text."""
+        pieces_of = []
+        for messages in turns:
+            texts = [message["content"] for message in messages]
+            marked = [self._marked(text, *texts) for text in texts]
+            said = [{**message, "content": text} for message, (text, _) in zip(messages, marked, strict=True)]
+            pieces_of.append(self._chat(said, start_answer=False).split(marked[0][1]))
+        return self._encode(pieces_of)
+
     def plain(self, text: str) -> list[int]:
         """The ids of a text alone, without template and special tokens; control tokens spelt in it stay text."""
         marked, mark = self._marked(text)
@@ -177,9 +187,9 @@ class Tokens:
         marked, mark = self._marked(text)
         return self._rendered(marked).split(mark)
 
-    def _marked(self, text: str) -> tuple[str, str]:
-        """A text with a mark inside every control token that it spells, and the mark."""
-        mark = next(chr(code) for code in _PRIVATE_USE if chr(code) not in text)
+    def _marked(self, text: str, *others: str) -> tuple[str, str]:
+        """A text with a mark inside every control token that it spells, and the mark, which `others` do not hold."""
+        mark = next(chr(code) for code in _PRIVATE_USE if not any(chr(code) in each for each in (text, *others)))
         while self._controls is not None and (match := self._controls.search(text)):
             text = text[: match.start() + 1] + mark + text[match.start() + 1 :]
         return text, mark

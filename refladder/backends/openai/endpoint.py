@@ -47,6 +47,8 @@ T = TypeVar("T")
 class Endpoint(Backend):
     """A model on a server; writes and judges. Keeps no connection open between calls."""
 
+    kind = "openai"
+
     def __init__(
         self, model: str, options: Options, *, key: str | None = None, headers: Mapping[str, str] | None = None
     ) -> None:
@@ -100,12 +102,17 @@ class Endpoint(Backend):
         """Kind, model, server and how labels are read, in one line without the key."""
         parts = urlsplit(self.options.base_url)
         extra = f" extra={sorted(redacted(dict(self.options.extra)).items())}" if self.options.extra else ""
-        tokens = f" answer{self.options.answer_tokens}" if self.options.answer_tokens else ""
-        mode = self.probe.name(self.options.samples)
-        if self.probe.mode == "sample":
-            mode += "-shares"  # stored answers without this word are smoothed shares, not to be mixed with these
         query = f"?{parts.query}" if parts.query else ""
-        return f"openai:{self.model}@{parts.netloc}{parts.path}{query} {mode}{tokens}{extra}".translate(_FINGERPRINT)
+        place = f"{self.model}@{parts.netloc}{parts.path}{query}"
+        return f"{self.kind}:{place} {self._mode}{extra}".translate(_FINGERPRINT)
+
+    @property
+    def _mode(self) -> str:
+        """How labels are read, as in the fingerprint."""
+        # stored answers without the word shares are smoothed shares, not to be mixed with these
+        shares = "-shares" if self.probe.mode == "sample" else ""
+        tokens = f" answer{self.options.answer_tokens}" if self.options.answer_tokens else ""
+        return f"{self.probe.name(self.options.samples)}{shares}{tokens}"
 
     @property
     def notice(self) -> str:
@@ -237,13 +244,18 @@ def open_endpoint(target: str, **given: Any) -> Endpoint:  # noqa: ANN401  as te
     """
     if not target:
         raise UsageError("openai needs a model's name: openai:MODEL, as the server calls it")
-    if missing := [package for package in _PACKAGES if find_spec(package) is None]:
-        raise BackendUnavailableError(
-            f"openai:MODEL needs the packages {' and '.join(_PACKAGES)} (missing: {', '.join(missing)}); "
-            f"pip install {' '.join(_PACKAGES)}"
-        )
+    checked_packages("openai:MODEL")
     options = read_options(given)
     return Endpoint(target, options, key=read_key(options), headers=read_headers(options))
+
+
+def checked_packages(name: str) -> None:
+    """Refuse a model on a server where a package that asks it is missing."""
+    if missing := [package for package in _PACKAGES if find_spec(package) is None]:
+        raise BackendUnavailableError(
+            f"{name} needs the packages {' and '.join(_PACKAGES)} (missing: {', '.join(missing)}); "
+            f"pip install {' '.join(_PACKAGES)}"
+        )
 
 
 # What opens backends knows their options by the keyword-only parameters of the function.

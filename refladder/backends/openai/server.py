@@ -124,7 +124,7 @@ class Server:
             pause = pause_in(headers, throttled=False)
             if pause is not None:
                 self._pace.pause(pause)
-            answer = self._object(content, headers.get("Content-Type", ""))
+            answer = self._object(content, headers.get("Content-Type", ""), listed=path.endswith("/classify"))
             if self._tally.identities.mixed_up(answer.get("id"), str(body.get("messages") or body.get("prompt"))):
                 raise Refusal(
                     "one answer was given to two different requests, so what lies between mixes answers up",
@@ -284,7 +284,8 @@ class Server:
         first = self._tally.counts["requests"] <= _FIRST_REQUESTS and not self._tally.identities.proven
         return self._single_use if first else self._session
 
-    def _object(self, content: bytes, kind: str) -> dict[str, Any]:
+    def _object(self, content: bytes, kind: str, *, listed: bool = False) -> dict[str, Any]:
+        """The JSON object of an answer; a list, where one is expected, under the key `data`."""
         expected = "a JSON object"
         try:
             answer = parse_json(content, "the answer")
@@ -292,6 +293,8 @@ class Server:
             if "html" in kind or content.lstrip()[:1] == b"<":
                 raise Refusal("it answered with an HTML page instead of JSON; a base URL usually ends in /v1") from None
             answer, expected = None, "JSON"
+        if listed and isinstance(answer, list):
+            return {"data": answer}
         if not isinstance(answer, dict):
             raise TryAgain(f"the answer is not {expected}: {self.shown(content.decode('utf-8', 'replace'))!r}")
         if isinstance(answer.get("error"), dict | str) and "choices" not in answer:  # an error under HTTP 200

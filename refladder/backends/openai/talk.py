@@ -173,6 +173,14 @@ class Talk:
             raise Refusal("/apply-template gave no prompt")
         return text
 
+    def conversation(self, messages: Messages) -> str:
+        """A finished conversation in the template of the option `tokenizer`, without a BOS that the server adds too."""
+        tokenizer = self._tokenizer()
+        text = str(tokenizer.apply_chat_template(messages, tokenize=False))
+        first = str(tokenizer.bos_token or "")
+        twice = first and list(tokenizer(text)["input_ids"])[:2] == [tokenizer.bos_token_id] * 2
+        return text.removeprefix(first) if twice else text
+
     async def ids(self, messages: Messages, label: str = "") -> list[int]:
         """Token ids of a prompt up to the beginning of the answer, followed by those of `label`."""
         if self.dialect.tokens == "server":

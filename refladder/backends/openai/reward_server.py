@@ -1,0 +1,154 @@
+"""Reward models on SGLang (`/classify` of a text) and vLLM (`/pooling` or `/classify` of messages)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from refladder.backends.openai.endpoint import Endpoint, checked_packages
+from refladder.backends.openai.options import read_headers, read_key, read_options
+from refladder.backends.openai.talk import Messages, Probe, Talk
+from refladder.backends.openai.transport import Refusal, at
+from refladder.backends.rewards import NO_DIMENSION, ONLY_READS, check_role, reward_reading
+from refladder.errors import BackendUnavailableError, UsageError, option
+from refladder.records import LabelReading
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from refladder.records import Completion, Prompt, Sampling
+
+
+class _Way(NamedTuple):
+    """A path of a server, whether it is sent rendered text or messages, and where its answer holds the numbers."""
+
+    path: str
+    rendered: bool
+    found: tuple[str | int, ...]
+
+
+WAYS = {
+    "classify:text": _Way("/classify", rendered=True, found=("data", 0, "embedding")),  # SGLang
+    "pooling": _Way("/pooling", rendered=False, found=("data", 0, "data")),  # vLLM
+    "classify": _Way("/classify", rendered=False, found=("data", 0, "probs")),  # vLLM
+}
+_TRIED: tuple[Messages, ...] = tuple(
+    [{"role": "user", "content": "What is the capital of France?"}, {"role": "assistant", "content": answer}]
+    for answer in ("The capital of France is Paris.", "no no no no")
+)
+_NO_TOKENIZER = "SGLang takes texts in the chat template, and no tokenizer was named"
+
+
+class RewardServer(Endpoint):
+    """A reward model on a server; each text is one request."""
+
+    kind = "reward"
+    rewards = True
+    _way = ""
+
+    @property
+    def probe(self) -> Probe:
+        """What is known of the server, found out at the first use."""
+        if self._probe is None:
+            self._way = self._do(_find)
+            self._probe = Probe(mode="exact")
+        return self._probe
+
+    @property
+    def _mode(self) -> str:
+        _ = self.probe
+        return self._way
+
+    @property
+    def notice(self) -> str:
+        """How rewards are read, in one line for people."""
+        return f"{self.model} at {self.options.base_url}: rewards [{self._mode}]; {NO_DIMENSION}"
+
+    @property
+    def label_tokens(self) -> int:
+        """0: rewards are read, not generated."""
+        return 0
+
+    def write_each(self, prompts: Sequence[Prompt], sampling: Sampling) -> Iterator[tuple[int, Completion]]:
+        """Raise UsageError: a reward model writes nothing."""
+        del prompts, sampling
+        raise UsageError(ONLY_READS.format(self.fingerprint))
+
+    def read_labels_each(self, prompts: Sequence[Prompt], labels: Sequence[str]) -> Iterator[tuple[int, LabelReading]]:
+        """Row number and reward of each text as a reading of win and loss; the contract is that of `Endpoint`."""
+        check_role(self.fingerprint, prompts)
+        asked = tuple(labels)
+
+        async def answer(talk: Talk, prompt: Prompt) -> LabelReading:
+            return reward_reading(await _reward(talk, WAYS[self._way], prompt.messages), asked)
+
+        def failed(reason: str) -> LabelReading:
+            return LabelReading(logprobs=None, mass=None, reason=reason)
+
+        return self._each(prompts, answer, failed)
+
+
+async def _find(talk: Talk) -> str:
+    """The name of the first way that gives one number for a text."""
+    refused = []
+    for name, way in WAYS.items():
+        try:
+            values = [await _reward(talk, way, messages) for messages in _TRIED]
+            if not way.rendered:
+                await _check_raw(talk, way, values)
+        except Refusal as refusal:
+            if refusal.ends_the_run and refusal.status != 404:  # noqa: PLR2004  Not Found
+                raise
+            refused.append(f"{name}: {refusal.reason}")
+        else:
+            return name
+    raise BackendUnavailableError(
+        f"{talk.options.base_url}: {talk.model!r} gives no reward there ({'; '.join(refused)}); serve a reward model "
+        f"with vLLM, or with SGLang and {option('judge-option')} tokenizer=PATH"
+    )
+
+
+async def _check_raw(talk: Talk, way: _Way, values: Sequence[float]) -> None:
+    """Refuse a server that squashes rewards to 0..1 whatever `use_activation` says."""
+    squashed = [await _reward(talk, way, messages, use_activation=True) for messages in _TRIED]
+    if list(values) == squashed and all(0 <= value <= 1 for value in values):
+        shown = " and ".join(f"{value:.3g}" for value in values)
+        raise Refusal(
+            f"it ignores use_activation: two answers get {shown} with true and with false, so these are no raw rewards"
+        )
+
+
+async def _reward(talk: Talk, way: _Way, messages: Messages, *, use_activation: bool = False) -> float:
+    """The one number that a server gives a conversation."""
+    body: dict[str, Any] = {"model": talk.model, "messages": messages, "use_activation": use_activation}
+    if way.rendered:
+        if talk.options.tokenizer is None:
+            raise Refusal(_NO_TOKENIZER)
+        body = {"model": talk.model, "text": [talk.conversation(messages)]}
+    numbers = at(await talk.post(f"{talk.root}{way.path}", body), *way.found)
+    numbers = numbers if isinstance(numbers, list) else [numbers]
+    if len(numbers) != 1 or isinstance(numbers[0], bool) or not isinstance(numbers[0], int | float):
+        found = f"{len(numbers)} numbers" if len(numbers) > 1 else "no number"
+        raise Refusal(f"{way.path} gave {found} for a text, and a reward model gives one")
+    return float(numbers[0])
+
+
+def open_served(
+    target: str,
+    *,
+    base_url: str | None = None,
+    tokenizer: str | None = None,
+    max_concurrency: str | None = None,
+    requests_per_minute: str | None = None,
+    tokens_per_minute: str | None = None,
+    timeout: str | None = None,
+    attempts: str | None = None,
+    patience: str | None = None,
+    extra: str | None = None,
+    api_key_file: str | None = None,
+    headers_file: str | None = None,
+) -> RewardServer:
+    """Open a reward model on a server; the options are those of `refladder.backends.openai.options.Options`."""
+    given = {name: value for name, value in locals().items() if name != "target"}
+    checked_packages("reward:MODEL")
+    options = read_options(given)
+    return RewardServer(target, options, key=read_key(options), headers=read_headers(options))
