@@ -16,18 +16,9 @@ from refladder.testing import check_backend, check_benchmark, check_estimator, c
 # without a checkpoint, a judge with likelihoods of texts, or a writer of questions, they say what they need; tested in
 # test_methods with small models
 NEEDS_A_MODEL = {
-    *("gptscore", "bertscore", "embedding", "unieval", "nli", "regressor", "reward", "questeval", "mqag", "questions")
-}
-    "gptscore",
-    "bertscore",
-    "embedding",
-    "unieval",
-    "nli",
-    "regressor",
-    "questeval",
-    "mqag",
+    *("gptscore", "bertscore", "embedding", "unieval", "nli", "regressor", "reward", "questeval", "mqag"),
     "questions",
-} | {"reward"}
+}
 
 
 @pytest.mark.parametrize("name", RULES)

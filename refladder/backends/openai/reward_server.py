@@ -1,4 +1,4 @@
-"""Reward models on SGLang (`/classify` of a text) and vLLM (`/pooling` or `/classify` of messages)."""
+"""Reward models on SGLang (`/classify` of a text) and vLLM (`/pooling` or `/classify` of messages or a text)."""
 
 from __future__ import annotations
 
@@ -19,23 +19,25 @@ if TYPE_CHECKING:
 
 
 class _Way(NamedTuple):
-    """A path of a server, whether it is sent rendered text or messages, and where its answer holds the numbers."""
+    """A path of a server, the field for a conversation (`messages`, or its text), and that of the numbers."""
 
     path: str
-    rendered: bool
-    found: tuple[str | int, ...]
+    field: str
+    found: str
 
 
 WAYS = {
-    "classify:text": _Way("/classify", rendered=True, found=("data", 0, "embedding")),  # SGLang
-    "pooling": _Way("/pooling", rendered=False, found=("data", 0, "data")),  # vLLM
-    "classify": _Way("/classify", rendered=False, found=("data", 0, "probs")),  # vLLM
+    "classify:text": _Way("/classify", "text", "embedding"),  # SGLang
+    "pooling": _Way("/pooling", "messages", "data"),  # these are of vLLM
+    "classify": _Way("/classify", "messages", "probs"),
+    "pooling:input": _Way("/pooling", "input", "data"),
+    "classify:input": _Way("/classify", "input", "probs"),
 }
 _TRIED: tuple[Messages, ...] = tuple(
     [{"role": "user", "content": "What is the capital of France?"}, {"role": "assistant", "content": answer}]
     for answer in ("The capital of France is Paris.", "no no no no")
 )
-_NO_TOKENIZER = "SGLang takes texts in the chat template, and no tokenizer was named"
+_NO_TOKENIZER = "it takes texts in the chat template, and no tokenizer was named"
 
 
 class RewardServer(Endpoint):
@@ -93,10 +95,10 @@ async def _find(talk: Talk) -> str:
     for name, way in WAYS.items():
         try:
             values = [await _reward(talk, way, messages) for messages in _TRIED]
-            if not way.rendered:
+            if way.field != "text":
                 await _check_raw(talk, way, values)
         except Refusal as refusal:
-            if refusal.ends_the_run and refusal.status != 404:  # noqa: PLR2004  Not Found
+            if refusal.status is None or (refusal.ends_the_run and refusal.status != 404):  # noqa: PLR2004  Not Found
                 raise
             refused.append(f"{name}: {refusal.reason}")
         else:
@@ -113,18 +115,21 @@ async def _check_raw(talk: Talk, way: _Way, values: Sequence[float]) -> None:
     if list(values) == squashed and all(0 <= value <= 1 for value in values):
         shown = " and ".join(f"{value:.3g}" for value in values)
         raise Refusal(
-            f"it ignores use_activation: two answers get {shown} with true and with false, so these are no raw rewards"
+            f"it ignores use_activation: two answers get {shown} with true and with false, so these are no raw "
+            "rewards; update vLLM"
         )
 
 
 async def _reward(talk: Talk, way: _Way, messages: Messages, *, use_activation: bool = False) -> float:
     """The one number that a server gives a conversation."""
-    body: dict[str, Any] = {"model": talk.model, "messages": messages, "use_activation": use_activation}
-    if way.rendered:
+    asked: Any = messages
+    if way.field != "messages":
         if talk.options.tokenizer is None:
             raise Refusal(_NO_TOKENIZER)
-        body = {"model": talk.model, "text": [talk.conversation(messages)]}
-    numbers = at(await talk.post(f"{talk.root}{way.path}", body), *way.found)
+        asked = [talk.conversation(messages)]
+    switch = {} if way.field == "text" else {"use_activation": use_activation}
+    answer = await talk.post(f"{talk.root}{way.path}", {"model": talk.model, way.field: asked, **switch})
+    numbers = at(answer, "data", 0, way.found)
     numbers = numbers if isinstance(numbers, list) else [numbers]
     if len(numbers) != 1 or isinstance(numbers[0], bool) or not isinstance(numbers[0], int | float):
         found = f"{len(numbers)} numbers" if len(numbers) > 1 else "no number"

@@ -9,11 +9,16 @@ from pathlib import Path
 import pytest
 from hf_unit import ARTICLE, OUTPUTS, RUNGS
 
+import refladder
 from refladder.backends import connect
 from refladder.errors import BackendUnavailableError, UsageError
 from refladder.files.ladder_sets import ladder_set
+from refladder.jobs.audit import audit
+from refladder.jobs.certify import certify, open_asker
+from refladder.methods.contract import MethodSettings
+from refladder.methods.method_runs import rehearse_methods, run_methods
 from refladder.prompts import fill, load_template
-from refladder.records import Context, Dimension, Ladder, Output, Recipe, Rung, Sampling
+from refladder.records import Benchmark, Context, Dimension, Ladder, Output, Recipe, Rung, Sampling
 from refladder.scoring.judgment_file import JudgmentLog
 from refladder.scoring.scorer import LadderScorer
 from refladder.session import Session
@@ -231,3 +236,115 @@ def test_a_text_that_is_too_long_says_so(models):
     [reading] = cut.read_labels(shown("boats", context="boats " * 3000), ("win", "loss"))
     assert reading.cut
     assert reading.logprobs is not None
+
+
+def benchmark():
+    outputs = [
+        Output(id=f"o{number}", context_id=NOTED.id, system="s", text=text) for number, text in enumerate(OUTPUTS)
+    ]
+    return Benchmark(
+        name="harbour",
+        revision="1",
+        licence="none",
+        dimensions=(QUALITY,),
+        contexts=(NOTED,),
+        outputs=tuple(outputs),
+        ratings=(),
+    )
+
+
+def run(names, opened, **settings):
+    return run_methods(names, benchmark(), [QUALITY], opened, MethodSettings(**settings))
+
+
+def test_the_method_reward_gives_the_raw_rewards_of_the_judge_or_its_own_model(models, tmp_path):
+    expected = {(f"o{number}", "quality"): value for number, value in enumerate(plain_rewards(models(), OUTPUTS))}
+    name = f"reward:{models()}"
+    with Session() as session:
+        for again in (0, 3):
+            of_judge, win_ratio = run(
+                ["reward", "win-ratio"], lambda: session.open(name, {"dtype": "float32"}), work=tmp_path
+            )
+            assert of_judge.result.method.scores == pytest.approx(expected, abs=1e-4)
+            assert of_judge.result.reused == again
+        assert session.spent()[0]["calls"] == 3
+    ranks = sorted(expected, key=expected.get)
+    assert sorted(ranks, key=win_ratio.result.method.scores.get) == ranks
+    [own] = run([name], lambda: connect("builtin"))
+    assert own.result.method.scores == pytest.approx(expected, abs=1e-4)
+    assert any(note.startswith("a reward model has no dimension") for note in own.result.notes)
+    [without] = run(["reward"], lambda: connect("builtin"))
+    assert without.result.skipped.startswith("the judge is no reward model; pass reward:PATH")
+    [broken] = run([f"reward:{models(outputs=2)}"], lambda: connect("builtin"))
+    assert "has 2 outputs, and a reward model has one" in broken.result.skipped
+
+
+def test_methods_that_a_reward_model_cannot_answer(models):
+    with Session() as session:
+        opened = session.open(f"reward:{models()}", {"dtype": "float32"})
+        zepo, gptscore = run(["zepo", "gptscore"], lambda: opened)
+        assert zepo.result.skipped == "the judge is a reward model, which follows no instruction; leave it out"
+        assert gptscore.result.skipped is not None
+        for name in ("direct-5", "verifier"):
+            with pytest.raises(UsageError, match="is a reward model, which gives each text one number"):
+                run([name], lambda: opened)
+
+
+def test_a_dry_run_of_methods_reads_nothing(models):
+    with Session() as session:
+
+        def rehearsed():
+            opened = session.open(f"reward:{models()}", {"dtype": "float32"})
+            names = ["reward", "win-ratio", f"reward:{models()}"]
+            return rehearse_methods(names, benchmark(), [QUALITY], lambda: opened, MethodSettings())
+
+        _, [(_, _, estimate)] = session.rehearse(rehearsed)
+    assert estimate.usage.prompts == 3
+
+
+def test_certify_and_audit_with_a_reward_model(models):
+    with Session() as session:
+        judge = session.open(f"reward:{models()}", {"dtype": "float32"})
+        asker = open_asker(ladders(), judge)
+        certificate = certify(ladders(), asker)
+        assert session.spent()[0]["calls"] == 3
+        rows = audit(ladders(), asker)
+        # 3 rungs, and the worst one with each of 3 added sentences.
+        assert session.spent()[0]["calls"] == 6
+    low, middle, _ = plain_rewards(models(), RUNGS)
+    step = certificate["dimensions"][0]["steps"][0]
+    assert step["w"] == pytest.approx(1 / (1 + math.exp(low - middle)), abs=1e-4)
+    assert step["surface_w"] is not None
+    assert certificate["dimensions"][0]["ties"] < 0.01  # the least that Davidson's fit gives
+    assert certificate["counts"]["mass"] is None
+    assert any(note.startswith("A reward model has no dimension: it knows") for note in certificate["notes"])
+    found = {row.measure: row.value for row in rows}
+    assert found["P(target)"] == 0.5
+    assert found["inconsistent"] == 0
+    assert found["unparsed"] == 0
+
+
+def test_stopping_early_gives_the_decisions_of_the_whole_ladder(models):
+    with Session() as session:
+        whole = scored(session, models(), OUTPUTS)
+        values = sorted(score.value for score in whole)
+        stopped = scored(session, models(), OUTPUTS, stop_at={"quality_score": values[1]})
+    for score, early in zip(whole, stopped, strict=True):
+        assert early.value in (None, pytest.approx(score.value))
+        if early.value is None:
+            assert (early.value_bounds[1] < values[1]) == (score.value < values[1])
+
+
+def test_a_table_is_scored_and_rescored_by_a_call(models, tmp_path):
+    table = [{"context_id": "harbour", "output": text} for text in OUTPUTS]
+    out = tmp_path / "scored.jsonl"
+    settings = {"ladders": ladders(), "judge": f"reward:{models()}", "judge_options": {"dtype": "float32"}}
+    rows = refladder.score(table, **settings)
+    refladder.score(table, **settings, out=out)
+    with Session() as session:
+        expected = [score.value for score in scored(session, models(), OUTPUTS)]
+    assert [row["quality_score"] for row in rows] == pytest.approx(expected, abs=1e-5)
+    assert [row["quality_score"] for row in lines(out)] == pytest.approx(expected, abs=1e-5)
+    judgments = next(tmp_path.glob("*judgments*"))
+    again = [row["quality_score"] for row in refladder.rescore(judgments)]
+    assert again == pytest.approx(expected, abs=1e-5)
