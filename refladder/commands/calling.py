@@ -123,7 +123,10 @@ def _rows_named(path: str, name: str) -> Iterator[None]:
 
 
 def checked(call: Callable[P, T]) -> Callable[P, T]:
-    """A call whose outputs are none of the files that it reads, and whose messages name its parameters."""
+    """A call whose outputs are none of the files that it reads, and whose messages name its parameters.
+
+    A call that Ctrl-C interrupts raises one KeyboardInterrupt, whose message says how to go on.
+    """
     signature = inspect.signature(call)
 
     @functools.wraps(call)
@@ -133,7 +136,22 @@ def checked(call: Callable[P, T]) -> Callable[P, T]:
         given = signature.bind(*arguments, **options).arguments
         with in_call(signature.parameters):
             check_outputs(call.__name__, given, dict.fromkeys(("table", "data"), "the table"))
-            return call(*arguments, **options)
+            try:
+                return call(*arguments, **options)
+            except KeyboardInterrupt:
+                raise KeyboardInterrupt(interrupted(call.__name__, given)) from None
+
+    def interrupted(name: str, given: Mapping[str, object]) -> str:
+        sentence = f"refladder.{name} was interrupted"
+        keeping = [each for each in ("out", "work", "judgments") if {each, "restart"} <= signature.parameters.keys()]
+        if not keeping:
+            return f"{sentence}; make the same call again"
+        for each in keeping:
+            if given.get(each) is not None:
+                again = " without restart=True" if given.get("restart") else ""
+                kept = f"its answers so far are kept for {each}={str(given[each])!r}"
+                return f"{sentence}; {kept}: make the same call again{again} to continue"
+        return f"{sentence}; make the same call again, with {keeping[0]}=PATH to keep answers and continue from them"
 
     return check
 

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 LINE_EVERY = 30.0  # seconds between two lines that tell how far a run is, where there is no terminal
 _PERIOD = 600.0  # seconds over which the bar's rate is taken: a batch of a slow model takes minutes
+_TWO = 2  # of a unit, from which on the remaining time is told in it
 _FAST = 10  # a second, from which on the rate is told as a whole number
 
 
@@ -44,7 +45,6 @@ def progress(what: str, watch: Callable[[], tuple[int, int | None]] | None = Non
         ProgressColumn,
         Task,
         TextColumn,
-        TimeRemainingColumn,
     )
     from rich.text import Text  # noqa: PLC0415
 
@@ -53,9 +53,10 @@ def progress(what: str, watch: Callable[[], tuple[int, int | None]] | None = Non
 
         def render(self, task: Task) -> Text:
             parts = [f"{task.speed:,.{0 if task.speed >= _FAST else 1}f}/s"] if task.speed else []
-            return Text(", ".join([*parts, *filter(None, [work()])]))
+            left = [_left(task.time_remaining)] if task.time_remaining else []
+            return Text(", ".join([*parts, *filter(None, [work()]), *left]))
 
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), Work(), TimeRemainingColumn())
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), Work())
     with Progress(*columns, console=Console(stderr=True), speed_estimate_period=_PERIOD) as bars:
         bar = bars.add_task(what, total=None)
 
@@ -63,6 +64,14 @@ def progress(what: str, watch: Callable[[], tuple[int, int | None]] | None = Non
             bars.update(bar, completed=done, total=total)
 
         yield update
+
+
+def _left(seconds: float) -> str:
+    """The remaining time in words."""
+    for unit, length in (("h", 3600), ("min", 60)):
+        if seconds >= _TWO * length:
+            return f"about {seconds / length:,.0f} {unit} left"
+    return f"about {seconds:,.0f} s left"
 
 
 def _lines(what: str, work: Callable[[], str], started: float) -> Progress:
@@ -77,7 +86,7 @@ def _lines(what: str, work: Callable[[], str], started: float) -> Progress:
         last = now
         parts = [work()]
         if total is not None and 0 < done < total:
-            parts.append(f"about {(total - done) * (now - started) / done:,.0f} s left")
+            parts.append(_left((total - done) * (now - started) / done))
         details = ", ".join(filter(None, parts))
         count = f"{done:,}{'' if total is None else f' of {total:,}'}"
         sys.stderr.write(f"{what}: {count}{f' ({details})' if details else ''}\n")

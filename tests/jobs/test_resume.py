@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 from waiting import HANG, count_lines, until
 
+import refladder
+from refladder.commands import calling
 from refladder.scoring import scorer
 
 LADDERS = ("--ladders", "demo/story")
@@ -81,6 +83,71 @@ def test_cut_off_and_run_again(process, write_jsonl, rows, tmp_path, cut):
     assert again.read_bytes() == one_go.read_bytes()
     assert kept.read_bytes() == Path(f"{one_go}.judgments.jsonl").read_bytes()
     assert not [path.name for path in tmp_path.iterdir() if path.name.startswith(".")]
+
+
+# A script that calls `refladder.score` with a judge that waits at a call; `signal` as in DRIVER.
+SCRIPT = """
+import os, signal, sys, time
+signal.signal(signal.SIGINT, signal.default_int_handler)
+import refladder
+from refladder.backends.builtin import Builtin
+
+class Slow(Builtin):
+    calls = 0
+
+    def read_labels(self, prompts, labels):
+        self.calls += 1
+        if self.calls > 3:
+            print("waiting", flush=True)
+            while True:
+                time.sleep(0.01)
+        return super().read_labels(prompts, labels)
+
+refladder.score(sys.argv[1], ladders="demo/story", judge=Slow(), out=sys.argv[2], restart=len(sys.argv) > 3)
+"""
+
+
+@pytest.mark.parametrize("restart", [False, True])
+def test_a_script_that_is_interrupted_ends_in_one_line(process, write_jsonl, rows, tmp_path, restart):
+    source, out = write_jsonl(rows(300)), tmp_path / "out.jsonl"
+    started = process(source, out, *["restart"] * restart, driver=("-c", SCRIPT))
+    assert started.stdout.readline() == b"waiting\n"
+    started.send_signal(signal.SIGINT)
+    _, err = started.communicate(timeout=HANG)
+    assert started.returncode in {130, -signal.SIGINT}  # as Python ends on an interrupt
+    lines = err.decode().splitlines()
+    again = (
+        "make the same call again without restart=True to continue"
+        if restart
+        else ("make the same call again to continue")
+    )
+    assert lines[-1] == (
+        f"KeyboardInterrupt: refladder.score was interrupted; its answers so far are kept for out='{out}': {again}"
+    )
+    assert "During handling" not in err.decode()
+    files = {line.split('"')[1].rpartition("/")[2] for line in lines if line.startswith("  File ")}
+    assert files == {"<string>", "calling.py"}  # the script's line, and no frames of the job
+    assert count_lines(Path(f"{out}.judgments.jsonl")) > 1
+    called = refladder.score(source, ladders="demo/story", out=out)  # continues
+    assert called == out
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("evaluate", "make the same call again, with work=PATH to keep answers and continue from them"),
+        ("filter", "make the same call again"),
+    ],
+)
+def test_an_interrupted_call_says_how_to_go_on(monkeypatch, name, message):
+    def interrupt(*_arguments, **_options):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(calling.Call, "__init__", interrupt)
+    with pytest.raises(KeyboardInterrupt) as raised:
+        getattr(refladder, name)([{"context": "a", "output": "b"}])
+    assert str(raised.value) == f"refladder.{name} was interrupted; {message}"
+    assert raised.value.__suppress_context__
 
 
 def test_cut_at_any_byte(command, write_jsonl, rows, tmp_path):

@@ -190,21 +190,32 @@ def test_progress_tells_prompts_and_tokens_in_lines_where_there_is_no_terminal(f
 
 def test_progress_on_a_terminal_draws_prompts_and_tokens_anew(monkeypatch, capsys):
     monkeypatch.setattr("sys.stderr.isatty", lambda: True, raising=False)
+    monkeypatch.setattr("rich.progress.Task.time_remaining", 190.0)  # seconds, 3.2 minutes
+    monkeypatch.setenv("COLUMNS", "120")
     counts = iter([(0, 0)] + [(40, 9000)] * 1000)
     with console.progress("scoring", lambda: next(counts)) as progress:
         progress(1, 4)
     told = capsys.readouterr().err
     assert "1/4" in told
-    assert re.search(r"40 prompts, [\d,]+ tokens/s", told)
+    assert re.search(r"40 prompts, [\d,]+ tokens/s, about 3 min left", told)
 
 
-def test_lines_estimate_what_is_left(monkeypatch, capsys):
+@pytest.mark.parametrize(
+    ("seconds", "left"),
+    [
+        (10, "30 s"),  # 5 of 20 in 10 s, so 15 more in 30 s
+        (39, "117 s"),
+        (61, "3 min"),  # 183 s
+        (2400, "2 h"),  # 7,200 s
+    ],
+)
+def test_lines_estimate_what_is_left(monkeypatch, capsys, seconds, left):
     monkeypatch.setattr("refladder.report.progress.LINE_EVERY", 0.0)
-    clock = iter([100.0, 110.0])
+    clock = iter([100.0, 100.0 + seconds])
     monkeypatch.setattr("time.monotonic", lambda: next(clock))
     with console.progress("writing") as progress:
-        progress(5, 20)  # 5 in 10 s, so 15 more in 30 s
-    assert capsys.readouterr().err == "writing: 5 of 20 (about 30 s left)\n"
+        progress(5, 20)
+    assert capsys.readouterr().err == f"writing: 5 of 20 (about {left} left)\n"
 
 
 def test_tokens_that_were_written_are_counted(opened, prompts):
