@@ -132,15 +132,16 @@ def _defaults(context: click.Context, path: Path) -> dict[str, dict[str, object]
             for spelling in option.opts
             if spelling.startswith("--")
         }
-        for key in table:
+        chosen = defaults.setdefault(name, {})
+        for key, given in table.items():
             if key not in names:
                 raise UnknownNameError(f"option in {path} [{name}]", key, names)
-            if names[key].multiple != isinstance(table[key], list):
-                wanted = "a list, as the option can be repeated" if names[key].multiple else "one value"
-                raise DataError(f"{path}: [{name}] {key} must be {wanted}, found {table[key]!r:.60}")
-            for value in table[key] if names[key].multiple else [table[key]]:
+            values = given if isinstance(given, list) else [given]
+            if isinstance(given, list) and not names[key].multiple:
+                raise DataError(f"{path}: [{name}] {key} must be one value, found {given!r:.60}")
+            for value in values:
                 _check_value(f"{path}: [{name}] {key}", names[key], value)
-        defaults[name] = {str(names[key].name): value for key, value in table.items()}
+            chosen[str(names[key].name)] = values if names[key].multiple else given
     return defaults
 
 

@@ -121,16 +121,20 @@ def test_a_config_file_gives_the_options_that_are_not_on_the_line(command, confi
         ("[scores]\n", "unknown table in {path} 'scores'; did you mean 'score'? Known: "),
         ('score = "x"\n', "{path}: 'score' must be a table, [score], found 'x'"),
         ("[score\n", "{path}:1: not TOML ("),
-        (
-            '[score]\ndimension = "coherence"\n',
-            "{path}: [score] dimension must be a list, as the option can be repeated, found 'coherence'",
-        ),
         ('[score]\nrule = ["a"]\n', "{path}: [score] rule must be one value, found ['a']"),
     ],
 )
 def test_what_a_config_file_may_not_hold(fails, config, stories, text, message):
     given = config(text)
     assert fails(2, *given, "score", stories).startswith(f"refladder: {message.format(path=given[1])}")
+
+
+@pytest.mark.parametrize("value", ['"demo/story"', '["demo/story"]'])
+def test_one_value_of_an_option_that_can_be_repeated_is_a_list_of_one(command, config, tmp_path, value):
+    given = config(f"[evaluate]\nladders = {value}\n")
+    done = command(*given, "evaluate", "demo/story", "--work", tmp_path / "work")
+    assert done.code == 0
+    assert json.loads((tmp_path / "work" / "run.json").read_text())["options"]["ladders"] == "demo/story"
 
 
 def test_a_config_value_of_the_wrong_type(fails, config):
