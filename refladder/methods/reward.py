@@ -71,7 +71,7 @@ def _run(
     return MethodResult(
         method=Method(name=NAME, signature=f"{run.recipe.signature}|rule:logit", scores=scores),
         **tally.counts(),
-        notes=(NO_DIMENSION, *tally.notes()),
+        notes=(NO_DIMENSION, *(() if settings.dry_run else tally.notes())),
     )
 
 
