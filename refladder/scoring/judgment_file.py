@@ -68,6 +68,7 @@ JUDGMENTS_FOLDER = f"{RUN_FOLDER}/judgments"  # in a folder of scored shards
 _CHUNK = 1024  # lines read at a time
 _YES_NO = "/compare-yesno@"  # in the prompts of a recipe
 _VERIFIER = "/verifier@"  # likewise; a grade of one of two texts
+_REWARD = "/reward@"  # in the signature of the prompt of a reward model
 _START = len(b'{"schema":"')  # of every line
 _GRADES = (YES, NO, *map(str, range(1, 101)), TEXT)  # outcomes of judgments that are no choice between texts
 
@@ -120,7 +121,9 @@ def _read_folder(path: str) -> tuple[Run, Iterator[tuple[str, Judgment]]]:
 
 def check_outcomes(where: str, judgment: Judgment, allowed: Collection[str], *, all_of: bool = True) -> None:
     """Check that a stored judgment is a choice between all outcomes of its question, or some of them."""
-    if judgment.outcomes in (allowed, (WIN, LOSS)):  # nearly always, and quick; a reward model knows no tie
+    if judgment.outcomes == allowed:  # nearly always, and quick
+        return
+    if judgment.outcomes == (WIN, LOSS) and allowed == OUTCOMES:  # of a reward model, which knows no tie
         return
     outcomes = set(judgment.outcomes)
     if not outcomes <= set(allowed) or (all_of and len(outcomes) < len(allowed)):
@@ -355,12 +358,14 @@ class JudgmentIndex(JudgmentLog):
 
     def __init__(self, path: Path | None, run: Run, *, restart: bool = False, read_only: bool = False) -> None:
         self.judgments: dict[str, Judgment] = {}
-        graded = any(_VERIFIER in prompt for prompt in run.recipe.prompts)
+        graded, rewarded = (any(role in prompt for prompt in run.recipe.prompts) for role in (_VERIFIER, _REWARD))
         super().__init__(path, run, restart=restart, read_only=read_only)
         with self:
             while (line := self._next_line()) is not None:
                 judgment = _judgment(self.run, *line)
-                if graded or judgment.against is None:
+                if rewarded:
+                    check_outcomes(line[0], judgment, (WIN, LOSS))
+                elif graded or judgment.against is None:
                     check_outcomes(line[0], judgment, _GRADES, all_of=False)
                 else:
                     between = OUTCOMES if len(judgment.outcomes) == len(OUTCOMES) else (WIN, LOSS)
