@@ -361,7 +361,7 @@ class Prompt:
     `literals` has one more entry than `names`; the text is literal, slot, literal, slot, ..., literal. Slot values are
     put in once and never read for slots again, so user text may hold anything. `labels` are the answers the prompt
     asks for and `outcomes` what each means; both are empty for a writing prompt. `claim` is the outcome a yes/no
-    question asks about.
+    question asks about. `prefix` is how the answer begins, for a backend that can begin it; empty for none.
     """
 
     task: str
@@ -372,6 +372,7 @@ class Prompt:
     labels: tuple[str, ...] = ()
     outcomes: tuple[str, ...] = ()
     claim: str | None = None
+    prefix: str = ""
 
     @property
     def text(self) -> str:

@@ -25,6 +25,8 @@ LEAST_REST = 1e-9  # of p(a label ends here); float32 rounds smaller values to 0
 
 _SHOWN = 60  # characters of an unparsed answer in a message
 
+PREFIXES = ("template", "none")  # values of the option `prefix`
+
 NO_LABEL = "no label in the answer"
 SEVERAL = "several labels in the answer"
 NEGATED = "a negated label in the answer"
@@ -36,6 +38,7 @@ _OPENED = re.compile(r"<(think|thinking|thought|reasoning)>", re.IGNORECASE)
 _CLOSED = re.compile(r"^.*</(think|thinking|thought|reasoning)>", re.DOTALL | re.IGNORECASE)
 _CHANNEL = re.compile(r"<\|channel\|>final<\|message\|>(.*?)(?:<\|return\|>|<\|end\|>|$)", re.DOTALL)
 _FENCE = re.compile(r"^```\w*\s*(.*?)\s*```$", re.DOTALL)
+_OPENING = "\"'`([{<*_“‘«"  # noqa: RUF001  a label follows them without a space
 _MARKS = " \t\r\n\"'`*_#([{<“”‘’«»"  # noqa: RUF001  characters before an answer's first word
 _ANNOUNCED = (
     r"\b(?:answer|verdict|label|judge?ment|choice|option|score|grade|rating)\s*(?:is|of)?\s*[:=\-]?[\s\"'`*_(\[]*"
@@ -58,6 +61,24 @@ _AFTER_NUMBER = re.compile(
     re.IGNORECASE,
 )
 _AFTER_SHORT = r"(?!'\w)(?=[ \t]*(?:$|[\r\n.,:;)\]}\"'`*_]|[\-–—]\s))"  # noqa: RUF001
+
+
+def shortened(prefix: str) -> Iterator[str]:
+    """An answer prefix, then what is left of it without its last words."""
+    while prefix:
+        yield prefix
+        prefix = prefix.rpartition(" ")[0].rstrip()
+
+
+def spellings_after(prefix: str, label: str) -> list[str]:
+    """The spellings of a label that count after a prefix; first the one that the prefix calls for."""
+    both = [label, " " + label]
+    return both if prefix[-1] in _OPENING else both[::-1]
+
+
+def both_count(ends: Sequence[Sequence[Sequence[int]]]) -> bool:
+    """Whether the second spelling of each label counts: if it is one token of all, it is free and favours no label."""
+    return all(len(spelt[1]) == 1 for spelt in ends)
 
 
 def log_sum(values: Sequence[float]) -> float:

@@ -2,7 +2,7 @@
 
 The structure follows arXiv 2509.05440, appendix C, and arXiv 2307.07889; the wording is original. A filled template is
 one user turn. A writing prompt ends with its subject and a judging prompt with the sentence that names the answers;
-neither ends with a cue such as "Answer:".
+neither ends with a cue such as "Answer:". A cue is an answer prefix, with which the judge's own turn begins.
 """
 
 from __future__ import annotations
@@ -65,7 +65,8 @@ class Template:
 
     `digest` covers the whole file (line ends as LF), so that any edit changes every recipe that uses it. `path` is the
     file and `line` the first line of the prompt text. `literals` has one more entry than `names`: the text is literal,
-    slot, literal, ..., literal. `ending` follows them: a text that a dry run leaves unwritten.
+    slot, literal, ..., literal. `prefix` is how the answer of a judge begins, empty for none. `ending` follows them: a
+    text that a dry run leaves unwritten.
     """
 
     task: str
@@ -77,6 +78,7 @@ class Template:
     names: tuple[str, ...]
     labels: Mapping[str, str]
     claims: Mapping[str, str]
+    prefix: str = ""
     ending: Unwritten | None = None
 
     @property
@@ -90,7 +92,7 @@ def check_template(template: Template) -> None:
 
     It uses each slot of the role at least once (`background` is optional), and nothing else looks like a slot. A
     judging role has one label per outcome, in order and all different, and names them in its text (for a scale, the two
-    ends). Role compare-yesno has claims.
+    ends). Its answer may have a prefix. Role compare-yesno has claims.
 
     Raises:
         UnknownNameError: no such role.
@@ -102,6 +104,11 @@ def check_template(template: Template) -> None:
     outcomes = ROLE_OUTCOMES.get(template.role, ())
     _check_words(template, "labels", template.labels, outcomes)
     _check_words(template, "claims", template.claims, ROLE_CLAIMS.get(template.role, ()))
+    prefix: object = template.prefix  # which may be any TOML value
+    lined = isinstance(prefix, str) and prefix == prefix.strip() and prefix.isprintable()
+    if not lined or (prefix and not outcomes):
+        needs = "must be one line of text without surrounding spaces" if outcomes else "is for roles with labels"
+        raise PromptError(f"{template.path}: answer_prefix {needs}, found {prefix!r}; correct or delete it")
     words = list(template.labels.values())
     text = "".join(template.literals)
     if template.role == REWARD:  # no label is asked for
@@ -146,6 +153,7 @@ def fill(template: Template, slots: Mapping[str, str], claim: str | None = None)
         labels=tuple(template.labels.values()),
         outcomes=tuple(template.labels),
         claim=claim,
+        prefix=template.prefix,
     )
 
 
@@ -160,9 +168,9 @@ def criterion(context: Context, dimension: Dimension) -> dict[str, str]:
 
 
 def with_text(template: Template, text: str) -> Template:
-    """Replace the text of a template; the digest covers the new text, labels and claims."""
+    """Replace the text of a template; the digest covers the new text, labels, claims and answer prefix."""
     literals, names = split_slots(text)
-    words = "\0".join([text, *template.labels.values(), *template.claims.values()])
+    words = "\0".join([text, *template.labels.values(), *template.claims.values(), *filter(None, [template.prefix])])
     changed = replace(
         template,
         digest=hashlib.blake2b(words.encode("utf-8", "surrogatepass"), digest_size=6).hexdigest(),

@@ -4,6 +4,7 @@ A file is `TASK/ROLE.md`::
 
     +++
     slots = ["dimension", "description", "context", "reference", "target"]
+    answer_prefix = 'Answer: "'
 
     [labels]
     win = "Better"
@@ -13,8 +14,9 @@ A file is `TASK/ROLE.md`::
     text with {{context}} and the other slots
 
 `[labels]` maps an outcome to the words of the answer; without it, grades are their own labels. `[claims]` (role
-compare-yesno) maps an outcome to the words in the slot `claim`. The text of role reward is the turn of the user, and
-needs no labels and no slot.
+compare-yesno) maps an outcome to the words in the slot `claim`. `answer_prefix` is how the answer of a judge begins;
+without it, the judge begins its answer itself. The text of role reward is the turn of the user, and needs no labels and
+no slot.
 """
 
 from __future__ import annotations
@@ -138,9 +140,10 @@ def _parse(path: Path, task: str, role: str) -> Template:
         )  # the extra line makes line numbers those of the file
     except DataError as error:
         raise PromptError(str(error)) from error
-    unknown = sorted(set(head) - {"slots", "labels", "claims"})
+    known = ("slots", "labels", "claims", "answer_prefix")
+    unknown = sorted(set(head) - set(known))
     if unknown:
-        raise PromptError(f"{path}: unknown key {unknown[0]!r} in the head; known: slots, labels, claims")
+        raise PromptError(f"{path}: unknown key {unknown[0]!r} in the head; known: {', '.join(known)}")
     body = parts[2].strip()
     literals, names = split_slots(body)
     grades = ROLE_OUTCOMES[role] if role.startswith(("direct", REWARD)) else ()
@@ -154,6 +157,7 @@ def _parse(path: Path, task: str, role: str) -> Template:
         names=names,
         labels=head.get("labels", {grade: grade for grade in grades}),
         claims=head.get("claims", {}),
+        prefix=head.get("answer_prefix", ""),
     )
     check_template(template)
     used = list(dict.fromkeys(template.names))

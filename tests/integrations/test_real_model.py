@@ -38,10 +38,10 @@ class Watched(Wrapper):
         return readings
 
 
-def plain_readings(model, tokenizer, prompt, labels):
-    """The log-probability of each label as the beginning of the answer, by whole forward passes."""
+def plain_readings(model, tokenizer, prompt, labels, prefix=""):
+    """The log-probability of each label after the beginning of the answer, by whole forward passes."""
     chat = [{"role": "user", "content": prompt}]
-    start = tokenizer.apply_chat_template(chat, add_generation_prompt=True, tokenize=False)
+    start = tokenizer.apply_chat_template(chat, add_generation_prompt=True, tokenize=False) + prefix
     passes = {}
 
     def after(ids):
@@ -55,15 +55,39 @@ def plain_readings(model, tokenizer, prompt, labels):
     return [sum(after(ids[:place])[ids[place]].item() for place in range(len(asked), len(ids))) for ids in wholes]
 
 
-def test_scores_of_the_real_model_rest_on_the_readings_of_a_plain_loop():
+def opened_alone():
+    return transformers.AutoModelForCausalLM.from_pretrained(str(FILE.parent), gguf_file=FILE.name, dtype="float32")
+
+
+def test_an_answer_prefix_gives_the_labels_most_of_the_probability():
     judge = Watched(connect(f"hf:{FILE}"))
+    assert judge.fingerprint.endswith(",prefix:on")
+    rows = [{"context_id": name, "output": text} for name, text in zip(CONTEXT_IDS[:2], TEXTS, strict=False)]
+    scored = refladder.score(rows, ladders="demo/story", judge=judge, dimensions=["coherence"])
+    assert all(isinstance(row["coherence_score"], float) for row in scored)
+    assert len(judge.seen) == 10
+    assert all(reading.mass > 0.3 for _, _, reading in judge.seen)
+    model, tokenizer = opened_alone(), judge.backend.opened.tokenizer
+    for prompt, labels, reading in judge.seen[::9]:
+        both = [plain_readings(model, tokenizer, prompt, spelt, 'Answer: "') for spelt in spellings_of(labels)]
+        plain = [math.log(sum(map(math.exp, values))) for values in zip(*both, strict=True)]
+        assert reading.logprobs == pytest.approx(plain, abs=NATS)
+
+
+def spellings_of(labels):
+    """Each label as it is, and after a space: one token each in this vocabulary."""
+    return [labels, [f" {label}" for label in labels]]
+
+
+def test_scores_of_the_real_model_rest_on_the_readings_of_a_plain_loop():
+    judge = Watched(connect(f"hf:{FILE}", prefix="none"))
     rows = [{"context_id": name, "output": text} for name, text in zip(CONTEXT_IDS[:2], TEXTS, strict=False)]
     scored = refladder.score(rows, ladders="demo/story", judge=judge, dimensions=["coherence"])
     assert len(judge.seen) == 10  # two texts, five rungs
-    # It follows the prompt so little (label mass .03) that no score is made of its answers, and each row says so.
+    # Without a prefix it follows the prompt so little (label mass .03) that no score is made, and each row says so.
     assert [row["coherence_score"] for row in scored] == [None, None]
     assert all("is below 0.05 (--least-mass)" in row["coherence_note"] for row in scored)
-    model = transformers.AutoModelForCausalLM.from_pretrained(str(FILE.parent), gguf_file=FILE.name, dtype="float32")
+    model = opened_alone()
     assert model.num_parameters() == 134_515_008  # 49,152 x 576 + 30 x 3,540,096 + 576, by its configuration
     for prompt, labels, reading in judge.seen[::9]:  # the first and the last; a pass takes seconds
         plain = plain_readings(model, judge.backend.opened.tokenizer, prompt, labels)

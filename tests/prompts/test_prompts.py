@@ -18,6 +18,7 @@ from refladder.prompts import (
     list_templates,
     load_template,
 )
+from refladder.prompts.template import fill, text_of, with_text
 
 COMPARE = """\
 +++
@@ -173,7 +174,7 @@ def test_head_is_not_toml(write):
 
 def test_unknown_key(write):
     path = write(COMPARE.replace("[labels]", "[label]"))
-    assert refused(path) == ": unknown key 'label' in the head; known: slots, labels, claims"
+    assert refused(path) == ": unknown key 'label' in the head; known: slots, labels, claims, answer_prefix"
 
 
 @pytest.mark.parametrize(
@@ -256,6 +257,31 @@ def test_labels_that_are_not_different_words(write, word):
     assert message.startswith(
         ": the labels must be different non-empty strings without surrounding spaces, found ['Better', "
     )
+
+
+def test_an_answer_prefix_is_part_of_the_digest(write):
+    plain = load_template("story", "compare", write(COMPARE).parents[1])
+    assert plain.prefix == ""
+    text = COMPARE.replace("[labels]", "answer_prefix = 'Verdict: \"'\n[labels]")
+    template = load_template("story", "compare", write(text).parents[1])
+    assert template.prefix == 'Verdict: "'
+    assert template.digest != plain.digest
+    shown = fill(template, dict.fromkeys(template.names, "x"))
+    assert (shown.prefix, "Verdict" in shown.text) == ('Verdict: "', False)
+    changed = with_text(template, text_of(template) + "\nAnswer.")
+    assert with_text(dataclasses.replace(template, prefix=""), text_of(changed)).digest != changed.digest
+
+
+@pytest.mark.parametrize("prefix", ['"Answer: "', '" Answer:"', "3", '"a\\nb"', '["a"]'])
+def test_an_answer_prefix_that_cannot_be_one(write, prefix):
+    message = refused(write(COMPARE.replace("[labels]", f"answer_prefix = {prefix}\n[labels]")))
+    assert message.startswith(": answer_prefix must be one line of text without surrounding spaces, found ")
+    assert message.endswith("; correct or delete it")
+
+
+def test_a_writing_role_has_no_answer_prefix(write):
+    path = write(BEST.replace("+++\nGood", 'answer_prefix = "Text:"\n+++\nGood'), "story/best.md")
+    assert refused(path, "best") == ": answer_prefix is for roles with labels, found 'Text:'; correct or delete it"
 
 
 def test_a_label_that_the_text_never_names(write):

@@ -150,7 +150,8 @@ def _keys(head: object, prompts: Sequence[Prompt]) -> list[bytes]:
     forms: dict[object, hashlib.blake2b] = {}  # all but the slots is the same for most prompts of a batch
     keys = []
     for prompt in prompts:
-        form = (prompt.task, prompt.role, prompt.literals, prompt.names, prompt.labels, prompt.outcomes, prompt.claim)
+        asked = (prompt.task, prompt.role, prompt.literals, prompt.names, prompt.labels, prompt.outcomes, prompt.claim)
+        form = (*asked, prompt.prefix) if prompt.prefix else asked  # as in older stores
         if form not in forms:
             forms[form] = hashlib.blake2b(encode((head, form)).encode(), digest_size=KEY_BYTES)
         state = forms[form].copy()

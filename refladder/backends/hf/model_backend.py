@@ -16,6 +16,7 @@ from refladder.backends.first_answers import FirstAnswers
 from refladder.backends.hf.opening import open_model, parse_memory
 from refladder.backends.hf.readings import NOT_FINITE, label_reading, sequences_of
 from refladder.backends.hf.tokens import Tokens
+from refladder.backends.labels import PREFIXES
 from refladder.backends.protocol import Backend, in_order
 from refladder.backends.usage import Usage
 from refladder.engine.causal import Causal
@@ -58,8 +59,11 @@ class TransformersBackend(Backend):
 
     kind = "hf"
 
-    def __init__(self, opened: Opened, *, memory: int | None, truncate_context: bool, label_variants: bool) -> None:
+    def __init__(
+        self, opened: Opened, *, memory: int | None, truncate_context: bool, label_variants: bool, prefix: bool = True
+    ) -> None:
         self.opened = opened
+        self._prefix = "unsupported" if opened.encoder_decoder else "on" if prefix else "off"
         self._requested_memory = memory
         self._memory: int | None = None  # set once the weights are read
         self._truncate = truncate_context
@@ -138,7 +142,12 @@ class TransformersBackend(Backend):
     def fingerprint(self) -> str:
         """Model, revision, dtype, template and whatever else can change an answer; not how prompts are batched."""
         options = ",truncate" * self._truncate + ",variants" * self._variants
+        options += "" if self.rewards else f",prefix:{self._prefix}"
         return f"{self.kind}:{self.opened.fingerprint},template:{self.tokens.template_digest}{options}"
+
+    def _begun(self, prompt: Prompt, labels: Sequence[str]) -> tuple[str, list[list[str]]]:
+        """How the answer to a prompt begins, and the spellings of each label that may follow."""
+        return self.tokens.begun(prompt.prefix if self._prefix == "on" else "", tuple(labels))
 
     def read_labels(self, prompts: Sequence[Prompt], labels: Sequence[str]) -> list[LabelReading]:
         """The natural-log probability of every label as the answer to each prompt.
@@ -151,12 +160,10 @@ class TransformersBackend(Backend):
 
     def read_labels_each(self, prompts: Sequence[Prompt], labels: Sequence[str]) -> Iterator[tuple[int, LabelReading]]:
         """Yield the number of each prompt and its reading, group by group; a group holds whole contexts."""
-        spellings = [self.tokens.variants_of(label) for label in labels]
-        flat = [text for group in spellings for text in group]
-        counts = [len(group) for group in spellings]
         for rows in _groups(prompts):
             start, run_before = time.monotonic(), self.scorer.tokens_run
-            group = self._questions([prompts[row] for row in rows], flat)
+            group = self._questions([prompts[row] for row in rows], labels)
+            counts = [len(spellings) for spellings in self._begun(prompts[rows[0]], labels)[1]]
             questions = [question for question, _ in group if question is not None]
             self.tokens_sent += sum(len(question.prompt) for question in questions)
             values = iter(self._values(questions) if questions else ())
@@ -183,8 +190,12 @@ class TransformersBackend(Backend):
 
         A prompt that is too long counts 0, as it would not be read.
         """
-        fitted = self._fitted(prompts, self._encoded, len)
+        fitted = (each for rows in _groups(prompts) for each in self._prompt_ids([prompts[row] for row in rows]))
         return [len(ids or ()) for ids, _ in fitted]
+
+    def _prompt_ids(self, prompts: Sequence[Prompt], new: int = 0) -> Iterator[tuple[list[int] | None, str | None]]:
+        """The ids of each of these prompts with one prefix, if it fits with `new` more; see `_fitted`."""
+        return self._fitted(prompts, self._encoded, len, new)
 
     def count_distinct_tokens(self, prompts: Sequence[Prompt], labels: Sequence[str]) -> int:
         """The number of distinct tokens of these prompts and labels, which is what prefix-tree inference runs.
@@ -194,10 +205,9 @@ class TransformersBackend(Backend):
         """
         if not labels:
             return sum(self.count_tokens(prompts))
-        flat = [text for label in labels for text in self.tokens.variants_of(label)]
         distinct = 0
         for rows in _groups(prompts):
-            group = self._questions([prompts[row] for row in rows], flat)
+            group = self._questions([prompts[row] for row in rows], labels)
             questions = [question for question, _ in group if question is not None]
             if self.opened.encoder_decoder:
                 distinct += sum(len(question.prompt) for question in questions)
@@ -220,7 +230,10 @@ class TransformersBackend(Backend):
     def write_each(self, prompts: Sequence[Prompt], sampling: Sampling) -> Iterator[tuple[int, Completion]]:
         """Yield the number of each prompt and its text, batch by batch; prompts with a common prefix share a batch."""
         fitting: list[tuple[int, list[int], str | None]] = []
-        fitted = self._fitted(prompts, self._encoded, len, sampling.max_tokens)
+        groups = _groups(prompts)
+        fitted = (
+            each for rows in groups for each in self._prompt_ids([prompts[row] for row in rows], sampling.max_tokens)
+        )
         for row, (ids, note) in enumerate(fitted):
             if ids is None:
                 yield row, Completion(text="", finish="error", note=note)
@@ -305,14 +318,16 @@ class TransformersBackend(Backend):
         return [[[next(values) for _ in label] for label in question.labels] for question in questions]
 
     def _questions(self, prompts: Sequence[Prompt], labels: Sequence[str]) -> list[tuple[Question | None, str | None]]:
-        """Prompts with the labels as tokens; or None and the reason why one does not fit."""
+        """Prompts of one prefix with the labels as tokens; or None and the reason why one does not fit."""
+        prefix, spellings = self._begun(prompts[0], labels)
+        flat = [text for group in spellings for text in group]
 
         def length(question: Question) -> int:
             longest = 0 if self.opened.encoder_decoder else max(map(len, question.labels)) - 1
             return len(question.prompt) + longest
 
         fitted = self._fitted(
-            prompts, lambda some: self.tokens.questions([prompt.text for prompt in some], labels), length
+            prompts, lambda some: self.tokens.questions([prompt.text for prompt in some], flat, prefix), length
         )
         group = list(fitted)
         for number, (question, _) in enumerate(group):
@@ -322,8 +337,9 @@ class TransformersBackend(Backend):
         return group
 
     def _encoded(self, prompts: Sequence[Prompt]) -> list[list[int]]:
-        """The ids of each prompt."""
-        return self.tokens.prompts([prompt.text for prompt in prompts])
+        """The ids of each of these prompts with one prefix."""
+        prefix, _ = self._begun(prompts[0], prompts[0].labels)
+        return self.tokens.prompts([prompt.text for prompt in prompts], prefix)
 
     def _fitted(
         self,
@@ -379,13 +395,14 @@ class TransformersBackend(Backend):
 
 
 def _groups(prompts: Sequence[Prompt]) -> Iterator[range]:
-    """Neighbouring rows to be read together; the rows of a context form one group, up to a maximum."""
+    """Neighbouring rows to be read together; those of a context and one answer prefix form a group, up to a maximum."""
     first = 0
     for row in range(1, len(prompts) + 1):
         count = row - first
         if row < len(prompts) and count < _LARGEST_GROUP:
-            same = prompts[row].slots.get("context") == prompts[row - 1].slots.get("context")
-            if same or count < _GROUP:
+            one, other = prompts[row - 1], prompts[row]
+            same = one.slots.get("context") == other.slots.get("context")
+            if (same or count < _GROUP) and (one.prefix, one.labels) == (other.prefix, other.labels):
                 continue
         yield range(first, row)
         first = row
@@ -400,6 +417,7 @@ def open_hf(
     memory: str = "auto",
     truncate_context: str = "false",
     label_variants: str = "false",
+    prefix: str = "template",
     trust_remote_code: str = "false",
 ) -> TransformersBackend:
     """Open a model of the Hub, a folder or a GGUF file; options are text, as on the command line.
@@ -413,14 +431,19 @@ def open_hf(
         memory: limit beside the weights, such as 8G; auto is a share of the free memory.
         truncate_context: true cuts the context of a prompt that is too long for the model, and marks its judgments.
         label_variants: true counts a label in every spelling (case, leading space).
+        prefix: template begins each answer as its template says; none lets the model begin.
         trust_remote_code: true runs Python files that come with the model.
     """
     memory_limit = parse_memory(memory)
     truncate = flag("truncate_context", truncate_context)
     variants = flag("label_variants", label_variants)
     remote = flag("trust_remote_code", trust_remote_code)
+    if prefix not in PREFIXES:
+        raise UsageError(f"prefix={prefix}: must be {' or '.join(PREFIXES)}")
     opened = open_model(target, dtype=dtype, device=device, revision=revision, trust_remote_code=remote)
-    return TransformersBackend(opened, memory=memory_limit, truncate_context=truncate, label_variants=variants)
+    return TransformersBackend(
+        opened, memory=memory_limit, truncate_context=truncate, label_variants=variants, prefix=prefix == PREFIXES[0]
+    )
 
 
 def flag(option: str, text: str) -> bool:

@@ -8,6 +8,7 @@ import logging
 import re
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from refladder.backends.labels import both_count, shortened, spellings_after
 from refladder.errors import BackendUnavailableError, UsageError
 
 if TYPE_CHECKING:
@@ -67,6 +68,7 @@ class Tokens:
         ]
         longest_first = sorted(controls, key=lambda text: (-len(text), text))
         self._controls = re.compile("|".join(map(re.escape, longest_first))) if controls else None
+        self._begun: dict[tuple[str, tuple[str, ...]], tuple[str, list[list[str]]]] = {}
         self._last_end: tuple[str, tuple[str, ...], list[list[int]]] = ("", (), [])
         [bare] = self._ids(["a"])
         framed = list(tokenizer("a", return_attention_mask=False)["input_ids"])
@@ -84,9 +86,9 @@ class Tokens:
         """The ids of a prompt up to the start of the answer."""
         return self.prompts([text])[0]
 
-    def prompts(self, texts: Sequence[str]) -> list[list[int]]:
-        """`prompt` of each text; a tokenizer in Rust works on many at once, on all cores."""
-        return self._encode([self._pieces(text) for text in texts])
+    def prompts(self, texts: Sequence[str], prefix: str = "") -> list[list[int]]:
+        """`prompt` of each text with an answer prefix; a tokenizer in Rust works on many at once, on all cores."""
+        return self._encode([self._pieces(text, prefix) for text in texts])
 
     def conversations(self, turns: Sequence[Sequence[dict[str, str]]]) -> list[list[int]]:
         """The ids of finished conversations; control tokens spelt in a turn stay text."""
@@ -108,24 +110,27 @@ class Tokens:
         most = longest - len(self._before) - len(self._after)
         return [*self._before, *ids[:most], *self._after], len(ids) > most
 
-    def question(self, text: str, labels: Sequence[str]) -> Question:
+    def question(self, text: str, labels: Sequence[str], prefix: str = "") -> Question:
         """A prompt with the ids of every label as its answer.
 
         The tokenizer reads prompt and label as one text. If it merges the end of the prompt with a label, all labels
         are read from the last token that prompt and prompt + label have in common.
         """
-        return self.questions([text], labels)[0]
+        return self.questions([text], labels, prefix)[0]
 
-    def questions(self, texts: Sequence[str], labels: Sequence[str]) -> list[Question]:
-        """`question` of each text."""
-        pieces_of = [self._pieces(text) for text in texts]
+    def questions(self, texts: Sequence[str], labels: Sequence[str], prefix: str = "") -> list[Question]:
+        """`question` of each text; labels follow a prefix of the answer as they are spelt."""
+        pieces_of = [self._pieces(text, prefix) for text in texts]
         prompts = self._encode(pieces_of)
         if self._encoder_decoder:
             answers = self._ids(labels)
             questions = [Question(prompt, answers) for prompt in prompts]
         else:
             questions = [
-                self._with_labels(prompt, pieces, labels) for prompt, pieces in zip(prompts, pieces_of, strict=True)
+                self._with_labels(
+                    prompt, pieces, labels if prefix else [self._answer(pieces[-1], each) for each in labels]
+                )
+                for prompt, pieces in zip(prompts, pieces_of, strict=True)
             ]
         for question in questions:
             for label, ids in zip(labels, question.labels, strict=True):
@@ -135,8 +140,8 @@ class Tokens:
                     )
         return questions
 
-    def _with_labels(self, prompt: list[int], pieces: Sequence[str], labels: Sequence[str]) -> Question:
-        answers = tuple(self._answer(pieces[-1], label) for label in labels)
+    def _with_labels(self, prompt: list[int], pieces: Sequence[str], answers: Sequence[str]) -> Question:
+        answers = tuple(answers)
         tail = self._tail(pieces[-1])
         if tail:
             if self._last_end[:2] != (tail, answers):  # with most templates, all prompts have the same end
@@ -152,6 +157,36 @@ class Tokens:
             return [label]
         spellings = [label, label.lower(), label.capitalize()]
         return list(dict.fromkeys(spellings + [" " + spelling for spelling in spellings]))
+
+    def begun(self, prefix: str, labels: tuple[str, ...]) -> tuple[str, list[list[str]]]:
+        """As much of an answer prefix as every label follows with tokens of its own, and the spellings of each label.
+
+        After the whole prefix, the tokens of prefix and label are those of the two read as one text.
+        """
+        if not prefix:
+            return prefix, [self.variants_of(label) for label in labels]
+        if (prefix, labels) not in self._begun:
+            found = (self._spelt(part, labels) for part in shortened(prefix))
+            self._begun[prefix, labels] = next(filter(None, found), None) or self.begun("", labels)
+        return self._begun[prefix, labels]
+
+    def _spelt(self, prefix: str, labels: tuple[str, ...]) -> tuple[str, list[list[str]]] | None:
+        spelt = [spellings_after(prefix, label) for label in labels]
+        groups = [
+            list(dict.fromkeys(spellings + self.variants_of(label)))
+            for spellings, label in zip(spelt, labels, strict=True)
+        ]
+        start = self._pieces("a", prefix)[-1]
+        before, *wholes = self._ids([start, *(start + spelling for group in groups for spelling in group)])
+        ends = (ids[len(before) :] if ids[: len(before)] == before else [] for ids in wholes)
+        found = [[next(ends) for _ in group] for group in groups]
+        if not all(group[0] for group in found):
+            return None
+        most = None if self._variants else 1 + both_count(found)
+        return prefix, [
+            [spelling for spelling, ids in zip(group, tokens, strict=True) if ids][:most]
+            for group, tokens in zip(groups, found, strict=True)
+        ]
 
     def text(self, ids: Sequence[int]) -> str:
         """The text of ids, without special tokens."""
@@ -182,10 +217,11 @@ class Tokens:
         spaced = rendered[-1:].isspace() or label[:1].isspace()
         return label if spaced else self._space + label
 
-    def _pieces(self, text: str) -> list[str]:
+    def _pieces(self, text: str, prefix: str = "") -> list[str]:
         """The whole prompt as text, split inside every control token that the user's text spells, to keep it text."""
         marked, mark = self._marked(text)
-        return self._rendered(marked).split(mark)
+        rendered = self._rendered(marked)
+        return (rendered + self._answer(rendered, prefix) if prefix else rendered).split(mark)
 
     def _marked(self, text: str, *others: str) -> tuple[str, str]:
         """A text with a mark inside every control token that it spells, and the mark, which `others` do not hold."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import math
+import re
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +21,7 @@ from refladder.backends.openai.reading import (
     from_top,
     is_logprob,
 )
-from refladder.backends.openai.talk import PLAIN_TOKENS, QUESTIONS, Messages, Talk
+from refladder.backends.openai.talk import PLAIN_TOKENS, QUESTIONS, Messages, Talk, begun_answer, split_answer
 from refladder.backends.openai.transport import Refusal, at, rows_at
 
 if TYPE_CHECKING:
@@ -32,13 +33,13 @@ if TYPE_CHECKING:
 TOPS = (1000, 20, 5)  # most probable tokens to ask for: without a limit, OpenAI's limit, the smallest limit in use
 DRAWS = 20  # answers compared to tell whether a server samples at all
 _SAME = 0.05  # nats, as in `exact`
+_SAME_IN_A_CROWD = 0.5  # nats; beside other requests, half precision rounds differently
 _FEWEST = 2  # tokens that make a list of the most probable ones
 _TRIED = 3  # tokens that an answer is forced to begin with, until this works
 _BIAS = 100  # nats, the most that servers take
 _NOT_RETURNED = "log-probabilities were asked for and not returned"
 _ONE_VOTE = "one vote, not a probability: the server gives one answer only"
 _RANDOM: Messages = [{"role": "user", "content": "Write eight words that have nothing to do with each other."}]
-_CONTINUE = {"add_generation_prompt": False, "continue_final_message": True}  # vLLM, SGLang; llama-server needs neither
 
 
 async def find_top(talk: Talk, probe: Probe) -> Probe:
@@ -52,11 +53,13 @@ async def find_top(talk: Talk, probe: Probe) -> Probe:
                 raise
     tokens = _top_tokens(first_choices(choice), choice, _FEWEST)
     goes_on: Continued = ""
-    if await _continues(talk):
+    continues = await goes_on_from_a_token(talk)
+    if continues:
         goes_on = "prefill"
     elif await _keeps_to_a_form(talk, tokens):
         goes_on = "grammar"
-    return replace(probe, top=min(top, len(tokens)), goes_on="" if talk.options.batch is not None else goes_on)
+    goes_on = "" if talk.options.batch is not None else goes_on
+    return replace(probe, top=min(top, len(tokens)), goes_on=goes_on, prefix="on" if continues else "unsupported")
 
 
 def _top_tokens(tokens: list[Choice], choice: Any, fewest: int) -> list[Choice]:  # noqa: ANN401  a server's JSON
@@ -65,19 +68,51 @@ def _top_tokens(tokens: list[Choice], choice: Any, fewest: int) -> list[Choice]:
     return tokens
 
 
-async def _continues(talk: Talk) -> bool:
+async def goes_on_from_a_token(talk: Talk) -> bool:
     """Whether an answer that was begun is continued: its second token must be as probable as when said in one go."""
     for question in (*QUESTIONS[1:], QUESTIONS[0]):  # the first asks for one word, which may be one token
         try:
             content = (await talk.likely(question, 2, most=2))["logprobs"]["content"]
             if len(content) < 2:  # noqa: PLR2004  it ended before a second token
                 continue
-            begun = [*question, {"role": "assistant", "content": content[0]["token"]}]
-            again = (await talk.likely(begun, 2, **_CONTINUE))["logprobs"]["content"][0]
-            return bool(again["token"] == content[1]["token"] and abs(again["logprob"] - content[1]["logprob"]) < _SAME)
-        except (Refusal, KeyError, IndexError, TypeError):
+            begun = begun_answer(question, content[0]["token"])
+            again = (await talk.likely(begun, 2))["logprobs"]["content"][0]
+            apart = abs(again["logprob"] - content[1]["logprob"])
+            return bool(
+                again["token"] == content[1]["token"] and apart < (_SAME if talk.settling else _SAME_IN_A_CROWD)
+            )
+        except Refusal as refusal:
+            if not talk.settling and (refusal.of_the_server or refusal.ends_the_run):
+                raise
+            return False
+        except (KeyError, IndexError, TypeError):
             return False
     return False
+
+
+async def goes_on_from_a_text(talk: Talk) -> bool:
+    """Whether an answer that was begun is continued: its next word, and the space before, must be that of the whole."""
+    for question in (*QUESTIONS[1:], QUESTIONS[0]):
+        try:
+            whole = await _greedy(talk, question)
+            begun = whole[: len(whole) // 2].rpartition(" ")[0]
+            if not begun.strip():
+                continue
+            rest = await _greedy(talk, begun_answer(question, begun))
+        except Refusal as refusal:
+            if not talk.settling and (refusal.of_the_server or refusal.ends_the_run):
+                raise
+            return False
+        word = re.match(r"\s*\S+", rest)
+        return word is not None and whole.startswith(begun + word.group())
+    return False
+
+
+async def _greedy(talk: Talk, messages: Messages) -> str:
+    """The most probable answer with the spaces around it; empty where there is none."""
+    (choice, *_) = await talk.chat(messages, most=PLAIN_TOKENS, temperature=0)
+    text = at(choice, "message", "content")
+    return text if isinstance(text, str) else ""
 
 
 async def _keeps_to_a_form(talk: Talk, tokens: Sequence[Choice]) -> bool:
@@ -98,6 +133,7 @@ async def read_top(talk: Talk, probe: Probe, messages: Messages, labels: Sequenc
     A token that only begins a label (`W` of `Worse`) is completed by one more request where the server continues an
     answer or keeps to a form (see `Probe.goes_on`); else it is an upper bound.
     """
+    messages = await talk.shortened(messages, tuple(labels))
     choice = await talk.likely(messages, probe.top)
     partial = from_top(_top_tokens(checked_choices(choice), choice, 1), labels)
     if not probe.goes_on:
@@ -117,8 +153,8 @@ async def _continued(talk: Talk, messages: Messages, name: str, beginning: Choic
     """Log-probability of a label that begins with a token: the token, and all that may follow it to the label's end."""
     total, text = beginning.logprob, beginning.text or ""
     while rest := name[len(bare(text)) :]:
-        begun = [*messages, {"role": "assistant", "content": text}]
-        choices = checked_choices(await talk.likely(begun, top, **_CONTINUE))
+        asked, prefix = split_answer(messages)
+        choices = checked_choices(await talk.likely(begun_answer(asked, prefix + text), top))
         fits = [choice for choice in choices if choice.text and rest.startswith(choice.text.casefold())]
         if not fits:
             return None
@@ -176,7 +212,8 @@ async def find_sampling(talk: Talk, probe: Probe) -> Probe:
         answers = [said(choice) for choice in drawn]
         if not all(answer.ended_at_once for answer in answers):
             fixed = _all_equal(drawn) and not all(answer.cut_before_a_word for answer in answers)
-            return replace(probe, several=several, fixed=fixed)
+            goes_on = await goes_on_from_a_text(talk)
+            return replace(probe, several=several, fixed=fixed, prefix="on" if goes_on else "unsupported")
     raise Refusal(ENDED)
 
 
@@ -194,6 +231,7 @@ async def _drawn(talk: Talk, messages: Messages, number: int, most: int, *, seve
 
 async def read_sampled(talk: Talk, probe: Probe, messages: Messages, labels: Sequence[str]) -> LabelReading:
     """Label shares of answers at temperature 1, or of one where all are the same."""
+    messages = await talk.shortened(messages, tuple(labels))
     number, most = probe.answers(talk.options), probe.answer_tokens(talk.options)
     several = probe.several and not probe.fixed
     answers = [said(choice) for choice in await _drawn(talk, messages, number, most, several=several)]

@@ -18,10 +18,10 @@ from refladder.backends.first_answers import FirstAnswers
 from refladder.backends.openai.answers import written
 from refladder.backends.openai.batch import Batches
 from refladder.backends.openai.exact import sent_tokens
-from refladder.backends.openai.kept import keep, kept_probe
+from refladder.backends.openai.kept import forget, keep, kept_probe
 from refladder.backends.openai.options import Options, read_headers, read_key, read_options
 from refladder.backends.openai.pace import Pace
-from refladder.backends.openai.probe import READERS, VOTES, handshake
+from refladder.backends.openai.probe import READERS, VOTES, handshake, still_continues
 from refladder.backends.openai.running import Rows, Running
 from refladder.backends.openai.talk import Talk
 from refladder.backends.openai.transport import LOG, Refusal, Tally, unavailable
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from refladder.records import Prompt, Sampling
 
 _PACKAGES = ("aiohttp", "tenacity")
+_PROVEN_FOR = 200  # rows
 _FINGERPRINT = str.maketrans({"|": "%7C", "\n": " ", "\r": " "})
 
 Answer = TypeVar("Answer", LabelReading, Completion)
@@ -57,6 +58,7 @@ class Endpoint(Backend):
         self._key = key
         self._headers = headers
         self._probe: Probe | None = None
+        self._unproven = 0  # rows that may be begun before the server must show again that it continues them
         self._first = FirstAnswers(LOG, f"openai:{model}")
         self._tally = Tally()
         self._pace = Pace(
@@ -93,6 +95,7 @@ class Endpoint(Backend):
             self._probe = kept_probe(self.options, self.model)
             if self._probe is None:
                 self._probe = self._do(handshake)
+                self._unproven = _PROVEN_FOR
                 keep(self._probe, self.options, self.model)
             LOG.info("%s", self.notice)
         return self._probe
@@ -112,7 +115,7 @@ class Endpoint(Backend):
         # stored answers without the word shares are smoothed shares, not to be mixed with these
         shares = "-shares" if self.probe.mode == "sample" else ""
         tokens = f" answer{self.options.answer_tokens}" if self.options.answer_tokens else ""
-        return f"{self.probe.name(self.options.samples)}{shares}{tokens}"
+        return f"prefix:{self.probe.prefix} {self.probe.name(self.options.samples)}{shares}{tokens}"
 
     @property
     def notice(self) -> str:
@@ -120,7 +123,7 @@ class Endpoint(Backend):
         probe, samples = self.probe, self.options.samples
         how = VOTES if probe.fixed else READERS[probe.mode].words.format(top=probe.top, samples=samples)
         why = f" (not better: {'; '.join(probe.refused)})" if probe.refused else ""
-        return f"{self.model} at {self.options.base_url}: {how} [{probe.name(samples)}]{why}"
+        return f"{self.model} at {self.options.base_url}: {how} [{probe.name(samples)}, prefix:{probe.prefix}]{why}"
 
     @property
     def wants_all(self) -> bool:
@@ -161,7 +164,7 @@ class Endpoint(Backend):
         drawn = {"temperature": sampling.temperature, "seed": sampling.seed, "top_p": sampling.top_p}
 
         async def answer(talk: Talk, prompt: Prompt) -> Completion:
-            completion = written((await talk.chat(prompt.messages, most=sampling.max_tokens, **drawn))[0])
+            completion = written((await talk.chat(self.probe.messages(prompt), most=sampling.max_tokens, **drawn))[0])
             if completion.note is not None:
                 self._tally.counts[f"answer: {completion.note}"] += 1
             return completion
@@ -182,7 +185,7 @@ class Endpoint(Backend):
         read = READERS[probe.mode].read
 
         async def answer(talk: Talk, prompt: Prompt) -> LabelReading:
-            return await read(talk, probe, prompt.messages, asked)
+            return await read(talk, probe, probe.messages(prompt), asked)
 
         def failed(reason: str) -> LabelReading:
             return LabelReading(logprobs=None, mass=None, reason=reason)
@@ -197,10 +200,15 @@ class Endpoint(Backend):
     ) -> Generator[tuple[int, Answer]]:
         if not prompts:
             return
-        _ = self.probe  # the handshake comes first
+        probe = self.probe  # the handshake comes first
         results: queue.SimpleQueue[list[tuple[int, Answer]] | None] = queue.SimpleQueue()
 
         async def ask(talk: Talk) -> None:
+            begun = sum(bool(prompt.prefix) for prompt in prompts) if probe.prefix == "on" else 0
+            if begun and self._unproven <= 0:
+                await still_continues(talk, probe)
+                self._unproven = _PROVEN_FOR
+            self._unproven -= begun
             rows = Rows(prompts, answer, failed, results)
             if self.options.batch is None:
                 await rows.run(talk)
@@ -225,6 +233,8 @@ class Endpoint(Backend):
             try:
                 return await work(talk)
             except Refusal as refusal:
+                if refusal.changed:
+                    forget(self.options, self.model)
                 models = await server.models() if refusal.status == 404 else []  # noqa: PLR2004  Not Found
                 raise unavailable(self.options.base_url, self.model, refusal, models) from None
 

@@ -15,9 +15,10 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from refladder.backends.labels import spellings_after
 from refladder.backends.openai.answers import said
 from refladder.backends.openai.reading import first_choices, from_tokens, is_logprob, next_tokens
-from refladder.backends.openai.talk import PROBE, PROBE_LABELS, QUESTIONS, Messages, Talk
+from refladder.backends.openai.talk import PROBE, PROBE_LABELS, QUESTIONS, Messages, Talk, split_answer
 from refladder.backends.openai.transport import Refusal, at
 
 if TYPE_CHECKING:
@@ -75,12 +76,12 @@ async def find_exact(talk: Talk, probe: Probe) -> Probe:
     reasons = []
     for way, read in _READERS.items():
         try:
-            reading = await read(talk, base, labels.sequences)
+            reading = from_tokens(labels.groups, await read(talk, base, labels.sequences))
         except Refusal as refusal:
             reasons.append(f"{way}: {refusal.reason}")
             continue
         if reading.logprobs is not None and all(map(math.isfinite, reading.logprobs)):
-            return replace(probe, way=way)
+            return replace(probe, way=way, prefix="on")
         reasons.append(f"{way}: {reading.reason or 'values that are not finite'}")
     raise Refusal("; ".join(reasons))
 
@@ -115,15 +116,18 @@ async def _same_prompt(talk: Talk, ids: Sequence[int], text: str, logprob: float
 
 async def read_exact(talk: Talk, probe: Probe, messages: Messages, labels: tuple[str, ...]) -> LabelReading:
     """Label log-probabilities of one chat prompt."""
-    label_ids, ids = await asyncio.gather(talk.label_ids(labels), talk.ids(messages))
-    return await _READERS[probe.way](talk, ids[: len(ids) - label_ids.merged], label_ids.sequences)
+    asked, prefix = split_answer(messages)
+    label_ids = await talk.label_ids(labels, prefix)
+    ids = await talk.ids(asked, label_ids.prefix)
+    values = await _READERS[probe.way](talk, ids[: len(ids) - label_ids.merged], label_ids.sequences)
+    return from_tokens(label_ids.groups, values)
 
 
-async def _by_beginnings(after: _After, talk: Talk, base: list[int], sequences: tuple[Tokens, ...]) -> LabelReading:
+async def _by_beginnings(after: _After, talk: Talk, base: list[int], sequences: tuple[Tokens, ...]) -> Values:
     """Ask `after` for the tokens that follow each beginning of a label."""
     wanted = next_tokens(sequences)
     readings = await asyncio.gather(*(after(talk, [*base, *beginning], ids) for beginning, ids in wanted.items()))
-    return from_tokens(sequences, dict(zip(wanted, readings, strict=True)))
+    return dict(zip(wanted, readings, strict=True))
 
 
 async def _by_token_ids(talk: Talk, prompt: list[int], wanted: list[int]) -> dict[int, float]:
@@ -151,7 +155,7 @@ def _picked(choice: Any, wanted: list[int]) -> dict[int, float]:  # noqa: ANN401
     return {token: logprobs[token] for token in wanted}
 
 
-async def _by_score(talk: Talk, base: list[int], sequences: tuple[Tokens, ...]) -> LabelReading:
+async def _by_score(talk: Talk, base: list[int], sequences: tuple[Tokens, ...]) -> Values:
     wanted = next_tokens(sequences)
     every = sorted({token for ids in wanted.values() for token in ids})
     body = {
@@ -171,10 +175,10 @@ async def _by_score(talk: Talk, base: list[int], sequences: tuple[Tokens, ...]) 
         if not all(type(value) in {int, float} and 0 < value <= 1 + 1e-3 for value in row):
             raise Refusal("/score gave what are no probabilities")
         values[beginning] = {token: min(0.0, math.log(value)) for token, value in zip(every, row, strict=True)}
-    return from_tokens(sequences, values)
+    return values
 
 
-async def _by_prompt(talk: Talk, base: list[int], sequences: tuple[Tokens, ...]) -> LabelReading:
+async def _by_prompt(talk: Talk, base: list[int], sequences: tuple[Tokens, ...]) -> Values:
     values: Values = {}
 
     async def read(sequence: Tokens) -> None:
@@ -188,10 +192,10 @@ async def _by_prompt(talk: Talk, base: list[int], sequences: tuple[Tokens, ...])
             values.setdefault(sequence[:position], {})[token] = value
 
     await asyncio.gather(*map(read, sequences))
-    return from_tokens(sequences, values)
+    return values
 
 
-_READERS: dict[Way, Callable[[Talk, list[int], tuple[Tokens, ...]], Awaitable[LabelReading]]] = {
+_READERS: dict[Way, Callable[[Talk, list[int], tuple[Tokens, ...]], Awaitable[Values]]] = {
     "token-ids": partial(_by_beginnings, _by_token_ids),
     "score": _by_score,
     "vocabulary": partial(_by_beginnings, _by_vocabulary),
@@ -201,12 +205,13 @@ _READERS: dict[Way, Callable[[Talk, list[int], tuple[Tokens, ...]], Awaitable[La
 
 async def sent_tokens(talk: Talk, probe: Probe, prompt: Prompt) -> int:
     """Prompt tokens that all requests for a row send; `vocabulary` sends more if its first look is too short."""
-    length = len(await talk.ids(prompt.messages))
+    messages = await talk.shortened(probe.messages(prompt), prompt.labels)
+    length = len(await talk.ids(messages))
     if not prompt.labels or probe.mode == "top":
         return length
     if probe.mode == "sample":
         return length * (1 if probe.several else probe.answers(talk.options))
-    labels = await talk.label_ids(prompt.labels)
+    labels = await talk.label_ids(prompt.labels, split_answer(messages)[1])
     whole = probe.way in {"prompt", ""}  # each label is sent whole
     ends = labels.sequences if whole else tuple(next_tokens(labels.sequences))
     return sum(length - labels.merged + len(end) for end in ends)
@@ -227,7 +232,7 @@ async def find_echo(talk: Talk, probe: Probe) -> Probe:
         raise Refusal(
             f"the echo of {completed!r:.20} has log-probability {total:.3f}, and was {value:.3f} when it was said"
         )
-    return probe
+    return replace(probe, prefix="on")
 
 
 async def _completed(talk: Talk, probe: Probe) -> tuple[str, Any]:
@@ -243,23 +248,28 @@ async def _completed(talk: Talk, probe: Probe) -> tuple[str, Any]:
 
 async def read_echo(talk: Talk, probe: Probe, messages: Messages, labels: tuple[str, ...]) -> LabelReading:
     """Label log-probabilities from a text prompt with each label at its end."""
+    messages = await talk.shortened(messages, labels)
+    prefix = split_answer(messages)[1]
     text, lead = await _echo_prompt(talk, probe, messages)
-    spellings = await asyncio.gather(*(_echoed(talk, text, lead + label) for label in labels))
+    spelt = [spellings_after(prefix, label)[0] if prefix else lead + label for label in labels]
+    spellings = await asyncio.gather(*(_echoed(talk, text, each) for each in spelt))
     numbers: dict[str, int] = {}
     values: Values = {}
-    sequences = []
+    groups = []
     for tokens in spellings:
         sequence = tuple(numbers.setdefault(token, len(numbers)) for token, _ in tokens)
         for position, (token, value) in enumerate(tokens):
             values.setdefault(sequence[:position], {})[numbers[token]] = value
-        sequences.append(sequence)
-    return from_tokens(sequences, values)
+        groups.append([sequence])
+    return from_tokens(groups, values)
 
 
 async def _echo_prompt(talk: Talk, probe: Probe, messages: Messages) -> tuple[str, str]:
     """The text of a prompt, and what stands between it and a label."""
     if probe.mode == "echo-plain":
-        return messages[-1]["content"] + _PLAIN_ANSWER, " "
+        asked, prefix = split_answer(messages)
+        text = asked[-1]["content"]
+        return (f"{text}\n\n{prefix}", "") if prefix else (text + _PLAIN_ANSWER, " ")
     return await talk.rendered(messages), ""
 
 

@@ -17,7 +17,7 @@ from refladder.parsing import parse_as, parse_json
 if TYPE_CHECKING:
     from refladder.backends.openai.options import Options
 
-SCHEMA = "endpoint-probe/2"
+SCHEMA = "endpoint-probe/3"
 _GOOD_FOR = 86400  # seconds; servers are updated
 _OF_BATCHES = "handshake.json"  # in the folder of batches, so that another day's requests are the same
 
@@ -54,6 +54,12 @@ def keep(probe: Probe, options: Options, model: str) -> None:
         write_json(path, {**_read(path), _key(options, model): to_text(probe)})
 
 
+def forget(options: Options, model: str) -> None:
+    """Remove the probe of a server that is not what it was."""
+    if path := _file(options):
+        write_json(path, {key: text for key, text in _read(path).items() if key != _key(options, model)})
+
+
 def _file(options: Options) -> Path | None:
     if options.batch is not None:
         return Path(options.batch) / _OF_BATCHES
@@ -63,7 +69,7 @@ def _file(options: Options) -> Path | None:
 def _key(options: Options, model: str) -> str:
     """Everything that can change a probe's result."""
     extra = redacted(dict(options.extra))
-    parts = [options.base_url, model, options.mode, options.tokenizer, extra, options.batch is not None]
+    parts = [options.base_url, model, options.mode, options.tokenizer, extra, options.batch is not None, options.prefix]
     return json.dumps(parts, sort_keys=True)
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
+from refladder.backends.labels import PREFIXES
 from refladder.errors import BackendUnavailableError, DataError, UsageError, option
 from refladder.parsing import parse_json
 
@@ -47,6 +48,7 @@ class Options:
         api_key_file: file with the key. Default: REFLADDER_API_KEY, else OPENAI_API_KEY.
         headers_file: JSON file with additional HTTP headers, an object of texts. Default: REFLADDER_HEADERS, the same
             JSON itself.
+        prefix: `template` begins each answer as its template says, where the server continues it; `none` never does.
         probe_cache: file with the handshakes of the last day, which are not repeated. Default: a file in the user's
             cache folder for remote servers, none for servers on this machine.
         batch: folder of the batches; requests then go through the provider's batch interface (see `batch`).
@@ -66,6 +68,7 @@ class Options:
     extra: Mapping[str, Any] = field(default_factory=dict)
     api_key_file: str | None = None
     headers_file: str | None = None
+    prefix: str = "template"
     probe_cache: str | None = None
     batch: str | None = None
 
@@ -101,6 +104,8 @@ def read_options(given: Mapping[str, Any]) -> Options:
         values["probe_cache"] = str(Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / _CACHE)
     if values.get("mode", "auto") not in MODES:
         raise UsageError(f"mode must be one of {', '.join(MODES)}, found {values['mode']!r}")
+    if values.get("prefix", "template") not in PREFIXES:
+        raise UsageError(f"prefix must be {' or '.join(PREFIXES)}, found {values['prefix']!r}")
     if "batch" in values and values.get("mode", "auto") not in BATCH_MODES:
         raise UsageError(
             f"batch takes one request a prompt, so mode must be {', '.join(BATCH_MODES)}, found {values['mode']!r}"

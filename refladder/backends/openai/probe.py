@@ -15,9 +15,16 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from refladder.backends.openai.answers import ENDED, said
-from refladder.backends.openai.chat import find_sampling, find_top, read_sampled, read_top
+from refladder.backends.openai.chat import (
+    find_sampling,
+    find_top,
+    goes_on_from_a_text,
+    goes_on_from_a_token,
+    read_sampled,
+    read_top,
+)
 from refladder.backends.openai.exact import find_echo, find_exact, find_tokens, read_echo, read_exact
-from refladder.backends.openai.talk import PLAIN_TOKENS, QUESTIONS, Messages, Mode, Probe, Talk
+from refladder.backends.openai.talk import NOT_CONTINUED, PLAIN_TOKENS, QUESTIONS, Messages, Mode, Probe, Talk
 from refladder.backends.openai.transport import LOG, Refusal
 from refladder.errors import BackendUnavailableError, LabelsUnavailableError
 
@@ -46,6 +53,15 @@ READERS: dict[Mode, _Reader] = {  # the best first
     ),
     "sample": _Reader(find_sampling, read_sampled, "label shares of {samples} sampled answers"),
 }
+
+
+async def still_continues(talk: Talk, probe: Probe) -> None:
+    """Check that the server continues an answer as in the handshake; Refusal if not."""
+    goes_on = {"top": goes_on_from_a_token, "sample": goes_on_from_a_text}.get(probe.mode)
+    if goes_on is not None and not await goes_on(talk):
+        raise Refusal(NOT_CONTINUED, ends_the_run=True, changed=True)
+
+
 VOTES = "one answer a question, the same every time: votes, not probabilities"
 
 
@@ -76,6 +92,8 @@ async def handshake(talk: Talk) -> Probe:
             refused.append(f"{mode}: {refusal.reason}")
             LOG.debug("%s at %s: %s is impossible: %s", talk.model, url, mode, refusal.reason)
         else:
+            if thinks or talk.options.prefix == "none":
+                probe = replace(probe, prefix="unsupported" if thinks else "off")
             return replace(probe, dialect=talk.dialect, thinks=thinks, refused=tuple(refused))
     if answer.ended_at_once:
         raise BackendUnavailableError(

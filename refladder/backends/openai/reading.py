@@ -103,15 +103,18 @@ def next_tokens(sequences: Sequence[tuple[int, ...]]) -> dict[tuple[int, ...], l
 
 
 def from_tokens(
-    sequences: Sequence[tuple[int, ...]], values: Mapping[tuple[int, ...], Mapping[int, float]]
+    groups: Sequence[Sequence[tuple[int, ...]]], values: Mapping[tuple[int, ...], Mapping[int, float]]
 ) -> LabelReading:
-    """Label log-probabilities, each the sum over its tokens of their natural-log probabilities after its beginning."""
+    """Label log-probabilities from the tokens of the spellings of each label, a group; those of one label add up.
+
+    Each spelling has the sum over its tokens of their natural-log probabilities after its beginning.
+    """
     logprobs = {
         sequence: math.fsum(values[sequence[:position]][token] for position, token in enumerate(sequence))
-        for sequence in sequences
+        for sequence in itertools.chain(*groups)
     }
     seen = max(math.fsum(map(math.exp, following.values())) for following in values.values())
-    return reading_from_sequences([[sequence] for sequence in sequences], logprobs, seen=seen)
+    return reading_from_sequences(groups, logprobs, seen=seen)
 
 
 class Beginning(NamedTuple):

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
+import re
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cache
 from typing import TYPE_CHECKING, Any, Literal
 
+from refladder.backends.labels import both_count, shortened, spellings_after
+from refladder.backends.openai.answers import said
 from refladder.backends.openai.transport import Refusal
 from refladder.errors import BackendUnavailableError
 
@@ -17,12 +22,14 @@ if TYPE_CHECKING:
     from refladder.backends.openai.options import Options
     from refladder.backends.openai.server import Server
     from refladder.backends.openai.transport import Tally
+    from refladder.records import Prompt
 
 Messages = list[dict[str, str]]
 Source = Literal["server", "template", "local"]
 Mode = Literal["exact", "echo", "echo-plain", "top", "sample"]
 Way = Literal["", "token-ids", "score", "vocabulary", "prompt"]
 Continued = Literal["", "prefill", "grammar"]
+PrefixUse = Literal["on", "off", "unsupported"]
 
 PROBE_LABELS = ("Better", "Worse", "Similar")
 PROBE: Messages = [
@@ -38,6 +45,10 @@ QUESTIONS: tuple[Messages, ...] = (
     [{"role": "user", "content": "Count from one to nine in words."}],
     [{"role": "user", "content": "Monday, Tuesday, Wednesday, Thursday,"}],  # for a model that only continues texts
 )
+_CONTINUE = {"add_generation_prompt": False, "continue_final_message": True}  # vLLM, SGLang; llama-server needs neither
+NOT_CONTINUED = "it no longer continues an answer that was begun, as it did in the handshake (prefix:on)"
+_OF_THE_BEGINNING = re.compile("continue_final_message|add_generation_prompt|assistant|prefill", re.IGNORECASE)
+_FEWEST_CHARACTERS = 3  # that show the beginning of a prefix again; one letter may be a label
 PLAIN_TOKENS = 16  # an answer of one word, with room for quotes and a full stop
 _THINKING_TOKENS = 4096
 _MOST_MERGED = 4  # tokens of a template's end that a label may merge with
@@ -77,6 +88,8 @@ class Probe:
         several: whether a request can return several answers.
         fixed: whether the server always returns the same answer, so that sampling is a single vote.
         thinks: whether the model thinks before it answers.
+        prefix: whether answers begin with the prefix of their template: `on`, `off` (the option prefix=none), or
+            `unsupported` (the server does not continue an answer, or the model thinks before it).
         refused: why each better mode is not used, "mode: reason".
     """
 
@@ -88,7 +101,12 @@ class Probe:
     several: bool = False
     fixed: bool = False
     thinks: bool = False
+    prefix: PrefixUse = "unsupported"
     refused: tuple[str, ...] = ()
+
+    def messages(self, prompt: Prompt) -> Messages:
+        """A prompt as messages, the last of them the beginning of the answer if it has a prefix."""
+        return begun_answer(prompt.messages, prompt.prefix if self.prefix == "on" else "")
 
     def name(self, samples: int) -> str:
         """The mode in one word, as in fingerprints."""
@@ -109,10 +127,29 @@ class Probe:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LabelIds:
-    """Token ids of labels; `merged` tokens at a prompt's end are part of them, because a label merges with them."""
+    """Token ids of the spellings of each label, a group, behind `prefix`: what of an answer prefix can be used.
 
-    sequences: tuple[tuple[int, ...], ...]
+    `merged` tokens at a prompt's end are part of them, because a label merges with them.
+    """
+
+    groups: tuple[tuple[tuple[int, ...], ...], ...]
     merged: int
+    prefix: str = ""
+
+    @property
+    def sequences(self) -> tuple[tuple[int, ...], ...]:
+        """The spellings of all labels."""
+        return tuple(itertools.chain(*self.groups))
+
+
+def begun_answer(messages: Messages, text: str) -> Messages:
+    """Messages and the beginning of the answer, if there is one."""
+    return [*messages, {"role": "assistant", "content": text}] if text else messages
+
+
+def split_answer(messages: Messages) -> tuple[Messages, str]:
+    """Messages without the beginning of the answer, and that beginning."""
+    return (messages[:-1], messages[-1]["content"]) if messages[-1]["role"] == "assistant" else (messages, "")
 
 
 @dataclass(slots=True, kw_only=True)
@@ -128,7 +165,7 @@ class Talk:
     options: Options
     tally: Tally
     dialect: Dialect = field(default_factory=Dialect)
-    ways: dict[tuple[str, ...], asyncio.Task[LabelIds]] = field(default_factory=dict)
+    ways: dict[tuple[tuple[str, ...], str], asyncio.Task[LabelIds]] = field(default_factory=dict)
     question: Messages = field(default_factory=lambda: PROBE)
     settling: bool = False
 
@@ -146,7 +183,19 @@ class Talk:
         body: dict[str, Any] = {"model": self.model, "messages": messages, self.dialect.length_field: most, **more}
         if self.dialect.tempered:
             body["temperature"] = temperature
-        return _choices(await self.post("/chat/completions", body))
+        begun = split_answer(messages)[1]
+        if begun:
+            body |= _CONTINUE
+        known = begun and not self.settling  # that it continues an answer
+        try:
+            choices = _choices(await self.post("/chat/completions", body))
+        except Refusal as refusal:
+            if known and refusal.status in (400, 422) and _OF_THE_BEGINNING.search(refusal.reason):
+                raise Refusal(NOT_CONTINUED, ends_the_run=True, changed=True) from None
+            raise
+        if known and any(_begins_anew(said(choice).text, begun) for choice in choices):
+            raise Refusal(NOT_CONTINUED, ends_the_run=True, changed=True)
+        return choices
 
     async def likely(self, messages: Messages, top: int, *, most: int = 1, **more: Any) -> Any:  # noqa: ANN401
         """The most probable answer, of `most` tokens, with the `top` most probable tokens at each position."""
@@ -164,14 +213,16 @@ class Talk:
         return self.options.address if self.dialect.under_base else self.options.address.removesuffix("/v1")
 
     async def rendered(self, messages: Messages) -> str:
-        """The prompt rendered by the chat template, up to the beginning of the answer."""
+        """The prompt rendered by the chat template, with the beginning of the answer."""
+        messages, begun = split_answer(messages)
         if self.dialect.tokens == "local":
-            return str(self._tokenizer().apply_chat_template(messages, add_generation_prompt=True, tokenize=False))
+            template = self._tokenizer().apply_chat_template
+            return str(template(messages, add_generation_prompt=True, tokenize=False)) + begun
         answer = await self.post(f"{self.root}/apply-template", {"messages": messages})
         text = answer.get("prompt")
         if not isinstance(text, str):
             raise Refusal("/apply-template gave no prompt")
-        return text
+        return text + begun
 
     def conversation(self, messages: Messages) -> str:
         """A finished conversation in the template of the option `tokenizer`, without a BOS that the server adds too."""
@@ -183,13 +234,14 @@ class Talk:
 
     async def ids(self, messages: Messages, label: str = "") -> list[int]:
         """Token ids of a prompt up to the beginning of the answer, followed by those of `label`."""
+        asked, begun = split_answer(messages)
+        messages = begun_answer(asked, begun + label)
         if self.dialect.tokens == "server":
             body: dict[str, Any] = {"model": self.model, "messages": messages, "add_generation_prompt": True}
-            if label:
-                said = [*messages, {"role": "assistant", "content": label}]
-                body |= {"messages": said, "add_generation_prompt": False, "continue_final_message": True}
+            if begun + label:
+                body |= _CONTINUE
         else:
-            text = await self.rendered(messages) + label
+            text = await self.rendered(messages)
             if self.dialect.tokens == "local":
                 return [int(token) for token in self._tokenizer().encode(text, add_special_tokens=False)]
             body = {"content": text, "add_special": True, "parse_special": True}
@@ -201,13 +253,34 @@ class Talk:
         )  # the template writes a BOS too
         return tokens[1:] if two_beginnings else tokens
 
-    async def label_ids(self, labels: tuple[str, ...]) -> LabelIds:
-        """The token ids of labels as answers; requested once for all rows."""
-        if labels not in self.ways:
-            self.ways[labels] = asyncio.create_task(self._label_ids(labels))
-        return await asyncio.shield(self.ways[labels])
+    async def label_ids(self, labels: tuple[str, ...], prefix: str = "") -> LabelIds:
+        """The token ids of labels as answers, behind as much of a prefix as they follow with tokens of their own.
 
-    async def _label_ids(self, labels: tuple[str, ...]) -> LabelIds:
+        Requested once for all rows.
+        """
+        if (labels, prefix) not in self.ways:
+            self.ways[labels, prefix] = asyncio.create_task(self._label_ids(labels, prefix))
+        return await asyncio.shield(self.ways[labels, prefix])
+
+    async def shortened(self, messages: Messages, labels: tuple[str, ...]) -> Messages:
+        """Messages with as much of the answer's prefix as labels follow; all of it where no tokenizer can be asked."""
+        asked, prefix = split_answer(messages)
+        if prefix and self.dialect.tokens is not None:
+            with suppress(Refusal):  # of the tokenizer alone
+                prefix = (await self.label_ids(labels, prefix)).prefix
+        return begun_answer(asked, prefix)
+
+    async def _label_ids(self, labels: tuple[str, ...], prefix: str) -> LabelIds:
+        for part in shortened(prefix):
+            groups = [spellings_after(part, label) for label in labels]
+            texts = ["", *itertools.chain(*groups)]
+            before, *wholes = await asyncio.gather(*(self.ids(PROBE, part + text) for text in texts))
+            ends = (tuple(ids[len(before) :]) if ids[: len(before)] == before else () for ids in wholes)
+            found = [tuple(next(ends) for _ in group) for group in groups]
+            if all(group[0] for group in found):
+                kept = tuple(found) if both_count(found) else tuple(group[:1] for group in found)
+                if len({*itertools.chain(*kept)}) == sum(map(len, kept)):
+                    return LabelIds(groups=kept, merged=0, prefix=part)
         prompt, *answered = await asyncio.gather(self.ids(PROBE), *(self.ids(PROBE, label) for label in labels))
         common = len(prompt)
         for ids in answered:
@@ -216,7 +289,7 @@ class Talk:
         sequences = tuple(tuple(ids[common:]) for ids in answered)
         if len(prompt) - common > _MOST_MERGED or not all(sequences) or len(set(sequences)) < len(labels):
             raise Refusal(f"its tokenizer does not keep the labels {', '.join(labels)} apart from the prompt")
-        return LabelIds(sequences=sequences, merged=len(prompt) - common)
+        return LabelIds(groups=tuple((sequence,) for sequence in sequences), merged=len(prompt) - common)
 
     def _tokenizer(self) -> Any:  # noqa: ANN401  a transformers tokenizer
         return _local_tokenizer(str(self.options.tokenizer))
@@ -233,6 +306,12 @@ def _local_tokenizer(name: str) -> Any:  # noqa: ANN401  a transformers tokenize
         return AutoTokenizer.from_pretrained(name, trust_remote_code=False)
     except (OSError, ValueError) as error:
         raise BackendUnavailableError(f"tokenizer {name!r} cannot be loaded: {str(error)[:200]}") from None
+
+
+def _begins_anew(text: str, begun: str) -> bool:
+    """Whether an answer begins with the words with which it was begun already."""
+    start, word = text.lstrip(), begun.partition(" ")[0]
+    return min(len(start), len(word)) >= _FEWEST_CHARACTERS and word.startswith(start[: len(word)])
 
 
 def _choices(answer: dict[str, Any]) -> list[Any]:

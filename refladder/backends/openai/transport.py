@@ -28,7 +28,8 @@ class Refusal(Exception):  # noqa: N818  never leaves this package: a row's reas
     """A request that failed for good, with one clause for people, without the key.
 
     `status` is None when no answer came; `ends_the_run` if all others must fail too (key, model, quota, address).
-    `said` is the server's own text, where the reason adds to it.
+    `said` is the server's own text, where the reason adds to it. `changed` if the server is not what its handshake
+    found.
     """
 
     reason: str
@@ -36,6 +37,7 @@ class Refusal(Exception):  # noqa: N818  never leaves this package: a row's reas
     status: int | None = 200
     ends_the_run: bool = False
     said: str = ""
+    changed: bool = False
 
     @property
     def of_the_server(self) -> bool:
@@ -165,5 +167,9 @@ def unavailable(url: str, model: str, refusal: Refusal, models: list[str]) -> Ba
         TOO_MANY_REQUESTS: "run the same command again later; what was answered is kept",
         None: f"start the server, or check {option('base-url')}",
     }
+    if refusal.changed:
+        return BackendUnavailableError(
+            f"{url}: {refusal.reason}, so no more rows are read; run the same command again to test what it can do now"
+        )
     step = steps.get(refusal.status, f"check {option('base-url')} and the server's own log")
     return BackendUnavailableError(f"{url}: {refusal.reason}; {step}")

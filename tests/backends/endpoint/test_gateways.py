@@ -126,7 +126,9 @@ def test_the_api_version_of_a_base_url_is_sent_with_every_request():
             f"{path}?api-version=2024-10-21" for path in ("/v1/chat/completions", "/v1/completions", "/tokenize")
         }
         assert all(path.endswith("?api-version=2024-10-21") for path, _ in server.seen)
-        assert backend.fingerprint.startswith(f"openai:toy@127.0.0.1:{server.port}/v1?api-version=2024-10-21 exact:")
+        assert backend.fingerprint.startswith(
+            f"openai:toy@127.0.0.1:{server.port}/v1?api-version=2024-10-21 prefix:on exact:"
+        )
 
 
 @pytest.mark.parametrize("query", [f"key={SECRET}", f"api-version=1&sig={SECRET}", "api-version=", "api-version=a/b"])

@@ -370,7 +370,7 @@ def test_a_cache_file_that_is_none_costs_a_handshake_and_no_more(serve, tmp_path
 
 def test_the_fingerprint_says_model_server_and_mode(serve):
     server = serve(VLLM)
-    assert to(server).fingerprint == f"openai:toy@127.0.0.1:{server.port}/v1 exact:token-ids"
+    assert to(server).fingerprint == f"openai:toy@127.0.0.1:{server.port}/v1 prefix:on exact:token-ids"
     assert to(server, extra='{"top_k": 1}').fingerprint.endswith(" exact:token-ids extra=[('top_k', 1)]")
     assert all(body["top_k"] == 1 for _, body in server.asked[-5:])
 

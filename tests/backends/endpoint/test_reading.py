@@ -33,7 +33,7 @@ def probabilities(reading):
 
 def test_a_label_is_the_sum_over_its_own_tokens():
     values = {(): {1: math.log(0.5), 2: math.log(0.2), 4: math.log(0.1)}, (2,): {3: math.log(0.9)}}
-    reading = from_tokens([(1,), (2, 3), (4,)], values)
+    reading = from_tokens([[(1,)], [(2, 3)], [(4,)]], values)
     assert probabilities(reading) == pytest.approx([0.5, 0.18, 0.1])  # 0.2 * 0.9
     assert reading.mass == pytest.approx(0.78)
 
@@ -41,7 +41,7 @@ def test_a_label_is_the_sum_over_its_own_tokens():
 def test_a_label_that_begins_another_is_the_answer_only_when_the_other_does_not_follow():
     # 1 then 0 is the label 10: p(10) = .4 * .25 = .1, p(1) = .4 - .1
     values = {(): {1: math.log(0.4)}, (1,): {0: math.log(0.25)}}
-    assert probabilities(from_tokens([(1,), (1, 0)], values)) == pytest.approx([0.3, 0.1])
+    assert probabilities(from_tokens([[(1,)], [(1, 0)]], values)) == pytest.approx([0.3, 0.1])
 
 
 @pytest.mark.parametrize(
@@ -81,7 +81,7 @@ def test_exact_tokens_that_add_to_more_than_one_are_unparsed(first, second):
         (): dict(zip((1, 2, 4), map(math.log, first), strict=True)),
         (2,): dict(zip((3, 5), map(math.log, second), strict=True)),
     }
-    reading = from_tokens([(1,), (2, 3), (2, 5), (4,)], values)
+    reading = from_tokens([[(1,)], [(2, 3)], [(2, 5)], [(4,)]], values)
     assert (reading.logprobs, reading.mass) == (None, None)
     assert "more than 1; they cannot be trusted" in reading.reason
 
@@ -229,7 +229,9 @@ def test_a_row_with_an_invalid_entry_is_refused_and_the_run_is_not(goes_on):
 
     talk = Talk(server=Server(), model="toy", options=Options(), tally=Tally())
     with pytest.raises(Refusal, match="an invalid ") as caught:
-        asyncio.run(read_top(talk, Probe(mode="top", top=20, goes_on=goes_on), [], LABELS))
+        asyncio.run(
+            read_top(talk, Probe(mode="top", top=20, goes_on=goes_on), [{"role": "user", "content": "x"}], LABELS)
+        )
     assert not caught.value.of_the_server
     assert not caught.value.ends_the_run
 

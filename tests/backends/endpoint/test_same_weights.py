@@ -30,7 +30,7 @@ def test_a_server_reads_what_the_local_backend_reads(folder, quirks):
     with ToyServer(quirks, SavedModel(folder)) as server:
         backend = to(server)
         assert backend.probe.mode in {"exact", "echo"}
-        prompts = questions(4)
+        prompts = questions(2) + [replace(prompt, prefix='Answer: "') for prompt in questions(2)]
         for here, there in zip(local.read_labels(prompts, LABELS), backend.read_labels(prompts, LABELS), strict=True):
             assert there.logprobs == pytest.approx(here.logprobs, abs=1e-3)
 

@@ -33,7 +33,7 @@ def test_workers_share_one_store(serve, tmp_path, request):
             check=False,
         )
         assert done.returncode == 0, done.stderr
-        assert "exact label probabilities [exact:token-ids]" in done.stderr
+        assert "exact label probabilities [exact:token-ids, prefix:on]" in done.stderr
         return sum(path == "/v1/completions" for path, _ in server.asked)
 
     whole = requests("--out", tmp_path / "out.jsonl")

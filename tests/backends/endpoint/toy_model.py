@@ -28,6 +28,7 @@ WORDS = (
 CHARACTERS = tuple(map(chr, range(32, 127))) + ("\n", "…")  # noqa: RUF005
 VOCABULARY = (*SPECIAL, *(word for word in WORDS if len(word) > 1), *CHARACTERS)
 NUMBER = {token: number for number, token in enumerate(VOCABULARY)}
+PREFIX = 'Answer: "'  # of the shipped templates; the model says after it what it says without
 LIKED = ("Better", "W", "Similar", " Better", "better")
 
 
@@ -87,12 +88,12 @@ class ToyModel:
         return self._known[key]
 
     def _bonuses(self, text):
-        said = text.rpartition("<|assistant|>\n")[2] if "<|assistant|>\n" in text else None
+        said = text.rpartition("<|assistant|>\n")[2].removeprefix(PREFIX) if "<|assistant|>\n" in text else None
         if said in {"", None} and any(part in text for part in self._silent_after):
             return [("<eos>", 12.0)]
         if said is not None and ("Count from" in text or "Monday" in text):
             return [({"": "one", "one": " two"}.get(said, " three"), 9.0)]
-        if said == "" or text.endswith("Answer:"):
+        if said == "" or text.endswith(("Answer:", PREFIX)):
             return [(token, 7.0) for token in LIKED]
         if said == "W":
             return [("orse", 8.0)]

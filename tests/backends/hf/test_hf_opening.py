@@ -139,7 +139,7 @@ def test_an_unknown_option_is_refused_with_the_near_name():
 
 def test_the_fingerprint_follows_what_can_change_an_answer(folder, copy):
     first = connect(f"hf:{folder('llama')}", dtype="float32").fingerprint
-    assert re.fullmatch(r"hf:llama\d*@[0-9a-f]{12},float32,template:[0-9a-f]{8}", first)
+    assert re.fullmatch(r"hf:llama\d*@[0-9a-f]{12},float32,template:[0-9a-f]{8},prefix:on", first)
     assert connect(f"hf:{copy}", dtype="float32").fingerprint.partition("@")[2] == first.partition("@")[2]
     weights = copy / "model.safetensors"
     changed = bytearray(weights.read_bytes())

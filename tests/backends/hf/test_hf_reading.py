@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import math
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -13,6 +14,7 @@ from hf_unit import ARTICLE, LABELS, OUTPUTS, RUNGS, compare
 from refladder.backends import connect
 from refladder.engine import causal, self_check
 from refladder.engine.causal import STRATEGIES
+from refladder.errors import UsageError
 from refladder.records import Sampling
 
 torch = pytest.importorskip("torch", reason="torch is not installed; pip install torch transformers")
@@ -138,7 +140,40 @@ def test_variants_of_a_label_are_added_up_only_where_asked(folder, prompts):
     raw, _ = plain(folder("llama"), one, spellings)
     asked = connect(f"hf:{folder('llama')}", dtype="float32", label_variants="true")
     assert read(asked, one, ["Worse"])[0, 0] == pytest.approx(math.log(np.exp(raw).sum()), abs=1e-4)
-    assert asked.fingerprint.endswith(",variants")
+    assert asked.fingerprint.endswith(",variants,prefix:on")
+
+
+def test_readings_after_a_prefix_are_those_of_the_longer_prompt(folder, opened, prompts):
+    begun = [replace(prompt, prefix='Answer: "') for prompt in prompts[:2]]
+    judge = opened("llama")
+    longer = [replace(prompt, literals=(*prompt.literals[:-1], '\nAnswer: Answer: "')) for prompt in prompts[:2]]
+    bare = connect(f"hf:{folder('llama')}", dtype="float32", prefix="none")
+    model, tokenizer = load(folder("llama"))
+    [*mixed] = judge.read_labels([prompts[0], *begun], LABELS)  # the first has no prefix
+    assert mixed[0] == judge.read_labels(prompts[:1], LABELS)[0]
+    for prompt, reading in zip(longer, mixed[1:], strict=True):
+        ids = tokenizer(prompt.text, add_special_tokens=False)["input_ids"]
+        for label, logprob in zip(LABELS, reading.logprobs, strict=True):
+            whole = tokenizer(prompt.text + label, add_special_tokens=False)["input_ids"]
+            with torch.inference_mode():
+                rows = model(torch.tensor([whole])).logits[0].log_softmax(-1)
+            value = sum(rows[place - 1, whole[place]].item() for place in range(len(ids), len(whole)))
+            assert logprob == pytest.approx(value, abs=1e-4)
+    assert bare.read_labels(begun, LABELS) == bare.read_labels(prompts[:2], LABELS)
+    assert bare.fingerprint.endswith(",prefix:off")
+    assert judge.count_tokens(begun) == [len(judge.tokens.prompts([prompt.text], 'Answer: "')[0]) for prompt in begun]
+
+
+def test_an_encoder_decoder_takes_no_prefix(opened, prompts):
+    judge = opened("t5")
+    assert judge.fingerprint.endswith(",prefix:unsupported")
+    begun = [replace(prompt, prefix='Answer: "') for prompt in prompts[:2]]
+    assert judge.read_labels(begun, LABELS) == judge.read_labels(prompts[:2], LABELS)
+
+
+def test_a_value_of_the_option_prefix_that_is_none(folder):
+    with pytest.raises(UsageError, match="prefix=yes: must be template or none"):
+        connect(f"hf:{folder('llama')}", prefix="yes")
 
 
 @torch.inference_mode()

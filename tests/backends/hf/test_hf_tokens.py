@@ -85,6 +85,58 @@ def test_prompt_and_label_are_one_text_to_the_tokenizer(ending, space):
         assert found.prompt + ids == tokenizer(rendered + space + label, add_special_tokens=False)["input_ids"]
 
 
+PREFIX = 'Answer: "'
+LABELS = ("Better", "Worse", "Similar")
+SPACED = (
+    "{% for one in messages %}{{ '[INST] ' + one.content + ' [/INST]' if one.role == 'user' else ' ' + one.content }}"
+)
+FAMILIES = {
+    "byte-level": (tiny_models.byte_level, CHATML, "<|im_start|>user\nWhich?<|im_end|>\n<|im_start|>assistant\n"),
+    "SentencePiece": (tiny_models.metaspace, SPACED + "{% endfor %}", "[INST] Which? [/INST] "),
+    "no template": (tiny_models.byte_level, None, "Which? "),
+}
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_the_tokens_of_prefix_and_label_are_those_of_the_whole_text(family):
+    build, template, start = FAMILIES[family]
+    tokenizer = build(template)
+    tokens = Tokens(tokenizer, "m")
+    prefix, spellings = tokens.begun(PREFIX, LABELS)
+    assert prefix == PREFIX
+    assert [group[0] for group in spellings] == list(LABELS)
+    found = tokens.question("Which?", LABELS, prefix)
+    for ids, label in zip(found.labels, LABELS, strict=True):
+        whole = tokenizer(start + PREFIX + label, add_special_tokens=False)["input_ids"]
+        assert found.prompt + ids == whole
+    assert found.prompt == tokens.prompts(["Which?"], prefix)[0]
+
+
+def test_a_prefix_is_shortened_where_a_label_would_join_its_end():
+    """Where `"Better` is one token, a label cannot be read after the quote, and nothing of the prefix needs it."""
+    tokens = Tokens(tiny_models.byte_level(), "m")
+    encode = tokens._ids
+
+    def joined(texts):
+        [quote] = encode(['"'])
+        return [
+            [9] if ids[-1:] != quote and text.endswith('"Better') else ids
+            for text, ids in zip(texts, encode(texts), strict=True)
+        ]
+
+    tokens._ids = joined
+    assert tokens.begun(PREFIX, LABELS)[0] == "Answer:"
+    assert [group[0] for group in tokens.begun(PREFIX, LABELS)[1]] == [" Better", " Worse", " Similar"]
+    tokens._ids = lambda texts: [[len(text)] for text in texts]
+    assert tokens.begun("Verdict:", LABELS) == ("", [[label] for label in LABELS])
+
+
+def test_the_prefix_follows_an_empty_thought():
+    thinking = tiny_models.byte_level(CHATML.replace("assistant\n", "assistant\n<think>\n"))
+    ids = Tokens(thinking, "m").prompts(["Which?"], PREFIX)[0]
+    assert thinking.decode(ids).endswith(f"assistant\n<think>\n\n</think>\n\n{PREFIX}")
+
+
 def test_labels_are_read_from_before_a_merge_over_the_boundary():
     """` Monday` is one token, so that after a prompt that ends with ` Mon`, nothing of `day` could be read."""
     tokenizer = tiny_models.byte_level(CHATML.replace("assistant\n", "assistant\n Mon"))
