@@ -115,13 +115,18 @@ class Endpoint(Backend):
         # stored answers without the word shares are smoothed shares, not to be mixed with these
         shares = "-shares" if self.probe.mode == "sample" else ""
         tokens = f" answer{self.options.answer_tokens}" if self.options.answer_tokens else ""
-        return f"prefix:{self.probe.prefix} {self.probe.name(self.options.samples)}{shares}{tokens}"
+        switched = f"thoughts:off({self.probe.dialect.switch}) " if self.probe.dialect.switch else ""
+        return f"{switched}prefix:{self.probe.prefix} {self.probe.name(self.options.samples)}{shares}{tokens}"
 
     @property
     def notice(self) -> str:
         """How labels are read and why not better, in one line for people."""
         probe, samples = self.probe, self.options.samples
         how = VOTES if probe.fixed else READERS[probe.mode].words.format(top=probe.top, samples=samples)
+        if probe.dialect.switch:
+            how += f", its thoughts switched off ({probe.dialect.switch})"
+        elif probe.thinks:
+            how += f", each after a thought: {probe.answers(self.options)} thoughts for each comparison of a text"
         why = f" (not better: {'; '.join(probe.refused)})" if probe.refused else ""
         return f"{self.model} at {self.options.base_url}: {how} [{probe.name(samples)}, prefix:{probe.prefix}]{why}"
 

@@ -9,7 +9,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from refladder.backends.openai.talk import Probe
+from refladder.backends.openai.talk import SWITCHES, Probe
 from refladder.errors import DataError, UsageError, redacted
 from refladder.files.jsonl import write_json
 from refladder.parsing import parse_as, parse_json
@@ -37,7 +37,8 @@ def from_text(text: str, *, aged: bool = False) -> Probe | None:
     except (DataError, LookupError, TypeError, AttributeError):
         return None
     sound = bool(probe.way) == (probe.mode == "exact") and (probe.top > 0) == (probe.mode == "top")
-    return probe if current and sound else None
+    known = not probe.dialect.switch or probe.dialect.switch in SWITCHES
+    return probe if current and sound and known else None
 
 
 def kept_probe(options: Options, model: str) -> Probe | None:

@@ -11,10 +11,11 @@ The modes of reading labels are tried from best to worst. The first whose number
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from refladder.backends.openai.answers import ENDED, said
+from refladder.backends.openai.answers import ENDED, Said, said
 from refladder.backends.openai.chat import (
     find_sampling,
     find_top,
@@ -24,7 +25,7 @@ from refladder.backends.openai.chat import (
     read_top,
 )
 from refladder.backends.openai.exact import find_echo, find_exact, find_tokens, read_echo, read_exact
-from refladder.backends.openai.talk import NOT_CONTINUED, PLAIN_TOKENS, QUESTIONS, Messages, Mode, Probe, Talk
+from refladder.backends.openai.talk import NOT_CONTINUED, PLAIN_TOKENS, QUESTIONS, SWITCHES, Messages, Mode, Probe, Talk
 from refladder.backends.openai.transport import LOG, Refusal
 from refladder.errors import BackendUnavailableError, LabelsUnavailableError
 
@@ -69,9 +70,8 @@ async def handshake(talk: Talk) -> Probe:
     """Find the best mode for reading labels, or test the one that `mode` names."""
     demanded, url = talk.options.mode, talk.options.base_url
     choice = await _first_answer(talk)
-    answer = said(choice)
-    thinks = answer.thought or answer.cut_before_a_word  # all of it hidden
     talk.settling = True
+    answer, thinks = await _without_thoughts(talk, said(choice))
     no_tokens = await find_tokens(talk)
     refused: list[str] = []
     modes = [mode for mode in READERS if demanded in {"auto", mode.removesuffix("-plain")}]
@@ -105,6 +105,23 @@ async def handshake(talk: Talk) -> Probe:
         f"{url}: mode {demanded} was demanded and {talk.model!r} cannot be read that way "
         f"({'; '.join(refused)}); use mode=auto to take the best that it can do"
     )
+
+
+async def _without_thoughts(talk: Talk, answer: Said) -> tuple[Said, bool]:
+    """A first answer, or the one that the model gives at once with a switch that works; and whether it thinks still."""
+    if not (answer.thought or answer.cut_before_a_word):  # the latter: all of it hidden
+        return answer, False
+    plain = talk.dialect
+    for switch, fields in SWITCHES.items():
+        if talk.options.extra.keys() & fields.keys():
+            continue  # the user has set it
+        talk.dialect = replace(plain, switch=switch, tempered=True)
+        with suppress(Refusal):
+            quick = said(await _answer(talk, talk.question))
+            if not (quick.thought or quick.missing):
+                return quick, False
+    talk.dialect = plain
+    return answer, True
 
 
 async def _first_answer(talk: Talk) -> Any:  # noqa: ANN401  a choice of a chat answer

@@ -49,6 +49,14 @@ _CONTINUE = {"add_generation_prompt": False, "continue_final_message": True}  # 
 NOT_CONTINUED = "it no longer continues an answer that was begun, as it did in the handshake (prefix:on)"
 _OF_THE_BEGINNING = re.compile("continue_final_message|add_generation_prompt|assistant|prefill", re.IGNORECASE)
 _FEWEST_CHARACTERS = 3  # that show the beginning of a prefix again; one letter may be a label
+# Fields that keep a model from thinking, by the name that fingerprints show.
+SWITCHES: dict[str, dict[str, Any]] = {
+    "enable_thinking": {"chat_template_kwargs": {"enable_thinking": False}},  # vLLM, SGLang: Qwen, GLM
+    "template-thinking": {"chat_template_kwargs": {"thinking": False}},  # vLLM, SGLang: DeepSeek, Kimi
+    "thinking": {"thinking": {"type": "disabled"}},  # DeepSeek
+    "reasoning_effort": {"reasoning_effort": "none"},  # OpenAI, Ollama
+    "reasoning": {"reasoning": {"effort": "none"}},  # OpenRouter
+}
 PLAIN_TOKENS = 16  # an answer of one word, with room for quotes and a full stop
 _THINKING_TOKENS = 4096
 _MOST_MERGED = 4  # tokens of a template's end that a label may merge with
@@ -65,12 +73,14 @@ class Dialect:
             /tokenize), `local` (the option `tokenizer`), or None.
         under_base: whether /tokenize and /apply-template lie under the base URL (a proxy that forwards `/v1` only), and
             not at the server's root.
+        switch: the one of SWITCHES that keeps the model from thinking; empty if it needs none, or none works.
     """
 
     length_field: Literal["max_tokens", "max_completion_tokens"] = "max_tokens"
     tempered: bool = True
     tokens: Source | None = None
     under_base: bool = False
+    switch: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -181,6 +191,7 @@ class Talk:
     async def chat(self, messages: Messages, *, most: int, temperature: float, **more: Any) -> list[Any]:  # noqa: ANN401
         """The choices of one chat answer, at most `most` tokens each."""
         body: dict[str, Any] = {"model": self.model, "messages": messages, self.dialect.length_field: most, **more}
+        body |= SWITCHES.get(self.dialect.switch, {})
         if self.dialect.tempered:
             body["temperature"] = temperature
         begun = split_answer(messages)[1]
@@ -193,6 +204,10 @@ class Talk:
             if known and refusal.status in (400, 422) and _OF_THE_BEGINNING.search(refusal.reason):
                 raise Refusal(NOT_CONTINUED, ends_the_run=True, changed=True) from None
             raise
+        if self.dialect.switch and not self.settling and any(said(choice).thought for choice in choices):
+            switch = self.dialect.switch
+            reason = f"the model thinks again before it answers, though the handshake switched that off ({switch})"
+            raise Refusal(reason, ends_the_run=True, changed=True)
         if known and any(_begins_anew(said(choice).text, begun) for choice in choices):
             raise Refusal(NOT_CONTINUED, ends_the_run=True, changed=True)
         return choices
@@ -218,7 +233,8 @@ class Talk:
         if self.dialect.tokens == "local":
             template = self._tokenizer().apply_chat_template
             return str(template(messages, add_generation_prompt=True, tokenize=False)) + begun
-        answer = await self.post(f"{self.root}/apply-template", {"messages": messages})
+        sent = {"messages": messages, **SWITCHES.get(self.dialect.switch, {})}
+        answer = await self.post(f"{self.root}/apply-template", sent)
         text = answer.get("prompt")
         if not isinstance(text, str):
             raise Refusal("/apply-template gave no prompt")
@@ -238,6 +254,7 @@ class Talk:
         messages = begun_answer(asked, begun + label)
         if self.dialect.tokens == "server":
             body: dict[str, Any] = {"model": self.model, "messages": messages, "add_generation_prompt": True}
+            body |= SWITCHES.get(self.dialect.switch, {})
             if begun + label:
                 body |= _CONTINUE
         else:

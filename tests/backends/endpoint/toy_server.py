@@ -34,6 +34,7 @@ class Quirks:
     form: str = "ignored"  # a grammar and a bias of tokens: kept, ignored, biased (and so are the values it returns)
     silent_after: tuple = ()  # parts of prompts after which the model ends its answer at once
     thinks: bool = False
+    switch: dict | None = None  # the fields that keep it from thinking
     length_field: str = "max_tokens"
     tempered: bool = True
     key: str = ""
@@ -137,7 +138,7 @@ class ToyServer(HttpServer):
             text, said, finish = self._in_form(sent, ids)
         else:
             text, said, finish = self.model.say(ids, most=most, temperature=temperature, seed=seed)
-        if quirks.thinks:
+        if quirks.thinks and not (quirks.switch and quirks.switch.items() <= sent.items()):
             text = f"<think>Is it better or worse?</think>\n\n{text}"
         choice = {"index": index, "message": {"role": "assistant", "content": text}, "finish_reason": finish}
         if sent.get("logprobs") and quirks.chat_logprobs == "yes":
