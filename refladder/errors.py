@@ -2,6 +2,7 @@
 
 RefladderError
 ├── UsageError (ValueError)       the call asks for something impossible
+│   ├── JudgeRefusedError         the judge does not tell the best rung of ladders from the worst
 │   ├── OtherRunError             a file of judgments is that of another run
 │   ├── UnknownNameError          a name that does not exist; the message suggests a similar one
 │   └── ShapeError                an array with the wrong axes
@@ -123,6 +124,10 @@ class RefladderError(Exception):
 
 class UsageError(RefladderError, ValueError):
     """The call asks for something impossible."""
+
+
+class JudgeRefusedError(UsageError):
+    """The judge does not tell the best rung of ladders from the worst."""
 
 
 class OtherRunError(UsageError):

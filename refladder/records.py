@@ -518,6 +518,28 @@ class DriftWatch:
             raise ValueError("it needs probes, repeats, and looks of one length")
 
 
+@record("judge-check/1")
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JudgeCheck:
+    """Whether a judge tells the best rung of ladders from the worst, on one dimension of a set.
+
+    It compared them in both orders, on `compared` ladders. Of its `answers` that could be read, `right` prefer the best
+    rung; one that prefers neither counts 1/2. `low` and `high` are the ends of Wilson's 95 % interval of their share,
+    None without an answer; `unparsed` answers could not be read. `ladders` and `template` are digests.
+    """
+
+    judge: str
+    ladders: str
+    template: str
+    dimension: str
+    compared: int
+    right: float
+    answers: int
+    unparsed: int
+    low: float | None
+    high: float | None
+
+
 @record("threshold/1")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Threshold:

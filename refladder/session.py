@@ -143,6 +143,11 @@ class Session:
             path = default_store()
         return Path(str(path)) if path else None
 
+    def checks_of(self, judge: Backend | Judge | str) -> Path | None:
+        """The folder that remembers how a judge was checked; None where nothing is stored, or the judge is open."""
+        named = self._store is not False and isinstance(judge, str)
+        return default_store().with_name("checks") if named else None
+
     def close(self) -> None:
         """Close the response stores that are open."""
         while self._stores:

@@ -144,6 +144,7 @@ class Scoring:
         stop_at: asking about a row stops when it is certain which columns reach these numbers.
         threshold: stop likewise at the cut-offs of a threshold, or of its file.
         calibration: a human scale, or its file, which adds the expected rating.
+        any_judge: score also with a judge that does not tell the best rung of ladders from the worst.
     """
 
     ladders: str | Path | LadderSet = ""
@@ -158,6 +159,7 @@ class Scoring:
     stop_at: Mapping[str, float] = field(default_factory=dict)
     threshold: Path | Threshold | None = None
     calibration: Path | HumanScale | None = None
+    any_judge: bool = False
 
     def __post_init__(self) -> None:
         check_asking(least_mass=self.least_mass, answers=self.answers)

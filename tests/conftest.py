@@ -11,6 +11,7 @@ import sys
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from uuid import uuid4
 
 import pytest
 
@@ -64,6 +65,12 @@ def _nothing_of_the_user(tmp_path_factory):
         patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
         patch.setenv("HF_HUB_OFFLINE", "1")  # as modules set it that read it earlier
         yield
+
+
+@pytest.fixture(autouse=True)
+def _nothing_of_another_test(monkeypatch, tmp_path_factory):
+    """No test depends on what another one has stored, such as the check of a judge."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.getbasetemp() / "cache" / uuid4().hex))
 
 
 @dataclass

@@ -17,10 +17,11 @@ from refladder.files.table_files import table_files
 from refladder.files.tables import parse_number, read_rows
 from refladder.jobs.evaluation_results import RESULTS
 from refladder.jobs.score import Mapped, items
-from refladder.parsing import parse_json
-from refladder.records import LOSS, TIE, WIN, Dimension
+from refladder.parsing import parse_as, parse_json
+from refladder.records import LOSS, TIE, WIN, Dimension, JudgeCheck
 from refladder.report.summary import beyond_lines, cost_words
 from refladder.scoring.columns import LOW_MASS, OVERALL, column_names
+from refladder.scoring.judge_check import check_lines
 from refladder.scoring.judgment_file import read_judgments
 from refladder.scoring.question import RUNG, level_of
 
@@ -220,6 +221,7 @@ def _scored(path: Path, allowed: Callable[[str], Path]) -> Sheet:
         texts.setdefault(item.output.id, Text(place, system, item.output.id, item.output.text))
         fields.setdefault(item.output.id, item.row.fields)
     warned = [f"{without:,} rows hold no text; they are not shown."] if without else []
+    warned += _check_of_judge(recorded.get("judge_check") or [], config)
     warned += [f"{line}." for line in beyond_lines(*(recorded.get(name, {}) for name in _ENDS))]
     judgments = Path(options.get("judgments") or f"{path}.judgments.jsonl")
     run, read = _judgments(judgments, allowed, warned)
@@ -248,6 +250,14 @@ def _scored(path: Path, allowed: Callable[[str], Path]) -> Sheet:
             for name in sheet.criteria
         ]
     return sheet
+
+
+def _check_of_judge(checks: Any, config: Path) -> list[str]:  # noqa: ANN401  any JSON value
+    """What the run's record says about its judge."""
+    again = "score the table again"
+    read = parse_as(list[JudgeCheck], json.dumps(checks), str(config), "not the check of a judge", again)
+    shown, warnings = check_lines(read)
+    return [*(f"{line}." for line in shown), *warnings]
 
 
 def _recorded(config: Path) -> dict[str, Any]:

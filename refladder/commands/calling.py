@@ -22,6 +22,8 @@ from refladder.version import __version__
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator
 
+    from refladder.records import JudgeCheck
+
 Record = TypeVar("Record")
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -102,6 +104,14 @@ class Call(ExitStack):
             for name in _IN_NOTES:
                 line = line.replace(f"--{name}", option(name))  # noqa: PLW2901
             LOG.log(level, "%s", line)
+
+    def log_checks(self, checks: Sequence[JudgeCheck]) -> None:
+        """Give the check of a judge to the logger: its warnings, and for those who ask also what it shows."""
+        from refladder.scoring.judge_check import check_lines
+
+        shown, warnings = check_lines(checks)
+        self.log(shown, logging.INFO)
+        self.log(warnings)
 
     def _written(self, frame: Frame, needed: Collection[str] | None, number: str | None, name: str) -> str:
         path = self.folder() / f"table.{frame.form}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -67,6 +68,7 @@ def command(
     """
     from refladder.files.ladder_sets import write_certificate
     from refladder.jobs.certify import certify, rungs_to_certify
+    from refladder.scoring.judge_check import check_lines, judge_checks
     from refladder.trust.certificate import REFUSE
 
     rungs = rungs_to_certify(ladders, asked)
@@ -78,13 +80,17 @@ def command(
     if not session.continues(lambda: run()[0].log.reused, as_json=as_json):
         return 0
     context.with_resource(rungs.locked())
-    _, certificate = run()
+    asker, certificate = run()
     if rungs.folder is not None:
         write_certificate(rungs.folder, certificate)
+    checks = judge_checks(rungs.ladders, asker)
     if as_json:
-        console.say_json({**certificate, "spent": session.spent()})
+        judge_check = [asdict(check) for check in checks]
+        console.say_json({**certificate, "judge_check": judge_check, "spent": session.spent()})
     else:
         print_certificate(certificate)
+        for lines in check_lines(checks):
+            console.say_lines(lines)
         where = (
             "not stored: only a set in a folder gets a certificate"
             if rungs.folder is None
@@ -146,14 +152,16 @@ def certify(
     from refladder.jobs.certify import certify as certified
     from refladder.jobs.certify import rungs_to_certify
     from refladder.report.progress import progress
+    from refladder.scoring.judge_check import judge_checks
 
     with Call(certify, locals(), table="") as call:
         rungs = rungs_to_certify(ladders, chosen(Asking, call.given))
         call.enter_context(rungs.locked())
         session = call.enter_context(Session(store))
         bar = progress("judging rungs", session.under_way)
-        _, certificate = rungs.judged(session.open(judge, judge_options), certified, bar)
+        asker, certificate = rungs.judged(session.open(judge, judge_options), certified, bar)
         if rungs.folder is not None:
             write_certificate(rungs.folder, certificate)
         call.log(certificate["notes"])
+        call.log_checks(judge_checks(rungs.ladders, asker))
         return certificate

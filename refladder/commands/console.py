@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, RenderableType
 
     from refladder.jobs.check_drift import DriftReport
-    from refladder.records import Progress
+    from refladder.records import JudgeCheck, Progress
     from refladder.report.rendering import PlainTable
     from refladder.scoring.columns import ScoreReport
 
@@ -391,10 +391,13 @@ def tell(
     to_stderr: bool,
     spent: Sequence[Mapping[str, Any]] = (),
     drift: DriftReport | None = None,
+    checks: Sequence[JudgeCheck] | None = None,
 ) -> int:
     """Print the summary of a scoring run, and what its backends were asked; returns the exit code."""
     if as_json:
-        seen = {} if drift is None else {"drift": dataclasses.asdict(drift)}
+        seen: dict[str, Any] = {} if drift is None else {"drift": dataclasses.asdict(drift)}
+        if checks is not None:
+            seen["judge_check"] = [dataclasses.asdict(check) for check in checks] or None
         say_json({**summary(report), **seen, "spent": list(spent)}, err=to_stderr)
     else:
         say_summary(report)

@@ -27,7 +27,7 @@ from refladder.session import Session, default_store
 from refladder.settings import LEAST_MASS, Scoring, Tables, chosen
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from refladder.backends import Backend
     from refladder.backends.plain_function import Judge
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from refladder.jobs.check_drift import DriftReport
     from refladder.jobs.prepared import Prepared
     from refladder.jobs.score import AllRows, Mapped, RowScorer
-    from refladder.records import HumanScale, Progress, Score, Threshold
+    from refladder.records import HumanScale, JudgeCheck, Progress, Score, Threshold
     from refladder.scoring.columns import ScoreReport
     from refladder.scoring.recorded import Recorded
     from refladder.scoring.scorer import LadderScorer
@@ -150,6 +150,11 @@ class FileOptions:
 )
 @CASCADE
 @click.option(
+    "--any-judge",
+    is_flag=True,
+    help="Score also with a judge that does not tell the best rung of ladders from the worst.",
+)
+@click.option(
     "--check-drift",
     "check_drift",
     is_flag=True,
@@ -204,6 +209,9 @@ def command(
     the human scale), NAME_spread (standard deviation of one reading), NAME_mass (label mass) and NAME_note (why a score
     is missing or unreliable).
 
+    Before the first row, the judge compares the best rung with the worst on up to 16 ladders of each dimension, once
+    for a judge and a set. One that cannot tell them apart is refused; see --any-judge.
+
     Run the same command again to resume an interrupted run. Exit code 3: some scores are missing.
 
     Examples:
@@ -243,6 +251,7 @@ def command(
         first=first,
         student=student,
         config=console.resolved(context),
+        tell=str if as_json else _say_checks,
     )
     if text:
         return _score_texts(run, session, text, context_id, as_json=as_json)
@@ -285,6 +294,7 @@ class _Run:
     first: FirstPass
     student: Student | None
     config: Mapping[str, Any] | None
+    tell: Callable[[Sequence[JudgeCheck]], object]
     recorded: Recorded | None = None
 
     def scorer(self) -> LadderScorer:
@@ -298,8 +308,21 @@ class _Run:
 
         scorer = self.scorer()
         if self.student is None or self.first.between is None:
-            return AllRows(scorer)
-        return Cascade(self.student, scorer, self.first.between, self.first.check_share)
+            asking = AllRows(scorer)
+        else:
+            asking = Cascade(self.student, scorer, self.first.between, self.first.check_share)
+        asking.prove = partial(self.checks, scorer)
+        return asking
+
+    def checks(self, scorer: LadderScorer, *, ask: bool = True) -> list[JudgeCheck]:
+        """The check of the judge, told unless this is a rehearsal; a refusal is an error unless any judge may score."""
+        from refladder.scoring.judge_check import prove
+
+        folder = self.session.checks_of(self.judge)
+        checks = prove(scorer, folder, any_judge=self.prepared.asked.any_judge, ask=ask)
+        if not self.session.rehearsing:
+            self.tell(checks)
+        return checks
 
     def score(
         self, asking: AllRows, progress: Progress | None, *, counted: int | None = None, dry_run: bool = False
@@ -354,18 +377,26 @@ def _score_table(
     # Before a model is loaded or a server is asked:
     context.with_resource(nullcontext() if to_stderr else locked(Path(out)))
     context.with_resource(nullcontext() if kept is None else locked(kept))
-    report, drift = _asked(run, session, files, counted=counted, as_json=as_json)
-    return console.tell(report, as_json=as_json, to_stderr=to_stderr, spent=session.spent(), drift=drift)
+    report, seen = _asked(run, session, files, counted=counted, as_json=as_json)
+    return console.tell(report, as_json=as_json, to_stderr=to_stderr, spent=session.spent(), **seen)
 
 
 def _asked(
     run: _Run, session: spending.Spending, files: FileOptions, *, counted: int | None = None, as_json: bool
-) -> tuple[ScoreReport, DriftReport | None]:
-    """Look at the judge and score the table, or rehearse both."""
+) -> tuple[ScoreReport, dict[str, Any]]:
+    """Look at the judge and score the table, or rehearse both; the counts, and what was seen of the judge."""
     asking = run.asking()
     drift = _drift(run, asking.scorer, files.drift_file, as_json=as_json) if files.check_drift else None
     with session.progress("scoring") as progress:
-        return run.score(asking, progress, counted=counted, dry_run=session.rehearsing), drift
+        report = run.score(asking, progress, counted=counted, dry_run=session.rehearsing)
+    return report, {"drift": drift, "checks": asking.checks}
+
+
+def _say_checks(checks: Sequence[JudgeCheck]) -> None:
+    from refladder.scoring.judge_check import check_lines
+
+    for lines in check_lines(checks):
+        console.say_lines(lines)
 
 
 def _drift(run: _Run, scorer: LadderScorer, path: Path | None, *, as_json: bool) -> DriftReport:
@@ -389,13 +420,18 @@ def _score_texts(
     run: _Run, session: spending.Spending, texts: tuple[str, ...], context_id: str | None, *, as_json: bool
 ) -> int:
     """Score the texts of --text, and print the scores."""
-    from refladder.jobs.score import score_texts
+    from refladder.jobs.score import score_texts, text_outputs
     from refladder.report.ladder_tables import score_table
     from refladder.report.summary import warning_lines
     from refladder.scoring.columns import Columns, bounds_text
+    from refladder.scoring.judge_check import missing_line
+
+    text_outputs(run.prepared.ladders, texts, context_id)  # before a model is loaded
 
     def scored() -> tuple[LadderScorer, list[tuple[Score, ...]]]:
         scorer = run.scorer()
+        if (missing := missing_line(scorer, run.checks(scorer, ask=False))) and not session.rehearsing:
+            console.say(missing, err=True)
         return scorer, score_texts(scorer, texts, context_id)
 
     if not session.continues(lambda: scored()[0].report.reused, as_json=as_json):
@@ -443,6 +479,7 @@ def _score_in_shards(
         price=None if price is None else asdict(price),
         budget=None if price is None else budget,
         judgments=run.judgments is None,
+        checks=session.checks_of(judge) is not None,
         student=None if run.student is None else str(student_folder(run.first.cascade or "")),
         between=None if run.first.between is None else list(run.first.between),
         check_share=run.first.check_share,
@@ -450,7 +487,8 @@ def _score_in_shards(
 
     def rehearsed() -> int:
         with session.progress("scoring") as progress:
-            return replace(run, judgments=None).score(run.asking(), progress, dry_run=True).reused
+            asking = run.asking()
+            return replace(run, judgments=None).score(asking, progress, dry_run=True).reused
 
     if not session.continues(rehearsed, as_json=as_json):
         return 0
@@ -523,6 +561,7 @@ def score(
     stop_at: Mapping[str, float] | None = None,
     threshold: str | Path | Threshold | None = None,
     calibration: str | Path | HumanScale | None = None,
+    any_judge: bool = False,
     judgments_from: str | Path | None = None,
     cascade: str | None = None,
     between: tuple[float, float] | None = None,
@@ -563,6 +602,8 @@ def score(
         threshold: stop likewise at the cut-offs of a threshold from `calibrate`, or of its file.
         calibration: a human scale from `human_scale`, or its file. It adds NAME_expected (the expected rating),
             NAME_expected_low and NAME_expected_high.
+        any_judge: score also with a judge that does not tell the best rung of ladders from the worst. Before the first
+            row, it compares them on up to 16 ladders of each dimension, once for a named judge and a set.
         judgments_from: table of judgments that another program made, instead of a judge. No model is asked; a
             comparison that is not in the table is unparsed.
         cascade: `distilled:FOLDER`, a student from `distil` that decides the rows whose estimate is outside of
@@ -585,6 +626,7 @@ def score(
     Raises:
         UsageError, UnknownNameError: an argument is wrong, or the student is of another judge or column; the judge was
             not asked.
+        JudgeRefusedError: the judge does not tell the best rung of ladders from the worst; see `any_judge`.
         DataError: a row is wrong, with path:line or the number of the row; or a file cannot be read or written.
         BackendError: the judge failed; its judgments so far are stored, if they have a file.
     """
@@ -641,6 +683,7 @@ def score(
             first=first,
             student=student,
             config=config,
+            tell=call.log_checks,
             recorded=recorded,
         )
         by_judge = run.asking()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, fields, replace
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -200,7 +200,8 @@ def _tell(report: ShardsReport, judge: str, out: str, *, as_json: bool) -> int:
     spent = [{"backend": judge, **report.spent}] if report.spent else []
     counts = {name: getattr(report, name) for name in ("shards", "reused", "missing", "rows", "scored", "unscored")}
     if as_json:
-        shown = {**summary(report.scores), "out": out, "shards": counts, "spent": spent}
+        checks = [asdict(check) for check in report.checks] or None
+        shown = {**summary(report.scores), "judge_check": checks, "out": out, "shards": counts, "spent": spent}
         console.say_json(shown)
     else:
         console.say_summary(report.scores)

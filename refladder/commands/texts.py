@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Sized
 from typing import TYPE_CHECKING
 
+from refladder.commands.calling import LOG
 from refladder.errors import UsageError
 from refladder.files.ladder_sets import choose_dimensions
 from refladder.files.tables import Row
 from refladder.jobs.prepared import Prepared
 from refladder.jobs.score import Mapped, items, with_context
 from refladder.scoring.columns import Columns
+from refladder.scoring.judge_check import check_lines, missing_line, prove
 from refladder.scoring.judgment_file import JudgmentLog
 from refladder.session import Session
 from refladder.settings import LEAST_MASS, Scoring, chosen
@@ -42,12 +44,15 @@ class Scorer:
         both_orders: judge every pair in both orders.
         yes_no: ask three yes/no questions for each comparison.
         prompts: folder of templates that replace the shipped ones.
+        any_judge: score also with a judge that did not tell the best rung of ladders from the worst when it scored a
+            table; the scorer itself makes no such check.
         store: response store, a file that keeps every answer for reuse; None for the default of the command line (a
             file in the user's cache folder for `openai`, else none), False for none.
 
     Raises:
         UnknownNameError: no such ladder set, judge, option, dimension or rule.
         UsageError, DataError, PromptError: another argument, the ladder set or a template is wrong.
+        JudgeRefusedError: it is remembered that the judge does not tell the best rung from the worst; see `any_judge`.
         BackendUnavailableError: the judge cannot be opened.
     """
 
@@ -65,11 +70,18 @@ class Scorer:
         both_orders: bool = False,
         yes_no: bool = False,
         prompts: str | Path | None = None,
+        any_judge: bool = False,
         store: str | Path | bool | None = None,
     ) -> None:
         prepared = Prepared(chosen(Scoring, locals()))
         self._session = Session(store)
         self._scorer = prepared.scorer(self._session.open(judge, judge_options))
+        checks = prove(self._scorer, self._session.checks_of(judge), any_judge=any_judge, ask=False)
+        shown, warnings = check_lines(checks)
+        for line in filter(None, (*shown, missing_line(self._scorer, checks))):
+            LOG.info("%s", line)
+        for line in warnings:
+            LOG.warning("%s", line)
         self._columns = Columns(self._scorer.dimensions, self._scorer.run.rungs, self._scorer.scale)
 
     def close(self) -> None:

@@ -215,8 +215,12 @@ def check_strangers(folder: Folder, plan: Plan) -> None:
             )
 
 
-def write_manifest(folder: Folder, plan: Plan, marks: Mapping[str, Mark]) -> None:
-    """Store what the finished folder holds: every shard with its input, digests and counts.
+def write_manifest(
+    folder: Folder, plan: Plan, marks: Mapping[str, Mark], checks: Sequence[Mapping[str, Any]] = ()
+) -> None:
+    """Store what the finished folder holds: every shard with its input, digests and counts, and how its judge did.
+
+    Without `checks` of the judge, those of the manifest before stay.
 
     Marks and judgments of rows that the input no longer has are removed. Rows in that are not all out, or shards with
     different signatures, are a DataError.
@@ -249,6 +253,7 @@ def write_manifest(folder: Folder, plan: Plan, marks: Mapping[str, Mark]) -> Non
         "signature": signature,
         "settings": plan.settings,
         "config": plan.config,
+        "judge_check": list(checks) or json.loads(folder.read(MANIFEST) or b"{}").get("judge_check"),
         "inputs": plan.stamps,
         **totals(marks.values()),
         "shards": entries,

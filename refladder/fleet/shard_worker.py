@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from refladder.backends.prices import Budget, Price
-from refladder.errors import BackendError, DataError, OtherRunError, RefladderError, UsageError
+from refladder.errors import BackendError, DataError, JudgeRefusedError, OtherRunError, RefladderError, UsageError
 from refladder.files.folders import open_folder
 from refladder.files.jsonl import throw_away
 from refladder.files.ladder_sets import load_ladders
@@ -24,7 +24,8 @@ from refladder.fleet.shards import write_slice
 from refladder.jobs.prepared import Prepared
 from refladder.jobs.score import AllRows, Mapped, score_rows
 from refladder.records import scale_of
-from refladder.session import Session
+from refladder.scoring.judge_check import prove
+from refladder.session import Session, default_store
 from refladder.settings import Scoring, Tables, chosen
 from refladder.students.first_pass import Cascade, StudentAlone
 from refladder.students.student import open_student
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
     from refladder.files.ladder_sets import LadderSet
     from refladder.fleet.shards import Shard
     from refladder.jobs.score import RowScorer
-    from refladder.records import HumanScale
+    from refladder.records import HumanScale, JudgeCheck
     from refladder.scoring.columns import ScoreReport
     from refladder.students.student import Student
 
@@ -45,6 +46,7 @@ _EVERY = 1.0  # seconds between two messages about a shard under way
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 # Fields of a task that say where something is or what it costs, not what the scores are.
 _PLACES = {"folder", "form", "directory", "ladders", "store", "judgments", "price", "budget", "both_orders", "yes_no"}
+_PLACES |= {"any_judge", "checks"}
 _PATHS = ("threshold", "prompts", "student", "calibration")  # of which the content counts, not the path
 
 
@@ -66,6 +68,7 @@ class Task(Scoring):
         price: fields of the judge's `Price`; None where it is unknown.
         budget: USD that this worker may spend; None for no limit.
         judgments: whether judgments are stored.
+        checks: whether each machine remembers how the judge was checked.
     """
 
     folder: str = ""
@@ -83,6 +86,7 @@ class Task(Scoring):
     price: dict[str, Any] | None = None
     budget: float | None = None
     judgments: bool = True
+    checks: bool = True
 
     def settings(self) -> dict[str, Any]:
         """What decides the scored rows, so that shards of different runs do not share a folder."""
@@ -118,6 +122,7 @@ class ShardAnswer:
         error: why there is no mark: a BackendError, UsageError or DataError.
         stops: whether every other shard would fail too.
         spent: what the judge was asked since the last answer.
+        checks: how the judge was checked, if no shard was given.
     """
 
     mark: Mark | None = None
@@ -125,6 +130,7 @@ class ShardAnswer:
     error: RefladderError | None = None
     stops: bool = False
     spent: dict[str, float] = field(default_factory=dict)
+    checks: list[JudgeCheck] = field(default_factory=list)
 
 
 class ShardWorker:
@@ -151,11 +157,12 @@ class ShardWorker:
         """Score a shard and mark it; a failure is an answer too.
 
         Args:
-            shard: to be scored; None only compares the signature.
+            shard: to be scored; None only compares the signature and checks the judge.
             signature: of the shards before; None where there are none.
             usd: what a worker that died had spent; it counts for the budget of the one in its place.
         """
         mark, error, stops = None, None, False
+        self._checks: list[JudgeCheck] = []
         try:
             mark = self._scored(shard, signature, usd)
         except RefladderError as failure:
@@ -167,7 +174,8 @@ class ShardWorker:
             error, stops = DataError(f"{rows}{type(failure).__name__}: {_words(str(failure))}"), shard is None
         # A judge that failed may have none: the notice of a server is that of its handshake.
         notice = None if self._judge is None or error is not None else self._judge.notice
-        return ShardAnswer(mark=mark, notice=notice, error=error, stops=stops, spent=self._spent())
+        spent, checks = self._spent(), self._checks
+        return ShardAnswer(mark=mark, notice=notice, error=error, stops=stops, spent=spent, checks=checks)
 
     def _spent(self) -> dict[str, float]:
         """Counts of the judge since the last call; those that it does not know are absent."""
@@ -236,6 +244,9 @@ class ShardWorker:
                 "folder, or discard them with --restart"
             )
         if shard is None:
+            if isinstance(asking, AllRows):
+                folder_of_checks = default_store().with_name("checks") if self._task.checks else None
+                self._checks = prove(asking.scorer, folder_of_checks, any_judge=self._task.any_judge)
             return None
         name = judgments_name(shard)
         rows, out = folder.work_file(f"{SLICES}/{shard.name}"), folder.work_file(shard.name)
@@ -286,7 +297,9 @@ class ShardWorker:
 
 def _with_text(error: RefladderError, text: str) -> RefladderError:
     """The error with another text, of the kind that decides what the driver does."""
-    return next((kind for kind in (BackendError, UsageError) if isinstance(error, kind)), DataError)(text)
+    return next((kind for kind in (BackendError, JudgeRefusedError, UsageError) if isinstance(error, kind)), DataError)(
+        text
+    )
 
 
 def _located(error: RefladderError, path: str, shard: Shard) -> RefladderError:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import time
 from collections import Counter, deque
@@ -33,6 +34,7 @@ from refladder.fleet.run_folder import (
 )
 from refladder.records import scale_of
 from refladder.scoring.columns import FirstPass, ScoreReport
+from refladder.scoring.judge_check import check_lines
 from refladder.scoring.judgment_file import JUDGMENTS_FOLDER
 
 if TYPE_CHECKING:
@@ -43,7 +45,7 @@ if TYPE_CHECKING:
     from refladder.fleet.shards import Shard
     from refladder.fleet.workers import Workers
     from refladder.jobs.score import Mapped
-    from refladder.records import Progress
+    from refladder.records import JudgeCheck, Progress
 
 SHARD_ROWS = 50_000
 DEATHS = 3  # of workers with one shard, after which the shard has failed
@@ -73,6 +75,7 @@ class ShardsReport:
         unscored: rows without some score.
         missing: shards of other parts without a mark; 0 if the folder is finished.
         spent: what this run asked its judges, under the names of `refladder.backends.metered.SPENT`; empty for nothing.
+        checks: how the judge was checked; empty if no row was left to score.
     """
 
     scores: ScoreReport
@@ -83,6 +86,7 @@ class ShardsReport:
     unscored: int
     missing: int
     spent: dict[str, float | None]
+    checks: list[JudgeCheck]
 
 
 def check_places(source: str, out: str) -> None:
@@ -165,8 +169,8 @@ def score_shards(
                     f"{_counted(len(shards))} for {workers.number} workers, of which the others have nothing to do; "
                     "a smaller --shard-rows makes more shards"
                 )
-            run.score(left or [None], workers, task)
-        missing = _finish(folder, plan, run.marks)
+            run.score([None, *left], workers, task)
+        missing = _finish(folder, plan, run.marks, [asdict(check) for check in run.checks])
     return ShardsReport(
         scores=merged([mark.report for mark in run.marks.values()]),
         shards=len(shards),
@@ -174,6 +178,7 @@ def score_shards(
         **totals(run.marks.values()),
         missing=missing,
         spent=run.spent,
+        checks=run.checks,
     )
 
 
@@ -251,11 +256,12 @@ class _Run:
     notices: set[str] = field(default_factory=set)
     counts: Counter[str] = field(default_factory=Counter)
     usd: dict[int, float] = field(default_factory=dict)  # that a worker told; one in its place may spend so much less
+    checks: list[JudgeCheck] = field(default_factory=list)
     partly: dict[int, int] = field(default_factory=dict)  # rows done of each worker's shard
     begun: float = field(default_factory=time.monotonic)
 
     def score(self, shards: Sequence[Shard | None], workers: Workers, task: Task) -> None:
-        """Score shards, and add their marks; None only compares the signature with that of earlier shards."""
+        """Score shards, and add their marks; None compares the signature with earlier shards, and checks the judge."""
         queue = deque(shards)
         try:
             workers.start(task.to_json())
@@ -263,7 +269,7 @@ class _Run:
             idle = list(range(workers.number))
             self._report()
             while queue or running:
-                while queue and idle:
+                while queue and idle and None not in running.values():  # the judge is checked before the first row
                     worker = idle.pop()
                     running[worker] = queue.popleft()
                     workers.put(worker, running[worker], self.signature, self.usd.get(worker, 0.0))
@@ -312,6 +318,9 @@ class _Run:
             continues = "" if shard is None or isinstance(error, UsageError) else f"; {self._kept()}"
             raise type(error)(f"{error}{continues}")
         if shard is None:
+            self.checks = answer.checks
+            for line in itertools.chain(*check_lines(answer.checks)):
+                self.say(line)
             return
         if mark is None:
             self.failed[shard.name] = str(error)
@@ -346,7 +355,7 @@ class _Run:
         return f"{kept} kept, and the same command continues"
 
 
-def _finish(folder: Folder, plan: Plan, marks: Mapping[str, Mark]) -> int:
+def _finish(folder: Folder, plan: Plan, marks: Mapping[str, Mark], checks: Sequence[Mapping[str, Any]]) -> int:
     """Write the manifest if every shard is scored; the number of those that are not."""
     existing = set(folder.names())
     everything = {**read_marks(folder, [shard for shard in plan.shards if shard.name not in marks]), **marks}
@@ -356,7 +365,7 @@ def _finish(folder: Folder, plan: Plan, marks: Mapping[str, Mark]) -> int:
         )
     missing = len(plan.shards) - len(everything)
     if not missing:
-        write_manifest(folder, plan, everything)
+        write_manifest(folder, plan, everything, checks)
     return missing
 
 

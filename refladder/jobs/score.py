@@ -6,7 +6,7 @@ import hashlib
 import itertools
 from collections import Counter
 from contextlib import closing, nullcontext
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
     from refladder.files.ladder_sets import LadderSet
     from refladder.files.tables import Write
-    from refladder.records import HumanScale, Progress, Score
+    from refladder.records import HumanScale, JudgeCheck, Progress, Score
     from refladder.scoring.columns import ScoreReport
     from refladder.scoring.scorer import LadderScorer
     from refladder.settings import Tables
@@ -263,6 +263,8 @@ class RowScorer:
         added: the columns that it adds, with their type.
         complete: a row with a value in all columns of one of these groups is scored.
         scored: such rows so far.
+        prove: checks the judge, before the first row.
+        checks: what it gave; empty where no judge is asked.
     """
 
     def __init__(self, report: ScoreReport, added: Mapping[str, type], complete: Sequence[Sequence[str]]) -> None:
@@ -272,6 +274,8 @@ class RowScorer:
         self.added = dict(added)
         self.complete = [names for names in complete if names]
         self.scored = 0
+        self.prove: Callable[[], list[JudgeCheck]] = list
+        self.checks: list[JudgeCheck] = []
 
     def log(self, _path: Path | None, *, restart: bool, dry_run: bool) -> AbstractContextManager[JudgmentLog | None]:  # noqa: ARG002  of a judge
         """The log of its judgments; None where no judge is asked."""
@@ -386,7 +390,9 @@ def score_rows(
             asking.log(judgments, restart=restart, dry_run=dry_run) as log,
             nullcontext(_nowhere) if dry_run else table_sink(tables, added, columns) as write,
         ):
-            for batch in asking.batches(read):
+            for number, batch in enumerate(asking.batches(read)):
+                if not number:
+                    asking.checks = asking.prove()
                 for item, values in zip(batch, asking.values(batch, log), strict=True):
                     asking.count(values)
                     write(item.row, values if expected is None else values | expected.values(values))
@@ -397,7 +403,8 @@ def score_rows(
         if config is not None and out is not None and out != STANDARD and not is_device(Path(out)):
             report = asking.report
             ends = {"above_top": report.above_top, "below_bottom": report.below_bottom}
-            write_json(Path(f"{out}.run.json"), {**config, "signature": report.signature, **ends})
+            checks = {"judge_check": [asdict(check) for check in asking.checks] or None}
+            write_json(Path(f"{out}.run.json"), {**config, "signature": report.signature, **checks, **ends})
     return asking.report
 
 

@@ -165,6 +165,7 @@ class JudgmentLog:
         self._path = path
         self._read_only = read_only
         self._number = 0  # of the last line that was read
+        self._begun = 0  # bytes of a file that this object has begun
         self._ahead: tuple[str, Judgment] | None = None  # read, and not yet looked up
         self._early: dict[tuple[str, Comparison], Judgment] = {}  # of a batch that was not finished
         self._reader: IO[bytes] | None = None
@@ -204,6 +205,7 @@ class JudgmentLog:
         if head is None:  # also where it is torn: nothing is lost
             if not self._read_only:
                 write_record(path, self.run)
+                self._begun = len(to_line(self.run))
         elif self._check_run(*head) and not self._read_only:
             self._rewrite_run(path)
 
@@ -227,7 +229,9 @@ class JudgmentLog:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, failure: object, *_: object) -> None:
+        if failure and self._begun and self._path and self._path.is_file() and self._path.stat().st_size == self._begun:
+            throw_away(self._path)  # it holds nothing, and another judge may be asked next
         self.close()
 
     def close(self) -> None:

@@ -26,13 +26,13 @@ class Rate(NamedTuple):
     high: float | None
 
 
-def wilson(good: int, labels: int, confidence: float = 0.95) -> Rate:
+def wilson(good: float, labels: int, confidence: float = 0.95) -> Rate:
     """Wilson's score interval of a share.
 
     Source: Wilson 1927, JASA 22.
 
     Args:
-        good: good labels.
+        good: good labels; an undecided one may count 1/2.
         labels: all labels, at least 1.
         confidence: between 0 and 1.
     """

@@ -76,7 +76,7 @@ READERS = {
     "journal of a build": (
         "set/build.journal.jsonl", 4, f"build {OWN} --source {{f}}/own.jsonl --out {{f}}/set --rungs 3"
     ),
-    "rules": ("rules.jsonl", 3, f"score {{f}}/rows.jsonl {STORY} --judge scripted:{{t}} --no-store"),
+    "rules": ("rules.jsonl", 3, f"score {{f}}/rows.jsonl {STORY} --judge scripted:{{t}} --no-store --any-judge"),
     "prompt template": ("prompts/story/compare.md", 3, f"score {{f}}/rows.jsonl {STORY} --prompts {{f}}/prompts"),
     **{
         f"benchmark {name}": (f"{name}{Path(path).suffix}", 1, f"build {name} --source {{t}} --out {{f}}/b --dry-run")

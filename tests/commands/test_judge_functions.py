@@ -39,7 +39,8 @@ def test_it_is_asked_about_each_rung_and_its_answers_become_scores():
         return [{"win": 0.5, "loss": 0.25, "tie": 0.25} for _ in questions]
 
     judge.fingerprint = "asked"
-    (scored,) = refladder.score(ROWS[:1], judge=judge, **ONE)
+    (scored,) = refladder.score(ROWS[:1], judge=judge, any_judge=True, **ONE)
+    del asked[:24]  # the check of the judge: 12 ladders in both orders
     ladder = STORY.ladders["story-01", "coherence"]
     (coherence,) = (dimension for dimension in STORY.dimensions if dimension.name == "coherence")
     context = STORY.contexts["story-01"]
@@ -143,7 +144,7 @@ def test_a_wrong_answer_leaves_its_row_unparsed(answer, reason):
         return [answer if each.output == TEXTS[1] else {"win": 0.2, "loss": 0.3, "tie": 0.5} for each in questions]
 
     by_hand.fingerprint = "by hand"
-    scored = refladder.score(ROWS, judge=by_hand, **ONE)
+    scored = refladder.score(ROWS, judge=by_hand, any_judge=True, **ONE)
     assert scored[0]["coherence_note"] is None
     assert scored[1]["coherence_score"] is None
     assert reason in scored[1]["coherence_note"]
@@ -167,13 +168,13 @@ def fails(questions):
     [
         (
             lambda questions: by_length(questions)[1:],
-            "returned 9 answers for 10 questions; return a list with one answer for each, in order",
+            "returned 23 answers for 24 questions; return a list with one answer for each, in order",
         ),
         (
             lambda _: None,
-            "returned NoneType for 10 questions; return a list with one answer for each, in order",
+            "returned NoneType for 24 questions; return a list with one answer for each, in order",
         ),
-        (lambda _: {"win": 1, "loss": 0, "tie": 0}, "returned dict for 10 questions; return a list"),
+        (lambda _: {"win": 1, "loss": 0, "tie": 0}, "returned dict for 24 questions; return a list"),
         (
             fails,
             r"raised JSONDecodeError: Expecting value: line 1 column 1 \(char 0\) \(test_judge_functions.py:\d+\)$",

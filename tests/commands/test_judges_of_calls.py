@@ -20,7 +20,9 @@ def answers_in(path):
 def test_a_store_keeps_every_answer(tmp_path, monkeypatch):
     monkeypatch.delenv("REFLADDER_STORE", raising=False)
     refladder.score(ROWS, ladders="demo/story", store=tmp_path / "given.sqlite")
-    assert answers_in(tmp_path / "given.sqlite") == 10  # two ladders of five rungs
+    assert (
+        answers_in(tmp_path / "given.sqlite") == 58
+    )  # two ladders of five rungs, and 24 in both orders for the check of the judge
     monkeypatch.setenv("REFLADDER_STORE", str(tmp_path / "named.sqlite"))
     with refladder.Scorer(ladders="demo/story", dimensions=["coherence"]) as scorer:
         scorer.score([ROWS[0]["output"]], context_id="story-01")
@@ -34,7 +36,7 @@ def test_paid_judges_have_a_store_by_default(tmp_path, monkeypatch):
     monkeypatch.setattr(session, "default_store", lambda: tmp_path / "default.sqlite")
     monkeypatch.setattr(session, "COSTLY", ("builtin",))
     refladder.score(ROWS, ladders="demo/story")
-    assert answers_in(tmp_path / "default.sqlite") == 10
+    assert answers_in(tmp_path / "default.sqlite") == 58
 
 
 def test_a_store_that_is_no_file():

@@ -1,0 +1,178 @@
+"""A judge proves itself: before it scores, it compares the best rung of ladders with the worst."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from refladder.backends.estimate import Unanswered
+from refladder.errors import JudgeRefusedError, option
+from refladder.files.jsonl import read_record, write_record
+from refladder.records import JudgeCheck
+from refladder.scoring.asker import Asker, run_of
+from refladder.scoring.judging import outcome_probabilities
+from refladder.scoring.judgment_file import JudgmentIndex
+from refladder.scoring.question import rung_question
+from refladder.trust.rate import wilson
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+    from refladder.files.ladder_sets import LadderSet
+    from refladder.records import Dimension, Run
+    from refladder.scoring.question import Question
+    from refladder.scoring.scorer import LadderScorer
+
+MOST, FEWEST = 16, 12  # ladders of a dimension that are compared, and those from which a pass says something
+NEEDED = 0.7  # of the right answers: 12 of 24 is refused (interval .31 to .69), and 22 of 24 passes (.74 to .98)
+SEED = 0
+
+
+def prove(scorer: LadderScorer, folder: Path | None, *, any_judge: bool = False, ask: bool = True) -> list[JudgeCheck]:
+    """The check of a scorer's judge on each dimension; none for recorded judgments.
+
+    Args:
+        scorer: with the judge; in a dry run it counts what is not remembered.
+        folder: where checks are remembered; None for nowhere.
+        any_judge: do not refuse.
+        ask: whether a judge that is not remembered is asked; otherwise the dimension has no check.
+
+    Raises:
+        JudgeRefusedError: a dimension is refused.
+        DataError: what is remembered is damaged.
+        BackendError: the judge failed.
+    """
+    if scorer.judge.recorded is not None:
+        return []
+    run = run_of(scorer.judge, scorer.template, answers=scorer.run.answers, sampling=scorer.run.recipe.sampling)
+    drawn = {dimension.name: drawn_questions(scorer.ladders, dimension) for dimension in scorer.dimensions}
+    files = {name: _file(folder, run, questions) for name, questions in drawn.items()}
+    known = {name: read_record(JudgeCheck, path) for name, path in files.items() if path and path.exists()}
+    new = {name: questions for name, questions in drawn.items() if name not in known}
+    if ask and new:
+        asker = Asker(scorer.judge, scorer.template, JudgmentIndex(None, run))
+        for check in judge_checks(scorer.ladders, asker, new):
+            known[check.dimension] = check
+            if (path := files[check.dimension]) and check.answers:
+                write_record(path, check)
+    checks = [known[name] for name in drawn if name in known]
+    refused = list(filter(_refused, checks))
+    if refused and not any_judge:
+        old = ", ".join(str(files[check.dimension]) for check in refused if check.dimension not in new)
+        raise JudgeRefusedError(
+            f"{scorer.judge.fingerprint} does not tell the best rung from the worst ({_counts(refused)}): the judge or "
+            f"the ladders are at fault; `refladder certify` shows which, and {option('any-judge')} scores all the same"
+            + (f"; this is remembered, delete {old} to ask again" if old else "")
+        )
+    return checks
+
+
+def drawn_questions(ladders: LadderSet, dimension: Dimension) -> list[Question]:
+    """The best rung against the worst in both orders, on ladders that a fixed seed draws of those with contexts."""
+    able = [
+        (ladders.contexts[context_id], ladder)
+        for (context_id, name), ladder in ladders.ladders.items()
+        if name == dimension.name and context_id in ladders.contexts
+    ]
+    chosen = np.random.default_rng(SEED).permutation(len(able))[:MOST].tolist()
+    return [
+        rung_question(context, dimension, *pair)
+        for context, ladder in (able[number] for number in sorted(chosen))
+        for pair in ((ladder.rungs[-1], ladder.rungs[0]), (ladder.rungs[0], ladder.rungs[-1]))
+    ]
+
+
+def judge_checks(
+    ladders: LadderSet, asker: Asker, drawn: Mapping[str, Sequence[Question]] | None = None
+) -> list[JudgeCheck]:
+    """The check on each dimension by its `drawn_questions`, None for all; none in a dry run, which counts them.
+
+    An answer of low label mass counts too: it says which rung the judge prefers, and rows have their own warning.
+    """
+    if drawn is None:
+        drawn = {dimension.name: drawn_questions(ladders, dimension) for dimension in ladders.dimensions}
+    asked = sorted((each for questions in drawn.values() for each in questions), key=lambda each: each.context.id)
+    judged = zip(asked, replace(asker, least_mass=0).ask(asked), strict=True)
+    judgments = {question.comparison: judgment for question, judgment in judged}
+    if isinstance(asker.backend, Unanswered):
+        return []
+    checks = []
+    for name, questions in drawn.items():
+        shares = outcome_probabilities([judgments[question.comparison] for question in questions]).reshape(-1, 2, 3)
+        preferred = ((shares[:, :, 0] - shares[:, :, 1]) * (1, -1)).ravel()  # above 0: the best rung
+        read = preferred[~np.isnan(preferred)]
+        right = float(np.sum(read > 0) + np.sum(read == 0) / 2)
+        interval = wilson(right, len(read)) if len(read) else None
+        checks.append(
+            JudgeCheck(
+                judge=asker.backend.fingerprint,
+                ladders=ladders.digest,
+                template=asker.template.signature,
+                dimension=name,
+                compared=len(shares),
+                right=right,
+                answers=len(read),
+                unparsed=len(preferred) - len(read),
+                low=interval and interval.low,
+                high=interval and interval.high,
+            )
+        )
+    return checks
+
+
+def check_lines(checks: Sequence[JudgeCheck]) -> tuple[list[str], list[str]]:
+    """What the checks show; and the warnings, about dimensions that are refused and those without a proof."""
+    if not checks:
+        return [], []
+    refused = ", ".join(check.dimension for check in checks if _refused(check))
+    doubtful = ", ".join(
+        check.dimension
+        for check in checks
+        if not _refused(check) and (check.low is None or check.low < NEEDED or check.compared < FEWEST)
+    )
+    warnings = []
+    if refused:
+        warnings.append(f"The judge does not tell the best rung from the worst on {refused}; its scores mean nothing.")
+    if doubtful:
+        warnings.append(
+            f"It is not shown that the judge tells the best rung from the worst on {doubtful}: that takes {FEWEST} "
+            f"ladders, and a 95 % interval above {NEEDED:.0%}. `refladder certify` shows more."
+        )
+    return [f"judge check, best rung against the worst: {_counts(checks)}"], warnings
+
+
+def _refused(check: JudgeCheck) -> bool:
+    return check.high is not None and check.high < NEEDED
+
+
+def _counts(checks: Sequence[JudgeCheck]) -> str:
+    return ", ".join(f"{check.dimension} {_count(check)}" for check in checks)
+
+
+def _count(check: JudgeCheck) -> str:
+    if not check.compared:
+        return "not checked, as the set has no texts of its contexts"
+    if check.low is None or check.high is None:
+        return f"without a verdict that could be read in {check.unparsed}"
+    unparsed = f" and {check.unparsed} unparsed" if check.unparsed else ""
+    return f"{check.right:g} of {check.answers}{unparsed}"
+
+
+def _file(folder: Path | None, run: Run, questions: Sequence[Question]) -> Path | None:
+    """Where the check is remembered, by all that decides it: judge, template, answers and the texts of the set."""
+    if folder is None:
+        return None
+    words = [run.recipe.backend, *run.recipe.prompts, str(run.answers), *(question.key for question in questions)]
+    return folder / f"{hashlib.blake2b(json.dumps(words).encode(), digest_size=12).hexdigest()}.json"
+
+
+def missing_line(scorer: LadderScorer, checks: Sequence[JudgeCheck]) -> str:
+    """On which dimensions the judge of texts without a table has no check; empty if it has all."""
+    known = {check.dimension for check in checks}
+    missing = ", ".join(dimension.name for dimension in scorer.dimensions if dimension.name not in known)
+    return missing and f"judge check: not made yet on {missing}; scoring a table makes it"

@@ -1,0 +1,289 @@
+"""A judge proves itself before the first row: the best rung of ladders against the worst, in both orders."""
+
+from __future__ import annotations
+
+import json
+import logging
+import math
+import re
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from doubles import Double
+from scipy.stats import binomtest
+
+import refladder
+from refladder.backends import BACKENDS
+from refladder.errors import JudgeRefusedError
+from refladder.records import LabelReading
+from refladder.registry import Entry
+from refladder.scoring.judge_check import check_lines, drawn_questions
+
+ROWS = [{"context_id": "story-01", "output": "A keeper found a bottle on the rocks."}]
+DEMO = refladder.load_ladders("demo/story")
+ENDS = {ladder.rungs[end].text: end for ladder in DEMO.ladders.values() for end in (0, -1)}
+WIN, LOSS, TIE = (0.8, 0.1, 0.1), (0.1, 0.8, 0.1), (0.4, 0.4, 0.2)
+COHERENCE = ("--ladders", "demo/story", "--judge", "rehearsed", "--dimension", "coherence")
+
+
+class Rehearsed(Double):
+    """Says the same of each best rung that is the target, and of each that is the reference; else that it is better.
+
+    The first `wrong` questions about two ends get the opposite answer. Only `dimension` is judged so; others right.
+    """
+
+    fingerprint = "rehearsed/1"
+
+    def __init__(self, best=WIN, worst=LOSS, *, wrong=0, dimension=None, mass=1.0):
+        self.best, self.worst, self.wrong, self.dimension, self.mass = best, worst, wrong, dimension, mass
+        self.ends, self.others = 0, 0
+
+    def read_labels(self, prompts, labels):
+        return [self.reading(prompt, labels) for prompt in prompts]
+
+    def reading(self, prompt, labels):
+        ends = [ENDS.get(prompt.slots[name]) for name in ("target", "reference")]
+        if None in ends:
+            self.others += 1
+            shares = WIN
+        else:
+            self.ends += 1
+            best, worst = (
+                (self.best, self.worst) if self.dimension in {None, prompt.slots["dimension"]} else (WIN, LOSS)
+            )
+            if self.ends <= self.wrong:
+                best, worst = worst, best
+            shares = best if ends[0] == -1 else worst
+        if shares is None:
+            return LabelReading(logprobs=None, mass=None, reason="no label")
+        given, meaning = dict(zip(("win", "loss", "tie"), shares, strict=True)), prompt.labels
+        outcome_of = dict(zip(meaning, prompt.outcomes, strict=True))
+        logprobs = tuple(math.log(given[outcome_of[label]] * self.mass) for label in labels)
+        return LabelReading(logprobs=logprobs, mass=self.mass)
+
+
+opened = None
+
+
+@pytest.fixture
+def judge(monkeypatch):
+    """Make `--judge rehearsed` answer like this."""
+    monkeypatch.setitem(BACKENDS, "rehearsed", Entry(f"{__name__}:opened", ""))
+
+    def go(*answers, **options):
+        made = Rehearsed(*answers, **options)
+        monkeypatch.setitem(globals(), "opened", lambda _target: made)
+        return made
+
+    return go
+
+
+@pytest.fixture
+def table(write_jsonl):
+    return write_jsonl(ROWS)
+
+
+def record(out):
+    return json.loads(out.with_name(f"{out.name}.run.json").read_text())["judge_check"]
+
+
+@pytest.mark.parametrize(
+    ("answers", "right"),
+    [
+        ((WIN, LOSS), 24),
+        ((WIN, WIN), 12),
+        ((LOSS, WIN), 0),
+        ((TIE, TIE), 12),
+        ((WIN, TIE), 18),
+    ],  # of 12 ladders in both orders
+)
+def test_right_answers_are_counted_with_the_interval_of_wilson(judge, command, table, answers, right):
+    judge(*answers)
+    out = table.with_name("out.jsonl")
+    done = command("score", table, "--ladders", "demo/story", "--judge", "rehearsed", "--any-judge", "--out", out)
+    assert done.code == 0
+    assert f"best rung against the worst: coherence {right} of 24, complexity {right} of 24\n" in done.err
+    interval = binomtest(right, 24).proportion_ci(method="wilson")
+    for name, check in zip(("coherence", "complexity"), record(out), strict=True):
+        assert check["dimension"] == name
+        assert (check["compared"], check["answers"], check["unparsed"], check["right"]) == (12, 24, 0, right)
+        assert (check["low"], check["high"]) == pytest.approx((interval.low, interval.high), abs=1e-12)
+
+
+def test_a_judge_that_cannot_tell_is_refused_before_a_row_is_asked(judge, command, fails, table):
+    made = judge(WIN, WIN, dimension="complexity")
+    out = table.with_name("out.jsonl")
+    arguments = ("--ladders", "demo/story", "--judge", "rehearsed", "--no-store", "--out", out)
+    assert fails(2, "score", table, *arguments) == (
+        "refladder: rehearsed/1 does not tell the best rung from the worst (complexity 12 of 24): the judge or the "
+        "ladders are at fault; `refladder certify` shows which, and --any-judge scores all the same\n"
+    )
+    assert (made.ends, made.others) == (48, 0)
+    assert not out.exists()
+    assert command("score", table, "--ladders", "demo/story", "--out", out).code == 0  # another judge goes on there
+
+
+def test_any_judge_scores_all_the_same_with_a_warning(judge, command, table):
+    judge(WIN, WIN)
+    done = command("score", table, *COHERENCE, "--any-judge")
+    assert (done.code, len(done.rows)) == (0, 1)
+    assert "The judge does not tell the best rung from the worst on coherence; its scores mean nothing.\n" in done.err
+
+
+@pytest.mark.parametrize(
+    # scipy: 12 of 24 ends at .686, 13 of 24 at .721; 21 of 24 begins at .690, 22 of 24 at .742
+    ("wrong", "doubtful"),
+    [(12, None), (11, True), (3, True), (2, False)],
+)
+def test_the_ends_of_the_interval_decide(judge, command, table, wrong, doubtful):
+    judge(wrong=wrong)
+    done = command("score", table, *COHERENCE)
+    assert done.code == (2 if doubtful is None else 0)
+    warning = (
+        "It is not shown that the judge tells the best rung from the worst on coherence: that takes 12 ladders, and a "
+        "95 % interval above 70%. `refladder certify` shows more.\n"
+    )
+    assert (warning in done.err) == bool(doubtful)
+
+
+def test_what_cannot_be_read_is_left_out_and_named(judge, command, table):
+    judge(WIN, None)
+    done = command("score", table, *COHERENCE, "--no-store")
+    assert "best rung against the worst: coherence 12 of 12 and 12 unparsed\n" in done.err
+    assert "It is not shown" not in done.err  # 12 of 12 begins at .758 (scipy)
+    judge(None, None)
+    done = command("score", table, *COHERENCE, "--no-store")
+    assert "best rung against the worst: coherence without a verdict that could be read in 24\n" in done.err
+    assert "It is not shown that the judge tells the best rung from the worst on coherence" in done.err
+
+
+def test_an_answer_of_low_mass_counts(judge, fails, table):
+    judge(WIN, WIN, mass=0.01)
+    assert "(coherence 12 of 24)" in fails(2, "score", table, *COHERENCE)
+
+
+def test_few_ladders_are_no_proof(caplog):
+    some = {key: ladder for key, ladder in DEMO.ladders.items() if key[0] <= "story-11"}
+    caplog.set_level(logging.INFO, "refladder")
+    refladder.score(ROWS, ladders=replace(DEMO, ladders=some), judge=Rehearsed(), dimensions=["coherence"])
+    assert "judge check, best rung against the worst: coherence 22 of 22" in caplog.messages
+    assert any("It is not shown that the judge tells the best rung" in message for message in caplog.messages)
+
+
+def test_sixteen_ladders_of_many_are_drawn_and_the_same_each_time():
+    names = [f"{context}{copy}" for context in DEMO.contexts for copy in ("", "-again")]  # 24
+    contexts = {name: replace(DEMO.contexts[name.removesuffix("-again")], id=name) for name in names}
+    ladders = {(name, "coherence"): DEMO.ladders[name.removesuffix("-again"), "coherence"] for name in names}
+    many = replace(DEMO, contexts=contexts, ladders=ladders)
+    questions = drawn_questions(many, DEMO.dimensions[0])
+    assert len(questions) == 32
+    assert len({question.context.id for question in questions}) == 16
+    assert questions == drawn_questions(many, DEMO.dimensions[0])
+
+
+def test_a_set_without_the_texts_of_its_contexts_is_not_checked(caplog):
+    caplog.set_level(logging.INFO, "refladder")
+    rows = [{**row, "context": DEMO.contexts["story-01"].text} for row in ROWS]
+    made = Rehearsed(WIN, WIN)
+    refladder.score(rows, ladders=replace(DEMO, contexts={}), judge=made, dimensions=["coherence"])
+    shown = "coherence not checked, as the set has no texts of its contexts"
+    assert f"judge check, best rung against the worst: {shown}" in caplog.messages
+    assert (made.ends, made.others) == (0, 5)
+
+
+def test_a_call_refuses_too_and_names_its_parameter():
+    arguments = {"ladders": "demo/story", "dimensions": ["coherence"]}
+    with pytest.raises(JudgeRefusedError, match=r"\(coherence 12 of 24\).* any_judge scores all the same$"):
+        refladder.score(ROWS, judge=Rehearsed(WIN, WIN), **arguments)
+    assert len(refladder.score(ROWS, judge=Rehearsed(WIN, WIN), any_judge=True, **arguments)) == 1
+
+
+def test_a_check_is_paid_for_once(judge, command, fails, table):
+    made = judge()
+    assert command("score", table, *COHERENCE).code == 0
+    assert (made.ends, made.others) == (24, 5)
+    done = command("score", table, *COHERENCE)
+    assert "best rung against the worst: coherence 24 of 24\n" in done.err
+    assert (made.ends, made.others) == (24, 10)
+    assert command("score", table, *COHERENCE[:4]).code == 0  # complexity is new
+    assert made.ends == 48
+    judge(WIN, WIN)
+    assert command("score", table, *COHERENCE).code == 0  # by its fingerprint, the same judge
+    assert command("score", table, *COHERENCE, "--no-store").code == 2  # which remembers nothing
+    made.fingerprint = "rehearsed/2"
+    judge(WIN, WIN).fingerprint = "rehearsed/2"
+    assert "remembered" not in fails(2, "score", table, *COHERENCE)
+    told = fails(2, "score", table, *COHERENCE)
+    file = re.search(r"this is remembered, delete (\S+) to ask again", told)[1]
+    Path(file).unlink()
+    judge().fingerprint = "rehearsed/2"
+    assert command("score", table, *COHERENCE).code == 0
+
+
+def test_a_dry_run_counts_what_is_not_remembered(judge, command, table):
+    made = judge()
+    assert "dry run, rehearsed: 29 calls," in command("score", table, *COHERENCE, "--dry-run").out  # 24 + 5 rungs
+    assert made.ends == 0
+    command("score", table, *COHERENCE)
+    assert "dry run, rehearsed: 5 calls," in command("score", table, *COHERENCE, "--dry-run").out
+
+
+def test_a_text_uses_what_is_remembered(judge, command, fails, table):
+    text = ("score", "--text", ROWS[0]["output"], "--context-id", "story-01", *COHERENCE)
+    made = judge(WIN, WIN)
+    done = command(*text)
+    assert done.code == 0
+    assert "judge check: not made yet on coherence; scoring a table makes it\n" in done.err
+    assert made.ends == 0
+    assert command("score", table, *COHERENCE).code == 2
+    assert "does not tell the best rung from the worst (coherence 12 of 24)" in fails(2, *text)
+    arguments = {"ladders": "demo/story", "judge": "rehearsed", "dimensions": ["coherence"]}
+    with pytest.raises(JudgeRefusedError):
+        refladder.Scorer(**arguments)
+    with refladder.Scorer(**arguments, any_judge=True, store=False) as scorer:
+        assert scorer.score([ROWS[0]["output"]], context_id="story-01")[0].value is not None
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_a_driver_of_shards_makes_it_once(command, write_jsonl, tmp_path, workers):
+    source = write_jsonl([{**ROWS[0], "output_id": str(number)} for number in range(8)])
+    out = tmp_path / "out"
+    arguments = ("score", source, "--ladders", "demo/story", "--out", out, "--shard-rows", "2", "--workers", workers)
+    done = command(*arguments)
+    assert done.code == 0
+    assert done.err.count("judge check, best rung against the worst: coherence 24 of 24, complexity 24 of 24\n") == 1
+    checks = json.loads((out / ".refladder" / "manifest.json").read_text())["judge_check"]
+    assert [check["right"] for check in checks] == [24, 24]
+    shutil.rmtree(out / ".refladder" / "marks")
+    assert command(*arguments, "--json").rows[0]["judge_check"] == checks
+
+
+def test_certify_shows_the_same_without_new_questions(judge, command, tmp_path, table):
+    made = judge(WIN, WIN)
+    done = command("certify", "demo/story", "--judge", "rehearsed", "--json")
+    certified = done.rows[0]["judge_check"]
+    assert [(check["dimension"], check["right"]) for check in certified] == [("coherence", 12), ("complexity", 12)]
+    assert (made.ends, made.others) == (48, 432)  # 24 ladders, 20 questions each
+    out = tmp_path / "out.jsonl"
+    command("score", table, *COHERENCE[:4], "--any-judge", "--out", out)
+    assert record(out) == certified
+
+
+def test_the_page_of_review_shows_the_record(judge, command, table, tmp_path):
+    judge(WIN, WIN)
+    out, page = tmp_path / "out.jsonl", tmp_path / "page.html"
+    command("score", table, *COHERENCE, "--any-judge", "--out", out)
+    assert command("review", out, "--html", page).code == 0
+    assert "judge check, best rung against the worst: coherence 12 of 24." in page.read_text()
+    assert "The judge does not tell the best rung from the worst on coherence" in page.read_text()
+    config = out.with_name("out.jsonl.run.json")
+    config.write_text(config.read_text().replace('"right": 12.0', '"right": "12"'))
+    done = command("review", out, "--html", page)
+    assert done.code != 0
+    assert "out.jsonl.run.json: not the check of a judge field '0.right'" in done.err
+
+
+def test_no_checks_are_no_lines():
+    assert check_lines([]) == ([], [])
