@@ -11,6 +11,7 @@ from story_texts import CONTEXT_IDS, TEXTS
 
 import refladder
 from refladder.backends import Wrapper, connect
+from refladder.errors import JudgeRefusedError
 
 torch = pytest.importorskip("torch", reason="torch is not installed; run make test-integrations")
 transformers = pytest.importorskip("transformers", reason="transformers is not installed; run make test-integrations")
@@ -82,7 +83,12 @@ def spellings_of(labels):
 def test_scores_of_the_real_model_rest_on_the_readings_of_a_plain_loop():
     judge = Watched(connect(f"hf:{FILE}", prefix="none"))
     rows = [{"context_id": name, "output": text} for name, text in zip(CONTEXT_IDS[:2], TEXTS, strict=False)]
-    scored = refladder.score(rows, ladders="demo/story", judge=judge, dimensions=["coherence"])
+    with pytest.raises(JudgeRefusedError, match=r"\(coherence [\d.]+ of \d+") as refused:
+        refladder.score(rows, ladders="demo/story", judge=judge, dimensions=["coherence"])
+    print(refused.value)  # noqa: T201  12 of 24: the same verdict in both orders of every ladder
+    assert len(judge.seen) == 24  # 12 ladders in both orders, and no row
+    scored = refladder.score(rows, ladders="demo/story", judge=judge, dimensions=["coherence"], any_judge=True)
+    del judge.seen[:48]  # the check of an open judge is made in each call
     assert len(judge.seen) == 10  # two texts, five rungs
     # Without a prefix it follows the prompt so little (label mass .03) that no score is made, and each row says so.
     assert [row["coherence_score"] for row in scored] == [None, None]
