@@ -22,6 +22,7 @@ OUTCOMES = (WIN, LOSS, TIE)
 YES, NO = "yes", "no"
 IMPOSSIBLE = -1000.0  # natural logarithm used for probability 0, which has none; exp gives exactly 0 again
 REWARD, OUTPUT = "reward", "output"  # the role of a prompt whose answer is known, and the slot that holds this answer
+DOCUMENT = "document"  # the task of texts that stand alone: its rows have no context, and its anchors have a subject
 TEXT = "text"  # the one outcome of a judgment that is the log-probability of a whole text
 
 LARGEST_SUM = 1.01  # sum of probabilities that rounding in half precision can reach
@@ -198,6 +199,11 @@ def scale_of(signature: object) -> str | None:
     return None if signature is None else _CERTIFICATE.sub("", str(signature))
 
 
+def is_shared(signature: object) -> bool:
+    """Whether scores with a signature are against a shared set, so that their rows need no context."""
+    return "/compare-shared@" in str(signature)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rung:
     """One reference text of a ladder. Level 1 is the worst; `between` names the two levels it was written between."""
@@ -219,6 +225,16 @@ class Ladder:
     recipe: Recipe
 
 
+@record("ladder-set/1")
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shared:
+    """That every text is compared with all ladders of a set: those of its `anchors`, drawn from the seeds by `seed`."""
+
+    anchors: tuple[str, ...]
+    seed: int
+    shared: Literal[True] = True
+
+
 @record("ladder-failure/1")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LadderFailure:
@@ -236,7 +252,8 @@ class LadderFailure:
 class Comparison:
     """Two texts of one context to compare, by id; `subject` is the one the verdict is about.
 
-    A rung's id is `rung:LEVEL`. The swapped order of a pair is a second Comparison.
+    A rung's id is `rung:LEVEL`, and `rung:LEVEL@ANCHOR` in a shared set, where `context_id` is that of the text and
+    empty if it has no context. The swapped order of a pair is a second Comparison.
     """
 
     context_id: str
@@ -319,6 +336,9 @@ class Score:
     label mass of the judgments, None where the judge gives none. `reason` says why there is no value, or why it is
     unreliable. `signature` names all that made the score. `output_id` is None for a row that holds no output.
 
+    `anchor_spread` is the standard deviation (n - 1) over the anchors of a shared set, in units of `value`; None with
+    one anchor, or without anchors.
+
     `value_bounds` and `grade_bounds` hold the least and the greatest number that the whole ladder can give, where
     asking stopped before every rung was judged; value, grade and spread are then None.
     """
@@ -333,6 +353,7 @@ class Score:
     signature: str
     value_bounds: tuple[float, float] | None = None
     grade_bounds: tuple[float, float] | None = None
+    anchor_spread: float | None = None
 
 
 @record("run/1")
@@ -342,7 +363,7 @@ class Run:
 
     `rungs` is the number of rungs of every ladder, `orders` 1, or 2 when every pair was asked in both orders.
     `answers` is how many answers were sampled for each question; 0 where label probabilities were read. `stop_at` says
-    when asking about a row stopped; it is empty where every rung was judged.
+    when asking about a row stopped; it is empty where every rung was judged. `anchors` are those of a shared set.
     """
 
     recipe: Recipe
@@ -352,6 +373,12 @@ class Run:
     orders: int
     answers: int = 0
     stop_at: str = ""
+    anchors: tuple[str, ...] = ()
+
+    @property
+    def compared(self) -> int:
+        """The number of rungs that each text is compared with."""
+        return self.rungs * max(len(self.anchors), 1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

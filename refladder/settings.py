@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from refladder.errors import UsageError
 
@@ -173,11 +173,6 @@ class Scoring:
     def orders(self) -> int:
         """The number of orders in which a pair is asked."""
         return 2 if self.both_orders else 1
-
-    @property
-    def role(self) -> Literal["compare", "compare-yesno"]:
-        """The role of the prompt template."""
-        return "compare-yesno" if self.yes_no else "compare"
 
 
 def check_asking(*, least_mass: float, answers: int = 0) -> None:

@@ -20,7 +20,7 @@ from refladder.jobs.score import Mapped, items
 from refladder.parsing import parse_as, parse_json
 from refladder.records import LOSS, TIE, WIN, Dimension, JudgeCheck
 from refladder.report.summary import beyond_lines, cost_words
-from refladder.scoring.columns import LOW_MASS, OVERALL, column_names
+from refladder.scoring.columns import LOW_MASS, OVERALL, anchor_spread_column, column_names
 from refladder.scoring.judge_check import check_lines
 from refladder.scoring.judgment_file import read_judgments
 from refladder.scoring.question import RUNG, level_of
@@ -242,13 +242,7 @@ def _scored(path: Path, allowed: Callable[[str], Path]) -> Sheet:
     if run is not None:
         sheet.key["climbs"] = _climbs(sheet, read, run.rungs)
     if ladders is not None:
-        sheet.key["rungs"] = [
-            [
-                [rung.text for rung in ladders.ladders[row, name].rungs] if (row, name) in ladders.ladders else None
-                for row in sheet.rows
-            ]
-            for name in sheet.criteria
-        ]
+        sheet.key["rungs"] = [[_rungs(ladders, row, name) for row in sheet.rows] for name in sheet.criteria]
     return sheet
 
 
@@ -258,6 +252,13 @@ def _check_of_judge(checks: Any, config: Path) -> list[str]:  # noqa: ANN401  an
     read = parse_as(list[JudgeCheck], json.dumps(checks), str(config), "not the check of a judge", again)
     shown, warnings = check_lines(read)
     return [*(f"{line}." for line in shown), *warnings]
+
+
+def _rungs(ladders: LadderSet, context_id: str, dimension: str) -> list[str] | None:
+    """The texts of each level that a row is compared with, those of all anchors of a shared set; None without any."""
+    made = [ladders.ladders.get((anchor, dimension)) for anchor in ladders.anchors or (context_id,)]
+    levels = zip(*(ladder.rungs for ladder in made if ladder is not None), strict=True)
+    return ["\n\n".join(rung.text for rung in level) for level in levels] or None
 
 
 def _recorded(config: Path) -> dict[str, Any]:
@@ -326,7 +327,7 @@ def _add_scores(sheet: Sheet, rows: Sequence[Mapping[str, Any]]) -> None:
     sheet.key["columns"], sheet.key["notes"], sheet.key["masses"] = [], [], []
     for number, name in enumerate(sheet.criteria):
         score, grade, spread, mass, note = column_names(name)
-        added |= {score, grade, spread, mass, note}
+        added |= {score, grade, spread, mass, note, anchor_spread_column(name)}
         expected = f"{score.removesuffix('_score')}_expected"  # of `score --calibration`
         added |= {expected, f"{expected}_low", f"{expected}_high"}
         for column in (score, grade):

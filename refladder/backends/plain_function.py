@@ -20,7 +20,12 @@ if TYPE_CHECKING:
     from refladder.records import Completion, Prompt, Sampling
 
 _SLACK = 0.01  # how far rounded probabilities may add to another number than 1
-_TEXTS = {"compare": ("target", "reference"), "pairwise": ("first", "second")}  # slots of the two texts, by role
+_TEXTS = {  # slots of the two texts, by role
+    "compare": ("target", "reference"),
+    "compare-shared": ("target", "reference"),
+    "pairwise": ("first", "second"),
+}
+_SHOWN = ("context", "background", "dimension", "description", "reference_context", "reference_background")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,12 +33,14 @@ class JudgeQuestion:
     """A comparison that a function is asked for: is `output` better than `reference`?
 
     Attributes:
-        context: the text that both texts are about.
+        context: the text that both texts are about; with a shared set, that of `output`, or "" if it has none.
         background: further knowledge about the context, or "".
         output: the text in question.
         reference: the text that it is compared with: a rung, or another output.
         dimension: the name of the quality in question.
         description: what that quality is, from the worst to the best.
+        reference_context: with a shared set, the context of `reference`; else "".
+        reference_background: likewise, its background.
     """
 
     context: str
@@ -42,6 +49,8 @@ class JudgeQuestion:
     reference: str
     dimension: str
     description: str
+    reference_context: str = ""
+    reference_background: str = ""
 
 
 Judge = Callable[[Sequence[JudgeQuestion]], Sequence[Mapping[str, float]]]
@@ -104,9 +113,9 @@ class FunctionJudge(Backend):
                 f"{self._name} is a function that compares two texts, and {prompt.role!r} asks for something else; "
                 "leave out yes_no and methods that grade one text"
             )
-        shared = {name: prompt.slots.get(name, "") for name in ("context", "background", "dimension", "description")}
+        shown = {name: prompt.slots.get(name, "") for name in _SHOWN}
         output, reference = (prompt.slots[name] for name in _TEXTS[prompt.role])
-        return JudgeQuestion(output=output, reference=reference, **shared)
+        return JudgeQuestion(output=output, reference=reference, **shown)
 
     def _reading(self, answer: object, prompt: Prompt, labels: Sequence[str]) -> LabelReading:
         shares = _shares(answer)

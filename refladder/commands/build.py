@@ -42,6 +42,13 @@ if TYPE_CHECKING:
     help="Judge the rungs against each other. Rungs out of order are generated again, in at most 2 rounds; then their "
     "level is dropped, or their ladder fails.",
 )
+@click.option(
+    "--shared",
+    type=click.IntRange(1),
+    metavar="K",
+    help="Build one scale for all rows: the ladders of K contexts (anchors), drawn with --seed from the table, with "
+    "which every text is compared, whatever its context (`own` only).",
+)
 @console.backend_option("--judge", "Judge model of --certify (see `refladder list backends`).", default="builtin")
 @console.JUDGE_OPTION
 @spending.SPENDING
@@ -63,6 +70,7 @@ def command(
     rungs: int,
     attempts: int,
     human: str | None,
+    shared: int | None,
     certify: bool,
     judge: JudgeOptions,
     prompts: Path | None,
@@ -81,15 +89,17 @@ def command(
     """
     from refladder.files.ladder_sets import ladder_set
     from refladder.files.locks import locked_folder
-    from refladder.jobs.build import build, read_human_rungs
+    from refladder.jobs.build import build, draw_anchors, read_human_rungs
     from refladder.jobs.certify import JUDGMENTS, open_asker, set_questions
     from refladder.jobs.mend import Mender
     from refladder.scoring.dry_run import copied
-    from refladder.synth import build_ladders
-    from refladder.synth.journal import JOURNAL
+    from refladder.synth import build_ladders, name_subjects
+    from refladder.synth.journal import JOURNAL, SUBJECTS
 
     console.check_prompts(prompts)
-    contexts, dimensions = data.data().contexts()
+    contexts, dimensions = data.data().contexts(shared=shared is not None)
+    if shared is not None:
+        contexts = draw_anchors(contexts, shared, drawing.sampling)
     by_people = read_human_rungs(human) if human is not None else None
     session = spending.Spending(money)
 
@@ -106,9 +116,15 @@ def command(
     def rehearse() -> None:
         with copied(None if restart else out) as copy:
             journal = None if copy is None else copy / JOURNAL
-            ladders, _ = build_ladders(session.open(*asked), contexts, dimensions, journal=journal, **how)
+            unanswered, about = session.open(*asked), contexts
+            if shared is not None:
+                named = None if copy is None else copy / SUBJECTS
+                naming: dict[str, Any] = {"attempts": attempts, "prompts": prompts, "journal": named}
+                about, _ = name_subjects(unanswered, contexts, sampling=drawing.sampling, **naming)
+            ladders, _ = build_ladders(unanswered, about, dimensions, journal=journal, **how)
         if certify and ladders:
-            opened = ladder_set(str(out), dimensions, contexts, ladders)
+            anchors = [] if shared is None else [each.id for each in about]
+            opened = ladder_set(str(out), dimensions, about, ladders, anchors=anchors)
             certifier = session.open(*judge_asked)
             asking = Asking(judgments=out / JUDGMENTS, prompts=prompts, restart=restart)
             open_asker(opened, certifier, asking).ask(set_questions(opened))
@@ -141,6 +157,7 @@ def command(
             config=console.resolved(context),
             progress=progress,
             mender=None if mender is None else replace(mender, progress=progress),
+            shared=shared is not None,
             **how,
         )
     return _tell(report, out, rungs, session.spent(), as_json=as_json)
@@ -154,13 +171,15 @@ def _tell(report: BuildReport, out: Path, rungs: int, spent: Sequence[Mapping[st
     certificate, failed = report.certificate, len(report.failures)
     if as_json:
         counts: dict[str, Any] = {"folder": str(out), "ladders": report.ladders, "failed": failed}
+        counts |= {"anchors": list(report.anchors)} if report.anchors else {}
         if certificate is not None:
             counts |= {key: certificate[key] for key in ("verdict", "digest", "built")}
         console.say_json({**counts, "spent": spent})
     else:
         left = rungs if certificate is None else certificate["counts"]["rungs"]
+        of = f" ({len(report.anchors)} shared anchors)" if report.anchors else ""
         console.notify(
-            f"{report.ladders:,} ladders of {left} rungs in {out}, {failed:,} rungs failed", warns=failed > 0
+            f"{report.ladders:,} ladders of {left} rungs{of} in {out}, {failed:,} rungs failed", warns=failed > 0
         )
         if certificate is not None:
             console.say_lines(certificate_lines(certificate))
@@ -189,6 +208,7 @@ def build(
     attempts: int = 3,
     sampling: Sampling | None = None,
     human: str | Path | None = None,
+    shared: int | None = None,
     prompts: str | Path | None = None,
     restart: bool = False,
     store: str | Path | bool | None = None,
@@ -212,6 +232,8 @@ def build(
         attempts: maximum number of attempts to generate a rung.
         sampling: how texts are drawn; None for the default of the command line.
         human: table of human-written rungs with the columns context_id, dimension, level and text.
+        shared: build one scale for all rows: the ladders of this many contexts (anchors), drawn with the seed of
+            `sampling` from the table, with which every text is compared, whatever its context.
         prompts: folder of templates that replace the shipped ones.
         restart: discard the progress of an earlier call.
         store: response store; None for the default of the command line, False for none.
@@ -228,13 +250,17 @@ def build(
     from refladder.files.ladder_sets import load_ladders
     from refladder.files.locks import locked_folder
     from refladder.jobs.build import build as built
-    from refladder.jobs.build import read_human_rungs
+    from refladder.jobs.build import draw_anchors, read_human_rungs
     from refladder.report.progress import progress
 
     with Call(build, locals(), table="", without=("data",)) as call:
         folder_of_prompts = None if prompts is None else Path(prompts)
         console.check_prompts(folder_of_prompts)
-        contexts, chosen = Data(data, task, task_file, tuple(dimensions), columns, source, options).contexts()
+        contexts, chosen = Data(data, task, task_file, tuple(dimensions), columns, source, options).contexts(
+            shared=shared is not None
+        )
+        if shared is not None:
+            contexts = draw_anchors(contexts, shared, sampling or Sampling())
         by_people = read_human_rungs(str(human)) if human is not None else None
         folder = call.folder() / "ladders" if out is None else Path(out)
         call.enter_context(locked_folder(folder))  # before a model is loaded or a server is asked
@@ -254,6 +280,7 @@ def build(
                 restart=restart,
                 config=call.config(),
                 progress=bar,
+                shared=shared is not None,
             )
         if report.failures:
             LOG.warning("%d ladders, %d rungs failed", report.ladders, len(report.failures))

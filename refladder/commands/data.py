@@ -14,6 +14,7 @@ from refladder.errors import DataError, UnknownNameError, UsageError, option
 from refladder.files.remote import is_url
 from refladder.files.table_files import form_by_name
 from refladder.files.tables import STANDARD
+from refladder.records import DOCUMENT
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -118,15 +119,25 @@ class Data:
                 object.__setattr__(self, "data", _Table(source))
                 object.__setattr__(self, "source", None)
 
-    def contexts(self) -> tuple[Sequence[Context], Sequence[Dimension]]:
-        """Contexts and dimensions to build ladders for; a table may have no outputs."""
+    def contexts(self, *, shared: bool = False) -> tuple[Sequence[Context], Sequence[Dimension]]:
+        """Contexts (seeds of `shared` ladders) and dimensions to build ladders for; a table may have no outputs."""
         from refladder.files.ladder_sets import choose_dimensions
         from refladder.loaders.own import load_contexts
 
         if self._is_table():
             task, described = self._described(None)
+            if task == DOCUMENT and not shared:
+                raise UsageError(
+                    f"texts of task {DOCUMENT!r} have no context, so all share their ladders; give "
+                    f"{option('shared')} K, the number of anchors"
+                )
             contexts = load_contexts(self._rows(), task=task, columns=self.columns)
             return contexts, choose_dimensions(described, self._names())
+        if shared:
+            raise UsageError(
+                f"{option('shared')} draws anchors from a table of your own, and {self.data!s:.60} is a benchmark; "
+                "give a table, or leave it out"
+            )
         benchmark, chosen = self.rated(None)
         return benchmark.contexts, chosen
 

@@ -23,6 +23,7 @@ from refladder.commands.sharding import OF_SHARDS, SHARDING, ShardOptions, check
 from refladder.errors import UsageError
 from refladder.files.jsonl import is_device
 from refladder.files.tables import STANDARD, read_once
+from refladder.records import is_shared
 from refladder.session import Session, default_store
 from refladder.settings import LEAST_MASS, Scoring, Tables, chosen
 
@@ -205,9 +206,9 @@ def command(
 
     SOURCE may be a folder, a quoted glob or a URL. With --workers, or if OUT is a folder, it is scored shard by shard.
 
-    A row needs an output, and a context_id or the text of its context. Each dimension adds NAME_score, NAME_grade (on
-    the human scale), NAME_spread (standard deviation of one reading), NAME_mass (label mass) and NAME_note (why a score
-    is missing or unreliable).
+    A row needs an output, and a context_id or the text of its context (with a shared set, the output only). Each
+    dimension adds NAME_score, NAME_grade (on the human scale), NAME_spread (standard deviation of one reading),
+    NAME_mass (label mass) and NAME_note (why a score is missing or unreliable).
 
     Before the first row, the judge compares the best rung with the worst on up to 16 ladders of each dimension, once
     for a judge and a set. One that cannot tell them apart is refused; see --any-judge.
@@ -437,7 +438,8 @@ def _score_texts(
     if not session.continues(lambda: scored()[0].report.reused, as_json=as_json):
         return 0
     scorer, scores = scored()
-    columns = Columns(scorer.dimensions, scorer.run.rungs, scorer.scale).rows(scores)
+    shared = bool(scorer.ladders.anchors)
+    columns = Columns(scorer.dimensions, scorer.run.rungs, scorer.scale, shared=shared).rows(scores)
     console.say_lines(warning_lines(scorer.report))
     if as_json:
         for text, values in zip(texts, columns, strict=True):
@@ -493,7 +495,8 @@ def _score_in_shards(
     if not session.continues(rehearsed, as_json=as_json):
         return 0
     gpus = judge.startswith(("hf:", "reward:")) and "base_url" not in options
-    return score_in_shards(context, sharding, task, run.tables, run.mapped, gpus=gpus, as_json=as_json)
+    mapped = replace(run.mapped, alone=bool(run.prepared.ladders.anchors))
+    return score_in_shards(context, sharding, task, run.tables, mapped, gpus=gpus, as_json=as_json)
 
 
 def _score_with_student(
@@ -533,7 +536,7 @@ def _score_with_student(
             judgments=False,
             student=str(student_folder(judge)),
         )
-        gpus = student.record.kind == "encoder"
+        gpus, mapped = student.record.kind == "encoder", replace(mapped, alone=is_shared(student.record.teacher))
         return score_in_shards(context, sharding, task, tables, mapped, gpus=gpus, as_json=as_json)
     asking, config = StudentAlone(student, contexts), console.resolved(context)
     with console.progress("scoring") as progress:

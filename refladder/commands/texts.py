@@ -83,6 +83,7 @@ class Scorer:
         for line in warnings:
             LOG.warning("%s", line)
         self._columns = Columns(self._scorer.dimensions, self._scorer.run.rungs, self._scorer.scale)
+        self._shared = bool(self._scorer.ladders.anchors)
 
     def close(self) -> None:
         """Close the response store, if one is open; `with Scorer(...) as scorer:` does so at its end."""
@@ -116,7 +117,7 @@ class Scorer:
         """Score texts.
 
         A context is given by its id, by its text (its id is then made from the text, as for a table), or by both: a
-        ladder set without the texts of its contexts needs them.
+        ladder set without the texts of its contexts needs them. With a shared set, texts need no context.
 
         Args:
             texts: the texts to score.
@@ -140,7 +141,7 @@ class Scorer:
             raise UsageError("texts must be a list of texts, found one string; put it in a list")
         if dimension is not None:
             choose_dimensions(self._scorer.dimensions, [dimension])
-        if context_id is None and context is None:
+        if context_id is None and context is None and not self._shared:
             raise UsageError("the texts have no context; give context_id=ID or context=TEXT")
         cells: dict[str, Sequence[str | int | None]] = {"output": texts}
         for name, value in (("context_id", context_id), ("context", context), ("background", background)):
@@ -150,9 +151,12 @@ class Scorer:
             Row(f"text {number}", dict(zip(cells, values, strict=True)))
             for number, values in enumerate(zip(*cells.values(), strict=True), start=1)
         )
-        batch = [with_context(self._scorer, item) for item in items(rows, Mapped(columns={}), check_ids=False)]
+        mapped = Mapped(columns={}, alone=self._shared)
+        batch = [with_context(self._scorer, item) for item in items(rows, mapped, check_ids=False)]
         with JudgmentLog(None, self._scorer.run) as log:
-            scored = self._scorer.score([item.output for item in batch], [item.note for item in batch], log)
+            scored = self._scorer.score(
+                [item.output for item in batch], [item.note for item in batch], log, [item.context for item in batch]
+            )
         return [score for row in scored for score in row if dimension in (None, score.dimension)]
 
     def overall(self, scores: Sequence[Score]) -> list[float | None]:

@@ -7,6 +7,7 @@ SET/
   ladders.jsonl      one Ladder a line
   failures.jsonl     ladders that failed, if any
   questions.jsonl    yes/no questions on the dimensions for `evaluate --methods questions`, if any
+  set.json           that the set is shared, its anchors and the seed that drew them (absent from other sets)
   run.json           the resolved configuration of `refladder build`
   certificate.json   what `refladder certify` found, if it was run
 """
@@ -15,24 +16,34 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections import Counter
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from refladder.errors import DataError, UnknownNameError, UsageError
 from refladder.files import hub
-from refladder.files.jsonl import read_bytes, read_records, throw_away, to_line, write_json, write_records
+from refladder.files.jsonl import (
+    read_bytes,
+    read_record,
+    read_records,
+    throw_away,
+    to_line,
+    write_json,
+    write_record,
+    write_records,
+)
 from refladder.files.release import MANIFEST, OF_A_SET, Parts, ladders_of_rows, read_release, record_of
 from refladder.files.tables import Row, read_rows
 from refladder.parsing import parse_json
-from refladder.records import Context, ContextDigest, Dimension, Ladder, LadderFailure, Questions
+from refladder.records import Context, ContextDigest, Dimension, Ladder, LadderFailure, Questions, Shared
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 T = TypeVar("T")
 
-CERTIFICATE = "certificate.json"
+CERTIFICATE, SET = "certificate.json", "set.json"
 QUESTIONS = "questions.jsonl"
 CERTIFICATE_SCHEMA = "certificate/1"
 
@@ -44,7 +55,8 @@ class LadderSet:
     `contexts` is empty where the texts may not be redistributed. `digests` has the `text_id` of each context by id, so
     that texts from elsewhere can be checked; it is empty only where the set has neither texts nor digests.
     `certificate` is what `refladder certify` wrote for exactly these ladders; None for a set without one. `questions`
-    are yes/no questions by dimension name, about a single text; they are no part of the ladders.
+    are yes/no questions by dimension name, about a single text; they are no part of the ladders. `anchors` are the
+    contexts of a shared set, whose ladders every text is compared with, whatever its context; empty for other sets.
     """
 
     name: str
@@ -57,13 +69,14 @@ class LadderSet:
     digests: Mapping[str, str] = field(default_factory=dict)
     certificate: Mapping[str, Any] | None = None
     questions: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    anchors: tuple[str, ...] = ()
 
     def __repr__(self) -> str:
         """One line: what the set is, and how much it holds."""
         names = ", ".join(dimension.name for dimension in self.dimensions)
         parts = [
             f"{len(self.ladders)} ladders of {self.rungs} rungs",
-            f"{len({context for context, _ in self.ladders})} contexts",
+            f"{len({context for context, _ in self.ladders})} {'shared anchors' if self.anchors else 'contexts'}",
             f"{self.task}: {names}",
         ]
         parts += [f"{len(self.failures)} failed ladders"] if self.failures else []
@@ -74,6 +87,16 @@ class LadderSet:
         """The set in the signatures of scores: its name and digest, and the digest of its certificate if it has one."""
         certified = "" if self.certificate is None else f"|certificate:{self.certificate['digest']}"
         return f"{self.name}@{self.digest}{certified}"
+
+    @property
+    def role(self) -> str:
+        """The role of the prompt that compares a text with a rung."""
+        return "compare-shared" if self.anchors else "compare"
+
+    @property
+    def ladders_each(self) -> int:
+        """The number of ladders that each text is compared with on a dimension."""
+        return max(len(self.anchors), 1)
 
     @property
     def task(self) -> str:
@@ -123,8 +146,9 @@ def ladder_set(
     failures: Iterable[LadderFailure] = (),
     *,
     digests: Iterable[tuple[str, str]] = (),
+    anchors: Sequence[str] = (),
 ) -> LadderSet:
-    """Combine ladders into a set and check that they form one scale."""
+    """Combine ladders into a set and check that they form one scale; a set with `anchors` is shared."""
     by_context: dict[str, Context] = {}
     for context in contexts:
         if by_context.setdefault(context.id, context) is not context:
@@ -138,6 +162,8 @@ def ladder_set(
             )
     checks = Checks(name, dimensions, {context.id: context.task for context in by_context.values()})
     by_key = {(ladder.context_id, ladder.dimension): ladder for ladder in checks.passed(ladders)}
+    if anchors:
+        _check_anchors(name, anchors, by_key, by_context)
     return LadderSet(
         name=name,
         digest=checks.digest,
@@ -147,7 +173,35 @@ def ladder_set(
         ladders=by_key,
         failures={(failure.context_id, failure.dimension): failure for failure in failures},
         digests=by_id,
+        anchors=tuple(anchors),
     )
+
+
+def _check_anchors(
+    name: str, anchors: Sequence[str], ladders: Mapping[tuple[str, str], Ladder], contexts: Mapping[str, Context]
+) -> None:
+    """Check that a shared set has every ladder of every anchor, the anchors' contexts, and nothing else."""
+    dimensions = dict.fromkeys(dimension for _, dimension in ladders)
+    cells = {(anchor, dimension) for anchor in anchors for dimension in dimensions}
+    for anchor, dimension in sorted(cells ^ ladders.keys()):
+        what = "has no" if anchor in anchors else "is not an anchor, and has a"
+        raise UsageError(
+            f"{name}: {anchor!r} {what} {dimension} ladder; a shared set has the ladders of its anchors ({SET}) on "
+            "every dimension, so build it again"
+        )
+    for anchor in anchors:
+        if anchor not in contexts:
+            raise UsageError(
+                f"{name}: no text of anchor {anchor!r}, which the judge has to see beside its rungs; add the contexts "
+                "of the set"
+            )
+
+
+def of_whole_anchors(ladders: Iterable[Ladder], dimensions: Sequence[Dimension]) -> list[Ladder]:
+    """The ladders of the contexts that have one on every dimension, as each anchor of a shared set needs."""
+    ladders = list(ladders)
+    counts = Counter(ladder.context_id for ladder in ladders)
+    return [ladder for ladder in ladders if counts[ladder.context_id] == len(dimensions)]
 
 
 class Checks:
@@ -269,7 +323,10 @@ def load_ladders(name: str | Path, *, certified: bool = True) -> LadderSet:
     parts = open_parts(name)
     ladders = list(parts.ladders)  # which fills the digests
     digests = parts.context_digests.items()
-    opened = ladder_set(name, parts.dimensions, parts.contexts, ladders, parts.failures, digests=digests)
+    anchors = () if parts.shared is None else parts.shared.anchors
+    opened = ladder_set(
+        name, parts.dimensions, parts.contexts, ladders, parts.failures, digests=digests, anchors=anchors
+    )
     opened = replace(opened, name=parts.name, questions=parts.questions)
     where, certificate = f"{name}: {CERTIFICATE}", parts.certificate
     if certificate is None and not name.startswith(hub.PREFIX) and (path := find_folder(name) / CERTIFICATE).is_file():
@@ -301,6 +358,7 @@ def open_parts(name: str) -> Parts:
             each.context_id: each.digest for each in _read_if_any(ContextDigest, folder / "context_digests.jsonl")
         },
         questions=read_questions(folder / QUESTIONS),
+        shared=read_record(Shared, folder / SET) if (folder / SET).is_file() else None,
     )
 
 
@@ -329,9 +387,12 @@ def ladder_set_of_rows(
     """
     dimensions: dict[str, Dimension] = {}
     digests: dict[str, str] = {}
-    ladders = list(ladders_of_rows(_located(rows, name), dimensions, digests))
+    anchors: list[str] = []
+    ladders = list(ladders_of_rows(_located(rows, name), dimensions, digests, anchors))
     texts = (record_of(Context, row) for row in _located(contexts, f"{name} contexts"))
-    return ladder_set(name, list(dimensions.values()), texts, ladders, digests=digests.items())
+    return ladder_set(
+        name, list(dimensions.values()), texts, ladders, digests=digests.items(), anchors=list(dict.fromkeys(anchors))
+    )
 
 
 def _located(rows: Iterable[Row | Mapping[str, Any]], name: str) -> Iterable[Row]:
@@ -345,6 +406,8 @@ def write_ladder_set(
     contexts: Sequence[Context],
     ladders: Sequence[Ladder],
     failures: Sequence[LadderFailure],
+    *,
+    shared: Shared | None = None,
 ) -> None:
     """Write a ladder set; each file appears complete or not at all. A certificate of other ladders is removed.
 
@@ -354,6 +417,7 @@ def write_ladder_set(
         contexts: contexts of the ladders.
         ladders: from `refladder.synth.build_ladders`.
         failures: from `refladder.synth.build_ladders`.
+        shared: for a shared set, its anchors.
 
     Raises:
         DataError: the folder cannot be written.
@@ -372,6 +436,10 @@ def write_ladder_set(
         write_records(folder / "failures.jsonl", failures)
     else:
         throw_away(folder / "failures.jsonl")
+    if shared is None:
+        throw_away(folder / SET)
+    else:
+        write_record(folder / SET, shared)
 
 
 def choose_dimensions(dimensions: Sequence[Dimension], names: Sequence[str]) -> tuple[Dimension, ...]:

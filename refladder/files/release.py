@@ -22,7 +22,7 @@ from refladder.errors import DataError
 from refladder.files.jsonl import from_line, from_lines, read_bytes, to_json, writing
 from refladder.files.tables import Row, arrow_schema, fitting, parquet_library, read_rows
 from refladder.parsing import parse_json, read_strict
-from refladder.records import SCHEMAS, Context, Dimension, Judgment, Ladder, LadderFailure, Recipe, Run
+from refladder.records import SCHEMAS, Context, Dimension, Judgment, Ladder, LadderFailure, Recipe, Run, Shared
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -58,7 +58,8 @@ class Manifest:
     """What is in a release.
 
     `ladders`, `contexts` and `failures` are counts; `contexts` is None where the texts are not published. `digest` is
-    that of the ladders (`LadderSet.digest`). `run` is the run of the judgments, if they are published.
+    that of the ladders (`LadderSet.digest`). `run` is the run of the judgments, if they are published, and `shared` the
+    anchors of a shared set.
     """
 
     refladder: str
@@ -72,6 +73,7 @@ class Manifest:
     dimensions: tuple[Dimension, ...]
     files: tuple[Shard, ...]
     run: Run | None = None
+    shared: Shared | None = None
 
     def of(self, config: str) -> list[Shard]:
         """The shards of a config, in order."""
@@ -133,7 +135,7 @@ class Parts:
     """The records of a ladder set; the iterators read its files as they go.
 
     `context_digests` is filled by `ladders`. `certificate` is as it was read, unchecked; None if there is none.
-    `questions` are not published.
+    `questions` are not published. A set is shared if it has `shared`.
     """
 
     name: str
@@ -144,6 +146,7 @@ class Parts:
     context_digests: dict[str, str]
     certificate: dict[str, Any] | None = None
     questions: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    shared: Shared | None = None
 
 
 def read_release(folder: Path, label: str, manifest: Manifest | None = None) -> Parts:
@@ -162,6 +165,7 @@ def read_release(folder: Path, label: str, manifest: Manifest | None = None) -> 
         failures=(record_of(LadderFailure, row) for row in rows_of(folder, shards["failures"])),
         context_digests=digests,
         certificate=_certificate_of(rows_of(folder, shards["certificate"])),
+        shared=manifest.shared,
     )
 
 
@@ -181,9 +185,15 @@ def rows_of(folder: Path, shards: Iterable[Shard]) -> Iterator[Row]:
 
 
 def ladders_of_rows(
-    rows: Iterable[Row], dimensions: dict[str, Dimension], context_digests: dict[str, str]
+    rows: Iterable[Row],
+    dimensions: dict[str, Dimension],
+    context_digests: dict[str, str],
+    anchors: list[str] | None = None,
 ) -> Iterator[Ladder]:
-    """Ladders from rows as `ladder_row` makes them; fills `dimensions` by name and `context_digests` by context id."""
+    """Ladders from rows as `ladder_row` makes them.
+
+    Fills `dimensions` by name, `context_digests` by context id, and `anchors` with the contexts of a shared set.
+    """
     recipes: dict[Recipe, Recipe] = {}  # one object for all ladders of a recipe
     read: dict[tuple[str, ...], Dimension] = {}
     for row, ladder in records_of(Ladder, rows):
@@ -196,6 +206,8 @@ def ladders_of_rows(
             raise DataError(f"{row.where}: dimension {dimension.name!r} has another description than in an earlier row")
         if isinstance(digest := row.fields.get("context_digest"), str):
             context_digests[ladder.context_id] = digest
+        if anchors is not None and row.fields.get("shared"):
+            anchors.append(ladder.context_id)
         yield dataclasses.replace(ladder, recipe=recipes.setdefault(ladder.recipe, ladder.recipe))
 
 
@@ -217,7 +229,9 @@ def _line(kind: type, row: Row) -> str:
     return f'{{"schema":"{SCHEMAS[kind]}",{body[1:]}'
 
 
-def ladder_row(ladder: Ladder, dimension: Dimension, context_digest: str | None) -> dict[str, Any]:
+def ladder_row(
+    ladder: Ladder, dimension: Dimension, context_digest: str | None, *, shared: bool = False
+) -> dict[str, Any]:
     """A ladder as a row of the config `ladders`, complete in itself."""
     return {
         "context_id": ladder.context_id,
@@ -227,6 +241,7 @@ def ladder_row(ladder: Ladder, dimension: Dimension, context_digest: str | None)
         "rungs": [dataclasses.asdict(rung) for rung in ladder.rungs],
         "recipe": dataclasses.asdict(ladder.recipe),
         "context_digest": context_digest,
+        "shared": shared,
     }
 
 
@@ -278,7 +293,7 @@ def _columns_of(config: str) -> dict[str, Any]:
         if config == "ladders" and name == "dimension":
             described = get_type_hints(Dimension)
             columns |= {column: described[field] for column, field in _DIMENSION.items()}
-    return {**columns, "context_digest": str} if config == "ladders" else columns
+    return {**columns, "context_digest": str, "shared": bool} if config == "ladders" else columns
 
 
 def _arrow(pa: Any, kind: Any) -> Any:  # noqa: ANN401  pyarrow has no types

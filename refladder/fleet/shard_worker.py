@@ -91,7 +91,11 @@ class Task(Scoring):
     def settings(self) -> dict[str, Any]:
         """What decides the scored rows, so that shards of different runs do not share a folder."""
         values = {name: value for name, value in asdict(self).items() if name not in _PLACES}
-        values |= {"ladders": values.pop("version"), "role": self.role, "orders": self.orders}
+        values |= {
+            "ladders": values.pop("version"),
+            "role": "compare-yesno" if self.yes_no else "compare",
+            "orders": self.orders,
+        }
         for name in _PATHS:
             if values[name] is not None:
                 values[name] = _digest_of_files(Path(values[name]))

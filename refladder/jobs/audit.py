@@ -20,7 +20,7 @@ from refladder.prompts import check_folder
 from refladder.records import WIN
 from refladder.scoring.columns import has_low_mass
 from refladder.scoring.judging import outcome_probabilities
-from refladder.scoring.question import question_about, rung_id
+from refladder.scoring.question import Side, comparison_of, rung_id, rung_side
 from refladder.trust import certificate as trust
 from refladder.trust.audit_statistics import longer_wins, mean_over_contexts
 
@@ -87,14 +87,14 @@ def _shift_questions(asker: Asker, ladders: LadderSet) -> list[Question]:
     dimensions = {dimension.name: dimension for dimension in ladders.dimensions}
     added = _added(asker)
     return [
-        question_about(
-            ladders.contexts[context_id],
+        comparison_of(
+            context,
             dimensions[name],
-            subject=f"{rung_id(1)} + {kind}",
-            against=rung_id(rung.level),
-            texts={"target": f"{ladder.rungs[0].text}\n{sentence}", "reference": rung.text},
+            Side(f"{rung_id(1)} + {kind}", f"{ladder.rungs[0].text}\n{sentence}", context if ladders.anchors else None),
+            rung_side(rung, context if ladders.anchors else None),
         )
         for (context_id, name), ladder in ladders.ladders.items()
+        for context in [ladders.contexts[context_id]]
         for rung in ladder.rungs[1:]
         for kind, sentence in zip(SHIFTS, added, strict=True)
     ]

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import hashlib
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from refladder.errors import DataError
+from refladder.errors import DataError, UsageError, option
 from refladder.files.jsonl import throw_away, write_json
-from refladder.files.ladder_sets import write_certificate, write_ladder_set
+from refladder.files.ladder_sets import of_whole_anchors, write_certificate, write_ladder_set
 from refladder.files.locks import locked_folder
 from refladder.files.tables import read_rows
 from refladder.loaders.fields import row_id
-from refladder.synth import build_ladders
-from refladder.synth.journal import JOURNAL
+from refladder.records import DOCUMENT, Shared
+from refladder.synth import build_ladders, name_subjects
+from refladder.synth.journal import JOURNAL, SUBJECTS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -28,11 +30,42 @@ _HUMAN_FIELDS = {"context_id": str, "dimension": str, "level": int, "text": str}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BuildReport:
-    """The number of ladders written, the rungs that could not be, and the certificate of a build that certifies."""
+    """The number of ladders written, the rungs that could not be, and the certificate of a build that certifies.
+
+    `anchors` are those of a shared set: of the contexts, those with every ladder.
+    """
 
     ladders: int
     failures: tuple[LadderFailure, ...]
     certificate: Mapping[str, Any] | None = None
+    anchors: tuple[str, ...] = ()
+
+
+def draw_anchors(seeds: Sequence[Context], count: int, sampling: Sampling) -> list[Context]:
+    """The anchors of a shared set: `count` of the seeds, drawn by `sampling.seed` from their ids, whatever their order.
+
+    The background of a document's seed becomes the limit of words of its rungs: the words of the seed, and at most half
+    of `sampling.max_tokens`, so that a text can end.
+
+    Raises:
+        UsageError: there are fewer seeds.
+    """
+    if len(seeds) < count:
+        raise UsageError(
+            f"{option('shared')} {count} needs {count} seeds, and the table has {len(seeds)}; add rows, or ask for "
+            "fewer anchors"
+        )
+
+    def drawn(seed: Context) -> bytes:
+        return hashlib.blake2b(f"{sampling.seed}\0{seed.id}".encode("utf-8", "surrogatepass")).digest()
+
+    chosen = sorted(seeds, key=drawn)[:count]
+    return [
+        seed
+        if seed.task != DOCUMENT
+        else replace(seed, background=f"{min(len(seed.references[0].split()), sampling.max_tokens // 2)} words")
+        for seed in chosen
+    ]
 
 
 def build(
@@ -50,6 +83,7 @@ def build(
     config: Mapping[str, Any] | None = None,
     progress: Progress | None = None,
     mender: Mender | None = None,
+    shared: bool = False,
 ) -> BuildReport:
     """Write a ladder set.
 
@@ -69,6 +103,8 @@ def build(
         config: the resolved configuration, written to `run.json`.
         progress: called with the number of texts done and of all texts.
         mender: certifies the ladders before they are written; None writes them as they are.
+        shared: whether the contexts are the anchors of a shared set, from `draw_anchors`. An anchor with a failed rung
+            is left out.
 
     Raises:
         UsageError, PromptError: the request is wrong, or another process is writing to the folder. The writer was not
@@ -80,6 +116,12 @@ def build(
     with locked_folder(folder):
         if restart:
             throw_away(journal)
+            throw_away(folder / SUBJECTS)
+        unnamed: list[LadderFailure] = []
+        if shared:
+            contexts, unnamed = name_subjects(
+                backend, contexts, sampling=sampling, attempts=attempts, prompts=prompts, journal=folder / SUBJECTS
+            )
         ladders, failures = build_ladders(
             backend,
             contexts,
@@ -92,15 +134,19 @@ def build(
             human=human,
             progress=progress,
         )
-        certificate = None
+        failures, certificate = [*unnamed, *failures], None
+        if shared:
+            ladders = of_whole_anchors(ladders, dimensions)
         if mender is not None:
-            ladders, failures, certificate = mender(ladders, failures)
-        write_ladder_set(folder, dimensions, contexts, ladders, failures)
+            ladders, failures, certificate = replace(mender, contexts=contexts, shared=shared)(ladders, failures)
+        anchors = tuple(dict.fromkeys(ladder.context_id for ladder in ladders)) if shared else ()
+        of_set = Shared(anchors=anchors, seed=sampling.seed) if shared else None
+        write_ladder_set(folder, dimensions, contexts, ladders, failures, shared=of_set)
         if certificate is not None:
             write_certificate(folder, certificate)
         if config is not None:
             write_json(folder / "run.json", dict(config))
-    return BuildReport(ladders=len(ladders), failures=tuple(failures), certificate=certificate)
+    return BuildReport(ladders=len(ladders), failures=tuple(failures), certificate=certificate, anchors=anchors)
 
 
 def read_human_rungs(path: str) -> dict[tuple[str, str], dict[int, str]]:

@@ -5,6 +5,7 @@ The certificate is a plain JSON object, see docs/reference/files.md.
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections import Counter
 from contextlib import ExitStack, contextmanager
@@ -29,6 +30,7 @@ from refladder.files.ladder_sets import (
 from refladder.files.locks import locked, locked_folder
 from refladder.metaeval.correction import holm
 from refladder.metaeval.correlation import correlate
+from refladder.metaeval.shares import share_intervals
 from refladder.prompts import check_folder
 from refladder.ranking.bias import intransitive_triples
 from refladder.ranking.davidson import davidson
@@ -37,7 +39,7 @@ from refladder.scoring.asker import Asker, judging_template, run_of
 from refladder.scoring.columns import has_low_mass
 from refladder.scoring.judging import outcome_probabilities
 from refladder.scoring.judgment_file import JudgmentIndex
-from refladder.scoring.question import rung_questions
+from refladder.scoring.question import comparison_of, rung_questions, rung_side
 from refladder.settings import Asking
 from refladder.synth.checks import same_text
 from refladder.trust import certificate as trust
@@ -55,7 +57,6 @@ if TYPE_CHECKING:
     Bar = AbstractContextManager[Progress | None]
 
 T = TypeVar("T")
-ROLE = "compare"  # the prompt that scores are made with
 JUDGMENTS = "certificate.judgments.jsonl"  # in the folder of the set
 BATCH = 256  # judgments asked and stored at a time; also what a kill can lose
 _SURFACE = "builtin"
@@ -106,7 +107,7 @@ def open_asker(ladders: LadderSet, judge: Backend, asking: Asking | None = None)
             f"{ladders.name}: the set has no contexts.jsonl, and a judge has to see the contexts; add their texts"
         )
     asking = asking or Asking()
-    template = judging_template(judge, ladders.task, ROLE, asking.prompts, answers=asking.answers)
+    template = judging_template(judge, ladders.task, ladders.role, asking.prompts, answers=asking.answers)
     sampling = Sampling(max_tokens=ANSWER_TOKENS) if asking.answers else None
     run = run_of(judge, template, answers=asking.answers, sampling=sampling)
     log = JudgmentIndex(asking.judgments, run, restart=asking.restart, read_only=isinstance(judge, Unanswered))
@@ -119,8 +120,28 @@ def set_questions(ladders: LadderSet) -> list[Question]:
     return [
         question
         for (context_id, name), ladder in ladders.ladders.items()
-        for question in rung_questions(ladders.contexts[context_id], dimensions[name], ladder)
+        for question in rung_questions(
+            ladders.contexts[context_id], dimensions[name], ladder, shared=bool(ladders.anchors)
+        )
     ]
+
+
+def questions_across(ladders: LadderSet) -> list[Question]:
+    """Of a shared set: whether each level of an anchor is better than the level below of every other, in both orders.
+
+    Dimension by dimension, and of the anchors by pairs (the higher rung's, the lower rung's) in `permutations`.
+    """
+    questions = []
+    for dimension in ladders.dimensions:
+        for upper, lower in itertools.permutations(ladders.anchors, 2):
+            of_upper, of_lower = (
+                [rung_side(rung, ladders.contexts[anchor]) for rung in ladders.ladders[anchor, dimension.name].rungs]
+                for anchor in (upper, lower)
+            )
+            for high, low in zip(of_upper[1:], of_lower, strict=False):
+                questions.append(comparison_of(ladders.contexts[upper], dimension, high, low))
+                questions.append(comparison_of(ladders.contexts[upper], dimension, low, high))
+    return questions
 
 
 def verdict_arrays(judgments: Sequence[Judgment], rungs: int) -> FloatArray:
@@ -134,14 +155,15 @@ def certify(ladders: LadderSet, asker: Asker, progress: Progress | None = None) 
     Judgments in the asker's file are not asked again, so an interrupted run resumes. What could not be judged is None
     and counted in `unparsed`.
     """
-    questions = set_questions(ladders)
-    judgments = asker.ask(questions, progress)
+    questions, across = set_questions(ladders), questions_across(ladders)
+    both = asker.ask([*questions, *across], progress)
+    judgments, of_anchors = both[: len(questions)], both[len(questions) :]
     surface = judgments
     if asker.backend.fingerprint != (baseline := connect(_SURFACE)).fingerprint:
         # any prompt: the built-in judge reads its slots, never its words
-        template = replace(asker.template, role=ROLE, labels=dict(zip(OUTCOMES, OUTCOMES, strict=True)))
+        template = replace(asker.template, role=ladders.role, labels=dict(zip(OUTCOMES, OUTCOMES, strict=True)))
         surface = Asker(baseline, template, JudgmentIndex(None, run_of(baseline, template))).ask(questions)
-    certificate: dict[str, Any] = _rounded(_certificate(ladders, asker, judgments, surface))
+    certificate: dict[str, Any] = _rounded(_certificate(ladders, asker, judgments, surface, of_anchors))
     return {**certificate, "digest": certificate_digest(certificate)}
 
 
@@ -155,7 +177,11 @@ def _rounded(value: Any) -> Any:  # noqa: ANN401  any JSON value
 
 
 def _certificate(
-    ladders: LadderSet, asker: Asker, judgments: Sequence[Judgment], surface: Sequence[Judgment]
+    ladders: LadderSet,
+    asker: Asker,
+    judgments: Sequence[Judgment],
+    surface: Sequence[Judgment],
+    across: Sequence[Judgment],
 ) -> dict[str, Any]:
     verdicts = verdict_arrays(judgments, ladders.rungs)
     w = trust.preferences(verdicts, ladders.rungs)
@@ -205,19 +231,22 @@ def _certificate(
                 ],
             }
         )
+    sharing = _sharing(ladders, across) if ladders.anchors else None
+    verdicts_on = [dimension["verdict"] for dimension in dimensions] + ([sharing["verdict"]] if sharing else [])
+    asked = [*judgments, *across]
     return {
         "schema": CERTIFICATE_SCHEMA,
         "ladders": ladders.digest,
-        "verdict": trust.worst([dimension["verdict"] for dimension in dimensions]),
+        "verdict": trust.worst(verdicts_on),
         "judge": {"fingerprint": asker.backend.fingerprint, "signature": asker.signature},
         "refladder": __version__,
         "counts": {
             "contexts": len({context for context, _ in ladders.ladders}),
             "ladders": len(rows),
             "rungs": ladders.rungs,
-            "judgments": len(judgments),
-            "unparsed": sum(judgment.logprobs is None for judgment in judgments),
-            "low_mass": sum(map(has_low_mass, judgments)),
+            "judgments": len(asked),
+            "unparsed": sum(judgment.logprobs is None for judgment in asked),
+            "low_mass": sum(map(has_low_mass, asked)),
             **_counts(rows),
         },
         "tests": {
@@ -229,6 +258,32 @@ def _certificate(
         "notes": _notes(asker, members, adjusted.size),
         "dimensions": dimensions,
         "of_ladders": rows,
+        **({"sharing": sharing} if sharing else {}),
+    }
+
+
+def _sharing(ladders: LadderSet, judgments: Sequence[Judgment]) -> dict[str, Any]:
+    """How often a level of one anchor beats the level below of another; `judgments` are of `questions_across`."""
+    number = len(ladders.anchors)
+    shape = (len(ladders.dimensions), number * (number - 1), ladders.rungs - 1, 2, len(OUTCOMES))
+    in_order, decided = trust.across_anchors(outcome_probabilities(judgments).reshape(shape), number)
+    rises, of = in_order[np.triu_indices(number, 1)], decided[np.triu_indices(number, 1)]
+    low, high = share_intervals(rises, of).tolist()
+    share = float(rises.sum() / of.sum()) if of.any() else math.nan
+    rows = [
+        {"anchor": anchor, "in_order": int(in_order[place].sum()), "of": int(decided[place].sum())}
+        for place, anchor in enumerate(ladders.anchors)
+    ]
+    return {
+        "verdict": trust.REFUSE if high < trust.LEAST_ACROSS else trust.PASS,
+        **{
+            name: None if math.isnan(value) else value
+            for name, value in (("share", share), ("low", low), ("high", high))
+        },
+        "in_order": int(rises.sum()),
+        "of": int(of.sum()),
+        "limit": trust.LEAST_ACROSS,
+        "anchors": rows,
     }
 
 

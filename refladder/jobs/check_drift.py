@@ -18,7 +18,7 @@ from refladder.records import DriftWatch, Probe, scale_of
 from refladder.scoring.asker import Asker, run_of
 from refladder.scoring.judging import outcome_probabilities, trusted
 from refladder.scoring.judgment_file import JudgmentLog
-from refladder.scoring.question import rung_question
+from refladder.scoring.question import comparison_of, level_of, rung_side
 from refladder.trust.drift import changes_of, drift_evidence
 
 if TYPE_CHECKING:
@@ -125,7 +125,11 @@ def probe_questions(scorer: LadderScorer) -> list[Question]:
     contexts = scorer.ladders.contexts
     dimensions = {dimension.name: dimension for dimension in scorer.ladders.dimensions}
     questions = [
-        rung_question(contexts[context_id], dimensions[name], upper, lower)
+        comparison_of(
+            contexts[context_id],
+            dimensions[name],
+            *(rung_side(rung, contexts[context_id] if scorer.ladders.anchors else None) for rung in (upper, lower)),
+        )
         for (context_id, name), ladder in scorer.ladders.ladders.items()
         if context_id in contexts
         for lower, upper in itertools.pairwise(ladder.rungs)
@@ -197,7 +201,7 @@ def _probe(question: Question, shares: FloatArray) -> Probe:
     return Probe(
         context_id=question.context.id,
         dimension=question.dimension.name,
-        level=int(question.comparison.against.rpartition(":")[2]),
+        level=level_of(question.comparison.against) or 0,
         key=question.key,
         shares=(win, loss, tie),
     )

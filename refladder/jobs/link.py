@@ -69,6 +69,8 @@ def _read(path: Path, scale: Scale) -> _Judged:
     run, located = read_judgments(path)
     if not run.rungs:
         raise DataError(f"{path}: judgments of pairs or of single texts; name a file that `refladder score` wrote")
+    if run.anchors:
+        raise DataError(f"{path}: judgments against a shared set, and link reads ladders of single contexts")
     readings: dict[tuple[str, str, str], _Rungs] = {}
     for where, judgment in located:
         check_outcomes(where, judgment, OUTCOMES)

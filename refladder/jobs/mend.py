@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from refladder.errors import UsageError
 from refladder.files.jsonl import throw_away
-from refladder.files.ladder_sets import certificate_digest, ladder_set
+from refladder.files.ladder_sets import certificate_digest, ladder_set, of_whole_anchors
 from refladder.jobs.certify import JUDGMENTS, certify, open_asker
 from refladder.records import LadderFailure
 from refladder.settings import Asking
@@ -36,7 +36,8 @@ class Mender:
     """Writer, judge and settings of a build whose ladders are certified; call it with the ladders that were built.
 
     `human` are rungs written by people, which are never written anew. `folder` keeps the judgments and the journals of
-    the rewritten rungs, so an interrupted build resumes. The other fields are as for `refladder.jobs.build.build`.
+    the rewritten rungs, so an interrupted build resumes. `shared` says that the contexts are the anchors of a shared
+    set, of which one with a failed ladder is left out. The other fields are as for `refladder.jobs.build.build`.
     """
 
     writer: Backend
@@ -49,6 +50,7 @@ class Mender:
     prompts: Path | None = None
     human: Mapping[Key, Mapping[int, str]] | None = None
     restart: bool = False
+    shared: bool = False
     progress: Progress | None = None
 
     def __call__(
@@ -81,8 +83,7 @@ class Mender:
             current = {key: _without(ladder, dropped) for key, ladder in current.items()}
             certificate = certify(self._set(current), asker, self.progress)
         failed = [self._failure(current, row, asker) for row in certificate["of_ladders"] if _levels(row)]
-        for failure in failed:
-            del current[failure.context_id, failure.dimension]
+        current = self._without(current, failed)
         if not current:
             raise UsageError(
                 f"none of the {len(ladders)} ladders rises for {self.judge.fingerprint} after {rounds} rounds of "
@@ -104,8 +105,16 @@ class Mender:
         certificate["digest"] = certificate_digest(certificate)
         return list(current.values()), [*failures, *failed], certificate
 
+    def _without(self, current: Mapping[Key, Ladder], failed: Sequence[LadderFailure]) -> dict[Key, Ladder]:
+        """The ladders that did not fail; of a shared set, those of anchors none of whose ladders failed."""
+        lost = {(failure.context_id, failure.dimension) for failure in failed}
+        left = [ladder for key, ladder in current.items() if key not in lost]
+        left = of_whole_anchors(left, self.dimensions) if self.shared else left
+        return {(ladder.context_id, ladder.dimension): ladder for ladder in left}
+
     def _set(self, ladders: Mapping[Key, Ladder]) -> LadderSet:
-        return ladder_set(self.folder.name, self.dimensions, self.contexts, list(ladders.values()))
+        anchors = list(dict.fromkeys(context_id for context_id, _ in ladders)) if self.shared else ()
+        return ladder_set(self.folder.name, self.dimensions, self.contexts, list(ladders.values()), anchors=anchors)
 
     def _to_rewrite(self, certificate: Mapping[str, Any]) -> dict[Key, list[int]]:
         """The levels to write anew, by ladder; people's rungs are left out."""

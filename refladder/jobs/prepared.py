@@ -40,7 +40,7 @@ class Prepared:
         weights_for(self.dimensions, asked.weights)
         self.thresholds, self._promise = _stop_thresholds(asked)
         if self.thresholds:
-            StopRule(self.thresholds, self.dimensions, self.ladders.rungs, asked.scale)
+            StopRule(self.thresholds, self.dimensions, self.ladders.rungs, asked.scale, self.ladders.ladders_each)
 
     def scorer(self, judge: Backend) -> LadderScorer:
         """The scorer with a judge.
@@ -53,7 +53,7 @@ class Prepared:
             self.ladders,
             self.dimensions,
             self.asked.scale,
-            role=self.asked.role,
+            yes_no=self.asked.yes_no,
             orders=self.asked.orders,
             prompts=self.asked.prompts,
             answers=self.asked.answers,

@@ -45,8 +45,9 @@ def check_recorded(recorded: Recorded, benchmark: Benchmark, methods: Sequence[s
                 f"{recorded.path} holds {_NEEDED[LADDER]}, and no ladders are named; name those that were judged with "
                 f"{option('ladders')} SET"
             )
-        named = settings.ladders
-        rungs = (named if isinstance(named, LadderSet) else load_ladders(named)).rungs
+        named = settings.ladders if isinstance(settings.ladders, LadderSet) else load_ladders(settings.ladders)
+        _refuse_shared(named)
+        rungs = named.rungs
     outputs: dict[str, set[str]] = {context.id: set() for context in benchmark.contexts}
     for output in benchmark.outputs:
         outputs[output.context_id].add(output.id)
@@ -60,6 +61,15 @@ def check_recorded_ladders(recorded: Recorded, ladders: LadderSet) -> None:
             f"{recorded.path} holds {_NEEDED[recorded.kind]}, and scoring needs {_NEEDED[LADDER]}; see "
             "`refladder evaluate --judgments-from`"
         )
+    _refuse_shared(ladders)
     contexts = dict.fromkeys(context_id for context_id, _ in ladders.ladders)
     dimensions = [dimension.name for dimension in ladders.dimensions]
     recorded.check(f"the ladder set {ladders.name}", contexts, dimensions, rungs=ladders.rungs)
+
+
+def _refuse_shared(ladders: LadderSet) -> None:
+    if ladders.anchors:
+        raise UsageError(
+            f"{ladders.name}: the set is shared, and recorded judgments are of one ladder for each context; name a "
+            f"judge with {option('judge')}"
+        )

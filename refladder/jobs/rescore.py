@@ -52,12 +52,12 @@ def rescore(
             f"{judgments}: only the rungs that decide {run.stop_at} were judged, so there is no whole ladder to score; "
             "run `refladder score` again without --stop-at for the scores"
         )
-    columns = Columns(run.dimensions, run.rungs, scale)
+    columns = Columns(run.dimensions, run.rungs, scale, shared=bool(run.anchors))
     verdicts = Verdicts(run, scale)
     report = verdicts.report
     outputs = _judged_outputs(located, run)
     header = ["output_id", "context_id"]
-    added = added_columns(run.dimensions)
+    added = added_columns(run.dimensions, shared=bool(run.anchors))
     if linker is not None:
         added |= linker.added(report.signature, added)
     with open_sink(tables.out, tables.out_format, added, header, escape_formulas=tables.escape_formulas) as write:
@@ -99,7 +99,8 @@ def _judged_outputs(
     """The ids and judgments of one output after another; the judgments by the number of their dimension."""
     number_of = {dimension.name: number for number, dimension in enumerate(run.dimensions)}
     expected = [
-        ("", rung_id(level)) if not swapped else (rung_id(level), "")
+        ("", rung_id(level, anchor)) if not swapped else (rung_id(level, anchor), "")
+        for anchor in run.anchors or ("",)
         for level in range(1, run.rungs + 1)
         for swapped in range(run.orders)
     ]

@@ -6,7 +6,7 @@ import hashlib
 import itertools
 from collections import Counter
 from contextlib import closing, nullcontext
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -28,7 +28,7 @@ from refladder.jobs.recorded_judgments import check_recorded_ladders
 from refladder.loaders.fields import row_id
 from refladder.loaders.flat import output_text_id
 from refladder.loaders.own import context_text
-from refladder.records import Output, text_id
+from refladder.records import Context, Output, is_shared, text_id
 from refladder.scoring.columns import Columns, added_columns, bound_columns, column_names
 from refladder.scoring.judgment_file import JudgmentLog
 from refladder.scoring.question import RUNG
@@ -66,13 +66,24 @@ class Item:
     text: str | None = None
     background: str = ""
 
+    @property
+    def context(self) -> Context | None:
+        """The context as the row has it; None where it has no text of it."""
+        if self.output is None or self.text is None:
+            return None
+        return Context(id=self.output.context_id, task="", text=self.text, background=self.background)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mapped:
-    """The columns of a table, by field. `context` is the context id of every row of a table without such a column."""
+    """The columns of a table, by field. `context` is the context id of every row of a table without such a column.
+
+    With `alone`, a row needs no context, and the id of none is empty; so does a row whose signature is of a shared set.
+    """
 
     columns: Mapping[str, str]
     context: str | None = None
+    alone: bool = False
 
     def __post_init__(self) -> None:
         for name in self.columns:
@@ -90,9 +101,10 @@ class Mapped:
                 no id.
         """
         if self.context is None:
+            context_id = text if text is None else text_id(text, background)
             if self._is_identified(row):
-                return self.id_in(row, "context_id")
-            return text if text is None else text_id(text, background)
+                context_id = self.id_in(row, "context_id")
+            return "" if context_id is None and self._stands_alone(row) else context_id
         if "context_id" in row.fields:
             raise DataError(
                 f"{row.where}: the row has a column 'context_id', and {option('context-id')} says the context too; "
@@ -109,6 +121,8 @@ class Mapped:
         identified = self._is_identified(row)
         column = self.columns.get("context", "context")
         if not identified and column not in row.fields and "context" not in self.columns:
+            if self._stands_alone(row):
+                return None, ""
             raise DataError(
                 f"{row.where}: no column 'context_id', nor 'context', whose text gives the id; Columns there: "
                 f"{', '.join(map(str, row.fields)) or 'none'}. Map one with "
@@ -116,6 +130,8 @@ class Mapped:
             )
         value = self.cell(row, "context", needed=False)
         if value is None or (identified and not isinstance(value, str)):
+            return None, ""
+        if self._stands_alone(row) and not str(value).strip():  # CSV cannot tell an empty text from none
             return None, ""
         background = self.columns.get("background", "background")
         return context_text(row, {"context": column, "background": background})
@@ -127,6 +143,9 @@ class Mapped:
             DataError: see `cell` and `row_id`.
         """
         return row_id(row.where, self.columns.get(what, what), self.cell(row, what, needed=needed))
+
+    def _stands_alone(self, row: Row) -> bool:
+        return self.alone or is_shared(row.fields.get("signature"))
 
     def _is_identified(self, row: Row) -> bool:
         return self.context is not None or "context_id" in self.columns or "context_id" in row.fields
@@ -229,14 +248,17 @@ def check_input(
     """
     if read_once(path):
         return None
-    known = None if ladders is None else {context_id for context_id, _ in ladders.ladders}
-    count, judged, without = 0, 0, Counter[str]()
+    if ladders is not None and ladders.anchors:
+        mapped = replace(mapped, alone=True)
+    known = None if ladders is None or ladders.anchors else {context_id for context_id, _ in ladders.ladders}
+    count, judged, alone, without = 0, 0, 0, Counter[str]()
     with closing(read_rows(path, given)) as rows:
         for item in items(rows, mapped, check_ids=True):
             count += 1
-            if known is not None and item.output is not None:
+            if item.output is not None:
                 judged += 1
-                if item.output.context_id not in known:
+                alone += not item.output.context_id
+                if known is not None and item.output.context_id not in known:
                     without[item.output.context_id] += 1
     if ladders is not None and known and without:
         ids = f"{_first(without)} in {ladders.name}, which has {_first(sorted(known))}"
@@ -245,6 +267,8 @@ def check_input(
             raise UsageError(f"{path}: no row has a ladder; there is none for context {ids}; name the right {right}")
         if tell is not None:
             tell(f"{without.total():,} of {count:,} rows have no ladder; there is none for context {ids}")
+    if tell is not None and 0 < alone < judged:
+        tell(f"{alone:,} of {count:,} rows have no context; each is judged by its text alone")
     return count
 
 
@@ -261,6 +285,7 @@ class RowScorer:
         ladders: the set that rows must have a ladder in; None where they need none.
         recorded: the judgments of another program in the place of a judge, if any.
         added: the columns that it adds, with their type.
+        alone: whether a row needs no context, see `Mapped`.
         complete: a row with a value in all columns of one of these groups is scored.
         scored: such rows so far.
         prove: checks the judge, before the first row.
@@ -271,6 +296,7 @@ class RowScorer:
         self.report = report
         self.ladders: LadderSet | None = None
         self.recorded: Recorded | None = None
+        self.alone = False
         self.added = dict(added)
         self.complete = [names for names in complete if names]
         self.scored = 0
@@ -301,10 +327,11 @@ class AllRows(RowScorer):
         stopped_by = () if scorer.stop is None else tuple(scorer.stop.thresholds)
         scores = [column_names(dimension.name)[0] for dimension in scorer.dimensions]
         bounds = [bound_columns(column)[0] for column in stopped_by]
-        super().__init__(scorer.report, added_columns(scorer.dimensions, stopped_by), [scores, bounds])
-        self.scorer, self.ladders = scorer, scorer.ladders
+        shared = bool(scorer.ladders.anchors)
+        super().__init__(scorer.report, added_columns(scorer.dimensions, stopped_by, shared=shared), [scores, bounds])
+        self.scorer, self.ladders, self.alone = scorer, scorer.ladders, shared
         self.recorded = scorer.judge if isinstance(scorer.judge, Recorded) else None
-        self._table = Columns(scorer.dimensions, scorer.run.rungs, scorer.scale, stopped_by)
+        self._table = Columns(scorer.dimensions, scorer.run.rungs, scorer.scale, stopped_by, shared=shared)
 
     def log(self, path: Path | None, *, restart: bool, dry_run: bool) -> JudgmentLog:
         """The log of the judgments; in a dry run it is only read."""
@@ -316,12 +343,16 @@ class AllRows(RowScorer):
 
     def batches(self, rows: Iterable[Item]) -> Iterator[list[Item]]:
         """The rows in batches that take seconds each."""
-        return batches(self.rows(rows), self.scorer.judge, _context_of)
+        # Rows against a shared set share no context with each other, but each its own with all rungs.
+        return batches(self.rows(rows), self.scorer.judge, None if self.scorer.ladders.anchors else _context_of)
 
     def values(self, batch: Sequence[Item], log: JudgmentLog | None) -> list[dict[str, Any]]:
         """The added columns of the rows of a batch."""
         scores = self.scorer.score(
-            [item.output for item in batch], [item.note for item in batch], cast("JudgmentLog", log)
+            [item.output for item in batch],
+            [item.note for item in batch],
+            cast("JudgmentLog", log),
+            [item.context for item in batch],
         )
         return self._table.rows(scores)
 
@@ -373,6 +404,7 @@ def score_rows(
         BackendError: the judge failed; its judgments so far are stored.
     """
     source, given, recorded = tables.source, tables.given, asking.recorded
+    mapped = replace(mapped, alone=asking.alone)
     total = check_input(source, given, mapped, asking.ladders) if checked is None and not dry_run else checked
     if recorded is not None and asking.ladders is not None:
         _check_recorded(recorded, asking.ladders, source, given, mapped)
@@ -485,9 +517,11 @@ def text_outputs(ladders: LadderSet, texts: Sequence[str], context_id: str | Non
         UnknownNameError: the set has no ladder for this context.
     """
     context_ids = {context for context, _ in ladders.ladders}
-    if context_id is None:
+    if ladders.anchors:
+        context_id = context_id or ""
+    elif context_id is None:
         raise UsageError(f"--text needs --context-id, one of: {', '.join(sorted(context_ids)[:20])}")
-    if context_id not in context_ids:
+    elif context_id not in context_ids:
         raise UnknownNameError("context", context_id, context_ids)
     for text in texts:
         if not is_unicode(text):

@@ -131,7 +131,8 @@ class _Tally:
             _, digest = self._contexts.get(ladder.context_id, ("", earlier))
             if progress is not None and self.checks.count % 1000 == 0:
                 progress(self.checks.count, None)
-            yield ladder_row(public, self._dimensions[ladder.dimension], digest)
+            shared = self._parts.shared is not None
+            yield ladder_row(public, self._dimensions[ladder.dimension], digest, shared=shared)
 
     @property
     def spans(self) -> list[tuple[int, float, int]]:
@@ -150,6 +151,11 @@ def stage(
 ) -> Staged:
     """Write the release into a folder."""
     parts = open_parts(ladders)
+    if parts.shared is not None and without_contexts:
+        raise UsageError(
+            f"{ladders}: the set is shared, and a judge has to see the context of each rung; leave out "
+            f"{option('without-contexts')}, or share ladders of contexts that may be distributed"
+        )
     contexts: dict[str, tuple[str, str]] = {}
 
     def context_rows() -> Iterator[dict[str, Any]]:
@@ -172,7 +178,7 @@ def stage(
         run, judged = _judgments(extras["judgments"], digest)
         shards += write_shards(folder, "judgments", judged)
     if (scores := extras.get("scores")) is not None:
-        scored = added_columns(parts.dimensions)
+        scored = added_columns(parts.dimensions, shared=parts.shared is not None)
         numbers = {name: "double" for name, kind in scored.items() if kind is float}
         hidden = _context_columns(scores) if without_contexts else frozenset()
         shards += write_shards(folder, "scores", _scored_rows(scores, digest, scored, hidden), numbers)
@@ -193,6 +199,7 @@ def stage(
         dimensions=parts.dimensions,
         files=tuple(shards),
         run=run,
+        shared=parts.shared,
     )
     changed = "paths of this machine are left out of the recipes, which changes the digest of the ladders"
     facts = Facts(
@@ -313,6 +320,7 @@ def certificate_rows(certificate: Mapping[str, Any]) -> list[dict[str, str]]:
         return {"context_id": context_id, "name": name, "verdict": verdict, "details": ", ".join(details), "json": text}
 
     rows = [row(WHOLE_CERTIFICATE, certificate)]
+    rows += [row("sharing", certificate["sharing"])] if "sharing" in certificate else []
     for dimension in certificate["dimensions"]:
         rows.append(row(dimension["dimension"], dimension))
         rows += [row(f"{dimension['dimension']} level {level['level']}", level) for level in dimension["levels"]]

@@ -27,10 +27,17 @@ class Draft:
         self._origins: dict[tuple[str, str], str] = {}
 
     def add_context(
-        self, where: str, context_id: str, text: str, *, background: str = "", references: Sequence[str] = ()
+        self,
+        where: str,
+        context_id: str,
+        text: str,
+        *,
+        background: str = "",
+        references: Sequence[str] = (),
+        alone: bool = False,
     ) -> None:
-        """Add a context; it may be repeated with each of its outputs."""
-        if not text.strip():
+        """Add a context; it may be repeated with each of its outputs. With `alone`, its text may be empty."""
+        if not alone and not text.strip():
             raise DataError(f"{where}: the text of context {context_id!r} is empty; remove the row")
         context = Context(
             id=context_id, task=self._task, text=text, background=background, references=tuple(references)

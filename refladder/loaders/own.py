@@ -26,12 +26,13 @@ from refladder.loaders.fields import missing_column, name_of, numbers_of, text_o
 from refladder.loaders.flat import output_text_id
 from refladder.loaders.sources import fetch_table, read_table, table_of
 from refladder.loaders.task_files import FIELDS, read_task
-from refladder.records import Benchmark, Context, Dimension, text_id
+from refladder.records import DOCUMENT, Benchmark, Context, Dimension, text_id
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
 CONTEXT_FIELDS = FIELDS[:3]
+SEED_FIELDS = ("context_id", "output", "subject")
 HUB_PREFIX = "hub:"
 NEAR = 0.9  # similarity above which an unused column counts as a misspelt field
 
@@ -87,12 +88,13 @@ def read_own(
     mapped = {field: column for field, column in (columns or {}).items() if field not in ignored}
     table = table_of("the table" if isinstance(source, Rows) else str(source), _read_source(source))
     first = _with_all_columns(table.rows)
-    columns = _find_columns(first, mapped, required=("context", "output"), fields=(*FIELDS, *names))
+    required = ("output",) if task == DOCUMENT else ("context", "output")
+    columns = _find_columns(first, mapped, required=required, fields=(*FIELDS, *names))
     _check_rating_columns(first, names, columns)
     draft = Draft(task, chosen)
     rated: dict[tuple[str, str, str], str] = {}
     for row in table.rows:
-        context_id = _add_context(draft, row, columns)
+        context_id = _add_context(draft, row, columns, alone=task == DOCUMENT)
         output_id = _add_output(draft, row, columns, context_id)
         rated_columns = {name: columns[name] for name in names if name in columns}
         rater = name_of(row, columns["rater"]) if "rater" in columns else None
@@ -154,17 +156,33 @@ def load_contexts(
 ) -> tuple[Context, ...]:
     """Read only contexts, for building ladders; a context may appear in several rows, other columns are ignored.
 
-    Ids are the same as in `load_own`, so that ladders match the outputs of a file with the same contexts.
+    Ids are the same as in `load_own`, so that ladders match the outputs of a file with the same contexts. In task
+    `document`, each output is a seed: a context whose text is the seed's `subject`, if the table has that column, and
+    whose only reference is the output.
     """
     draft = Draft(task, ())
     rows = tuple(_read_source(source))
     if not rows:
         raise DataError(f"{'the table' if isinstance(source, Rows) else source}: it has no rows")
     first = _with_all_columns(rows)
+    if task == DOCUMENT:
+        columns = _find_columns(first, dict(columns or {}), required=("output",), fields=SEED_FIELDS)
+        for row in rows:
+            _add_seed(draft, row, columns)
+        return draft.finish(name="own", revision="", licence="").contexts
     columns = _find_columns(first, dict(columns or {}), required=("context",), fields=CONTEXT_FIELDS)
     for row in rows:
         _add_context(draft, row, columns)
     return draft.finish(name="own", revision="", licence="").contexts
+
+
+def _add_seed(draft: Draft, row: Row, columns: Mapping[str, str]) -> None:
+    text = text_of(row, columns["output"])
+    if not text.strip():
+        raise DataError(f"{row.where}: the seed is empty; remove the row")
+    seed_id = name_of(row, columns["context_id"]) if "context_id" in columns else text_id(text)
+    subject = text_of(row, columns["subject"]) if "subject" in columns else ""
+    draft.add_context(row.where, seed_id, subject, references=(text,), alone=True)
 
 
 def _read_source(source: Path | str | Rows) -> Iterator[Row]:
@@ -238,11 +256,15 @@ def _check_rating_columns(row: Row, names: Sequence[str], columns: Mapping[str, 
         )
 
 
-def _add_context(draft: Draft, row: Row, columns: Mapping[str, str]) -> str:
-    text, background = context_text(row, columns)
-    context_id = name_of(row, columns["context_id"]) if "context_id" in columns else text_id(text, background)
+def _add_context(draft: Draft, row: Row, columns: Mapping[str, str], *, alone: bool = False) -> str:
+    """Add the context of a row; with `alone` it may have none, and then the id is empty."""
+    if alone:  # fields whose cell is empty are as good as absent
+        columns = {field: name for field, name in columns.items() if cell_of(row.fields, name) not in (None, "")}
+    text, background = context_text(row, columns) if "context" in columns or not alone else ("", "")
+    made = text_id(text, background) if text else ""
+    context_id = name_of(row, columns["context_id"]) if "context_id" in columns else made
     references = texts_of(row, columns["references"]) if "references" in columns else ()
-    draft.add_context(row.where, context_id, text, background=background, references=references)
+    draft.add_context(row.where, context_id, text, background=background, references=references, alone=alone)
     return context_id
 
 

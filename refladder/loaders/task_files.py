@@ -21,9 +21,12 @@ FIELDS = ("context_id", "context", "background", "system", "output", "output_id"
 
 
 def read_task(path: Path) -> tuple[str, tuple[Dimension, ...]]:
-    """Read a task file: `task`, and a table `[[dimensions]]` with name, description, low and high per dimension."""
+    """Read a task file: `task`, and a table `[[dimensions]]` with name, description, low and high per dimension.
+
+    Without low and high, a dimension goes from 1 to 5.
+    """
     head = parse_toml(decode(path, read_bytes(path)), str(path))
-    _check_keys(f"{path}", head, ("task", "dimensions"))
+    _check_keys(f"{path}", head, required=("task", "dimensions"))
     task = head["task"]
     if not isinstance(task, str) or not task.strip():
         raise DataError(f"{path}: task must be a name such as 'summarization', found {task!r}")
@@ -42,25 +45,26 @@ def read_task(path: Path) -> tuple[str, tuple[Dimension, ...]]:
 def _read_dimension(where: str, table: object) -> Dimension:
     if not isinstance(table, dict):
         raise DataError(f"{where}: expected a table [[dimensions]], found {table!r:.80}")
-    _check_keys(where, table, ("name", "description", "low", "high"))
+    _check_keys(where, table, required=("name", "description"), optional=("low", "high"))
     for key in ("name", "description"):
         if not isinstance(table[key], str) or not table[key].strip():
             raise DataError(f"{where}: {key} must be text, found {table[key]!r}")
-    for key in ("low", "high"):
-        value = table[key]
+    ends: dict[str, Any] = {key: table.get(key, default) for key, default in (("low", 1.0), ("high", 5.0))}
+    for key, value in ends.items():
         if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
             raise DataError(f"{where}: {key} must be a finite number, found {value!r}")
-    if not table["low"] < table["high"]:
-        raise DataError(f"{where}: low must be below high, found {table['low']} and {table['high']}")
+    if not ends["low"] < ends["high"]:
+        raise DataError(f"{where}: low must be below high, found {ends['low']} and {ends['high']}")
     return Dimension(
-        name=table["name"], description=table["description"], low=float(table["low"]), high=float(table["high"])
+        name=table["name"], description=table["description"], low=float(ends["low"]), high=float(ends["high"])
     )
 
 
-def _check_keys(where: str, table: Mapping[str, Any], keys: Sequence[str]) -> None:
+def _check_keys(where: str, table: Mapping[str, Any], *, required: Sequence[str], optional: Sequence[str] = ()) -> None:
+    keys = [*required, *optional]
     for key in table:
         if key not in keys:
             raise DataError(f"{where}: unknown key {key!r}{did_you_mean(key, keys)} Known: {', '.join(keys)}")
-    for key in keys:
+    for key in required:
         if key not in table:
-            raise DataError(f"{where}: no key {key!r}; it needs {', '.join(keys)}")
+            raise DataError(f"{where}: no key {key!r}; it needs {', '.join(required)}")

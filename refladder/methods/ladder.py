@@ -54,6 +54,11 @@ def evaluation_ladders(
 
     They are kept in the work folder and found there again. `needed` is called with the prompts of every text.
     """
+    if any(not context.text for context in benchmark.contexts):
+        raise UsageError(
+            f"{benchmark.name}: texts without a context have no ladder of their own; name a shared set with "
+            f"{option('ladders')}, as `refladder build own --shared K` makes"
+        )
     work = settings.work
     journal = None if work is None else work / JOURNAL
     with settings.progress("writing ladders") as progress:
@@ -151,7 +156,7 @@ def _run(
         ladders,
         dimensions,
         Scale(rule=settings.rule, weights={}, least_mass=settings.least_mass),
-        role="compare-yesno" if settings.yes_no else "compare",
+        yes_no=settings.yes_no,
         orders=settings.orders,
         prompts=settings.prompts,
         answers=settings.answers,

@@ -14,21 +14,22 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from refladder.errors import PromptError, UnknownNameError, similar
-from refladder.records import LOSS, NO, OUTPUT, REWARD, TIE, WIN, YES, Prompt
+from refladder.records import DOCUMENT, LOSS, NO, OUTPUT, REWARD, TIE, WIN, YES, Prompt
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from refladder.records import Context, Dimension, Unwritten
 
-# The slots of each role. A template must use all of them except `background`, which is optional. That of a reward model
-# may leave out any: it is the turn of the user, and the output follows it as that of the assistant.
+# The slots of each role. A template must use all of them except those that are optional. That of a reward model may
+# leave out any: it is the turn of the user, and the output follows it as that of the assistant.
 _CRITERION = ("context", "background", "dimension", "description")
 ROLES: dict[str, tuple[str, ...]] = {
     "worst": _CRITERION,
     "best": _CRITERION,
     "between": (*_CRITERION, "lower", "higher"),
     "compare": (*_CRITERION, "reference", "target"),
+    "compare-shared": (*_CRITERION, "target", "reference", "reference_context", "reference_background"),
     "compare-yesno": (*_CRITERION, "reference", "target", "claim"),
     "direct-5": (*_CRITERION, "target"),
     "direct-10": (*_CRITERION, "target"),
@@ -38,14 +39,17 @@ ROLES: dict[str, tuple[str, ...]] = {
     "questions": ("dimension", "description"),
     "question": (*_CRITERION, "target", "question"),
     REWARD: (*_CRITERION, OUTPUT),
+    "subject": ("target",),
 }
-OPTIONAL_SLOTS = frozenset({"background"})
+OPTIONAL_SLOTS = frozenset({"background", "reference_background"})
+_CONTEXT_SLOTS = frozenset({"context", "reference_context"})  # which the templates of task `document` need not show
 
 # The number of grades in each role that asks for one; 1 is the worst.
 ROLE_GRADES = {"direct-5": 5, "direct-10": 10, "direct-100": 100, "verifier": 20}
 # The outcomes that need a label in each judging role.
 ROLE_OUTCOMES: dict[str, tuple[str, ...]] = {
     "compare": (WIN, LOSS, TIE),
+    "compare-shared": (WIN, LOSS, TIE),
     "compare-yesno": (YES, NO),
     "question": (YES, NO),
     **{role: tuple(str(grade) for grade in range(1, most + 1)) for role, most in ROLE_GRADES.items()},
@@ -90,9 +94,9 @@ class Template:
 def check_template(template: Template) -> None:
     """Check that a template fulfils the contract of its role.
 
-    It uses each slot of the role at least once (`background` is optional), and nothing else looks like a slot. A
-    judging role has one label per outcome, in order and all different, and names them in its text (for a scale, the two
-    ends). Its answer may have a prefix. Role compare-yesno has claims.
+    It uses each slot of the role at least once (backgrounds are optional, and in task `document` contexts), and nothing
+    else looks like a slot. A judging role has one label per outcome, in order and all different, and names them in its
+    text (for a scale, the two ends). Its answer may have a prefix. Role compare-yesno has claims.
 
     Raises:
         UnknownNameError: no such role.
@@ -212,7 +216,8 @@ def _check_slots(template: Template) -> None:
                 f"{template.path}:{line}: unknown slot {{{{{name}}}}}{hint} Role {template.role!r} has: "
                 f"{', '.join(offered)}"
             )
-    optional = offered if template.role == REWARD else OPTIONAL_SLOTS
+    optional = OPTIONAL_SLOTS | (_CONTEXT_SLOTS if template.task == DOCUMENT else frozenset())
+    optional = frozenset(offered) if template.role == REWARD else optional
     missing = [name for name in offered if name not in template.names and name not in optional]
     if missing:
         raise PromptError(

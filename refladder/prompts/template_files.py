@@ -32,7 +32,7 @@ from refladder.records import REWARD
 
 TEMPLATES = Path(__file__).parent / "templates"
 
-TASKS = ("summarization", "dialogue", "story", "data-to-text", "open")
+TASKS = ("summarization", "dialogue", "story", "data-to-text", "open", "document")
 
 
 # The name of a task is a folder name and part of "task/role@digest", so it must not contain their separators.
@@ -64,7 +64,8 @@ def load_template(task: str, role: str, folder: Path | None = None) -> Template:
 
 def list_templates(folder: Path | None = None) -> list[Template]:
     """All templates: the shipped ones, replaced or extended by those of a user folder."""
-    templates = {(task, role): load_template(task, role) for task in TASKS for role in ROLES}
+    shipped = [(task, role) for task in TASKS for role in ROLES if (TEMPLATES / task / f"{role}.md").is_file()]
+    templates = {(task, role): load_template(task, role) for task, role in shipped}
     if folder is not None:
         templates |= {(template.task, template.role): template for template in check_folder(folder)}
     return list(templates.values())

@@ -110,6 +110,7 @@ def certificate_lines(certificate: Mapping[str, Any]) -> list[str]:
             if given == verdict
         ]
         lines += _named(verdict, named)
+    lines += sharing_lines(certificate)
     lines += _named("climbed by length alone", climbable(certificate))
     built = certificate["built"]
     if built is not None:
@@ -118,6 +119,26 @@ def certificate_lines(certificate: Mapping[str, Any]) -> list[str]:
             f"dropped, {built['failed']:,} ladders failed"
         )
     return [*lines, *(f"note: {note}" for note in certificate["notes"])]
+
+
+def sharing_lines(certificate: Mapping[str, Any]) -> list[str]:
+    """How far the anchors of a shared set agree on its levels, and those that do not where it is refused."""
+    sharing = certificate.get("sharing")
+    if sharing is None or not sharing["of"]:
+        return [] if sharing is None else ["sharing: no comparison of two anchors decides"]
+    ends = "too few anchors for an interval"
+    if sharing["low"] is not None:
+        ends = f"95 % interval {sharing['low']:.2f} to {sharing['high']:.2f}"
+    line = (
+        f"sharing: a level of one anchor beats the level below of another in {sharing['in_order']} of {sharing['of']} "
+        f"comparisons ({sharing['share']:.2f}, {ends})"
+    )
+    if sharing["verdict"] == "pass":
+        return [line]
+    apart = [row for row in sharing["anchors"] if row["of"] and row["in_order"] < sharing["limit"] * row["of"]]
+    named = ", ".join(f"{row['anchor']} ({row['in_order']}/{row['of']})" for row in apart)
+    advice = f"refused for sharing, below {sharing['limit']:g}: their levels mean different things. Draw other anchors"
+    return [line, f"{advice}: {named}"]
 
 
 def audit_tables(rows: Sequence[Mapping[str, Any]]) -> list[PlainTable]:

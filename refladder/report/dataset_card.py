@@ -140,11 +140,18 @@ def _entries(value: object, kind: type[T]) -> list[T]:
 def _page(facts: Facts, repository: str, address: str, licence: str) -> str:
     manifest = facts.manifest
     texts = "not included: they may not be distributed" if manifest.contexts is None else f"{manifest.contexts:,}"
+    compared = "An output gets its score by comparison with the texts of its context's ladder."
+    if manifest.shared is not None:
+        compared = (
+            f"The set is shared: an output gets its score by comparison with the ladders of all "
+            f"{len(manifest.shared.anchors)} anchors, whatever its context. The score is the mean over them."
+        )
     template = _TEMPLATE.read_text(encoding="utf-8").rstrip()
     return template.format(
         manifest=manifest,
         repository=repository,
         address=address,
+        compared=compared,
         baseline=_BASELINE if facts.baseline else "",
         texts=texts,
         licence=_cell(licence or "not stated by the publisher"),

@@ -15,12 +15,11 @@ from refladder.backends.rewards import ONLY_READS, ROLES, reward_of, reward_read
 from refladder.backends.sampled import Sampled
 from refladder.backends.usage import characters
 from refladder.errors import BackendError, UsageError
-from refladder.prompts import criterion, fill, load_template
+from refladder.prompts import fill, load_template
 from refladder.records import (
     LOSS,
     NO,
     OUTCOMES,
-    OUTPUT,
     REWARD,
     WIN,
     YES,
@@ -195,8 +194,7 @@ class Asker:
     def prompts(self, question: Question) -> list[Prompt]:
         """The prompt of a question, or one for each claim of a yes/no template, or for each text that is rewarded."""
         if self.template.role == REWARD:
-            shared = criterion(question.context, question.dimension)
-            return [fill(self.template, {**shared, OUTPUT: text}) for text in question.texts.values()]
+            return [fill(self.template, slots) for slots in question.slots_of_each()]
         if not self.template.claims:
             return [fill(self.template, question.slots)]
         return [fill(self.template, question.slots, claim) for claim in OUTCOMES]

@@ -139,6 +139,11 @@ def column_names(dimension: str) -> tuple[str, str, str, str, str]:
     return f"{stem}_score", f"{stem}_grade", f"{stem}_spread", f"{stem}_mass", f"{stem}_note"
 
 
+def anchor_spread_column(dimension: str) -> str:
+    """The column of the spread of a dimension's score over the anchors of a shared set."""
+    return column_names(dimension)[0].removesuffix("score") + "anchor_spread"
+
+
 def overall_column(dimensions: Sequence[Dimension]) -> str:
     """The column of the weighted score of several dimensions; another where a dimension itself is called overall."""
     taken = {column_names(dimension.name)[0] for dimension in dimensions}
@@ -150,12 +155,15 @@ def bound_columns(column: str) -> tuple[str, str]:
     return f"{column}_least", f"{column}_most"
 
 
-def added_columns(dimensions: Sequence[Dimension], stopped_by: Iterable[str] = ()) -> dict[str, type]:
+def added_columns(
+    dimensions: Sequence[Dimension], stopped_by: Iterable[str] = (), *, shared: bool = False
+) -> dict[str, type]:
     """Every column that scoring adds to a row, with its type.
 
     Args:
         dimensions: those that are scored.
         stopped_by: the columns with a threshold at which asking stops; each has bounds.
+        shared: whether the ladders are a shared set.
 
     Raises:
         UsageError: two dimensions would have the same columns.
@@ -163,13 +171,16 @@ def added_columns(dimensions: Sequence[Dimension], stopped_by: Iterable[str] = (
     added: dict[str, type] = {}
     for dimension in dimensions:
         *numbers, note = column_names(dimension.name)
-        if note in added:
+        columns = dict.fromkeys(numbers, float) | {note: str}
+        if shared:
+            columns[anchor_spread_column(dimension.name)] = float
+        clash = next((column for column in (note, *columns) if column in added), None)
+        if clash is not None:
             raise UsageError(
-                f"dimension {dimension.name!r} would share the column {note!r} with another; "
+                f"dimension {dimension.name!r} would share the column {clash!r} with another; "
                 f"score them in two runs with {option('dimension')}"
             )
-        added.update(dict.fromkeys(numbers, float))
-        added[note] = str
+        added.update(columns)
     if len(dimensions) > 1:
         if overall_column(dimensions) in added:
             raise UsageError(
@@ -210,17 +221,25 @@ class Columns:
         rungs: rungs of every ladder.
         scale: rule and weights.
         stopped_by: as for `added_columns`.
+        shared: likewise.
 
     Raises:
         UnknownNameError, UsageError: see `weights_for`.
     """
 
     def __init__(
-        self, dimensions: Sequence[Dimension], rungs: int, scale: Scale, stopped_by: Iterable[str] = ()
+        self,
+        dimensions: Sequence[Dimension],
+        rungs: int,
+        scale: Scale,
+        stopped_by: Iterable[str] = (),
+        *,
+        shared: bool = False,
     ) -> None:
         self._stopped_by = list(stopped_by)
         rule = rule_named(scale.rule)
         self._names = [column_names(dimension.name) for dimension in dimensions]
+        self._shared = shared
         self._overall = overall_column(dimensions) if len(dimensions) > 1 else None
         self._weights = weights_for(dimensions, scale.weights)
         self._bounds = np.array([bounds_of(rule, rungs, (dimension.low, dimension.high)) for dimension in dimensions])
@@ -253,6 +272,8 @@ class Columns:
                 columns[spread] = score.spread
                 columns[mass] = score.mass
                 columns[note] = score.reason
+                if self._shared:
+                    columns[anchor_spread_column(score.dimension)] = score.anchor_spread
             table.append(columns)
         if self._overall is not None:
             for columns, combined in zip(table, self.overall(rows), strict=True):
@@ -291,7 +312,7 @@ def bounds_text(run: Run, rule: str) -> str:
     human = (run.dimensions[0].low, run.dimensions[0].high)
     low, high = bounds_of(rule_named(rule), run.rungs, human)
     return (
-        f"score: {rule}, from {low:g} (worse than all {run.rungs} rungs) to {high:g} (better than all)\n"
+        f"score: {rule}, from {low:g} (worse than all {run.compared} rungs) to {high:g} (better than all)\n"
         f"grade: position on the human scale; {SPREAD_LEGEND}"
     )
 

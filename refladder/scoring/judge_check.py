@@ -16,7 +16,7 @@ from refladder.records import JudgeCheck
 from refladder.scoring.asker import Asker, run_of
 from refladder.scoring.judging import outcome_probabilities
 from refladder.scoring.judgment_file import JudgmentIndex
-from refladder.scoring.question import rung_question
+from refladder.scoring.question import comparison_of, rung_side
 from refladder.trust.rate import wilson
 
 if TYPE_CHECKING:
@@ -81,7 +81,7 @@ def drawn_questions(ladders: LadderSet, dimension: Dimension) -> list[Question]:
     ]
     chosen = np.random.default_rng(SEED).permutation(len(able))[:MOST].tolist()
     return [
-        rung_question(context, dimension, *pair)
+        comparison_of(context, dimension, *(rung_side(rung, context if ladders.anchors else None) for rung in pair))
         for context, ladder in (able[number] for number in sorted(chosen))
         for pair in ((ladder.rungs[-1], ladder.rungs[0]), (ladder.rungs[0], ladder.rungs[-1]))
     ]

@@ -12,10 +12,10 @@ import hashlib
 import itertools
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from refladder.prompts import criterion
-from refladder.records import Comparison, Context, Dimension
+from refladder.records import OUTPUT, Comparison, Context, Dimension
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -25,14 +25,14 @@ if TYPE_CHECKING:
 RUNG = "rung:"  # a rung's id in a Comparison is this and its level
 
 
-def rung_id(level: int) -> str:
-    """The id of a rung in comparisons and judgments."""
-    return f"{RUNG}{level}"
+def rung_id(level: int, anchor: str = "") -> str:
+    """The id of a rung in comparisons and judgments; `anchor` is that of its ladder in a shared set."""
+    return f"{RUNG}{level}@{anchor}" if anchor else f"{RUNG}{level}"
 
 
 def level_of(name: str) -> int | None:
-    """The level of a rung's id, from 1; None for another id."""
-    level = name.removeprefix(RUNG)
+    """The level of a rung's id, from 1, whatever its anchor; None for another id."""
+    level = name.removeprefix(RUNG).partition("@")[0]
     return int(level) if level != name and re.fullmatch(r"[1-9]\d{0,8}", level, re.ASCII) else None
 
 
@@ -54,6 +54,15 @@ class Question:
     def slots(self) -> dict[str, str]:
         """The values of the template's slots."""
         return {**criterion(self.context, self.dimension), **self.texts}
+
+    def slots_of_each(self) -> Iterator[dict[str, str]]:
+        """The slots of each text by itself, as its `OUTPUT`, with its own context."""
+        slots = self.slots
+        for name in ("target", "first", "reference", "second"):
+            if name in slots:
+                whose = f"{name}_" if f"{name}_context" in slots else ""
+                own = {key: slots[f"{whose}{key}"] for key in ("context", "background")}
+                yield {**criterion(self.context, self.dimension), **own, OUTPUT: slots[name]}
 
 
 def _key(context: Context, dimension: Dimension, texts: Iterable[str]) -> str:
@@ -95,31 +104,60 @@ def question_about(
     )
 
 
+class Side(NamedTuple):
+    """A text of a comparison: its id, and in a shared set the context that it is shown with."""
+
+    id: str
+    text: str
+    context: Context | None = None
+
+
+def comparison_of(context: Context, dimension: Dimension, target: Side, reference: Side) -> Question:
+    """The question whether one text is better than another; `context` is that of both, or in a shared set of a row."""
+    texts = {"target": target.text, "reference": reference.text}
+    if target.context is not None and reference.context is not None:  # in the place of the one context of a question
+        texts |= {
+            "context": target.context.text,
+            "background": target.context.background,
+            "reference_context": reference.context.text,
+            "reference_background": reference.context.background,
+        }
+    return question_about(context, dimension, subject=target.id, against=reference.id, texts=texts)
+
+
+def rung_side(rung: Rung, anchor: Context | None) -> Side:
+    """A rung in a comparison; `anchor` is the context of its ladder in a shared set."""
+    return Side(rung_id(rung.level, "" if anchor is None else anchor.id), rung.text, anchor)
+
+
 def ladder_questions(
-    output: Output, context: Context, dimension: Dimension, ladder: Ladder, *, orders: int
+    output: Output,
+    context: Context,
+    dimension: Dimension,
+    ladder: Ladder,
+    *,
+    orders: int,
+    anchor: Context | None = None,
 ) -> Iterator[Question]:
-    """Every comparison of one output with one ladder, in the canonical order; with two orders each pair swapped too."""
-    shown_output = (output.id, output.text)
+    """Every comparison of one output with one ladder, in the canonical order; with two orders each pair swapped too.
+
+    `anchor` is the context of the ladder in a shared set, where both texts are shown with their own context.
+    """
+    shown_output = Side(output.id, output.text, None if anchor is None else context)
     for rung in ladder.rungs:
-        shown_rung = (rung_id(rung.level), rung.text)
-        both_orders = [(shown_output, shown_rung), (shown_rung, shown_output)]
-        for (subject, target), (against, reference) in both_orders[:orders]:
-            texts = {"target": target, "reference": reference}
-            yield question_about(context, dimension, subject=subject, against=against, texts=texts)
+        sides = shown_output, rung_side(rung, anchor)
+        for target, reference in (sides, sides[::-1])[:orders]:
+            yield comparison_of(context, dimension, target, reference)
 
 
-def rung_questions(context: Context, dimension: Dimension, ladder: Ladder) -> Iterator[Question]:
+def rung_questions(
+    context: Context, dimension: Dimension, ladder: Ladder, *, shared: bool = False
+) -> Iterator[Question]:
     """Every comparison of two rungs of a ladder: about the higher rung, then about the lower one.
 
     Its pairs are asked as (1, 2), (1, 3), ..., (N - 1, N).
     """
-    for low, high in itertools.combinations(ladder.rungs, 2):
-        yield rung_question(context, dimension, high, low)
-        yield rung_question(context, dimension, low, high)
-
-
-def rung_question(context: Context, dimension: Dimension, target: Rung, reference: Rung) -> Question:
-    """The question whether one rung of a ladder is better than another."""
-    subject, against = rung_id(target.level), rung_id(reference.level)
-    texts = {"target": target.text, "reference": reference.text}
-    return question_about(context, dimension, subject=subject, against=against, texts=texts)
+    sides = [rung_side(rung, context if shared else None) for rung in ladder.rungs]
+    for low, high in itertools.combinations(sides, 2):
+        yield comparison_of(context, dimension, high, low)
+        yield comparison_of(context, dimension, low, high)

@@ -52,6 +52,29 @@ def rule_named(name: str) -> Rule:
     return cast("Rule", registry.find("rule", name, RULES))
 
 
+def of_anchors(rule: Rule, probabilities: FloatArray, anchors: int, scale: tuple[float, float]) -> FloatArray:
+    """The values of a rule on the ladder of each anchor of a shared set.
+
+    Args:
+        rule: any rule.
+        probabilities: shape (outputs, anchors * rungs, 3), the rungs of one anchor next to each other.
+        anchors: number of anchors; 1 for a ladder of its own.
+        scale: the human scale.
+
+    Returns:
+        Shape (outputs, anchors).
+    """
+    rungs = probabilities.shape[1] // anchors
+    return rule(probabilities.reshape(-1, rungs, 3), scale).reshape(-1, anchors)
+
+
+def over_anchors(rule: Rule, anchors: int) -> Rule:
+    """The rule of a shared set: the mean over the anchors of the rule on the ladder of each."""
+    if anchors == 1:
+        return rule
+    return lambda probabilities, scale: np.mean(of_anchors(rule, probabilities, anchors, scale), axis=1)
+
+
 def probabilities_from(logprobs: FloatArray) -> FloatArray:
     """Softmax over the last axis, in float64; NaN where a label has no probability.
 

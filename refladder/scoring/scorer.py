@@ -13,13 +13,14 @@ import numpy as np
 
 from refladder.backends.estimate import Unanswered
 from refladder.backends.sampled import ANSWER_TOKENS
+from refladder.errors import UsageError, option
 from refladder.records import Context, Recipe, Run, Sampling, Score
 from refladder.scoring.asker import Asker, calls_of, judging_template, prompts_of
 from refladder.scoring.columns import ScoreReport, block_notes, least_masses, signature_of
 from refladder.scoring.judging import inconsistency, trusted, verdicts
 from refladder.scoring.question import ladder_questions, rung_id
 from refladder.scoring.rounds import ask_in_rounds, undecided
-from refladder.scoring.rules import expected_grades, grade_spreads, rule_named
+from refladder.scoring.rules import expected_grades, grade_spreads, of_anchors, rule_named
 from refladder.scoring.stopping import StopRule
 from refladder.version import __version__
 
@@ -98,14 +99,19 @@ class Verdicts:
         self.report = ScoreReport(signature=signature_of(run, scale))
         self._rule = rule_named(scale.rule)  # once: the look-up reads the metadata of every installed package
 
-    def count(self, judgments: Sequence[Judgment]) -> None:
-        """Add judgments to the counts of `report`; both orders of a pair are next to each other."""
+    def count(self, judgments: Sequence[Judgment], *, whole: bool = True) -> None:
+        """Add judgments to the counts of `report`; both orders of a pair are next to each other.
+
+        `whole` says that each text has the judgments of every rung, in the canonical order.
+        """
         self.report.judgments += len(judgments)
         self.report.count(judgments)
         if self.run.orders > 1 and judgments:
             disagreements, pairs = inconsistency(judgments)
             self.report.disagreements += disagreements
             self.report.order_pairs += pairs
+        if self.run.anchors and not whole:
+            return
         report = self.report
         self._count_end(judgments, self.run.rungs, 0, report.judged_top, report.above_top)
         self._count_end(judgments, 1, 1, report.judged_bottom, report.below_bottom)
@@ -113,11 +119,14 @@ class Verdicts:
     def _count_end(
         self, judgments: Sequence[Judgment], level: int, outcome: int, judged: dict[str, int], beyond: dict[str, int]
     ) -> None:
-        """Add the texts judged against a level, and those with an outcome (0 win, 1 loss) above 1/2, by dimension."""
-        rung = rung_id(level)
-        of_level = [judgment for judgment in judgments if rung in (judgment.subject, judgment.against)]
-        read = verdicts(of_level, 1, self.run.orders)[:, 0, outcome].tolist()
-        for judgment, probability in zip(of_level[:: self.run.orders], read, strict=True):
+        """Add the texts judged against a level, and those with an outcome (0 win, 1 loss) above 1/2, by dimension.
+
+        In a shared set, the probability is the mean over the anchors.
+        """
+        rungs = {rung_id(level, anchor) for anchor in self.run.anchors or ("",)}
+        of_level = [judgment for judgment in judgments if judgment.subject in rungs or judgment.against in rungs]
+        read = verdicts(of_level, len(rungs), self.run.orders)[:, :, outcome].mean(axis=1).tolist()
+        for judgment, probability in zip(of_level[:: self.run.orders * len(rungs)], read, strict=True):
             if not math.isnan(probability):
                 name = judgment.dimension
                 judged[name] = judged.get(name, 0) + 1
@@ -135,7 +144,7 @@ class Verdicts:
 
         Args:
             ids: the output of each row.
-            judgments: as `trusted` gives them; rungs * orders for each block, in the canonical order.
+            judgments: as `trusted` gives them; compared rungs * orders for each block, in the canonical order.
             blocks: row and number of the dimension of each block of judgments.
             reasons: why the other rows and dimensions have no judgments, or not all of them.
             bounds: of value and of grade, for rows and dimensions of which not every rung was judged.
@@ -143,7 +152,8 @@ class Verdicts:
         Returns:
             The scores of each row, one for each dimension, in order.
         """
-        rungs, orders, dimensions = self.run.rungs, self.run.orders, self.run.dimensions
+        rungs, orders, dimensions = self.run.compared, self.run.orders, self.run.dimensions
+        anchors = max(len(self.run.anchors), 1)
         self.count(judgments)
         probabilities = np.full((len(ids), len(dimensions), rungs, 3), np.nan)
         masses = np.full((len(ids), len(dimensions)), np.nan)
@@ -156,7 +166,9 @@ class Verdicts:
         by_dimension = []
         for number, dimension in enumerate(dimensions):
             human, read = (dimension.low, dimension.high), probabilities[:, number]
-            columns = [self._rule(read, human), expected_grades(read, human), grade_spreads(read, human)]
+            values = of_anchors(self._rule, read, anchors, human)
+            between = np.std(values, axis=1, ddof=1) if anchors > 1 else np.full(len(values), np.nan)
+            columns = [values.mean(axis=1), expected_grades(read, human), grade_spreads(read, human), between]
             by_dimension.append(
                 [
                     Score(
@@ -170,8 +182,9 @@ class Verdicts:
                         signature=self.report.signature,
                         value_bounds=bounds[row, number][0] if (row, number) in bounds else None,
                         grade_bounds=bounds[row, number][1] if (row, number) in bounds else None,
+                        anchor_spread=None if between != between else between,  # noqa: PLR0124
                     )
-                    for row, (output_id, (value, grade, spread, mass)) in enumerate(
+                    for row, (output_id, (value, grade, spread, between, mass)) in enumerate(
                         zip(ids, np.column_stack([*columns, masses[:, number]]).tolist(), strict=True)
                     )
                 ]
@@ -191,7 +204,7 @@ class LadderScorer:
         ladders: the ladder set; if it has no texts of its contexts, `take_context` adds them.
         dimensions: those to score.
         scale: rule and weights.
-        role: prompt role, compare or compare-yesno.
+        yes_no: ask three yes/no questions for each comparison.
         orders: 1, or 2 to ask every pair in both orders.
         prompts: the user's own templates.
         answers: number of answers to sample for a question; 0 reads label probabilities.
@@ -210,7 +223,7 @@ class LadderScorer:
         dimensions: Sequence[Dimension],
         scale: Scale,
         *,
-        role: str = "compare",
+        yes_no: bool = False,
         orders: int = 1,
         prompts: Path | None = None,
         answers: int = 0,
@@ -223,6 +236,12 @@ class LadderScorer:
         self.dimensions = tuple(dimensions)
         self.scale = scale
         self.judge = judge_backend
+        if ladders.anchors and yes_no:
+            raise UsageError(
+                f"{ladders.name}: the set is shared, and yes/no questions show one context for both texts; leave out "
+                f"{option('yes-no')}"
+            )
+        role = "compare-yesno" if yes_no else ladders.role
         self.template: Template = judging_template(judge_backend, ladders.task, role, prompts, answers=answers)
         recipe = Recipe(
             backend=judge_backend.fingerprint,
@@ -230,7 +249,7 @@ class LadderScorer:
             sampling=replace(sampling or Sampling(), max_tokens=ANSWER_TOKENS) if answers else None,
             version=__version__,
         )
-        self.stop = StopRule(stop_at, self.dimensions, ladders.rungs, scale) if stop_at else None
+        self.stop = StopRule(stop_at, self.dimensions, ladders.rungs, scale, ladders.ladders_each) if stop_at else None
         self.run = Run(
             recipe=recipe,
             ladders=ladders.signature,
@@ -239,6 +258,7 @@ class LadderScorer:
             orders=orders,
             answers=answers,
             stop_at="" if self.stop is None else self.stop.words,
+            anchors=ladders.anchors,
         )
         self._verdicts = Verdicts(self.run, scale)
         self.report = self._verdicts.report
@@ -249,7 +269,11 @@ class LadderScorer:
         self.watch: Callable[[Sequence[Judgment], int], None] | None = None
 
     def score(
-        self, outputs: Sequence[Output | None], notes: Sequence[str | None], log: JudgmentLog
+        self,
+        outputs: Sequence[Output | None],
+        notes: Sequence[str | None],
+        log: JudgmentLog,
+        contexts: Sequence[Context | None] = (),
     ) -> list[tuple[Score, ...]]:
         """Score a batch of outputs.
 
@@ -257,13 +281,15 @@ class LadderScorer:
             outputs: None for a row that has no output.
             notes: the reason, for those rows.
             log: where judgments are stored.
+            contexts: the context of each output, for a shared set; one that is None, or none at all, is taken from the
+                set, and is empty if the set has none of that id.
 
         Returns:
             The scores of each row, one for each dimension, in order. A score that is missing has the reason.
         """
         if self.stop is not None:
-            return self._score_in_rounds(self.stop, outputs, notes, log)
-        asked, blocks, reasons = self._asked(outputs, notes)
+            return self._score_in_rounds(self.stop, outputs, notes, log, contexts)
+        asked, blocks, reasons = self._asked(outputs, notes, contexts)
         reused = log.reused
         asker = self._asker(log, asked)
         judgments = asker.ask(asked)
@@ -279,9 +305,10 @@ class LadderScorer:
         outputs: Sequence[Output | None],
         notes: Sequence[str | None],
         log: JudgmentLog,
+        contexts: Sequence[Context | None],
     ) -> list[tuple[Score, ...]]:
-        asked, blocks, reasons = self._asked(outputs, notes)
-        each = self.run.rungs * self.run.orders
+        asked, blocks, reasons = self._asked(outputs, notes, contexts)
+        each = self.run.compared * self.run.orders
         rows, questions = self._whole_rows(asked, blocks)
         stored = [log.stored_of(of_row) for of_row in questions]
         asker = self._asker(log, asked)
@@ -317,11 +344,11 @@ class LadderScorer:
                 reasons[block] = block_notes(of_block, [block], len(of_block)).get(block, "")
                 if any(judgment.logprobs is None for judgment in of_block):
                     continue
-                stopped = f"stopped after {len(of_block) // self.run.orders} of {self.run.rungs} rungs"
+                stopped = f"stopped after {len(of_block) // self.run.orders} of {self.run.compared} rungs"
                 reasons[block] = "; ".join(filter(None, [stopped, reasons[block]]))
                 value, grade = (array[number, dimension].tolist() for array in result.bounds)
                 bounds[block] = (value[0], value[1]), (grade[0], grade[1])
-        self._verdicts.count(partly)
+        self._verdicts.count(partly, whole=False)
         saved = sum(map(len, questions)) - sum(map(len, needed))
         self.report.saved = (self.report.saved or 0) + saved
         self.report.saved_calls = (self.report.saved_calls or 0) + saved * asker.calls
@@ -351,7 +378,7 @@ class LadderScorer:
 
     @property
     def _shape(self) -> tuple[int, int, int]:
-        return len(self.dimensions), self.run.rungs, self.run.orders
+        return len(self.dimensions), self.run.compared, self.run.orders
 
     def _trust(self, judgments: Sequence[Judgment]) -> list[Judgment]:
         return trusted(judgments, self.scale.least_mass)
@@ -360,7 +387,7 @@ class LadderScorer:
         self, asked: Sequence[Question], blocks: Sequence[tuple[int, int]]
     ) -> tuple[list[int], list[list[Question]]]:
         """The rows that can be asked about in every dimension, and the questions of each."""
-        each = self.run.rungs * self.run.orders
+        each = self.run.compared * self.run.orders
         by_row: dict[int, list[Question]] = {}
         for number, (row, _) in enumerate(blocks):
             by_row.setdefault(row, []).extend(asked[number * each : (number + 1) * each])
@@ -371,7 +398,7 @@ class LadderScorer:
         return Asker(self.judge, self.template, log, self.scale.least_mass, batch=max(len(asked), 1))
 
     def _asked(
-        self, outputs: Sequence[Output | None], notes: Sequence[str | None]
+        self, outputs: Sequence[Output | None], notes: Sequence[str | None], contexts: Sequence[Context | None]
     ) -> tuple[list[Question], list[tuple[int, int]], dict[tuple[int, int], str]]:
         """The questions about outputs, the row and dimension of each block of them, and why others have none."""
         asked: list[Question] = []
@@ -383,19 +410,32 @@ class LadderScorer:
                 if reason is not None or output is None:
                     reasons[row, number] = reason or "no output"
                     continue
-                ladder = self.ladders.ladders[output.context_id, dimension.name]
-                context = self._contexts[output.context_id]
-                asked.extend(ladder_questions(output, context, dimension, ladder, orders=self.run.orders))
+                context = self._context(output.context_id, contexts[row] if contexts else None)
+                for anchor in self.ladders.anchors or (output.context_id,):
+                    ladder = self.ladders.ladders[anchor, dimension.name]
+                    shown = self.ladders.contexts[anchor] if self.ladders.anchors else None
+                    asked.extend(
+                        ladder_questions(output, context, dimension, ladder, orders=self.run.orders, anchor=shown)
+                    )
                 blocks.append((row, number))
         return asked, blocks, reasons
+
+    def _context(self, context_id: str, of_row: Context | None) -> Context:
+        """The context with this id; for a shared set, that of the row, and an empty one if there is none."""
+        if not self.ladders.anchors:
+            return self._contexts[context_id]
+        none = Context(id=context_id, task=self.ladders.task, text="")
+        return of_row or self._contexts.get(context_id, none)
 
     def questions_about(self, output: Output) -> tuple[int, int]:
         """How many judgments `score` needs for an output, and how many calls of the judge."""
         asked = sum(self._why_not(output.context_id, dimension.name) is None for dimension in self.dimensions)
-        questions = asked * self.run.rungs * self.run.orders
+        questions = asked * self.run.compared * self.run.orders
         return questions, questions * calls_of(self.template, self.run.answers)
 
     def _why_not(self, context_id: str, dimension: str) -> str | None:
+        if self.ladders.anchors:
+            return None
         if (context_id, dimension) in self.ladders.ladders:
             return self.missing_text(context_id)
         if (context_id, dimension) in self.ladders.failures:
@@ -404,7 +444,7 @@ class LadderScorer:
 
     def missing_text(self, context_id: str) -> str | None:
         """That the text of a context with ladders is in neither the set nor an earlier row; None otherwise."""
-        if context_id not in self._with_ladders or context_id in self._contexts:
+        if self.ladders.anchors or context_id not in self._with_ladders or context_id in self._contexts:
             return None
         return f"no text of context {context_id!r} in the set; give it in a column 'context'"
 
@@ -417,8 +457,8 @@ class LadderScorer:
             None if the text is the one used for this context; otherwise how it differs from the text that the set was
             written for, or, for a set with neither texts nor digests, from the first row with this context.
         """
-        if context_id not in self._with_ladders:
-            return None
+        if self.ladders.anchors or context_id not in self._with_ladders:
+            return None  # a shared set compares every text, with the context of its row
         given = Context(id=context_id, task=self.ladders.task, text=text, background=background)
         digest = self.ladders.digests.get(context_id)
         if context_id not in self.ladders.contexts and digest not in (None, given.digest):

@@ -16,7 +16,7 @@ import numpy as np
 
 from refladder.errors import UnknownNameError, UsageError, option
 from refladder.scoring.columns import column_names, overall_column, weights_for
-from refladder.scoring.rules import RULES, bounds_of, expected_grades, overall, rule_named
+from refladder.scoring.rules import RULES, bounds_of, expected_grades, over_anchors, overall, rule_named
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -56,6 +56,7 @@ class StopRule:
         dimensions: those that are scored.
         rungs: rungs of every ladder.
         scale: rule and weights.
+        anchors: ladders that each text is compared with on a dimension; 1 except for a shared set.
 
     Raises:
         UnknownNameError: a column that scoring does not add, or that has no bounds.
@@ -64,7 +65,12 @@ class StopRule:
     """
 
     def __init__(
-        self, thresholds: Mapping[str, float], dimensions: Sequence[Dimension], rungs: int, scale: Scale
+        self,
+        thresholds: Mapping[str, float],
+        dimensions: Sequence[Dimension],
+        rungs: int,
+        scale: Scale,
+        anchors: int = 1,
     ) -> None:
         if scale.rule not in RULES:
             raise UsageError(
@@ -75,10 +81,10 @@ class StopRule:
         self.thresholds = dict(thresholds)
         weights = ", ".join(f"{name}={weight:g}" for name, weight in sorted(scale.weights.items()))
         self._scale_words = f"{scale.rule}, least mass {scale.least_mass:g}{weights and f', weights {weights}'}"
-        self._rungs = rungs
-        self._rule = rule_named(scale.rule)
+        self._anchors, self._rungs = anchors, rungs * anchors
+        self._rule = over_anchors(rule_named(scale.rule), anchors)
         self._humans = [(dimension.low, dimension.high) for dimension in dimensions]
-        self._ends = np.array([bounds_of(self._rule, rungs, human) for human in self._humans])
+        self._ends = np.array([bounds_of(self._rule, self._rungs, human) for human in self._humans])
         self._weights = weights_for(dimensions, scale.weights)
         self._targets = self._targets_of(dimensions)
         self._check_dimensions(dimensions)
@@ -207,7 +213,8 @@ class StopRule:
             nearness = np.where(to_pass > 0, to_fail / (high - low), np.inf)  # a column that passes is settled
         column = np.argmin(nearness, axis=1)
         rows = np.arange(len(column))
-        beaten = _expected_shares(probabilities)
+        of_anchors = probabilities.reshape(len(probabilities), -1, self._rungs // self._anchors, 3)
+        beaten = _expected_shares(of_anchors).reshape(probabilities.shape[:3])
         passing, failing = to_pass[rows, column][:, None, None], to_fail[rows, column][:, None, None]
         closed = self._steps[column] * (beaten / passing + (1 - beaten) / np.maximum(failing, _TINY))
         gains = np.where(probabilities[..., 0] < 0, closed, -1.0)
@@ -244,10 +251,10 @@ def _expected_shares(probabilities: FloatArray) -> FloatArray:
     """The share of a win (and half a tie) that is expected of each rung, from those that were asked.
 
     Args:
-        probabilities: shape (rows, dimensions, rungs, 3), -1 where a rung was not asked.
+        probabilities: shape (rows, ladders, rungs, 3), -1 where a rung was not asked.
 
     Returns:
-        Shape (rows, dimensions, rungs), between 0 and 1: linear between the asked neighbours.
+        Shape (rows, ladders, rungs), between 0 and 1: linear between the asked neighbours.
     """
     rungs = probabilities.shape[2]
     asked = probabilities[..., 0] >= 0

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from refladder.errors import UsageError, either, option
 from refladder.jobs.score import AllRows, RowScorer
 from refladder.jobs.scored_tables import cascade_column, differing_parts
-from refladder.records import scale_of
+from refladder.records import is_shared, scale_of
 from refladder.scoring.columns import FirstPass, ScoreReport, bound_columns, column_names, overall_column
 
 if TYPE_CHECKING:
@@ -87,6 +87,8 @@ def _check_band(between: Sequence[float], check: float) -> tuple[float, float]:
 
 def context_text_of(item: Item, ladders: LadderSet | None) -> str | None:
     """The text of a row's context: its own, or that in a ladder set; None where neither has one."""
+    if item.output is not None and not item.output.context_id:
+        return ""  # it needs none, as its ladders are shared
     if item.text is not None or ladders is None or item.output is None:
         return item.text
     context = ladders.contexts.get(item.output.context_id)
@@ -132,6 +134,7 @@ class StudentAlone(RowScorer):
         self._column, self._note, _ = added
         super().__init__(ScoreReport(signature=student.signature), added, [[self._column]])
         self._student, self._texts = student, ladders
+        self.alone = is_shared(student.record.teacher)
 
     def batches(self, rows: Iterable[Item]) -> Iterator[list[Item]]:
         """The rows that the student reads at a time."""
@@ -264,6 +267,7 @@ class Cascade(AllRows):
         if score is None or item.output is None:
             self.counts.unchecked += 1
             return
-        self.counts.count_check(item.output.context_id, changed=(score >= self.counts.threshold) != (side > 0))
+        unit = item.output.context_id or item.output.id  # a text without a context is a unit of its own
+        self.counts.count_check(unit, changed=(score >= self.counts.threshold) != (side > 0))
         if self.counts.changed_somewhere is not None:
             self.counts.changed_somewhere += score < self._high if side > 0 else score >= self._low

@@ -1,5 +1,5 @@
 """Ladders: reference texts of rising quality, written for every context and dimension."""
 
-from refladder.synth.ladders import build_ladders
+from refladder.synth.ladders import build_ladders, name_subjects
 
-__all__ = ["build_ladders"]
+__all__ = ["build_ladders", "name_subjects"]

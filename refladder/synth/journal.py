@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 
 JOURNAL = "build.journal.jsonl"  # its name in the folder of a build
+SUBJECTS = "subjects.journal.jsonl"  # likewise, of the subjects that a build of shared ladders names
 SCHEMA = "ladder-journal/1"
 
 

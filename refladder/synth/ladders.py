@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING
 from refladder.backends import in_batches
 from refladder.errors import BadCompletionError, UsageError
 from refladder.prompts import criterion, fill, load_template
-from refladder.records import Ladder, LadderFailure, Recipe, Rung, Sampling, Unwritten
+from refladder.records import DOCUMENT, Dimension, Ladder, LadderFailure, Recipe, Rung, Sampling, Unwritten
 from refladder.synth.checks import same_text, why_unusable
 from refladder.synth.journal import Entry, Journal
-from refladder.synth.plan import plan
+from refladder.synth.plan import Step, plan
 from refladder.version import __version__
 
 if TYPE_CHECKING:
@@ -27,11 +27,15 @@ if TYPE_CHECKING:
 
     from refladder.backends import Backend
     from refladder.prompts import Template
-    from refladder.records import Context, Dimension, Prompt
-    from refladder.synth.plan import Step
+    from refladder.records import Context, Prompt
 
 CHUNK = 256  # prompts that a backend is sent at once; also what a kill can lose
+SUBJECT_TOKENS = 64  # most tokens of a subject, which the prompt limits to 15 words
 DEFAULT_SAMPLING = Sampling()
+
+
+def _ignore(_prompts: Sequence[Prompt]) -> None:
+    """Count no prompts."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -47,6 +51,8 @@ class _Draft:
     failures: list[LadderFailure] = field(default_factory=list)
 
     def prompt(self, step: Step) -> Prompt:
+        if step.role == "subject":
+            return fill(self.templates[step.role], {"target": self.context.references[0]})
         slots = criterion(self.context, self.dimension)
         if step.between is not None:
             slots["lower"], slots["higher"] = (self.texts[level] for level in step.between)
@@ -97,7 +103,7 @@ def build_ladders(
     journal: Path | None = None,
     human: Mapping[tuple[str, str], Mapping[int, str]] | None = None,
     progress: Callable[[int, int], None] | None = None,
-    needed: Callable[[Sequence[Prompt]], None] = lambda _prompts: None,
+    needed: Callable[[Sequence[Prompt]], None] = _ignore,
 ) -> tuple[list[Ladder], list[LadderFailure]]:
     """Write a ladder for every context on every dimension.
 
@@ -139,6 +145,38 @@ def build_ladders(
     steps = sorted((step for wave in waves for step in wave), key=lambda step: step.level)
     ladders = [draft.ladder(steps) for draft in drafts if not draft.failures]
     return ladders, [failure for draft in drafts for failure in draft.failures]
+
+
+def name_subjects(
+    backend: Backend,
+    contexts: Sequence[Context],
+    *,
+    sampling: Sampling = DEFAULT_SAMPLING,
+    attempts: int = 3,
+    prompts: Path | None = None,
+    journal: Path | None = None,
+) -> tuple[list[Context], list[LadderFailure]]:
+    """The contexts of a shared set; of documents, the text is their subject, and the seed's text is left out.
+
+    The writer is asked for the subject of a document without one. The other parameters are as for `build_ladders`; the
+    journal is another file. A document whose subject could not be named is left out, with a failure of the dimension
+    `subject`.
+    """
+    step = Step(level=1, role="subject")
+    sampling = replace(sampling, max_tokens=min(sampling.max_tokens, SUBJECT_TOKENS))
+    unnamed = [context for context in contexts if not context.text]
+    about = [Dimension(name=step.role, description="")]
+    drafts = _drafts(backend.fingerprint, unnamed, about, {}, roles=[step.role], sampling=sampling, folder=prompts)
+    opened = nullcontext() if journal is None or not drafts else Journal(journal, _identity(drafts, 1, attempts))
+    with opened as record:
+        writing = _Writing(backend=backend, sampling=sampling, attempts=attempts, journal=record, needed=_ignore)
+        list(writing.wave([(draft, step) for draft in drafts]))
+    subjects = {draft.context.id: draft.texts[step.level] for draft in drafts if not draft.failures}
+    named = [
+        replace(each, text=each.text or subjects.get(each.id, ""), references=()) if each.task == DOCUMENT else each
+        for each in contexts
+    ]
+    return [context for context in named if context.text], [each for draft in drafts for each in draft.failures]
 
 
 def _check_request(contexts: Sequence[Context], dimensions: Sequence[Dimension], attempts: int) -> None:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 PASS, REWRITE, DROP, REFUSE = "pass", "rewrite", "drop", "refuse"
 SEVERITY = (PASS, REWRITE, DROP, REFUSE)  # the mildest first
 ALPHA = 0.05  # of the sign tests of one set together
+LEAST_ACROSS = 0.7  # a share of levels above those of other anchors that is surely less refuses a shared set
 EVEN = 1e-9  # a probability this near to 1/2 prefers neither rung
 
 
@@ -75,6 +76,31 @@ def order_disagreements(verdicts: FloatArray) -> tuple[FloatArray, FloatArray]:
     parsed = ~np.isnan(first).any(axis=-1) & ~np.isnan(second).any(axis=-1)
     differ = np.argmax(np.nan_to_num(first), axis=-1) != np.argmax(np.nan_to_num(second), axis=-1)
     return (differ & parsed).sum(axis=1).astype(np.float64), parsed.sum(axis=1).astype(np.float64)
+
+
+def across_anchors(verdicts: FloatArray, anchors: int) -> tuple[FloatArray, FloatArray]:
+    """For each pair of anchors of a shared set: levels of one that beat the level below of the other, and decisions.
+
+    Args:
+        verdicts: shape (dimensions, K (K - 1), rungs - 1, 2, 3): the ordered pairs (the higher rung's anchor, the lower
+            rung's) as `itertools.permutations` gives them; in the first order the judgment is about the higher rung, in
+            the second about the lower one; win, loss, tie, NaN where it could not be parsed.
+        anchors: K.
+
+    Returns:
+        Two symmetric arrays of shape (K, K), 0 on the diagonal: both directions and all dimensions together. A
+        preference of 1/2 or NaN does not decide.
+    """
+    points = verdicts[..., 0] + verdicts[..., 2] / 2
+    w = (points[..., 0] + 1 - points[..., 1]) / 2
+    decided = ~np.isnan(w) & (np.abs(w - 0.5) > EVEN)
+    counts = [(decided & (w > 0.5)).sum(axis=(0, 2)), decided.sum(axis=(0, 2))]  # noqa: PLR2004
+    arrays = np.zeros((2, anchors, anchors))
+    for number, (upper, lower) in enumerate(itertools.permutations(range(anchors), 2)):
+        for array, count in zip(arrays, counts, strict=True):
+            array[upper, lower] += count[number]
+            array[lower, upper] += count[number]
+    return arrays[0], arrays[1]
 
 
 def rising_chain(w: FloatArray) -> BoolArray:

@@ -37,6 +37,7 @@ CONTEXTS = {
     "story": ("A librarian finds a book that nobody has written yet.", ""),
     "data-to-text": ("Norrin | country | Farland<br>Norrin | leaderName | Ada_Moss<br>Ada_Moss | birthYear | 1961", ""),
     "open": ("Explain why leaves turn red in autumn.", ""),
+    "document": ("why leaves turn red in autumn", "90 words"),
 }
 DIMENSIONS = {
     "relevance": "Whether it says what matters.",
@@ -196,7 +197,9 @@ def test_what_cannot_be_answered_is_said():
     prompt = prompt_for("story", "compare", reference="a", target="b")
     with pytest.raises(LabelsUnavailableError, match="label 'Maybe' is none of the prompt's: '"):
         Builtin().read_labels([prompt], ["Maybe"])
-    with pytest.raises(BackendError, match=r"judges the roles compare, compare-yesno, .*, not 'best'; connect a model"):
+    with pytest.raises(
+        BackendError, match=r"judges the roles compare, compare-shared, compare-yesno, .*, not 'best'; connect a model"
+    ):
         Builtin().read_labels([prompt_for("story", "best")], ["Better"])
     with pytest.raises(
         BackendError, match=r"writes the rungs of ladders and nothing else, .* 'compare'; name a model: sc"
@@ -279,8 +282,8 @@ def test_max_tokens_is_kept():
 
 def test_every_role_is_answered():
     answered = {"worst", "best", "between", "compare", "compare-yesno", "pairwise"}
-    answered |= {"direct-5", "direct-10", "direct-100", "verifier", "question"}
-    assert set(ROLES) == answered | {"questions"}, "which it does not write"
+    answered |= {"compare-shared", "subject", "direct-5", "direct-10", "direct-100", "verifier", "question"}
+    assert set(ROLES) == answered | {"questions", "reward"}, "which it does not answer"
 
 
 def test_texts_of_a_megabyte_are_judged():

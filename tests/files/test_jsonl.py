@@ -49,6 +49,7 @@ from refladder.records import (
     Run,
     Rung,
     Sampling,
+    Shared,
     Threshold,
 )
 
@@ -86,6 +87,7 @@ RECORDS = st.one_of(
     st.builds(
         Run, recipe=RECIPES, ladders=TEXT, dimensions=st.tuples(DIMENSIONS), rungs=st.integers(2, 9), orders=st.just(2)
     ),
+    st.builds(Shared, anchors=st.tuples(TEXT, TEXT), seed=st.integers(0, 9)),
     st.builds(
         Threshold, columns=st.tuples(TEXT), cutoffs=st.none() | st.tuples(NUMBER), precision=st.none() | NUMBER,
         recall=st.none(), sure=NUMBER, per=st.none() | TEXT, signature=st.none() | TEXT, label=st.tuples(TEXT),
@@ -160,6 +162,7 @@ def test_every_schema_is_round_tripped():
         "Generated",
         "HumanScale",
         "Link",
+        "Shared",
         "Threshold",
     }
     assert {kind.__name__ for kind in SCHEMAS} == made

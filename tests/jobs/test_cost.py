@@ -67,7 +67,7 @@ def rehearse(scorer, rows, path=None):
     return scorer.report.reused
 
 
-@pytest.mark.parametrize("more", [{}, {"orders": 2}, {"role": "compare-yesno"}])
+@pytest.mark.parametrize("more", [{}, {"orders": 2}, {"yes_no": True}])
 def test_what_is_counted_for_judging_is_what_is_sent(more):
     judge = Words()
     unanswered = Unanswered(judge)

@@ -209,7 +209,7 @@ def test_task_file(data):
         ('task = "open"', 'taks = "open"', r"task\.toml: unknown key 'taks'; did you mean 'task'\? Known: task, dim"),
         ('task = "open"', "task = 3", r"task\.toml: task must be a name such as 'summarization', found 3"),
         ('task = "open"', 'task = " "', r"task\.toml: task must be a name such as 'summarization', found ' '"),
-        ("low = 1", "", r"task\.toml: dimension 1: no key 'low'; it needs name, description, low, high"),
+        ('name = "clarity"', "", r"task\.toml: dimension 1: no key 'name'; it needs name, description"),
         ("low = 1", "lo = 1", r"task\.toml: dimension 1: unknown key 'lo'; did you mean 'low'\?"),
         ("low = 1", "low = 1\nxyz = 1", r"task\.toml: dimension 1: unknown key 'xyz'; Known: name, description"),
         ("low = 1", 'low = "1"', r"task\.toml: dimension 1: low must be a finite number, found '1'"),
@@ -344,3 +344,19 @@ def test_a_json_list_and_gzip(tmp_path, task):
 def test_bad_ratings_and_references(write, task, rows, match):
     with pytest.raises(DataError, match=match):
         load_own(write(*rows), task_file=task)
+
+
+def test_the_ends_of_a_dimension_are_1_and_5_where_none_are_given(task):
+    task.write_text(TASK.replace("low = 1\nhigh = 5\n", ""))
+    _, (clarity,) = read_task(task)
+    assert (clarity.low, clarity.high) == (1.0, 5.0)
+
+
+def test_documents_may_have_a_context_and_need_none(tmp_path, write_jsonl):
+    path = tmp_path / "document.toml"
+    path.write_text(TASK.replace('"open"', '"document"'))
+    rows = [{"output": "A.", "clarity": 1}, {"output": "B.", "context_id": "", "context": None, "clarity": 2}]
+    rows += [{"output": "C.", "context_id": "c", "context": "A prompt.", "clarity": 3}]
+    benchmark = load_own(write_jsonl(rows), task_file=path)
+    assert [(context.id, context.text) for context in benchmark.contexts] == [("", ""), ("c", "A prompt.")]
+    assert [(output.context_id, output.text) for output in benchmark.outputs] == [("", "A."), ("", "B."), ("c", "C.")]

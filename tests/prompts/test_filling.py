@@ -56,7 +56,7 @@ def test_fill_puts_hostile_values_in_once(tmp_path):
 
 
 @given(
-    pair=st.sampled_from(sorted((task, role) for task in TASKS for role in ROLES)),
+    pair=st.sampled_from(sorted((task, role) for task in TASKS for role in ROLES if role != "subject")),
     data=st.data(),
     claim=st.sampled_from(["win", "loss", "tie"]),
 )

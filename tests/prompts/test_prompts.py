@@ -120,7 +120,7 @@ def test_unknown_task_names_the_near_one_and_the_users_own(write):
     with pytest.raises(
         UnknownNameError,
         match=r"^unknown task 'poety'; did you mean 'poetry'\? Known: "
-        r"data-to-text, dialogue, open, poetry, story, summarization$",
+        r"data-to-text, dialogue, document, open, poetry, story, summarization$",
     ):
         load_template("poety", "compare", folder)
 
@@ -336,7 +336,7 @@ def test_check_folder_reads_every_file_and_list_templates_merges_them(write):
     mine = check_folder(folder)
     assert [(template.task, template.role) for template in mine] == [("story", "compare"), ("story-2", "best")]
     merged = list_templates(folder)
-    assert len(merged) == len(TASKS) * len(ROLES) + 1
+    assert len(merged) == len(TASKS) * (len(ROLES) - 1) + 1 + 1  # the role subject is of task document only
     assert all(template in merged for template in mine)
     assert load_template("story", "compare") not in merged
 

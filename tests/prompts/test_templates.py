@@ -8,7 +8,7 @@ import pytest
 
 from refladder.prompts import ROLE_OUTCOMES, ROLES, TASKS, TEMPLATES, fill, list_templates, load_template
 
-SHIPPED = {(task, role) for task in TASKS for role in ROLES}
+SHIPPED = {(task, role) for task in TASKS for role in ROLES if role != "subject" or task == "document"}
 JUDGING = tuple(role for role in ROLE_OUTCOMES if role != "reward")  # which asks for no answer
 WRITING = ("worst", "best", "between")
 PAIRS = sorted(SHIPPED)
@@ -63,9 +63,11 @@ PAIRWISE_LABELS = {
     "story": ("Story A", "Story B"),
     "data-to-text": ("Text A", "Text B"),
     "open": ("Response A", "Response B"),
+    "document": ("Document A", "Document B"),
 }
 LABELS = {
     "compare": ("Better", "Worse", "Similar"),  # Tables 13 to 15, in their order
+    "compare-shared": ("Better", "Worse", "Similar"),
     "compare-yesno": ("Yes", "No"),  # Tables 16 to 18
     "question": ("Yes", "No"),
     "direct-5": ("1", "2", "3", "4", "5"),
@@ -92,7 +94,7 @@ def test_slots_stand_in_the_order_of_the_papers_tables(task, role):
     assert load_template(task, role).names == BY_TABLE[task, role]
 
 
-@pytest.mark.parametrize("role", sorted(ROLES))
+@pytest.mark.parametrize("role", sorted(set(ROLES) - {"subject"}))
 def test_tasks_without_a_table_follow_the_ones_that_have_it(role):
     # Tables 11 and 12 put the context before the bad and the good text, Table 10 behind them: two against one.
     assert load_template("data-to-text", role).names == load_template("story", role).names
@@ -141,7 +143,7 @@ def test_headings_name_the_texts(task):
     assert plain(task, "direct-100") == plain(task, "direct-10").replace(" 10 ", " 100 ").replace(" 10:", " 100:")
 
 
-@pytest.mark.parametrize("task", TASKS)
+@pytest.mark.parametrize("task", sorted(set(TASKS) - {"document"}))
 def test_compare_has_the_sections_of_tables_13_to_15_in_order(task):
     text = plain(task, "compare")
     sections = ["You are shown", "Evaluation criteria:\n", "Evaluation steps:\n1. ", "\n2. ", "\n3. ", "\n4. "]
@@ -150,8 +152,8 @@ def test_compare_has_the_sections_of_tables_13_to_15_in_order(task):
     assert places == sorted(places)
 
 
-@pytest.mark.parametrize("task", sorted(set(TASKS) - {"summarization"}))
-@pytest.mark.parametrize("role", sorted(ROLES))
+@pytest.mark.parametrize("task", sorted(set(TASKS) - {"summarization", "document"}))
+@pytest.mark.parametrize("role", sorted(set(ROLES) - {"subject"}))
 def test_no_task_speaks_of_another_tasks_text(task, role):
     # The dialogue and story prompts of Tables 9, 14 and 15 speak of news articles and summaries.
     assert re.findall(r"article|summar|document|news", plain(task, role), re.IGNORECASE) == []
@@ -169,7 +171,7 @@ def test_form(task, role):
     assert "\n\n\n" not in source
     assert "\t" not in source
     text = plain(task, role)
-    assert "<dimension>: <description>\n" in text
+    assert ("<dimension>: <description>\n" in text) == (role != "subject")
     assert re.match(r"[A-Z][^<>\n]*(?:<dimension>)?\.", text), "starts with a sentence"
 
 
@@ -226,6 +228,28 @@ def test_claims_read_well_in_the_question(task, claim, question):
 
 
 @pytest.mark.parametrize("task", ["dialogue", "open"])
-@pytest.mark.parametrize("role", sorted(set(ROLES) - {"questions"}))  # which are about no context
+@pytest.mark.parametrize("role", sorted(set(ROLES) - {"questions", "subject", "compare-shared"}))
 def test_an_empty_background_still_reads_well(task, role):
     assert "\n\nBackground (empty if there is none):\n<background>\n" in plain(task, role)
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_compare_shared_shows_the_row_first_and_the_rung_with_its_own_context_last(task):
+    text = plain(task, "compare-shared")
+    shown = ["<context>", "<background>", "<target>", "<reference_context>", "<reference_background>", "<reference>"]
+    places = [text.index(slot) for slot in shown if slot in text]
+    assert places == sorted(places)
+    assert ("<context>" in text) == ("<reference_context>" in text) == (task != "document")
+    assert ("<background>" in text) == ("<reference_background>" in text) == (task in {"dialogue", "open"})
+    if task != "document":
+        assert "and judge each by its own " in text
+        assert " of the target " in text.split("<context>")[0].rsplit("\n\n", 1)[1]
+        assert " of the reference " in text.split("<reference_context>")[0].rsplit("\n\n", 1)[1]
+
+
+def test_a_documents_prompts_show_it_alone():
+    for role in ROLE_OUTCOMES:
+        assert not {"context", "background", "reference_context"} & set(load_template("document", role).names)
+    for role in WRITING:  # the subject, and the limit of words
+        assert {"context", "background"} < set(load_template("document", role).names)
+    assert load_template("document", "subject").names == ("target",)

@@ -13,6 +13,7 @@ from itertools import product
 from typing import TYPE_CHECKING
 
 from refladder.backends.builtin.features import CAMEL, FUNCTION_WORDS, split_words
+from refladder.records import DOCUMENT
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -111,8 +112,10 @@ def content_words(text: str) -> list[str]:
     return [word for word in dict.fromkeys(split_words(text)) if word not in FUNCTION_WORDS]
 
 
-def write_best(task: str, context: str, background: str, random: random.Random, worth: Worth) -> str:
-    """The best of a few texts that contain much of the context, in the form of the task."""
+def write_best(  # noqa: PLR0917
+    task: str, context: str, background: str, random: random.Random, worth: Worth, limit: int
+) -> str:
+    """The best of a few texts that contain much of the context, in the form of the task; `limit` is in words."""
     if task == "summarization":
         longest = 2 * len(context.split()) // 3  # a summary is shorter than its source
         drafts = [" ".join(_key_sentences(context, min(budget, longest), random)) for budget in (50, 80, 120)]
@@ -122,6 +125,9 @@ def write_best(task: str, context: str, background: str, random: random.Random, 
         drafts = [_reply(context, background, random) for _ in range(4)]
     else:  # a story runs to hundreds of words, an answer to a request mostly does not
         counts = (12, 24, len(STOCK)) if task == "story" else (3, 6, 9)
+        if task == DOCUMENT:  # a stock sentence has about 13 words
+            most = max(1, min(len(STOCK), (limit - len(context.split())) // 13))
+            counts = (most, max(1, most - 1), max(1, most - 2))
         drafts = [_extend(context, count, random) for count in counts]
     # A context of a few words, or one that is hardly prose, gives a draft that leaves no room below it.
     filler = " ".join(random.sample(_FILLERS, 2))
@@ -134,6 +140,12 @@ def write_best(task: str, context: str, background: str, random: random.Random, 
     listed = f"{random.choice(_LEADS)} {', '.join(topics) or 'very little'}."
     drafts += [listed, f"{listed} {filler}"]
     return max(map(_finish, drafts), key=worth)
+
+
+def limit_of(background: str) -> int:
+    """The limit of words that the background of a document's subject states; 200, as in the prompt, if it has none."""
+    first = background.partition(" ")[0]
+    return int(first) if first.isdecimal() else 200
 
 
 def _finish(text: str) -> str:

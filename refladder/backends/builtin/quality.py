@@ -13,7 +13,7 @@ from operator import mul
 from typing import TYPE_CHECKING
 
 from refladder.backends.builtin.features import Measures, measure, read_source, split_words
-from refladder.records import LOSS, TIE, WIN
+from refladder.records import DOCUMENT, LOSS, TIE, WIN
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -116,6 +116,8 @@ def quality(  # noqa: PLR0917  as above
 
     Higher is better; no unit, about -8 to 8. A text without words gets less than any text with words can.
     """
+    if task == DOCUMENT:  # which stands alone, whatever its subject
+        context = background = ""
     if len(text) > LONG_TEXT:
         return float(_quality.__wrapped__(text, context, background, task, name, description))
     return _quality(text, context, background, task, name, description)

@@ -14,7 +14,7 @@ from refladder.backends.builtin import drafts as degrade
 from refladder.backends.builtin.quality import DISCRIMINATION, grades, quality, verdict
 from refladder.backends.protocol import Backend
 from refladder.errors import BackendError, BackendUnavailableError, LabelsUnavailableError
-from refladder.records import LOSS, NO, OUTCOMES, WIN, YES, Completion, LabelReading
+from refladder.records import DOCUMENT, LOSS, NO, OUTCOMES, WIN, YES, Completion, LabelReading
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 NOTICE = "builtin: a baseline that counts words and reads no meaning"
 
 
+SUBJECT_WORDS = 8
 _WRITTEN = ("worst", "best", "between")  # the roles of a ladder's rungs
 
 
@@ -41,7 +42,7 @@ class Builtin(Backend):
         return NOTICE
 
     def write(self, prompts: Sequence[Prompt], sampling: Sampling) -> list[Completion]:
-        """Make a rung for each prompt of role worst, best or between, from the context's own text.
+        """Make a rung for each prompt of role worst, best or between, from the context's own text, or name a subject.
 
         The same prompt and seed give the same text, another seed another text. Of `sampling`, `seed` and `max_tokens`
         (counted in words) are used.
@@ -49,6 +50,8 @@ class Builtin(Backend):
         return [Completion(text=self._write(prompt, sampling)) for prompt in prompts]
 
     def _write(self, prompt: Prompt, sampling: Sampling) -> str:
+        if prompt.role == "subject":
+            return degrade.shorten(" ".join(degrade.content_words(prompt.slots["target"])), SUBJECT_WORDS)
         if prompt.role not in _WRITTEN:
             raise BackendError(
                 f"the builtin backend writes the rungs of ladders and nothing else, and this prompt is for "
@@ -62,13 +65,16 @@ class Builtin(Backend):
         if prompt.role == "between":
             parts += [slots["lower"], slots["higher"]]
         random = degrade.seeded(sampling.seed, parts)
+        limit = sampling.max_tokens
+        if prompt.task == DOCUMENT:
+            limit, background = min(limit, degrade.limit_of(background)), ""
         if prompt.role == "best":
-            text = degrade.write_best(prompt.task, context, background, random, worth)
+            text = degrade.write_best(prompt.task, context, background, random, worth, limit)
         elif prompt.role == "worst":
             text = degrade.write_worst(context, background, random, worth)
         else:
             text = degrade.write_between(slots["lower"], slots["higher"], random, worth)
-        return degrade.shorten(text, sampling.max_tokens)
+        return degrade.shorten(text, limit)
 
     def read_labels(self, prompts: Sequence[Prompt], labels: Sequence[str]) -> list[LabelReading]:
         """Judge by surface features; `mass` is 1 when all the labels of a prompt are asked for."""
@@ -95,18 +101,23 @@ class Builtin(Backend):
         return LabelReading(logprobs=chosen, mass=min(1.0, sum(map(math.exp, chosen))))
 
 
-def _worth(prompt: Prompt, text: str) -> float:
+def _worth(prompt: Prompt, text: str, whose: str = "") -> float:
+    """The quality of a text against its context, the names of whose slots begin with `whose`."""
     slots = prompt.slots
-    context, background = slots["context"], slots.get("background", "")
+    context, background = (slots.get(f"{whose}{name}", "") for name in ("context", "background"))
     return quality(text, context, background, prompt.task, slots["dimension"], slots["description"])
 
 
-def _difference(prompt: Prompt, first: str, second: str) -> float:
-    return _worth(prompt, prompt.slots[first]) - _worth(prompt, prompt.slots[second])
+def _difference(prompt: Prompt, first: str, second: str, whose: str = "") -> float:
+    return _worth(prompt, prompt.slots[first]) - _worth(prompt, prompt.slots[second], whose)
 
 
 def _compare(prompt: Prompt) -> dict[str, float]:
     return verdict(_difference(prompt, "target", "reference"))
+
+
+def _compare_shared(prompt: Prompt) -> dict[str, float]:
+    return verdict(_difference(prompt, "target", "reference", "reference_"))
 
 
 def _compare_yes_or_no(prompt: Prompt) -> dict[str, float]:
@@ -136,6 +147,7 @@ def _question(prompt: Prompt) -> dict[str, float]:
 
 _READERS: dict[str, Callable[[Prompt], dict[str, float]]] = {
     "compare": _compare,
+    "compare-shared": _compare_shared,
     "compare-yesno": _compare_yes_or_no,
     "pairwise": _pairwise,
     "question": _question,

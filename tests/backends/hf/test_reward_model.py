@@ -183,7 +183,7 @@ def test_what_a_reward_model_cannot_do_is_said_in_one_sentence(models, judge):
         f"{name} is a reward model, which gives each text one number: it writes no texts and can only stand in for"
     )
     with Session() as session:
-        for settings in ({"role": "compare-yesno"}, {"answers": 3, "sampling": Sampling()}):
+        for settings in ({"yes_no": True}, {"answers": 3, "sampling": Sampling()}):
             with pytest.raises(UsageError, match=refusal):
                 scored(session, models(), OUTPUTS, **settings)
     with pytest.raises(UsageError, match=refusal):

@@ -1,0 +1,285 @@
+"""A shared set passes through every command like any other set."""
+
+from __future__ import annotations
+
+import json
+import math
+import statistics
+
+import pytest
+
+import refladder
+from refladder.arena.runs import read_run
+
+TASK = """\
+task = "document"
+
+[[dimensions]]
+name = "educational value"
+description = "Whether a reader can learn from it. The worst teaches nothing; the best explains with facts."
+"""
+SEEDS = (
+    "The tide rises twice a day because the moon pulls the ocean. On the far side of the earth the pull is weaker.",
+    "In an arch, every stone presses on its neighbour, so that the stones of a bridge need no mortar at all.",
+    "A starter of flour and water catches wild yeast within a week. Bakers feed it daily and fold the dough.",
+    "Chlorophyll in a leaf absorbs red and blue light. The energy splits water, and the plant keeps the sugar.",
+)
+WORDS = [
+    "the",
+    "leaf",
+    "stores",
+    "sugar",
+    "while",
+    "waves",
+    "of",
+    "light",
+    "cross",
+    "a",
+    "bridge",
+    "of",
+    "stone",
+    "and",
+    "dough",
+    "rests",
+    "before",
+    "heat",
+]
+
+
+def lines(path):
+    return [json.loads(line) for line in path.read_text("utf-8").splitlines()]
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    """A shared set of three anchors, a table of 60 documents with ratings, and the table scored."""
+    folder = tmp_path_factory.mktemp("shared")
+    (folder / "task.toml").write_text(TASK, "utf-8")
+    seeds = [{"output": text, "subject": f"subject {number}"} for number, text in enumerate(SEEDS)]
+    (folder / "seeds.jsonl").write_text("".join(json.dumps(row) + "\n" for row in seeds), "utf-8")
+    refladder.build(folder / "seeds.jsonl", task_file=folder / "task.toml", shared=3, out=folder / "set")
+    rows = [
+        {
+            "output_id": f"d{number}",
+            "output": " ".join(
+                WORDS[(5 * number + place * (1 + number % 3)) % len(WORDS)] for place in range(3 + number)
+            ),
+            "educational value": 1 + number // 13,
+        }
+        for number in range(60)
+    ]
+    (folder / "rated.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
+    unrated = [{name: row[name] for name in ("output_id", "output")} for row in rows]
+    (folder / "documents.jsonl").write_text("".join(json.dumps(row) + "\n" for row in unrated), "utf-8")
+    refladder.score(folder / "documents.jsonl", ladders=folder / "set", out=folder / "scored.jsonl")
+    return folder
+
+
+@pytest.fixture
+def run(command, made, tmp_path):
+    """Run a command with OUT in the place of a new folder and SET, TABLE, SCORED, RATED for those of `made`."""
+    places = {"SET": "set", "TABLE": "documents.jsonl", "SCORED": "scored.jsonl", "RATED": "rated.jsonl"}
+    places |= {"SEEDS": "seeds.jsonl", "TASK": "task.toml"}
+
+    def go(words, code=0):
+        given = [
+            str(made / places[word]) if word in places else word.replace("OUT", str(tmp_path)) for word in words.split()
+        ]
+        done = command(*given)
+        assert done.code == code, done.err
+        return done
+
+    return go
+
+
+def test_the_scored_rows_have_no_context_and_the_new_column(made):
+    rows = lines(made / "scored.jsonl")
+    assert list(rows[0])[2:] == [
+        *(f"educational_value_{name}" for name in ("score", "grade", "spread", "mass", "note", "anchor_spread")),
+        "signature",
+    ]
+    judged = lines(made / "scored.jsonl.judgments.jsonl")
+    (anchors,) = [judged[0]["anchors"]]
+    assert len(anchors) == 3
+    of_first = [line for line in judged[1:] if line["subject"] == "d0"]
+    assert [line["against"] for line in of_first] == [
+        f"rung:{level}@{anchor}" for anchor in anchors for level in range(1, 6)
+    ]
+    assert {line["context_id"] for line in judged[1:]} == {""}
+    # By hand: the sum of level * (p(win) - p(loss)) on each ladder, then mean and standard deviation over the three.
+    sums = []
+    for place in range(3):
+        total = 0.0
+        for level, line in enumerate(of_first[5 * place : 5 * place + 5], start=1):
+            shares = dict(zip(line["outcomes"], map(math.exp, line["logprobs"]), strict=True))
+            total += level * (shares["win"] - shares["loss"]) / sum(shares.values())
+        sums.append(total)
+    assert rows[0]["educational_value_score"] == pytest.approx(statistics.mean(sums))
+    assert rows[0]["educational_value_anchor_spread"] == pytest.approx(statistics.stdev(sums))
+
+
+@pytest.mark.parametrize(
+    ("words", "printed"),
+    [
+        ("filter SCORED --min educational_value_score=0 --out OUT/kept.jsonl", "60 rows: "),
+        ("evaluate own --source RATED --task-file TASK --ladders SET --level pooled", "own, pooled: Spearman"),
+        ("audit SET", "audit, with 95 % intervals over contexts"),
+        ("rescore SCORED.judgments --rule mean-difference --out OUT/again.jsonl", "60 rows, 0 scores missing"),
+        ("score --text Leaves --ladders SET", "educational value"),
+        ("score TABLE --ladders SET --both-orders --out OUT/both.jsonl", "60 rows, 0 scores missing; 1,800 judgments"),
+        ("score TABLE --ladders SET --dry-run", "dry run, builtin: 906 calls"),
+        ("show SET", "subject "),
+        ("diff SET SET", "ladders: 3 the same"),
+        (
+            "build own --source SEEDS --task-file TASK --shared 2 --out OUT/new --dry-run",
+            "dry run, builtin: at most 10 calls",
+        ),
+        ("score TABLE --ladders SET --check-drift --drift-file OUT/d.json --out OUT/s.jsonl", "drift: first readings"),
+    ],
+)
+def test_a_shared_set_passes_through(run, made, words, printed):
+    done = run(words.replace("SCORED.judgments", str(made / "scored.jsonl.judgments.jsonl")))
+    assert printed in done.out + done.err
+
+
+def test_certify_writes_the_share_of_levels_above_those_of_other_anchors(made, run):
+    done = run("certify SET", code=3)  # three anchors are too few for a sign test
+    sharing = json.loads((made / "set" / "certificate.json").read_text())["sharing"]
+    # Three anchors: 6 ordered pairs of 4 steps each.
+    assert sharing["of"] == 24
+    assert len(sharing["anchors"]) == 3
+    assert f"sharing: a level of one anchor beats the level below of another in {sharing['in_order']} of 24" in done.out
+    (made / "set" / "certificate.json").unlink()
+
+
+def test_early_stopping_decides_as_the_whole_run_does(made, run, tmp_path):
+    done = run("score TABLE --ladders SET --stop-at educational_value_score=1 --out OUT/early.jsonl")
+    assert "stopped early" in done.err
+    column = "educational_value_score"
+    for full, early in zip(lines(made / "scored.jsonl"), lines(tmp_path / "early.jsonl"), strict=True):
+        if early[column] is None:
+            assert early[f"{column}_least"] <= full[column] <= early[f"{column}_most"]
+            assert early[f"{column}_least"] >= 1 or early[f"{column}_most"] < 1
+        else:
+            assert early[column] == full[column]
+
+
+def test_shards_of_two_workers_are_the_rows_of_one_run(made, run, tmp_path):
+    run("score TABLE --ladders SET --out OUT/parts --shard-rows 20 --workers 2")
+    shards = sorted((tmp_path / "parts").glob("documents-*.jsonl"))
+    assert [row for shard in shards for row in lines(shard)] == lines(made / "scored.jsonl")
+
+
+def test_calibrate_and_distil_read_rows_without_a_context(made, run, tmp_path):
+    scores = {row["output_id"]: row["educational_value_score"] for row in lines(made / "scored.jsonl")}
+    middle = statistics.median(scores.values())
+    labels = [{"output_id": name, "good": int(score > middle)} for name, score in scores.items()]
+    (tmp_path / "labels.jsonl").write_text("".join(json.dumps(row) + "\n" for row in labels), "utf-8")
+    by = "--by educational_value_score"
+    run(f"calibrate SCORED --labels OUT/labels.jsonl --label good --good >=1 {by} --precision 0.5 --out OUT/cut.json")
+    assert json.loads((tmp_path / "cut.json").read_text())["labels"] == 60
+    run(f"distil SCORED {by} --out OUT/student")
+    done = run("score TABLE --ladders SET --cascade distilled:OUT/student --between 0 9 --out OUT/first.jsonl")
+    assert "first pass: the student decided" in done.err
+    run("score TABLE --judge distilled:OUT/student --out OUT/alone.jsonl")
+    assert all(row["educational_value_score"] is not None for row in lines(tmp_path / "alone.jsonl"))
+
+
+def test_the_review_page_shows_the_rungs_of_all_anchors(made):
+    sheet = read_run(made / "scored.jsonl")
+    opened = refladder.load_ladders(made / "set")
+    (of_row,) = sheet.key["rungs"][0]
+    assert len(of_row) == 5
+    for anchor in opened.anchors:
+        assert opened.ladders[anchor, "educational value"].rungs[4].text in of_row[4]
+    assert [column["name"] for column in sheet.key["columns"]] == ["educational_value_score", "educational_value_grade"]
+    assert all(len(beaten) == 5 for beaten in sheet.key["climbs"][0].values())
+
+
+def test_a_scorer_of_texts_needs_no_context(made):
+    with refladder.Scorer(ladders=made / "set") as scorer:
+        alone, described = scorer.score(["Leaves."]), scorer.score(["Leaves."], context="About leaves.")
+    assert alone[0].value == described[0].value  # a document's context is not shown
+    assert alone[0].anchor_spread is not None
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (
+            "build own --source SEEDS --task-file TASK --shared 9 --out OUT/x",
+            "--shared 9 needs 9 seeds, and the table has 4",
+        ),
+        (
+            "build own --source SEEDS --task-file TASK --out OUT/x",
+            "texts of task 'document' have no context, so all share",
+        ),
+        ("build summeval --shared 3 --out OUT/x", "--shared draws anchors from a table of your own, and summeval is a"),
+        ("score TABLE --ladders SET --yes-no", "the set is shared, and yes/no questions show one context for both"),
+        (
+            "evaluate own --source RATED --task-file TASK",
+            "texts without a context have no ladder of their own; name a shared",
+        ),
+        (
+            "publish SET me/mine --baseline --without-contexts --dry-run",
+            "the set is shared, and a judge has to see the context",
+        ),
+    ],
+)
+def test_what_a_shared_set_cannot_do_is_said_in_one_sentence(run, words, message):
+    done = run(words, code=2)
+    assert message in done.err
+    assert done.err.count("refladder: ") == 1
+
+
+def test_a_table_without_contexts_is_refused_by_other_sets_as_before(run):
+    done = run("score TABLE --ladders demo/story", code=2)
+    assert "no column 'context_id', nor 'context'" in done.err
+
+
+def test_recorded_judgments_are_of_one_ladder_for_each_context(run, tmp_path):
+    row = {"context_id": "c", "dimension": "educational value", "output": "d0", "rung": 1, "outcome": "win"}
+    (tmp_path / "recorded.jsonl").write_text(json.dumps(row) + "\n")
+    for words in ("score TABLE", "evaluate own --source RATED --task-file TASK"):
+        done = run(f"{words} --ladders SET --judgments-from OUT/recorded.jsonl", code=2)
+        assert "the set is shared, and recorded judgments are of one ladder for each context" in done.err
+
+
+def test_judgments_against_a_shared_set_are_not_linked(made, run):
+    judgments = made / "scored.jsonl.judgments.jsonl"
+    done = run(f"link --from {judgments} --to {judgments} --out OUT/link.json", code=2)
+    assert "judgments against a shared set, and link reads ladders of single contexts" in done.err
+
+
+def test_contexts_of_a_task_with_contexts_are_anchors_too(tmp_path):
+    table = [{"context": f"Explain tide {number} in a few plain words."} for number in range(6)]
+    dimension = refladder.Dimension(name="clarity", description="How clear it is.")
+    opened = refladder.build(table, task="open", dimensions=[dimension], shared=2, out=tmp_path / "set")
+    assert len(opened.anchors) == 2
+    assert {opened.contexts[anchor].text for anchor in opened.anchors} <= {row["context"] for row in table}
+    assert repr(opened).count("2 shared anchors") == 1
+    scored = refladder.score(
+        [{"output": "A text.", "context": "Another request."}, {"output": "A text."}], ladders=opened
+    )
+    assert all(row["clarity_score"] is not None for row in scored)
+
+
+def test_a_function_is_asked_with_both_contexts(tmp_path):
+    dimension = refladder.Dimension(name="clarity", description="How clear it is.")
+    table = [{"context": f"Explain tide {number} in a few plain words."} for number in range(3)]
+    opened = refladder.build(table, task="open", dimensions=[dimension], shared=2, out=tmp_path / "set")
+    asked = []
+
+    def judge(questions):
+        asked.extend(questions)
+        return [{"win": 1.0, "loss": 0.0, "tie": 0.0}] * len(questions)
+
+    judge.fingerprint = "always"
+    (row,) = refladder.score([{"output": "Mine.", "context": "Another."}], ladders=opened, judge=judge)
+    assert row["clarity_score"] == 15.0  # 1 + 2 + 3 + 4 + 5, on both ladders
+    assert row["clarity_anchor_spread"] == 0.0
+    del asked[:4]  # of the check of the judge: the best rung against the worst of 2 ladders, in both orders
+    assert {(question.output, question.context) for question in asked} == {("Mine.", "Another.")}
+    assert [question.reference_context for question in asked] == [
+        opened.contexts[anchor].text for anchor in opened.anchors for _ in range(5)
+    ]

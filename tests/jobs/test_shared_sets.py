@@ -1,0 +1,360 @@
+"""Shared sets: every text is compared with the ladders of all anchors, each text shown with its own context."""
+
+from __future__ import annotations
+
+import math
+import re
+
+import pytest
+from doubles import Double
+
+from refladder.errors import UsageError
+from refladder.files.ladder_sets import ladder_set, load_ladders, write_ladder_set
+from refladder.jobs.build import build, draw_anchors
+from refladder.jobs.certify import certify, open_asker
+from refladder.jobs.mend import Mender
+from refladder.jobs.score import AllRows, Mapped, check_input, score_rows
+from refladder.records import (
+    IMPOSSIBLE,
+    Completion,
+    Context,
+    Dimension,
+    LabelReading,
+    Ladder,
+    Output,
+    Recipe,
+    Rung,
+    Sampling,
+    Shared,
+)
+from refladder.scoring.columns import added_columns
+from refladder.scoring.judgment_file import JudgmentLog
+from refladder.scoring.scorer import LadderScorer
+from refladder.settings import Scale, Tables
+
+WORTH = Dimension(name="worth", description="What a text is worth.")
+RECIPE = Recipe(backend="by hand", prompts=(), sampling=None, version="1")
+CERTAIN = {
+    "win": (0.0, IMPOSSIBLE, IMPOSSIBLE),
+    "loss": (IMPOSSIBLE, 0.0, IMPOSSIBLE),
+    "tie": (IMPOSSIBLE,) * 2 + (0.0,),
+}
+
+
+class Numbers(Double):
+    """Texts are numbers, and the larger one wins for certain; a text `?` cannot be compared. Keeps its prompts."""
+
+    fingerprint = "numbers/1"
+
+    def __init__(self):
+        self.prompts = []
+
+    def read_labels(self, prompts, labels):
+        del labels
+        self.prompts += prompts
+        readings = []
+        for prompt in prompts:
+            target, reference = prompt.slots["target"], prompt.slots["reference"]
+            if "?" in {target, reference}:
+                readings.append(LabelReading(logprobs=None, mass=None, reason="no answer"))
+                continue
+            ahead = float(target) - float(reference)
+            readings.append(
+                LabelReading(logprobs=CERTAIN["win" if ahead > 0 else "loss" if ahead else "tie"], mass=1.0)
+            )
+        return readings
+
+
+def shared(ladders, task="dialogue", dimensions=(WORTH,), name="shared"):
+    """A shared set with one ladder for each anchor and dimension: {anchor: the texts of its rungs}."""
+    contexts = [
+        Context(id=anchor, task=task, text=f"Talk {anchor}.", background=f"Facts {anchor}.") for anchor in ladders
+    ]
+    made = [
+        Ladder(
+            context_id=anchor,
+            task=task,
+            dimension=dimension.name,
+            rungs=tuple(Rung(level=level, text=text) for level, text in enumerate(texts, start=1)),
+            recipe=RECIPE,
+        )
+        for anchor, texts in ladders.items()
+        for dimension in dimensions
+    ]
+    return ladder_set(name, dimensions, contexts, made, anchors=list(ladders))
+
+
+def scored(ladders, texts, *, judge=None, contexts=(), **how):
+    judge = judge or Numbers()
+    scorer = LadderScorer(judge, ladders, ladders.dimensions, Scale(**how.pop("scale", {})), **how)
+    outputs = [Output(id=f"o{number}", context_id="", system="", text=text) for number, text in enumerate(texts)]
+    with JudgmentLog(None, scorer.run) as log:
+        return [row[0] for row in scorer.score(outputs, [None] * len(outputs), log, contexts)], scorer
+
+
+def test_a_score_is_the_mean_over_the_anchors_with_its_standard_deviation():
+    # 15 beats 10 and loses to 20 of anchor a: 1 - 2 = -1. It beats 1 and 2 of anchor b: 1 + 2 = 3. The mean is 1, and
+    # the standard deviation of (-1, 3) with n - 1 is sqrt((2^2 + 2^2) / 1) = 2 sqrt 2. 3 of 4 rungs: 1 + 4 * 3/4 = 4.
+    (score,), scorer = scored(shared({"a": ("10", "20"), "b": ("1", "2")}), ["15"])
+    assert (score.value, score.grade, score.spread) == (1.0, 4.0, 0.0)
+    assert score.anchor_spread == pytest.approx(2 * math.sqrt(2))
+    assert "dialogue/compare-shared@" in score.signature
+    # Of the top rungs 20 and 2, the text beats one of two: the mean probability is 1/2, which is not more than that.
+    assert (scorer.report.above_top, scorer.report.judged_top) == ({"worth": 0}, {"worth": 1})
+    # With both orders, each swapped: the same verdicts.
+    (both,), _ = scored(shared({"a": ("10", "20"), "b": ("1", "2")}), ["15"], orders=2)
+    assert (both.value, both.grade, both.anchor_spread) == (1.0, 4.0, score.anchor_spread)
+
+
+def test_one_anchor_has_no_spread_over_anchors():
+    (score,), _ = scored(shared({"a": ("10", "20")}), ["15"])
+    assert (score.value, score.anchor_spread) == (-1.0, None)
+
+
+def test_a_rung_that_cannot_be_judged_leaves_no_number():
+    (score,), scorer = scored(shared({"a": ("10", "20"), "b": ("?", "2")}), ["15"])
+    assert (score.value, score.grade, score.anchor_spread) == (None, None, None)
+    assert score.reason == "1 of 4 judgments unparsed: no answer"
+    assert scorer.report.unscored == {"worth": 1}
+
+
+def test_the_prompt_holds_both_contexts_the_rows_first():
+    judge, ladders = Numbers(), shared({"a": ("10", "20"), "b": ("1", "2")})
+    row = Context(id="", task="", text="My own talk.", background="My facts.")
+    scored(ladders, ["15", "16"], judge=judge, contexts=[row, None])
+    prompt = judge.prompts[3].text  # the row against the upper rung of b
+    shown = ["My own talk.", "My facts.", "15", "Talk b.", "Facts b.", "\n2\n"]
+    places = [prompt.index(text) for text in shown]
+    assert places == sorted(places)
+    assert "judge each by its own conversation" in prompt
+    assert "Conversation of the target response (empty if there is none):\n\n\n" in judge.prompts[4].text
+    starts = {each.text[: each.text.index("Conversation of the reference")] for each in judge.prompts[:4]}
+    assert len(starts) == 1  # what a judge reads once for all rungs of a row
+    judge.prompts.clear()
+    scored(ladders, ["15"], judge=judge, contexts=[row], orders=2)
+    swapped = judge.prompts[1].text  # the lowest rung of a against the row
+    places = [swapped.index(text) for text in ("Talk a.", "\n10\n", "My own talk.", "\n15\n")]
+    assert places == sorted(places)
+
+
+def test_a_row_with_the_context_of_an_anchor_is_compared_with_all_anchors(tmp_path, write_jsonl):
+    ladders = shared({"a": ("10", "20"), "b": ("1", "2")})
+    rows = [{"output": "15", "context_id": "a"}, {"output": "15", "context": "Other."}, {"output": "15"}]
+    source, judge = write_jsonl(rows), Numbers()
+    told = []
+    mapped = Mapped(columns={})
+    assert check_input(str(source), None, mapped, ladders, told.append) == 3
+    assert told == ["1 of 3 rows have no context; each is judged by its text alone"]
+    asking = AllRows(LadderScorer(judge, ladders, ladders.dimensions, Scale()))
+    score_rows(asking, Tables(source=str(source), out=str(tmp_path / "out.jsonl")), mapped)
+    lines = (tmp_path / "out.jsonl").read_text("utf-8").splitlines()
+    assert [re.search(r'"worth_score": ([-.\d]+)', line)[1] for line in lines] == ["1.0"] * 3
+    assert all('"worth_anchor_spread": 2.82842712' in line for line in lines)
+    # The questions of equal contexts are next to each other: none, the digest of "Other.", and "a".
+    assert [judge.prompts[place].slots["context"] for place in (0, 4, 8)] == ["", "Other.", "Talk a."]
+
+
+def test_stopping_early_decides_as_the_whole_ladders_do():
+    ladders = shared({"a": ("10", "20", "30"), "b": ("5", "25", "35"), "c": ("15", "16", "40")})
+    texts = [str(number) for number in (1, 7, 12, 17, 22, 27, 33, 38, 50)]
+    whole, _ = scored(ladders, texts)
+    early, scorer = scored(ladders, texts, stop_at={"worth_score": 1.0})
+    for full, stopped in zip(whole, early, strict=True):
+        low, high = (stopped.value, stopped.value) if stopped.value_bounds is None else stopped.value_bounds
+        assert low <= full.value <= high
+        assert (low >= 1.0) == (full.value >= 1.0)
+        assert (high < 1.0) == (full.value < 1.0)
+    assert 0 < scorer.report.saved < 9 * 9
+    # 50 beats every rung: 1 + 2 + 3 on each of 3 ladders. After the first rung asked the mean is still open below 1.
+    assert any("of 9 rungs" in (score.reason or "") for score in early)
+
+
+def test_yes_no_questions_show_one_context():
+    with pytest.raises(UsageError, match=r"^shared: the set is shared, and yes/no questions show one context"):
+        scored(shared({"a": ("1", "2")}), ["3"], yes_no=True)
+
+
+def test_a_shared_set_needs_every_ladder_and_context_of_its_anchors():
+    opened = shared({"a": ("1", "2"), "b": ("1", "2")})
+    ladders, contexts = list(opened.ladders.values()), list(opened.contexts.values())
+    with pytest.raises(UsageError, match=r"^x: 'b' has no worth ladder; a shared set has the ladders of its anchors"):
+        ladder_set("x", [WORTH], contexts, ladders[:1], anchors=["a", "b"])
+    with pytest.raises(UsageError, match=r"^x: 'b' is not an anchor, and has a worth ladder"):
+        ladder_set("x", [WORTH], contexts, ladders, anchors=["a"])
+    with pytest.raises(UsageError, match=r"^x: no text of anchor 'a', which the judge has to see beside its rungs"):
+        ladder_set("x", [WORTH], [], ladders, anchors=["a", "b"])
+
+
+def test_set_json_says_shared_and_a_set_without_it_is_not(tmp_path):
+    opened = shared({"a": ("1", "2"), "b": ("1", "2")})
+    records = [WORTH], list(opened.contexts.values()), list(opened.ladders.values()), []
+    write_ladder_set(tmp_path, *records, shared=Shared(anchors=("a", "b"), seed=7))
+    assert (
+        tmp_path / "set.json"
+    ).read_text() == '{"schema":"ladder-set/1","anchors":["a","b"],"seed":7,"shared":true}\n'
+    assert load_ladders(tmp_path).anchors == ("a", "b")
+    write_ladder_set(tmp_path, *records)
+    assert load_ladders(tmp_path).anchors == ()
+    assert not (tmp_path / "set.json").exists()
+
+
+def seeds(count, task="document"):
+    return [
+        Context(id=f"s{number}", task=task, text="", references=(" ".join([f"word{number}"] * (30 + number)),))
+        for number in range(count)
+    ]
+
+
+def test_anchors_are_drawn_by_the_seed_whatever_the_order():
+    drawn = [seed.id for seed in draw_anchors(seeds(20), 4, Sampling(seed=3))]
+    assert drawn == [seed.id for seed in draw_anchors(seeds(20)[::-1], 4, Sampling(seed=3))]
+    assert drawn != [seed.id for seed in draw_anchors(seeds(20), 4, Sampling(seed=4))]
+    assert len(set(drawn)) == 4
+    # A seed of 35 words, and at most half of 512 and of 40 tokens.
+    assert {seed.background for seed in draw_anchors(seeds(6)[5:], 1, Sampling())} == {"35 words"}
+    assert {seed.background for seed in draw_anchors(seeds(6)[5:], 1, Sampling(max_tokens=40))} == {"20 words"}
+    with pytest.raises(UsageError, match=r"^--shared 5 needs 5 seeds, and the table has 4; add rows, or ask for fewer"):
+        draw_anchors(seeds(4), 5, Sampling())
+
+
+class Writer(Double):
+    """Names a subject by the first word of a document, and writes the subject and the role; `refused` subjects fail."""
+
+    fingerprint = "writer/1"
+
+    def __init__(self, refused=(), fails=None):
+        self.refused, self.roles, self.fails = refused, [], fails
+
+    def write(self, prompts, _sampling):
+        texts = []
+        for prompt in prompts:
+            self.roles.append(prompt.role)
+            if prompt.role == self.fails:
+                raise KeyboardInterrupt
+            if prompt.role == "subject":
+                texts.append(prompt.slots["target"].split()[0])
+                continue
+            refused = prompt.slots["context"] in self.refused and prompt.role == "between"
+            made = f"{prompt.slots['context']} {prompt.role} {prompt.slots['background']} {len(self.roles)}"
+            texts.append("" if refused else made)
+        return [Completion(text=text) for text in texts]
+
+
+def built(folder, writer, anchors, **how):
+    return build(writer, anchors, [WORTH], folder, rungs=3, sampling=Sampling(seed=3), attempts=2, shared=True, **how)
+
+
+def test_a_document_anchor_is_a_named_subject_and_a_limit_of_words(tmp_path):
+    writer = Writer()
+    report = built(tmp_path, writer, draw_anchors(seeds(3), 3, Sampling(seed=3)))
+    assert writer.roles == ["subject"] * 3 + ["worst", "best"] * 3 + ["between"] * 3
+    opened = load_ladders(tmp_path)
+    assert opened.anchors == report.anchors
+    assert {(context.text, context.background, context.references) for context in opened.contexts.values()} == {
+        (f"word{number}", f"{30 + number} words", ()) for number in range(3)
+    }
+    assert all(
+        ladder.rungs[1].text.startswith(opened.contexts[ladder.context_id].text) for ladder in opened.ladders.values()
+    )
+    # An interrupted build names no subject again, and asks for nothing that it has.
+    again = Writer()
+    built(tmp_path, again, draw_anchors(seeds(3), 3, Sampling(seed=3)))
+    assert again.roles == []
+
+
+def test_an_interrupted_build_goes_on_with_the_subjects_that_were_named(tmp_path):
+    anchors = draw_anchors(seeds(2), 2, Sampling(seed=3))
+    with pytest.raises(KeyboardInterrupt):
+        built(tmp_path, Writer(fails="worst"), anchors)
+    again = Writer()
+    built(tmp_path, again, anchors)
+    assert "subject" not in again.roles
+
+
+def test_an_anchor_whose_rung_failed_is_left_out_and_named(tmp_path):
+    report = built(tmp_path, Writer(refused={"word1"}), draw_anchors(seeds(3), 3, Sampling(seed=3)))
+    assert set(report.anchors) == {"s0", "s2"}
+    assert [(failure.context_id, failure.level) for failure in report.failures] == [("s1", 2)]
+    assert load_ladders(tmp_path).anchors == report.anchors
+
+
+@pytest.mark.parametrize(
+    ("ladders", "expected"),
+    [
+        # Level 2 of each anchor (20, 21, 22) beats level 1 of both others (10, 11, 12), and level 3 level 2: 6 pairs of
+        # anchors, 2 steps each, all in order.
+        ({"a": ("10", "20", "30"), "b": ("11", "21", "31"), "c": ("12", "22", "32")}, (12, 12, "pass")),
+        # a over b: 20 > 1, 30 > 2 (2 of 2), b over a: 2 < 10, 3 < 20 (0 of 2); likewise for the other pairs: 6 of 12.
+        ({"a": ("10", "20", "30"), "b": ("1", "2", "3"), "c": ("100", "200", "300")}, (6, 12, "pass")),
+        # Falling ladders: 1 of a against 2 of b and so on, all below: none of 12.
+        ({"a": ("30", "20", "10"), "b": ("31", "21", "11"), "c": ("32", "22", "12")}, (0, 12, "refuse")),
+        # Level 2 of each equals level 1 of the others, which decides nothing; 30 > 20.
+        ({"a": ("20", "20", "30"), "b": ("20", "20", "30"), "c": ("20", "20", "30")}, (6, 6, "pass")),
+    ],
+)
+def test_certificate_across_anchors_by_hand(ladders, expected):
+    opened, judge = shared(ladders), Numbers()
+    certificate = certify(opened, open_asker(opened, judge))
+    sharing = certificate["sharing"]
+    assert (sharing["in_order"], sharing["of"], sharing["verdict"]) == expected
+    assert sharing["share"] == expected[0] / expected[1]
+    assert sharing["low"] <= sharing["share"] <= sharing["high"]
+    assert (sharing["verdict"] == "refuse") == (sharing["high"] < 0.7)
+    # 3 ladders of 3 pairs, and 6 pairs of anchors with 2 steps, each in both orders.
+    assert certificate["counts"]["judgments"] == 3 * 3 * 2 + 6 * 2 * 2
+    assert sum(row["of"] for row in sharing["anchors"]) == 2 * sharing["of"]  # each comparison has two anchors
+
+
+def test_a_set_of_single_contexts_shows_its_own_background_and_not_that_of_the_row(write_jsonl, tmp_path):
+    opened = shared({"a": ("10", "20")})
+    alone = ladder_set("alone", [WORTH], list(opened.contexts.values()), list(opened.ladders.values()))
+    source, judge = write_jsonl([{"output": "15", "context_id": "a", "context": "Talk a."}]), Numbers()
+    asking = AllRows(LadderScorer(judge, alone, alone.dimensions, Scale()))
+    score_rows(asking, Tables(source=str(source), out=str(tmp_path / "out.jsonl")), Mapped(columns={}))
+    assert {prompt.slots["background"] for prompt in judge.prompts} == {"Facts a."}
+
+
+class Ranks(Double):
+    """Writes 1, 5 and 9 for worst, between and best, and the reverse for the wit of the subject word1."""
+
+    fingerprint = "ranks/1"
+
+    def write(self, prompts, _sampling):
+        texts = []
+        for prompt in prompts:
+            falls = (prompt.slots.get("context"), prompt.slots.get("dimension")) == ("word1", "wit")
+            ranks = {"worst": "9" if falls else "1", "between": "5", "best": "1" if falls else "9"}
+            texts.append(prompt.slots["target"].split()[0] if prompt.role == "subject" else ranks[prompt.role])
+        return [Completion(text=text) for text in texts]
+
+
+def test_an_anchor_that_the_judge_finds_out_of_order_is_left_out_on_every_dimension(tmp_path):
+    anchors = draw_anchors(seeds(3), 3, Sampling(seed=3))
+    dimensions = [WORTH, Dimension(name="wit", description="How witty it is.")]
+    mender = Mender(
+        writer=Ranks(),
+        judge=Numbers(),
+        contexts=anchors,
+        dimensions=dimensions,
+        folder=tmp_path,
+        sampling=Sampling(seed=3),
+        attempts=1,
+    )
+    how = {"rungs": 3, "sampling": Sampling(seed=3), "attempts": 1, "shared": True}
+    report = build(Ranks(), anchors, dimensions, tmp_path, mender=mender, **how)
+    assert set(report.anchors) == {"s0", "s2"}
+    assert [(failure.context_id, failure.dimension) for failure in report.failures] == [("s1", "wit")]
+    opened = load_ladders(tmp_path)
+    assert set(opened.ladders) == {(anchor, name) for anchor in ("s0", "s2") for name in ("worth", "wit")}
+    # One pair of anchors with 2 steps in both directions, on 2 dimensions; the certificate is of the set as written.
+    assert opened.certificate["sharing"]["of"] == 8
+    assert opened.certificate["sharing"]["low"] is None
+
+
+def test_a_dimension_whose_spread_is_anothers_spread_over_anchors_is_refused():
+    named = [Dimension(name=name, description="") for name in ("worth", "worth anchor")]
+    assert len(added_columns(named)) == 12
+    with pytest.raises(
+        UsageError, match=r"^dimension 'worth anchor' would share the column 'worth_anchor_spread' with"
+    ):
+        added_columns(named, shared=True)
