@@ -576,7 +576,8 @@ def score(
 ) -> Table:
     """Add score columns to every row of a table, as `refladder score`.
 
-    A row needs an output, and the id or the text of its context, in the columns `output`, `context_id` and `context`.
+    A row needs an output, and except for a shared set the id or the text of its context, in the columns `output`,
+    `context_id` and `context`.
     Each dimension adds five columns: NAME_score, NAME_grade, NAME_spread, NAME_mass and NAME_note. A score that is
     missing is null, and its note says why; a warning of the logger `refladder` counts them.
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import math
 import re
+from dataclasses import replace
 
 import pytest
 from doubles import Double
 
 from refladder.errors import UsageError
+from refladder.files.jsonl import to_line
 from refladder.files.ladder_sets import ladder_set, load_ladders, write_ladder_set
 from refladder.jobs.build import build, draw_anchors
 from refladder.jobs.certify import certify, open_asker
@@ -23,12 +25,13 @@ from refladder.records import (
     Ladder,
     Output,
     Recipe,
+    Run,
     Rung,
     Sampling,
     Shared,
 )
 from refladder.scoring.columns import added_columns
-from refladder.scoring.judgment_file import JudgmentLog
+from refladder.scoring.judgment_file import JudgmentLog, OtherRunError
 from refladder.scoring.scorer import LadderScorer
 from refladder.settings import Scale, Tables
 
@@ -358,3 +361,14 @@ def test_a_dimension_whose_spread_is_anothers_spread_over_anchors_is_refused():
         UsageError, match=r"^dimension 'worth anchor' would share the column 'worth_anchor_spread' with"
     ):
         added_columns(named, shared=True)
+
+
+def test_judgments_that_were_stored_before_there_were_shared_sets_are_read(tmp_path):
+    path, run = tmp_path / "j.jsonl", Run(recipe=RECIPE, ladders="x@1", dimensions=(WORTH,), rungs=2, orders=1)
+    before = to_line(run).replace(b',"anchors":[]', b"")
+    assert before != to_line(run)
+    path.write_bytes(before)
+    with JudgmentLog(path, run) as log:
+        assert log.run.anchors == ()
+    with pytest.raises(OtherRunError, match="these judgments are of another run"):
+        JudgmentLog(path, replace(run, anchors=("a", "b")))
