@@ -57,6 +57,7 @@ def test_the_blocks_print_what_the_page_shows(page, tmp_path, monkeypatch):
 
 
 if __name__ == "__main__":
+    os.environ["XDG_CACHE_HOME"] = tempfile.mkdtemp()
     for page in PAGES:
         with tempfile.TemporaryDirectory() as scratch:
             text, names = (ROOT / page).read_text("utf-8"), {}

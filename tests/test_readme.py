@@ -5,7 +5,7 @@ error together. All blocks of a page share one folder, so a command may use what
 file that no command wrote makes the file: a reader would do the same. Compared are all characters but spaces at line
 ends, which terminal tables have and the pages leave out, and the seconds that a run took.
 
-`python tests/test_readme.py` writes the outputs into the pages anew; read the difference before you keep it.
+`python tests/test_readme.py [PAGE ...]` writes the outputs into the pages anew; read the difference before you keep it.
 """
 
 from __future__ import annotations
@@ -66,6 +66,7 @@ def run(command, folder):
         program = programs / "refladder"
         program.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m refladder "$@"\n', "utf-8")
         program.chmod(0o755)
+    own = {"XDG_CACHE_HOME": str(programs / "cache")}  # nothing is remembered from another page
     path = os.pathsep.join([str(programs), sysconfig.get_path("scripts"), os.environ["PATH"]])
     done = subprocess.run(
         [shutil.which("bash") or "bash", "-c", command],
@@ -73,7 +74,7 @@ def run(command, folder):
         cwd=folder,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
-        env={**os.environ, "PATH": path, "PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": "1", "LC_ALL": "C.UTF-8"},
+        env={**os.environ, **own, "PATH": path, "PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": "1", "LC_ALL": "C.UTF-8"},
     )
     return [line.rstrip() for line in done.stdout.decode().splitlines()]
 
@@ -245,6 +246,6 @@ def written_anew(text, folder):
 
 
 if __name__ == "__main__":
-    for name, contents in PAGES.items():
+    for name, contents in ((name, PAGES[name]) for name in sys.argv[1:] or PAGES):
         with tempfile.TemporaryDirectory() as scratch:
             (ROOT / name).write_text(written_anew(contents, Path(scratch)), "utf-8")
