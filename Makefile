@@ -7,7 +7,7 @@ INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 # The packages of test-integrations have an environment of their own, so that `make test` stays light. A new adapter adds
 # its extra here.
 INTEGRATIONS := build/integrations
-EXTRAS := inspect,datatrove,ray,remote,review
+EXTRAS := docs,inspect,datatrove,ray,remote,review
 # Checks that the review page is accessible; only the tests use it. It is fetched with npm, where there is one.
 AXE := axe-core@4.11
 # Plain torch would download gigabytes of GPU libraries, so the CPU build is a separate step. TORCH= omits it and skips

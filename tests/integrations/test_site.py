@@ -1,0 +1,71 @@
+"""The documentation site opened from disk, without a network, in a real browser."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from chromium import new_page, started, sync_api
+
+pytest.importorskip("material", reason="mkdocs-material is not installed; see make test-integrations")
+
+ROOT = Path(__file__).parents[2]
+# Elements with something to their right that does not show, as "name: pixels".
+HIDDEN = """() => [document.documentElement, ...document.querySelectorAll("pre > code, .md-typeset__scrollwrap")]
+  .filter((element) => element.scrollWidth > element.clientWidth + 1)
+  .map((element) => `${element.className || element.tagName}: ${element.scrollWidth - element.clientWidth}`)"""
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("site")
+    subprocess.run(
+        [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(folder)],
+        check=True,
+        cwd=ROOT,
+        env={**os.environ, "NO_MKDOCS_2_WARNING": "1"},
+    )
+    return folder
+
+
+@pytest.fixture(scope="module")
+def chromium():
+    with started() as browser:
+        yield browser
+
+
+def test_the_search_runs_from_disk(site, chromium):
+    page, problems = new_page(chromium, offline=True)
+    page.goto(f"file://{site}/index.html")
+    page.keyboard.press("/")
+    page.keyboard.type("budget")
+    first = page.locator("a.md-search-result__link").first
+    sync_api.expect(first).to_have_attribute("href", f"file://{site}/how-to/costs.html")
+    assert problems == []
+
+
+def test_the_site_follows_the_colours_of_the_system(site, chromium):
+    for scheme, background in (("light", "rgb(255, 255, 255)"), ("dark", "rgb(30, 33, 41)")):
+        page, _ = new_page(chromium, offline=True, color_scheme=scheme)
+        page.goto(f"file://{site}/index.html")
+        sync_api.expect(page.locator("body")).to_have_css("background-color", background)
+
+
+def test_nothing_scrolls_sideways_at_1280_pixels(site, chromium):
+    page, _ = new_page(chromium, offline=True, viewport={"width": 1280, "height": 900})
+    wide = {}
+    for path in sorted(site.rglob("*.html")):
+        page.goto(f"file://{path}")
+        wide[path.relative_to(site).as_posix()] = page.evaluate(HIDDEN)
+    assert len(wide) > 40
+    assert {name: elements for name, elements in wide.items() if elements} == {}
+
+
+def test_no_page_is_wider_than_a_phone(site, chromium):
+    page, _ = new_page(chromium, offline=True, viewport={"width": 390, "height": 844})
+    for path in sorted(site.rglob("*.html")):
+        page.goto(f"file://{path}")
+        assert page.evaluate("document.documentElement.scrollWidth") <= 390, path
