@@ -24,6 +24,7 @@ PAGES = {  # with the least number of blocks
     "docs/how-to/link-judges.md": 1,
     "docs/how-to/certify.md": 1,
     "docs/how-to/your-own-judge.md": 3,
+    "docs/how-to/csv-and-dataframes.md": 3,
 }
 BLOCK = re.compile(r"^```python\n(.*?)^```\n(?:```text\n(.*?)^```\n)?", re.DOTALL | re.MULTILINE)
 
