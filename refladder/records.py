@@ -290,6 +290,7 @@ class Judgment:
     judge gave no reading, and then `note` says why. `mass` is the sum of the label probabilities. `cut` is True if the
     context that the judge saw was shortened to fit. `key` is a digest of the texts that were shown, so that a judgment
     is never used for other texts. `recipe` is a Recipe.digest; the recipe itself is in the file's first line (Run).
+    `answers` is how many written answers with a label it rests on, where a run decides that for each question, else 0.
     """
 
     context_id: str
@@ -303,6 +304,7 @@ class Judgment:
     recipe: str
     note: str | None = None
     cut: bool = False
+    answers: int = 0
 
     def __post_init__(self) -> None:
         if not self.outcomes or len(set(self.outcomes)) != len(self.outcomes):
@@ -340,7 +342,8 @@ class Score:
     one anchor, or without anchors.
 
     `value_bounds` and `grade_bounds` hold the least and the greatest number that the whole ladder can give, where
-    asking stopped before every rung was judged; value, grade and spread are then None.
+    asking stopped before every rung was judged; value, grade and spread are then None. `interval` is the 95 % interval
+    of the value that all probabilities of the judge would give, where it is estimated from few answers.
     """
 
     output_id: str | None
@@ -354,6 +357,7 @@ class Score:
     value_bounds: tuple[float, float] | None = None
     grade_bounds: tuple[float, float] | None = None
     anchor_spread: float | None = None
+    interval: tuple[float, float] | None = None
 
 
 @record("run/1")
@@ -364,6 +368,7 @@ class Run:
     `rungs` is the number of rungs of every ladder, `orders` 1, or 2 when every pair was asked in both orders.
     `answers` is how many answers were sampled for each question; 0 where label probabilities were read. `stop_at` says
     when asking about a row stopped; it is empty where every rung was judged. `anchors` are those of a shared set.
+    `mode` is `sequential` or `placement` where `answers` are those about a text and a ladder, not those to a question.
     """
 
     recipe: Recipe
@@ -374,6 +379,7 @@ class Run:
     answers: int = 0
     stop_at: str = ""
     anchors: tuple[str, ...] = ()
+    mode: str = ""
 
     @property
     def compared(self) -> int:

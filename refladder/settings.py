@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from refladder.errors import UsageError
+from refladder.errors import UsageError, option
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from refladder.records import HumanScale, Link, Threshold
 
 LEAST_MASS = 0.05  # default; a judge that gives its labels less than this would have answered something else
+MODES = ("sequential", "placement")  # of --answers: few answers about a text and a ladder, instead of a number each
+LINEAR = ("ladder-sum", "mean-difference", "expected-grade")  # rules that few answers give an interval
 INTERVAL_SIZES = ("none", "small", "full")  # of the intervals beside figures in LaTeX tables
 Settings = TypeVar("Settings")
 
@@ -137,7 +139,7 @@ class Scoring:
         rule: scoring rule.
         weights: weight of a dimension in the overall score; 1 for those that are not named.
         least_mass: least label mass, a probability; a judgment below it is unparsed.
-        answers: answers to sample for each question; 0 reads label probabilities.
+        answers: answers to sample for each question; 0 reads label probabilities. Or one of `MODES`.
         both_orders: judge every pair in both orders.
         yes_no: ask three yes/no questions for each comparison.
         prompts: folder of templates that replace the shipped ones.
@@ -152,7 +154,7 @@ class Scoring:
     rule: str = "ladder-sum"
     weights: Mapping[str, float] = field(default_factory=dict)
     least_mass: float = LEAST_MASS
-    answers: int = 0
+    answers: int | str = 0
     both_orders: bool = False
     yes_no: bool = False
     prompts: Path | None = None
@@ -162,7 +164,34 @@ class Scoring:
     any_judge: bool = False
 
     def __post_init__(self) -> None:
-        check_asking(least_mass=self.least_mass, answers=self.answers)
+        if not isinstance(self.answers, str):
+            check_asking(least_mass=self.least_mass, answers=self.answers)
+            return
+        check_asking(least_mass=self.least_mass)
+        if self.answers not in MODES:
+            raise UsageError(f"{option('answers')} {self.answers!r}: use a number of 0 or more, {' or '.join(MODES)}")
+        self._check_mode()
+
+    def _check_mode(self) -> None:
+        """Refuse what does not go with few answers about a text."""
+        mode = f"{option('answers')} {self.answers}"
+        if self.rule not in LINEAR:
+            raise UsageError(
+                f"{mode} has an interval for the rules {', '.join(LINEAR)} alone, found {self.rule!r}; choose one of "
+                f"them, or give {option('answers')} a number"
+            )
+        if self.yes_no:
+            raise UsageError(f"{mode} asks for one answer, and {option('yes-no')} for three; leave one of them out")
+        if self.both_orders and self.answers == "placement":
+            raise UsageError(f"{mode} shuffles the rungs, so there are no orders; leave out {option('both-orders')}")
+        if self.stop_at or self.threshold is not None:
+            given = option("stop-at" if self.stop_at else "threshold")
+            raise UsageError(f"{mode} and {given} both say when to stop asking; leave one of them out")
+
+    @property
+    def mode(self) -> str:
+        """`sequential` or `placement`; empty where the same number of answers is sampled for each question."""
+        return self.answers if isinstance(self.answers, str) else ""
 
     @property
     def scale(self) -> Scale:

@@ -52,18 +52,20 @@ class Sampled(Wrapper):
     def read_labels(self, prompts: Sequence[Prompt], labels: Sequence[str]) -> list[LabelReading]:
         """For each prompt, the shares of the labels among its answers; no reading where no answer names a label."""
         drawn = [whole(self.backend, prompts, self.backend.write(prompts, sampling)) for sampling in self._samplings]
-        return [_reading(answers, labels) for answers in zip(*drawn, strict=True)]
+        return [reading_of(answers, labels) for answers in zip(*drawn, strict=True)]
 
 
-def _reading(answers: Sequence[Completion], labels: Sequence[str]) -> LabelReading:
+def reading_of(answers: Sequence[Completion], labels: Sequence[str]) -> LabelReading:
     """The reading of one prompt from all its answers."""
     if any(isinstance(answer.text, Unwritten) for answer in answers):
         return NOT_ASKED
     cuts = [answer.note or "the context was cut" for answer in answers if answer.cut]
-    verdicts = [
-        (answer.note or "no answer", "")
-        if answer.finish == "error"
-        else (label_in(answer.text, labels, ended=answer.finish != "length"), answer.text)
-        for answer in answers
-    ]
+    verdicts = [(verdict_of(answer, labels), "" if answer.finish == "error" else answer.text) for answer in answers]
     return reading_from_verdicts(verdicts, len(labels), cut=bool(cuts), note=cuts[-1] if cuts else None)
+
+
+def verdict_of(answer: Completion, labels: Sequence[str]) -> int | str:
+    """The number of the label that an answer names, or why it names none."""
+    if answer.finish == "error":
+        return answer.note or "no answer"
+    return label_in(answer.text, labels, ended=answer.finish != "length")

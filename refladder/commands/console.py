@@ -255,6 +255,26 @@ ANSWERS = click.option(
     type=click.IntRange(min=0),
     help="Number of answers to sample per question. 0 = read label probabilities.",
 )
+
+
+class _FewAnswers(click.ParamType[int | str]):
+    """A number, or a word that `Scoring` checks."""
+
+    name = "answers"
+
+    def convert(self, value: object, _param: object, _context: object) -> int | str:
+        """A whole number as such."""
+        return int(str(value)) if str(value).isdecimal() else str(value)
+
+
+SCORE_ANSWERS = click.option(
+    "--answers",
+    default=0,
+    type=_FewAnswers(),
+    metavar="N|sequential|placement",
+    help="Number of answers to sample per question instead of reading label probabilities. 0 = use probabilities. "
+    "sequential and placement take at most 10 answers for each text and dimension, and add an interval.",
+)
 JUDGING = options(
     click.option("--both-orders", is_flag=True, help="Judge pairs in both orders. Doubles the calls."),
     click.option("--yes-no", is_flag=True, help="Ask three yes/no questions per comparison. Triples the calls."),

@@ -300,7 +300,7 @@ def command(
         yes_no=asked.yes_no,
         budget=chosen.comparisons,
         selection=chosen.selection,
-        answers=asked.answers,
+        answers=int(asked.answers),
         prompts=asked.prompts,
         work=work,
         restart=restart,

@@ -129,7 +129,7 @@ class FileOptions:
 @console.RULE
 @console.WEIGHT
 @console.LEAST_MASS
-@console.ANSWERS
+@console.SCORE_ANSWERS
 @console.JUDGING
 @click.option(
     "--stop-at",
@@ -353,6 +353,9 @@ def _notices(prepared: Prepared) -> Iterator[str]:
         yield f"{OVERALL[0]} is the score on the dimension 'overall'; {column}"
     if prepared.thresholds and prepared.asked.answers:
         yield SAMPLED
+    if prepared.asked.mode:
+        number = f"{'at most ' * (prepared.asked.mode == 'sequential')}{prepared.answers}"
+        yield f"--answers {prepared.asked.mode}: {number} answers for each text and dimension"
 
 
 def _score_table(
@@ -366,6 +369,11 @@ def _score_table(
     recorded = open_recorded(
         files.judgments_from, asking_options(context), console.notify, source=source, ladders=run.prepared.ladders
     )
+    if files.check_drift and run.prepared.asked.mode:
+        raise UsageError(
+            f"--check-drift judges pairs of rungs, and --answers {run.prepared.asked.mode} a text against its whole "
+            "ladder; leave one of them out"
+        )
     if recorded is not None and files.check_drift:
         raise UsageError("--check-drift asks the judge again, and recorded judgments have none; leave it out")
     to_stderr = out == STANDARD
@@ -438,8 +446,8 @@ def _score_texts(
     if not session.continues(lambda: scored()[0].report.reused, as_json=as_json):
         return 0
     scorer, scores = scored()
-    shared = bool(scorer.ladders.anchors)
-    columns = Columns(scorer.dimensions, scorer.run.rungs, scorer.scale, shared=shared).rows(scores)
+    shared, mode = bool(scorer.ladders.anchors), scorer.run.mode
+    columns = Columns(scorer.dimensions, scorer.run.rungs, scorer.scale, shared=shared, mode=mode).rows(scores)
     console.say_lines(warning_lines(scorer.report))
     if as_json:
         for text, values in zip(texts, columns, strict=True):
@@ -557,7 +565,7 @@ def score(
     rule: str = "ladder-sum",
     weights: Mapping[str, float] | None = None,
     least_mass: float = LEAST_MASS,
-    answers: int = 0,
+    answers: int | str = 0,
     both_orders: bool = False,
     yes_no: bool = False,
     prompts: str | Path | None = None,
@@ -596,7 +604,9 @@ def score(
         rule: scoring rule (see `refladder list rules`).
         weights: weight of a dimension in the overall score; 1 for those that are not named.
         least_mass: least label mass, a probability; a judgment below it gives no score.
-        answers: answers to sample for each question; 0 reads label probabilities.
+        answers: answers to sample for each question; 0 reads label probabilities. `sequential` and `placement` take at
+            most 10 answers for each text and dimension, and add NAME_score_low and NAME_score_high, the ends of an
+            interval.
         both_orders: judge every pair in both orders.
         yes_no: ask three yes/no questions for each comparison.
         prompts: folder of templates that replace the shipped ones.

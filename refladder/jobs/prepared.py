@@ -12,6 +12,7 @@ from refladder.jobs.scored_tables import check_signature
 from refladder.prompts import check_folder
 from refladder.records import HumanScale, Threshold
 from refladder.scoring.columns import weights_for
+from refladder.scoring.few_answers import most_answers
 from refladder.scoring.rules import rule_named
 from refladder.scoring.scorer import LadderScorer
 from refladder.scoring.stopping import StopRule
@@ -42,6 +43,13 @@ class Prepared:
         if self.thresholds:
             StopRule(self.thresholds, self.dimensions, self.ladders.rungs, asked.scale, self.ladders.ladders_each)
 
+    @property
+    def answers(self) -> int:
+        """Answers to sample for each question; with a mode, the most about a text and a ladder."""
+        if isinstance(self.asked.answers, int):
+            return self.asked.answers
+        return most_answers(self.asked.mode, self.ladders.rungs, self.asked.orders)
+
     def scorer(self, judge: Backend) -> LadderScorer:
         """The scorer with a judge.
 
@@ -56,7 +64,8 @@ class Prepared:
             yes_no=self.asked.yes_no,
             orders=self.asked.orders,
             prompts=self.asked.prompts,
-            answers=self.asked.answers,
+            answers=self.answers,
+            mode=self.asked.mode,
             stop_at=self.thresholds,
         )
         if self._promise is not None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from typing import TYPE_CHECKING
 
-from refladder.errors import DataError, UsageError
+from refladder.errors import DataError, UsageError, option
 from refladder.files import hub
 from refladder.files.release import records_of, rows_of
 from refladder.files.tables import Row, open_sink
@@ -17,6 +17,7 @@ from refladder.scoring.judgment_file import check_outcomes, read_judgments
 from refladder.scoring.question import rung_id
 from refladder.scoring.rules import rule_named
 from refladder.scoring.scorer import Verdicts
+from refladder.settings import LINEAR
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -52,12 +53,17 @@ def rescore(
             f"{judgments}: only the rungs that decide {run.stop_at} were judged, so there is no whole ladder to score; "
             "run `refladder score` again without --stop-at for the scores"
         )
-    columns = Columns(run.dimensions, run.rungs, scale, shared=bool(run.anchors))
+    if run.mode and scale.rule not in LINEAR:
+        raise UsageError(
+            f"{judgments}: {run.mode} answers have an interval for the rules {', '.join(LINEAR)} alone, found "
+            f"{scale.rule!r}; choose one of them with {option('rule')}"
+        )
+    columns = Columns(run.dimensions, run.rungs, scale, shared=bool(run.anchors), mode=run.mode)
     verdicts = Verdicts(run, scale)
     report = verdicts.report
     outputs = _judged_outputs(located, run)
     header = ["output_id", "context_id"]
-    added = added_columns(run.dimensions, shared=bool(run.anchors))
+    added = added_columns(run.dimensions, shared=bool(run.anchors), mode=run.mode)
     if linker is not None:
         added |= linker.added(report.signature, added)
     with open_sink(tables.out, tables.out_format, added, header, escape_formulas=tables.escape_formulas) as write:

@@ -327,11 +327,12 @@ class AllRows(RowScorer):
         stopped_by = () if scorer.stop is None else tuple(scorer.stop.thresholds)
         scores = [column_names(dimension.name)[0] for dimension in scorer.dimensions]
         bounds = [bound_columns(column)[0] for column in stopped_by]
-        shared = bool(scorer.ladders.anchors)
-        super().__init__(scorer.report, added_columns(scorer.dimensions, stopped_by, shared=shared), [scores, bounds])
+        shared, mode = bool(scorer.ladders.anchors), scorer.run.mode
+        added = added_columns(scorer.dimensions, stopped_by, shared=shared, mode=mode)
+        super().__init__(scorer.report, added, [scores, bounds])
         self.scorer, self.ladders, self.alone = scorer, scorer.ladders, shared
         self.recorded = scorer.judge if isinstance(scorer.judge, Recorded) else None
-        self._table = Columns(scorer.dimensions, scorer.run.rungs, scorer.scale, stopped_by, shared=shared)
+        self._table = Columns(scorer.dimensions, scorer.run.rungs, scorer.scale, stopped_by, shared=shared, mode=mode)
 
     def log(self, path: Path | None, *, restart: bool, dry_run: bool) -> JudgmentLog:
         """The log of the judgments; in a dry run it is only read."""

@@ -183,7 +183,11 @@ def _judgments(manifest: Manifest, address: str) -> str:
     if run is None:
         return ""
     judgments, scores = (sum(shard.rows for shard in manifest.of(config)) for config in ("judgments", "scores"))
-    asked = "label probabilities" if not run.answers else f"{run.answers} sampled answers per question"
+    asked = (
+        "label probabilities"
+        if not run.answers
+        else f"{run.answers} sampled answers per {'ladder, ' + run.mode if run.mode else 'question'}"
+    )
     table = _table(
         ["", ""],
         [

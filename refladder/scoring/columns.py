@@ -155,8 +155,13 @@ def bound_columns(column: str) -> tuple[str, str]:
     return f"{column}_least", f"{column}_most"
 
 
+def interval_columns(column: str) -> tuple[str, str]:
+    """The columns that hold the ends of the interval of a score from few answers."""
+    return f"{column}_low", f"{column}_high"
+
+
 def added_columns(
-    dimensions: Sequence[Dimension], stopped_by: Iterable[str] = (), *, shared: bool = False
+    dimensions: Sequence[Dimension], stopped_by: Iterable[str] = (), *, shared: bool = False, mode: str = ""
 ) -> dict[str, type]:
     """Every column that scoring adds to a row, with its type.
 
@@ -164,6 +169,7 @@ def added_columns(
         dimensions: those that are scored.
         stopped_by: the columns with a threshold at which asking stops; each has bounds.
         shared: whether the ladders are a shared set.
+        mode: `Run.mode`; with one, each score has an interval.
 
     Raises:
         UsageError: two dimensions would have the same columns.
@@ -190,6 +196,8 @@ def added_columns(
         added[overall_column(dimensions)] = float
     for column in stopped_by:
         added.update(dict.fromkeys(bound_columns(column), float))
+    for dimension in dimensions if mode else ():
+        added.update(dict.fromkeys(interval_columns(column_names(dimension.name)[0]), float))
     added["signature"] = str
     return added
 
@@ -220,8 +228,7 @@ class Columns:
         dimensions: those that were scored.
         rungs: rungs of every ladder.
         scale: rule and weights.
-        stopped_by: as for `added_columns`.
-        shared: likewise.
+        stopped_by, shared, mode: as for `added_columns`.
 
     Raises:
         UnknownNameError, UsageError: see `weights_for`.
@@ -235,8 +242,10 @@ class Columns:
         stopped_by: Iterable[str] = (),
         *,
         shared: bool = False,
+        mode: str = "",
     ) -> None:
         self._stopped_by = list(stopped_by)
+        self._mode = mode
         rule = rule_named(scale.rule)
         self._names = [column_names(dimension.name) for dimension in dimensions]
         self._shared = shared
@@ -280,6 +289,9 @@ class Columns:
                 columns[self._overall] = combined
         if self._stopped_by:
             self._add_bounds(table, rows)
+        for columns, scores in zip(table, rows, strict=True) if self._mode else ():
+            for (column, *_), score in zip(self._names, scores, strict=True):
+                columns |= dict(zip(interval_columns(column), score.interval or (None, None), strict=True))
         for columns, scores in zip(table, rows, strict=True):
             columns["signature"] = scores[0].signature
         return table
@@ -303,7 +315,7 @@ class Columns:
 def signature_of(run: Run, scale: Scale) -> str:
     """Everything that determines a score, in one line."""
     rule = f"rule:{scale.rule}|least-mass:{scale.least_mass:g}"
-    answers = f"answers:{run.answers}|" if run.answers else ""
+    answers = f"answers:{run.mode}{run.answers}|" if run.answers else ""
     return f"ladders:{run.ladders}|{run.recipe.signature}|{answers}orders:{run.orders}|{rule}"
 
 

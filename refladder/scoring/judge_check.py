@@ -49,13 +49,14 @@ def prove(scorer: LadderScorer, folder: Path | None, *, any_judge: bool = False,
     """
     if scorer.judge.recorded is not None:
         return []
-    run = run_of(scorer.judge, scorer.template, answers=scorer.run.answers, sampling=scorer.run.recipe.sampling)
+    answers = 1 if scorer.run.mode else scorer.run.answers
+    run = run_of(scorer.judge, scorer.comparing, answers=answers, sampling=scorer.run.recipe.sampling)
     drawn = {dimension.name: drawn_questions(scorer.ladders, dimension) for dimension in scorer.dimensions}
     files = {name: _file(folder, run, questions) for name, questions in drawn.items()}
     known = {name: read_record(JudgeCheck, path) for name, path in files.items() if path and path.exists()}
     new = {name: questions for name, questions in drawn.items() if name not in known}
     if ask and new:
-        asker = Asker(scorer.judge, scorer.template, JudgmentIndex(None, run))
+        asker = Asker(scorer.judge, scorer.comparing, JudgmentIndex(None, run))
         for check in judge_checks(scorer.ladders, asker, new):
             known[check.dimension] = check
             if (path := files[check.dimension]) and check.answers:

@@ -33,6 +33,7 @@ def judgment_of(
     note: str | None,
     cut: bool = False,
     kind: type[Judgment] = Judgment,
+    answers: int = 0,
 ) -> Judgment:
     """The judgment of a question; log-probabilities that are missing or impossible become None with a note.
 
@@ -45,6 +46,7 @@ def judgment_of(
         note: why it could not be read, or a remark about the reading.
         cut: whether the context was shortened to fit.
         kind: `NotJudged` for a question that a dry run has not asked.
+        answers: written answers with a label that it rests on.
     """
     if logprobs is not None and (wrong := impossible(logprobs, mass, apart=True)):
         logprobs, note = None, f"the judge gave {wrong}"
@@ -61,6 +63,7 @@ def judgment_of(
         recipe=recipe,
         note=(note or "unparsed") if logprobs is None else note,
         cut=cut,
+        answers=answers,
     )
 
 

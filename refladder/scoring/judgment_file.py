@@ -462,10 +462,15 @@ def _difference(stored: Run, wanted: Run) -> str:
         return f"made by {stored.recipe.signature}, this run is {wanted.recipe.signature}"
     if scale_of(stored.ladders) != scale_of(wanted.ladders):
         return f"against ladders {stored.ladders}, this run's are {wanted.ladders}"
-    if stored.answers != wanted.answers:
-        return f"of {stored.answers} sampled answers a question, this run of {wanted.answers}"
+    same = stored.mode == wanted.mode
+    if not same or stored.answers != wanted.answers:
+        return f"of {_answers_of(stored)}, this run of {wanted.answers if same else _answers_of(wanted)}"
     if stored.orders != wanted.orders:
         return f"asked in {stored.orders} order(s), this run in {wanted.orders}"
     if stored.stop_at != wanted.stop_at:
         return f"stopped at {stored.stop_at or 'no threshold'}, this run at {wanted.stop_at or 'no threshold'}"
     return "of dimensions " + ", ".join(dimension.name for dimension in stored.dimensions)
+
+
+def _answers_of(run: Run) -> str:
+    return f"{run.answers} {run.mode} answers a ladder" if run.mode else f"{run.answers} sampled answers a question"

@@ -217,6 +217,16 @@ def bounds_of(rule: Rule, rungs: int, scale: tuple[float, float]) -> tuple[float
     return float(low), float(high)
 
 
+def rung_steps(rule: Rule, rungs: int, scale: tuple[float, float]) -> FloatArray:
+    """What beating each rung alone adds to the value of losing to all, shape (rungs,)."""
+    certain = np.zeros((rungs + 1, rungs, 3))
+    certain[..., 1] = 1.0
+    beaten = np.arange(rungs)
+    certain[beaten + 1, beaten] = (1.0, 0.0, 0.0)
+    values = rule(certain, scale)
+    return cast("FloatArray", values[1:] - values[0])
+
+
 def overall(values: FloatArray, bounds: FloatArray, weights: FloatArray) -> FloatArray:
     """One number from several dimensions: the weighted mean of each value's position between its bounds.
 

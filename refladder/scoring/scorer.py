@@ -17,10 +17,11 @@ from refladder.errors import UsageError, option
 from refladder.records import Context, Recipe, Run, Sampling, Score
 from refladder.scoring.asker import Asker, calls_of, judging_template, prompts_of
 from refladder.scoring.columns import ScoreReport, block_notes, least_masses, signature_of
+from refladder.scoring.few_answers import FewAnswers, score_intervals
 from refladder.scoring.judging import inconsistency, trusted, verdicts
 from refladder.scoring.question import ladder_questions, rung_id
 from refladder.scoring.rounds import ask_in_rounds, undecided
-from refladder.scoring.rules import expected_grades, grade_spreads, of_anchors, rule_named
+from refladder.scoring.rules import bounds_of, expected_grades, grade_spreads, of_anchors, rule_named, rung_steps
 from refladder.scoring.stopping import StopRule
 from refladder.version import __version__
 
@@ -163,6 +164,7 @@ class Verdicts:
             probabilities[rows, numbers] = verdicts(judgments, rungs, orders)
         bounds = bounds or {}
         reasons = {**reasons, **block_notes(judgments, blocks, rungs * orders)}
+        intervals = self._intervals(judgments, blocks) if self.run.mode and judgments else {}
         by_dimension = []
         for number, dimension in enumerate(dimensions):
             human, read = (dimension.low, dimension.high), probabilities[:, number]
@@ -183,6 +185,7 @@ class Verdicts:
                         value_bounds=bounds[row, number][0] if (row, number) in bounds else None,
                         grade_bounds=bounds[row, number][1] if (row, number) in bounds else None,
                         anchor_spread=None if between != between else between,  # noqa: PLR0124
+                        interval=intervals.get((row, number)),
                     )
                     for row, (output_id, (value, grade, spread, between, mass)) in enumerate(
                         zip(ids, np.column_stack([*columns, masses[:, number]]).tolist(), strict=True)
@@ -192,6 +195,24 @@ class Verdicts:
         scores = list(zip(*by_dimension, strict=True))
         self.report.count_rows(scores)
         return scores
+
+    def _intervals(
+        self, judgments: Sequence[Judgment], blocks: Sequence[tuple[int, int]]
+    ) -> dict[tuple[int, int], tuple[float, float]]:
+        """The interval of each score, by row and number of the dimension; those of unparsed judgments are absent."""
+        each = self.run.rungs * self.run.orders
+        found = {}
+        for number, dimension in enumerate(self.run.dimensions):
+            places = [place for place, (_, of_block) in enumerate(blocks) if of_block == number]
+            human = (dimension.low, dimension.high)
+            low, _ = bounds_of(self._rule, self.run.rungs, human)
+            steps = rung_steps(self._rule, self.run.rungs, human)
+            of_dimension = [judgment for place in places for judgment in judgments[place * each : (place + 1) * each]]
+            ends = score_intervals(of_dimension, self.run, low, steps).tolist() if places else []
+            for place, (least, most) in zip(places, ends, strict=True):
+                if not math.isnan(least):
+                    found[blocks[place]] = (least, most)
+        return found
 
 
 class LadderScorer:
@@ -208,6 +229,7 @@ class LadderScorer:
         orders: 1, or 2 to ask every pair in both orders.
         prompts: the user's own templates.
         answers: number of answers to sample for a question; 0 reads label probabilities.
+        mode: `sequential` or `placement`; then `answers` is the most about a text and a ladder.
         sampling: how answers are sampled; an answer has at most `ANSWER_TOKENS`.
         stop_at: the least value of each column that decides whether a row passes; asking about a row stops when its
             decision is certain. None: every rung is asked.
@@ -227,6 +249,7 @@ class LadderScorer:
         orders: int = 1,
         prompts: Path | None = None,
         answers: int = 0,
+        mode: str = "",
         sampling: Sampling | None = None,
         stop_at: Mapping[str, float] | None = None,
     ) -> None:
@@ -236,13 +259,17 @@ class LadderScorer:
         self.dimensions = tuple(dimensions)
         self.scale = scale
         self.judge = judge_backend
-        if ladders.anchors and yes_no:
-            raise UsageError(
-                f"{ladders.name}: the set is shared, and yes/no questions show one context for both texts; leave out "
-                f"{option('yes-no')}"
-            )
+        if ladders.anchors and (yes_no or mode):
+            why = f"{mode} answers are about one ladder" if mode else "yes/no questions show one context for both texts"
+            given = option("answers" if mode else "yes-no")
+            raise UsageError(f"{ladders.name}: the set is shared, and {why}; leave out {given}")
         role = "compare-yesno" if yes_no else ladders.role
-        self.template: Template = judging_template(judge_backend, ladders.task, role, prompts, answers=answers)
+
+        def template(role: str) -> Template:
+            return judging_template(judge_backend, ladders.task, role, prompts, answers=answers)
+
+        self.comparing = template(role)  # a text with one rung
+        self.template = template("placement") if mode == "placement" else self.comparing
         recipe = Recipe(
             backend=judge_backend.fingerprint,
             prompts=prompts_of(judge_backend, self.template),
@@ -259,6 +286,7 @@ class LadderScorer:
             answers=answers,
             stop_at="" if self.stop is None else self.stop.words,
             anchors=ladders.anchors,
+            mode=mode,
         )
         self._verdicts = Verdicts(self.run, scale)
         self.report = self._verdicts.report
@@ -292,12 +320,33 @@ class LadderScorer:
         asked, blocks, reasons = self._asked(outputs, notes, contexts)
         reused = log.reused
         asker = self._asker(log, asked)
-        judgments = asker.ask(asked)
+        judgments = self._by_few_answers(asked, log) if self.run.mode else asker.ask(asked)
         self.report.reused += log.reused - reused
         if self.watch is not None:
             self.watch(judgments, sum(map(asker.characters, asked)))
         ids = [None if output is None else output.id for output in outputs]
         return self._verdicts.scores(ids, judgments, blocks, reasons)
+
+    def _by_few_answers(self, asked: Sequence[Question], log: JudgmentLog) -> list[Judgment]:
+        """Judgments of whole ladders; one of which the file holds a part only is asked about again."""
+        each = self.run.rungs * self.run.orders
+        ladders = [asked[start : start + each] for start in range(0, len(asked), each)]
+        stored = [log.stored_of(ladder) for ladder in ladders]
+        low, high = self.dimensions[0].low, self.dimensions[0].high
+        few = FewAnswers(
+            self.judge, self.template, self.run, rung_steps(rule_named(self.scale.rule), self.run.rungs, (low, high))
+        )
+        missing = [ladder for ladder, of_ladder in zip(ladders, stored, strict=True) if len(of_ladder) < each]
+        new = iter(few.judge(missing))
+        judgments: list[Judgment] = []
+        for of_ladder in stored:
+            log.reused += len(of_ladder)
+            if len(of_ladder) < each:
+                made = next(new)
+                log.append([judgment for position, judgment in enumerate(made) if position not in of_ladder])
+                of_ladder = dict(enumerate(made)) | of_ladder  # noqa: PLW2901
+            judgments += [of_ladder[position] for position in range(each)]
+        return self._trust(judgments)
 
     def _score_in_rounds(
         self,
@@ -431,7 +480,8 @@ class LadderScorer:
         """How many judgments `score` needs for an output, and how many calls of the judge."""
         asked = sum(self._why_not(output.context_id, dimension.name) is None for dimension in self.dimensions)
         questions = asked * self.run.compared * self.run.orders
-        return questions, questions * calls_of(self.template, self.run.answers)
+        calls = asked if self.run.mode else questions
+        return questions, calls * calls_of(self.template, self.run.answers)
 
     def _why_not(self, context_id: str, dimension: str) -> str | None:
         if self.ladders.anchors:

@@ -70,6 +70,7 @@ LABELS = {
     "compare-shared": ("Better", "Worse", "Similar"),
     "compare-yesno": ("Yes", "No"),  # Tables 16 to 18
     "question": ("Yes", "No"),
+    "placement": ("None",),  # and the letters of the rungs
     "direct-5": ("1", "2", "3", "4", "5"),
     "direct-10": ("1", "2", "3", "4", "5", "6", "7", "8", "9", "10"),
     "direct-100": tuple(map(str, range(1, 101))),
