@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 MOST = 10  # sequential answers about a text and a ladder, unless it has more questions
 SHUFFLES = 8  # placements of a text
 SETTLED = 3  # equal answers; with a uniform prior, the label then has more than half with a probability of .94
+NONE = "none"  # the outcome of a text that is behind every rung
 LETTERS = "BCDEFGHJKLMNOPQRSTUVWXYZ"  # of the rungs; "a" and "I" are words, so an answer may hold them
 _NORMAL = 1.959964  # 97.5 % of the normal distribution
 _PSEUDO = 0.5  # an answer, in the variance of placements: without it, equal answers would have none
@@ -109,30 +110,21 @@ class FewAnswers(NamedTuple):
         ]
 
     def _placed(self, blocks: Sequence[Sequence[Question]], sampling: Sampling) -> list[list[Judgment]]:
-        letters = LETTERS[: self.run.rungs]
-        none = self.template.labels["none"]
-        labels = (*letters, none)
-        places: list[list[Completion]] = [[] for _ in blocks]  # with the letters put in the order of the rungs
+        letters = LETTERS[: self.run.rungs]  # of the rungs in their order, once an answer is read
+        places: list[list[Completion]] = [[] for _ in blocks]
         for number in range(self.run.answers):
-            orders = [_shuffled(block, number) for block in blocks]
-            prompts = [self._prompt(block, order, labels) for block, order in zip(blocks, orders, strict=True)]
-            for given, order, answer in zip(places, orders, self._write(prompts, sampling, number), strict=True):
-                verdict = "" if isinstance(answer.text, Unwritten) else verdict_of(answer, labels)
-                if isinstance(verdict, int) and verdict < len(order):
-                    answer = replace(answer, text=letters[order[verdict]], finish="stop")  # noqa: PLW2901
-                given.append(answer)
+            prompts = [placement_prompt(self.template, block, number) for block in blocks]
+            answers = self._write(prompts, sampling, number)
+            for given, prompt, answer in zip(places, prompts, answers, strict=True):
+                verdict = "" if isinstance(answer.text, Unwritten) else verdict_of(answer, prompt.labels)
+                level = prompt.outcomes[verdict] if isinstance(verdict, int) else NONE
+                read = answer if level == NONE else replace(answer, text=letters[int(level) - 1], finish="stop")
+                given.append(read)
+        labels = (*letters, self.template.labels[NONE])
         return [
             self._placements(block, reading_of(given, labels), labels)
             for block, given in zip(blocks, places, strict=True)
         ]
-
-    def _prompt(self, block: Sequence[Question], order: Sequence[int], labels: tuple[str, ...]) -> Prompt:
-        texts = [block[rung].texts["reference"] for rung in order]
-        listed = "\n\n".join(f"{letter}:\n{text}" for letter, text in zip(labels, texts, strict=False))
-        first = block[0]
-        slots = criterion(first.context, first.dimension) | {"references": listed, "target": first.texts["target"]}
-        outcomes = (*(str(rung + 1) for rung in order), "none")
-        return replace(fill(self.template, slots), labels=labels, outcomes=outcomes)
 
     def _placements(self, block: Sequence[Question], reading: LabelReading, labels: Sequence[str]) -> list[Judgment]:
         """The judgments of a text that was placed: p(win) of a rung is the share of places at it or above."""
@@ -162,9 +154,18 @@ class FewAnswers(NamedTuple):
         )
 
 
-def _shuffled(block: Sequence[Question], number: int) -> list[int]:
-    """The order in which a placement shows the rungs: another one for each number and text."""
-    return random.Random(f"{block[0].key}:{number}").sample(range(len(block)), len(block))  # noqa: S311
+def placement_prompt(template: Template, block: Sequence[Question], number: int) -> Prompt:
+    """The prompt that places a text among the rungs, in another order for each number and text."""
+    order = random.Random(f"{block[0].key}:{number}").sample(range(len(block)), len(block))  # noqa: S311
+    listed = [f"{letter}:\n{block[rung].texts['reference']}" for letter, rung in zip(LETTERS, order, strict=False)]
+    first = block[0]
+    slots = {"references": "\n\n".join(listed), "target": first.texts["target"]}
+    prompt = fill(template, criterion(first.context, first.dimension) | slots)
+    return replace(
+        prompt,
+        labels=(*LETTERS[: len(block)], template.labels[NONE]),
+        outcomes=(*(str(rung + 1) for rung in order), NONE),
+    )
 
 
 def _next_turn(counts: FloatArray, asked: FloatArray, shares: FloatArray, weights: FloatArray, most: int) -> list[int]:
