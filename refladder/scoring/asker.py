@@ -150,7 +150,7 @@ class Asker:
             outcomes = OUTCOMES if self.log.run.rungs else (WIN, LOSS)
             recorded = self.backend.recorded
             return [
-                self._judged(question, recorded.get(question.comparison, NOT_RECORDED), outcomes)
+                self.judged(question, recorded.get(question.comparison, NOT_RECORDED), outcomes)
                 for question in questions
             ]
         # The questions of one context are next to each other, so that a backend can share what they begin with.
@@ -215,9 +215,12 @@ class Asker:
                 )
         readings = [possible(reading, "the judge gave") for reading in readings]
         reading = _from_yes_no(readings, answers) if self.template.claims else _from_rewards(readings)
-        return self._judged(question, reading, OUTCOMES if self.template.claims else answers)
+        return self.judged(question, reading, OUTCOMES if self.template.claims else answers)
 
-    def _judged(self, question: Question, reading: LabelReading, outcomes: tuple[str, ...]) -> Judgment:
+    def judged(
+        self, question: Question, reading: LabelReading, outcomes: tuple[str, ...], answers: int = 0
+    ) -> Judgment:
+        """The judgment of a question from its reading; `answers` as `Judgment` has them."""
         return judgment_of(
             question,
             self.log.run.recipe.digest,
@@ -227,6 +230,7 @@ class Asker:
             note=reading.reason or reading.note,
             cut=reading.cut,
             kind=NotJudged if isinstance(reading, NotAsked) else Judgment,
+            answers=answers,
         )
 
 

@@ -19,17 +19,17 @@ from refladder.backends.labels import NEVER
 from refladder.backends.sampled import reading_of, verdict_of
 from refladder.errors import UsageError, option
 from refladder.prompts import criterion, fill
-from refladder.records import LOSS, TIE, WIN, Judgment, NotAsked, NotJudged, Unwritten
-from refladder.scoring.judging import judgment_of, verdict_logprobs
+from refladder.records import LOSS, TIE, WIN, Unwritten
+from refladder.scoring.judging import verdict_logprobs
 from refladder.scoring.rules import probabilities_from
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from refladder.arrays import FloatArray
-    from refladder.backends import Backend
     from refladder.prompts import Template
-    from refladder.records import Completion, LabelReading, Prompt, Run, Sampling
+    from refladder.records import Completion, Judgment, LabelReading, Prompt, Run, Sampling
+    from refladder.scoring.asker import Asker
     from refladder.scoring.question import Question
 
 MOST = 10  # sequential answers about a text and a ladder, unless it has more questions
@@ -55,12 +55,15 @@ def most_answers(mode: str, rungs: int, orders: int) -> int:
 
 
 class FewAnswers(NamedTuple):
-    """A judge that is asked by one of the modes. `steps` are the weights of the rungs in the score."""
+    """A judge that is asked by the mode of its run. `steps` are the weights of the rungs in the score."""
 
-    backend: Backend
-    template: Template
-    run: Run
+    asker: Asker
     steps: FloatArray
+
+    @property
+    def run(self) -> Run:
+        """That of the judgments."""
+        return self.asker.log.run
 
     def judge(self, blocks: Sequence[Sequence[Question]]) -> list[list[Judgment]]:
         """Judgments of the questions of each block: those about one text and a whole ladder, in the canonical order."""
@@ -72,16 +75,16 @@ class FewAnswers(NamedTuple):
     def _write(self, prompts: Sequence[Prompt], sampling: Sampling, number: int) -> Sequence[Completion]:
         """The answer of that number to each prompt; the seeds are those of `Sampled`."""
         drawn = replace(sampling, seed=sampling.seed + number)
-        return whole(self.backend, prompts, self.backend.write(prompts, drawn))
+        return whole(self.asker.backend, prompts, self.asker.backend.write(prompts, drawn))
 
     def _in_turns(self, blocks: Sequence[Sequence[Question]], sampling: Sampling) -> list[list[Judgment]]:
-        labels = tuple(self.template.labels.values())
+        labels = tuple(self.asker.template.labels.values())
         each = len(blocks[0])
-        prompts = [fill(self.template, question.slots) for block in blocks for question in block]
+        prompts = [fill(self.asker.template, question.slots) for block in blocks for question in block]
         answers: list[list[Completion]] = [[] for _ in prompts]
         counts = np.zeros((len(prompts), len(labels)))
         weights = np.repeat(self.steps, self.run.orders)
-        shares = np.array([{WIN: 1.0, LOSS: 0.0, TIE: 0.5}[outcome] for outcome in self.template.labels])
+        shares = np.array([{WIN: 1.0, LOSS: 0.0, TIE: 0.5}[outcome] for outcome in self.asker.template.labels])
         turn = list(range(len(prompts)))
         while turn:
             of_number = defaultdict(list)
@@ -89,9 +92,9 @@ class FewAnswers(NamedTuple):
                 of_number[len(answers[position])].append(position)
             for number, positions in sorted(of_number.items()):
                 chosen = [prompts[position] for position in positions]
-                if number and isinstance(self.backend, Unanswered):  # which rungs get another answer is not known
+                if number and isinstance(self.asker.backend, Unanswered):  # which rungs get another answer is not known
                     certain = sum(len(answers[position]) < SETTLED for position in positions)
-                    with self.backend.at_most(len(chosen), certain):
+                    with self.asker.backend.at_most(len(chosen), certain):
                         written = self._write(chosen, sampling, number)
                 else:
                     written = self._write(chosen, sampling, number)
@@ -104,23 +107,24 @@ class FewAnswers(NamedTuple):
             turn = _next_turn(counts.reshape(-1, each, len(labels)), asked, shares, weights, self.run.answers)
         readings = iter([reading_of(given, labels) for given in answers])
         read = iter(counts.sum(axis=1).astype(int).tolist())
-        outcomes = tuple(self.template.labels)
+        outcomes = tuple(self.asker.template.labels)
         return [
-            [self._judgment(question, next(readings), outcomes, next(read)) for question in block] for block in blocks
+            [self.asker.judged(question, next(readings), outcomes, next(read)) for question in block]
+            for block in blocks
         ]
 
     def _placed(self, blocks: Sequence[Sequence[Question]], sampling: Sampling) -> list[list[Judgment]]:
         letters = LETTERS[: self.run.rungs]  # of the rungs in their order, once an answer is read
         places: list[list[Completion]] = [[] for _ in blocks]
         for number in range(self.run.answers):
-            prompts = [placement_prompt(self.template, block, number) for block in blocks]
+            prompts = [placement_prompt(self.asker.template, block, number) for block in blocks]
             answers = self._write(prompts, sampling, number)
             for given, prompt, answer in zip(places, prompts, answers, strict=True):
                 verdict = "" if isinstance(answer.text, Unwritten) else verdict_of(answer, prompt.labels)
                 level = prompt.outcomes[verdict] if isinstance(verdict, int) else NONE
                 read = answer if level == NONE else replace(answer, text=letters[int(level) - 1], finish="stop")
                 given.append(read)
-        labels = (*letters, self.template.labels[NONE])
+        labels = (*letters, self.asker.template.labels[NONE])
         return [
             self._placements(block, reading_of(given, labels), labels)
             for block, given in zip(blocks, places, strict=True)
@@ -129,29 +133,16 @@ class FewAnswers(NamedTuple):
     def _placements(self, block: Sequence[Question], reading: LabelReading, labels: Sequence[str]) -> list[Judgment]:
         """The judgments of a text that was placed: p(win) of a rung is the share of places at it or above."""
         if reading.logprobs is None:
-            return [self._judgment(question, reading, (WIN, LOSS, TIE), 0) for question in block]
+            return [self.asker.judged(question, reading, (WIN, LOSS, TIE), 0) for question in block]
         read = round((reading.mass or 0.0) * self.run.answers)
         places = np.rint(np.exp(reading.logprobs) * read)[: len(labels) - 1]  # answers that name each rung
         wins = np.cumsum(places[::-1])[::-1] / read
         with np.errstate(divide="ignore"):
             logs = np.maximum(np.log(np.stack([wins, 1 - wins, np.zeros_like(wins)], axis=1)), NEVER)
         return [
-            self._judgment(question, replace(reading, logprobs=tuple(row)), (WIN, LOSS, TIE), read)
+            self.asker.judged(question, replace(reading, logprobs=tuple(row)), (WIN, LOSS, TIE), read)
             for question, row in zip(block, logs.tolist(), strict=True)
         ]
-
-    def _judgment(self, question: Question, reading: LabelReading, outcomes: tuple[str, ...], answers: int) -> Judgment:
-        return judgment_of(
-            question,
-            self.run.recipe.digest,
-            outcomes=outcomes,
-            logprobs=reading.logprobs,
-            mass=reading.mass,
-            note=reading.reason or reading.note,
-            cut=reading.cut,
-            kind=NotJudged if isinstance(reading, NotAsked) else Judgment,
-            answers=answers,
-        )
 
 
 def placement_prompt(template: Template, block: Sequence[Question], number: int) -> Prompt:

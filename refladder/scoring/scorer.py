@@ -185,7 +185,7 @@ class Verdicts:
                         value_bounds=bounds[row, number][0] if (row, number) in bounds else None,
                         grade_bounds=bounds[row, number][1] if (row, number) in bounds else None,
                         anchor_spread=None if between != between else between,  # noqa: PLR0124
-                        interval=intervals.get((row, number)),
+                        interval=None if value != value else intervals.get((row, number)),  # noqa: PLR0124
                     )
                     for row, (output_id, (value, grade, spread, between, mass)) in enumerate(
                         zip(ids, np.column_stack([*columns, masses[:, number]]).tolist(), strict=True)
@@ -199,19 +199,17 @@ class Verdicts:
     def _intervals(
         self, judgments: Sequence[Judgment], blocks: Sequence[tuple[int, int]]
     ) -> dict[tuple[int, int], tuple[float, float]]:
-        """The interval of each score, by row and number of the dimension; those of unparsed judgments are absent."""
+        """The interval of each score, by row and number of the dimension; NaN with unparsed judgments."""
         each = self.run.rungs * self.run.orders
         found = {}
         for number, dimension in enumerate(self.run.dimensions):
-            places = [place for place, (_, of_block) in enumerate(blocks) if of_block == number]
             human = (dimension.low, dimension.high)
             low, _ = bounds_of(self._rule, self.run.rungs, human)
             steps = rung_steps(self._rule, self.run.rungs, human)
+            places = [place for place, (_, of_block) in enumerate(blocks) if of_block == number]
             of_dimension = [judgment for place in places for judgment in judgments[place * each : (place + 1) * each]]
-            ends = score_intervals(of_dimension, self.run, low, steps).tolist() if places else []
-            for place, (least, most) in zip(places, ends, strict=True):
-                if not math.isnan(least):
-                    found[blocks[place]] = (least, most)
+            ends = score_intervals(of_dimension, self.run, low, steps).tolist()
+            found.update({blocks[place]: (pair[0], pair[1]) for place, pair in zip(places, ends, strict=True)})
         return found
 
 
@@ -320,32 +318,27 @@ class LadderScorer:
         asked, blocks, reasons = self._asked(outputs, notes, contexts)
         reused = log.reused
         asker = self._asker(log, asked)
-        judgments = self._by_few_answers(asked, log) if self.run.mode else asker.ask(asked)
+        judgments = self._by_few_answers(asked, asker) if self.run.mode else asker.ask(asked)
         self.report.reused += log.reused - reused
         if self.watch is not None:
             self.watch(judgments, sum(map(asker.characters, asked)))
         ids = [None if output is None else output.id for output in outputs]
         return self._verdicts.scores(ids, judgments, blocks, reasons)
 
-    def _by_few_answers(self, asked: Sequence[Question], log: JudgmentLog) -> list[Judgment]:
+    def _by_few_answers(self, asked: Sequence[Question], asker: Asker) -> list[Judgment]:
         """Judgments of whole ladders; one of which the file holds a part only is asked about again."""
-        each = self.run.rungs * self.run.orders
+        each, log = self.run.rungs * self.run.orders, asker.log
         ladders = [asked[start : start + each] for start in range(0, len(asked), each)]
         stored = [log.stored_of(ladder) for ladder in ladders]
-        low, high = self.dimensions[0].low, self.dimensions[0].high
-        few = FewAnswers(
-            self.judge, self.template, self.run, rung_steps(rule_named(self.scale.rule), self.run.rungs, (low, high))
-        )
+        steps = rung_steps(rule_named(self.scale.rule), each // self.run.orders, (0.0, 1.0))
         missing = [ladder for ladder, of_ladder in zip(ladders, stored, strict=True) if len(of_ladder) < each]
-        new = iter(few.judge(missing))
+        made = iter(FewAnswers(asker, steps).judge(missing))
         judgments: list[Judgment] = []
         for of_ladder in stored:
             log.reused += len(of_ladder)
-            if len(of_ladder) < each:
-                made = next(new)
-                log.append([judgment for position, judgment in enumerate(made) if position not in of_ladder])
-                of_ladder = dict(enumerate(made)) | of_ladder  # noqa: PLW2901
-            judgments += [of_ladder[position] for position in range(each)]
+            new = {} if len(of_ladder) == each else dict(enumerate(next(made)))
+            log.append([judgment for position, judgment in new.items() if position not in of_ladder])
+            judgments += [of_ladder.get(position) or new[position] for position in range(each)]
         return self._trust(judgments)
 
     def _score_in_rounds(
