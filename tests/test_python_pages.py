@@ -1,6 +1,6 @@
 """Every Python block of the pages is run, and what it prints is compared with the block of text under it.
 
-The blocks of a page share one folder and one set of names. `python tests/test_python_pages.py` writes the outputs anew.
+The blocks of a page share one folder and one set of names. `python tests/test_python_pages.py [PAGE ...]` writes the outputs anew.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import linecache
 import os
 import re
 import shutil
+import sys
 import tempfile
 from pathlib import Path
 
@@ -19,6 +20,7 @@ import pytest
 ROOT = Path(__file__).resolve().parent.parent
 EXAMPLES = ROOT / "docs" / "examples"
 PAGES = {  # with the least number of blocks
+    "README.md": 1,
     "docs/how-to/python.md": 5,
     "docs/how-to/distil.md": 1,
     "docs/how-to/link-judges.md": 1,
@@ -59,7 +61,7 @@ def test_the_blocks_print_what_the_page_shows(page, tmp_path, monkeypatch):
 
 if __name__ == "__main__":
     os.environ["XDG_CACHE_HOME"] = tempfile.mkdtemp()
-    for page in PAGES:
+    for page in sys.argv[1:] or PAGES:
         with tempfile.TemporaryDirectory() as scratch:
             text, names = (ROOT / page).read_text("utf-8"), {}
             prepared(Path(scratch))
