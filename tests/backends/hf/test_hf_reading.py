@@ -146,15 +146,15 @@ def test_variants_of_a_label_are_added_up_only_where_asked(folder, prompts):
 def test_readings_after_a_prefix_are_those_of_the_longer_prompt(folder, opened, prompts):
     begun = [replace(prompt, prefix='Answer: "') for prompt in prompts[:2]]
     judge = opened("llama")
-    longer = [replace(prompt, literals=(*prompt.literals[:-1], '\nAnswer: Answer: "')) for prompt in prompts[:2]]
     bare = connect(f"hf:{folder('llama')}", dtype="float32", prefix="none")
     model, tokenizer = load(folder("llama"))
     [*mixed] = judge.read_labels([prompts[0], *begun], LABELS)  # the first has no prefix
     assert mixed[0] == judge.read_labels(prompts[:1], LABELS)[0]
-    for prompt, reading in zip(longer, mixed[1:], strict=True):
-        ids = tokenizer(prompt.text, add_special_tokens=False)["input_ids"]
+    for prompt, reading in zip(prompts[:2], mixed[1:], strict=True):
+        longer = render(tokenizer, prompt) + 'Answer: "'
+        ids = tokenizer(longer, add_special_tokens=False)["input_ids"]
         for label, logprob in zip(LABELS, reading.logprobs, strict=True):
-            whole = tokenizer(prompt.text + label, add_special_tokens=False)["input_ids"]
+            whole = tokenizer(longer + label, add_special_tokens=False)["input_ids"]
             with torch.inference_mode():
                 rows = model(torch.tensor([whole])).logits[0].log_softmax(-1)
             value = sum(rows[place - 1, whole[place]].item() for place in range(len(ids), len(whole)))
