@@ -1,6 +1,7 @@
 """Every Python block of the pages is run, and what it prints is compared with the block of text under it.
 
-The blocks of a page share one folder and one set of names. `python tests/test_python_pages.py [PAGE ...]` writes the outputs anew.
+The blocks of a page share one folder and one set of names. `python tests/test_python_pages.py [PAGE ...]`
+writes the outputs anew.
 """
 
 from __future__ import annotations

@@ -221,7 +221,7 @@ def test_a_key_by_hand():
     prompt = replace(compare(1), literals=("x",), names=(), slots={"b": "½", "a": "1"})
     common = [
         ["response-key/1", "labels", "counting/1", ["Better"]],
-        ["summarization", "compare", ["x"], [], list(prompt.labels), list(prompt.outcomes), None],
+        ["summarization", "compare", ["x"], [], list(prompt.labels), list(prompt.outcomes), None, prompt.prefix],
     ]
     text = json.dumps(common, separators=(",", ":")) + '{"a":"1","b":"\\u00bd"}'
     expected = hashlib.blake2b(text.encode(), digest_size=16).digest()

@@ -154,6 +154,7 @@ def test_every_schema_is_round_tripped():
         "Rating",
         "Ladder",
         "LadderFailure",
+        "JudgeCheck",
         "Judgment",
         "Run",
         "Recipe",
@@ -162,6 +163,7 @@ def test_every_schema_is_round_tripped():
         "Generated",
         "HumanScale",
         "Link",
+        "Questions",
         "Shared",
         "Threshold",
     }

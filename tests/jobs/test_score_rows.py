@@ -65,7 +65,7 @@ def test_the_paper_s_rule_end_to_end_by_hand(command, judge, write_jsonl):
     # the way from 1 to 5 = 4; the score lies (7.5 + 15) / 30 = .75 of the way between its bounds.
     backend = judge({"role": "compare", "answer": log(0.6, 0.1, 0.3)})
     source = write_jsonl([{"context_id": "story-01", "output": "A."}])
-    row = command("score", source, *LADDERS, "--judge", backend).rows[0]
+    row = command("score", source, *LADDERS, "--any-judge", "--judge", backend).rows[0]
     assert row["coherence_score"] == pytest.approx(7.5, abs=1e-12)
     assert row["coherence_grade"] == pytest.approx(4.0, abs=1e-12)
     assert row["overall_score"] == pytest.approx(0.75, abs=1e-12)
@@ -80,7 +80,7 @@ def test_weights_make_the_overall_score(command, judge, write_jsonl):
         {"contains": {"dimension": "complexity"}, "answer": log(0.25, 0.25, 0.5)},
     )
     source = write_jsonl([{"context_id": "story-01", "output": "A."}])
-    options = ("--judge", backend, "--weight", "coherence=3")
+    options = ("--any-judge", "--judge", backend, "--weight", "coherence=3")
     row = command("score", source, *LADDERS, *options).rows[0]
     # coherence: difference .97, place (1 + .97) / 2 = .985; complexity: place .5; (3 * .985 + .5) / 4 = .86375
     assert row["overall_score"] == pytest.approx(0.86375, abs=1e-12)
@@ -90,7 +90,7 @@ def test_both_orders(command, judge, write_jsonl):
     """A judge that prefers whatever comes second: the two orders cancel, and the disagreement is told."""
     backend = judge({"role": "compare", "answer": log(0.7, 0.2, 0.1)})
     source = write_jsonl([{"context_id": "story-01", "output": "A."}])
-    options = ("--judge", backend, "--both-orders", "--dimension", "coherence")
+    options = ("--any-judge", "--judge", backend, "--both-orders", "--dimension", "coherence")
     done = command("score", source, *LADDERS, *options)
     # reference first: win .7 loss .2; swapped, seen from the output: win .2 loss .7; the mean is .45 each
     assert done.rows[0]["coherence_score"] == pytest.approx(0.0, abs=1e-12)
@@ -114,7 +114,7 @@ def test_unreadable_judgments_give_no_score(command, judge, stories, tmp_path):
         {"answer": log(0.5, 0.25, 0.25)},
     )
     out = tmp_path / "out.jsonl"
-    done = command("score", stories, *LADDERS, "--judge", backend, "--out", out, "--json")
+    done = command("score", stories, *LADDERS, "--any-judge", "--judge", backend, "--out", out, "--json")
     assert done.code == 3
     rows = [json.loads(line) for line in out.read_text().splitlines()]
     assert [row["coherence_score"] is None for row in rows] == [False, True, False, False, False, False]
@@ -137,17 +137,17 @@ def test_a_judge_that_would_rather_say_something_else_is_told_of(command, judge,
         {"answer": log(0.3, 0.2, 0.1)},
     )
     out = tmp_path / "out.jsonl"
-    done = command("score", stories, *LADDERS, "--judge", backend, "--out", out)
+    done = command("score", stories, *LADDERS, "--any-judge", "--judge", backend, "--out", out)
     assert done.code == 0
     told = "Low label mass in 5 of 60 judgments: the judge gave the labels less than half of its probability."
     assert told in done.err
     done = command("rescore", f"{out}.judgments.jsonl", "--out", tmp_path / "again.jsonl", "--json")
     assert json.loads(done.out)["faint"] == 5
-    done = command("score", stories, *LADDERS, "--judge", judge({"answer": log(0.5, 0.3, 0.2)}))
+    done = command("score", stories, *LADDERS, "--any-judge", "--judge", judge({"answer": log(0.5, 0.3, 0.2)}))
     assert "Low label mass" not in done.err
     faint = judge({"answer": log(0.2, 0.1, 0.1)})
     done = command("score", "--text", "A day.", "--context-id", "story-01", *LADDERS, "--judge", faint)
-    assert done.err.startswith("Low label mass in 10 of 10 judgments: ")
+    assert done.err.splitlines()[1].startswith("Low label mass in 10 of 10 judgments: ")
 
 
 def test_texts_beyond_the_ladders_are_counted_in_every_record_of_the_run(command, judge, stories, tmp_path):
@@ -162,21 +162,26 @@ def test_texts_beyond_the_ladders_are_counted_in_every_record_of_the_run(command
         "complexity: 6 of 6 texts beat the top rung; scores hardly tell such texts apart",
     ]
     ends = {"above_top": {"coherence": 5, "complexity": 6}, "below_bottom": {"coherence": 1, "complexity": 0}}
-    done = command("score", stories, *LADDERS, "--judge", backend, "--out", out)
+    done = command("score", stories, *LADDERS, "--any-judge", "--judge", backend, "--out", out)
     assert done.code == 0
     assert done.err.splitlines()[-2:] == told
     again = command("rescore", f"{out}.judgments.jsonl", "--out", tmp_path / "again.jsonl")
     assert again.err.splitlines()[-2:] == told
     of_rescore = json.loads(command("rescore", f"{out}.judgments.jsonl", "--out", tmp_path / "x.jsonl", "--json").out)
-    of_score = json.loads(command("score", stories, *LADDERS, "--judge", backend, "--out", out, "--json").out)
+    of_score = json.loads(
+        command("score", stories, *LADDERS, "--any-judge", "--judge", backend, "--out", out, "--json").out
+    )
     run = json.loads(Path(f"{out}.run.json").read_text())
     for counts in (of_rescore, of_score, run):
         assert {name: counts[name] for name in ends} == ends
-    assert read_run(out).key["warnings"] == [
+    check, refused, *beyond = read_run(out).key["warnings"]
+    assert check == "judge check, best rung against the worst: coherence 12 of 24, complexity 12 of 24."
+    assert refused.endswith("on coherence, complexity; its scores mean nothing.")
+    assert beyond == [
         "coherence: 5 texts beat the top rung, 1 falls below the lowest; scores hardly tell such texts apart.",
         "complexity: 6 texts beat the top rung; scores hardly tell such texts apart.",
     ]
-    for name in ends:  # as an older version wrote it
+    for name in (*ends, "judge_check"):  # as an older version wrote it
         del run[name]
     Path(f"{out}.run.json").write_text(json.dumps(run))
     assert read_run(out).key["warnings"] == []
@@ -186,7 +191,9 @@ def test_texts_beyond_the_ladders_are_counted_in_every_record_of_the_run(command
 def test_a_row_that_stopped_early_counts_at_the_ends_where_it_was_judged(command, judge, stories, tmp_path, threshold):
     backend, out = judge({"answer": log(0.6, 0.3, 0.1)}), tmp_path / "out.jsonl"
     asked = ("--dimension", "coherence", "--stop-at", f"coherence_score={threshold}", "--json")
-    counts = json.loads(command("score", stories, *LADDERS, "--judge", backend, "--out", out, *asked).out)
+    counts = json.loads(
+        command("score", stories, *LADDERS, "--any-judge", "--judge", backend, "--out", out, *asked).out
+    )
     # Every text beats every rung with .6, so those judged against the top rung are above it, and none is below.
     judged = [json.loads(line)["against"] for line in Path(f"{out}.judgments.jsonl").read_text().splitlines()[1:]]
     top, bottom = judged.count("rung:5"), judged.count("rung:1")
@@ -205,7 +212,7 @@ def test_low_label_mass_gives_no_score_and_the_reason(command, judge, write_json
     texts = ("I like trains.", "I like boats.", "I like planes.")
     source = write_jsonl([{"output_id": text, "context_id": "story-01", "output": text} for text in texts])
     out, judgments = tmp_path / "out.jsonl", tmp_path / "out.jsonl.judgments.jsonl"
-    options = (*LADDERS, "--judge", backend, "--dimension", "coherence")
+    options = (*LADDERS, "--any-judge", "--judge", backend, "--dimension", "coherence")
     done = command("score", source, *options, "--out", out, "--json")
     assert done.code == 3
     counts = json.loads(done.out)
@@ -244,7 +251,7 @@ def test_a_judge_that_gives_no_mass_is_scored(stories, tmp_path):
 
 def test_the_table_of_texts_shows_the_spread_as_a_column_of_its_own(command, judge):
     backend = judge({"answer": log(0.6, 0.1, 0.3)})
-    line = ("score", "--text", "A day.", "--context-id", "story-01", *LADDERS, "--judge", backend)
+    line = ("score", "--text", "A day.", "--context-id", "story-01", *LADDERS, "--any-judge", "--judge", backend)
     done = command(*line, "--dimension", "coherence")
     assert re.search(r"A day\. +\+7\.50 +4\.00 +0\.60 *\n", done.out)  # as worked out by hand above
     legend = "spread: standard deviation of the grade if each verdict were drawn once; it is no error interval\n"
@@ -255,7 +262,7 @@ def test_the_table_of_texts_shows_the_spread_as_a_column_of_its_own(command, jud
 def test_show_places_rows_with_their_spread(command, judge, write_jsonl, tmp_path):
     backend = judge({"answer": log(0.6, 0.1, 0.3)})
     source, out = write_jsonl([{"output_id": "a", "context_id": "story-01", "output": "A."}]), tmp_path / "out.jsonl"
-    command("score", source, *LADDERS, "--judge", backend, "--dimension", "coherence", "--out", out)
+    command("score", source, *LADDERS, "--any-judge", "--judge", backend, "--dimension", "coherence", "--out", out)
     line = ("show", "demo/story", "story-01", "--dimension", "coherence", "--scores", out)
     done = command(*line)
     assert re.search(r"grade +spread +score +text", done.out)
@@ -488,7 +495,7 @@ def test_score_by_written_answers(command, judge, write_jsonl, tmp_path):
     # 15 rungs' worth of 2/3 - 1/3 = 5
     backend = judge({"role": "compare", "texts": ["Better", "better.", "Worse", "Hm."]})
     source, out = write_jsonl([{"context_id": "story-01", "output": "A."}]), tmp_path / "out.jsonl"
-    options = (*LADDERS, "--judge", backend, "--dimension", "coherence", "--out", out)
+    options = (*LADDERS, "--any-judge", "--judge", backend, "--dimension", "coherence", "--out", out)
     assert command("score", source, *options, "--answers", "4").code == 0
     row = json.loads(out.read_text())
     assert row["coherence_score"] == pytest.approx(5.0, abs=1e-9)
@@ -508,7 +515,19 @@ def test_score_by_written_answers(command, judge, write_jsonl, tmp_path):
 def test_yes_or_no_questions_by_written_answers(command, judge, write_jsonl):
     backend = judge({"role": "compare-yesno", "texts": ["Yes", "No"]})
     source = write_jsonl([{"context_id": "story-01", "output": "A."}])
-    line = ("score", source, *LADDERS, "--judge", backend, "--dimension", "coherence", "--yes-no", "--answers", "2")
+    line = (
+        "score",
+        source,
+        *LADDERS,
+        "--any-judge",
+        "--judge",
+        backend,
+        "--dimension",
+        "coherence",
+        "--yes-no",
+        "--answers",
+        "2",
+    )
     assert command(*line).rows[0]["coherence_score"] == pytest.approx(0.0, abs=1e-12)  # yes 1/2 to each claim
 
 

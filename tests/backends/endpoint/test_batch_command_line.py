@@ -44,20 +44,23 @@ def arguments(server, tmp_path, request):
 
 
 def test_score_submits_everything_at_once_and_collects_later(server, arguments, tmp_path, capsys):
+    arguments = [*arguments, "--any-judge"]
     assert run(arguments) == 1
-    assert "refladder: submitted batch batch_0 with" in capsys.readouterr().err
+    server.finish("batch_0")  # the check of the judge
+    assert run(arguments) == 1
+    assert "refladder: submitted batch batch_1 with" in capsys.readouterr().err
     assert not (tmp_path / "out.jsonl").exists()
-    server.working("batch_0", 1)
+    server.working("batch_1", 1)
     assert run(arguments) == 1
-    assert "batch batch_0 is in_progress, 1 of" in capsys.readouterr().err
-    server.finish("batch_0")
+    assert "batch batch_1 is in_progress, 1 of" in capsys.readouterr().err
+    server.finish("batch_1")
     code = run([*arguments, "--json"])
     (spent,) = json.loads(capsys.readouterr().out)["spent"]
     collected = (tmp_path / "out.jsonl").read_text()
     assert len(collected.splitlines()) == FIRST_BATCH + 4
-    assert len(server.batches) == 1
-    assert spent["calls"] == len(server.requests("batch_0"))
-    tokens = sum(server._chat(request["body"])["usage"]["prompt_tokens"] for request in server.requests("batch_0"))
+    assert len(server.batches) == 2
+    assert spent["calls"] == len(server.requests("batch_1"))
+    tokens = sum(server._chat(request["body"])["usage"]["prompt_tokens"] for request in server.requests("batch_1"))
     assert spent["prompt_tokens"] == tokens
     assert spent["usd"] == pytest.approx(tokens * 1000 / 1e6 / 2)  # half of the price
     direct = ["mode=top" if word.startswith("batch=") else word for word in arguments]

@@ -34,7 +34,15 @@ def test_score_goes_on_without_asking_again(serve, tmp_path, request):
     rows = [{"context_id": ids["id"], "output": f"A storm closed the harbour, version {place}."} for place in range(3)]
     source = table(tmp_path, rows)
     arguments = ["score", source, "--ladders", "demo/summarization", "--out", tmp_path / "out.jsonl"]
-    arguments += ["--judge", "openai:toy", "--base-url", server.url, "--judge-option", "max-concurrency=8"]
+    arguments += [
+        "--any-judge",
+        "--judge",
+        "openai:toy",
+        "--base-url",
+        server.url,
+        "--judge-option",
+        "max-concurrency=8",
+    ]
     done = refladder(*arguments, cwd=root, cache=tmp_path)
     assert done.returncode == 0, done.stderr
     assert "toy at http://127.0.0.1" in done.stderr

@@ -37,7 +37,17 @@ def test_the_rest_alone_is_asked(serve, command, tmp_path, request, arguments):
     rows = [{"context_id": ids[n % 2], "output": f"A storm closed the harbour, version {n}."} for n in range(8)]
     table.write_text("".join(json.dumps(row) + "\n" for row in rows))
     judge = ("--judge", "openai:toy", "--base-url", server.url, "--no-store", "--judge-option", "max_concurrency=1")
-    score = ("score", table, "--ladders", "demo/summarization", "--dimension", "relevance", *judge, *arguments)
+    score = (
+        "score",
+        table,
+        "--ladders",
+        "demo/summarization",
+        "--dimension",
+        "relevance",
+        "--any-judge",
+        *judge,
+        *arguments,
+    )
 
     def run(name, number=-1):
         server.quirks = OPENAI

@@ -34,7 +34,11 @@ def score(tmp_path, capsys):
         out = tmp_path / "out.jsonl"
         name = f"hf:{model}"
         chosen = ["--ladders", "demo/summarization", "--dimension", "fluency", "--judge", name, "--out", str(out)]
-        chosen += ["--least-mass", "0"]  # the models are tiny and random: their labels have next to no probability
+        chosen += [
+            "--least-mass",
+            "0",
+            "--any-judge",
+        ]  # the models are tiny and random: their labels have next to no probability
         code = run(["score", str(table), *chosen, "--restart", *arguments])
         printed = capsys.readouterr()
         found = [json.loads(line) for line in out.read_text().splitlines()] if out.exists() else []
@@ -60,10 +64,10 @@ def test_odd_texts_get_scores_and_an_empty_one_says_why_not(folder, score):
     assert code == console.UNSCORED
     assert [row["fluency_score"] is None for row in rows] == [False, False, False, False, True]
     assert rows[-1]["fluency_note"] == "the output is empty"
-    # 4 texts and 5 rungs are 20 prompts, whose beginning is run once
-    found = re.search(r"hf:\S+: 20 calls, ([\d,]+) prompt tokens \(([\d,]+) through the model\) in .* tokens/s", told)
+    # 4 texts and 5 rungs are 20 prompts, whose beginning is run once, after 24 of the check of the judge
+    found = re.search(r"hf:\S+: 44 calls, ([\d,]+) prompt tokens \(([\d,]+) through the model\) in .* tokens/s", told)
     sent, through = (int(number.replace(",", "")) for number in found.groups())
-    assert sent > 4 * through
+    assert sent > 3 * through
 
 
 @pytest.mark.parametrize("name", ["llama", "t5"])
@@ -75,7 +79,7 @@ def test_a_dry_run_tells_the_tokens_of_the_run_and_reads_no_weights(name, folder
     code, _, dry = score(without, "--dry-run", "--json")
     counts = json.loads(dry.splitlines()[-1])["backends"][0]
     assert code == 0
-    assert (counts["calls"], counts["answer_tokens"]) == (20, 0)
+    assert (counts["calls"], counts["answer_tokens"]) == (44, 0)  # 24 of the check of the judge
     sent, through = re.search(r"calls, ([\d,]+) prompt tokens \(([\d,]+) through", told).groups()
     assert f"{counts['prompt_tokens']:,}" == sent
     padding = 1.02 if name == "t5" else 1.0
@@ -89,7 +93,7 @@ def test_a_prompt_that_is_too_long_names_the_flag_and_the_flag_cuts_and_marks(co
     assert "4 x 5 of 5 judgments unparsed: the compare prompt has ... tokens and copy takes 1,200;" in told
     assert "or pass --truncate-context (option truncate_context=true)" in rows[0]["fluency_note"]
     long = (
-        "  20 of the prompts are too long for the model and would not be read; shorten their texts, or see --truncate"
+        "  44 of the prompts are too long for the model and would not be read; shorten their texts, or see --truncate"
     )
     assert long in score(copy, "--dry-run")[2]
     assert "too long" not in score(copy, "--dry-run", "--truncate-context")[2]
@@ -185,7 +189,7 @@ def test_a_folder_with_a_gguf_file_is_told_to_name_the_file(tmp_path, score):
 def test_progress_tells_prompts_and_tokens_in_lines_where_there_is_no_terminal(folder, score, monkeypatch):
     monkeypatch.setattr("refladder.report.progress.LINE_EVERY", 0.0)
     told = score(folder("llama"))[2]
-    assert re.search(r"^scoring: 5 of 5 \(20 prompts, [\d,]+ tokens/s\)$", told, re.MULTILINE)
+    assert re.search(r"^scoring: 5 of 5 \(44 prompts, [\d,]+ tokens/s\)$", told, re.MULTILINE)
 
 
 def test_progress_on_a_terminal_draws_prompts_and_tokens_anew(monkeypatch, capsys):

@@ -17,8 +17,8 @@ transformers = pytest.importorskip("transformers", reason="transformers is not i
 
 
 @torch.inference_mode()
-def naive(path, text):
-    """TrustJudge: the sum over 1..100 of s times p(s), where p is a softmax over the numbers as whole answers.
+def naive(path, text, prefix):
+    """TrustJudge: the sum over 1..100 of s times p(s), where p is a softmax over the numbers after the prefix.
 
     The probability of a number is the product over its tokens, less that of the numbers that begin with it.
     """
@@ -27,6 +27,7 @@ def naive(path, text):
     chat = tokenizer.apply_chat_template(
         [{"role": "user", "content": text}], tokenize=False, add_generation_prompt=True
     )
+    chat += prefix
     start = len(tokenizer(chat, add_special_tokens=False)["input_ids"])
     begins, lengths = {}, set()
     for number in range(1, 101):
@@ -58,7 +59,7 @@ def test_g_eval_100_is_the_expectation_over_whole_numbers(folder, opened):
             "description": dimension.description,
             "target": output.text,
         }
-        expected = naive(folder("llama"), fill(template, slots).messages[0]["content"])
+        expected = naive(folder("llama"), fill(template, slots).messages[0]["content"], template.prefix)
         told = dimension.low + (dimension.high - dimension.low) * (expected - 1) / 99
         assert run.result.method.scores[output.id, dimension.name] == pytest.approx(told, abs=1e-4)
     assert "|grades:100|rule:expected" in run.result.method.signature
