@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import runpy
 import subprocess
 import sys
 from pathlib import Path
@@ -182,3 +183,9 @@ def test_nothing_that_is_read_can_run_as_code(path):
         for keyword in call.keywords:
             trusted = keyword.arg == "trust_remote_code" and isinstance(keyword.value, ast.Constant)
             assert not (trusted and keyword.value.value), "only the user may say so"
+
+
+def test_the_files_that_run_first_are_there():
+    tests = Path(__file__).parent
+    slowest = runpy.run_path(str(tests / "conftest.py"))["SLOWEST"]
+    assert [name for name in slowest if not (tests / name).is_file()] == []
