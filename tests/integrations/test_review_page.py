@@ -221,6 +221,42 @@ def test_agreement_equals_a_count_by_hand_and_ratings_are_downloaded(opened, run
     assert "ann: " in page.inner_text("article >> nth=0")
 
 
+def test_both_tables_of_agreement_call_the_same_text_a(opened, run):
+    page = opened(run / "page.html", "blind")
+    start(page)
+    answer(page, 24, lambda _, left, __: "ArrowRight" if left.startswith("good") else "ArrowLeft")
+    show(page, "agreement")
+    # By hand: of the texts of a row, the one with the lower number is A. The judge prefers the good text, which
+    # SYSTEMS[0] writes in odd rows; the person prefers the other one.
+    places = {row: [text.system for text in read_run(run / "run").texts if text.row == row] for row in range(24)}
+    expected = []
+    for row, systems in places.items():
+        words = ["A better", "B better"] if (systems[0] == SYSTEMS[0]) == (row % 2 == 1) else ["B better", "A better"]
+        expected.append([f"r{row}", CRITERION, " : ".join(systems), f"ann: {words[1]}", words[0]])
+    disputes = page.locator("table", has_text="answers in dispute").locator("tbody tr")
+    assert sorted(row.locator("th, td").all_inner_texts() for row in disputes.all()) == sorted(expected)
+    counts = page.locator("table", has_text="confusions").locator("tbody tr")
+    a_better = sum(row[-1] == "A better" for row in expected)
+    assert [row.locator("th, td").all_inner_texts() for row in counts.all()] == [
+        ["A better", "0", "0", str(a_better)], ["tie", "0", "0", "0"], ["B better", str(24 - a_better), "0", "0"]
+    ]  # fmt: skip
+
+
+def test_the_last_of_two_answers_to_a_pair_counts(opened, tmp_path):
+    run = contest(tmp_path, rows=2) / "run"
+    names = [f"r1/{system}" for system in SYSTEMS]  # the good text of r1 is that of SYSTEMS[0], and the judge wants it
+    answer = {"context_id": "r1", "dimension": CRITERION, "rater": "ann"}
+    answers = [dict(zip(("first", "second", "winner"), (*names, "second"), strict=True))]
+    answers += [dict(zip(("first", "second", "winner"), (*names[::-1], "second"), strict=True))]
+    (run / "preferences.jsonl").write_text("".join(json.dumps({**answer, **each}) + "\n" for each in answers))
+    (run / "page.html").write_text(review_page(read_run(run)), encoding="utf-8")
+    page = opened(run / "page.html", "agreement")
+    assert cells(page, "judge and person")[0] == "1"
+    assert "Judge and people agree on every pair" in page.inner_text("main")
+    show(page, "examples")
+    assert page.locator("article", has_text="r1").locator("td").nth(4).inner_text() == f"ann: {SYSTEMS[0]}"
+
+
 def test_people_are_compared_with_each_other(opened, run):
     page = opened(run / "page.html", "blind")
     start(page)

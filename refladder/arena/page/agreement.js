@@ -4,7 +4,7 @@ import { run, scoresOf, systemOf, verdict } from "./data.js";
 import { count, download, empty, h, interval, number, table } from "./dom.js";
 import { disputes, filters } from "./examples.js";
 import { alpha, jackknife, kappa, shareInterval, spearman } from "./numbers.js";
-import { asLines, isPair, preference } from "./ratings.js";
+import { asLines, isPair, preferences } from "./ratings.js";
 
 const WORDS = { 1: "A better", 0: "tie", "-1": "B better" };
 const rowOf = (text) => run.pool.texts[text][0];
@@ -37,16 +37,6 @@ export function ordered(pairs, rows, distance) {
   };
 }
 
-// The last answer of each person to each pair, with the lower text first so that all answers are the same way round.
-function preferences(criterion) {
-  const given = new Map();
-  for (const rating of run.stored.filter((each) => isPair(each) && each.criterion === criterion)) {
-    const [a, b] = [Math.min(rating.first, rating.second), Math.max(rating.first, rating.second)];
-    given.set(`${rating.rater}/${a}/${b}`, { rater: rating.rater, a, b, value: a === rating.first ? preference(rating) : -preference(rating) + 0 });
-  }
-  return [...given.values()];
-}
-
 function gradesOf(criterion) {
   const given = new Map();
   for (const [text, each, value, rater] of run.key.people ?? []) {
@@ -67,7 +57,7 @@ function between(answers, keyOf) {
 }
 
 export function agreementOn(criterion) {
-  const people = preferences(criterion);
+  const people = preferences().filter((each) => each.criterion === criterion);
   const judged = people.map((each) => [verdict(criterion, each.a, each.b), each]).filter(([value]) => value !== null);
   const pairs = judged.map(([value, each]) => [value, each.value]);
   const twice = between(people, (each) => `${each.a}/${each.b}`);
@@ -115,8 +105,8 @@ export function agreement() {
     ? [h("p", {}, h("a", { href: "#examples", onclick: () => Object.assign(filters, { only: "person", criterion: "", system: "", text: "", page: 0 }) },
       `Show the rows of the ${count(disputed.length)} answers on which judge and person disagree`)),
     table("answers in dispute, the first 50", ["row", "criterion", "A : B", "person", "judge"], disputed.slice(0, 50).map((rating) => [
-      run.key.rows[rowOf(rating.first)].id, run.pool.criteria[rating.criterion].name, `${systemOf(rating.first)} : ${systemOf(rating.second)}`,
-      `${rating.rater}: ${WORDS[preference(rating)]}`, WORDS[verdict(rating.criterion, rating.first, rating.second)]]))]
+      run.key.rows[rowOf(rating.a)].id, run.pool.criteria[rating.criterion].name, `${systemOf(rating.a)} : ${systemOf(rating.b)}`,
+      `${rating.rater}: ${WORDS[rating.value]}`, WORDS[verdict(rating.criterion, rating.a, rating.b)]]))]
     : empty("Judge and people agree on every pair that was rated.")));
   return parts;
 }

@@ -2,7 +2,7 @@
 
 import { idOf, run, systemOf, verdict } from "./data.js";
 import { count, empty, field, h, marked, number, s, select, table } from "./dom.js";
-import { isPair, preference } from "./ratings.js";
+import { preferences } from "./ratings.js";
 
 const PAGE = 10;
 export const filters = { system: "", criterion: "", only: "", text: "", sort: "row", page: 0 };
@@ -12,13 +12,8 @@ const ONLY = [
 ];
 const SORTS = [["row", "in the order of the run"], ["close", "closest verdicts first"], ["low", "lowest score first"], ["high", "highest score first"]];
 
-// Pairs on which a person and the judge disagree, by row.
-export function disputes() {
-  return run.stored.filter(isPair).filter((rating) => {
-    const judged = verdict(rating.criterion, rating.first, rating.second);
-    return judged !== null && judged !== preference(rating);
-  });
-}
+// Answers of people with which the judge disagrees.
+export const disputes = () => preferences().filter(({ criterion, a, b, value }) => ![null, value].includes(verdict(criterion, a, b)));
 
 export const ordersDisagree = (trial) => trial[3] !== null && trial[4] !== null && (trial[3] - 0.5) * (trial[4] - 0.5) < 0;
 
@@ -29,7 +24,7 @@ export function matching(given = filters) {
   const system = given.system === "" ? null : Number(given.system);
   const words = given.text.toLowerCase();
   const disputed = new Set(given.only === "person" ? disputes().filter((each) => criterion === null || each.criterion === criterion)
-    .map((each) => pool.texts[each.first][0]) : []);
+    .map((each) => pool.texts[each.a][0]) : []);
   const lacking = new Set(given.only === "missing" ? key.missing.map(([row]) => row) : []);
   const about = (trial) => (criterion === null || trial[0] === criterion)
     && (system === null || [trial[1], trial[2]].some((text) => key.texts[text][0] === system));
@@ -148,13 +143,12 @@ function ladder(row, criterion, chances, open) {
 
 function verdicts(row) {
   const { pool, index } = run;
-  const said = (rating) => ({ 1: systemOf(rating.first), "-1": systemOf(rating.second), 0: "tie" })[preference(rating)];
-  const people = run.stored.filter(isPair).filter((rating) => pool.texts[rating.first][0] === row);
+  const people = preferences().filter((each) => pool.texts[each.a][0] === row);
   return table("verdicts of the judge in both orders", ["criterion", "A : B", "p(A), A first", "p(A), B first", "verdict", "people", "explanation"],
     index.trialsOf[row].map((each) => index.trials[each]).map(([criterion, a, b, forward, backward, winner, mass, note, explanation]) => [
       pool.criteria[criterion].name, `${systemOf(a)} : ${systemOf(b)}`, number(forward), number(backward),
       winner === null ? "unparsed" : winner === 0 ? "tie" : systemOf(winner > 0 ? a : b),
-      people.filter((rating) => rating.criterion === criterion && [a, b].includes(rating.first) && [a, b].includes(rating.second))
-        .map((rating) => `${rating.rater}: ${said(rating)}`).join(", ") || "—",
+      people.filter((rating) => rating.criterion === criterion && [a, b].includes(rating.a) && [a, b].includes(rating.b))
+        .map((rating) => `${rating.rater}: ${rating.value ? systemOf(rating.value > 0 ? rating.a : rating.b) : "tie"}`).join(", ") || "—",
       [explanation ?? "", note ? h("span", { class: "missing" }, ` ${note}`) : "", (mass ?? 1) < 0.5 ? h("span", { class: "missing" }, ` low label mass ${number(mass, 2)}`) : ""]]));
 }

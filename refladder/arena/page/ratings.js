@@ -1,6 +1,6 @@
 // Ratings of people: sent to the server at once, or kept in this browser and downloaded.
 
-import { ask, idOf, isServed, run, systemOf } from "./data.js";
+import { ask, idOf, isServed, pairKey, run, systemOf } from "./data.js";
 import { lines } from "./dom.js";
 
 const WINS = { first: 1, second: -1, tie: 0 };
@@ -52,9 +52,17 @@ export async function remove(rating) {
   if (!isServed()) keep();
 }
 
-// What a person said of a pair, as `verdict` says it of the judge.
-export const preference = (rating) => WINS[rating.winner];
 export const isPair = (rating) => rating.winner !== undefined;
+
+// The last answer of each person to each pair: text a has the lower number, and `value` is as `verdict` says it.
+export function preferences() {
+  const given = new Map();
+  for (const { first, second, criterion, rater, winner } of run.stored.filter(isPair)) {
+    const [a, b] = [Math.min(first, second), Math.max(first, second)];
+    given.set(`${rater}/${pairKey(criterion, a, b)}`, { rater, criterion, a, b, value: a === first ? WINS[winner] : -WINS[winner] + 0 });
+  }
+  return [...given.values()];
+}
 
 const names = () => run.pool.criteria.map((criterion) => criterion.name);
 const TAKEN = ["output_id", "context_id", "system", "dimension", "value", "rater"];
