@@ -11,9 +11,12 @@ from refladder.backends.builtin import NOTICE
 from refladder.commands import console
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
-    from refladder.records import Benchmark
+    from refladder.files.ladder_sets import LadderSet
+    from refladder.records import Benchmark, Dimension
+    from refladder.scoring.columns import ScoreReport
 
 SETS = ("demo/summarization", "demo/dialogue", "demo/story")
 THRESHOLD = 3.0
@@ -23,6 +26,12 @@ Each set has contexts, outputs of six systems for each context, and a rating fro
 EXPLANATION = """\
 4. evaluate: do scores put a context's outputs in the same order as the ratings? 1: the same, 0: no relation,
    -1: the reverse. `ladder` is refladder; the other rows need no ladder: a method should beat them."""
+CONTEXT = "story-04"
+NEW = "Ember sneezed whenever she stood near the hoard, so she traded the gold for opals, and guarded those in peace."
+OWN_DATA = (
+    "Your own data: `refladder build TABLE --task-file TASK.toml --out my-ladders` generates its ladders, and "
+    "`refladder score TABLE --ladders my-ladders` scores it."
+)
 
 
 @click.command(cls=console.Command, short_help="Run every step on shipped data.")
@@ -39,11 +48,10 @@ def command(*, out: Path) -> None:
     console.say(INTRODUCTION)
     for name in SETS:
         _run(name, out / name.rpartition("/")[2])
-    console.say(
-        f"Everything the demo wrote is in {out}/. Next, a ladder that was written by hand, and a text of yours:"
-    )
-    console.say("  refladder show demo/story story-04 --dimension coherence")
-    console.say('  refladder score --ladders demo/story --context-id story-04 --text "Once upon a time ..."')
+    _picture(out)
+    console.say(f"\nEverything the demo wrote is in {out}/. A text of yours on the same ladder:")
+    console.say(f'  refladder score --ladders {SETS[-1]} --context-id {CONTEXT} --text "Once upon a time ..."')
+    console.say(OWN_DATA)
 
 
 def _run(name: str, folder: Path) -> None:
@@ -52,15 +60,13 @@ def _run(name: str, folder: Path) -> None:
     from refladder.jobs.build import build
     from refladder.jobs.evaluate import evaluate
     from refladder.jobs.filter import filter_rows
-    from refladder.jobs.score import AllRows, Mapped, score_rows
     from refladder.loaders import load_benchmark
     from refladder.metaeval.agreement import PARTIAL
     from refladder.methods.contract import MethodSettings
     from refladder.records import Sampling
     from refladder.report.agreement_tables import agreement_tables
     from refladder.scoring.columns import column_names
-    from refladder.scoring.scorer import LadderScorer
-    from refladder.settings import Filtering, Scale, Tables
+    from refladder.settings import Filtering, Tables
 
     backend = connect("builtin")
     benchmark = load_benchmark(name)
@@ -79,11 +85,9 @@ def _run(name: str, folder: Path) -> None:
     console.say(f"1. build: {built.ladders} ladders of 5 texts of rising quality, {len(built.failures)} failed")
     opened = load_ladders(str(folder / "ladders"))
     outputs = folder / "outputs.jsonl"
-    _write_outputs(outputs, benchmark)
+    _write(outputs, _rows(benchmark))
     scored, passed = folder / "scored.jsonl", folder / "passed.jsonl"
-    scorer = LadderScorer(backend, opened, dimensions, Scale(rule="ladder-sum", weights={}))
-    tables = Tables(source=str(outputs), out=str(scored))
-    report = score_rows(AllRows(scorer), tables, Mapped(columns={}), restart=True)
+    report = _score(opened, dimensions, outputs, scored)
     console.say(
         f"2. score: {report.rows} outputs, {report.judgments} comparisons, {sum(report.unscored.values())} unscored"
     )
@@ -96,15 +100,41 @@ def _run(name: str, folder: Path) -> None:
     console.say_tables(agreement_tables(rows))
 
 
-def _write_outputs(path: Path, benchmark: Benchmark) -> None:
+def _score(ladders: LadderSet, dimensions: Sequence[Dimension], source: Path, scored: Path) -> ScoreReport:
+    from refladder.backends import connect
+    from refladder.jobs.score import AllRows, Mapped, score_rows
+    from refladder.scoring.scorer import LadderScorer
+    from refladder.settings import Scale, Tables
+
+    scorer = LadderScorer(connect("builtin"), ladders, dimensions, Scale(rule="ladder-sum", weights={}))
+    return score_rows(AllRows(scorer), Tables(source=str(source), out=str(scored)), Mapped(columns={}), restart=True)
+
+
+def _picture(out: Path) -> None:
+    """Print a shipped ladder with a new text on it."""
+    from refladder.commands.show import command as show
+    from refladder.files.ladder_sets import load_ladders
+
+    new, scored = out / "new.jsonl", out / "new-scored.jsonl"
+    _write(new, [{"output_id": "new", "context_id": CONTEXT, "output": NEW}])
+    ladders = load_ladders(SETS[-1])
+    dimension = ladders.dimensions[0]
+    _score(ladders, [dimension], new, scored)
+    console.say("\n== A ladder of five texts that was written by hand, and a new text on it:")
+    console.say(f"  refladder show {SETS[-1]} {CONTEXT} --dimension {dimension.name} --scores {scored}")
+    click.get_current_context().invoke(
+        show, ladders=SETS[-1], context_id=CONTEXT, dimension=(dimension.name,), scores=str(scored)
+    )
+
+
+def _rows(benchmark: Benchmark) -> Iterator[dict[str, str]]:
+    for output in benchmark.outputs:
+        yield {"output_id": output.id, "context_id": output.context_id, "system": output.system, "output": output.text}
+
+
+def _write(path: Path, rows: Iterable[Mapping[str, str]]) -> None:
     from refladder.files.jsonl import atomic
 
     with atomic(path) as stream:
-        for output in benchmark.outputs:
-            row = {
-                "output_id": output.id,
-                "context_id": output.context_id,
-                "system": output.system,
-                "output": output.text,
-            }
+        for row in rows:
             stream.write(json.dumps(row, ensure_ascii=False).encode() + b"\n")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 import pytest
 
@@ -23,13 +24,29 @@ def test_the_demo_explains_itself(capsys, tmp_path):
     journal.write_text('{"schema": "ladder-journal/1", "version": "0.0.1"}\n')  # of an older refladder: begun anew
     assert run(["demo", "--out", str(tmp_path)]) == 0
     text = capsys.readouterr().out
-    assert text.startswith("Three small data sets, no model and no network. builtin: a baseline without a model;")
+    assert text.startswith("Three small data sets, no model and no network. builtin: a baseline that counts words")
     for name, contexts, outputs in (("summarization", 12, 72), ("dialogue", 14, 84), ("story", 12, 72)):
         assert f"== demo/{name}: {contexts} contexts, {outputs} outputs\n" in text
     assert text.count("1. build: ") == text.count("2. score: ") == text.count("3. filter: ") == 3
     assert text.count("1: the same, 0: no relation") == text.count("\n ladder ") == 3
     assert "partial" not in text
     assert '  refladder score --ladders demo/story --context-id story-04 --text "Once upon a time ..."' in text
+
+
+def test_the_demo_ends_with_a_text_on_a_ladder_and_the_way_to_own_data(capsys, tmp_path):
+    assert run(["demo", "--out", str(tmp_path)]) == 0
+    show = f"  refladder show demo/story story-04 --dimension coherence --scores {tmp_path / 'new-scored.jsonl'}\n"
+    _, found, picture = capsys.readouterr().out.partition(show)
+    assert found
+    placed = re.findall(r"^ +(\d\.\d\d) .*?(rung \d|new) +(\w+) ", picture, flags=re.MULTILINE)
+    (row,) = [json.loads(line) for line in (tmp_path / "new-scored.jsonl").read_text("utf-8").splitlines()]
+    # Rung i of 5 on a scale from 1 to 5 is at 1 + 4 (i - 1/2) / 5, so the rungs are 0.8 apart; the best comes first.
+    rungs = [(f"{1 + 4 * (level - 0.5) / 5:.2f}", f"rung {level}") for level in (5, 4, 3, 2, 1)]
+    new = (f"{row['coherence_grade']:.2f}", "new")
+    assert [place[:2] for place in placed] == sorted([*rungs, new], reverse=True)
+    assert [words for _, name, words in placed if name == "new"] == [row["output"].split()[0]]
+    *_, own = picture.splitlines()
+    assert own.startswith("Your own data: `refladder build TABLE --task-file TASK.toml --out my-ladders`")
 
 
 def test_the_demo_keeps_what_it_made(demo):
