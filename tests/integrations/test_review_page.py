@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from math import log
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from scipy import stats
 import refladder
 from refladder.arena.html import review_page
 from refladder.arena.runs import read_run
+from refladder.commands.main import run as run_command
 
 AXE = Path(__file__).parents[2] / "build" / "axe.min.js"
 
@@ -369,13 +371,46 @@ def test_a_scored_table_opens_on_its_scores_with_each_text_on_its_ladder(opened,
     shown(page, "results")
 
 
+@pytest.fixture(scope="module")
+def scored(tmp_path_factory):
+    """The page of two texts of one context, each judged against the five rungs of two ladders."""
+    folder = tmp_path_factory.mktemp("scored")
+    words = {"aster": "The keeper read the letter and moved the lamp.", "birch": "bottle bottle letter"}
+    rows = [
+        {"output_id": name, "system": name, "context_id": "story-01", "output": text} for name, text in words.items()
+    ]
+    (folder / "texts.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    scored = str(folder / "scored.jsonl")
+    assert run_command(["score", str(folder / "texts.jsonl"), "--ladders", "demo/story", "--out", scored]) == 0
+    assert run_command(["review", scored, "--html", str(folder / "page.html")]) == 0
+    return folder / "page.html"
+
+
+def test_a_wide_screen_has_two_texts_and_their_ladder_side_by_side(opened, scored):
+    for width, side_by_side in ((1280, True), (1100, False)):
+        page = opened(scored, "examples", viewport={"width": width, "height": 800})
+        first, second = (page.locator(".output", has_text=name).bounding_box() for name in ("aster", "birch"))
+        ladder = page.get_by_text("Ladder of coherence").bounding_box()
+        assert first["y"] == second["y"]
+        assert first["x"] + first["width"] <= second["x"]
+        assert (second["x"] + second["width"] <= ladder["x"]) is side_by_side
+        assert (ladder["y"] < first["y"] + first["height"]) is side_by_side
+        rungs = page.locator(".rungs").first.locator("li")
+        sync_api.expect(rungs).to_have_count(5)
+        assert rungs.first.is_visible() is side_by_side
+        sync_api.expect(rungs.first).to_contain_text(
+            re.compile(r"aster better with 0\.\d\d.*birch better with 0\.\d\d")
+        )
+        page.close()
+
+
 def enter(page, label, value):
     page.get_by_label(label).fill(str(value))
     page.get_by_label(label).press("Enter")
 
 
 @pytest.mark.parametrize(("width", "scheme"), [(360, "dark"), (1280, "light"), (2560, "dark")])
-def test_every_view_is_accessible_and_fits(opened, run, width, scheme):
+def test_every_view_is_accessible_and_fits(opened, run, scored, width, scheme):
     if not AXE.is_file():
         pytest.skip("no axe-core; `make test-integrations` fetches it")
     page = opened(run / "page.html", viewport={"width": width, "height": 800}, color_scheme=scheme, bypass_csp=True)
@@ -387,6 +422,10 @@ def test_every_view_is_accessible_and_fits(opened, run, width, scheme):
             page.wait_for_selector(".output")
             check(page)
             page.keyboard.press("t")
+    page = opened(scored, "scores", viewport={"width": width, "height": 800}, color_scheme=scheme, bypass_csp=True)
+    for view in ("scores", "examples"):
+        show(page, view)
+        check(page)
 
 
 def check(page):

@@ -13,6 +13,8 @@ from chromium import cells, new_page, show, shown, started, status, sync_api
 from review_data import NASTY, SYSTEMS, contest
 from waiting import HANG
 
+from refladder.jobs.inventory import inventory
+
 pytest.importorskip("uvicorn", reason="uvicorn is not installed")
 
 AXE = Path(__file__).parents[2] / "build" / "axe.min.js"
@@ -157,6 +159,24 @@ def test_build_and_compare_are_accessible_and_fit(serve, chromium, tmp_path):
         page.context.close()
 
 
+def test_build_shows_an_example_with_the_columns_of_the_table(serve, browser, tmp_path):
+    contest(tmp_path, rows=2)
+    page = browser(serve("--folder", tmp_path)[1], "build")
+    page.get_by_label("Table", exact=True).select_option("rows.jsonl")
+    sync_api.expect(page.get_by_label("Prompt of every row")).to_have_attribute("placeholder", "Write about {topic}.")
+    for label in ("Name", "Backend", "Judge", "Description", "Worst", "Best"):
+        for control in page.get_by_label(label, exact=True).all():
+            assert control.get_attribute("placeholder"), label
+    known = [each["name"] for each in inventory("backends")]
+    for label in ("Backend", "Judge"):
+        control = page.get_by_label(label, exact=True).first
+        assert control.get_attribute("placeholder").split(":")[0] in known
+        offered = page.locator(f"#{control.get_attribute('list')} option")
+        assert [each.get_attribute("value").rstrip(":") for each in offered.all()] == known
+    page.get_by_text("Available backends").click()
+    sync_api.expect(page.locator("dd", has_text="openai:MODEL on any OpenAI-compatible server")).to_be_visible()
+
+
 def test_the_page_without_its_key_says_what_to_do(serve, chromium, tmp_path):
     _, address = serve(contest(tmp_path, rows=2) / "run")
     page, _ = new_page(chromium)
@@ -189,9 +209,18 @@ def test_the_whole_loop_of_the_paper(serve, browser, command, tmp_path):  # noqa
         "Best": "2: clear",
     }.items():
         group.get_by_label(label).fill(words)
-    page.get_by_role("button", name="Show the cost").click()
-    page.wait_for_selector("code:has-text('refladder compete')")
-    page.get_by_role("button", name="Run", exact=True).click()
+    # A run starts after its cost, and not if the form has changed since.
+    run = page.get_by_role("button", name="Run", exact=True)
+    sync_api.expect(run).to_have_count(0)
+    for name in ("first", "run-1"):
+        page.get_by_label("Name of the run").fill(name)
+        page.get_by_role("button", name="Show the cost").click() if name == "first" else run.click()
+        page.wait_for_selector(f"code:has-text('--out={tmp_path / name}')")
+        # By hand: each model writes 24 texts; the judge compares the two texts of 24 rows in 2 orders.
+        for backend, calls in (*((name, 24) for name in SYSTEMS), ("judge", 48)):
+            sync_api.expect(page.locator("li", has_text=f"{backend}.jsonl")).to_contain_text(f"{calls} calls")
+        assert not (tmp_path / name).exists()
+    run.click()
     page.wait_for_selector("text=Finished: run-1")
     page.get_by_role("link", name="See the results").click()
     sync_api.expect(page.locator("tr", has_text=SYSTEMS[0]).first).to_contain_text("0.500")

@@ -1,7 +1,7 @@
 // Blind rating: a random pair or a single text of the pool. The key is not read here.
 
 import { isServed, loadPool, run } from "./data.js";
-import { count, empty, field, h, select } from "./dom.js";
+import { count, empty, field, h, problem, select } from "./dom.js";
 import { add, isPair, remove } from "./ratings.js";
 
 const setting = { rater: "", what: "pair", criterion: 0, started: false };
@@ -69,7 +69,7 @@ function stop(screen) {
   redraw(screen, nameForm(screen));
 }
 
-const failed = (screen, error) => [h("h1", {}, "Blind rating"), h("p", { class: "missing", role: "alert" }, error.message),
+const failed = (screen, error) => [h("h1", {}, "Blind rating"), problem(error),
   h("button", { onclick: () => stop(screen) }, "Back")];
 
 async function started(screen) {

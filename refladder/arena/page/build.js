@@ -1,19 +1,18 @@
 // Build and run a contest with the command `refladder compete`, and compare two runs. Both need the server.
 
 import { ask, chooseRun, otherRun, run } from "./data.js";
-import { bar, count, empty, field, h, interval, number, select, table } from "./dom.js";
+import { bar, count, empty, field, h, interval, number, problem, select, table } from "./dom.js";
 import { described, standings, tally } from "./leaderboard.js";
 
 const blank = () => ({ table: "", prompt: "", models: [{ name: "", backend: "" }, { name: "", backend: "" }], judge: "",
   criteria: [{ name: "", description: "", worst: "", best: "", weight: 1 }], out: "run-1", explain: false });
 const form = Object.assign(blank(), JSON.parse(sessionStorageItem("refladder-form") ?? "{}"));
+const BACKENDS = ["hf:Qwen/Qwen2.5-0.5B-Instruct", "openai:MODEL"]; // examples
 let polling = null;
 
 function sessionStorageItem(name_) {
   try { return sessionStorage.getItem(name_); } catch { return null; }
 }
-
-const problem = (error) => h("p", { class: "missing", role: "alert" }, error.message);
 
 const save = () => sessionStorage.setItem("refladder-form", JSON.stringify(form));
 
@@ -32,6 +31,7 @@ export async function build() {
     if (!form.table) return;
     try {
       const shown = await ask(`/api/table?table=${encodeURIComponent(form.table)}`);
+      prompt.placeholder = `Write about {${shown.columns.at(-1)}}.`;
       preview.replaceChildren(h("div", { class: "words" }, table(`${count(shown.count)} rows; the first are`, shown.columns, shown.rows)),
         h("p", { class: "answers" }, "Insert a column into the prompt: ", shown.columns.map((column) => h("button", { type: "button", class: "small", onclick: () => {
           prompt.setRangeText(`{${column}}`, prompt.selectionStart, prompt.selectionEnd, "end");
@@ -63,32 +63,38 @@ export async function build() {
   const drop = (list, item, draw) => h("button", { type: "button", class: "small", disabled: list.length < 2, onclick: () => { list.splice(list.indexOf(item), 1); save(); draw(); } }, "Remove");
   function drawModels() {
     models.replaceChildren(...form.models.map((model, index) => h("div", { class: "criterion", role: "group", "aria-label": `Model ${index + 1}` },
-      field("Name", input(model, "name")), h("div", { class: "grow" }, field("Backend", input(model, "backend", save, { list: "backends" }))), drop(form.models, model, drawModels))),
+      field("Name", input(model, "name", save, { placeholder: ["small", "large"][index] })),
+      h("div", { class: "grow" }, field("Backend", input(model, "backend", save, { list: "backends", placeholder: BACKENDS[index] }))), drop(form.models, model, drawModels))),
     h("button", { type: "button", onclick: () => { form.models.push({ name: "", backend: "" }); drawModels(); } }, "Add a model"));
   }
   function drawCriteria() {
     criteria.replaceChildren(...form.criteria.map((criterion, index) => h("div", { class: "criterion", role: "group", "aria-label": `Criterion ${index + 1}` },
-      field("Name", input(criterion, "name")), h("div", { class: "grow" }, field("Description", input(criterion, "description"))),
-      h("div", { class: "grow" }, field("Worst", input(criterion, "worst", save, { placeholder: "-2: makes no sense" }))),
-      h("div", { class: "grow" }, field("Best", input(criterion, "best", save, { placeholder: "2: clear at first reading" }))),
+      field("Name", input(criterion, "name", save, { placeholder: "clarity" })),
+      [["Description", "Easy to understand?"], ["Worst", "-2: makes no sense"], ["Best", "2: clear at first reading"]].map(([label, placeholder]) => (
+        h("div", { class: "grow" }, field(label, input(criterion, label.toLowerCase(), save, { placeholder }))))),
       field("Weight", h("input", { type: "number", min: 0, step: "any", value: criterion.weight, oninput: (event) => { criterion.weight = Number(event.target.value); save(); } })),
       drop(form.criteria, criterion, drawCriteria))),
     h("button", { type: "button", onclick: () => { form.criteria.push({ name: "", description: "", worst: "", best: "", weight: 1 }); drawCriteria(); } }, "Add a criterion"));
   }
 
-  const prompt = h("textarea", { value: form.prompt, spellcheck: "false", oninput: (event) => { form.prompt = event.target.value; showFilled(); } });
-  const act = (path, shown) => async () => {
+  const prompt = h("textarea", { value: form.prompt, spellcheck: "false", placeholder: "Write about {topic}.", oninput: (event) => { form.prompt = event.target.value; showFilled(); } });
+  let asked = null; // the form, as text, that the cost is of
+  const cost = async () => {
     planned.replaceChildren(h("p", {}, "One moment …"));
-    try { planned.replaceChildren(...shown(await ask(path, form)).flat(9).filter(Boolean)); } catch (error) { planned.replaceChildren(problem(error)); }
+    asked = JSON.stringify(form);
+    try {
+      const plan = await ask("/api/plan", form);
+      planned.replaceChildren(h("h3", {}, "Cost of this run"), h("ul", {}, plan.cost.map((line) => h("li", {}, line)), plan.kept ? h("li", {}, `${count(plan.kept)} judgments exist already.`) : null),
+        h("p", {}, h("button", { type: "button", class: "primary", onclick: begin }, "Run")), h("h3", {}, "The same in the shell"), h("code", { class: "command" }, plan.command));
+    } catch (error) { asked = null; planned.replaceChildren(problem(error)); }
   };
-  const cost = act("/api/plan", (plan) => [h("h3", {}, "Cost"), h("ul", {}, plan.cost.map((line) => h("li", {}, line))),
-    plan.kept ? h("p", {}, `${count(plan.kept)} judgments exist already.`) : null, h("h3", {}, "The same in the shell"), h("code", { class: "command" }, plan.command)]);
   const watch = (state) => {
-    planned.replaceChildren(...progress(state, planned, watch).flat(9).filter(Boolean));
+    planned.replaceChildren(...progress(state, planned, watch, begin).flat(9).filter(Boolean));
     clearTimeout(polling);
     if (state.state === "running") polling = setTimeout(() => { if (planned.isConnected) ask("/api/progress").then(watch, (error) => planned.replaceChildren(problem(error))); }, 500);
   };
   const begin = async () => {
+    if (JSON.stringify(form) !== asked) return cost(); // it has changed since
     try { watch(await ask("/api/run", form)); } catch (error) { planned.replaceChildren(problem(error)); }
   };
   drawModels();
@@ -97,34 +103,28 @@ export async function build() {
   ask("/api/progress").then((state) => { if (state.state !== "none") watch(state); }, (error) => planned.replaceChildren(problem(error)));
   return [h("h1", {}, "Build and run"),
     choices.runs.length ? h("div", { class: "controls" }, field("Open a run", select([["", "choose"], ...choices.runs.map((each) => [each, each])], "", (value) => { if (value) { chooseRun(value); location.hash = ""; } }))) : null,
-    h("h2", {}, "1. Table"), choices.tables.length
+    h("div", { class: "two" }, h("section", {}, h("h2", {}, "1. Table"), choices.tables.length
       ? field("Table", select([["", "choose a table"], ...choices.tables.map((each) => [each, each])], form.table, (value) => { form.table = value; save(); showTable(); }), `JSON lines, CSV or Parquet under ${choices.folders.join(", ")}`)
       : empty(`There is no table under ${choices.folders.join(", ")}. Put a CSV file there and reload, or start with --folder FOLDER.`),
-    preview, h("h2", {}, "2. Prompt"), field("Prompt of every row", prompt, "{column} is replaced by the cell of the row."), filled,
+    preview), h("section", {}, h("h2", {}, "2. Prompt"), field("Prompt of every row", prompt, "{column} is replaced by the cell of the row."), filled)),
     h("h2", {}, "3. Models"), h("datalist", { id: "backends" }, choices.backends.map((each) => h("option", { value: each.name === "builtin" ? each.name : `${each.name}:` }, each.about))), models,
-    h("details", {}, h("summary", {}, "Backends that are there"), h("dl", { class: "legend" }, choices.backends.map((each) => [h("dt", {}, each.name), h("dd", {}, each.about)])),
+    h("details", {}, h("summary", {}, "Available backends"), h("dl", { class: "legend" }, choices.backends.map((each) => [h("dt", {}, each.name), h("dd", {}, each.about)])),
       h("p", {}, "Keys of servers come from the environment of the command; they never reach this page.")),
-    h("div", { class: "controls" }, field("Judge", input(form, "judge", save, { list: "backends" }))),
+    h("div", { class: "controls" }, field("Judge", input(form, "judge", save, { list: "backends", placeholder: BACKENDS[1] }))),
     h("h2", {}, "4. Criteria"), criteria,
     h("h2", {}, "5. Run"), h("div", { class: "controls" }, field("Name of the run", input(form, "out")),
-      h("label", {}, explainBox(), " Ask the judge why"),
-      h("button", { type: "button", onclick: cost }, "Show the cost"), h("button", { type: "button", class: "primary", onclick: begin }, "Run")), planned];
-}
-
-function explainBox() {
-  const box = h("input", { type: "checkbox", onchange: (event) => { form.explain = event.target.checked; save(); } });
-  box.checked = form.explain;
-  return box;
+      h("label", {}, h("input", { type: "checkbox", checked: form.explain, onchange: (event) => { form.explain = event.target.checked; save(); } }), " Ask the judge why"),
+      h("button", { type: "button", class: "primary", onclick: cost }, "Show the cost"), h("small", {}, "A dry run: no model is asked.")), planned];
 }
 
 const STATES = { running: "Running", stopped: "Stopped", finished: "Finished", failed: "Failed" };
 
-function progress(state, planned, watch) {
+function progress(state, planned, watch, begin) {
   const part = (label, done, total) => h("div", {}, h("p", {}, `${label}: ${count(done)} of ${count(total)}`), h("progress", { max: total || 1, value: done, "aria-label": label }));
   const result = state.state === "finished" ? h("a", { href: "#results", onclick: () => chooseRun(state.run) }, "See the results") : null;
   return [h("h3", {}, `${STATES[state.state]}: ${state.run}`), part("Texts", state.written, state.texts), part("Judgments", state.judged, state.judgments),
     h("p", { class: "answers" }, state.state === "running" ? h("button", { type: "button", onclick: () => ask("/api/stop", {}).then(watch, (error) => planned.replaceChildren(problem(error))) }, "Stop") : null, result,
-      state.state === "stopped" ? "Press Run to resume." : null),
+      state.state === "stopped" ? h("button", { type: "button", class: "primary", onclick: begin }, "Resume") : null),
     state.messages.length && state.state !== "running" ? h("ul", { class: state.state === "failed" ? "missing" : "" }, state.messages.map((line) => h("li", {}, line))) : null,
     h("code", { class: "command" }, state.command)];
 }
@@ -140,7 +140,7 @@ export async function compare() {
     const show = (...body) => { if (names.every((name_, side) => name_ === chosen[side])) shown.replaceChildren(...body); };
     try {
       show(...sideBySide(await Promise.all(names.map(otherRun)), names).flat(9).filter(Boolean));
-    } catch (error) { show(h("p", { class: "missing", role: "alert" }, error.message)); }
+    } catch (error) { show(problem(error)); }
   };
   await draw();
   return [h("h1", {}, "Two runs"), h("div", { class: "controls" }, ["First run", "Second run"].map((label, side) => field(label,

@@ -12,7 +12,7 @@ function filled(element, attributes, children) {
   for (const [name, value] of Object.entries(attributes)) {
     if (value === null || value === undefined || value === false) continue;
     if (name.startsWith("on")) element.addEventListener(name.slice(2), value);
-    else if (name === "value") element.value = value;
+    else if (name === "value" || name === "checked") element[name] = value;
     else element.setAttribute(name, value === true ? "" : String(value));
   }
   element.append(...children.flat(9).filter((child) => child !== null && child !== undefined && child !== false)
@@ -89,6 +89,5 @@ export function download(name, text, type = "application/jsonl") {
 
 export const lines = (rows) => rows.map((row) => `${JSON.stringify(row)}\n`).join("");
 
-export function empty(...words) {
-  return h("p", { class: "empty" }, words);
-}
+export const empty = (...words) => h("p", { class: "empty" }, words);
+export const problem = (error) => h("p", { class: "missing", role: "alert" }, error.message);

@@ -5,6 +5,7 @@ import { count, empty, field, h, marked, number, s, select, table } from "./dom.
 import { preferences } from "./ratings.js";
 
 const PAGE = 10;
+const WIDE = matchMedia("(min-width: 75rem)"); // as in style.css: the first ladder of a row is beside its texts
 export const filters = { system: "", criterion: "", only: "", text: "", sort: "row", page: 0 };
 const ONLY = [
   ["", "all rows"], ["orders", "orders disagree"], ["person", "judge and person disagree"], ["mass", "low label mass"],
@@ -104,10 +105,11 @@ function rowCard(row) {
     pool.rows[row].prompt === null ? (key.rows[row].note ? h("p", { class: "missing" }, key.rows[row].note) : "")
       : h("details", { open: pool.rows[row].prompt.length < 1500 }, h("summary", {}, "Prompt"), h("p", { class: "text" }, pool.rows[row].prompt)),
     texts.length > 1 ? h("button", { "aria-pressed": String(marks), class: "small", onclick: () => { marks = !marks; draw(); } }, texts.length > 2 ? "Mark differences from the first text" : "Mark differences") : "",
-    h("div", { class: "texts" }, texts.map((text, position) => textCard(text,
+    h("div", { class: "beside" }, h("div", { class: "texts" }, texts.map((text, position) => textCard(text,
       marks ? marked(pool.texts[text][1], pool.texts[texts[position ? 0 : 1]][1]) : pool.texts[text][1])),
     key.missing.filter(([each]) => each === row).map(([, system, note]) => h("section", { class: "output" },
       h("h3", {}, key.systems[system]), h("p", { class: "missing" }, note)))),
+      h("div", {}, pool.criteria.map((_, criterion) => ladder(texts, criterion, WIDE.matches && !criterion)))),
     index.trialsOf[row].length ? verdicts(row) : "");
   draw();
   return card;
@@ -118,27 +120,31 @@ function textCard(text, words) {
   const values = key.columns.filter((column) => column.values[text] !== null && column.values[text] !== undefined);
   return h("section", { class: "output" }, h("h3", {}, systemOf(text)), key.kind === "score" ? h("p", { class: "signature" }, idOf(text)) : null,
     h("p", { class: "text" }, words),
-    values.length ? h("dl", { class: "values" }, values.map((column) => [h("dt", {}, column.name), h("dd", {}, number(column.values[text], 2))])) : null,
-    (key.notes ?? []).map((notes, criterion) => (notes[text] ? h("p", { class: "missing" }, `${pool.criteria[criterion].name}: ${notes[text]}`) : null)),
-    ladders(text));
+    values.length ? h("dl", { class: "values" }, values.map((column) => [h("dt", {}, column.name), h("dd", {}, number(column.values[text], 2))]),
+      pool.criteria.map((criterion, index) => (climbOf(text, index) ? [h("dt", {}, `${criterion.name} by rung`), h("dd", {}, climb(text, index))] : null))) : null,
+    (key.notes ?? []).map((notes, criterion) => (notes[text] ? h("p", { class: "missing" }, `${pool.criteria[criterion].name}: ${notes[text]}`) : null)));
 }
 
-// A text on its ladders: all of them, or that of one criterion.
-export const ladders = (text, only = null) => (run.key.climbs ?? []).map((climbs, criterion) => (
-  climbs[text] && criterion === (only ?? criterion) ? ladder(run.pool.texts[text][0], criterion, climbs[text], only !== null) : null));
+// The probability that a text is better than each rung of its ladder, from worst to best, as bars.
+const climbOf = (text, criterion) => run.key.climbs?.[criterion][text] ?? null;
+export function climb(text, criterion) {
+  const chances = climbOf(text, criterion);
+  const step = 150 / chances.length;
+  return s("svg", { viewBox: "0 0 150 30", width: 150, height: 30, role: "img", "aria-label": `Better than the rungs from worst to best with probability ${chances.map((each) => number(each, 2)).join(", ")}` },
+    chances.map((chance, rung) => [
+      s("rect", { x: rung * step + 2, y: 0, width: step - 4, height: 30, class: "axis" }),
+      s("rect", { x: rung * step + 2, y: 30 * (1 - (chance ?? 0)), width: step - 4, height: 30 * (chance ?? 0), class: "fill" })]));
+}
 
-// The rungs from worst to best, with the probability that the text is better than each.
-function ladder(row, criterion, chances, open) {
-  const name = run.pool.criteria[criterion].name;
-  const rungs = run.key.rungs?.[criterion][row] ?? chances.map(() => null);
-  const width = 150;
-  return h("details", { open }, h("summary", {}, `Ladder of ${name}`,
-    s("svg", { class: "climb", viewBox: `0 0 ${width} 30`, width, height: 30, role: "img", "aria-label": `Better than the rungs from worst to best with probability ${chances.map((each) => number(each, 2)).join(", ")}` },
-      chances.map((chance, rung) => [
-        s("rect", { x: (rung * width) / chances.length + 2, y: 0, width: width / chances.length - 4, height: 30, class: "axis" }),
-        s("rect", { x: (rung * width) / chances.length + 2, y: 30 * (1 - (chance ?? 0)), width: width / chances.length - 4, height: 30 * (chance ?? 0), class: "fill" })]))),
-  h("ol", { class: "rungs" }, chances.map((chance, rung) => h("li", {}, h("b", {}, `better with ${number(chance, 2)}`),
-    rungs[rung] === null ? null : h("span", { class: "text" }, rungs[rung])))));
+// The rungs of a row from worst to best, with the probability that each of these texts of the row is better.
+export function ladder(texts, criterion, open) {
+  const judged = texts.filter((text) => climbOf(text, criterion));
+  if (!judged.length) return null;
+  const rungs = run.key.rungs?.[criterion][run.pool.texts[texts[0]][0]];
+  const name = (text) => (judged.length === 1 ? "" : `${run.key.systems.length > 1 ? systemOf(text) : idOf(text)} `);
+  return h("details", { class: "ladder", open }, h("summary", {}, `Ladder of ${run.pool.criteria[criterion].name}`),
+    h("ol", { class: "rungs" }, climbOf(judged[0], criterion).map((_, rung) => h("li", {},
+      judged.map((text) => h("b", {}, `${name(text)}better with ${number(climbOf(text, criterion)[rung], 2)}`)), rungs ? h("span", { class: "text" }, rungs[rung]) : null))));
 }
 
 function verdicts(row) {

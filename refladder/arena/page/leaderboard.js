@@ -108,9 +108,7 @@ function faults(criterion) {
     h("a", { href: "#examples", onclick: open(only_) }, `${count(found)} of ${count(trials.length)} (${percent(found / trials.length)})`), ` ${words}`))) : null;
 }
 
-export function described(criterion) {
-  return h("p", { class: "description" }, criterion.description);
-}
+export const described = (criterion) => h("p", { class: "description" }, criterion.description);
 
 export function notices() {
   return run.key.warnings.length ? h("ul", { class: "warnings" }, run.key.warnings.map((warning) => h("li", {}, warning))) : null;

@@ -4,7 +4,7 @@ import { agreement } from "./agreement.js";
 import { blind, blindKey } from "./blind.js";
 import { build, compare } from "./build.js";
 import { ask, isServed, loadKey, loadPool, run, takeData, takeToken } from "./data.js";
-import { empty, h } from "./dom.js";
+import { empty, h, problem } from "./dom.js";
 import { examples } from "./examples.js";
 import { leaderboard } from "./leaderboard.js";
 import { restore } from "./ratings.js";
@@ -45,7 +45,7 @@ async function show() {
       : await VIEWS[view][1](screen);
     draw(body);
   } catch (error) {
-    draw(h("h1", {}, VIEWS[view][0]), h("p", { class: "missing", role: "alert" }, error.message));
+    draw(h("h1", {}, VIEWS[view][0]), problem(error));
   }
 }
 
@@ -64,7 +64,7 @@ if (takeData()) {
   ask("/api/start").then((start_) => {
     run.name = start_.run === null ? null : "";
     open();
-  }).catch((error) => root.replaceChildren(h("main", {}, h("h1", {}, "refladder review"), h("p", { class: "missing", role: "alert" }, error.message))));
+  }).catch((error) => root.replaceChildren(h("main", {}, h("h1", {}, "refladder review"), problem(error))));
 } else {
   root.replaceChildren(h("main", {}, h("h1", {}, "refladder review"), empty("Open the address that ", h("code", {}, "refladder review"), " printed: it holds the key to this page.")));
 }

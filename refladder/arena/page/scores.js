@@ -3,7 +3,7 @@
 import { idOf, run, systemOf } from "./data.js";
 import { count, download, empty, field, h, lines, number, percent, s, select } from "./dom.js";
 import { notices } from "./leaderboard.js";
-import { ladders } from "./examples.js";
+import { ladder } from "./examples.js";
 import { exactLowerBound } from "./numbers.js";
 import { isPair } from "./ratings.js";
 
@@ -134,7 +134,7 @@ function around({ values, criterion }) {
   let cut = order.findIndex(([value]) => value >= choice.threshold);
   if (cut < 0) cut = order.length;
   const cards = (list) => h("div", { class: "texts" }, list.map(([value, text]) => h("section", { class: "output" },
-    h("h3", {}, number(value, 2), " ", systemOf(text)), h("p", { class: "signature" }, idOf(text)), h("p", { class: "text" }, run.pool.texts[text][1]), ladders(text, criterion ?? 0))));
+    h("h3", {}, number(value, 2), " ", systemOf(text)), h("p", { class: "signature" }, idOf(text)), h("p", { class: "text" }, run.pool.texts[text][1]), ladder([text], criterion ?? 0, true))));
   return [h("h2", {}, "Just above"), cut < order.length ? cards(order.slice(cut, cut + 3)) : empty("No text passes this threshold. Lower it."),
     h("h2", {}, "Just below"), cut > 0 ? cards(order.slice(Math.max(0, cut - 3), cut).reverse()) : empty("Every text passes this threshold. Raise it."), h("p", {}, h("a", { href: "#examples" }, "Examples"), " shows every text.")];
 }
