@@ -69,8 +69,9 @@ class Workspace:
     def runs(self) -> list[str]:
         """The names of runs: the one named at the start, and those under the named folders."""
         listed = [] if self.first is None else [self.first]
+        first = None if self.first is None else Path(os.path.realpath(self.first))
         for folder, path in self._files():
-            if path.name == RESULTS and path.parent != folder:
+            if path.name == RESULTS and path.parent not in {folder, first}:
                 listed.append(path.parent.relative_to(folder).as_posix())
         return list(dict.fromkeys(listed))
 

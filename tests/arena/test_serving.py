@@ -341,7 +341,7 @@ def test_build_run_stop_and_resume(app, folder):
     assert post("/api/run", form())["state"] == "running"
     state = until(lambda: ended(app))
     assert (state["state"], state["written"], state["judged"]) == ("finished", 6, 6), state
-    assert ask(app, "/api/runs")[2]["runs"] == [str(folder / "run"), "again", "run"]
+    assert ask(app, "/api/runs")[2]["runs"] == [str(folder / "run"), "again"]
     criterion = ask(app, "/api/pool", query="run=again")[2]["pool"]["criteria"][0]
     assert [criterion[name] for name in ("low", "high", "worst", "best", "weight")] == [-2, 2, "bad", "good", 2]
     assert criterion["description"] == "Plain.\nWorst (-2): bad\nBest (2): good"
