@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,8 +10,9 @@ import click
 
 from refladder.commands import console, spending
 from refladder.commands.calling import LOG, Call, checked
-from refladder.commands.data import DATA, Data, DataOptions
-from refladder.commands.options import DrawingOptions, JudgeOptions, grouped
+from refladder.commands.data import OPTIONAL, Data, DataOptions
+from refladder.commands.options import DrawingOptions, JudgeOptions, given_by_user, grouped
+from refladder.errors import UsageError, option
 from refladder.records import Sampling
 from refladder.session import Session
 from refladder.settings import Asking
@@ -20,13 +21,91 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from refladder.backends import Backend
+    from refladder.backends.plain_function import Judge
     from refladder.files.ladder_sets import LadderSet
-    from refladder.jobs.build import BuildReport
-    from refladder.records import Dimension
+    from refladder.jobs.build import BuildReport, Extension
+    from refladder.jobs.mend import Mender
+    from refladder.records import Context, Dimension, LadderFailure
+
+_RUNGS = 5  # unless another number is asked for
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Wanted:
+    """The ladders to write: of contexts on dimensions, or those of a set, which get a top."""
+
+    contexts: Sequence[Context]
+    dimensions: Sequence[Dimension]
+    rungs: int
+    human: Mapping[tuple[str, str], Mapping[int, str]] | None
+    shared: bool
+    extends: Extension | None = None
+
+    @classmethod
+    def of_set(cls, name: str | Path, data: object, others: Mapping[str, object]) -> _Wanted:
+        """A top for the ladders of a set; `others` are options about new ladders, and must not be given."""
+        from refladder.jobs.build import to_extend
+
+        given = [option(other) for other, value in others.items() if value]
+        if data is not None or given:
+            raise UsageError(
+                f"{option('extend')} takes contexts, dimensions and rungs from {name}; leave out "
+                f"{'the other data' if data is not None else given[0]}"
+            )
+        extends = to_extend(name)
+        ladders = extends.ladders
+        return cls(
+            contexts=list(ladders.contexts.values()),
+            dimensions=ladders.dimensions,
+            rungs=ladders.rungs + 1,
+            human=extends.texts,
+            shared=bool(ladders.anchors),
+            extends=extends,
+        )
+
+    @classmethod
+    def of_data(
+        cls, data: Data, *, rungs: int, human: str | Path | None, shared: int | None, sampling: Sampling
+    ) -> _Wanted:
+        """Ladders of the contexts of data."""
+        from refladder.jobs.build import draw_anchors, read_human_rungs
+
+        contexts, dimensions = data.contexts(shared=shared is not None)
+        return cls(
+            contexts=contexts if shared is None else draw_anchors(contexts, shared, sampling),
+            dimensions=dimensions,
+            rungs=rungs,
+            human=None if human is None else read_human_rungs(str(human)),
+            shared=shared is not None,
+        )
+
+    @property
+    def names_subjects(self) -> bool:
+        """Whether the writer may have to name subjects first."""
+        return self.shared and self.extends is None
+
+    @property
+    def certified(self) -> bool:
+        """Whether the set that is extended has a certificate."""
+        return self.extends is not None and self.extends.ladders.certificate is not None
+
+    def judge(self, judge: Backend, *, again: bool) -> Backend:
+        """The judge, checked to be the one whose certificate is made `again`."""
+        if again and self.extends is not None:
+            self.extends.check_judge(judge)
+        return judge
+
+    def mender(self, writer: Backend, judge: Backend, folder: Path, *, restart: bool, **how: Any) -> Mender:  # noqa: ANN401
+        """What certifies the ladders; `how` are sampling, attempts and prompts."""
+        from refladder.jobs.mend import Mender
+
+        human = self.human if self.extends is None else None
+        about: dict[str, Any] = {"contexts": self.contexts, "dimensions": self.dimensions, "human": human}
+        return Mender(writer=writer, judge=judge, folder=folder, restart=restart, **about, **how)
 
 
 @click.command(cls=console.Command, short_help="Generate ladders for a benchmark or a table.")
-@DATA
+@OPTIONAL
 @click.option("--out", required=True, type=console.PATH, help="Output folder for the ladder set.")
 @console.backend_option("--writer", "Writer model (see `refladder list backends`).", default="builtin")
 @console.WRITER_OPTION
@@ -48,6 +127,13 @@ if TYPE_CHECKING:
     metavar="K",
     help="Build one scale for all rows: the ladders of K contexts (anchors), drawn with --seed from the table, with "
     "which every text is compared, whatever its context (`own` only).",
+)
+@click.option(
+    "--extend",
+    metavar="SET",
+    shell_complete=console.names_of("ladders"),
+    help="Instead of BENCHMARK: write a rung above the top of every ladder of SET, of all or of none. A set with a "
+    "certificate is certified again.",
 )
 @console.backend_option("--judge", "Judge model of --certify (see `refladder list backends`).", default="builtin")
 @console.JUDGE_OPTION
@@ -71,13 +157,14 @@ def command(
     attempts: int,
     human: str | None,
     shared: int | None,
+    extend: str | None,
     certify: bool,
     judge: JudgeOptions,
     prompts: Path | None,
     restart: bool,
     as_json: bool,
 ) -> int:
-    """Generate a ladder for every context and dimension of BENCHMARK (a name, or your own table).
+    """Generate a ladder for every context and dimension of BENCHMARK (a name, or your own table), or extend a set.
 
     Run the same command again to resume an interrupted build. Exit code 3: some ladders failed (the reasons are in
     failures.jsonl), or the certificate is refused. The estimates of --dry-run and --budget do not include rungs that
@@ -86,46 +173,47 @@ def command(
     Examples:
         refladder build questions.csv --task-file task.toml --writer hf:ORG/MODEL --out my-ladders
         refladder build summeval --writer openai:MODEL --prices prices.toml --budget 5 --out ladders
+        refladder build --extend ladders --writer openai:MODEL --out higher-ladders
     """
     from refladder.files.ladder_sets import ladder_set
     from refladder.files.locks import locked_folder
-    from refladder.jobs.build import build, draw_anchors, read_human_rungs
+    from refladder.jobs.build import build
     from refladder.jobs.certify import JUDGMENTS, open_asker, set_questions
-    from refladder.jobs.mend import Mender
     from refladder.scoring.dry_run import copied
     from refladder.synth import build_ladders, name_subjects
     from refladder.synth.journal import JOURNAL, SUBJECTS
 
     console.check_prompts(prompts)
-    contexts, dimensions = data.data().contexts(shared=shared is not None)
-    if shared is not None:
-        contexts = draw_anchors(contexts, shared, drawing.sampling)
-    by_people = read_human_rungs(human) if human is not None else None
+    if extend is not None:
+        of_data: dict[str, object] = {
+            name: getattr(data, name) for name in ("source", "task_file", "column", "option", "dimension")
+        }
+        of_data |= {"human": human, "shared": shared, "rungs": given_by_user(context, "rungs")}
+        wanted = _Wanted.of_set(extend, data.benchmark, of_data)
+    elif data.benchmark is None:
+        raise UsageError("name a benchmark or your table (BENCHMARK), or a set with --extend")
+    else:
+        wanted = _Wanted.of_data(data.data(), rungs=rungs, human=human, shared=shared, sampling=drawing.sampling)
+    again, certify = wanted.certified and not certify, wanted.certified or certify
     session = spending.Spending(money)
 
     judge_asked = judge.name, judge.options
     asked = writer, console.backend_options(writer, writer_option, "--writer-option"), "--writer-option"
-    how: dict[str, Any] = {
-        "rungs": rungs,
-        "sampling": drawing.sampling,
-        "attempts": attempts,
-        "prompts": prompts,
-        "human": by_people,
-    }
+    how: dict[str, Any] = {"sampling": drawing.sampling, "attempts": attempts, "prompts": prompts}
 
     def rehearse() -> None:
         with copied(None if restart else out) as copy:
             journal = None if copy is None else copy / JOURNAL
-            unanswered, about = session.open(*asked), contexts
-            if shared is not None:
+            unanswered, about = session.open(*asked), wanted.contexts
+            if wanted.names_subjects:
                 named = None if copy is None else copy / SUBJECTS
-                naming: dict[str, Any] = {"attempts": attempts, "prompts": prompts, "journal": named}
-                about, _ = name_subjects(unanswered, contexts, sampling=drawing.sampling, **naming)
-            ladders, _ = build_ladders(unanswered, about, dimensions, journal=journal, **how)
+                about, _ = name_subjects(unanswered, about, journal=named, **how)
+            of: dict[str, Any] = {"rungs": wanted.rungs, "human": wanted.human, "above": wanted.extends is not None}
+            ladders, _ = build_ladders(unanswered, about, wanted.dimensions, journal=journal, **of, **how)
         if certify and ladders:
-            anchors = [] if shared is None else [each.id for each in about]
-            opened = ladder_set(str(out), dimensions, about, ladders, anchors=anchors)
-            certifier = session.open(*judge_asked)
+            anchors = [each.id for each in about] if wanted.shared else []
+            opened = ladder_set(str(out), wanted.dimensions, about, ladders, anchors=anchors)
+            certifier = wanted.judge(session.open(*judge_asked), again=again)
             asking = Asking(judgments=out / JUDGMENTS, prompts=prompts, restart=restart)
             open_asker(opened, certifier, asking).ask(set_questions(opened))
 
@@ -135,35 +223,39 @@ def command(
     backend = session.open(*asked)
     mender = None
     if certify:
-        mender = Mender(
-            writer=backend,
-            judge=session.open(*judge_asked),
-            contexts=contexts,
-            dimensions=dimensions,
-            folder=out,
-            sampling=drawing.sampling,
-            attempts=attempts,
-            prompts=prompts,
-            human=by_people,
-            restart=restart,
-        )
+        certifier = wanted.judge(session.open(*judge_asked), again=again)
+        mender = wanted.mender(backend, certifier, out, restart=restart, **how)
     with session.progress("building" if certify else "writing") as progress:
         report = build(
             backend,
-            contexts,
-            dimensions,
+            wanted.contexts,
+            wanted.dimensions,
             out,
+            rungs=wanted.rungs,
+            human=wanted.human,
             restart=restart,
             config=console.resolved(context),
             progress=progress,
             mender=None if mender is None else replace(mender, progress=progress),
-            shared=shared is not None,
+            shared=wanted.shared,
+            extends=wanted.extends,
             **how,
         )
-    return _tell(report, out, rungs, session.spent(), as_json=as_json)
+    return _tell(report, wanted, out, session.spent(), as_json=as_json)
 
 
-def _tell(report: BuildReport, out: Path, rungs: int, spent: Sequence[Mapping[str, Any]], *, as_json: bool) -> int:
+def _place(failure: LadderFailure) -> str:
+    return f"{failure.context_id} {failure.dimension} rung {failure.level}: {failure.reasons[-1]}"
+
+
+def _no_set(report: BuildReport, out: Path) -> str:
+    return (
+        f"{out}: no set was written, since {len(report.failures):,} of its ladders would have no new top; try another "
+        f"writer, {option('seed')} or more {option('attempts')}, with {option('restart')}"
+    )
+
+
+def _tell(report: BuildReport, wanted: _Wanted, out: Path, spent: Sequence[Mapping[str, Any]], *, as_json: bool) -> int:
     """Print what was built; returns the exit code."""
     from refladder.report.certificate_tables import certificate_lines
     from refladder.trust.certificate import REFUSE
@@ -176,16 +268,14 @@ def _tell(report: BuildReport, out: Path, rungs: int, spent: Sequence[Mapping[st
             counts |= {key: certificate[key] for key in ("verdict", "digest", "built")}
         console.say_json({**counts, "spent": spent})
     else:
-        left = rungs if certificate is None else certificate["counts"]["rungs"]
+        left = wanted.rungs if certificate is None else certificate["counts"]["rungs"]
         of = f" ({len(report.anchors)} shared anchors)" if report.anchors else ""
-        console.notify(
-            f"{report.ladders:,} ladders of {left} rungs{of} in {out}, {failed:,} rungs failed", warns=failed > 0
-        )
+        built = f"{report.ladders:,} ladders of {left} rungs{of} in {out}, {failed:,} rungs failed"
+        console.notify(_no_set(report, out) if failed and wanted.extends else built, warns=failed > 0)
         if certificate is not None:
             console.say_lines(certificate_lines(certificate))
         for failure in report.failures[:10]:
-            place = f"{failure.context_id} {failure.dimension} rung {failure.level}"
-            console.say(f"  {place}: {failure.reasons[-1]}", err=True)
+            console.say(f"  {_place(failure)}", err=True)
         console.tell_spent(spent)
     refused = certificate is not None and certificate["verdict"] == REFUSE
     return console.UNSCORED if failed or refused else 0
@@ -193,7 +283,7 @@ def _tell(report: BuildReport, out: Path, rungs: int, spent: Sequence[Mapping[st
 
 @checked
 def build(
-    data: Any,  # noqa: ANN401  a Benchmark, a name or a table of any package
+    data: Any = None,  # noqa: ANN401  a Benchmark, a name or a table of any package
     *,
     out: str | Path | None = None,
     task: str | None = None,
@@ -204,16 +294,20 @@ def build(
     options: Mapping[str, object] | None = None,
     writer: str | Backend = "builtin",
     writer_options: Mapping[str, object] | None = None,
-    rungs: int = 5,
+    rungs: int = _RUNGS,
     attempts: int = 3,
     sampling: Sampling | None = None,
     human: str | Path | None = None,
     shared: int | None = None,
+    extend: str | Path | None = None,
+    certify: bool = False,
+    judge: str | Backend | Judge = "builtin",
+    judge_options: Mapping[str, object] | None = None,
     prompts: str | Path | None = None,
     restart: bool = False,
     store: str | Path | bool | None = None,
 ) -> LadderSet:
-    """Generate a ladder for every context and dimension, as `refladder build`.
+    """Generate a ladder for every context and dimension, or a top for every ladder of a set, as `refladder build`.
 
     Args:
         data: a table (a path, a list of dicts, a pandas or polars DataFrame, a pyarrow Table or a Dataset) with a
@@ -234,6 +328,12 @@ def build(
         human: table of human-written rungs with the columns context_id, dimension, level and text.
         shared: build one scale for all rows: the ladders of this many contexts (anchors), drawn with the seed of
             `sampling` from the table, with which every text is compared, whatever its context.
+        extend: instead of `data`, a ladder set: a rung is written above the top of every ladder, for all of them or
+            none. A certified set is certified again.
+        certify: judge the rungs against each other. Rungs out of order are generated again, in at most 2 rounds; then
+            their level is dropped, or their ladder fails.
+        judge: the judge of `certify`: a backend by name, an open one, or a function.
+        judge_options: options of a named judge.
         prompts: folder of templates that replace the shipped ones.
         restart: discard the progress of an earlier call.
         store: response store; None for the default of the command line, False for none.
@@ -243,48 +343,68 @@ def build(
         counts them.
 
     Raises:
-        UsageError, UnknownNameError, PromptError: an argument is wrong; the writer was not asked.
+        UsageError, UnknownNameError, PromptError: an argument is wrong, and the writer was not asked; or a ladder of
+            the set that is extended has no new top.
         DataError: the data are wrong, with path:line or the number of the row; or the folder cannot be written.
         BackendError: the writer failed; the texts so far are stored, if `out` is given.
     """
     from refladder.files.ladder_sets import load_ladders
     from refladder.files.locks import locked_folder
     from refladder.jobs.build import build as built
-    from refladder.jobs.build import draw_anchors, read_human_rungs
     from refladder.report.progress import progress
 
     with Call(build, locals(), table="", without=("data",)) as call:
         folder_of_prompts = None if prompts is None else Path(prompts)
         console.check_prompts(folder_of_prompts)
-        contexts, chosen = Data(data, task, task_file, tuple(dimensions), columns, source, options).contexts(
-            shared=shared is not None
-        )
-        if shared is not None:
-            contexts = draw_anchors(contexts, shared, sampling or Sampling())
-        by_people = read_human_rungs(str(human)) if human is not None else None
+        sampling = sampling or Sampling()
+        if extend is not None:
+            of_data: dict[str, object] = {
+                "task": task,
+                "task_file": task_file,
+                "dimensions": dimensions,
+                "columns": columns,
+            }
+            of_data |= {
+                "source": source,
+                "options": options,
+                "human": human,
+                "shared": shared,
+                "rungs": rungs != _RUNGS,
+            }
+            wanted = _Wanted.of_set(extend, data, of_data)
+        elif data is None:
+            raise UsageError("data is missing; give a table or a benchmark, or a set with extend")
+        else:
+            table = Data(data, task, task_file, tuple(dimensions), columns, source, options)
+            wanted = _Wanted.of_data(table, rungs=rungs, human=human, shared=shared, sampling=sampling)
         folder = call.folder() / "ladders" if out is None else Path(out)
         call.enter_context(locked_folder(folder))  # before a model is loaded or a server is asked
         session = call.enter_context(Session(store))
-        backend = session.open(writer, writer_options)
+        backend, mender = session.open(writer, writer_options), None
+        how: dict[str, Any] = {"sampling": sampling, "attempts": attempts, "prompts": folder_of_prompts}
+        if certify or wanted.certified:
+            certifier = wanted.judge(session.open(judge, judge_options), again=not certify)
+            mender = wanted.mender(backend, certifier, folder, restart=restart, **how)
         with progress("writing", session.under_way) as bar:
             report = built(
                 backend,
-                contexts,
-                chosen,
+                wanted.contexts,
+                wanted.dimensions,
                 folder,
-                rungs=rungs,
-                sampling=sampling or Sampling(),
-                attempts=attempts,
-                prompts=folder_of_prompts,
-                human=by_people,
+                rungs=wanted.rungs,
+                human=wanted.human,
                 restart=restart,
                 config=call.config(),
                 progress=bar,
-                shared=shared is not None,
+                mender=None if mender is None else replace(mender, progress=bar),
+                shared=wanted.shared,
+                extends=wanted.extends,
+                **how,
             )
+        if report.failures and wanted.extends:
+            raise UsageError(f"{_no_set(report, folder)} ({_place(report.failures[0])})")
         if report.failures:
             LOG.warning("%d ladders, %d rungs failed", report.ladders, len(report.failures))
         for failure in report.failures[:10]:
-            rung = f"{failure.context_id} {failure.dimension} rung {failure.level}"
-            LOG.warning("  %s: %s", rung, failure.reasons[-1])
+            LOG.warning("  %s", _place(failure))
         return load_ladders(folder)

@@ -52,7 +52,10 @@ _OPTIONS = console.options(
     console.DIMENSION,
 )
 _NAMES = console.names_of("benchmarks")
-DATA = console.options(click.argument("benchmark", shell_complete=_NAMES), _OPTIONS)
+DATA, OPTIONAL = (
+    console.options(click.argument("benchmark", required=needed, shell_complete=_NAMES), _OPTIONS)
+    for needed in (True, False)
+)
 SEVERAL = console.options(
     click.argument("benchmark", nargs=-1, required=True, metavar="BENCHMARK...", shell_complete=_NAMES), _OPTIONS
 )
@@ -224,7 +227,7 @@ class _Table(NamedTuple):
 class DataOptions:
     """The values of `DATA`, or of `SEVERAL`."""
 
-    benchmark: str | tuple[str, ...]
+    benchmark: str | tuple[str, ...] | None
     source: str | None
     task_file: Path | None
     column: tuple[str, ...]
@@ -234,7 +237,7 @@ class DataOptions:
     @property
     def names(self) -> tuple[str, ...]:
         """The benchmarks that are named."""
-        return (self.benchmark,) if isinstance(self.benchmark, str) else self.benchmark
+        return (self.benchmark,) if isinstance(self.benchmark, str) else self.benchmark or ()
 
     def each(self) -> list[Data]:
         """The data of each benchmark, checked; see `data`."""

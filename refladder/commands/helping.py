@@ -25,7 +25,7 @@ _HEADINGS = {
         "--judge-option --writer-option --base-url --answers --both-orders",
         "--judgments-from --memory --truncate-context --yes-no --least-mass --prompts --check-drift --drift-file",
     ),
-    "Texts that are written": ("--rungs --human --seed", "--attempts --max-tokens --temperature --top-p"),
+    "Texts that are written": ("--extend --rungs --human --seed", "--attempts --max-tokens --temperature --top-p"),
     "Scores": ("--rule --calibration --link", "--weight --comparisons --selection --method-option"),
     "Agreement": ("--level --statistic --reference", "--constant --resamples --baselines"),
     "Fewer calls": ("--stop-at", "--threshold --cascade --between --check-share"),

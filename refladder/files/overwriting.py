@@ -25,7 +25,18 @@ if TYPE_CHECKING:
 TABLES = {"benchmark", "data", "first", "judgments_from", "labels", "scores", "second", "source", "table", "to"}
 BACKENDS = {"cascade", "judge", "model", "models", "writer"}  # such as `scripted:FILE` and NAME=hf:FOLDER
 OPTIONS = {"judge_option", "judge_options", "model_option", "model_options", "writer_option", "writer_options"}
-OTHERS = {"calibration", "config_file", "human", "ladder_set", "ladders", "link", "link_file", "prices", "prompt"}
+OTHERS = {
+    "calibration",
+    "config_file",
+    "extend",
+    "human",
+    "ladder_set",
+    "ladders",
+    "link",
+    "link_file",
+    "prices",
+    "prompt",
+}
 READ = TABLES | BACKENDS | OPTIONS | OTHERS | {"prompt_file", "prompts", "rate", "run", "task_file", "threshold"}
 WRITTEN = {"drift_file", "figures", "judgments", "out", "page", "path", "plot", "rejected", "store", "unscored", "work"}
 _READ_BY = {("link", "judgments"), ("publish", "judgments"), ("rescore", "judgments"), ("export", "path")}

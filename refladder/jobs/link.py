@@ -1,4 +1,7 @@
-"""link: two judges' judgments of the same rows -> a map of the scores of one to the scale of the other."""
+"""link: two judges' judgments of the same rows -> a map of the scores of one to the scale of the other.
+
+The ladders are the same, or those of one run are those of the other with rungs on top (`build --extend`).
+"""
 
 from __future__ import annotations
 
@@ -23,6 +26,7 @@ if TYPE_CHECKING:
 
     from refladder.arrays import FloatArray, IntArray
     from refladder.records import Dimension, Run
+    from refladder.scoring.rules import Rule
     from refladder.settings import Scale
 
 LINEAR = ("ladder-sum", "mean-difference", "expected-grade")  # rules that are linear in p(win) - p(loss)
@@ -51,11 +55,6 @@ def link(first: Path, second: Path, scale: Scale, out: Path | None = None) -> Li
     signatures = signature_of(one.run, scale), signature_of(other.run, scale)
     if scale_of(signatures[0]) == scale_of(signatures[1]):
         raise UsageError(f"{first} and {second} have the same signature, so their scores are on one scale already")
-    if one.run.rungs != other.run.rungs:
-        raise DataError(
-            f"{second}: ladders of {other.run.rungs} rungs, and those of {first} have {one.run.rungs}; link judges "
-            "that compared with the same ladders"
-        )
     columns: list[LinkedColumn] = []
     for dimension in one.run.dimensions:
         columns += _columns(dimension, one, other, scale, f"{first} and {second}")
@@ -87,12 +86,11 @@ def _read(path: Path, scale: Scale) -> _Judged:
 
 
 def _columns(dimension: Dimension, first: _Judged, second: _Judged, scale: Scale, files: str) -> list[LinkedColumn]:
-    rungs = first.run.rungs
     common = []
     for row, one in first.readings.items():
         other = second.readings.get(row, {})
         same = all(other.get(place, (key,))[0] == key for place, (key, _) in one.items())
-        if row[1] == dimension.name and same and _whole(one, rungs) and _whole(other, rungs):
+        if row[1] == dimension.name and same and _whole(one, first.run) and _whole(other, second.run):
             common.append(row)
     contexts = np.unique([row[0] for row in common], return_inverse=True)[1]
     number = len(set(contexts.tolist()))
@@ -100,21 +98,26 @@ def _columns(dimension: Dimension, first: _Judged, second: _Judged, scale: Scale
         raise DataError(
             f"{files}: {len(common)} rows of {number} contexts have a whole ladder of {dimension.name} under both "
             f"judges with the same texts; at least {LEAST_ROWS} rows of {LEAST_CONTEXTS} contexts are needed. "
-            "Score the same table with both judges"
+            "Score the same table with both judges, against the same ladders or a set that extends them"
         )
-    read = [_probabilities(judged, common, rungs) for judged in (first, second)]
+    read = [_probabilities(judged, common) for judged in (first, second)]
     odds = [linking.log_odds(probabilities) for probabilities in read]
     score, grade, *_ = column_names(dimension.name)
     human = (dimension.low, dimension.high)
     linked = []
     for column, rule in ((score, rule_named(scale.rule)), (grade, expected_grades)):
-        ends = np.zeros((rungs + 1, rungs, 3))
-        ends[..., 1] = 1.0
-        ends[np.arange(1, rungs + 1), np.arange(rungs)] = (1.0, 0.0, 0.0)
-        values = rule(ends, human)
-        of = linking.Scale((values[1:] - values[0]) / 2, float(values[0] + np.sum(values[1:] - values[0]) / 2))
-        linked.append(_column(column, odds, (rule(read[0], human), rule(read[1], human)), contexts, of))
+        scales = [_scale_of(rule, judged.run.rungs, human) for judged in (first, second)]
+        linked.append(_column(column, odds, (rule(read[0], human), rule(read[1], human)), contexts, scales))
     return linked
+
+
+def _scale_of(rule: Rule, rungs: int, human: tuple[float, float]) -> linking.Scale:
+    """The scale of a rule that is linear in the verdicts."""
+    ends = np.zeros((rungs + 1, rungs, 3))
+    ends[..., 1] = 1.0
+    ends[np.arange(1, rungs + 1), np.arange(rungs)] = (1.0, 0.0, 0.0)
+    values = rule(ends, human)
+    return linking.Scale((values[1:] - values[0]) / 2, float(values[0] + np.sum(values[1:] - values[0]) / 2))
 
 
 def _column(
@@ -122,11 +125,11 @@ def _column(
     odds: Sequence[FloatArray],
     scores: tuple[FloatArray, FloatArray],
     contexts: IntArray,
-    scale: linking.Scale,
+    scales: Sequence[linking.Scale],
 ) -> LinkedColumn:
-    common = linking.common_rows(odds[0], odds[1], contexts, scale)
+    common = linking.common_rows(odds[0], odds[1], contexts, *scales)
     lines = linking.lines_between(common, np.ones((1, len(common.rows))))
-    held = linking.held_out(odds[0], odds[1], contexts, scale, scores)
+    held = linking.held_out(odds[0], odds[1], contexts, scales[0], scores, target=scales[1])
     used = linking.map_of(held.best, common, scores, contexts)
     return LinkedColumn(
         column=column,
@@ -144,19 +147,20 @@ def _column(
         line_error=held.error("line"),
         identity_error=held.error("identity"),
         equipercentile_error=held.error("equipercentile"),
+        ends=scales[1].ends,
     )
 
 
-def _whole(read: _Rungs, rungs: int) -> bool:
+def _whole(read: _Rungs, run: Run) -> bool:
     levels = {level for level, _ in read}
-    return len(levels) == rungs and not any(np.isnan(probabilities).any() for _, probabilities in read.values())
+    return len(levels) == run.rungs and not any(np.isnan(probabilities).any() for _, probabilities in read.values())
 
 
-def _probabilities(judged: _Judged, rows: Sequence[tuple[str, str, str]], rungs: int) -> FloatArray:
+def _probabilities(judged: _Judged, rows: Sequence[tuple[str, str, str]]) -> FloatArray:
     """Verdict probabilities, the orders of a pair averaged: shape (rows, rungs, 3)."""
     means = []
     for row in rows:
-        read: list[list[FloatArray]] = [[] for _ in range(rungs)]
+        read: list[list[FloatArray]] = [[] for _ in range(judged.run.rungs)]
         for (level, _), (_, probabilities) in judged.readings[row].items():
             read[level - 1].append(probabilities)
         means.append([np.mean(orders, axis=0) for orders in read])
@@ -217,9 +221,10 @@ class Linker:
             if row[column] is not None:
                 value = float(np.interp(row[column], linked.scores, linked.values))
                 values[names[0]] = value
-                if linked.half_width is not None:  # the ends of the scale are knots
-                    values[names[1]] = max(value - linked.half_width, linked.scores[0])
-                    values[names[2]] = min(value + linked.half_width, linked.scores[-1])
+                if linked.half_width is not None:
+                    low, high = linked.ends or (linked.scores[0], linked.scores[-1])  # knots are the ends of the scale
+                    values[names[1]] = max(value - linked.half_width, low)
+                    values[names[2]] = min(value + linked.half_width, high)
         return values
 
     def value(self, column: str, number: float, where: str) -> tuple[float, float, float]:

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 from refladder.errors import UsageError
 from refladder.files.jsonl import throw_away
 from refladder.files.ladder_sets import certificate_digest, ladder_set, of_whole_anchors
-from refladder.jobs.certify import JUDGMENTS, certify, open_asker
+from refladder.jobs.certify import JUDGMENTS, certify, open_asker, set_questions, verdict_arrays
 from refladder.records import LadderFailure
 from refladder.settings import Asking
 from refladder.synth import build_ladders
-from refladder.trust.certificate import DROP, REWRITE
+from refladder.trust.certificate import DROP, EVEN, REWRITE, preferences
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -37,7 +37,9 @@ class Mender:
 
     `human` are rungs written by people, which are never written anew. `folder` keeps the judgments and the journals of
     the rewritten rungs, so an interrupted build resumes. `shared` says that the contexts are the anchors of a shared
-    set, of which one with a failed ladder is left out. The other fields are as for `refladder.jobs.build.build`.
+    set, of which one with a failed ladder is left out. `above` says that the ladders have a new top: only the top is
+    written anew, no level is dropped, and a ladder whose top does not beat the level below fails. The other fields are
+    as for `refladder.jobs.build.build`.
     """
 
     writer: Backend
@@ -51,6 +53,7 @@ class Mender:
     human: Mapping[Key, Mapping[int, str]] | None = None
     restart: bool = False
     shared: bool = False
+    above: bool = False
     progress: Progress | None = None
 
     def __call__(
@@ -74,15 +77,18 @@ class Mender:
         certificate = certify(opened, asker, self.progress)
         rewritten: set[tuple[Key, int]] = set()
         rounds = 0
-        while rounds < ROUNDS and (wanted := self._to_rewrite(certificate)):
+        while rounds < ROUNDS and (wanted := self._to_rewrite(current, certificate, asker)):
             rounds += 1
             rewritten |= self._rewrite(current, wanted, rounds)
             certificate = certify(self._set(current), asker, self.progress)
-        dropped = _levels_to_drop(certificate)
+        dropped = [] if self.above else _levels_to_drop(certificate)
         if dropped:
             current = {key: _without(ladder, dropped) for key, ladder in current.items()}
             certificate = certify(self._set(current), asker, self.progress)
-        failed = [self._failure(current, row, asker) for row in certificate["of_ladders"] if _levels(row)]
+        wrong = self._out_of_order(current, certificate, asker)
+        failed = [_failure(current[key], levels, asker) for key, levels in wrong.items()]
+        if failed and self.above:
+            return [], [*failures, *failed], certificate
         current = self._without(current, failed)
         if not current:
             raise UsageError(
@@ -116,13 +122,26 @@ class Mender:
         anchors = list(dict.fromkeys(context_id for context_id, _ in ladders)) if self.shared else ()
         return ladder_set(self.folder.name, self.dimensions, self.contexts, list(ladders.values()), anchors=anchors)
 
-    def _to_rewrite(self, certificate: Mapping[str, Any]) -> dict[Key, list[int]]:
+    def _out_of_order(
+        self, current: Mapping[Key, Ladder], certificate: Mapping[str, Any], asker: Asker
+    ) -> dict[Key, list[int]]:
+        """The levels out of order, by ladder; with `above`, a top that the judge does not prefer to the level below."""
+        if not self.above:
+            rows = {(row["context_id"], row["dimension"]): _levels(row) for row in certificate["of_ladders"]}
+            return {key: levels for key, levels in rows.items() if levels}
+        opened = self._set(current)
+        verdicts = verdict_arrays(asker.ask(set_questions(opened)), opened.rungs)  # which are stored
+        tops = preferences(verdicts, opened.rungs)[:, -2, -1].tolist()
+        return {key: [opened.rungs] for key, top in zip(opened.ladders, tops, strict=True) if top <= 0.5 + EVEN}
+
+    def _to_rewrite(
+        self, current: Mapping[Key, Ladder], certificate: Mapping[str, Any], asker: Asker
+    ) -> dict[Key, list[int]]:
         """The levels to write anew, by ladder; people's rungs are left out."""
         human = self.human or {}
         wanted = {
-            key: [level for level in _levels(row) if level not in human.get(key, {})]
-            for row in certificate["of_ladders"]
-            for key in [(row["context_id"], row["dimension"])]
+            key: [level for level in levels if level not in human.get(key, {})]
+            for key, levels in self._out_of_order(current, certificate, asker).items()
         }
         return {key: levels for key, levels in wanted.items() if levels}
 
@@ -153,6 +172,7 @@ class Mender:
                 journal=self.folder / f"rewrite-{number}-{digest}.journal.jsonl",
                 human=fixed,
                 progress=self.progress,
+                above=self.above,
             )
             for ladder in again:
                 key = (ladder.context_id, ladder.dimension)
@@ -162,21 +182,17 @@ class Mender:
                 done |= {(key, level) for level in wanted[key]}
         return done
 
-    @staticmethod
-    def _failure(current: Mapping[Key, Ladder], row: Mapping[str, Any], asker: Asker) -> LadderFailure:
-        ladder = current[row["context_id"], row["dimension"]]
-        levels = _levels(row)
-        reason = (
-            f"not certified: {asker.backend.fingerprint} does not find level {', '.join(map(str, levels))} in order"
-        )
-        return LadderFailure(
-            context_id=ladder.context_id,
-            task=ladder.task,
-            dimension=ladder.dimension,
-            level=levels[0],
-            reasons=(reason,),
-            recipe=ladder.recipe,
-        )
+
+def _failure(ladder: Ladder, levels: Sequence[int], asker: Asker) -> LadderFailure:
+    reason = f"not certified: {asker.backend.fingerprint} does not find level {', '.join(map(str, levels))} in order"
+    return LadderFailure(
+        context_id=ladder.context_id,
+        task=ladder.task,
+        dimension=ladder.dimension,
+        level=levels[0],
+        reasons=(reason,),
+        recipe=ladder.recipe,
+    )
 
 
 def _levels(row: Mapping[str, Any]) -> list[int]:

@@ -56,6 +56,8 @@ class _Draft:
         slots = criterion(self.context, self.dimension)
         if step.between is not None:
             slots["lower"], slots["higher"] = (self.texts[level] for level in step.between)
+        elif step.role == "above":
+            slots["lower"] = self.texts[step.level - 1]
         return fill(self.templates[step.role], slots)
 
     def take(self, entry: Entry) -> None:
@@ -74,18 +76,14 @@ class _Draft:
             )
         )
 
-    def ladder(self, steps: Sequence[Step]) -> Ladder:
+    def ladder(self, steps: Iterable[Step]) -> Ladder:
+        between = {step.level: step.between for step in steps if step.level not in self.human}
         return Ladder(
             context_id=self.context.id,
             task=self.context.task,
             dimension=self.dimension.name,
             rungs=tuple(
-                Rung(
-                    level=step.level,
-                    text=self.texts[step.level],
-                    between=None if step.level in self.human else step.between,
-                )
-                for step in steps
+                Rung(level=level, text=text, between=between.get(level)) for level, text in sorted(self.texts.items())
             ),
             recipe=self.recipe,
         )
@@ -104,6 +102,7 @@ def build_ladders(
     human: Mapping[tuple[str, str], Mapping[int, str]] | None = None,
     progress: Callable[[int, int], None] | None = None,
     needed: Callable[[Sequence[Prompt]], None] = _ignore,
+    above: bool = False,
 ) -> tuple[list[Ladder], list[LadderFailure]]:
     """Write a ladder for every context on every dimension.
 
@@ -114,7 +113,8 @@ def build_ladders(
 
     `human` has, by context id and dimension name, texts by level that people wrote. `journal` stores every text at
     once, and a build continues from it. `progress` is called with the rungs done and all that the writer writes, and
-    `needed` with the prompts of every text, those in the journal too.
+    `needed` with the prompts of every text, those in the journal too. With `above`, only the top rung of the ladders in
+    `human` is written, better than the rung below it.
 
     Source: arXiv 2509.05440, section 2.1.
 
@@ -122,12 +122,13 @@ def build_ladders(
         The ladders, in the order contexts, then dimensions, with white space stripped from the ends of the texts that
         were written; and a failure for each rung that could not be.
     """
-    waves = plan(rungs)
+    waves = plan(rungs, above=above)
     human = human or {}
     _check_request(contexts, dimensions, attempts)
     _check_human(human, contexts, dimensions, rungs)
     roles = list(dict.fromkeys(step.role for wave in waves for step in wave))
     drafts = _drafts(backend.fingerprint, contexts, dimensions, human, roles=roles, sampling=sampling, folder=prompts)
+    drafts = [draft for draft in drafts if draft.human or not above]
     report = progress or (lambda _done, _total: None)
     opened = nullcontext() if journal is None else Journal(journal, _identity(drafts, rungs, attempts))
     total = sum(rungs - len(draft.texts) for draft in drafts)
@@ -142,7 +143,7 @@ def build_ladders(
             for settled in writing.wave(todo):
                 done += settled
                 report(done, total)
-    steps = sorted((step for wave in waves for step in wave), key=lambda step: step.level)
+    steps = [step for wave in waves for step in wave]
     ladders = [draft.ladder(steps) for draft in drafts if not draft.failures]
     return ladders, [failure for draft in drafts for failure in draft.failures]
 

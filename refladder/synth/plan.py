@@ -1,4 +1,4 @@
-"""The order in which the rungs of a ladder are written: the ends first, then bisection.
+"""The order in which the rungs of a ladder are written: the ends first, then bisection. A rung above the top is alone.
 
 Source: arXiv 2509.05440, section 2.1, carried from N = 5 to any N.
 """
@@ -20,8 +20,10 @@ class Step:
     between: tuple[int, int] | None = None
 
 
-def plan(rungs: int) -> tuple[tuple[Step, ...], ...]:
+def plan(rungs: int, *, above: bool = False) -> tuple[tuple[Step, ...], ...]:
     """The bisection order of a ladder, in waves; the steps of one wave do not depend on each other.
+
+    With `above`, only the top is written, from the rung below it.
 
     Wave 0 is the worst (level 1) and the best (level `rungs`). Each later wave writes the middle level, rounded down,
     between every two neighbours that exist and have a gap.
@@ -30,6 +32,8 @@ def plan(rungs: int) -> tuple[tuple[Step, ...], ...]:
     """
     if rungs < 2:  # noqa: PLR2004  a worst and a best
         raise UsageError(f"a ladder has at least 2 rungs, a worst and a best, found {rungs}")
+    if above:
+        return ((Step(level=rungs, role="above"),),)
     waves: list[tuple[Step, ...]] = [(Step(level=1, role="worst"), Step(level=rungs, role="best"))]
     levels = [1, rungs]
     while len(levels) < rungs:

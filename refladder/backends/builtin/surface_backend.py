@@ -25,7 +25,7 @@ NOTICE = "builtin: a baseline that counts words and reads no meaning"
 
 
 SUBJECT_WORDS = 8
-_WRITTEN = ("worst", "best", "between")  # the roles of a ladder's rungs
+_WRITTEN = ("worst", "best", "between", "above")  # the roles of a ladder's rungs
 
 
 class Builtin(Backend):
@@ -42,7 +42,7 @@ class Builtin(Backend):
         return NOTICE
 
     def write(self, prompts: Sequence[Prompt], sampling: Sampling) -> list[Completion]:
-        """Make a rung for each prompt of role worst, best or between, from the context's own text, or name a subject.
+        """Make a rung for each prompt of a role of `_WRITTEN`, from the context's own text, or name a subject.
 
         The same prompt and seed give the same text, another seed another text. Of `sampling`, `seed` and `max_tokens`
         (counted in words) are used.
@@ -62,13 +62,16 @@ class Builtin(Backend):
         name, description = slots["dimension"], slots["description"]
         worth = functools.partial(_worth, prompt)
         parts = [prompt.task, prompt.role, context, background, name, description]
-        if prompt.role == "between":
-            parts += [slots["lower"], slots["higher"]]
+        parts += [slots[name] for name in ("lower", "higher") if name in slots]
         random = degrade.seeded(sampling.seed, parts)
         limit = sampling.max_tokens
         if prompt.task == DOCUMENT:
             limit, background = min(limit, degrade.limit_of(background)), ""
-        if prompt.role == "best":
+        if prompt.role == "above":
+            drafts = [degrade.write_best(prompt.task, context, background, random, worth, limit) for _ in range(4)]
+            drafts += [degrade.shorten(f"{slots['lower']} {draft}", limit) for draft in drafts]
+            text = max((draft for draft in drafts if draft != slots["lower"]), key=worth, default=drafts[0])
+        elif prompt.role == "best":
             text = degrade.write_best(prompt.task, context, background, random, worth, limit)
         elif prompt.role == "worst":
             text = degrade.write_worst(context, background, random, worth)
