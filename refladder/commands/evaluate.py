@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -305,6 +306,7 @@ def command(
         work=work,
         restart=restart,
         options=console.pairs(chosen.method_options, "--method-option"),
+        checks=session.checks_of(judge.name),
         progress=session.progress,
     )
     names = chosen.names(judge.judge, ladders.writer, *ladders.ladders, judgments_from)
@@ -388,12 +390,17 @@ def _keep(parts: Sequence[Part], evaluations: Evaluations, others: Sequence[Meth
 
 def _tell(output: OutputOptions, evaluations: Evaluations, parts: Sequence[Part]) -> None:
     """Print on standard error what the tables cannot show, and the summaries of the runs."""
+    from refladder.scoring.judge_check import check_lines
+
     for part, evaluation in zip(parts, evaluations, strict=True):
         console.say_lines((*evaluation.limits, *evaluation.notes))
+        shown, warnings = check_lines(evaluation.checks)
         for run in evaluation.runs:
             if run.result.report is not None and output.table_format == "text":
                 console.say_lines([f"{part.benchmark.name}:"] if len(parts) > 1 else [])
                 console.tell(run.result.report, as_json=False, to_stderr=True)
+                console.say_lines(shown)
+        console.say_lines(warnings)
 
 
 def _draw(output: OutputOptions, evaluations: Evaluations, parts: Sequence[Part]) -> None:
@@ -404,6 +411,7 @@ def _draw(output: OutputOptions, evaluations: Evaluations, parts: Sequence[Part]
     from refladder.report.cards import card_tables
     from refladder.report.figures import consistency_tables, draw_figures
     from refladder.report.svg import file_stems
+    from refladder.scoring.judge_check import check_lines
 
     if output.figures is None and output.page is None:
         return
@@ -424,7 +432,7 @@ def _draw(output: OutputOptions, evaluations: Evaluations, parts: Sequence[Part]
                     stream.write(text if isinstance(text, bytes) else text.encode())
         tables += [*card_tables(cards), *consistency_tables(files)]
         drawn += [text for name, text in files.items() if isinstance(text, str) and name.endswith(".svg")]
-        notes += [*evaluation.notes, *missing]
+        notes += [*evaluation.notes, *itertools.chain(*check_lines(evaluation.checks)), *missing]
     if output.page is not None:
         title = f"{', '.join(stems)}: agreement with people"
         with atomic(output.page) as stream:
@@ -441,12 +449,19 @@ def _print(evaluations: Evaluations, output: OutputOptions, *, with_cards: bool)
     of_cards = [table for each in cards for table in card_tables(each)]
     if form == "json" and len(evaluations) > 1:
         listed = [
-            {"benchmark": each.rows[0].benchmark, "rows": [*map(asdict, each.rows)], "cards": [*map(asdict, shown)]}
+            {
+                "benchmark": each.rows[0].benchmark,
+                "rows": [*map(asdict, each.rows)],
+                "cards": [*map(asdict, shown)],
+                "judge_check": [*map(asdict, each.checks)] or None,
+            }
             for each, shown in zip(evaluations, cards, strict=True)
         ]
         console.say_json({"evaluations": listed})
     elif form == "json":
         console.say(console.printable_json(json_lines(rows) + json_lines(cards[0])), nl=False)
+        for check in evaluations[0].checks if with_cards else ():
+            console.say_json({"kind": "judge_check", **asdict(check)})
     elif form == "csv":
         console.say(csv_text(evaluations.records()), nl=False)
     elif form == "latex":
@@ -570,6 +585,7 @@ def evaluate(
             writer=open_writer,
             work=asked.work if work is None else Path(work),
             restart=restart or asked.restart,
+            checks=asked.checks or session.checks_of(judge or "builtin"),
             progress=partial(progress, watch=session.under_way),
         )
         parts = parts_of(rated, sets, names, asked)
@@ -592,6 +608,7 @@ def evaluate(
         )
         for evaluation in evaluations:
             call.log((*evaluation.limits, *evaluation.notes))
+            call.log_checks(evaluation.checks)
         return evaluations if several else evaluations[0]
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from collections import Counter
 from contextlib import nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from refladder.backends.metered import Spent, total
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
     from refladder.methods.contract import Judge, Method
     from refladder.methods.method_runs import MethodRun
-    from refladder.records import Benchmark, Dimension
+    from refladder.records import Benchmark, Dimension, JudgeCheck
 
 BASELINES = ("best", "all")
 # The keys of a record of an evaluation.
@@ -127,6 +127,11 @@ class Evaluation:
             {key: getattr(row, key) for key in _RECORD} | costs.get(row.method, dict.fromkeys(_COSTS))
             for row in self.rows
         ]
+
+    @property
+    def checks(self) -> tuple[JudgeCheck, ...]:
+        """Whether the judge tells the best rung from the worst, by dimension; none where it was not asked."""
+        return tuple(check for run in self.runs for check in run.checks)
 
     @property
     def complete(self) -> bool:
@@ -226,7 +231,8 @@ def evaluate(
         scored = scored_methods(runs, others)
         rows = agreement(benchmark, dimensions, scored, protocol)
         if config is not None and settings.work is not None:
-            write_json(settings.work / "run.json", dict(config))
+            checks = [asdict(check) for run in runs for check in run.checks] or None
+            write_json(settings.work / "run.json", {**config, "judge_check": checks})
     return Evaluation(
         rows=tuple(rows),
         runs=tuple(runs),

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import TYPE_CHECKING, Any
 
 from refladder.files.jsonl import atomic, to_json
 from refladder.methods.method_runs import scored_methods
 from refladder.report.agreement_tables import agreement_tables
 from refladder.report.cards import card_tables
+from refladder.scoring.judge_check import check_lines
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -37,7 +39,7 @@ def write_evaluation(
 def _lines(
     evaluation: Evaluation, benchmark: Benchmark, dimensions: Sequence[Dimension], others: Sequence[Method]
 ) -> Iterator[dict[str, Any]]:
-    notes = [*evaluation.limits, *evaluation.notes]
+    notes = [*evaluation.limits, *evaluation.notes, *itertools.chain(*check_lines(evaluation.checks))]
     yield {"kind": "evaluation", "benchmark": benchmark.name, "licence": benchmark.licence, "notes": notes}
     for context in benchmark.contexts:
         text = "\n\n".join(filter(None, [context.background, context.text]))

@@ -53,6 +53,7 @@ if TYPE_CHECKING:
     from refladder.methods.tally import Tally
     from refladder.records import Benchmark, Dimension, Run
     from refladder.scoring.columns import ScoreReport
+    from refladder.scoring.scorer import LadderScorer
 
     Judge = Callable[[], Backend]
 
@@ -161,6 +162,8 @@ class MethodSettings:
     by `selection` (see `refladder.ranking.selection`). `shared` holds what was answered in this run, so that no method
     asks again what another has asked.
 
+    `checks` is the folder that remembers how judges were checked (see `refladder.scoring.judge_check`), None for none.
+
     `dry_run` says that the judge gives no new answers, see the top of this module; `--dry-run` alone sets it.
 
     `progress(what)` gives a context manager with a function of (done, in all), or None.
@@ -183,6 +186,7 @@ class MethodSettings:
     prompts: Path | None = None
     work: Path | None = None
     restart: bool = False
+    checks: Path | None = None
     dry_run: bool = False
     options: Mapping[str, str] = field(default_factory=dict)
     progress: Callable[[str], AbstractContextManager[Progress | None]] = _silent
@@ -270,7 +274,7 @@ class MethodResult:
     `measures` are shares for the report card, those of `refladder.methods.measures.of_judgments` among them.
     `comparisons` are answers about pairs of outputs, as the judge gave them. `thresholds` are those that a method which
     debiases used, by dimension; the card reads comparisons with them. `report` is for the ladder's own
-    summary. `notes` are sentences for the user.
+    summary, and `scorer` for the check of its judge. `notes` are sentences for the user.
     """
 
     method: Method | None
@@ -283,6 +287,7 @@ class MethodResult:
     comparisons: Sequence[Comparisons] = ()
     thresholds: Mapping[str, float] = field(default_factory=dict)
     report: ScoreReport | None = None
+    scorer: LadderScorer | None = None
     notes: tuple[str, ...] = ()
 
 

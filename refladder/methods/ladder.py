@@ -180,6 +180,7 @@ def _run(
         method=method,
         **tally.counts(),
         report=report,
+        scorer=scorer,
         notes=(f"{len(failures):,} rungs could not be written; their outputs have no score",) if failures else (),
     )
 

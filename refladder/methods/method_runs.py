@@ -12,6 +12,7 @@ from refladder.errors import UnknownNameError, UsageError
 from refladder.files.locks import locked_folder
 from refladder.methods.contract import CHECKPOINT, Method, Shared, method_named
 from refladder.scoring.dry_run import copied
+from refladder.scoring.judge_check import prove
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from refladder.backends import Backend
     from refladder.backends.metered import Spent
     from refladder.methods.contract import EvaluationMethod, Judge, MethodResult, MethodSettings
-    from refladder.records import Benchmark, Dimension
+    from refladder.records import Benchmark, Dimension, JudgeCheck
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,7 +28,7 @@ class MethodRun:
     """A method that was run, and what it cost.
 
     `calls` prompts of `characters` in all were asked, answered in `judge_seconds` of the `seconds` that it took;
-    `spent` is what they took in tokens and money.
+    `spent` is what they took in tokens and money. `checks` of the ladder's judge are no part of these.
     """
 
     name: str
@@ -37,6 +38,7 @@ class MethodRun:
     spent: Spent
     judge_seconds: float
     seconds: float
+    checks: tuple[JudgeCheck, ...] = ()
 
 
 def run_methods(
@@ -78,6 +80,7 @@ def run_methods(
                     spent=total([meter.spent for meter in meters.values()]),
                     judge_seconds=sum(meter.usage.seconds for meter in meters.values()),
                     seconds=time.perf_counter() - started,
+                    checks=_checks(result, settings),
                 )
             )
     return runs
@@ -96,8 +99,14 @@ def rehearse_methods(
         rehearsed = replace(settings, work=copy, dry_run=True, shared=Shared())
         for name, method in _methods(names, settings).items():
             result = method.run(benchmark, dimensions, judge, _with_checkpoint(rehearsed, name))
+            _checks(result, rehearsed)
             sentences += [(name, sentence) for sentence in filter(None, (result.skipped, *result.notes))]
     return sentences
+
+
+def _checks(result: MethodResult, settings: MethodSettings) -> tuple[JudgeCheck, ...]:
+    """How the judge of a ladder was checked; it is not refused, as agreement with people shows what it is worth."""
+    return () if result.scorer is None else tuple(prove(result.scorer, settings.checks, any_judge=True))
 
 
 def _methods(names: Sequence[str], settings: MethodSettings) -> dict[str, EvaluationMethod]:

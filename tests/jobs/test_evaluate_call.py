@@ -44,7 +44,7 @@ def test_one_call_gives_rows_runs_cards_notes_and_costs(tmp_path):
     assert scores.keys() == {(output.id, d.name) for output in STORY.outputs for d in STORY.dimensions}
     assert [note.partition(":")[0] for note in evaluation.notes] == ["bleu"]  # the stories have no references
     assert not evaluation.complete
-    assert json.loads((tmp_path / "work" / "run.json").read_text()) == {"a": 1}
+    assert json.loads((tmp_path / "work" / "run.json").read_text()).keys() == {"a", "judge_check"}
     with pytest.raises(FrozenInstanceError):
         evaluation.rows = ()
 

@@ -246,6 +246,37 @@ def test_a_text_uses_what_is_remembered(judge, command, fails, table):
         assert scorer.score([ROWS[0]["output"]], context_id="story-01")[0].value is not None
 
 
+def test_evaluate_shows_it_and_refuses_no_judge(judge, command, tmp_path, table, fails):
+    judged = ("evaluate", "demo/story", *COHERENCE)
+    made = judge(WIN, WIN)
+    assert "dry run, rehearsed: 384 calls," in command(*judged, "--dry-run").out  # 72 texts on 5 rungs, and 24
+    work = tmp_path / "work"
+    done = command(*judged, "--methods", "ladder", "--work", work)
+    assert (done.code, made.ends) == (0, 24)
+    assert "judge check, best rung against the worst: coherence 12 of 24\n" in done.err
+    assert "The judge does not tell the best rung from the worst on coherence; its scores mean nothing.\n" in done.err
+    (check,) = json.loads((work / "run.json").read_text())["judge_check"]
+    assert (check["dimension"], check["right"], check["answers"]) == ("coherence", 12, 24)
+    assert "judge check, best rung against the worst: coherence 12 of 24" in (work / "results.jsonl").read_text()
+    lines = command(*judged, "--methods", "ladder", "--json").rows
+    assert [line for line in lines if line.get("kind") == "judge_check"] == [{"kind": "judge_check", **check}]
+    card = next(line for line in lines if line.get("kind") == "card" and line["method"] == "ladder")
+    assert card["calls"] == 360  # the check is no part of what the method costs
+    assert made.ends == 24  # remembered
+    assert "dry run, rehearsed: 360 calls," in command(*judged, "--dry-run").out
+    assert "(coherence 12 of 24)" in fails(2, "score", table, *COHERENCE)
+
+
+def test_evaluate_of_python_shows_it(caplog):
+    caplog.set_level(logging.INFO, "refladder")
+    arguments = {"ladders": "demo/story", "dimensions": [DEMO.dimensions[0]]}
+    evaluation = refladder.evaluate("demo/story", judge=Rehearsed(WIN, WIN), **arguments)
+    assert [(check.dimension, check.right) for check in evaluation.checks] == [("coherence", 12)]
+    assert "judge check, best rung against the worst: coherence 12 of 24" in caplog.messages
+    assert any("its scores mean nothing" in message for message in caplog.messages)
+    assert refladder.evaluate("demo/story", judge="builtin", methods="win-ratio").checks == ()
+
+
 @pytest.mark.parametrize("workers", [1, 2])
 def test_a_driver_of_shards_makes_it_once(command, write_jsonl, tmp_path, workers):
     source = write_jsonl([{**ROWS[0], "output_id": str(number)} for number in range(8)])
