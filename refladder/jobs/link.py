@@ -11,10 +11,10 @@ import numpy as np
 
 from refladder.errors import DataError, UsageError, option
 from refladder.files.jsonl import read_record, write_record
-from refladder.records import OUTCOMES, Link, LinkedColumn, scale_of
+from refladder.records import Link, LinkedColumn, scale_of
 from refladder.scoring.columns import column_names, signature_of
 from refladder.scoring.judging import trusted, verdict_logprobs
-from refladder.scoring.judgment_file import check_outcomes, read_judgments
+from refladder.scoring.judgment_file import check_outcomes, outcomes_of, read_judgments
 from refladder.scoring.question import RUNG, level_of
 from refladder.scoring.rules import expected_grades, probabilities_from, rule_named
 from refladder.trust import linking
@@ -70,9 +70,10 @@ def _read(path: Path, scale: Scale) -> _Judged:
         raise DataError(f"{path}: judgments of pairs or of single texts; name a file that `refladder score` wrote")
     if run.anchors:
         raise DataError(f"{path}: judgments against a shared set, and link reads ladders of single contexts")
+    outcomes = outcomes_of(run)
     readings: dict[tuple[str, str, str], _Rungs] = {}
     for where, judgment in located:
-        check_outcomes(where, judgment, OUTCOMES)
+        check_outcomes(where, judgment, outcomes)
         against = judgment.against or ""
         rung, output_id = (
             (judgment.subject, against) if judgment.subject.startswith(RUNG) else (against, judgment.subject)

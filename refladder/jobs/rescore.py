@@ -10,10 +10,10 @@ from refladder.files import hub
 from refladder.files.release import records_of, rows_of
 from refladder.files.tables import Row, open_sink
 from refladder.jobs.link import open_link
-from refladder.records import OUTCOMES, Judgment, Link
+from refladder.records import Judgment, Link
 from refladder.scoring.columns import Columns, added_columns
 from refladder.scoring.judging import trusted
-from refladder.scoring.judgment_file import check_outcomes, read_judgments
+from refladder.scoring.judgment_file import check_outcomes, outcomes_of, read_judgments
 from refladder.scoring.question import rung_id
 from refladder.scoring.rules import rule_named
 from refladder.scoring.scorer import Verdicts
@@ -103,6 +103,7 @@ def _judged_outputs(
     located: Iterator[tuple[str, Judgment]], run: Run
 ) -> Iterator[tuple[dict[str, str], dict[int, list[Judgment]]]]:
     """The ids and judgments of one output after another; the judgments by the number of their dimension."""
+    outcomes = outcomes_of(run)
     number_of = {dimension.name: number for number, dimension in enumerate(run.dimensions)}
     expected = [
         ("", rung_id(level, anchor)) if not swapped else (rung_id(level, anchor), "")
@@ -118,7 +119,7 @@ def _judged_outputs(
         if number is None:
             raise DataError(f"{where}: dimension {first.dimension!r} is not among the run's: {sorted(number_of)}")
         for (line, judgment), (subject, against) in zip(block, expected, strict=False):
-            check_outcomes(line, judgment, OUTCOMES)
+            check_outcomes(line, judgment, outcomes)
             if (judgment.subject, judgment.against) != (subject or output_id, against or output_id):
                 raise DataError(
                     f"{line}: expected {subject or output_id!r} against {against or output_id!r}, found "

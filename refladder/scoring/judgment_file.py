@@ -119,11 +119,14 @@ def _read_folder(path: str) -> tuple[Run, Iterator[tuple[str, Judgment]]]:
     return run, judgments()
 
 
+def outcomes_of(run: Run) -> tuple[str, ...]:
+    """The outcomes of a run's comparisons; a reward model knows no tie."""
+    return (WIN, LOSS) if any(_REWARD in prompt for prompt in run.recipe.prompts) else OUTCOMES
+
+
 def check_outcomes(where: str, judgment: Judgment, allowed: Collection[str], *, all_of: bool = True) -> None:
     """Check that a stored judgment is a choice between all outcomes of its question, or some of them."""
     if judgment.outcomes == allowed:  # nearly always, and quick
-        return
-    if judgment.outcomes == (WIN, LOSS) and allowed == OUTCOMES:  # of a reward model, which knows no tie
         return
     outcomes = set(judgment.outcomes)
     if not outcomes <= set(allowed) or (all_of and len(outcomes) < len(allowed)):
@@ -312,7 +315,7 @@ class JudgmentLog:
                 break
             if judgment.key != questions[position].key:
                 raise _changed(where, judgment, questions[position])
-            check_outcomes(where, judgment, OUTCOMES)
+            check_outcomes(where, judgment, outcomes_of(self.run))
             judgments[position] = judgment
             self._ahead = None
         return judgments
@@ -326,7 +329,7 @@ class JudgmentLog:
             where, judgment = ahead
             if judgment.key != question.key or _comparison(judgment) != question.comparison:
                 raise _changed(where, judgment, question)
-            check_outcomes(where, judgment, OUTCOMES)
+            check_outcomes(where, judgment, outcomes_of(self.run))
             judgments.append(judgment)
             self._ahead = None
         return judgments
@@ -362,7 +365,8 @@ class JudgmentIndex(JudgmentLog):
 
     def __init__(self, path: Path | None, run: Run, *, restart: bool = False, read_only: bool = False) -> None:
         self.judgments: dict[str, Judgment] = {}
-        graded, rewarded = (any(role in prompt for prompt in run.recipe.prompts) for role in (_VERIFIER, _REWARD))
+        graded = any(_VERIFIER in prompt for prompt in run.recipe.prompts)
+        rewarded = outcomes_of(run) == (WIN, LOSS)
         super().__init__(path, run, restart=restart, read_only=read_only)
         with self:
             while (line := self._next_line()) is not None:

@@ -11,7 +11,7 @@ from hf_unit import ARTICLE, OUTPUTS, RUNGS
 
 import refladder
 from refladder.backends import connect
-from refladder.errors import BackendUnavailableError, UsageError
+from refladder.errors import BackendUnavailableError, DataError, UsageError
 from refladder.files.ladder_sets import ladder_set
 from refladder.jobs.audit import audit
 from refladder.jobs.certify import certify, open_asker
@@ -348,3 +348,8 @@ def test_a_table_is_scored_and_rescored_by_a_call(models, tmp_path):
     judgments = next(tmp_path.glob("*judgments*"))
     again = [row["quality_score"] for row in refladder.rescore(judgments)]
     assert again == pytest.approx(expected, abs=1e-5)
+    first, judged, *rest = judgments.read_text().splitlines()
+    tie = json.dumps(json.loads(judged) | {"outcomes": ["win", "loss", "tie"], "logprobs": [-1, -1, -2]})
+    judgments.write_text("\n".join((first, tie, *rest, "")))
+    with pytest.raises(DataError, match=r":2: outcomes 'win, loss, tie', and this file holds .* between win, loss;"):
+        refladder.rescore(judgments)
