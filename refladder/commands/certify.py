@@ -68,7 +68,7 @@ def command(
     """
     from refladder.files.ladder_sets import write_certificate
     from refladder.jobs.certify import certify, rungs_to_certify
-    from refladder.scoring.judge_check import check_lines, judge_checks
+    from refladder.scoring.judge_check import judge_checks
     from refladder.trust.certificate import REFUSE
 
     rungs = rungs_to_certify(ladders, asked)
@@ -89,8 +89,7 @@ def command(
         console.say_json({**certificate, "judge_check": judge_check, "spent": session.spent()})
     else:
         print_certificate(certificate)
-        for lines in check_lines(checks):
-            console.say_lines(lines)
+        console.say_checks(checks)
         where = (
             "not stored: only a set in a folder gets a certificate"
             if rungs.folder is None

@@ -430,6 +430,16 @@ def say_summary(report: ScoreReport) -> None:
     say_lines(essential_lines(report) if silent() else summary_lines(report))
 
 
+def say_checks(checks: Sequence[JudgeCheck]) -> None:
+    """Print the check of a judge on standard error; with --quiet its warnings only."""
+    from refladder.scoring.judge_check import check_lines
+
+    shown, warnings = check_lines(checks)
+    for line in shown:
+        notify(line)
+    say_lines(warnings)
+
+
 def tell_spent(spent: Sequence[Mapping[str, Any]]) -> None:
     """Print on standard error what backends were asked, where more is known than the number of judgments."""
     for line in spent_lines(spent):

@@ -23,7 +23,10 @@ _HEADINGS = {
     ),
     "Judge and writer": (
         "--judge-option --writer-option --base-url --answers --both-orders",
-        "--judgments-from --memory --truncate-context --yes-no --least-mass --prompts --check-drift --drift-file",
+        (
+            "--any-judge --judgments-from --memory --truncate-context --yes-no --least-mass --prompts --check-drift"
+            " --drift-file"
+        ),
     ),
     "Texts that are written": ("--extend --rungs --human --seed", "--attempts --max-tokens --temperature --top-p"),
     "Scores": ("--rule --calibration --link", "--weight --comparisons --selection --method-option"),

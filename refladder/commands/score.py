@@ -252,7 +252,7 @@ def command(
         first=first,
         student=student,
         config=console.resolved(context),
-        tell=str if as_json else _say_checks,
+        tell=str if as_json else console.say_checks,
     )
     if text:
         return _score_texts(run, session, text, context_id, as_json=as_json)
@@ -401,13 +401,6 @@ def _asked(
     return report, {"drift": drift, "checks": asking.checks}
 
 
-def _say_checks(checks: Sequence[JudgeCheck]) -> None:
-    from refladder.scoring.judge_check import check_lines
-
-    for lines in check_lines(checks):
-        console.say_lines(lines)
-
-
 def _drift(run: _Run, scorer: LadderScorer, path: Path | None, *, as_json: bool) -> DriftReport:
     """Take a look at the judge; in a dry run, print how many calls it takes."""
     from refladder.jobs.check_drift import check_drift, drift_line
@@ -440,7 +433,7 @@ def _score_texts(
     def scored() -> tuple[LadderScorer, list[tuple[Score, ...]]]:
         scorer = run.scorer()
         if (missing := missing_line(scorer, run.checks(scorer, ask=False))) and not session.rehearsing:
-            console.say(missing, err=True)
+            console.notify(missing)
         return scorer, score_texts(scorer, texts, context_id)
 
     if not session.continues(lambda: scored()[0].report.reused, as_json=as_json):

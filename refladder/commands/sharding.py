@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 # The options of `score` that shards know; another one is refused, not ignored.
 _KNOWN = {
     *("source", "ladders", "dimension", "out", "context_id", "column", "given", "judge", "judge_option", "base_url"),
-    *("memory", "truncate_context", "rule", "weight", "least_mass", "answers", "both_orders", "yes_no", "judgments"),
-    *("stop_at", "threshold", "calibration", "cascade", "between", "check_share"),
+    *("memory", "truncate_context", "rule", "weight", "least_mass", "answers", "both_orders", "yes_no"),
+    *("any_judge", "judgments", "stop_at", "threshold", "calibration", "cascade", "between", "check_share"),
     *("store", "without_store", "prices", "budget", "prompts", "restart", "as_json", "quiet"),
     *("shard_rows", "shard", "workers", "engine", "address"),
 }
@@ -192,6 +192,7 @@ def score_in_shards(
             config=console.resolved(context),
             progress=progress,
             say=console.notify,
+            tell=str if as_json else console.say_checks,
         )
     return _tell(report, task.judge, out, as_json=as_json)
 

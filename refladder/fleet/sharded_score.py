@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import json
 import time
 from collections import Counter, deque
@@ -34,7 +33,6 @@ from refladder.fleet.run_folder import (
 )
 from refladder.records import scale_of
 from refladder.scoring.columns import FirstPass, ScoreReport
-from refladder.scoring.judge_check import check_lines
 from refladder.scoring.judgment_file import JUDGMENTS_FOLDER
 
 if TYPE_CHECKING:
@@ -116,6 +114,7 @@ def score_shards(
     config: Mapping[str, Any] | None = None,
     progress: Progress | None = None,
     say: Callable[[str], None] = lambda _text: None,
+    tell: Callable[[Sequence[JudgeCheck]], object] = str,
 ) -> ShardsReport:
     """Score an input shard by shard into a folder; the same call continues an interrupted run.
 
@@ -125,7 +124,8 @@ def score_shards(
     `open_workers` gets the format of the shards, and gives the workers and what they need; it is not called if nothing
     is left and the settings are those of before. `settings` decide the scored rows, so another run in `out` has others;
     `judge` and `judge_options` may change as long as the signature of the scores does not. `progress` gets the rows
-    done and the rows of this part; `say` the judge's notice, and a line about each failed shard and dead worker.
+    done and the rows of this part; `say` the judge's notice, and a line about each failed shard and dead worker; `tell`
+    the check of the judge.
     """
     folder = open_folder(out)
     number, parts = sharding.part
@@ -158,6 +158,7 @@ def score_shards(
             total=sum(shard.rows for shard in shards),
             progress=progress,
             say=say,
+            tell=tell,
         )
         if left:
             _check_columns(left[0].source, plan.form, mapped)
@@ -251,6 +252,7 @@ class _Run:
     total: int
     progress: Progress | None
     say: Callable[[str], None]
+    tell: Callable[[Sequence[JudgeCheck]], object]
     deaths: Counter[str] = field(default_factory=Counter)
     failed: dict[str, str] = field(default_factory=dict)
     notices: set[str] = field(default_factory=set)
@@ -317,18 +319,17 @@ class _Run:
         if error is not None and answer.stops:
             continues = "" if shard is None or isinstance(error, UsageError) else f"; {self._kept()}"
             raise type(error)(f"{error}{continues}")
+        if answer.notice is not None and answer.notice not in self.notices:
+            self.notices.add(answer.notice)
+            self.say(answer.notice)
         if shard is None:
             self.checks = answer.checks
-            for line in itertools.chain(*check_lines(answer.checks)):
-                self.say(line)
+            self.tell(self.checks)
             return
         if mark is None:
             self.failed[shard.name] = str(error)
             self.say(f"{shard.name}: failed: {error}")
             return
-        if answer.notice is not None and answer.notice not in self.notices:
-            self.notices.add(answer.notice)
-            self.say(answer.notice)
         if scale_of(self.signature) not in {None, scale_of(mark.signature)}:
             self.folder.remove(mark_name(mark.name))
             raise UsageError(

@@ -13,9 +13,11 @@ from pathlib import Path
 import pytest
 from doubles import Double
 from scipy.stats import binomtest
+from shard_folders import Inline
 
 import refladder
 from refladder.backends import BACKENDS
+from refladder.backends.builtin import NOTICE
 from refladder.errors import JudgeRefusedError
 from refladder.records import LabelReading
 from refladder.registry import Entry
@@ -277,6 +279,26 @@ def test_evaluate_of_python_shows_it(caplog):
     assert refladder.evaluate("demo/story", judge="builtin", methods="win-ratio").checks == ()
 
 
+@pytest.mark.parametrize("out", ["whole.jsonl", "shards"])
+def test_quiet_keeps_the_warning_of_a_check_and_json_prints_none(judge, command, table, monkeypatch, out):
+    monkeypatch.setattr("refladder.fleet.workers.Processes", Inline)
+    judge(WIN, WIN)
+    arguments = ("score", table, *COHERENCE, "--any-judge", "--restart", "--out", table.with_name(out))
+    shown = "judge check, best rung against the worst: coherence 12 of 24\n"
+    warning = "The judge does not tell the best rung from the worst on coherence; its scores mean nothing.\n"
+    assert shown + warning in command(*arguments).err
+    quiet = command(*arguments, "--quiet").err
+    assert warning in quiet
+    assert "judge check" not in quiet
+    assert command(*arguments, "--json").err == ""
+
+
+def test_quiet_leaves_out_that_a_check_is_not_made_yet(judge, command):
+    judge()
+    text = ("score", "--text", ROWS[0]["output"], "--context-id", "story-01", *COHERENCE)
+    assert "judge check" not in command(*text, "--quiet").err
+
+
 @pytest.mark.parametrize("workers", [1, 2])
 def test_a_driver_of_shards_makes_it_once(command, write_jsonl, tmp_path, workers):
     source = write_jsonl([{**ROWS[0], "output_id": str(number)} for number in range(8)])
@@ -284,7 +306,9 @@ def test_a_driver_of_shards_makes_it_once(command, write_jsonl, tmp_path, worker
     arguments = ("score", source, "--ladders", "demo/story", "--out", out, "--shard-rows", "2", "--workers", workers)
     done = command(*arguments)
     assert done.code == 0
-    assert done.err.count("judge check, best rung against the worst: coherence 24 of 24, complexity 24 of 24\n") == 1
+    check = "judge check, best rung against the worst: coherence 24 of 24, complexity 24 of 24\n"
+    assert done.err.count(check) == 1
+    assert done.err.index(NOTICE) < done.err.index(check)  # as without shards
     checks = json.loads((out / ".refladder" / "manifest.json").read_text())["judge_check"]
     assert [check["right"] for check in checks] == [24, 24]
     shutil.rmtree(out / ".refladder" / "marks")
