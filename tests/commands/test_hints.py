@@ -83,7 +83,7 @@ def test_a_path_as_a_benchmark_says_what_is_missing(fails, tmp_path, command_nam
     ],
 )
 def test_the_name_of_a_model_alone_says_what_to_put_before_it(command, tmp_path, name, meant):
-    told = f"refladder: unknown backend {name!r}; did you mean {meant!r}? Known: builtin, hf, openai, scripted"
+    told = f"refladder: unknown backend {name!r}; did you mean {meant!r}? Known: builtin, hf, openai, reward, scripted"
     rows = tmp_path / "rows.jsonl"
     rows.write_text('{"context_id": "story-01", "output": "Rain."}\n')
     for line in (
@@ -96,7 +96,7 @@ def test_the_name_of_a_model_alone_says_what_to_put_before_it(command, tmp_path,
 
 def test_what_is_no_model_gets_no_kind(fails):
     message = fails(2, "audit", "--ladders", "demo/story", "--judge", "zzz")
-    assert message == "refladder: unknown backend 'zzz'; Known: builtin, hf, openai, scripted\n"
+    assert message == "refladder: unknown backend 'zzz'; Known: builtin, hf, openai, reward, scripted\n"
 
 
 def test_a_file_of_a_set_names_its_folder(command, fails, tmp_path):

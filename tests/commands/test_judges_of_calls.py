@@ -48,7 +48,7 @@ def test_the_notice_of_a_judge_is_logged_once(caplog):
     session._warn_once.cache_clear()
     for _ in range(2):
         refladder.score(ROWS, ladders="demo/story")
-    assert [text for text in caplog.messages if text.startswith("builtin: a baseline without a model")] != []
+    assert [text for text in caplog.messages if text.startswith("builtin: a baseline that counts words")] != []
     assert len(caplog.messages) == 1
 
 

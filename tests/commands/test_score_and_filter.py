@@ -142,11 +142,17 @@ def test_out_keeps_the_judgments_of_a_table_in_memory(ending, tmp_path, by_comma
     kept = (tmp_path / f"out.{ending}.judgments.jsonl").read_bytes()
     assert kept
 
-    class NeverAsked(type(refladder.connect("builtin"))):
-        def read_labels(self, _prompts, _labels):
-            raise AssertionError("asked again")
+    class Counted(type(refladder.connect("builtin"))):
+        def read_labels(self, prompts, labels):
+            sent.extend(prompts)
+            return super().read_labels(prompts, labels)
 
-    again = refladder.score(table, ladders="demo/story", out=out, judge=NeverAsked())
+    sent = []
+    again = refladder.score(table, ladders="demo/story", out=out, judge=Counted())
+    assert (
+        len(sent) == 48
+    )  # of the check of the judge: 12 ladders, 2 orders, 2 dimensions; that of an open judge is new
+    assert not {row["output"] for row in ROWS} & {prompt.slots["target"] for prompt in sent}
     assert first.equals(again)
     assert [{name: row[name] for name in ADDED} for row in rows_of(again)] == by_command
     if ending == "parquet":

@@ -19,6 +19,7 @@ from refladder.registry import Entry
 
 ROWS = 3  # outputs in `table`
 EACH = 2 * 5  # dimensions x rungs of demo/summarization
+CHECK = 2 * 12 * 2  # of the check of the judge: dimensions x ladders x orders
 
 
 class Words(Double):
@@ -99,10 +100,10 @@ def test_a_dry_run_tells_what_is_then_sent_and_asks_nothing(capsys, table, tmp_p
     assert sorted(path.name for path in tmp_path.iterdir()) == ["outputs.jsonl", "prices.toml"]
     (said,) = json.loads(out)["backends"]
     (after,) = spent(capsys, table, "--prices", prices)
-    assert said["calls"] == after["calls"] == len(Words.sent) == ROWS * EACH
+    assert said["calls"] == after["calls"] == len(Words.sent) == CHECK + ROWS * EACH
     assert said["prompt_tokens"] == after["prompt_tokens"] == tokens()
-    assert said["answer_tokens"] == after["answer_tokens"] == ROWS * EACH
-    assert said["usd"] == after["usd"] == pytest.approx(tokens() * 0.001 + ROWS * EACH * 0.01)
+    assert said["answer_tokens"] == after["answer_tokens"] == CHECK + ROWS * EACH
+    assert said["usd"] == after["usd"] == pytest.approx(tokens() * 0.001 + (CHECK + ROWS * EACH) * 0.01)
     assert (said["exact"], said["free"]) == (True, 0)
     assert after["seconds"] > 0
     code, out, _ = score(capsys, table, "--dry-run", "--json")
@@ -131,9 +132,9 @@ def test_a_dry_run_tells_what_is_then_sent_and_asks_nothing(capsys, table, tmp_p
 def test_a_dry_run_in_words(capsys, table, prices):
     _, out, _ = score(capsys, table, "--dry-run", "--prices", prices)
     _, _, err = score(capsys, table, "--prices", prices)
-    count = tokens()
-    cost = f"{count * 0.001 + ROWS * EACH * 0.01:.4f} USD"
-    words = f"words:m: {ROWS * EACH} calls, {count:,} prompt tokens, at most {ROWS * EACH} answer tokens, {cost}"
+    count, calls = tokens(), CHECK + ROWS * EACH
+    cost = f"{count * 0.001 + calls * 0.01:.4f} USD"
+    words = f"words:m: {calls} calls, {count:,} prompt tokens, at most {calls} answer tokens, {cost}"
     assert out == f"dry run, {words}; 0 answers come from the response store\nnothing was asked\n"
     assert f"{words} in 0." in err
     _, out, _ = score(capsys, table, "--dry-run")
@@ -156,11 +157,11 @@ def test_a_dry_run_refuses_what_the_run_refuses(capsys, table):
 def test_a_second_run_with_a_store_asks_nothing(capsys, table, tmp_path):
     store = tmp_path / "r.sqlite"
     (first,) = spent(capsys, table, "--store", store)
-    assert (first["calls"], first["from_store"]) == (ROWS * EACH, 0)
+    assert (first["calls"], first["from_store"]) == (CHECK + ROWS * EACH, 0)
     scored = (tmp_path / "scored.jsonl").read_bytes()
     Words.sent = []
     (second,) = spent(capsys, table, "--store", store, "--restart")
-    assert (second["calls"], second["from_store"], Words.sent) == (0, ROWS * EACH, [])
+    assert (second["calls"], second["from_store"], Words.sent) == (0, ROWS * EACH, [])  # the check is remembered
     assert (tmp_path / "scored.jsonl").read_bytes() == scored
     _, out, _ = score(capsys, table, "--store", store, "--dry-run", "--restart")
     assert out == f"dry run, words:m: 0 calls; {ROWS * EACH} answers come from the response store\nnothing was asked\n"
@@ -171,7 +172,7 @@ def test_an_output_that_comes_twice_is_asked_twice_unless_answers_are_stored(cap
     again = json.loads(table.read_text().splitlines()[0]) | {"output_id": "again"}
     table.write_text(table.read_text() + json.dumps(again) + "\n")
     options = ("--store", tmp_path / "r.sqlite") if store else ()
-    calls, reused = (ROWS * EACH, EACH) if store else ((ROWS + 1) * EACH, 0)
+    calls, reused = (CHECK + ROWS * EACH, EACH) if store else (CHECK + (ROWS + 1) * EACH, 0)
     _, out, _ = score(capsys, table, "--dry-run", *options)
     assert out.startswith(f"dry run, words:m: {calls} calls, ")
     assert f"; {reused} answers come from the response store\n" in out
@@ -268,19 +269,19 @@ def test_a_run_above_the_budget_asks_and_stops_there_and_the_next_goes_on(capsys
     monkeypatch.setattr("sys.stdin.isatty", lambda: True, raising=False)
     said = []
     monkeypatch.setattr("click.confirm", lambda text, **_: said.append(text) or len(said) > 1)
-    budget = ("--prices", prices, "--budget", "5", "--store", tmp_path / "r.sqlite")
+    budget = ("--prices", prices, "--budget", "25", "--store", tmp_path / "r.sqlite")
     code, _, _ = score(capsys, table, *budget)
     assert (code, Words.sent) == (0, [])  # the answer was no
     code, _, err = score(capsys, table, *budget)
     assert code == 1
-    assert "the budget of 5.00 USD does not cover the next prompt" in err
-    assert said[0].endswith("USD, and the budget is 5.00 USD. Start anyway, and stop when the budget is spent?")
-    assert 0 < tokens() * 0.001 + len(Words.sent) * 0.01 <= 5
-    done = len(Words.sent)
+    assert "the budget of 25.00 USD does not cover the next prompt" in err
+    assert said[0].endswith("USD, and the budget is 25.00 USD. Start anyway, and stop when the budget is spent?")
+    assert 0 < tokens() * 0.001 + len(Words.sent) * 0.01 <= 25
+    done = len(Words.sent) - CHECK  # of the rows
     assert 0 < done < ROWS * EACH
     (after,) = spent(capsys, table, "--prices", prices, "--budget", "100", "--store", tmp_path / "r.sqlite")
-    assert (after["calls"], after["from_store"]) == (ROWS * EACH - done, done)
-    assert len({prompt.text for prompt in Words.sent}) == len(Words.sent) == ROWS * EACH
+    assert (after["calls"], after["from_store"]) == (ROWS * EACH - done, done)  # the check is remembered
+    assert len({prompt.text for prompt in Words.sent}) == len(Words.sent) == CHECK + ROWS * EACH
 
 
 def test_shards_report_what_was_asked_and_have_a_budget(capsys, table, tmp_path, prices, monkeypatch):
@@ -307,7 +308,7 @@ def test_shards_report_what_was_asked_and_have_a_budget(capsys, table, tmp_path,
         name: count for name, count in whole.items() if name != "seconds"
     }
     _, out, err = score(capsys, table, *shards[:2], "--prices", prices, "--no-store", "--restart", out="anew")
-    assert f"words:m: {ROWS * EACH} calls, {whole['prompt_tokens']:,} prompt tokens" in err
+    assert f"words:m: {CHECK + ROWS * EACH} calls, {whole['prompt_tokens']:,} prompt tokens" in err
     assert f"{whole['usd']:.4f} USD in" in err
     _, out, _ = score(capsys, table, *shards, "--prices", prices, "--no-store", out="anew")
     assert json.loads(out)["spent"] == []  # nothing was left
@@ -399,7 +400,7 @@ def test_a_budget_for_a_server_that_tells_its_tokens_afterwards(capsys, table, p
 
 def test_backends_that_are_free_need_no_price(capsys, table, prices):
     (one,) = spent(capsys, table, "--prices", prices, "--budget", "0.01", judge="builtin")
-    assert (one["calls"], one["usd"], one["from_store"]) == (ROWS * EACH, None, None)
+    assert (one["calls"], one["usd"], one["from_store"]) == (CHECK + ROWS * EACH, None, None)
 
 
 def test_a_backend_is_opened_once():

@@ -117,7 +117,7 @@ def test_only_undecided_rows_are_judged_and_have_the_judges_score(cascade, made)
     assert 0 < judged < len(rows)
     first = report["first_pass"]
     assert (first["in_band"], first["decided"], first["checked"]) == (judged, len(rows) - judged, 0)
-    assert report["spent"][0]["calls"] == 5 * judged
+    assert report["spent"][0]["calls"] == 24 + 5 * judged  # 24 of the check of the judge: 12 ladders, 2 orders
     assert first["saved_calls"] == 5 * (len(rows) - judged)
     assert (report["rows"], report["unscored"]) == (len(rows), {})
 
