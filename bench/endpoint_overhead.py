@@ -1,9 +1,10 @@
-"""The client's own cost: requests a second and processor time a request, beside bare aiohttp, openai and lm-eval.
+"""The client's own cost: prompts a second and processor time a prompt, beside bare aiohttp, openai and lm-eval.
 
 All ask a server that answers at once, in a process of its own, with 64 connections; their rounds take turns. What the
 server alone can do is measured first, by sockets that send one ready request again and again. Of lm-evaluation-harness
 its API model for chat is measured, `local-chat-completions`, from requests to answers. Packages that are not installed
-(openai, lm-eval) are left out, and the table says so.
+(openai, lm-eval) are left out, and the table says so. The rows `exact` read labels from prompts of token ids, as on
+vLLM, one prompt a request and many; a small tokenizer in the client makes the ids.
 
     python bench/endpoint_overhead.py [ROWS A ROUND]
 """
@@ -15,7 +16,9 @@ import json
 import os
 import statistics
 import sys
+import tempfile
 import time
+from dataclasses import replace
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
@@ -42,6 +45,8 @@ CONNECTIONS = 64
 ROUNDS = 5
 ASKED = {"max_tokens": 1, "temperature": 0, "logprobs": True, "top_logprobs": 5}
 OURS = "refladder openai:MODEL"
+EXACT = "refladder openai:MODEL, exact, {} a request"
+TEMPLATE = "{% for message in messages %}user {{ message.content }} assistant {% endfor %}"
 
 
 def _body(prompt: Prompt) -> dict[str, object]:
@@ -132,14 +137,35 @@ def _clients(url: str, backend: Endpoint) -> tuple[dict[str, Callable[[list[Prom
     return clients, absent
 
 
+def _tokenizer(folder: str, prompts: list[Prompt]) -> None:
+    """A tokenizer of the words of some prompts, in a folder."""
+    from tokenizers import Tokenizer, models, pre_tokenizers  # noqa: PLC0415  of an extra
+    from transformers import PreTrainedTokenizerFast  # noqa: PLC0415  of an extra
+
+    split = pre_tokenizers.WhitespaceSplit()
+    texts = [*LABELS, "unknown", "user", "assistant", *(prompt.messages[-1]["content"] for prompt in prompts)]
+    words = dict.fromkeys(word for text in texts for word, _ in split.pre_tokenize_str(text))
+    numbers = {word: number for number, word in enumerate(words)}
+    tokenizer = Tokenizer(models.WordLevel(numbers, unk_token="unknown"))  # noqa: S106  a word
+    tokenizer.pre_tokenizer = split
+    PreTrainedTokenizerFast(tokenizer_object=tokenizer, chat_template=TEMPLATE).save_pretrained(folder)
+
+
 def main() -> None:
     rows = int(sys.argv[1]) if len(sys.argv) > 1 else 2000
     prompts = questions(rows)
     load = [os.getloadavg()[0]]
-    with served(None) as (url, _):
+    with served(None) as (url, _), tempfile.TemporaryDirectory() as folder:
         backend = connect("openai:quick", base_url=url, mode="top", max_concurrency=str(CONNECTIONS))
         _ours(backend, prompts)  # the handshake, and the growth to 64 in flight
         clients, absent = _clients(url, backend)
+        _tokenizer(folder, prompts)
+        for name, together in (("one prompt", False), ("many prompts", True)):
+            exact = connect("openai:quick", base_url=url, mode="exact", prefix="none", tokenizer=folder)
+            if exact.probe.name(1) != "exact:token-ids" or not exact.probe.together:
+                raise RuntimeError(exact.notice)
+            exact._probe = replace(exact.probe, together=together)  # noqa: SLF001  the only difference
+            clients[EXACT.format(name)] = partial(_ours, exact)
         for ask in clients.values():
             ask(prompts[:200])
         taken: dict[str, list[tuple[float, float]]] = {client: [] for client in clients}
@@ -153,7 +179,7 @@ def main() -> None:
         "# Client overhead",
         "",
         (
-            f"`python bench/endpoint_overhead.py {rows}`: {ROUNDS} rounds in turn, {rows:,} requests each, "
+            f"`python bench/endpoint_overhead.py {rows}`: {ROUNDS} rounds in turn, {rows:,} prompts each, "
             f"{CONNECTIONS} connections, one client process, a server that answers at once in another process of the "
             "same machine; medians, with the smallest and largest."
         ),
@@ -162,7 +188,7 @@ def main() -> None:
             f"{load[1]:.1f} after it; client and server make about 2 of that."
         ),
         "",
-        "| client | requests/s | processor ms a request |",
+        "| client | prompts/s | processor ms a prompt |",
         "|---|---|---|",
     ]
     rate = {}
@@ -180,7 +206,8 @@ def main() -> None:
         (
             "All clients ask for the same token and log-probabilities. They differ in what they do with an answer: "
             "refladder paces and counts requests and reads the labels' probabilities, lm-eval reads the text, the "
-            "loops parse the JSON."
+            "loops parse the JSON. The rows `exact` read labels from prompts of token ids, whose tokenizer runs in the "
+            "client too; with many prompts a request, up to 32 share one."
         ),
     ]
     print("\n".join(lines))

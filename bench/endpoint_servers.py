@@ -46,14 +46,28 @@ class QuickServer(asyncio.Protocol):
             whole = end + int(length.split(b"\r\n", 1)[0] or 0)
             if len(self._received) < whole:
                 return
-            self._received = self._received[whole:]
-            self._transport.write(quick_answer(next(self.ids)))
+            number, self._received, body = next(self.ids), self._received[whole:], self._received[end:whole]
+            if not head.startswith(b"post /v1/completions "):
+                self._transport.write(quick_answer(number))
+                continue
+            self._transport.write(completions(number, json.loads(body)))
 
 
 def quick_answer(number: int) -> bytes:
     """An answer with its head; all have the same length."""
     body = b'{"id": "chatcmpl-%032d", %b' % (number, _REST)
     return _HEAD + body
+
+
+def completions(number: int, sent: dict[str, Any]) -> bytes:
+    """An answer to one prompt of token ids or many, with the log-probabilities of the tokens that are named."""
+    prompts = len(sent["prompt"]) if isinstance(sent["prompt"][0], list) else 1
+    tops = {f"token_id:{token}": -1.7 for token in sent.get("logprob_token_ids", ())} or {"Better": -1.7}
+    choice = b', "text": "Better", "logprobs": {"top_logprobs": [%b]}}' % json.dumps(tops).encode()
+    choices = b", ".join(b'{"index": %d%b' % (place, choice) for place in range(prompts))
+    usage = b'{"prompt_tokens": %d, "completion_tokens": %d}' % (10 * prompts, prompts)
+    body = b'{"id": "cmpl-%032d", "choices": [%b], "usage": %b}' % (number, choices, usage)
+    return b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%b" % (len(body), body)
 
 
 _REST = json.dumps({"object": "chat.completion", "choices": [CHOICE], "usage": USAGE}).encode()[1:]

@@ -1,4 +1,4 @@
-"""Models behind any OpenAI-compatible server: OpenAI, vLLM, SGLang, llama.cpp, Ollama, TGI, `transformers serve`."""
+"""Models behind any OpenAI-compatible server: OpenAI, vLLM, SGLang, llama.cpp, Ollama, `transformers serve`."""
 
 from refladder.backends.openai.batch import BatchUnderWayError
 from refladder.backends.openai.endpoint import Endpoint, open_endpoint

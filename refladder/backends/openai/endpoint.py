@@ -1,4 +1,4 @@
-"""Models behind any OpenAI-compatible server: OpenAI, vLLM, SGLang, llama.cpp, Ollama, TGI, `transformers serve`.
+"""Models behind any OpenAI-compatible server: OpenAI, vLLM, SGLang, llama.cpp, Ollama, `transformers serve`.
 
 `connect("openai:MODEL", base_url="http://127.0.0.1:8000/v1")`. What the server can do is found out once (see `probe`),
 label probabilities are read in the best mode that works, and the mode is part of the fingerprint. No row is lost or
@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 from refladder.backends.first_answers import FirstAnswers
 from refladder.backends.openai.answers import written
 from refladder.backends.openai.batch import Batches
-from refladder.backends.openai.exact import sent_tokens
+from refladder.backends.openai.exact import read_exact_together, sent_tokens
 from refladder.backends.openai.kept import forget, keep, kept_probe
 from refladder.backends.openai.options import Options, read_headers, read_key, read_options
 from refladder.backends.openai.pace import Pace
@@ -195,13 +195,18 @@ class Endpoint(Backend):
         def failed(reason: str) -> LabelReading:
             return LabelReading(logprobs=None, mass=None, reason=reason)
 
-        return self._first.watched_readings(asked, self._each(prompts, answer, failed))
+        async def answer_together(talk: Talk, block: Sequence[Prompt]) -> list[LabelReading]:
+            return await read_exact_together(talk, probe, [probe.messages(prompt) for prompt in block], asked)
+
+        together = answer_together if probe.together else None
+        return self._first.watched_readings(asked, self._each(prompts, answer, failed, together))
 
     def _each(
         self,
         prompts: Sequence[Prompt],
         answer: Callable[[Talk, Prompt], Awaitable[Answer]],
         failed: Callable[[str], Answer],
+        together: Callable[[Talk, Sequence[Prompt]], Awaitable[list[Answer]]] | None = None,
     ) -> Generator[tuple[int, Answer]]:
         if not prompts:
             return
@@ -214,7 +219,7 @@ class Endpoint(Backend):
                 await still_continues(talk, probe)
                 self._unproven = _PROVEN_FOR
             self._unproven -= begun
-            rows = Rows(prompts, answer, failed, results)
+            rows = Rows(prompts, answer, failed, results, together)
             if self.options.batch is None:
                 await rows.run(talk)
                 return

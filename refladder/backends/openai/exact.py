@@ -32,9 +32,13 @@ if TYPE_CHECKING:
 Tokens = tuple[int, ...]
 Values = dict[Tokens, dict[int, float]]
 
+if TYPE_CHECKING:
+    _Together = Callable[[Talk, Sequence[list[int]], tuple[Tokens, ...]], Awaitable[list[Values]]]
+
 SAME = 0.05  # nats: two requests that read the same token must agree this well
 _FIRST_LOOK = 100  # tokens asked for at first in the way `vocabulary`; ten times more until the labels are there
 _WHOLE = 1_000_000  # no vocabulary is larger
+_MOST_TOKENS = 65_536  # of the prompts in one request
 _PLAIN_ANSWER = "\n\nAnswer:"  # leads to the answer where no chat template is known; labels then follow a space
 
 
@@ -76,12 +80,14 @@ async def find_exact(talk: Talk, probe: Probe) -> Probe:
     reasons = []
     for way, read in _READERS.items():
         try:
-            reading = from_tokens(labels.groups, await read(talk, base, labels.sequences))
+            values = await read(talk, base, labels.sequences)
+            reading = from_tokens(labels.groups, values)
         except Refusal as refusal:
             reasons.append(f"{way}: {refusal.reason}")
             continue
         if reading.logprobs is not None and all(map(math.isfinite, reading.logprobs)):
-            return replace(probe, way=way, prefix="on")
+            together = way in _TOGETHER and await _same_together(talk, way, base, labels.sequences, values)
+            return replace(probe, way=way, prefix="on", together=together)
         reasons.append(f"{way}: {reading.reason or 'values that are not finite'}")
     raise Refusal("; ".join(reasons))
 
@@ -114,6 +120,24 @@ async def _same_prompt(talk: Talk, ids: Sequence[int], text: str, logprob: float
         raise Refusal(f"they lead to {completed!r:.20} where the chat says {text!r:.20}")
 
 
+async def _same_together(talk: Talk, way: Way, base: list[int], sequences: tuple[Tokens, ...], alone: Values) -> bool:
+    """Whether two prompts in one request have the values that each has alone."""
+    longer, read = [*base, sequences[0][0]], _TOGETHER[way]
+    try:
+        (other,) = await read(talk, [longer], sequences)
+        found = await read(talk, [longer, base], sequences)
+    except Refusal as refusal:
+        if refusal.ends_the_run:
+            raise
+        return False
+    return all(
+        abs(one[beginning][token] - two[beginning][token]) <= SAME
+        for one, two in zip([other, alone], found, strict=True)
+        for beginning, ids in next_tokens(sequences).items()
+        for token in ids
+    )
+
+
 async def read_exact(talk: Talk, probe: Probe, messages: Messages, labels: tuple[str, ...]) -> LabelReading:
     """Label log-probabilities of one chat prompt."""
     asked, prefix = split_answer(messages)
@@ -123,6 +147,25 @@ async def read_exact(talk: Talk, probe: Probe, messages: Messages, labels: tuple
     return from_tokens(label_ids.groups, values)
 
 
+async def read_exact_together(
+    talk: Talk, probe: Probe, many: Sequence[Messages], labels: tuple[str, ...]
+) -> list[LabelReading]:
+    """The readings of several chat prompts, many prompts a request; Refusal if one of them cannot be read so."""
+    asked, prefixes = zip(*map(split_answer, many), strict=True)
+    if len(set(prefixes)) > 1:
+        raise Refusal("the answers begin differently")
+    label_ids = await talk.label_ids(labels, prefixes[0])
+    whole = await asyncio.gather(*(talk.ids(messages, label_ids.prefix) for messages in asked))
+    parts: list[list[list[int]]] = [[]]
+    for ids in whole:
+        if parts[-1] and sum(map(len, parts[-1])) + len(ids) > _MOST_TOKENS:
+            parts.append([])
+        parts[-1].append(ids[: len(ids) - label_ids.merged])
+    read = _TOGETHER[probe.way]
+    values = await asyncio.gather(*(read(talk, part, label_ids.sequences) for part in parts))
+    return [from_tokens(label_ids.groups, each) for each in itertools.chain(*values)]
+
+
 async def _by_beginnings(after: _After, talk: Talk, base: list[int], sequences: tuple[Tokens, ...]) -> Values:
     """Ask `after` for the tokens that follow each beginning of a label."""
     wanted = next_tokens(sequences)
@@ -130,9 +173,16 @@ async def _by_beginnings(after: _After, talk: Talk, base: list[int], sequences: 
     return dict(zip(wanted, readings, strict=True))
 
 
-async def _by_token_ids(talk: Talk, prompt: list[int], wanted: list[int]) -> dict[int, float]:
-    choice = await talk.complete(prompt, logprobs=1, logprob_token_ids=wanted, return_tokens_as_token_ids=True)
-    return _picked(choice, wanted)
+async def _by_token_ids(talk: Talk, bases: Sequence[list[int]], sequences: tuple[Tokens, ...]) -> list[Values]:
+    wanted = next_tokens(sequences)
+
+    async def read(beginning: Tokens, ids: list[int]) -> list[dict[int, float]]:
+        named = {"logprobs": 1, "logprob_token_ids": ids, "return_tokens_as_token_ids": True}
+        choices = await talk.complete_each([[*base, *beginning] for base in bases], **named)
+        return [_picked(choice, ids) for choice in choices]
+
+    readings = await asyncio.gather(*(read(beginning, ids) for beginning, ids in wanted.items()))
+    return [dict(zip(wanted, of_base, strict=True)) for of_base in zip(*readings, strict=True)]
 
 
 async def _by_vocabulary(talk: Talk, prompt: list[int], wanted: list[int]) -> dict[int, float]:
@@ -155,27 +205,32 @@ def _picked(choice: Any, wanted: list[int]) -> dict[int, float]:  # noqa: ANN401
     return {token: logprobs[token] for token in wanted}
 
 
-async def _by_score(talk: Talk, base: list[int], sequences: tuple[Tokens, ...]) -> Values:
+async def _by_score(talk: Talk, bases: Sequence[list[int]], sequences: tuple[Tokens, ...]) -> list[Values]:
     wanted = next_tokens(sequences)
     every = sorted({token for ids in wanted.values() for token in ids})
+    pairs = zip(min(bases), max(bases), strict=False)  # between these two are all others
+    same = sum(1 for _ in itertools.takewhile(lambda pair: pair[0] == pair[1], pairs))
+    shared = min(same, *(len(base) - 1 for base in bases))
     body = {
         "model": talk.model,
-        "query": base[:-1],
-        "items": [[base[-1], *beginning] for beginning in wanted],
+        "query": bases[0][:shared],
+        "items": [[*base[shared:], *beginning] for base in bases for beginning in wanted],
         "label_token_ids": every,
         "apply_softmax": False,
         "item_first": False,
     }
     scores = (await talk.post("/score", body)).get("scores")
     rows = [row if isinstance(row, list) else [] for row in scores] if isinstance(scores, list) else []
-    if [len(row) for row in rows] != [len(every)] * len(wanted):
+    if [len(row) for row in rows] != [len(every)] * len(wanted) * len(bases):
         raise Refusal("/score gave no row of scores for each item")
-    values: Values = {}
-    for beginning, row in zip(wanted, rows, strict=True):
-        if not all(type(value) in {int, float} and 0 < value <= 1 + 1e-3 for value in row):
-            raise Refusal("/score gave what are no probabilities")
-        values[beginning] = {token: min(0.0, math.log(value)) for token, value in zip(every, row, strict=True)}
-    return values
+    if not all(type(value) in {int, float} and 0 < value <= 1 + 1e-3 for row in rows for value in row):
+        raise Refusal("/score gave what are no probabilities")
+    logs = iter([{token: min(0.0, math.log(value)) for token, value in zip(every, row, strict=True)} for row in rows])
+    return [{beginning: next(logs) for beginning in wanted} for _ in bases]
+
+
+async def _alone(together: _Together, talk: Talk, base: list[int], sequences: tuple[Tokens, ...]) -> Values:
+    return (await together(talk, [base], sequences))[0]
 
 
 async def _by_prompt(talk: Talk, base: list[int], sequences: tuple[Tokens, ...]) -> Values:
@@ -195,9 +250,9 @@ async def _by_prompt(talk: Talk, base: list[int], sequences: tuple[Tokens, ...])
     return values
 
 
+_TOGETHER: dict[Way, _Together] = {"token-ids": _by_token_ids, "score": _by_score}  # of many prompts a request
 _READERS: dict[Way, Callable[[Talk, list[int], tuple[Tokens, ...]], Awaitable[Values]]] = {
-    "token-ids": partial(_by_beginnings, _by_token_ids),
-    "score": _by_score,
+    **{way: partial(_alone, read) for way, read in _TOGETHER.items()},
     "vocabulary": partial(_by_beginnings, _by_vocabulary),
     "prompt": _by_prompt,
 }

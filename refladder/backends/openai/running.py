@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import threading
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Generic, NoReturn, Self, TypeVar
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
 
 _TOGETHER = 0.005  # seconds that an answer may wait for others
 HOPELESS = 20  # rows that fail one after the other before the run stops
+BLOCK = 32  # rows that are asked together, where a request can hold many prompts
+_AHEAD = 4  # rows under way then, for each request that may be in flight
 
 Answer = TypeVar("Answer")
 T = TypeVar("T")
@@ -27,7 +30,8 @@ class Rows(Generic[Answer]):
     """The rows of one batch: asked by as many workers as may be in flight, each answered once.
 
     Answers that come within `_TOGETHER` seconds go to `results` together, since each `put` wakes the thread that waits
-    and interrupts this one. A row whose answer is `NotYet` there is left out.
+    and interrupts this one. A row whose answer is `NotYet` there is left out. Where `together` answers many rows, BLOCK
+    are asked at a time, and a block that is refused is asked row by row.
     """
 
     def __init__(
@@ -36,12 +40,14 @@ class Rows(Generic[Answer]):
         answer: Callable[[Talk, Prompt], Awaitable[Answer]],
         failed: Callable[[str], Answer],
         results: queue.SimpleQueue[list[tuple[int, Answer]] | None],
+        together: Callable[[Talk, Sequence[Prompt]], Awaitable[list[Answer]]] | None = None,
     ) -> None:
         self._rows = iter(enumerate(prompts))
         self._number = len(prompts)
         self._answer = answer
         self._failed = failed
         self._results = results
+        self._together = together
         self._ready: list[tuple[int, Answer]] = []  # answers that are not delivered yet
         self._hopeless: list[tuple[int, Refusal]] = []  # failures since the last answer, held back
 
@@ -49,7 +55,10 @@ class Rows(Generic[Answer]):
         """Ask every row."""
         try:
             async with asyncio.TaskGroup() as group:
-                for _ in range(min(self._number, talk.options.max_concurrency)):
+                most, block = talk.options.max_concurrency, 1
+                if self._together is not None:
+                    most, block = -(-most * _AHEAD // BLOCK), BLOCK
+                for _ in range(min(-(-self._number // block), most)):
                     group.create_task(self._work(talk))
             if len(self._hopeless) == self._number:
                 self._stop()
@@ -60,23 +69,42 @@ class Rows(Generic[Answer]):
             self._deliver()
 
     async def _work(self, talk: Talk) -> None:
-        for row, prompt in self._rows:
-            try:
-                answer = await self._answer(talk, prompt)
-            except NotYet:
-                continue
-            except Refusal as refusal:
-                if refusal.ends_the_run:
-                    raise
-                if not refusal.of_the_server:
-                    self._put(row, self._failed(refusal.reason))
-                    continue
-                self._hopeless.append((row, refusal))
-                if len(self._hopeless) >= HOPELESS:
-                    self._stop()
-            else:
-                self._release()
-                self._put(row, answer)
+        while block := list(itertools.islice(self._rows, 1 if self._together is None else BLOCK)):
+            if not await self._answered_together(talk, block):
+                for row, prompt in block:
+                    await self._ask(talk, row, prompt)
+
+    async def _answered_together(self, talk: Talk, block: Sequence[tuple[int, Prompt]]) -> bool:
+        if self._together is None or len(block) == 1:
+            return False
+        try:
+            answers = await self._together(talk, [prompt for _, prompt in block])
+        except Refusal as refusal:
+            if refusal.ends_the_run:
+                raise
+            return False
+        self._release()
+        for (row, _), answer in zip(block, answers, strict=True):
+            self._put(row, answer)
+        return True
+
+    async def _ask(self, talk: Talk, row: int, prompt: Prompt) -> None:
+        try:
+            answer = await self._answer(talk, prompt)
+        except NotYet:
+            return
+        except Refusal as refusal:
+            if refusal.ends_the_run:
+                raise
+            if not refusal.of_the_server:
+                self._put(row, self._failed(refusal.reason))
+                return
+            self._hopeless.append((row, refusal))
+            if len(self._hopeless) >= HOPELESS:
+                self._stop()
+        else:
+            self._release()
+            self._put(row, answer)
 
     def _put(self, row: int, answer: Answer) -> None:
         if not self._ready:

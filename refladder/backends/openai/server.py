@@ -322,10 +322,12 @@ class Server:
     def _estimate(self, body: Mapping[str, Any]) -> float:
         if self._options.tokens_per_minute is None:
             return 0.0
-        prompt = body.get("prompt")
-        length = len(prompt) if isinstance(prompt, list) else len(str(prompt or body.get("messages", "")))
-        each = 1 if isinstance(prompt, list) else _CHARACTERS_A_TOKEN
-        return length / each + float(body.get("max_tokens") or body.get("max_completion_tokens") or 0)
+        prompt: Any = body.get("prompt") or [[*body["query"], *item] for item in body.get("items", ())]
+        most = float(body.get("max_tokens") or body.get("max_completion_tokens") or 0)
+        if isinstance(prompt, list) and prompt:
+            prompts = prompt if isinstance(prompt[0], list) else [prompt]
+            return sum(map(len, prompts)) + most * len(prompts)
+        return len(str(prompt or body.get("messages", ""))) / _CHARACTERS_A_TOKEN + most
 
 
 _JSON = {"Content-Type": "application/json"}

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from refladder.backends.labels import both_count, shortened, spellings_after
 from refladder.backends.openai.answers import said
-from refladder.backends.openai.transport import Refusal
+from refladder.backends.openai.transport import Refusal, at
 from refladder.errors import BackendUnavailableError
 
 if TYPE_CHECKING:
@@ -96,6 +96,7 @@ class Probe:
             beginning of an answer; `grammar`, it answers in a given form, and its log-probabilities are those without
             the form; or not at all.
         several: whether a request can return several answers.
+        together: whether a request can hold many prompts, in the mode `exact`.
         fixed: whether the server always returns the same answer, so that sampling is a single vote.
         thinks: whether the model thinks before it answers.
         prefix: whether answers begin with the prefix of their template: `on`, `off` (the option prefix=none), or
@@ -109,6 +110,7 @@ class Probe:
     top: int = 0
     goes_on: Continued = ""
     several: bool = False
+    together: bool = False
     fixed: bool = False
     thinks: bool = False
     prefix: PrefixUse = "unsupported"
@@ -221,6 +223,16 @@ class Talk:
         """One completion of a text or of token ids, one token long, the most probable."""
         body = {"model": self.model, "prompt": prompt, "max_tokens": 1, "temperature": 0, **more}
         return _choices(await self.post("/completions", body))[0]
+
+    async def complete_each(self, prompts: Sequence[list[int]], **more: Any) -> list[Any]:  # noqa: ANN401
+        """The same of several prompts of token ids in one request, in their order."""
+        if len(prompts) == 1:
+            return [await self.complete(prompts[0], **more)]
+        body = {"model": self.model, "prompt": prompts, "max_tokens": 1, "temperature": 0, **more}
+        choices = {at(choice, "index"): choice for choice in _choices(await self.post("/completions", body))}
+        if choices.keys() != set(range(len(prompts))):
+            raise Refusal(f"{len(choices)} choices for {len(prompts)} prompts")
+        return [choices[number] for number in range(len(prompts))]
 
     @property
     def root(self) -> str:

@@ -26,6 +26,8 @@ class Quirks:
     echo: str = "ignored"  # true, ignored, shifted (off by one row)
     prompt_logprobs: bool = False
     token_ids: bool = False  # logprob_token_ids
+    together: str = "yes"  # many prompts a request: yes, refused, reversed (numbered, the last first), mixed up
+    longest: int = 4096  # tokens of a prompt of a completion
     score: bool = False
     tokenize: str = ""  # server (messages), template (/apply-template and text), ""
     several: str = "yes"  # n > 1: yes, one (accepted, one answer), refused
@@ -184,6 +186,10 @@ class ToyServer(HttpServer):
     def _complete(self, sent):
         quirks = self.quirks
         prompt = sent["prompt"]
+        if len(prompt) > quirks.longest and isinstance(prompt[0], int):
+            raise RefusedError(400, f"This model's maximum context length is {quirks.longest} tokens")
+        if isinstance(prompt[0], list):
+            return self._complete_each(sent)
         if isinstance(prompt, list):
             if not quirks.token_prompts:
                 raise RefusedError(400, "prompt must be a string")
@@ -207,6 +213,18 @@ class ToyServer(HttpServer):
             ]
             choice["prompt_logprobs"] = [None, *rows]
         return {"choices": [choice], "usage": {"prompt_tokens": len(ids), "completion_tokens": 1}}
+
+    def _complete_each(self, sent):
+        how = self.quirks.together
+        if how == "refused":
+            raise RefusedError(400, "prompt must be a string or token ids")
+        answers = [self._complete({**sent, "prompt": each}) for each in sent["prompt"]]
+        choices = [answer["choices"][0] for answer in answers]
+        choices = choices[::-1] if how == "mixed up" else choices
+        choices = [{**each, "index": number} for number, each in enumerate(choices)]
+        used = sum(each["usage"]["prompt_tokens"] for each in answers)
+        usage = {"prompt_tokens": used, "completion_tokens": len(choices)}
+        return {"choices": choices[::-1] if how == "reversed" else choices, "usage": usage}
 
     def _classic(self, sent, ids, said, top):
         logprobs = self.model.logprobs(ids)
@@ -233,6 +251,10 @@ class ToyServer(HttpServer):
 
     def _score(self, sent):
         wanted = sent["label_token_ids"]
+        if self.quirks.together == "refused" and len(sent["items"]) > 2:
+            raise RefusedError(400, "too many items")
+        if any(len(sent["query"]) + len(item) > self.quirks.longest for item in sent["items"]):
+            raise RefusedError(400, f"This model's maximum context length is {self.quirks.longest} tokens")
         rows = [np.exp(self.model.logprobs([*sent["query"], *item])[wanted]) for item in sent["items"]]
         return {"scores": [[float(value) for value in row] for row in rows]}
 
