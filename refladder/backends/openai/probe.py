@@ -45,10 +45,25 @@ class _Reader(NamedTuple):
     words: str
 
 
+async def _find_top(talk: Talk, probe: Probe) -> Probe:
+    """As `find_top`; a model that refuses log-probabilities may give them with its reasoning off."""
+    plain = talk.dialect
+    try:
+        return await find_top(talk, probe)
+    except Refusal as refusal:
+        if plain.switch or refusal.status not in (400, 403, 422) or "reasoning_effort" in talk.options.extra:
+            raise
+        talk.dialect = replace(plain, switch="reasoning_effort", tempered=True)
+        with suppress(Refusal):
+            return await find_top(talk, probe)
+        talk.dialect = plain
+        raise
+
+
 READERS: dict[Mode, _Reader] = {  # the best first
     "exact": _Reader(find_exact, read_exact, "exact label probabilities"),
     "echo": _Reader(find_echo, read_echo, "exact label probabilities from an echoed prompt"),
-    "top": _Reader(find_top, read_top, "label probabilities from the {top} most probable tokens"),
+    "top": _Reader(_find_top, read_top, "label probabilities from the {top} most probable tokens"),
     "echo-plain": _Reader(
         find_echo, read_echo, "exact label probabilities from an echoed prompt without a chat template"
     ),

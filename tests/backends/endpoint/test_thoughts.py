@@ -60,3 +60,24 @@ def test_a_switch_that_is_ignored_later_ends_the_run(serve):
 def test_a_field_that_the_user_sets_is_left_alone(serve):
     server = serve(replace(OPENAI, thinks=True, switch=SWITCHES["reasoning_effort"]))
     assert "thoughts:" not in to(server, extra='{"reasoning_effort": "low"}', samples=2).fingerprint
+
+
+def test_a_model_that_gives_log_probabilities_only_without_reasoning(serve):  # gpt-5.1 to gpt-5.4
+    server = serve(replace(OPENAI, effort=True, length_field="max_completion_tokens"))
+    backend = to(server)
+    assert " thoughts:off(reasoning_effort) prefix:unsupported top20" in backend.fingerprint
+    server.asked.clear()
+    (reading,) = backend.read_labels(questions(1), LABELS)
+    assert reading.logprobs is not None
+    assert all(body["reasoning_effort"] == "none" for _, body in server.asked)
+    assert "thoughts:" not in to(server, extra='{"reasoning_effort": "low"}', samples=2).fingerprint
+
+
+def test_a_model_that_refuses_them_anyway_is_asked_as_before(serve):
+    server = serve(replace(OPENAI, chat_logprobs="refused"))
+    backend = to(server)
+    assert " thoughts:" not in backend.fingerprint
+    assert " sample20" in backend.fingerprint
+    server.asked.clear()
+    backend.read_labels(questions(1), LABELS)
+    assert not any("reasoning_effort" in body for _, body in server.asked)

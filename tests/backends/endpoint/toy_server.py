@@ -37,6 +37,7 @@ class Quirks:
     silent_after: tuple = ()  # parts of prompts after which the model ends its answer at once
     thinks: bool = False
     switch: dict | None = None  # the fields that keep it from thinking
+    effort: bool = False  # log-probabilities and a temperature only with reasoning_effort none
     length_field: str = "max_tokens"
     tempered: bool = True
     key: str = ""
@@ -109,6 +110,8 @@ class ToyServer(HttpServer):
 
     def _chat(self, sent):
         quirks = self.quirks
+        if quirks.effort and sent.get("reasoning_effort") != "none":
+            quirks = replace(quirks, tempered=False, chat_logprobs="refused")
         for given in ("max_tokens", "max_completion_tokens"):
             if given in sent and given != quirks.length_field:
                 raise RefusedError(400, f"Unsupported parameter: '{given}'. Use '{quirks.length_field}' instead.")
