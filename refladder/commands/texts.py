@@ -102,6 +102,11 @@ class Scorer:
         return tuple(dimension.name for dimension in self._scorer.dimensions)
 
     @property
+    def needs_contexts(self) -> bool:
+        """Whether each text needs a context: not with a shared ladder set."""
+        return not self._shared
+
+    @property
     def signature(self) -> str:
         """Everything that determines a score, in one line; every `Score` has it."""
         return self._scorer.report.signature
@@ -142,7 +147,7 @@ class Scorer:
             raise UsageError("texts must be a list of texts, found one string; put it in a list")
         if dimension is not None:
             choose_dimensions(self._scorer.dimensions, [dimension])
-        if context_id is None and context is None and not self._shared:
+        if context_id is None and context is None and self.needs_contexts:
             raise UsageError("the texts have no context; give context_id=ID or context=TEXT")
         cells: dict[str, Sequence[str | int | None]] = {"output": texts}
         for name, value in (("context_id", context_id), ("context", context), ("background", background)):

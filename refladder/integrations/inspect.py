@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import anyio.to_thread
@@ -11,8 +9,7 @@ from inspect_ai.scorer import Score, mean, stderr
 from inspect_ai.scorer import Scorer as InspectScorer
 from inspect_ai.scorer import scorer as registered
 
-from refladder.commands.texts import Scorer
-from refladder.integrations.single_scores import CONTEXT_FIELDS, single_scores
+from refladder.integrations.single_scores import CONTEXT_FIELDS, scorer_in_thread, single_scores
 
 if TYPE_CHECKING:
     from inspect_ai.scorer import Target
@@ -23,10 +20,11 @@ if TYPE_CHECKING:
 def ladder(*, ladders: str, judge: str = "builtin", **settings: Any) -> InspectScorer:  # noqa: ANN401  those of Scorer
     """Score the output of each sample: `Task(..., scorer=ladder(ladders=..., judge=...))`.
 
-    The metadata of a sample needs `context_id` (an id of the ladder set) or `context`; `background` is optional. The
-    value is the score of the dimension, or the overall score between 0 and 1 of several dimensions. Metadata of the
-    score: `signature`, and the score of each dimension under its name. An output that cannot be scored is unscored: the
-    explanation says why, and Inspect leaves it out of its metrics and counts it.
+    The metadata of a sample needs `context_id` (an id of the ladder set) or `context`; `background` is optional, and
+    with a shared ladder set all three are. The value is the score of the dimension, or the overall score between 0 and
+    1 of several dimensions. Metadata of the score: `signature`, and the score of each dimension under its name. An
+    output that cannot be scored is unscored: the explanation says why, and Inspect leaves it out of its metrics and
+    counts it.
 
     Args:
         ladders: a shipped name or a folder; see `refladder.Scorer`. Inspect logs it and all other arguments.
@@ -36,9 +34,7 @@ def ladder(*, ladders: str, judge: str = "builtin", **settings: Any) -> InspectS
     Raises:
         RefladderError: see `refladder.Scorer`.
     """
-    # A judge blocks, and its response store belongs to the thread that opened it.
-    thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="refladder")
-    scorer = thread.submit(partial(Scorer, ladders=ladders, judge=judge, **settings)).result()
+    scorer, thread = scorer_in_thread(ladders=ladders, judge=judge, **settings)
 
     async def score(state: TaskState, target: Target) -> Score:
         del target

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from refladder.commands.texts import Scorer
 from refladder.errors import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from concurrent.futures import Executor
 
-    from refladder.commands.texts import Scorer
     from refladder.records import Score
 
 CONTEXT_FIELDS = ("context_id", "context", "background")
@@ -37,13 +40,14 @@ def single_scores(scorer: Scorer, texts: Sequence[str | None], fields: Mapping[s
         scorer: what scores them.
         texts: the texts.
         fields: lists with a value for each text: `context_id` or `context`, perhaps `background`; others are ignored.
+            With a shared ladder set, all may be left out.
 
     Raises:
-        UsageError: there is neither a `context_id` nor a `context`.
+        UsageError: there is neither a `context_id` nor a `context`, and the ladder set is not shared.
         BackendError: the judge failed as a whole.
     """
     contexts = {name: fields[name] for name in CONTEXT_FIELDS if fields.get(name) is not None}
-    if not {"context_id", "context"} & contexts.keys():
+    if scorer.needs_contexts and not {"context_id", "context"} & contexts.keys():
         names = ", ".join(sorted(map(str, fields))) or "none"
         raise UsageError(f"a text to score needs a field context_id (of the ladder set) or context; fields: {names}")
     size = len(scorer.dimensions)
@@ -58,3 +62,9 @@ def single_scores(scorer: Scorer, texts: Sequence[str | None], fields: Mapping[s
         )
         for value, row in zip(values, rows, strict=True)
     ]
+
+
+def scorer_in_thread(**settings: Any) -> tuple[Scorer, Executor]:  # noqa: ANN401  those of Scorer
+    """A scorer and the only thread that may use it, since a judge blocks and its response store belongs to a thread."""
+    thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="refladder")
+    return thread.submit(partial(Scorer, **settings)).result(), thread

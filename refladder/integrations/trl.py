@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from refladder.commands.texts import Scorer
-from refladder.integrations.single_scores import single_scores
+from refladder.integrations.single_scores import scorer_in_thread, single_scores
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Awaitable, Callable, Sequence
     from pathlib import Path
 
     from refladder.backends import Backend
@@ -21,17 +23,21 @@ def reward(
     *,
     ladders: str | Path | LadderSet,
     judge: str | Backend = "builtin",
+    asynchronous: bool = False,
     **settings: Any,  # noqa: ANN401  those of Scorer
-) -> Callable[..., list[float | None]]:
+) -> Callable[..., list[float | None] | Awaitable[list[float | None]]]:
     """Make a reward function: `GRPOTrainer(reward_funcs=reward(ladders=..., judge=...), ...)`.
 
     The data set needs a column `context_id` (an id of the ladder set) or `context`, beside `prompt`; `background` is
-    optional. A completion that cannot be scored has the reward None, which TRL leaves out of the loss, and the share of
-    such completions is logged as `refladder/unscored`.
+    optional, and with a shared ladder set all three are. The completions of a call are judged as one batch. One that
+    cannot be scored has the reward None, which TRL leaves out of the loss, and the share of such completions is logged
+    as `refladder/unscored`.
 
     Args:
         ladders: see `refladder.Scorer`.
         judge: see `refladder.Scorer`. It is opened now, once in each process.
+        asynchronous: make a coroutine function. TRL runs those of several rewards together, and generation goes on
+            while the judge works. The judge then has a thread of its own.
         settings: other arguments of `refladder.Scorer`, such as `dimensions=["coherence"]`.
 
     Returns:
@@ -41,7 +47,8 @@ def reward(
     Raises:
         RefladderError: see `refladder.Scorer`.
     """
-    scorer = Scorer(ladders=ladders, judge=judge, **settings)
+    of_scorer = {"ladders": ladders, "judge": judge, **settings}
+    scorer, thread = scorer_in_thread(**of_scorer) if asynchronous else (Scorer(**of_scorer), None)
 
     def refladder(completions: Sequence[Completion], **columns: Any) -> list[float | None]:  # noqa: ANN401  TRL's own
         results = single_scores(scorer, [_text(completion) for completion in completions], columns)
@@ -50,7 +57,14 @@ def reward(
             log_metric("refladder/unscored", rewards.count(None) / len(rewards))
         return rewards
 
-    return refladder
+    if thread is None:
+        return refladder
+
+    async def in_thread(**columns: Any) -> list[float | None]:  # noqa: ANN401  TRL's own
+        return await asyncio.wrap_future(thread.submit(partial(refladder, **columns)))
+
+    in_thread.__name__ = refladder.__name__  # under which TRL logs it
+    return in_thread
 
 
 def _text(completion: Completion) -> str | None:

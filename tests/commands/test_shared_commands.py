@@ -283,3 +283,30 @@ def test_a_function_is_asked_with_both_contexts(tmp_path):
     assert [question.reference_context for question in asked] == [
         opened.contexts[anchor].text for anchor in opened.anchors for _ in range(5)
     ]
+
+
+def test_preference_pairs_and_the_best_of_a_prompt_come_from_shared_scores(tmp_path):
+    dimension = refladder.Dimension(name="clarity", description="How clear it is.")
+    table = [{"context": f"Explain tide {number} in a few plain words."} for number in range(3)]
+    opened = refladder.build(table, task="open", dimensions=[dimension], shared=2, out=tmp_path / "set")
+
+    def judge(questions):  # the number of words decides against every rung
+        chances = [min(len(each.output.split()) / 10, 1) for each in questions]
+        return [{"win": chance, "loss": 1 - chance, "tie": 0.0} for chance in chances]
+
+    judge.fingerprint = "words"
+    rows = [
+        {"context": context, "output": " ".join(["word"] * count)}
+        for context, counts in (("Mine.", (2, 8, 5)), ("Yours.", (7, 1)))
+        for count in counts
+    ]
+    scored = refladder.score(rows, ladders=opened, judge=judge, any_judge=True)
+    # Each rung of both anchors: 15 * (2 * words / 10 - 1).
+    assert [row["clarity_score"] for row in scored] == pytest.approx([-9, 9, 0, 6, -12])
+    made = refladder.pairs(scored, margin=10)
+    assert [(pair["prompt"], len(pair["chosen"].split()), len(pair["rejected"].split())) for pair in made] == [
+        ("Mine.", 8, 2),
+        ("Yours.", 7, 1),
+    ]
+    best = refladder.filter(scored, best=1, per="context")
+    assert [row["output"].count("word") for row in best] == [8, 7]

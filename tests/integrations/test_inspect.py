@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 
 import pytest
@@ -11,9 +12,11 @@ pytest.importorskip("inspect_ai", reason="inspect_ai is not installed; run make 
 from inspect_ai import Task, eval_async
 from inspect_ai.dataset import Sample
 from inspect_ai.model import ModelOutput, ModelUsage, get_model
+from inspect_ai.scorer import mean, precomputed_scores, stderr
 from inspect_ai.solver import generate
 from story_texts import CONTEXT_IDS, TEXTS
 
+import refladder
 from refladder.errors import UnknownNameError
 from refladder.integrations.inspect import ladder
 
@@ -51,6 +54,32 @@ def test_samples_have_the_scores_of_the_command_line_and_one_stays_unscored(tmp_
     (result,) = log.results.scores
     assert (result.scored_samples, result.unscored_samples) == (2, 1)
     assert result.metrics["mean"].value == pytest.approx((first.value + second.value) / 2)
+
+
+def test_scores_of_a_table_are_given_to_a_log_by_precomputed_scores(tmp_path, expected):
+    """The samples of `run` have the ids 1, 2 and 3; the last has no ladder, and so no record."""
+    answers = [
+        {"id": number, "context_id": name, "output": text}
+        for number, (name, text) in enumerate(zip(CONTEXT_IDS, TEXTS, strict=True), start=1)
+    ]
+    scored = refladder.score(answers, ladders="demo/story", dimensions=["coherence"])
+    records = [
+        {"id": row["id"], "value": row["coherence_score"], "metadata": {"signature": row["signature"]}}
+        for row in scored
+        if row["coherence_score"] is not None
+    ]
+    path = tmp_path / "scores.jsonl"
+    path.write_text("".join(json.dumps(record) + "\n" for record in records), "utf-8")
+    scorer = precomputed_scores(str(path), metrics=[mean(), stderr()])
+    log = run(scorer, [{"context_id": name} for name in CONTEXT_IDS], tmp_path)
+    assert log.status == "success", log.error
+    scores = [(sample.scores or {}).get("precomputed_scores") for sample in log.samples]
+    assert [score.value for score in scores[:2]] == [row["coherence_score"] for row in expected]
+    assert scores[0].metadata == {"signature": expected[0]["signature"]}
+    assert scores[2] is None  # which Inspect does not count as unscored either
+    (result,) = log.results.scores
+    assert (result.scored_samples, result.unscored_samples) == (2, 0)
+    assert result.metrics["mean"].value == pytest.approx(sum(score.value for score in scores[:2]) / 2)
 
 
 def test_several_dimensions_give_the_overall_score(tmp_path, expected):

@@ -55,6 +55,15 @@ def test_the_example_of_inspect(run_example, capsys):
     assert "1 scored, 1 unscored" in capsys.readouterr().out
 
 
+def test_the_example_of_scores_for_a_log(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    (example,) = (text for text in EXAMPLES if "refladder.score(answers" in text)
+    exec(example, {})  # noqa: S102  the page's own text
+    assert capsys.readouterr().out.endswith("1 record\n")
+    scorer = pytest.importorskip("inspect_ai.scorer", reason="inspect_ai is not installed; run make test-integrations")
+    scorer.precomputed_scores("scores.jsonl", metrics=[scorer.mean(), scorer.stderr()])
+
+
 def test_the_example_of_datatrove(run_example, capsys, tmp_path):
     run_example("datatrove")
     printed = capsys.readouterr().out

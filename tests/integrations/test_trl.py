@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import math
+import threading
 
 import pytest
 
@@ -14,6 +16,8 @@ from datasets import Dataset
 from story_texts import CONTEXT_IDS, TEXTS
 from trl import GRPOConfig, GRPOTrainer
 
+import refladder
+from refladder.backends.builtin import Builtin
 from refladder.errors import UnknownNameError, UsageError
 from refladder.integrations.trl import reward
 
@@ -67,6 +71,92 @@ def test_two_steps_of_grpo(policy, tmp_path):
         assert logged["refladder/unscored"] == pytest.approx(2 / 6)
         assert math.isfinite(logged["loss"])
         assert all(-15 <= number <= 15 for number in numbers)
+
+
+@pytest.fixture
+def shared(tmp_path):
+    """A shared set of two stories of the demo."""
+    both = refladder.load_ladders("demo/story")
+    task = [each for each in both.dimensions if each.name == "coherence"]
+    rows = [{"context_id": name, "context": both.contexts[name].text} for name in ("story-01", "story-02", "story-03")]
+    return refladder.build(rows, task="story", dimensions=task, shared=2, out=tmp_path / "shared")
+
+
+def test_grpo_awaits_rewards_of_single_contexts_and_of_a_shared_set_together(policy, tmp_path, shared):
+    asked, given, in_threads = [], {}, set()
+
+    def judge(questions):
+        asked.extend(questions)
+        in_threads.add(threading.current_thread().name.partition("_")[0])
+        chances = [len(each.output) / (len(each.output) + len(each.reference)) for each in questions]
+        return [{"win": chance, "loss": 1 - chance, "tie": 0.0} for chance in chances]
+
+    judge.fingerprint = "length/1"
+
+    of_one = reward(ladders="demo/story", dimensions=["coherence"], asynchronous=True)
+    of_all = reward(ladders=shared, judge=judge, asynchronous=True)
+    assert (of_one.__name__, of_all.__name__) == ("refladder", "refladder")
+
+    async def recorded(**columns):
+        given.update(completions=columns["completions"], rewards=await of_all(**columns))
+        return given["rewards"]
+
+    model, tokenizer = policy
+    settings = GRPOConfig(
+        output_dir=str(tmp_path),
+        per_device_train_batch_size=4,
+        num_generations=2,
+        max_completion_length=8,
+        max_steps=1,
+        logging_steps=1,
+        use_cpu=True,
+        report_to="none",
+        save_strategy="no",
+        disable_tqdm=True,
+    )
+    rows = [{"prompt": "A storm closed the harbour.", "context_id": name} for name in ("story-01", "story-02")]
+    trainer = GRPOTrainer(
+        model=model,
+        reward_funcs=[of_one, recorded],
+        args=settings,
+        train_dataset=Dataset.from_list(rows),
+        processing_class=tokenizer,
+    )
+    trainer.train()
+    logged = trainer.state.log_history[0]
+    assert in_threads == {"refladder"}
+    assert len(asked) == 4 * 2 * 5  # 4 completions against 2 anchors of 5 rungs
+    plain = reward(ladders=shared, judge=judge)
+    assert given["rewards"] == plain(completions=given["completions"])
+    assert logged["rewards/recorded/mean"] == pytest.approx(sum(given["rewards"]) / 4, rel=1e-5)
+    assert -15 <= logged["rewards/refladder/mean"] <= 15
+    assert logged["refladder/unscored"] == 0
+
+
+def test_an_awaited_reward_is_that_of_the_plain_function_and_uses_a_store(expected, tmp_path):
+    one = reward(ladders="demo/story", dimensions=["coherence"], store=tmp_path / "store.sqlite", asynchronous=True)
+    shares = []
+    columns = {"context_id": CONTEXT_IDS, "log_metric": lambda name, share: shares.append((name, share))}
+    values = asyncio.run(one(completions=TEXTS, **columns))
+    assert values == [*(row["coherence_score"] for row in expected), None]
+    assert shares == [("refladder/unscored", pytest.approx(1 / 3))]
+
+
+def test_the_completions_of_a_call_are_one_batch(shared):
+    batches = []
+
+    class Recording(Builtin):
+        def read_labels(self, prompts, labels):
+            batches.append(len(prompts))
+            return super().read_labels(prompts, labels)
+
+    group = [f"The storm closed the harbour {number} times." for number in range(4)]
+    reward(ladders="demo/story", judge=Recording(), dimensions=["coherence"])(
+        completions=group, context_id=["story-01"] * 4
+    )
+    assert batches == [4 * 5]
+    reward(ladders=shared, judge=Recording())(completions=group)
+    assert batches[1:] == [4 * 2 * 5]
 
 
 def test_the_reward_is_the_score_of_the_command_line(expected):
