@@ -725,7 +725,7 @@ class Distilled:
     of the context beside the output. `rows` of `contexts` contexts trained it. Estimates are cut at `low` and `high`,
     the least and the greatest score among these. `settings` are those of the training. `weights` is a digest of the
     files of weights. `held_out_by` says what was held out for `held_out`: whole contexts, or texts where there is only
-    one context. `half_width` is the .9 quantile of the absolute errors of held-out rows.
+    one context, or none. `half_width` is the .9 quantile of the absolute errors of held-out rows.
     """
 
     kind: Literal["ngrams", "encoder"]

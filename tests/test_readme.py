@@ -2,8 +2,9 @@
 
 A console block holds commands, lines that start with `$ `, and under each the output: standard output and standard
 error together. All blocks of a page share one folder, so a command may use what an earlier one wrote. `$ cat FILE` of a
-file that no command wrote makes the file: a reader would do the same. Compared are all characters but spaces at line
-ends, which terminal tables have and the pages leave out, and the seconds that a run took.
+file that no command wrote makes the file: a reader would do the same. The scripts of docs/examples are there. Compared
+are all characters but spaces at line ends, which terminal tables have and the pages leave out, and the seconds that a
+run took.
 
 `python tests/test_readme.py [PAGE ...]` writes the outputs into the pages anew; read the difference before you keep it.
 """
@@ -66,6 +67,8 @@ def run(command, folder):
         program = programs / "refladder"
         program.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m refladder "$@"\n', "utf-8")
         program.chmod(0o755)
+        for script in (ROOT / "docs/examples").glob("*.py"):
+            shutil.copyfile(script, folder / script.name)
     own = {"XDG_CACHE_HOME": str(programs / "cache")}  # nothing is remembered from another page
     path = os.pathsep.join([str(programs), sysconfig.get_path("scripts"), os.environ["PATH"]])
     done = subprocess.run(

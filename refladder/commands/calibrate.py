@@ -12,7 +12,7 @@ from refladder.commands.calling import LOG, Call, checked, output_path
 from refladder.commands.options import grouped
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
     from refladder.jobs.calibrate import Calibration, Promise
@@ -31,6 +31,7 @@ class _Labelled:
     by: tuple[str, ...]
     per: str | None
     unit: Literal["row", "context"] | None
+    column: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,6 +106,7 @@ class _Promised:
 @click.option(
     "--human-scale", is_flag=True, help="Map the score to the expected human rating, for `score --calibration`."
 )
+@console.COLUMN
 @console.FORMAT
 @console.ESCAPE_FORMULAS
 @console.JSON
@@ -137,6 +139,7 @@ def command(
     from refladder.errors import UsageError
     from refladder.files.jsonl import read_record
     from refladder.jobs.labelling import Asked, Good, read_pool
+    from refladder.jobs.score import Mapped
     from refladder.records import Threshold
 
     if plan + human_scale + (rate is not None) > 1:
@@ -157,6 +160,7 @@ def command(
         labels=labelled.labels,
         per=labelled.per if threshold is None else threshold.per,
         unit=labelled.unit or (threshold.unit if threshold else None),
+        columns=Mapped(columns=console.pairs(labelled.column, "--column")).columns,
     )
     _check_labels(asked, plan=plan, human_scale=human_scale)
     promise = None if human_scale or threshold is not None else promised.promise()
@@ -276,7 +280,15 @@ def _plan(
     plan, drawn = plan_labels(pool, asked, promise)
     if out is not None:
         write_rows(
-            source, str(out), plan, drawn, by=asked.by, label=asked.label, given=given, escape_formulas=escape_formulas
+            source,
+            str(out),
+            plan,
+            drawn,
+            by=asked.by,
+            label=asked.label,
+            given=given,
+            mapped=asked.columns,
+            escape_formulas=escape_formulas,
         )
     if as_json:
         _print_json(asdict(plan) | {"precision": promise.precision, "sure": promise.sure})
@@ -465,6 +477,7 @@ def calibrate(
     recall: float | None = None,
     sure: float = 0.9,
     on_average: bool = False,
+    columns: Mapping[str, str] | None = None,
     out: str | Path | None = None,
 ) -> Calibration:
     """Choose a cut-off that keeps a promise, from labels of some rows, as `refladder calibrate`.
@@ -485,6 +498,7 @@ def calibrate(
         recall: promised share of the good rows that are kept, instead of `precision`.
         sure: probability of the promise, between 0 and 1.
         on_average: promise the precision on average over runs; `sure` is not used.
+        columns: field (such as output, whose surface is the baseline) to the name of its column.
         out: file for the cut-off, for `refladder filter --threshold`. It counts the looks: a run with other labels or
             another promise has less of 1 - `sure` than the first.
 
@@ -505,7 +519,9 @@ def calibrate(
     with Call(calibrate, locals()) as call:
         promise = Promise(precision=precision, recall=recall, sure=None if on_average else sure)
         conditions = tuple(map(Good, _names(good)))
-        pool, asked = _pool(call, labels, by=_names(by), label=_names(label), good=conditions, per=per, unit=unit)
+        pool, asked = _pool(
+            call, labels, columns, by=_names(by), label=_names(label), good=conditions, per=per, unit=unit
+        )
         earlier = None if out is None else earlier_threshold(output_path(out))
         result = calibrated(pool, asked, promise, earlier)
         if out is not None:
@@ -527,6 +543,7 @@ def human_scale(
     by: str,
     labels: Any = None,  # noqa: ANN401  as above
     per: str | None = None,
+    columns: Mapping[str, str] | None = None,
     out: str | Path | None = None,
 ) -> HumanScale:
     """Map a score to the expected human rating, from ratings of some rows, as `refladder calibrate --human-scale`.
@@ -537,6 +554,7 @@ def human_scale(
         by: column of the scores.
         labels: as for `calibrate`.
         per: as for `calibrate`.
+        columns: as for `calibrate`.
         out: file for the scale, for `refladder score --calibration`.
 
     Returns:
@@ -550,7 +568,7 @@ def human_scale(
     from refladder.jobs.human_ratings import human_scale as fitted
 
     with Call(human_scale, locals()) as call:
-        pool, asked = _pool(call, labels, by=(by,), label=(label,), per=per)
+        pool, asked = _pool(call, labels, columns, by=(by,), label=(label,), per=per)
         scale = fitted(pool, asked)
         if out is not None:
             write_record(output_path(out), scale)
@@ -562,15 +580,21 @@ def _names(value: str | Sequence[str]) -> tuple[str, ...]:
     return (value,) if isinstance(value, str) else tuple(value)
 
 
-def _pool(call: Call, labels: object, **columns: Any) -> tuple[Pool, Asked]:  # noqa: ANN401  fields of Asked
+def _pool(
+    call: Call,
+    labels: object,
+    columns: Mapping[str, str] | None,
+    **fields: Any,  # noqa: ANN401  others of Asked
+) -> tuple[Pool, Asked]:
     """Scores and labels of the tables, and what the columns are."""
     from refladder.errors import UsageError
     from refladder.jobs.labelling import Asked, read_pool
+    from refladder.jobs.score import Mapped
     from refladder.report.progress import progress
 
-    if not columns["label"]:
+    if not fields["label"]:
         raise UsageError("give the column of the labels: label=COLUMN")
-    asked = Asked(**columns)
+    asked = Asked(**fields, columns=Mapped(columns=dict(columns or {})).columns)
     asked = replace(asked, labels=call.labels(labels, asked.needed))
     source = call.source(asked.needed)
     with progress("reading") as bar:

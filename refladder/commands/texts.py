@@ -84,7 +84,6 @@ class Scorer:
         for line in warnings:
             LOG.warning("%s", line)
         self._columns = Columns(self._scorer.dimensions, self._scorer.run.rungs, self._scorer.scale)
-        self._shared = bool(self._scorer.ladders.anchors)
 
     def close(self) -> None:
         """Close the response store, if one is open; `with Scorer(...) as scorer:` does so at its end."""
@@ -157,7 +156,7 @@ class Scorer:
             Row(f"text {number}", dict(zip(cells, values, strict=True)))
             for number, values in enumerate(zip(*cells.values(), strict=True), start=1)
         )
-        mapped = Mapped(columns={}, alone=self._shared)
+        mapped = Mapped(columns={}, alone=self.shared)
         batch = [with_context(self._scorer, item) for item in items(rows, mapped, check_ids=False)]
         with JudgmentLog(None, self._scorer.run) as log:
             scored = self._scorer.score(

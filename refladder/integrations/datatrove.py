@@ -18,8 +18,9 @@ if TYPE_CHECKING:
 class LadderFilter(BaseFilter):  # type: ignore[misc]  # datatrove has no types
     """Keep documents with a score of at least `minimum`.
 
-    The metadata of a document needs `context_id` (an id of the ladder set) or `context`; `background` is optional. The
-    filter adds `refladder_score`, `refladder_signature` and, where there is one, `refladder_note` to the metadata.
+    The metadata of a document needs `context_id` (an id of the ladder set) or `context`, and with a shared set neither;
+    `background` is optional. The filter adds `refladder_score`, `refladder_signature` and, where there is one,
+    `refladder_note` to the metadata.
     Statistics: `forwarded` (kept), `dropped`, and of these `dropped_below_minimum` and `dropped_unscored`. A document
     that cannot be scored is dropped as unscored; the exclusion writer stores it with `filter_reason` "unscored".
 

@@ -8,19 +8,19 @@ import operator
 import random
 import re
 from array import array
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, cast
 
 import numpy as np
 
 from refladder.errors import DataError, UsageError, option
-from refladder.files.tables import Row, number_in, parse_number, read_rows
+from refladder.files.tables import Row, Rows, number_in, parse_number, read_rows
 from refladder.jobs.scored_tables import cascade_column, refuse_unjudged
 from refladder.loaders.fields import numbers_of, without_number
 from refladder.records import scale_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from refladder.arrays import BoolArray, FloatArray, IntArray
     from refladder.records import Progress
@@ -73,7 +73,7 @@ class Asked:
     `labels` are tables of labels; without one, the label columns are in the scored table. `per` is the column of
     which only the best row of each value counts. `good` is empty where labels are used as ratings. `unit` is what was
     drawn at random to be labelled: rows, or contexts with any number of their rows; None is `context` where rows have
-    one.
+    one. `columns` maps fields of a row, such as `output`, to the columns that hold them.
     """
 
     by: tuple[str, ...]
@@ -82,6 +82,7 @@ class Asked:
     labels: tuple[str, ...] = ()
     per: str | None = None
     unit: Literal["row", "context"] | None = None
+    columns: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if not self.by:
@@ -103,7 +104,9 @@ class Asked:
         """Every column of the tables that `read_pool` reads."""
         ids = {name for names in _IDS for name in names}
         beside = {name for column in self.by for name in (sampled_above(column), cascade_column(column))}
-        return {*self.by, *self.label, *ids, *beside, "context", "signature", *([self.per] if self.per else [])}
+        return {*self.by, *self.label, *ids, *beside, "context", "signature"}.union(
+            [self.per] if self.per else [], self.columns.values()
+        )
 
     @property
     def conditions(self) -> tuple[Good, ...]:
@@ -197,6 +200,22 @@ def sampled_above(column: str) -> str:
     return f"{column}_sampled_above"
 
 
+def named(rows: Rows, columns: Mapping[str, str]) -> Rows:
+    """The rows with their fields, as `Asked.columns` maps them, also under the names of the fields."""
+    header = rows.columns() or []
+    for column in columns.values() if header else ():
+        if column not in header:
+            where = getattr(rows.first(), "where", "the table")
+            raise DataError(f"{where}: no column {column!r}. Columns: {', '.join(header)}")
+    if not columns:
+        return rows
+    both = (
+        replace(row, fields=row.fields | {name: row.fields.get(column) for name, column in columns.items()})
+        for row in rows
+    )
+    return Rows(both, [*header, *(name for name in columns if name not in header)])
+
+
 def read_pool(source: str, asked: Asked, given: str | None = None, progress: Progress | None = None) -> Pool:
     """Read scores and labels in one pass; only scores, labels and a sample of texts are kept in memory.
 
@@ -224,7 +243,7 @@ class _Reader:
         self.notes: list[str] = []
 
     def read(self, source: str, given: str | None, progress: Progress | None) -> Pool:
-        rows = read_rows(source, given)
+        rows = named(read_rows(source, given), self.asked.columns)
         ids, labels, lowest = self._labels(rows.columns() or [], source)
         for number, row in enumerate(rows):
             if number % _PROGRESS_EVERY == 0 and progress is not None:

@@ -11,12 +11,12 @@ from scipy.special import bdtr
 from refladder.errors import DataError, UsageError
 from refladder.files.tables import Row, open_sink, read_once, read_rows, standard_form
 from refladder.jobs.calibrate import calibrate
-from refladder.jobs.labelling import id_columns, sampled_above
+from refladder.jobs.labelling import id_columns, named, sampled_above
 from refladder.report.promise_tables import Batch
 from refladder.trust.threshold import least_labels, walk_certainty
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
     from refladder.jobs.calibrate import Promise
     from refladder.jobs.labelling import Asked, Pool
@@ -88,6 +88,7 @@ def write_rows(
     by: Sequence[str],
     label: Sequence[str],
     given: str | None = None,
+    mapped: Mapping[str, str],
     escape_formulas: bool = False,
 ) -> None:
     """Write the drawn rows with their ids, texts and an empty column for each label, in random order.
@@ -97,7 +98,7 @@ def write_rows(
     """
     if read_once(source):
         raise UsageError("--plan with --out reads SCORED twice, which standard input and pipes cannot be; give a file")
-    rows = read_rows(source, given)
+    rows = named(read_rows(source, given), mapped)
     columns = rows.columns() or []
     ids = id_columns(columns)
     if not ids:

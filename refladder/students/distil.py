@@ -135,14 +135,8 @@ def read_lessons(
     notes = list(pool.notes)
     if pool.unscored:
         notes.append(f"{pool.unscored:,} rows have no {column} and are not used")
-    reads_context = len(known) == len(rows)
-    if not reads_context:
-        many = f"not every row ({len(known):,} of {len(rows):,})" if known else "no row"
-        notes.append(
-            f"{many} has the text of its context, so the student reads outputs only; give a column 'context', or the "
-            f"ladder set with {option('ladders')}"
-        )
-    else:  # contexts that share their text are one, so that a text that is held out is not learned from
+    reads_context = len(known) == len(rows) and any(names)
+    if reads_context:  # contexts that share their text are one, so that a text that is held out is not learned from
         least: dict[str, str] = {}
         for context, name in zip(known, names, strict=True):
             least[context] = min(name, least.get(context, name))
@@ -158,8 +152,7 @@ def read_lessons(
     if np.ptp(scores[~held_out]) == 0:
         which = "all numbers" if np.ptp(scores) == 0 else "all numbers that are not held out"
         raise DataError(f"{source}: {which} in {column!r} are {scores[~held_out][0]:g}, so there is nothing to learn")
-    if not by_context:
-        notes.append("all rows have one context, so texts are held out; the figures say nothing about other contexts")
+    notes.extend(_about_contexts(names, len(known), by_context=by_context))
     return Lessons(
         texts=list(zip(known if reads_context else [""] * len(rows), outputs, strict=True)),
         scores=scores,
@@ -172,6 +165,21 @@ def read_lessons(
         teacher=pool.signature,
         notes=notes,
     )
+
+
+def _about_contexts(names: Sequence[str], known: int, *, by_context: bool) -> Iterator[str]:
+    """What a student does without some of the contexts, or their texts; `known` counts the rows with a text."""
+    if not any(names):
+        yield "no row has a context, so texts are held out"
+        return
+    if known < len(names):
+        many = f"not every row ({known:,} of {len(names):,})" if known else "no row"
+        yield (
+            f"{many} has the text of its context, so the student reads outputs only; give a column 'context', or the "
+            f"ladder set with {option('ladders')}"
+        )
+    if not by_context:
+        yield "all rows have one context, so texts are held out; the figures say nothing about other contexts"
 
 
 def _rows(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from refladder.report.promise_tables import plural
 from refladder.report.rendering import PlainTable, markdown, number
 
 if TYPE_CHECKING:
@@ -39,7 +40,8 @@ def student_lines(record: Distilled, folder: str) -> list[str]:
     rows = record.held_out[0].rows
     others = "whole contexts" if record.held_out_by == "context" else "texts"
     half = f"{record.half_width:.2f}"
-    learned = f"{record.rows:,} rows of {record.contexts:,} contexts ({what}; reads {read})"
+    of = f" of {plural(record.contexts, 'context')}" if record.held_out_by == "context" else ""
+    learned = f"{record.rows:,} rows{of} ({what}; reads {read})"
     band = (
         f": for a threshold T, give `score --cascade distilled:{folder}` the band from T - {half} to T + {half} with "
         "--between"
@@ -76,6 +78,6 @@ def student_card(record: Distilled) -> str:
         teacher=record.teacher or "none",
         read=read,
         settings=", ".join(f"{name} {value:g}" for name, value in record.settings.items()),
-        held_out="Whole contexts" if record.held_out_by == "context" else "Texts of the one context",
+        held_out="Whole contexts" if record.held_out_by == "context" else "Texts (all rows have one context, or none)",
         agreement=markdown([student_table(record)]).strip(),
     )

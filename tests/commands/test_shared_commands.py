@@ -10,6 +10,7 @@ import pytest
 
 import refladder
 from refladder.arena.runs import read_run
+from refladder.integrations.single_scores import single_scores
 
 TASK = """\
 task = "document"
@@ -310,3 +311,44 @@ def test_preference_pairs_and_the_best_of_a_prompt_come_from_shared_scores(tmp_p
     ]
     best = refladder.filter(scored, best=1, per="context")
     assert [row["output"].count("word") for row in best] == [8, 7]
+
+
+def test_calibrate_finds_texts_in_a_column_of_another_name(made, command, tmp_path):
+    table = tmp_path / "scored.jsonl"
+    rows = [{"text" if name == "output" else name: row[name] for name in row} for row in lines(made / "scored.jsonl")]
+    ratings = {row["output_id"]: row["educational value"] for row in lines(made / "rated.jsonl")}
+    rows = [row | {"rating": ratings[row["output_id"]]} for row in rows]
+    table.write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
+    asked = ["calibrate", str(table), "--by", "educational_value_score", "--label", "rating", "--good", ">=3"]
+    asked += ["--precision", "0.5", "--column", "output=text"]
+    done = command(*asked)
+    assert "the same procedure on the best surface measure" in done.out
+    texts = {row["output_id"]: row["text"] for row in rows}
+    unlabelled = ["calibrate", str(table), "--by", "educational_value_score", "--precision", "0.5", "--plan"]
+    done = command(*unlabelled, "--column", "output=text", "--out", str(tmp_path / "next.jsonl"))
+    assert done.code == 0, done.err
+    drawn = lines(tmp_path / "next.jsonl")
+    assert len(drawn) == 60
+    assert {row["output_id"]: row["output"] for row in drawn} == texts
+    done = command(*unlabelled, "--column", "output=txt")
+    assert (done.code, done.err) == (2, f"refladder: {table}:1: no column 'txt'. Columns: {', '.join(rows[0])}\n")
+    assert command(*unlabelled, "--column", "outputs=text").err.startswith("refladder: unknown column 'outputs'; did")
+    result = refladder.calibrate(
+        table, by="educational_value_score", label="rating", good=">=3", precision=0.5, columns={"output": "text"}
+    )
+    assert result.surface is not None
+
+
+def test_a_student_of_documents_reads_texts_alone(run):
+    done = run("distil SCORED --by educational_value_score --out OUT/student")
+    assert done.err == "no row has a context, so texts are held out\n"
+    # By hand: 60 rows have 60 different texts, of which a fifth is held out.
+    assert "from 48 rows (hashed n-grams; reads the output only); 12 rows held out (texts)\n" in done.out
+
+
+def test_adapters_score_documents_without_a_context(made):
+    (row, *_) = lines(made / "scored.jsonl")
+    with refladder.Scorer(ladders=made / "set") as scorer:
+        assert not scorer.needs_contexts
+        (single,) = single_scores(scorer, [row["output"]], {})
+    assert single.value == row["educational_value_score"]

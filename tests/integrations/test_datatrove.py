@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import json
+import re
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 
@@ -16,6 +20,8 @@ from story_texts import CONTEXT_IDS, TEXTS
 
 from refladder.errors import UnknownNameError, UsageError
 from refladder.integrations.datatrove import LadderFilter
+
+DOCS = Path(__file__).parents[2] / "docs"
 
 
 def rows_of(folder):
@@ -80,3 +86,30 @@ def test_bad_input():
     block = LadderFilter(ladders="demo/story", minimum=0.5)
     with pytest.raises(UsageError, match=r"context_id \(of the ladder set\) or context; fields: none$"):
         list(block.run([Document(text="a", id="b")]))
+
+
+def test_the_pipeline_of_the_tutorial_keeps_what_the_command_keeps(command, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    text = (DOCS / "tutorial" / "score-a-corpus.md").read_text("utf-8")
+    (program,) = re.findall(r"^```python\n(.*?)^```$", text, re.DOTALL | re.MULTILINE)
+    for name in ("corpus.toml", "seeds.jsonl"):
+        (shown,) = re.findall(rf"^\$ cat {name}\n(.*?)^\$ ", text, re.DOTALL | re.MULTILINE)
+        (tmp_path / name).write_text(shown, "utf-8")
+    subprocess.run([sys.executable, DOCS / "examples" / "make_documents.py"], check=True)
+    build = "build own --source seeds.jsonl --task-file corpus.toml --shared 3 --out shared"
+    assert command(*build.split()).code == 0
+    (tmp_path / "threshold.json").write_text('{"cutoffs": [6.5]}', "utf-8")  # all that the program reads
+    (tmp_path / "program.py").write_text(program, "utf-8")
+    done = subprocess.run([sys.executable, "program.py"], check=True, capture_output=True, text=True)
+    columns = "--column output_id=id --column output=text"
+    assert command(*f"score documents {columns} --ladders shared --out scored".split()).code == 3
+    filtered = command("filter", "scored", "--min", "educational_value_score=6.5", "--out", "kept.parquet")
+    ((kept, rejected, empty),) = re.findall(
+        r"2,000 rows: (\d+) passed .*, ([\d,]+) rejected, (\d+) unscored", filtered.out + filtered.err
+    )
+    assert int(empty) > 0  # which datatrove's reader leaves out, so that the filter does not count them
+    assert done.stdout.splitlines()[-3:] == [
+        f"forwarded {kept}",
+        f"dropped_below_minimum {rejected.replace(',', '')}",
+        "dropped_unscored 0",
+    ]
