@@ -228,8 +228,13 @@ def page(found: Sequence[Found], timed: Sequence[str]) -> str:
         "figures near those of chance are its own, and none was left out.",
         "",
         "Texts were scored in one order, on the first contexts of each set only, because the machine was busy.",
-        f"Contexts: {parts}. The ladders of the demo sets are those that are shipped. Those of",
-        f"TopicalChat ({CHECKED} contexts) are written by the `builtin` backend.",
+        f"Contexts: {parts}.",
+        "The ladders of the demo sets are those that are shipped.",
+        (
+            f"Those of TopicalChat ({CHECKED} contexts) are written by the `builtin` backend."
+            if "topicalchat" in {each.name for each in found}
+            else "TopicalChat was not measured: the run was stopped before it."
+        ),
         "",
         *lines_of(found),
         "",
