@@ -103,7 +103,7 @@ class Scorer:
     @property
     def needs_contexts(self) -> bool:
         """Whether each text needs a context: not with a shared ladder set."""
-        return not self._shared
+        return not self._scorer.ladders.anchors
 
     @property
     def signature(self) -> str:
@@ -156,7 +156,7 @@ class Scorer:
             Row(f"text {number}", dict(zip(cells, values, strict=True)))
             for number, values in enumerate(zip(*cells.values(), strict=True), start=1)
         )
-        mapped = Mapped(columns={}, alone=self.shared)
+        mapped = Mapped(columns={}, alone=not self.needs_contexts)
         batch = [with_context(self._scorer, item) for item in items(rows, mapped, check_ids=False)]
         with JudgmentLog(None, self._scorer.run) as log:
             scored = self._scorer.score(
