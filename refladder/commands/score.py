@@ -153,7 +153,7 @@ class FileOptions:
 @click.option(
     "--any-judge",
     is_flag=True,
-    help="Score also with a judge that does not tell the best rung of ladders from the worst.",
+    help="Score also with a judge that does not distinguish the best rung of ladders from the worst.",
 )
 @click.option(
     "--check-drift",
@@ -211,7 +211,7 @@ def command(
     NAME_mass (label mass) and NAME_note (why a score is missing or unreliable).
 
     Before the first row, the judge compares the best rung with the worst on up to 16 ladders of each dimension, once
-    for a judge and a set. One that cannot tell them apart is refused; see --any-judge.
+    for a judge and a set. One that cannot distinguish them is refused; see --any-judge.
 
     Run the same command again to resume an interrupted run. Exit code 3: some scores are missing.
 
