@@ -160,7 +160,7 @@ def test_every_command_runs(command, models, workplace, monkeypatch):
             assert "0 rungs failed" in result.err, (words, result.err)
             continue
         named = line[line.index("--methods") + 1].split(",") if "--methods" in line else ["ladder"]
-        rows = {row["method"] for row in result.rows if "dimension" in row}
+        rows = {row["method"] for row in result.rows if "statistic" in row}
         assert rows.issuperset(named), (words, result.err)
 
 

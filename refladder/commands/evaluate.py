@@ -461,7 +461,7 @@ def _print(evaluations: Evaluations, output: OutputOptions, *, with_cards: bool)
     elif form == "json":
         console.say(console.printable_json(json_lines(rows) + json_lines(cards[0])), nl=False)
         for check in evaluations[0].checks if with_cards else ():
-            console.say_json({"kind": "judge_check", **asdict(check)})
+            console.say_json({"kind": "judge_check", "method": "ladder", **asdict(check)})
     elif form == "csv":
         console.say(csv_text(evaluations.records()), nl=False)
     elif form == "latex":

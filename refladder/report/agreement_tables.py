@@ -20,6 +20,7 @@ from refladder.report.rendering import DASH, INTERVALS, PlainTable, number, with
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
+_WIDEST = 12  # columns of figures in a table for paper
 _COUNTS = ("contexts", "skipped", "unscored")
 _LEVEL_WORDS = {
     "within_context": "{} with the ratings, mean over contexts",
@@ -42,17 +43,27 @@ _CONSTANT_WORDS = {
 def agreement_tables(rows: Iterable[Agreement], *, marked: bool = False) -> list[PlainTable]:
     """One table for each level, statistic and convention; and one of differences for each benchmark with a test.
 
-    With `marked`, the best figure of each column is marked, and those that a test did not show to differ from it.
+    With `marked`, for paper, the best figure of each column is marked, and those that a test did not show to differ
+    from it. Several benchmarks with more than 12 columns then have a table of their means, and one each.
     """
     groups: dict[tuple[str, str, str], list[Agreement]] = {}
     for row in rows:
         groups.setdefault((row.level, row.statistic, row.constant), []).append(row)
     tables = []
     for group in groups.values():
-        tables.append(_marked(_table(group), group) if marked else _table(group))
+        tables += [_marked(_table(part), part, group) for part in _parts(group)] if marked else [_table(group)]
         tested = [row for row in group if row.reference is not None]
         tables += [_differences([row for row in tested if row.benchmark == name]) for name in _benchmarks(tested)]
     return tables
+
+
+def _parts(rows: Sequence[Agreement]) -> list[Sequence[Agreement]]:
+    """The rows of each table: all in one, or where that is too wide, the means of benchmarks and each benchmark."""
+    names = _benchmarks(rows)
+    if len(names) == 1 or len(_columns(rows)) < _WIDEST:  # and the mean of all
+        return [rows]
+    means = [row for row in rows if row.dimension == MEAN]
+    return [means, *([row for row in rows if row.benchmark == name] for name in names)]
 
 
 def _benchmarks(rows: Sequence[Agreement]) -> list[str]:
@@ -97,13 +108,20 @@ def _table(rows: Sequence[Agreement]) -> PlainTable:
     )
 
 
-def _marked(table: PlainTable, rows: Sequence[Agreement]) -> PlainTable:
-    """The table with the best figure of each column, and those that are not shown to differ from it."""
+def _marked(table: PlainTable, rows: Sequence[Agreement], corrected: Sequence[Agreement]) -> PlainTable:
+    """The table with the best figure of each column, and those that are not shown to differ from it.
+
+    The tests were corrected over all of `corrected`.
+    """
     best, equal = set(), set()
+    names = _benchmarks(rows)
     rows = _with_mean(rows)
     lines = list(_by_method(rows, _columns(rows)))
+    columns = _columns(corrected)
     of_tests = Counter(
-        row.benchmark for _, cells in lines for row in cells if row is not None and row.p_best is not None
+        row.benchmark
+        for row in corrected
+        if row.p_best is not None and row.benchmark in names and (row.benchmark, row.dimension) in columns
     )
     tests = max(of_tests.values(), default=0)
     for column, cells in enumerate(zip(*(cells for _, cells in lines), strict=True), start=1):

@@ -6,7 +6,7 @@ import io
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from refladder.report.svg import COLOURS
+from refladder.report.svg import COLOURS, tags
 
 if TYPE_CHECKING:
     from refladder.report.svg import Chart
@@ -27,8 +27,9 @@ def png(chart: Chart) -> bytes | None:
             axes.fill_between(xs, *zip(*line.band, strict=True), color=colour, alpha=0.12, linewidth=0)
     for number, (name, x, y) in enumerate(chart.points, start=1):
         axes.scatter([x], [y], color=COLOURS[(number - 1) % len(COLOURS)], label=_plain(f"{number} {name}"))
-        axes.annotate(str(number), (x, y), xytext=(5, 5), textcoords="offset points", fontsize=8)
     if chart.points:
+        for x, y, tag in tags(chart.points):
+            axes.annotate(tag, (x, y), xytext=(5, 5), textcoords="offset points", fontsize=8)
         axes.set_xscale("log")
     axes.set_title(_plain(chart.title), loc="left", fontsize=10)
     axes.set_xlabel(_plain(chart.across))

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 DASH = "—"
 INTERVALS = "[ ]"  # their sign in a legend
+_COLUMN = 7  # most columns of a LaTeX table that stays in one column of a page; a wider one spans all
 _TEMPLATE = Path(__file__).with_name("templates") / "table.tex"
 
 _LATEX = str.maketrans(
@@ -41,6 +42,7 @@ _LATEX = str.maketrans(
         "<": r"\textless{}",
         ">": r"\textgreater{}",
         DASH: "---",
+        "\u200b": "{}",
     }
 )
 
@@ -120,7 +122,9 @@ def markdown(tables: Iterable[PlainTable]) -> str:
 
 
 def latex(tables: Iterable[PlainTable], intervals: str = "full") -> str:
-    """`table` environments for the booktabs package, each with a label and its legend.
+    """`table` environments for the packages booktabs and graphicx, each with a label and its legend.
+
+    A table that is wider than the page, or than its column, is scaled to it.
 
     `intervals` says how those of the cells are printed, see `refladder.settings.INTERVAL_SIZES`.
     """
@@ -161,6 +165,7 @@ def latex(tables: Iterable[PlainTable], intervals: str = "full") -> str:
             for row, cells in enumerate(table.rows)
         ]
         return template.substitute(
+            star="*" if len(table.heads) > _COLUMN else "",
             caption=_latex_text(table.caption),
             label=re.sub(r"[^a-z0-9]+", "-", (table.label or table.caption.partition(":")[0]).lower()).strip("-"),
             figures="r" * (len(table.heads) - 1),
@@ -173,5 +178,5 @@ def latex(tables: Iterable[PlainTable], intervals: str = "full") -> str:
 
 
 def _latex_text(text: str) -> str:
-    """Text in which the characters that LaTeX reads as commands are escaped."""
-    return text.translate(_LATEX)
+    """Text in which the characters that LaTeX reads as commands are escaped, and `--` is no dash."""
+    return text.replace("--", "-\u200b-").translate(_LATEX)

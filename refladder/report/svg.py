@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 WIDTH, HEIGHT = 760, 460
 LEFT, RIGHT, TOP, BOTTOM = 70, 220, 40, 55
+_TAG = 0.03  # of an axis, which the number of a point takes
 # Distinct for most forms of colour blindness (Okabe and Ito).
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 
@@ -135,6 +136,21 @@ def lines(title: str, series: Sequence[Series], across: str, up: str) -> str:
     return _chart(title, x, y, parts)
 
 
+def tags(points: Sequence[tuple[str, float, float]]) -> list[tuple[float, float, str]]:
+    """The numbers beside points: those that would be written over each other are one tag, as in "3, 7"."""
+    x = axis_of("", [point[1] for point in points], logarithmic=True)
+    y = axis_of("", [point[2] for point in points])
+    found: list[tuple[float, float, list[str]]] = []
+    for number, (_, px, py) in enumerate(points, start=1):
+        for nx, ny, numbers in found:
+            if max(abs(x.position(px) - x.position(nx)), abs(y.position(py) - y.position(ny))) < _TAG:
+                numbers.append(str(number))
+                break
+        else:
+            found.append((px, py, [str(number)]))
+    return [(px, py, ", ".join(numbers)) for px, py, numbers in found]
+
+
 def scatter(title: str, points: Sequence[tuple[str, float, float]], across: str, up: str) -> str:
     """A chart of named points (name, x above 0 on a logarithmic axis, y)."""
     x = axis_of(across, [point[1] for point in points], logarithmic=True)
@@ -143,12 +159,14 @@ def scatter(title: str, points: Sequence[tuple[str, float, float]], across: str,
     for number, (name, px, py) in enumerate(points, start=1):
         left, top = _path([(px, py)], x, y).split(",")
         colour = COLOURS[(number - 1) % len(COLOURS)]
-        height = TOP + 12 + 20 * (number - 1)
+        height = TOP + 12 + min(20, (HEIGHT - TOP - 20) // len(points)) * (number - 1)
         parts.append(
             f'<circle cx="{left}" cy="{top}" r="5" fill="{colour}"><title>{escape(name)}</title></circle>'
-            f'<text x="{left}" y="{top}" dx="7" dy="-5" font-size="11">{number}</text>'
             f'<text x="{WIDTH - RIGHT + 15}" y="{height + 4}" fill="{colour}">{number} {escape(name)}</text>'
         )
+    for px, py, tag in tags(points):
+        left, top = _path([(px, py)], x, y).split(",")
+        parts.append(f'<text x="{left}" y="{top}" dx="7" dy="-5" font-size="11">{tag}</text>')
     return _chart(title, x, y, parts)
 
 

@@ -67,19 +67,19 @@ def test_one_table_has_benchmarks_as_groups_of_columns_and_their_mean(command):
     shown = command("evaluate", *BOTH, *RATED, "--format", "latex", "--intervals", "none").out.splitlines()
     assert shown[2] == r"  \caption{within\_context: Spearman with the ratings, mean over contexts}"
     assert shown[3] == r"  \label{tab:within-context-spearman}"
-    assert shown[4] == r"  \begin{tabular}{l" + "r" * 8 + "}"
-    assert shown[6] == r"   & \multicolumn{3}{c}{demo/story} & \multicolumn{1}{c}{demo/dialogue} &  &  &  &  \\"
-    assert shown[7] == r"  \cmidrule(lr){2-4} \cmidrule(lr){5-5}"
+    assert shown[5] == r"  \begin{tabular}{l" + "r" * 8 + "}"
+    assert shown[7] == r"   & \multicolumn{3}{c}{demo/story} & \multicolumn{1}{c}{demo/dialogue} &  &  &  &  \\"
+    assert shown[8] == r"  \cmidrule(lr){2-4} \cmidrule(lr){5-5}"
     heads = "method & coherence & complexity & mean & engagingness & benchmark mean & contexts & skipped & unscored"
-    assert shown[8] == rf"  {heads} \\"
-    for line, method in zip(shown[10:12], ("direct-5", "g-eval-5"), strict=True):
+    assert shown[9] == rf"  {heads} \\"
+    for line, method in zip(shown[11:13], ("direct-5", "g-eval-5"), strict=True):
         cells = [cell.strip(" \\") for cell in line.split("&")]
         plain = [cell.partition("{")[2].rstrip("}") or cell for cell in cells]
         # by hand: the mean of the story's two dimensions, then of the two benchmarks
         story = fmean(values[method, name] for name in ("coherence", "complexity"))
         both = fmean([story, values[method, "engagingness"]])
         assert [plain[0], plain[3], plain[5]] == [method, f"{story:.3f}", f"{both:.3f}"]
-    assert r"underline" not in shown[10].split("&")[5], "the mean over benchmarks has no test"
+    assert r"underline" not in shown[11].split("&")[5], "the mean over benchmarks has no test"
 
 
 def test_a_method_without_a_value_on_one_benchmark_has_no_mean_over_benchmarks(command):

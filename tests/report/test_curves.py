@@ -23,7 +23,7 @@ from refladder.records import Sampling
 from refladder.report.cards import report_cards
 from refladder.report.curves import budget_curve
 from refladder.report.figures import _cost, draw_figures
-from refladder.report.svg import HEIGHT, WIDTH, Series, axis_of, file_stems, lines, scatter
+from refladder.report.svg import HEIGHT, WIDTH, Series, axis_of, file_stems, lines, scatter, tags
 
 MADE = benchmark_of(np.random.default_rng(0).standard_normal((25, 8)))
 
@@ -146,6 +146,20 @@ def test_nothing_to_draw_is_refused():
         lines("T", [], "across", "up")
     with pytest.raises(UsageError, match="nothing to draw along 'cost': a value is not above 0"):
         scatter("T", [("a", 0.0, 1.0)], "cost", "up")
+
+
+def test_points_at_the_same_place_have_one_tag():
+    points = [("a", 10.0, 0.5), ("b", 1000.0, 0.1), ("c", 10.1, 0.501), ("d", 10.0, 0.6)]
+    # by hand: c is 0.2 % of the logarithmic axis and 0.2 % of the other one away from a, d 18 % of the other one
+    assert tags(points) == [(10.0, 0.5, "1, 3"), (1000.0, 0.1, "2"), (10.0, 0.6, "4")]
+    assert ">1, 3</text>" in scatter("T", points, "across", "up")
+
+
+def test_the_names_of_many_points_stay_in_the_chart():
+    drawn = scatter("T", [(f"m{number}", 10.0 + number, 0.5) for number in range(30)], "across", "up")
+    heights = [float(height) for height in re.findall(r'y="([\d.]+)" fill="#[^>]*>\d+ m', drawn)]
+    assert len(set(heights)) == 30
+    assert max(heights) <= HEIGHT
 
 
 def test_the_command_draws_figures(tmp_path, capsys, monkeypatch):

@@ -123,13 +123,14 @@ def test_latex_escapes_what_is_special():
         r"  \centering",
         r"  \caption{" + caption + "}",
         r"  \label{tab:small-within-context-spearman}",
+        r"  \resizebox{\ifdim\width>\linewidth\linewidth\else\width\fi}{!}{%",
         r"  \begin{tabular}{lrrrr}",
         r"  \toprule",
         r"  method & in\_depth & contexts & skipped & unscored \\",
         r"  \midrule",
         r"  " + method + r" & 0.432 [0.38, 0.48] & 98 & 2 & 3 \\",
         r"  \bottomrule",
-        r"  \end{tabular}",
+        r"  \end{tabular}}",
         r"  \par\medskip\raggedright\footnotesize",
         r"  \textit{[ ]}: 95 \% interval\par",
         r"  \textit{contexts}: contexts that the value is computed from\par",
@@ -137,6 +138,45 @@ def test_latex_escapes_what_is_special():
         r"  \textit{unscored}: rated outputs without a score\par",
         r"\end{table}",
     ]
+
+
+def test_a_latex_table_of_many_columns_spans_the_page():
+    narrow = [row(dimension=f"d{number}") for number in range(3)]  # 3 figures, method and 3 counts are 7 columns
+    assert {line for line in to_latex(narrow).splitlines() if "{table" in line} == {
+        r"\begin{table}", r"\end{table}",
+    }  # fmt: skip
+    assert {line for line in to_latex([*narrow, row(dimension="d3")]).splitlines() if "{table" in line} == {
+        r"\begin{table*}", r"\end{table*}",
+    }  # fmt: skip
+
+
+def test_latex_of_many_columns_has_the_means_of_benchmarks_and_a_table_for_each():
+    def rows(dimensions):
+        names = [*(f"d{number}" for number in range(dimensions)), "mean"]
+        return [row(dimension=name, benchmark=each) for each in ("one", "two") for name in names]
+
+    def heads(text):
+        return [line for line in text.splitlines() if line.startswith("  method")]
+
+    # 2 benchmarks of 5 dimensions and the mean are 12 columns, and the mean over benchmarks is one more
+    (means, one, two) = heads(marked(rows(5)))
+    assert means == r"  method & mean & mean & benchmark mean & contexts & skipped & unscored \\"
+    assert one == two == r"  method & d0 & d1 & d2 & d3 & d4 & mean & contexts & skipped & unscored \\"
+    assert len(heads(marked(rows(4)))) == 1
+    assert len(heads(to_latex(rows(5)))) == 1, "only tables for paper are parted"
+
+
+def test_latex_of_many_columns_tells_how_many_tests_were_corrected_together():
+    rows = [
+        row(method=method, benchmark=each, dimension=name, value=value, p_best=p_best)
+        for method, value, p_best in (("best", 0.9, None), ("other", 0.3, 0.5))
+        for each in ("one", "two")
+        for name in (*(f"d{number}" for number in range(5)), "mean")
+    ]
+    # by hand: one method against the best, on 5 dimensions and their mean, of each benchmark
+    means, *others = (line.rpartition("correction")[2] for line in marked(rows).splitlines() if "{underlined}" in line)
+    assert means == r" for each benchmark over 6 and 6 tests\par"
+    assert others == [r" over 6 tests\par"] * 2
 
 
 def marked(rows, intervals="full"):
@@ -181,6 +221,10 @@ def test_intervals_in_latex():
 def test_csv_has_empty_cells_and_quotes():
     records = [{"method": 'a, "b"', "value": None, "low": 0.1}, {"method": "c", "value": 0.5, "low": None}]
     assert csv_text(records) == 'method,value,low\n"a, ""b""",,0.1\nc,0.5,\n'
+
+
+def test_two_hyphens_are_no_dash_in_latex():
+    assert r"and -{}-reference METHOD compares" in to_latex([row(), row(method="other", unscored=0)])
 
 
 def test_a_dash_in_latex():

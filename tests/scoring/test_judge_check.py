@@ -261,7 +261,9 @@ def test_evaluate_shows_it_and_refuses_no_judge(judge, command, tmp_path, table,
     assert (check["dimension"], check["right"], check["answers"]) == ("coherence", 12, 24)
     assert "judge check, best rung against the worst: coherence 12 of 24" in (work / "results.jsonl").read_text()
     lines = command(*judged, "--methods", "ladder", "--json").rows
-    assert [line for line in lines if line.get("kind") == "judge_check"] == [{"kind": "judge_check", **check}]
+    assert [line for line in lines if line.get("kind") == "judge_check"] == [
+        {"kind": "judge_check", "method": "ladder", **check}
+    ]
     card = next(line for line in lines if line.get("kind") == "card" and line["method"] == "ladder")
     assert card["calls"] == 360  # the check is no part of what the method costs
     assert made.ends == 24  # remembered

@@ -109,8 +109,12 @@ class Server:
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        await self._session.close()
-        await self._single_use.close()
+        closing = asyncio.gather(self._session.close(), self._single_use.close())
+        try:
+            await asyncio.shield(closing)
+        except asyncio.CancelledError:  # the work was over, and is cancelled while the connections close
+            await closing
+            raise
         if self._options.base_url.startswith("https:"):
             await asyncio.sleep(_TLS_CLOSING)
 

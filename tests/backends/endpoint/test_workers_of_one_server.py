@@ -20,7 +20,7 @@ def test_workers_share_one_store(serve, tmp_path, request):
     for name in "ab":  # the same texts twice, for two workers
         (tmp_path / "in" / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
 
-    def requests(*arguments):
+    def prompts(*arguments):
         server = serve(VLLM)
         line = ["score", tmp_path / "in", "--ladders", "demo/summarization", "--dimension", "relevance", *arguments]
         line += ["--judge", "openai:toy", "--base-url", server.url, "--store", tmp_path / f"{len(arguments)}.sqlite"]
@@ -34,10 +34,11 @@ def test_workers_share_one_store(serve, tmp_path, request):
         )
         assert done.returncode == 0, done.stderr
         assert "exact label probabilities [exact:token-ids, prefix:on]" in done.stderr
-        return sum(path == "/v1/completions" for path, _ in server.asked)
+        asked = [body["prompt"] for path, body in server.asked if path == "/v1/completions"]
+        return sum(len(prompt) if isinstance(prompt[0], list) else 1 for prompt in asked)
 
-    whole = requests("--out", tmp_path / "out.jsonl")
-    shards = requests("--out", tmp_path / "out", "--workers", "2")
+    whole = prompts("--out", tmp_path / "out.jsonl")
+    shards = prompts("--out", tmp_path / "out", "--workers", "2")
     assert whole >= 30 * 5
     assert shards <= whole + 10  # a handshake more, and no question twice
 
