@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import math
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from story_texts import CONTEXT_IDS, TEXTS
 import refladder
 from refladder.backends import Wrapper, connect
 from refladder.errors import JudgeRefusedError
+from refladder.files.ladder_sets import load_ladders
 
 torch = pytest.importorskip("torch", reason="torch is not installed; run make test-integrations")
 transformers = pytest.importorskip("transformers", reason="transformers is not installed; run make test-integrations")
@@ -60,11 +62,19 @@ def opened_alone():
     return transformers.AutoModelForCausalLM.from_pretrained(str(FILE.parent), gguf_file=FILE.name, dtype="float32")
 
 
+def of_two_contexts():
+    """The coherence ladders of the first two contexts."""
+    shipped = load_ladders("demo/story")
+    wanted = {(name, "coherence") for name in CONTEXT_IDS[:2]}
+    return replace(shipped, ladders={key: ladder for key, ladder in shipped.ladders.items() if key in wanted})
+
+
 def test_an_answer_prefix_gives_the_labels_most_of_the_probability():
     judge = Watched(connect(f"hf:{FILE}"))
     assert judge.fingerprint.endswith(",prefix:on")
     rows = [{"context_id": name, "output": text} for name, text in zip(CONTEXT_IDS[:2], TEXTS, strict=False)]
-    scored = refladder.score(rows, ladders="demo/story", judge=judge, dimensions=["coherence"])
+    scored = refladder.score(rows, ladders=of_two_contexts(), judge=judge, dimensions=["coherence"])
+    del judge.seen[:4]  # the check of the judge: 2 ladders in both orders, too few for a refusal
     assert all(isinstance(row["coherence_score"], float) for row in scored)
     assert len(judge.seen) == 10
     assert all(reading.mass > 0.3 for _, _, reading in judge.seen)
@@ -87,8 +97,8 @@ def test_scores_of_the_real_model_rest_on_the_readings_of_a_plain_loop():
         refladder.score(rows, ladders="demo/story", judge=judge, dimensions=["coherence"])
     print(refused.value)  # noqa: T201  12 of 24: the same verdict in both orders of every ladder
     assert len(judge.seen) == 24  # 12 ladders in both orders, and no row
-    scored = refladder.score(rows, ladders="demo/story", judge=judge, dimensions=["coherence"], any_judge=True)
-    del judge.seen[:48]  # the check of an open judge is made in each call
+    scored = refladder.score(rows, ladders=of_two_contexts(), judge=judge, dimensions=["coherence"])
+    del judge.seen[:28]
     assert len(judge.seen) == 10  # two texts, five rungs
     # Without a prefix it follows the prompt so little (label mass .03) that no score is made, and each row says so.
     assert [row["coherence_score"] for row in scored] == [None, None]
