@@ -14,7 +14,7 @@ from mkdocs.exceptions import PluginError
 from mkdocs.structure.files import File
 
 ROOT = Path(__file__).resolve().parent.parent
-OUTSIDE = ("CONTRIBUTING.md", "CHANGELOG.md", "bench/results/*.md")
+OUTSIDE = ("CONTRIBUTING.md", "CHANGELOG.md", "bench/results/*.md", "bench/results/*.svg")
 _FROM_DOCS = re.compile(r"\]\(\.\./((?:\.\./)*(?:CONTRIBUTING\.md|CHANGELOG\.md|bench/results/))")
 _TO_DOCS = re.compile(r"\]\(docs/")
 _LOADED = re.compile(r"<(?:script|img|iframe|link)\b[^>]*\b(?:src|href)=[\"']?(?:https?:)?//[^>]*>")
