@@ -253,6 +253,8 @@ def page(found: Sequence[Found], timed: Sequence[str]) -> str:
             "",
             "The questions about the texts of one context of demo/dialogue, read once by each; the model is loaded.",
             "Processor seconds, so that other programs on the machine count for less.",
+            "The two models were not opened alike: `hf` unpacks the weights of the file, and transformers keeps them",
+            "packed in the plain batches, which is slower. So the ratio is not one of the two ways of reading alone.",
             "",
             *timed,
         ]
