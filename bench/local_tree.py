@@ -385,7 +385,7 @@ def table(facts: dict[Any, Any], results: dict[Any, list[dict[str, float]]]) -> 
     lines = [
         f"{first['prompts']} prompts of {first['tokens']:,} tokens; {trees[0]['run']:,.0f} went through the model in "
         f"the tree. Matrix rate {statistics.median(rates) / 1e12:.2f} TFLOP/s (median of {len(rates)}, "
-        f"{min(rates) / 1e12:.2f} to {max(rates) / 1e12:.2f}), so the floor is {floor:.2f} s. Against the rate measured"
+        f"{min(rates) / 1e12:.2f} to {max(rates) / 1e12:.2f}), so the floor is {floor:.3g} s. Against the rate measured"
         f" right after it in its own process the tree took {own:.2f} times the floor ({len(trees)} rounds).",
         "",
         "| method | memory | median s | wall s | x floor | tree is faster by | peak GiB above the model | on |",
@@ -398,7 +398,7 @@ def table(facts: dict[Any, Any], results: dict[Any, list[dict[str, float]]]) -> 
         on = "all prompts" if fact["scale"] == 1 else f"{round(fact['prompts'] / fact['scale'])} prompts, scaled"
         memory = max(one["memory"] for one in several)
         lines.append(
-            f"| {name} | {kind} | {median:.1f} | {wall:.1f} | {median / floor:.1f} | {median / tree:.1f} "
+            f"| {name} | {kind} | {median:.3g} | {wall:.3g} | {median / floor:.1f} | {median / tree:.1f} "
             f"| {memory:.2f} | {on} |"
         )
     return lines
