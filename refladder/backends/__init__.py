@@ -66,11 +66,7 @@ def connect(name: str, **options: str) -> Backend:
 
 
 def opener_of(name: str, options: Iterable[str]) -> Callable[..., Backend]:
-    """The function that opens a backend, after a check that it has these options.
-
-    Raises:
-        UnknownNameError: no such kind of backend, or no such option of it.
-    """
+    """The function that opens a backend, after a check that it has these options."""
     kind = name.partition(":")[0]
     if kind == "distilled":
         raise UsageError(f"{name} estimates scores and compares no texts; only `score` takes it as a judge")

@@ -29,27 +29,16 @@ NOT_ASKED = NotAsked(logprobs=None, mass=None, reason="not asked in a dry run")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Estimate:
-    """What a run will ask one backend.
+    """What a run will ask one backend."""
 
-    Attributes:
-        backend: its fingerprint.
-        usage: prompts that need a new answer; an upper bound where the estimate is not `exact`.
-        least: prompts that will be asked whatever the answers are.
-        free: answers that are stored, or will be when their prompt comes again.
-        too_long: prompts that do not fit the model and will not be read.
-        exact: whether `usage` is exact, up to the length of the answers.
-        unwritten: whether prompts hold texts that are still to be written, each counted at its first attempt.
-        cost: USD; None where the price or the number of tokens is unknown.
-    """
-
-    backend: str
-    usage: Usage
-    least: int
-    free: int
-    too_long: int
-    exact: bool
-    unwritten: bool
-    cost: float | None
+    backend: str  # its fingerprint
+    usage: Usage  # prompts that need a new answer; an upper bound where the estimate is not `exact`
+    least: int  # prompts that will be asked whatever the answers are
+    free: int  # answers that are stored, or will be when their prompt comes again
+    too_long: int  # prompts that do not fit the model and will not be read
+    exact: bool  # whether `usage` is exact, up to the length of the answers
+    unwritten: bool  # whether prompts hold texts that are still to be written, each counted at its first attempt
+    cost: float | None  # USD; None where the price or the number of tokens is unknown
 
 
 class _Pool(NamedTuple):
@@ -94,11 +83,7 @@ class _Asked:
 
 
 class Unanswered(Wrapper):
-    """A backend in a dry run: it counts what it is asked, and asks nothing.
-
-    Answers that a response store holds are given, because later prompts may depend on them. Other texts are
-    `Unwritten`, and other readings `NotAsked`. `sharing` is another of the same model, to whose estimate the counts go.
-    """
+    """A backend in a dry run: it counts what it is asked, and gives the answers of a response store, or none."""
 
     def __init__(self, backend: Backend, sharing: Unanswered | None = None) -> None:
         super().__init__(backend)

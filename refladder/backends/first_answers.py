@@ -36,10 +36,7 @@ Answer = TypeVar("Answer")
 
 
 class FirstAnswers:
-    """Warns once of a judge, and once of a writer, whose first answers are of no use.
-
-    `more` says what else helps against labels without probability, in a clause.
-    """
+    """Warns once of a judge, and once of a writer, whose first answers are of no use; `more` is another remedy."""
 
     def __init__(self, log: Logger, name: str, more: str = "") -> None:
         self._log = log

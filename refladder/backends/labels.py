@@ -88,11 +88,7 @@ def log_sum(values: Sequence[float]) -> float:
 
 
 def without_continuations(logprob: float, continuations: Sequence[float]) -> float:
-    """The log-probability of a label whose answer does not go on to a longer label.
-
-    p(label is the answer) = p(label) - sum of p(longer label): "1" is the beginning of "10", and an answer that goes on
-    to "10" is not "1". At least `LEAST_REST` of p(label) is left.
-    """
+    """The log-probability of a label whose answer does not go on to a longer one: p(label) - sum of p(longer label)."""
     if not continuations:
         return logprob
     rest = 1 - math.fsum(math.exp(value - logprob) for value in continuations)
@@ -108,10 +104,7 @@ def checked_reading(
     cut: bool = False,
     note: str | None = None,
 ) -> LabelReading:
-    """A reading, without log-probabilities where the probabilities are impossible.
-
-    `seen` is the largest sum of the probabilities that were returned for one position.
-    """
+    """A reading; none where probabilities are impossible. `seen` is the largest sum returned for one position."""
     total = max(mass, seen)
     if not total <= LARGEST_SUM:
         reason = f"the returned probabilities add to {total:.2f}, more than 1; they cannot be trusted"
@@ -135,10 +128,7 @@ def reading_from_sequences(
     cut: bool = False,
     note: str | None = None,
 ) -> LabelReading:
-    """Label log-probabilities from those of token sequences; the spellings of one label add up.
-
-    A sequence that begins another one counts only where the longer one does not follow (`without_continuations`).
-    """
+    """Label log-probabilities from those of token sequences, without continuations; spellings of a label add up."""
     alone = {}
     for sequence, logprob in logprobs.items():
         longer = [other for other in logprobs if len(other) > len(sequence) and _begins(sequence, other)]
@@ -166,9 +156,6 @@ def reading_from_counts(
     note: str | None = None,
 ) -> LabelReading:
     """Label probabilities from sampled answers: the shares of the labels among the answers that name one.
-
-    p(label) = answers that name it / answers that name a label. A label that no answer names has p = 0, and its
-    log-probability is `NEVER`. The mass is the share of all answers that name a label.
 
     Source: arXiv 2509.05440, Table 2 ("Sample"); arXiv 2307.07889, equation 5.
     """
@@ -226,15 +213,10 @@ def has_thoughts(text: str) -> bool:
 def label_in(text: str, labels: Sequence[str], *, ended: bool = True) -> int | str:
     """The number of the label that an answer names, or why it names none.
 
-    An answer names a label if it begins with it, is JSON that holds it, or names it and no other label. Case, quotes,
-    markup, thinking blocks, "Answer:" before it and an explanation after it do not matter. The last word of a label is
-    enough where the labels differ in that word alone ("A" of "Summary A", "Summary B") and nothing but punctuation
-    follows. A label that is a number must begin the answer or follow a word such as "score", so that no other number
-    of the text is taken for it; so must one letter of a scale that has the words "a" and "I" among its letters, and
-    nothing but punctuation may follow it. A negated label ("not better", "Summary A is not better") is not named.
-
-    `ended` is False for an answer that was cut at its length limit. Then a number or a short name at its very end is
-    not read: "1" may have become "10".
+    An answer names a label if it begins with it, is JSON that holds it, or names it and no other label. The last word
+    is enough where labels differ in that word alone ("A" of "Summary A") and nothing but punctuation follows. A number,
+    or one letter of a scale with "a" and "I", must begin the answer or follow a word such as "score". A negated label
+    is not named, nor, unless `ended`, a number or a short name at the very end: "1" may have become "10".
     """
     complete = ended or text != text.rstrip()
     verdict = _label_in(without_thoughts(text).strip(), [label.casefold() for label in labels], complete=complete)

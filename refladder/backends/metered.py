@@ -29,11 +29,9 @@ class Metered(Wrapper):
     """A backend that counts what it is asked in `usage`, and asks nothing that its budget does not cover.
 
     One meter is inside the response store, with price and budget: it counts what is sent. Another is around the store
-    while a method runs: its `usage` counts answers from the store too, and its `spent` what was sent for that method.
-
-    A budget, which other backends may share, needs a price, and a backend that counts its tokens (then no prompt is
-    asked that is not covered; texts are charged at their length limit) or one whose server reports them (then the run
-    stops at the first answer over the budget, with the requests that are under way).
+    while a method runs: its `usage` counts answers from the store too, and its `spent` what was sent for that method. A
+    budget needs a price, and a backend that counts its tokens or whose server reports them (then the first answer over
+    it ends it).
     """
 
     def __init__(self, backend: Backend, price: Price | None = None, budget: Budget | None = None) -> None:
@@ -60,11 +58,7 @@ class Metered(Wrapper):
 
     @property
     def usage(self) -> Usage:
-        """What was asked so far, with the backend's own numbers where it counts.
-
-        Some servers omit the tokens of some requests, so the larger of the server's number of prompt tokens and the
-        number counted here is used.
-        """
+        """What was asked so far; of the server's number of prompt tokens and the number counted here, the larger."""
         counted = replace(self._usage, seconds=self._seconds)
         reported = self.backend.usage
         if reported is None:

@@ -57,16 +57,7 @@ Judge = Callable[[Sequence[JudgeQuestion]], Sequence[Mapping[str, float]]]
 
 
 class FunctionJudge(Backend):
-    """A function as a backend.
-
-    Args:
-        function: it gets questions, and returns for each, in order, the probabilities of `win`, `loss` and `tie`, which
-            add to 1 (within 0.01). Its attribute `fingerprint`, if it has one, is its name; otherwise this is its own
-            name with a digest of its source.
-
-    Raises:
-        UsageError: the function needs a name, or its name is not one line of text without `|`.
-    """
+    """A function as a backend: it gets questions, and returns the probabilities of `win`, `loss` and `tie` of each."""
 
     def __init__(self, function: Judge) -> None:
         self._function = function
@@ -86,12 +77,7 @@ class FunctionJudge(Backend):
         )
 
     def read_labels(self, prompts: Sequence[Prompt], labels: Sequence[str]) -> list[LabelReading]:
-        """For each prompt, the log-probabilities that the function gives to the outcomes of `labels`.
-
-        Raises:
-            BackendError: the function raised an error, or did not answer every question.
-            UsageError: the prompts ask for something else than a comparison.
-        """
+        """For each prompt, the log-probabilities that the function gives to the outcomes of `labels`."""
         questions = [self._question(prompt) for prompt in prompts]
         try:
             answers: object = self._function(questions)

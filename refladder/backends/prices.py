@@ -32,11 +32,7 @@ class Price:
 
 
 class Budget:
-    """Money that the backends of one run may spend together.
-
-    Raises:
-        UsageError: it is not a number above 0.
-    """
+    """Money, above 0, that the backends of one run may spend together."""
 
     def __init__(self, limit: float) -> None:
         if not 0 < limit < float("inf"):
@@ -46,15 +42,7 @@ class Budget:
 
 
 def read_prices(path: Path) -> dict[str, dict[str, float]]:
-    """A table of prices in TOML, with a table for each model.
-
-    For example::
-
-        ["a-model"]
-        input = 0.40          # USD for a million tokens of prompts
-        output = 1.60         # USD for a million tokens of answers
-        batch_discount = 0.5  # the share that the provider's batch mode takes off; 0 if not given
-    """
+    """A table of prices in TOML, a table for each model: input and output (USD a million tokens), batch_discount."""
     tables = parse_toml(read_bytes(path), str(path), "the price table is not TOML")
     for model, table in tables.items():
         _check_price(f"{path}: [{model}]", table)
@@ -78,11 +66,7 @@ def _check_price(where: str, table: object) -> None:
 
 
 def price_of(prices: Mapping[str, Mapping[str, float]], model: str, path: Path, *, batch: bool = False) -> Price:
-    """The price of a model.
-
-    Raises:
-        UnknownNameError: the table has no such model.
-    """
+    """The price of a model in the table."""
     if model not in prices:
         raise UnknownNameError(f"model in {path}", model, prices)
     table = prices[model]

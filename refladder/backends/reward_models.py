@@ -14,12 +14,7 @@ if TYPE_CHECKING:
 
 
 def open_reward(target: str, **given: Any) -> Backend:  # noqa: ANN401  texts, as on the command line
-    """Open a reward model; with the option `base_url` it is on that server, and else its options are those of hf.
-
-    Raises:
-        UsageError: no model, or an option with a value it cannot have, or of the other place.
-        BackendUnavailableError: it cannot be opened.
-    """
+    """Open a reward model; with the option `base_url` it is on that server, and else its options are those of hf."""
     if not target:
         raise UsageError("reward needs a model: reward:ORG/MODEL, reward:FOLDER, or with base_url its name on a server")
     opened = open_served if given.get("base_url") else open_local

@@ -34,10 +34,7 @@ def check_role(name: str, prompts: Sequence[Prompt]) -> None:
 def reward_reading(
     reward: float, labels: Sequence[str] = (WIN, LOSS), *, note: str | None = None, cut: bool = False
 ) -> LabelReading:
-    """The log-probabilities log s(r) of a win and log s(-r) of a loss, s the logistic function; there is no label mass.
-
-    Their difference is the reward again. A reward that is not finite has no reading.
-    """
+    """Log-probabilities log s(r) of a win and log s(-r) of a loss, s logistic; no mass; no reading if not finite."""
     if not np.isfinite(reward):
         return LabelReading(logprobs=None, mass=None, reason=f"the reward model gave {reward}", cut=cut)
     share = {WIN: -float(np.logaddexp(0.0, -reward)), LOSS: -float(np.logaddexp(0.0, reward))}

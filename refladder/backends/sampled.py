@@ -21,10 +21,7 @@ ANSWER_TOKENS = 16  # a label, or a short sentence that names it
 
 
 class Sampled(Wrapper):
-    """A backend whose labels are read from several answers that it writes (see `labels.reading_from_counts`).
-
-    The answers to a prompt have the seeds `sampling.seed`, + 1, ...
-    """
+    """A backend whose labels are read from several answers that it writes, with the seeds `sampling.seed`, + 1, ..."""
 
     def __init__(self, backend: Backend, *, answers: int, sampling: Sampling) -> None:
         if answers < 1:

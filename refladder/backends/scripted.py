@@ -41,11 +41,7 @@ _MASS_SLACK = 1e-6  # log-probabilities written with few digits may add to a lit
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rule:
-    """What to answer to which prompts; the fields are described at the top of this module.
-
-    Raises:
-        UsageError: a rule that answers nothing, or in two ways, or with what cannot be probabilities.
-    """
+    """What to answer to which prompts; the fields are described at the top of this module."""
 
     __pydantic_config__: ClassVar[dict[str, Any]] = {"allow_inf_nan": False}
     role: str | None = None
@@ -88,10 +84,7 @@ class Rule:
 
 
 class Scripted(Backend):
-    """A backend that answers by rules, the first that matches; a prompt without one is a failure, not a guess.
-
-    A writing prompt ignores rules with `answer`, and a judging prompt ignores rules with texts.
-    """
+    """A backend that answers by rules, the first that matches; a prompt without one is a failure, not a guess."""
 
     def __init__(self, rules: Sequence[Rule]) -> None:
         self._writing = [rule for rule in rules if rule.answer is None]
@@ -145,15 +138,7 @@ def _unmatched(prompt: Prompt) -> str:
 
 
 def open_scripted(path: str) -> Scripted:
-    """Read a file of rules, one JSON object a line.
-
-    Args:
-        path: the text after the colon in `scripted:PATH`.
-
-    Raises:
-        BackendUnavailableError: no path, or no file there.
-        DataError: a line is not a rule; the text starts with path:line.
-    """
+    """Read a file of rules, one JSON object a line."""
     if not path or not Path(path).is_file():
         problem = f"no file {path!r}" if path else "no file was named"
         raise BackendUnavailableError(f"backend 'scripted': {problem}; pass scripted:PATH, a file of JSON rules")

@@ -14,25 +14,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Usage:
-    """What a backend was asked, or is to be asked.
-
-    Attributes:
-        prompts: number of prompts.
-        requests: number of HTTP requests; None for a backend that is not a server.
-        characters: total length of the prompts.
-        prompt_tokens: tokens of the prompts as sent, each prompt whole; None where the backend cannot count.
-        run_tokens: tokens that the model had to read: a beginning that prompts share counts once. None where unknown.
-        answer_tokens: tokens of the answers; before a run, the most that they can have (a text counts at its limit).
-        seconds: time in which the backend answered.
-    """
+    """What a backend was asked, or is to be asked."""
 
     prompts: int = 0
-    requests: int | None = None
-    characters: int = 0
-    prompt_tokens: int | None = None
-    run_tokens: int | None = None
-    answer_tokens: int = 0
-    seconds: float = 0.0
+    requests: int | None = None  # of HTTP; None for a backend that is not a server
+    characters: int = 0  # total length of the prompts
+    prompt_tokens: int | None = None  # as sent, each prompt whole; None where the backend cannot count
+    run_tokens: int | None = None  # that the model read: a beginning that prompts share counts once; None where unknown
+    answer_tokens: int = 0  # before a run, the most that answers can have (a text counts at its limit)
+    seconds: float = 0.0  # in which the backend answered
 
     def plus(self, prompts: Sequence[Prompt], tokens: Sequence[int] | None, answer_tokens: int) -> Usage:
         """Add prompts, each with its tokens and answered with at most `answer_tokens`."""

@@ -238,12 +238,7 @@ def write_worst(context: str, background: str, random: random.Random, worth: Wor
 
 
 def write_between(lower: str, higher: str, random: random.Random, worth: Worth) -> str:
-    """A text whose quality lies between those of two others, as near to the middle as a short search gets.
-
-    The higher text is damaged in several ways (cut off, words left out, words displaced, filled up with the lower
-    text), each by as much as brings it to the middle. Where texts are so short that no such step lands between, words
-    of both are thrown together.
-    """
+    """A text whose quality lies between those of two others: the higher one damaged, or words of both where short."""
     low, high = worth(lower), worth(higher)
     middle, gap = (low + high) / 2, abs(high - low)
     taken = {_plain(lower), _plain(higher), ""}

@@ -81,11 +81,7 @@ class Measures(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Source:
-    """The source that a text is compared with.
-
-    `weights` are the weights of the content words of the context (sum 1). `words` and `pairs` are those of context and
-    background. `background` are the content words of the background that the context does not have.
-    """
+    """The source that a text is compared with: content words, their weights (sum 1), and all words and pairs."""
 
     weights: Mapping[str, float]
     words: frozenset[str]

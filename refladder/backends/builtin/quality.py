@@ -112,10 +112,7 @@ def _quality(  # noqa: PLR0917  the key of a cache
 def quality(  # noqa: PLR0917  as above
     text: str, context: str, background: str, task: str, name: str, description: str
 ) -> float:
-    """One number for a text on one dimension: weighted surface features, 0 for an ordinary text.
-
-    Higher is better; no unit, about -8 to 8. A text without words gets less than any text with words can.
-    """
+    """One number for a text on one dimension: higher is better, 0 for an ordinary text, no unit, about -8 to 8."""
     if task == DOCUMENT:  # which stands alone, whatever its subject
         context = background = ""
     if len(text) > LONG_TEXT:
@@ -124,15 +121,9 @@ def quality(  # noqa: PLR0917  as above
 
 
 def verdict(difference: float) -> dict[str, float]:
-    """How likely a text wins, loses and ties, by how much better it is than the other.
+    """Log-probabilities of win, loss and tie: e^h : e^-h : TIES with h = `difference` * DISCRIMINATION / 2.
 
-    With h = `difference` * DISCRIMINATION / 2, the three are as e^h : e^-h : TIES, so that swapping the texts swaps win
-    and loss exactly, and a better text has strictly more wins and fewer losses.
-
-    Source: Davidson, "On extending the Bradley-Terry model to accommodate ties in paired comparison experiments",
-    JASA 65 (1970).
-
-    Natural logarithms of the probabilities of win, loss and tie.
+    Source: Davidson, JASA 65 (1970), on ties in paired comparisons.
     """
     half = difference * DISCRIMINATION / 2
     grown = math.exp(abs(half))
@@ -141,10 +132,7 @@ def verdict(difference: float) -> dict[str, float]:
 
 
 def grades(value: float, count: int) -> dict[str, float]:
-    """Natural logarithms of the probabilities of the grades 1..`count` for a text of quality `value`.
-
-    A discretised bell around 1 + (count - 1) / (1 + e^-value): the expected grade rises strictly with quality.
-    """
+    """Log-probabilities of the grades 1..`count`: a discretised bell around 1 + (count - 1) / (1 + e^-value)."""
     centre = 1 + (count - 1) / (1 + math.exp(-value))
     spread = GRADE_SPREAD * count
     heights = [-(((grade - centre) / spread) ** 2) / 2 for grade in range(1, count + 1)]

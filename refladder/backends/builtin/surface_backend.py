@@ -42,11 +42,7 @@ class Builtin(Backend):
         return NOTICE
 
     def write(self, prompts: Sequence[Prompt], sampling: Sampling) -> list[Completion]:
-        """Make a rung for each prompt of a role of `_WRITTEN`, from the context's own text, or name a subject.
-
-        The same prompt and seed give the same text, another seed another text. Of `sampling`, `seed` and `max_tokens`
-        (counted in words) are used.
-        """
+        """Make a rung for each prompt of a role of `_WRITTEN` from its context, by `seed` and `max_tokens`."""
         return [Completion(text=self._write(prompt, sampling)) for prompt in prompts]
 
     def _write(self, prompt: Prompt, sampling: Sampling) -> str:
@@ -138,10 +134,7 @@ def _pairwise(prompt: Prompt) -> dict[str, float]:
 
 
 def _question(prompt: Prompt) -> dict[str, float]:
-    """p(yes) = 1 / (1 + e^-q), where q is the quality of the text with the question in the place of the description.
-
-    So the words of the question choose the features, beside the name of the dimension, and 1/2 is an ordinary text.
-    """
+    """p(yes) = 1 / (1 + e^-q), where q is the quality of the text with the question as description of the dimension."""
     slots = prompt.slots
     criterion = slots["dimension"], slots["question"]
     value = quality(slots["target"], slots["context"], slots.get("background", ""), prompt.task, *criterion)

@@ -36,20 +36,12 @@ FIRST_WAIT, LONGEST_WAIT = 0.02, 1.0  # seconds between two looks at what anothe
 
 
 def stored(backend: Backend, path: Path) -> Stored:
-    """A backend that keeps its answers in a response store.
-
-    Raises:
-        DataError: see `refladder.backends.cache.store.ResponseStore`.
-    """
+    """A backend that keeps its answers in a response store."""
     return Stored(backend, ResponseStore(path))
 
 
 class Stored(Wrapper):
-    """A backend that looks in a response store before it asks another; same fingerprint, same answers.
-
-    A prompt that appears twice in a batch is asked once. Of several processes on one store, one asks and the others
-    wait for its answer. Answers are stored as they come; see `Backend.write_each`.
-    """
+    """A backend that looks in a response store before it asks another; what another process asks is awaited."""
 
     def __init__(self, backend: Backend, store: ResponseStore) -> None:
         super().__init__(backend)
@@ -141,11 +133,7 @@ class Stored(Wrapper):
 
 
 def _keys(head: object, prompts: Sequence[Prompt]) -> list[bytes]:
-    """Digests of canonical JSON: what is common to a batch, then each prompt.
-
-    The slots and the literals between them make the text and the messages; backends that read slots instead of text
-    see nothing else, so all are there, used in the text or not.
-    """
+    """Digests of canonical JSON: what is common to a batch, then each prompt with all its slots, used or not."""
     encode = json.JSONEncoder(separators=(",", ":"), sort_keys=True).encode
     forms: dict[object, hashlib.blake2b] = {}  # all but the slots is the same for most prompts of a batch
     keys = []
@@ -171,11 +159,7 @@ def label_keys(backend: Backend, prompts: Sequence[Prompt], labels: Sequence[str
 
 
 def dump(answer: Completion | LabelReading) -> str | None:
-    """An answer as one JSON object; None for a failure, which is not stored.
-
-    `cut` and `exactness` are left out where they have their default values, as in answers that were stored before these
-    fields existed.
-    """
+    """An answer as one JSON object, without fields that have their default; None for a failure, which is not stored."""
     if isinstance(answer, Completion):
         if answer.finish == "error" or not is_unicode(answer.text + (answer.note or "")):
             return None

@@ -146,11 +146,7 @@ def _explained(path: Path) -> Iterator[None]:
 
 
 class ResponseStore:
-    """An open response store; made when it is not there, unless `create` is False. Use it in a `with`, or close it.
-
-    With `read_only` nothing will be stored, so that a file or folder which cannot be written will do. Whatever is wrong
-    with the file is a DataError, here and in every method.
-    """
+    """An open response store, made if `create`; use it in a `with`. Whatever is wrong with the file is a DataError."""
 
     def __init__(self, path: Path, *, create: bool = True, read_only: bool = False) -> None:
         self.path = path
@@ -301,11 +297,7 @@ class ResponseStore:
         return others - alive
 
     def add(self, fingerprint: str, kind: str, answers: Iterable[tuple[bytes, str]]) -> None:
-        """Store answers and end their claims; an answer that is there already stays as it is.
-
-        Raises:
-            DataError: the store cannot be written; what was stored before stays.
-        """
+        """Store answers and end their claims; an answer that is there already stays as it is."""
         now = int(time.time())
         self.insert(Answer(key, fingerprint, kind, now, answer.encode()) for key, answer in answers)
 

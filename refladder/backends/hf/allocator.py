@@ -10,13 +10,7 @@ _HUGE_PAGES = "THP_MEM_ALLOC_ENABLE"
 
 
 def tune_allocators() -> None:
-    """Keep freed memory in the process, and let torch use huge pages.
-
-    Both settings hold for the whole process, as glibc and torch offer nothing smaller. By default, glibc returns large
-    buffers to the kernel, and every layer faults its activations in again. What the settings gain is measured in
-    bench/results/local_tree.md ("Allocator settings"). A user's own THP_MEM_ALLOC_ENABLE is left as it is. Torch reads
-    it once, before its first large buffer. Without glibc, the first setting has no effect.
-    """
+    """Keep freed memory in the process, and let torch use huge pages (figures: bench/results/local_tree.md)."""
     os.environ.setdefault(_HUGE_PAGES, "1")
     try:
         mallopt = ctypes.CDLL(None).mallopt

@@ -51,11 +51,7 @@ _TOO_LITTLE_MEMORY = (
 
 
 class TransformersBackend(Backend):
-    """A model of transformers as writer and judge.
-
-    The weights are read on first use, or by `load`. `tokens_sent` counts the tokens of all prompts so far, each whole.
-    `opened`, `tokens` and `scorer` are the parts it is made of.
-    """
+    """A model of transformers as writer and judge; its weights are read on first use, or by `load`."""
 
     kind = "hf"
 
@@ -92,11 +88,7 @@ class TransformersBackend(Backend):
         return causal
 
     def _fits_in_memory(self, length: int) -> bool:
-        """Whether a prompt of `length` tokens fits in the memory beside the weights, by a rough estimate.
-
-        With less memory, a decoder would read it token by token, for days. An encoder must read it whole: its
-        attention holds a score and a bias for every pair of tokens. True while the memory is not known.
-        """
+        """Whether a prompt of `length` tokens fits beside the weights, by a rough estimate; True while unknown."""
         if self._memory is None:
             return True
         config = self.opened.config.get_text_config()
@@ -126,10 +118,7 @@ class TransformersBackend(Backend):
 
     @property
     def tokens_run(self) -> int:
-        """Tokens that went through the model so far, labels and padding included; shared tokens count once.
-
-        Generated tokens do not count.
-        """
+        """Tokens read so far, labels and padding included; shared tokens count once."""
         scorer: Causal | EncoderDecoder | None = self.__dict__.get("scorer")  # reading a counter loads no weights
         return self._prompt_tokens_run + (0 if scorer is None else scorer.tokens_run)
 
@@ -150,12 +139,7 @@ class TransformersBackend(Backend):
         return self.tokens.begun(prompt.prefix if self._prefix == "on" else "", tuple(labels))
 
     def read_labels(self, prompts: Sequence[Prompt], labels: Sequence[str]) -> list[LabelReading]:
-        """The natural-log probability of every label as the answer to each prompt.
-
-        A label that is a prefix of another ("1" and "10") counts only if the answer does not continue to the longer
-        one, so that the probabilities of different labels add up. A prompt that is too long for the model, or for
-        which it returns no finite number, has None and a note.
-        """
+        """The log-probability of every label as the answer to each prompt; None and a note where there is none."""
         return in_order(self.read_labels_each(prompts, labels))
 
     def read_labels_each(self, prompts: Sequence[Prompt], labels: Sequence[str]) -> Iterator[tuple[int, LabelReading]]:
@@ -186,10 +170,7 @@ class TransformersBackend(Backend):
             yield from zip(rows, readings, strict=True)
 
     def count_tokens(self, prompts: Sequence[Prompt]) -> list[int]:
-        """The number of tokens of each prompt, its context cut if that is allowed; needs no weights.
-
-        A prompt that is too long counts 0, as it would not be read.
-        """
+        """The number of tokens of each prompt, 0 for one that is too long; needs no weights."""
         fitted = (each for rows in _groups(prompts) for each in self._prompt_ids([prompts[row] for row in rows]))
         return [len(ids or ()) for ids, _ in fitted]
 
@@ -198,11 +179,7 @@ class TransformersBackend(Backend):
         return self._fitted(prompts, self._encoded, len, new)
 
     def count_distinct_tokens(self, prompts: Sequence[Prompt], labels: Sequence[str]) -> int:
-        """The number of distinct tokens of these prompts and labels, which is what prefix-tree inference runs.
-
-        For an encoder, and for prompts without labels, after which a text is written, nothing is shared: the tokens of
-        all prompts count. Needs no weights.
-        """
+        """Distinct tokens of prompts and labels; all tokens where nothing is shared. Needs no weights."""
         if not labels:
             return sum(self.count_tokens(prompts))
         distinct = 0
@@ -220,11 +197,7 @@ class TransformersBackend(Backend):
         return [len(ids) for ids in self.tokens.question(prompt.text, labels).labels]
 
     def write(self, prompts: Sequence[Prompt], sampling: Sampling) -> list[Completion]:
-        """One text for each prompt, drawn from a random stream that depends on its prompt and the seed only.
-
-        A text does not depend on the other prompts, except in a few architectures, where the rest of its batch can
-        change it by rounding: rarely in float32, often in half precision (listed in docs/explanation).
-        """
+        """One text for each prompt, drawn from a random stream that depends on its prompt and the seed only."""
         return in_order(self.write_each(prompts, sampling))
 
     def write_each(self, prompts: Sequence[Prompt], sampling: Sampling) -> Iterator[tuple[int, Completion]]:
@@ -348,10 +321,7 @@ class TransformersBackend(Backend):
         length: Callable[[T], int],
         new: int = 0,
     ) -> Iterator[tuple[T | None, str | None]]:
-        """Each prompt as tokens, if up to `new` more fit after it, its context cut if necessary and allowed.
-
-        A note says how it was cut; without tokens, the reason why they do not fit.
-        """
+        """Each prompt as tokens with room for `new` more, or None, and a note: what was cut, or why it does not fit."""
         most = self._longest  # None: without a limit
         if most is not None and not self.opened.encoder_decoder:
             most -= new
@@ -411,29 +381,16 @@ def _groups(prompts: Sequence[Prompt]) -> Iterator[range]:
 def open_hf(
     target: str,
     *,
-    dtype: str = "auto",
-    device: str = "auto",
-    revision: str | None = None,
-    memory: str = "auto",
-    truncate_context: str = "false",
-    label_variants: str = "false",
-    prefix: str = "template",
-    trust_remote_code: str = "false",
+    dtype: str = "auto",  # that of the weights (bfloat16 for float16), or float32 on a CPU where that is faster
+    device: str = "auto",  # a GPU if there is one
+    revision: str | None = None,  # a commit, tag or branch of the Hub
+    memory: str = "auto",  # beside the weights, such as 8G; a share of the free memory
+    truncate_context: str = "false",  # true: of a prompt that is too long for the model; its judgments are marked
+    label_variants: str = "false",  # true: a label counts in every spelling (case, leading space)
+    prefix: str = "template",  # how an answer begins; none lets the model begin
+    trust_remote_code: str = "false",  # true: Python files that come with the model are run
 ) -> TransformersBackend:
-    """Open a model of the Hub, a folder or a GGUF file; options are text, as on the command line.
-
-    Args:
-        target: `ORG/MODEL`, a folder, or a `.gguf` file.
-        dtype: auto, float32, bfloat16 or float16; auto is the format of the weights (bfloat16 for float16), or float32
-            on a CPU where that is faster.
-        device: auto, cpu, cuda, cuda:1, ...; auto is a GPU if there is one.
-        revision: a commit, tag or branch of the Hub.
-        memory: limit beside the weights, such as 8G; auto is a share of the free memory.
-        truncate_context: true cuts the context of a prompt that is too long for the model, and marks its judgments.
-        label_variants: true counts a label in every spelling (case, leading space).
-        prefix: template begins each answer as its template says; none lets the model begin.
-        trust_remote_code: true runs Python files that come with the model.
-    """
+    """Open a model of the Hub, a folder or a GGUF file; options are text, as on the command line."""
     memory_limit = parse_memory(memory)
     truncate = flag("truncate_context", truncate_context)
     variants = flag("label_variants", label_variants)

@@ -63,10 +63,7 @@ class _Named(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Opened:
-    """A model's configuration and tokenizer, and `load`, which reads its weights.
-
-    `revision` is a commit of the Hub, or the digest of a folder or GGUF file. `load` may raise BackendUnavailableError.
-    """
+    """A model's configuration and tokenizer, and `load`, which reads its weights; `revision` may be a digest."""
 
     name: str
     config: Any
@@ -121,11 +118,7 @@ def _device(torch: Any, name: str) -> Any:  # noqa: ANN401
 
 
 def _dtype(torch: Any, name: str, stored: Any, device: Any, parameters: Callable[[], int]) -> Any:  # noqa: ANN401
-    """The dtype of a name; `auto` is that of the weights (bfloat16 for float16: T5 overflows in it), or float32.
-
-    On a CPU it is float32 if that is faster there and fits: without units for bfloat16, products take about five times
-    as long as in float32.
-    """
+    """The dtype of a name; `auto` is that of the weights (bfloat16 for float16: T5 overflows in it), or float32."""
     if name not in DTYPES:
         raise UsageError(f"dtype={name}: must be one of {', '.join(DTYPES)}")
     if name != "auto":
@@ -174,11 +167,7 @@ def open_model(
     kind: str | None = None,
     prefix: str = "hf:",
 ) -> Opened:
-    """Read a model's configuration and tokenizer, but not its weights.
-
-    `kind` is the class of transformers that loads it, such as CLASSIFIER (None: a model that generates text), and
-    `prefix` what the user typed before the name, for messages.
-    """
+    """Read a model's configuration and tokenizer, but not its weights; messages put `prefix` before its name."""
     if not target:
         raise BackendUnavailableError(f"no model was named; pass {prefix}ORG/MODEL or {prefix}FOLDER")
     name = _Named(prefix, target)
@@ -280,10 +269,7 @@ def _load(name: _Named, kind: str, device: Any, **settings: Any) -> Any:  # noqa
 
 @contextmanager
 def _explained(name: _Named) -> Iterator[None]:
-    """Turn any error while reading a model into one sentence.
-
-    The libraries that read its files raise errors of every type, including bare `Exception`.
-    """
+    """Turn any error while reading a model into one sentence: its libraries raise errors of every type."""
     try:
         yield
     except Exception as error:
@@ -369,11 +355,7 @@ def _digest(place: Path) -> str:
 
 
 def folder_digest(folder: Path) -> str:
-    """Twelve hexadecimal digits that identify the contents of a model folder.
-
-    Small files are hashed whole. Of a large weights file, its size and 64 evenly spaced samples of 64 KiB are hashed,
-    so that a large model is not read twice.
-    """
+    """Twelve hexadecimal digits for the contents of a folder; of large files, size and samples are hashed."""
     state = hashlib.blake2b(digest_size=6)
     for path in sorted(folder.iterdir()):
         if path.suffix not in {".json", ".safetensors", ".model", ".jinja", ".txt", ".py"}:

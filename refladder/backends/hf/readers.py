@@ -64,10 +64,7 @@ class Reader:
         return Row(ids, None, cut)
 
     def pair(self, first: Sequence[int], second: Sequence[int], tail: Sequence[int] = ()) -> Row | None:
-        """Two texts with the tokenizer's special tokens; the end of the first is cut off if they are too long.
-
-        None if nothing of the first text would be left, or the rest alone is too long.
-        """
+        """Two texts with special tokens, the first cut at its end where they are too long; None if nothing is left."""
         frame, width = list(self._frame["input_ids"]), len(self._placeholder)
         starts = [index for index in range(len(frame)) if frame[index : index + width] == self._placeholder]
         most = self.longest - (len(frame) - 2 * width) - len(tail) - len(second)
@@ -85,10 +82,7 @@ class Reader:
         return Row(filled(frame, start, second), types, len(first) > most)
 
     def run(self, rows: Sequence[Row], outputs: Callable[[Any, dict[str, Any]], Any]) -> list[FloatArray]:
-        """Run the model on each row.
-
-        An array for each row; an axis of tokens may be padded at its end.
-        """
+        """Run the model on each row: an array for each, whose axis of tokens may be padded at its end."""
         if not rows:
             return []
         longest = max(len(row.ids) for row in rows)

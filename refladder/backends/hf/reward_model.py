@@ -23,13 +23,7 @@ _GROUP = 256  # texts read together: a killed run loses at most this many
 
 
 class RewardModel(TransformersBackend):
-    """The pooled logit of a sequence classifier, whose last turn is the text in question.
-
-    Texts are read whole, in batches of similar length.
-
-    Raises:
-        BackendUnavailableError: it has several outputs, or no chat template.
-    """
+    """The pooled logit of a sequence classifier, whose last turn is the text in question; read whole, in batches."""
 
     kind = "reward"
     rewards = True
@@ -74,10 +68,7 @@ class RewardModel(TransformersBackend):
         raise UsageError(ONLY_READS.format(self.fingerprint))
 
     def read_labels_each(self, prompts: Sequence[Prompt], labels: Sequence[str]) -> Iterator[tuple[int, LabelReading]]:
-        """The number of each prompt and its reward as a reading of win and loss, group by group.
-
-        A prompt that is too long for the model, or for which it returns no finite number, has None and a reason.
-        """
+        """The number of each prompt and its reward as a reading of win and loss; None and a reason without one."""
         check_role(self.fingerprint, prompts)
         for first in range(0, len(prompts), _GROUP):
             fitted = [*self._fitted(prompts[first : first + _GROUP], self._encoded, len)]

@@ -31,11 +31,7 @@ _TAIL = 200  # maximum distance in characters of the last control token from the
 
 
 class Question(NamedTuple):
-    """A prompt with its labels, as tokens.
-
-    `prompt` holds the ids that the prompt alone and the prompt with each label have in common at their start; `labels`
-    holds the ids that follow, for each label. For an encoder-decoder, `prompt` is the encoder's input.
-    """
+    """A prompt with its labels, as tokens: the ids that prompt and prompt + label share, and those that follow."""
 
     prompt: list[int]
     labels: list[list[int]]
@@ -111,11 +107,7 @@ class Tokens:
         return [*self._before, *ids[:most], *self._after], len(ids) > most
 
     def question(self, text: str, labels: Sequence[str], prefix: str = "") -> Question:
-        """A prompt with the ids of every label as its answer.
-
-        The tokenizer reads prompt and label as one text. If it merges the end of the prompt with a label, all labels
-        are read from the last token that prompt and prompt + label have in common.
-        """
+        """A prompt with the ids of every label as its answer, each read as one text with it; a merged end is moved."""
         return self.questions([text], labels, prefix)[0]
 
     def questions(self, texts: Sequence[str], labels: Sequence[str], prefix: str = "") -> list[Question]:
@@ -159,10 +151,7 @@ class Tokens:
         return list(dict.fromkeys(spellings + [" " + spelling for spelling in spellings]))
 
     def begun(self, prefix: str, labels: tuple[str, ...]) -> tuple[str, list[list[str]]]:
-        """As much of an answer prefix as every label follows with tokens of its own, and the spellings of each label.
-
-        After the whole prefix, the tokens of prefix and label are those of the two read as one text.
-        """
+        """As much of an answer prefix as all labels follow with tokens of their own, and their spellings."""
         if not prefix:
             return prefix, [self.variants_of(label) for label in labels]
         if (prefix, labels) not in self._begun:
@@ -286,10 +275,7 @@ class Tokens:
             ) from error
 
     def _space_before_answer(self) -> str:
-        """The white space that the template writes before an answer, but not in its generation prompt.
-
-        Llama 2 and Mistral write `[/INST] Better`, and their models expect the space.
-        """
+        """The white space that the template writes before an answer (`[/INST] Better`), but not in its prompt."""
         messages = [{"role": "user", "content": "a"}]
         try:
             start = self._chat(messages, start_answer=True)

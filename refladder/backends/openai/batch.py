@@ -81,10 +81,7 @@ class Batches:
 
     @asynccontextmanager
     async def collected(self) -> AsyncIterator[None]:
-        """Collect the answers for `post`, and submit the requests that are recorded in the block.
-
-        Other processes are kept from the folder: two would submit twice.
-        """
+        """Collect the answers for `post`, then submit the requests that the block recorded; locks the folder."""
         with locked_folder(self._folder):
             for path in sorted(self._folder.glob("batch-*[0-9].json")):
                 batch = self._batches[path.stem] = _read(path)

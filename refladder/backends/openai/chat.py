@@ -128,11 +128,7 @@ async def _keeps_to_a_form(talk: Talk, tokens: Sequence[Choice]) -> bool:
 
 
 async def read_top(talk: Talk, probe: Probe, messages: Messages, labels: Sequence[str]) -> LabelReading:
-    """Label log-probabilities from the most probable first tokens of the answer.
-
-    A token that only begins a label (`W` of `Worse`) is completed by one more request where the server continues an
-    answer or keeps to a form (see `Probe.goes_on`); else it is an upper bound.
-    """
+    """Label log-probabilities from the most probable first tokens; begun labels are completed (`Probe.goes_on`)."""
     messages = await talk.shortened(messages, tuple(labels))
     choice = await talk.likely(messages, probe.top)
     partial = from_top(_top_tokens(checked_choices(choice), choice, 1), labels)
@@ -165,11 +161,7 @@ async def _continued(talk: Talk, messages: Messages, name: str, beginning: Choic
 
 
 async def _said(talk: Talk, messages: Messages, beginning: Choice, rest: str) -> float | None:
-    """Log-probability of an answer that is forced to be a token and then the rest, in capital or small letters.
-
-    The form allows nothing else, and the bias chooses the token where others begin the same answer. The values are
-    checked: that of the first token must be the one without the form.
-    """
+    """Log-probability of an answer forced to be a token and a rest; the first value must be that without the form."""
     text = beginning.text or ""
     form = [_literal(text), *(f"[{mark}{mark.upper()}]" if mark.isalpha() else _literal(mark) for mark in rest)]
     choice = await talk.likely(

@@ -1,8 +1,7 @@
 """Models behind any OpenAI-compatible server: OpenAI, vLLM, SGLang, llama.cpp, Ollama, `transformers serve`.
 
-`connect("openai:MODEL", base_url="http://127.0.0.1:8000/v1")`. What the server can do is found out once (see `probe`),
-label probabilities are read in the best mode that works, and the mode is part of the fingerprint. No row is lost or
-invented: a row that fails for good is unparsed with its reason, and a server that fails altogether ends the run.
+What the server can do is found out once (see `probe`), and the best mode that works is part of the fingerprint. A row
+that fails for good is unparsed with its reason, and a server that fails altogether ends the run.
 """
 
 from __future__ import annotations
@@ -75,10 +74,7 @@ class Endpoint(Backend):
 
     @property
     def usage(self) -> Usage:
-        """Requests and tokens as the server reported them.
-
-        `run_tokens` are the prompt tokens that were not cached; None if the server does not report its cache.
-        """
+        """Requests and tokens as the server reported them; `run_tokens` are the prompt tokens that were not cached."""
         counts = self._tally.counts
         unknown = counts["prompt tokens of unknown cache"] or (counts["requests"] and not counts["prompt tokens"])
         return Usage(
@@ -143,10 +139,7 @@ class Endpoint(Backend):
         return self.probe.answers(self.options) * self.probe.answer_tokens(self.options)
 
     def count_tokens(self, prompts: Sequence[Prompt]) -> list[int] | None:
-        """Prompt tokens that asking each prompt sends, over all its requests; None where no tokenizer can be asked.
-
-        In the mode `top` a label that was only begun may take another request, which is not counted.
-        """
+        """Prompt tokens over all requests for each prompt, but those that complete a label; None if unknown."""
         probe = self.probe
         if probe.dialect.tokens is None:
             return None
@@ -180,12 +173,7 @@ class Endpoint(Backend):
         return self._first.watched_texts(sampling.max_tokens, self._each(prompts, answer, failed))
 
     def read_labels_each(self, prompts: Sequence[Prompt], labels: Sequence[str]) -> Iterator[tuple[int, LabelReading]]:
-        """Row number and reading of each prompt, as they finish, in any order: for a caller that stores them at once.
-
-        Every row is yielded exactly once, unless the run is stopped early: then the iterator raises after it has
-        yielded all answers, and the missing rows were not answered. A reading without log-probabilities is worth asking
-        again; do not store it. Closing the iterator ends the run.
-        """
+        """Row number and reading of each prompt, as they finish; of the answered ones if the run is stopped early."""
         asked, probe = tuple(labels), self.probe
         read = READERS[probe.mode].read
 
@@ -254,14 +242,7 @@ class Endpoint(Backend):
 
 
 def open_endpoint(target: str, **given: Any) -> Endpoint:  # noqa: ANN401  as texts, or as values of the right type
-    """Open `openai:MODEL`; the options are those of `refladder.backends.openai.options.Options`.
-
-    The server is asked nothing yet: the handshake is made when the fingerprint or an answer is first needed.
-
-    Raises:
-        UsageError: no model, or an option with a value it cannot have.
-        BackendUnavailableError: aiohttp or tenacity is not installed, or the key or the headers cannot be had.
-    """
+    """Open `openai:MODEL` with the options of `Options`; the server is asked nothing before it is needed."""
     if not target:
         raise UsageError("openai needs a model's name: openai:MODEL, as the server calls it")
     checked_packages("openai:MODEL")

@@ -30,47 +30,25 @@ _LOCAL_HOSTS = ("localhost", "127.0.0.1", "::1")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """The options of this backend; each field is an option of the same name.
+    """The options of this backend; each field is an option of the same name."""
 
-    Attributes:
-        base_url: where the server is, up to and with its `/v1`; its query may hold an `api-version` (Azure).
-        mode: how label probabilities are read; `auto` chooses the best mode that the server supports.
-        samples: answers sampled for each prompt in the mode `sample`.
-        max_concurrency: maximum number of requests in flight.
-        requests_per_minute: limit of this client; None for no limit.
-        tokens_per_minute: limit of this client on prompt and answer tokens together; None for no limit.
-        timeout: maximum duration of a request, in seconds.
-        attempts: maximum number of tries of a request whose connection breaks or whose server fails (5xx).
-        patience: seconds for which a server may refuse every request (429, Retry-After); then the run stops.
-        answer_tokens: maximum length of an answer in the mode `sample`; 16, or 4096 for a model that thinks first.
-        tokenizer: folder or name of the model's tokenizer, for a server without /tokenize; needs transformers.
-        extra: additional fields of every request, as JSON (`{"chat_template_kwargs": {"enable_thinking": false}}`).
-        api_key_file: file with the key. Default: REFLADDER_API_KEY, else OPENAI_API_KEY.
-        headers_file: JSON file with additional HTTP headers, an object of texts. Default: REFLADDER_HEADERS, the same
-            JSON itself.
-        prefix: `template` begins each answer as its template says, where the server continues it; `none` never does.
-        probe_cache: file with the handshakes of the last day, which are not repeated. Default: a file in the user's
-            cache folder for remote servers, none for servers on this machine.
-        batch: folder of the batches; requests then go through the provider's batch interface (see `batch`).
-    """
-
-    base_url: str = OPENAI_URL
-    mode: str = "auto"
-    samples: int = 20
-    max_concurrency: int = 100
-    requests_per_minute: float | None = None
-    tokens_per_minute: float | None = None
-    timeout: float = 120.0
-    attempts: int = 6
-    patience: float = 600.0
-    answer_tokens: int | None = None
-    tokenizer: str | None = None
-    extra: Mapping[str, Any] = field(default_factory=dict)
-    api_key_file: str | None = None
-    headers_file: str | None = None
-    prefix: str = "template"
-    probe_cache: str | None = None
-    batch: str | None = None
+    base_url: str = OPENAI_URL  # up to and with its `/v1`; its query may hold an `api-version` (Azure)
+    mode: str = "auto"  # how label probabilities are read; `auto` chooses the best mode that the server supports
+    samples: int = 20  # answers sampled for each prompt in the mode `sample`
+    max_concurrency: int = 100  # maximum number of requests in flight
+    requests_per_minute: float | None = None  # limit of this client; None for no limit
+    tokens_per_minute: float | None = None  # the same, of prompt and answer tokens together
+    timeout: float = 120.0  # maximum duration of a request, in seconds
+    attempts: int = 6  # maximum number of tries of a request whose connection breaks or whose server fails (5xx)
+    patience: float = 600.0  # seconds for which a server may refuse every request (429, Retry-After)
+    answer_tokens: int | None = None  # of an answer in the mode `sample`; 16, or 4096 for a model that thinks first
+    tokenizer: str | None = None  # of the model, for a server without /tokenize; needs transformers
+    extra: Mapping[str, Any] = field(default_factory=dict)  # fields of every request, as JSON
+    api_key_file: str | None = None  # default: REFLADDER_API_KEY, else OPENAI_API_KEY
+    headers_file: str | None = None  # a JSON object of texts; default: REFLADDER_HEADERS, the same JSON itself
+    prefix: str = "template"  # an answer begins as its template says, where the server continues it; `none`: never
+    probe_cache: str | None = None  # handshakes of the last day; default: in the user's cache folder for remote servers
+    batch: str | None = None  # folder of provider batches (see `batch`), through which requests then go
 
     @property
     def address(self) -> str:
@@ -114,10 +92,7 @@ def read_options(given: Mapping[str, Any]) -> Options:
 
 
 def share_of_limits(given: Mapping[str, str], clients: int) -> dict[str, str]:
-    """The options of each of several clients of one server, whose limits together are those given.
-
-    Each client has an equal share, and at least one request in flight; an idle client's share is not used.
-    """
+    """The options of each of several clients of one server: equal shares of the limits, at least one request each."""
     options = read_options(given)
     shares = {"max_concurrency": str(max(1, options.max_concurrency // clients))}
     for name in ("requests_per_minute", "tokens_per_minute"):
@@ -172,11 +147,7 @@ def is_local(url: str) -> bool:
 
 
 def read_headers(options: Options) -> dict[str, str]:
-    """Additional headers of every request: from `headers_file`, else REFLADDER_HEADERS. No message repeats a value.
-
-    Raises:
-        BackendUnavailableError: the file cannot be read, or does not hold usable headers.
-    """
+    """Additional headers of every request: from `headers_file`, else REFLADDER_HEADERS. No message repeats a value."""
     where, text = _HEADERS, os.environ.get(_HEADERS, "").strip()
     if options.headers_file is not None:
         where = options.headers_file
@@ -211,14 +182,7 @@ def _file_text(path: str, what: str, holds: str) -> str:
 
 
 def read_key(options: Options) -> str | None:
-    """The key for a server: from `api_key_file`, else REFLADDER_API_KEY, else OPENAI_API_KEY.
-
-    OPENAI_API_KEY is sent over https or to this machine only: a key that was meant for another server must not travel
-    in clear text to whatever host was named.
-
-    Raises:
-        BackendUnavailableError: the file cannot be read or holds no key, or OpenAI is asked without one.
-    """
+    """The key: from `api_key_file`, REFLADDER_API_KEY, or, over https or to this machine only, OPENAI_API_KEY."""
     if options.api_key_file is not None:
         where = options.api_key_file
         key = _file_text(where, "key", "it and nothing else")

@@ -56,10 +56,7 @@ def _until(text: str) -> float | None:
 
 
 def pause_in(headers: Mapping[str, str], *, throttled: bool) -> float | None:
-    """Seconds that a server asks its clients to wait, or None.
-
-    `Retry-After` also counts with other statuses than 429 (503), the reset headers only if nothing remains.
-    """
+    """Seconds that a server asks its clients to wait, or None; the reset headers count only if nothing remains."""
     milliseconds = seconds_in(headers.get("retry-after-ms"))
     if milliseconds is not None:
         return milliseconds / 1000
@@ -75,10 +72,7 @@ def pause_in(headers: Mapping[str, str], *, throttled: bool) -> float | None:
 
 
 class Bucket:
-    """A rate limit: `a_minute` units flow in evenly, and at most one second's worth is saved.
-
-    A request may take more than the level and leave a debt, so that a prompt longer than a second's worth is sent too.
-    """
+    """A rate limit: `a_minute` units flow in evenly, at most one second's worth is saved, and debts are allowed."""
 
     def __init__(self, a_minute: float, now: float) -> None:
         self._rate = a_minute / 60

@@ -140,10 +140,7 @@ async def _without_thoughts(talk: Talk, answer: Said) -> tuple[Said, bool]:
 
 
 async def _first_answer(talk: Talk) -> Any:  # noqa: ANN401  a choice of a chat answer
-    """Ask questions until there is an answer, and learn the server's dialect; fails if server, key or model is wrong.
-
-    The question that was answered becomes that of the handshake. If none is, the last empty answer is returned.
-    """
+    """Ask QUESTIONS until one is answered, which becomes that of the handshake, and learn the server's dialect."""
     for question in QUESTIONS:
         choice = await _answer(talk, question)
         if not said(choice).ended_at_once:

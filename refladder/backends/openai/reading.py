@@ -40,11 +40,7 @@ class Choice(NamedTuple):
 
 
 def first_choices(choice: Any) -> list[Choice]:  # noqa: ANN401  a server's JSON
-    """The tokens of the first generated position, most probable first; empty if the server returned none.
-
-    Reads the chat shape (`content[0].top_logprobs`) and the completions shape (`top_logprobs[0]`, token to value, with
-    `token_id:N` keys when ids were asked for). Values that are no log-probability (-9999, NaN, above 0) are left out.
-    """
+    """The tokens of the first generated position, most probable first; what is no log-probability is dropped."""
     tokens = [token for entry in _entries(choice) if (token := _choice(*entry)) is not None]
     distinct = {(token.id, token.text): token for token in tokens}  # the chosen token is among the top ones too
     return sorted(distinct.values(), key=lambda token: -token.logprob)
@@ -105,10 +101,7 @@ def next_tokens(sequences: Sequence[tuple[int, ...]]) -> dict[tuple[int, ...], l
 def from_tokens(
     groups: Sequence[Sequence[tuple[int, ...]]], values: Mapping[tuple[int, ...], Mapping[int, float]]
 ) -> LabelReading:
-    """Label log-probabilities from the tokens of the spellings of each label, a group; those of one label add up.
-
-    Each spelling has the sum over its tokens of their natural-log probabilities after its beginning.
-    """
+    """Label log-probabilities: each spelling of a group is the sum over its tokens, and those of one label add up."""
     logprobs = {
         sequence: math.fsum(values[sequence[:position]][token] for position, token in enumerate(sequence))
         for sequence in itertools.chain(*groups)
@@ -181,10 +174,8 @@ def complete(partial: Partial, labels: Sequence[str], ends: Sequence[float | Non
 
     `ends` has the log-probability of each of `partial.begun` with all its completions, None where it could not be
     completed. A label counts as completed if what is left of its beginnings is little beside what was completed.
-
-    A label that was seen by its beginnings alone, or nearly so, and that could not be completed has their probability:
-    an upper bound, and the note says so. Where a whole spelling and beginnings are both likely, the row is unparsed:
-    such beginnings may be those of other words.
+    One seen by its beginnings (nearly) alone has their probability, an upper bound. Where a whole spelling and
+    beginnings are both likely, the row is unparsed: such beginnings may be those of other words.
     """
     beginnings = list(zip(partial.begun, ends or [None] * len(partial.begun), strict=True))
     logs: list[float | None] = []

@@ -29,9 +29,8 @@ T = TypeVar("T")
 class Rows(Generic[Answer]):
     """The rows of one batch: asked by as many workers as may be in flight, each answered once.
 
-    Answers that come within `_TOGETHER` seconds go to `results` together, since each `put` wakes the thread that waits
-    and interrupts this one. A row whose answer is `NotYet` there is left out. Where `together` answers many rows, BLOCK
-    are asked at a time, and a block that is refused is asked row by row.
+    Answers that come within `_TOGETHER` seconds go to `results` together, since each `put` wakes the thread that waits.
+    Where `together` answers many rows, BLOCK are asked at a time, and a block that is refused is asked row by row.
     """
 
     def __init__(
@@ -128,11 +127,7 @@ class Rows(Generic[Answer]):
 
 
 class Running(Generic[T]):
-    """A coroutine in a thread and event loop of its own, so that it works whether or not the caller has one.
-
-    `ended` is called in that thread when the work has ended, with or without an error. Leaving the `with` block cancels
-    work that is not over, and waits for its end.
-    """
+    """A coroutine in a thread and event loop of its own, in which `ended` is called last; leaving `with` cancels it."""
 
     def __init__(self, work: Coroutine[Any, Any, T], ended: Callable[[], None] = lambda: None) -> None:
         self._runner = asyncio.Runner(loop_factory=asyncio.new_event_loop)

@@ -64,11 +64,7 @@ Upload = tuple[str, bytes]
 
 
 class Server:
-    """An open connection to a server; use it in `async with`, inside one event loop.
-
-    Proxies come from HTTP_PROXY, HTTPS_PROXY, ALL_PROXY and NO_PROXY. Certificates are the system's, or those that
-    SSL_CERT_FILE and SSL_CERT_DIR name.
-    """
+    """An open connection, inside one event loop; proxies and certificates are those that the environment names."""
 
     def __init__(
         self, options: Options, key: str | None, pace: Pace, tally: Tally, headers: Mapping[str, str] | None = None
@@ -163,10 +159,7 @@ class Server:
         return shown(text, self._key, self._headers.values())
 
     async def _answered(self, once: Callable[[], Awaitable[tuple[Answer, float]]], tokens: float, most: int) -> Answer:
-        """The answer of `once`, tried again while it raises TryAgain, `most` times where it was not put off.
-
-        `once` also returns how many of its estimated tokens were not used.
-        """
+        """The answer of `once` (and its estimated tokens that were not used), tried again while it raises TryAgain."""
         failed: list[TryAgain] = []
 
         def broken() -> int:

@@ -64,57 +64,30 @@ _MOST_MERGED = 4  # tokens of a template's end that a label may merge with
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dialect:
-    """The form of requests that a server accepts, learnt from the first requests.
+    """The form of requests that a server accepts, learnt from the first requests."""
 
-    Attributes:
-        length_field: the name of the limit on an answer's tokens.
-        tempered: whether a temperature may be given.
-        tokens: where token ids come from: `server` (messages to /tokenize), `template` (/apply-template, then
-            /tokenize), `local` (the option `tokenizer`), or None.
-        under_base: whether /tokenize and /apply-template lie under the base URL (a proxy that forwards `/v1` only), and
-            not at the server's root.
-        switch: the one of SWITCHES that keeps the model from thinking; empty if it needs none, or none works.
-    """
-
-    length_field: Literal["max_tokens", "max_completion_tokens"] = "max_tokens"
-    tempered: bool = True
-    tokens: Source | None = None
-    under_base: bool = False
-    switch: str = ""
+    length_field: Literal["max_tokens", "max_completion_tokens"] = "max_tokens"  # limit on an answer's tokens
+    tempered: bool = True  # whether a temperature may be given
+    tokens: Source | None = None  # where token ids come from, see `find_tokens`
+    under_base: bool = False  # whether /tokenize and /apply-template are under the base URL, not at the server's root
+    switch: str = ""  # of SWITCHES; empty if none is needed, or none works
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Probe:
-    """How labels are read from one model on one server.
+    """How labels are read from one model on one server."""
 
-    Attributes:
-        mode: how; see `probe`.
-        way: variant of the mode `exact`; see `exact`.
-        dialect: the form of requests that the server accepts.
-        top: number of most probable tokens that a request returns, in the mode `top`.
-        goes_on: how an answer that was begun is completed, in the mode `top`: `prefill`, the server continues the
-            beginning of an answer; `grammar`, it answers in a given form, and its log-probabilities are those without
-            the form; or not at all.
-        several: whether a request can return several answers.
-        together: whether a request can hold many prompts, in the mode `exact`.
-        fixed: whether the server always returns the same answer, so that sampling is a single vote.
-        thinks: whether the model thinks before it answers.
-        prefix: whether answers begin with the prefix of their template: `on`, `off` (the option prefix=none), or
-            `unsupported` (the server does not continue an answer, or the model thinks before it).
-        refused: why each better mode is not used, "mode: reason".
-    """
-
-    mode: Mode
-    way: Way = ""
+    mode: Mode  # see `probe`
+    way: Way = ""  # variant of `exact`
     dialect: Dialect = field(default_factory=Dialect)
-    top: int = 0
-    goes_on: Continued = ""
-    several: bool = False
-    together: bool = False
-    fixed: bool = False
-    thinks: bool = False
-    prefix: PrefixUse = "unsupported"
-    refused: tuple[str, ...] = ()
+    top: int = 0  # number of most probable tokens in an answer, in the mode `top`
+    goes_on: Continued = ""  # `top`: how a begun answer is completed, by the server or in a given form
+    several: bool = False  # whether a request can return several answers
+    together: bool = False  # whether a request can hold many prompts, in the mode `exact`
+    fixed: bool = False  # whether the server always returns the same answer: sampling is a single vote
+    thinks: bool = False  # whether the model thinks before it answers
+    prefix: PrefixUse = "unsupported"  # off by the option; unsupported: not continued, or after thoughts
+    refused: tuple[str, ...] = ()  # why each better mode is not used, "mode: reason"
 
     def messages(self, prompt: Prompt) -> Messages:
         """A prompt as messages, the last of them the beginning of the answer if it has a prefix."""
@@ -139,10 +112,7 @@ class Probe:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LabelIds:
-    """Token ids of the spellings of each label, a group, behind `prefix`: what of an answer prefix can be used.
-
-    `merged` tokens at a prompt's end are part of them, because a label merges with them.
-    """
+    """Token ids of the spellings of each label behind `prefix`; `merged` tokens of the prompt's end belong to them."""
 
     groups: tuple[tuple[tuple[int, ...], ...], ...]
     merged: int
@@ -283,10 +253,7 @@ class Talk:
         return tokens[1:] if two_beginnings else tokens
 
     async def label_ids(self, labels: tuple[str, ...], prefix: str = "") -> LabelIds:
-        """The token ids of labels as answers, behind as much of a prefix as they follow with tokens of their own.
-
-        Requested once for all rows.
-        """
+        """Token ids of labels as answers, behind as much of a prefix as they follow; requested once for all rows."""
         if (labels, prefix) not in self.ways:
             self.ways[labels, prefix] = asyncio.create_task(self._label_ids(labels, prefix))
         return await asyncio.shield(self.ways[labels, prefix])

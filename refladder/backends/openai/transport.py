@@ -27,9 +27,8 @@ _REMEMBERED = 4096  # ids; an answer that goes astray does so at once
 class Refusal(Exception):  # noqa: N818  never leaves this package: a row's reason, or the end of the run
     """A request that failed for good, with one clause for people, without the key.
 
-    `status` is None when no answer came; `ends_the_run` if all others must fail too (key, model, quota, address).
-    `said` is the server's own text, where the reason adds to it. `changed` if the server is not what its handshake
-    found.
+    `status` is None when no answer came; `said` is the server's own text, where the reason adds to it; `ends_the_run`
+    if all others must fail too (key, model, quota, address); `changed` if the server is not what the handshake found.
     """
 
     reason: str
@@ -64,10 +63,7 @@ class NotYet(Exception):  # noqa: N818  control flow of batches
 
 
 class Identities:
-    """Notices when a server gives one answer, by its id, to two different requests: then answers are mixed up.
-
-    Only long ids count: some servers draw theirs from a thousand numbers, or give every answer the same.
-    """
+    """Notices when a server gives one answer, by its id (long ones only: others repeat), to two different requests."""
 
     def __init__(self) -> None:
         self._seen: OrderedDict[str, int] = OrderedDict()
@@ -99,10 +95,7 @@ class Tally:
     identities: Identities = field(default_factory=Identities)
 
     def used(self, usage: Any) -> int | None:  # noqa: ANN401  a server's JSON
-        """Count a `usage` block; returns its tokens, or None when there is none to trust.
-
-        Of the prompt's tokens those are `cached` that the server says it had read before, where it says so.
-        """
+        """Count a `usage` block; returns its tokens, or None when there is none to trust."""
         if not isinstance(usage, dict):
             return None
         reported = [usage.get(name) for name in ("prompt_tokens", "completion_tokens")]
@@ -142,10 +135,7 @@ def error_text(body: Any) -> str:  # noqa: ANN401  a server's JSON
 
 
 def shown(text: str, key: str | None, headers: Collection[str] = ()) -> str:
-    """A server's text as it may be shown: short, on one line, without control characters, key and values of headers.
-
-    A value is hidden whole, and each long word of it, as a server may repeat what follows `Bearer`.
-    """
+    """A server's text as it may be shown: short, on one line, without control characters, key, and words of headers."""
     parts = {*headers, *(word for value in headers for word in value.split() if len(word) >= _LONG_WORD)}
     for secret, name in [(key or "", "[key]"), *((part, "[header]") for part in sorted(parts, key=len, reverse=True))]:
         text = text.replace(secret, name) if secret else text
