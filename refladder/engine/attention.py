@@ -49,11 +49,7 @@ class Gathered(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parts:
-    """The parts of attention over the `tokens` of a segment.
-
-    `spans` holds bands too, each with its mask of shape (1, 1, queries, keys); a span has None. `gathered` caches what
-    `_gather` returns by the number of heads, key heads and keys.
-    """
+    """The parts of attention over `tokens`; `spans` holds bands too, with masks of shape (1, 1, queries, keys)."""
 
     tokens: int
     runs: list[Run]
@@ -67,10 +63,7 @@ def parts_of(
     dtype: Any,  # noqa: ANN401  of torch
     window: int | None = None,
 ) -> Parts:
-    """The parts of attention over a segment, with the masks of pieces and bands.
-
-    `window` is the number of keys that a query sees at most (None: all of its ancestors).
-    """
+    """The parts of attention over a segment; with a `window`, a query sees at most so many keys."""
     shown = cover(segment)
     if window is not None:
         shown = windowed(segment, shown, window)
@@ -121,10 +114,7 @@ def _batch(segment: Segment, pieces: list[Piece], dtype: Any, window: int | None
 
 
 def _gather(parts: Parts, heads: int, key_heads: int, total: int) -> Gathered:
-    """The rows that batches take from flattened tensors; the same in every layer, so computed once.
-
-    Query heads that share a key head are stacked as further queries of that key head.
-    """
+    """The rows that batches take from flattened tensors, computed once; queries of one key head are stacked."""
     import torch  # noqa: PLC0415  optional
 
     shape = (heads, key_heads, total)
@@ -170,12 +160,10 @@ def attend(
 ) -> tuple[Any, None]:
     """The attention of one layer, with the signature that transformers expects.
 
-    `query` has shape (1, heads, tokens, width), `key` and `value` (1, key heads, tokens of the cache and the segment,
-    width). `parts` is for layers that see all ancestors, `window_parts` for those with a `sliding_window` (None: no
-    text is longer than the window). `scaling` None is 1 / sqrt(width); `softcap` c makes of each score c tanh(score /
-    c); `s_aux` holds attention sinks, one score for each head, which takes its share of the weights and adds nothing.
-
-    Shape (1, tokens, heads, width), and None in place of the weights.
+    Shapes (1, heads, tokens, width) of `query`, (1, key heads, tokens of the cache and the segment, width) of `key` and
+    `value`, (1, tokens, heads, width) of what is returned. `window_parts` is for layers with a `sliding_window` (None:
+    no text is longer); `softcap` c makes of each score c tanh(score / c); `s_aux` holds a score for each head that adds
+    nothing.
     """
     import torch  # noqa: PLC0415  optional
 

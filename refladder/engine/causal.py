@@ -47,12 +47,7 @@ _CROPPABLE = {"DynamicLayer", "DynamicSlidingWindowLayer", "DummyLayer"}
 
 
 class Causal:
-    """A causal model that returns the log-probabilities of chosen tokens.
-
-    `strategies` are those that the architecture allows, fastest first, and `strategy` is the one in use; see
-    `self_check.choose_strategy`. `window` is the number of tokens that layers with a sliding window see, or None.
-    `tokens_run` counts the tokens that went through the model, padding included.
-    """
+    """A causal model that returns the log-probabilities of chosen tokens by `strategy`, one of `strategies`."""
 
     def __init__(self, model: Any, dtype: str, memory: int, forward_tokens: int = _FORWARD_TOKENS) -> None:  # noqa: ANN401
         self.model = model
@@ -77,10 +72,7 @@ class Causal:
 
     @property
     def reads_in_chunks(self) -> bool:
-        """Whether prompts may be read in chunks: the cache keeps every token, and no rotation depends on the length.
-
-        transformers 4 counts the padding of a cache that it continues in the rotations of Qwen-VL (mrope).
-        """
+        """Whether prompts may be read in chunks; transformers 4 counts a continued cache's padding in mrope."""
         from transformers import __version__ as version  # noqa: PLC0415  optional
 
         kinds = ("dynamic", "longrope", "mrope") if version.startswith("4.") else ("dynamic", "longrope")
@@ -119,15 +111,7 @@ class Causal:
             self._mask_dtype = before
 
     def logprobs(self, sequences: Sequence[Sequence[int]], reads: Sequence[Read]) -> FloatArray:
-        """Log-probabilities of tokens after chosen positions of sequences.
-
-        Args:
-            sequences: token ids, none of them empty.
-            reads: the log-probabilities that are requested.
-
-        Returns:
-            Shape (reads,), natural logarithms. NaN where the model returned NaN.
-        """
+        """Shape (reads,): natural logarithms of tokens after chosen positions of sequences, NaN from the model."""
         longest = max(map(len, sequences))
         most = tokens_that_fit(self.forward_tokens, longest, len(reads), self._config, self.memory)
         root, leaf_of = build_trie(sequences, reads)

@@ -52,11 +52,7 @@ class Span(NamedTuple):
 
 
 class Cover(NamedTuple):
-    """Runs and pieces hold each token once; together with spans and bands they show each token every visible key once.
-
-    A band has the form of a span, but a query sees only those of its keys that lie in its window. No query of a band
-    sees none of its keys.
-    """
+    """Runs and pieces hold each token once; with spans and bands (some keys hidden) they show each visible key once."""
 
     runs: list[Run]
     pieces: list[Piece]
@@ -68,8 +64,7 @@ def cover(segment: Segment, piece_tokens: int = _PIECE_TOKENS, short: int = _SHO
     """Divide a segment into runs, pieces and spans.
 
     Subtrees of at most `piece_tokens` share a piece. `short` is the maximum length of a run that becomes a piece, and
-    of the keys before a piece, or slightly more, as the remainders of spans add up. Spans hold multiples of `step`
-    keys, except those before long runs.
+    of the keys before a piece, or slightly more. Spans hold multiples of `step` keys, except those before long runs.
     """
     ends, past = segment.ends, segment.start
     size = int(ends.size)
@@ -133,10 +128,7 @@ def key_positions(segment: Segment) -> NDArray[np.int64]:
 
 
 def windowed(segment: Segment, full: Cover, window: int, short_chunk: int = _SHORT_CHUNK) -> Cover:
-    """Restrict a cover to a sliding window: a query at position p sees the keys at positions p - window + 1 to p.
-
-    Pieces keep some keys that are too far away for a part of their queries; the mask of a piece hides them.
-    """
+    """Restrict a cover to keys at positions p - window + 1 to p of a query at p; pieces hide the rest by masks."""
     runs, pieces, spans = _chunks(segment, full, window, short_chunk)
     positions, keys = segment.positions, key_positions(segment)
     befores = [

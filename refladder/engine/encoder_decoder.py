@@ -36,10 +36,7 @@ def decoder_start(model: Any) -> int:  # noqa: ANN401  of transformers
 
 
 class EncoderDecoder:
-    """An encoder-decoder that returns the log-probabilities of labels.
-
-    `tokens_run` counts encoder tokens, padding included. `strategy` is the name that the speed log shows.
-    """
+    """An encoder-decoder that returns the log-probabilities of labels; `tokens_run` counts its encoder's tokens."""
 
     strategy = "batches"
 
@@ -51,16 +48,7 @@ class EncoderDecoder:
         self._start_id = decoder_start(model)
 
     def logprobs(self, prompts: Sequence[Sequence[int]], labels: Sequence[Sequence[int]]) -> FloatArray:
-        """The log-probability of every token of every label after every prompt.
-
-        Args:
-            prompts: encoder ids.
-            labels: decoder ids, without the decoder's start token.
-
-        Returns:
-            Shape (prompts, labels, longest label), natural logarithms, 0 after the end of a label. NaN where the
-            model returned NaN.
-        """
+        """Shape (prompts, labels, longest label): natural logarithms, 0 after a label's end, NaN from the model."""
         longest = max(map(len, prompts))
         reads = sum(map(len, labels)) * max(1, _BATCH_TOKENS // longest)
         most = tokens_that_fit(max(_BATCH_TOKENS, longest), 0, reads, self._config, self._memory)

@@ -65,11 +65,7 @@ def _inner_width(config: Any) -> int:  # noqa: ANN401
 
 
 def tokens_that_fit(wanted: int, longest: int, reads: int, config: Any, memory: int) -> int:  # noqa: ANN401  of transformers
-    """Estimate how many tokens can go through a model in one forward pass, from the largest tensors of a layer.
-
-    `wanted`, halved as often as necessary; at least 1. The `longest` sequence stays in the cache, and the logits of
-    `reads` positions may all be in one forward pass.
-    """
+    """Tokens that fit in one forward pass beside the `longest` cached sequence: `wanted`, halved as often as needed."""
     hidden = int(getattr(config, "hidden_size", 0) or getattr(config, "d_model", 1024))
     layers = _layers(config)
     inner = max((_inner_width(layer) for layer in layers), default=0) or 4 * hidden

@@ -29,10 +29,7 @@ class GeneratedText(NamedTuple):
 
 
 class _Draw:
-    """A logits processor that draws the next token of every row and makes it the only possible one.
-
-    Row k draws from the stream of its own prompt and seed, so its text does not depend on the batch.
-    """
+    """A logits processor that draws each row's next token from the stream of its own prompt and seed."""
 
     def __init__(self, streams: Sequence[np.random.Generator], temperature: float, top_p: float) -> None:
         self._streams = streams
@@ -58,11 +55,7 @@ class _Draw:
 
 
 def _sampled_tokens(scores: Any, temperature: float, top_p: float, uniform: Any) -> Any:  # noqa: ANN401  tensors
-    """The tokens at uniform random numbers in the cumulative distributions, in the order of token ids.
-
-    In this order, rounding moves a boundary by its own size only. In the order of probability, two tokens of nearly
-    equal probability could swap, which would change the text.
-    """
+    """Tokens at uniform random numbers in the cumulative distributions, by id: rounding moves no token far."""
     import torch  # noqa: PLC0415  optional
 
     probabilities = torch.softmax(scores.double() / temperature, dim=-1)
@@ -83,12 +76,7 @@ def random_stream(prompt: Sequence[int], seed: int) -> np.random.Generator:
 
 
 def reproducible_batch_sizes(model: Any, largest: int) -> list[int]:  # noqa: ANN401  of transformers
-    """Batch sizes up to `largest` for which every matrix product of a model gives a row the same bits.
-
-    Each kind of product is run, as the answer depends on processor, library and number format.
-
-    Ascending, `largest` always last.
-    """
+    """Ascending batch sizes up to `largest` for which every matrix product of a model gives a row the same bits."""
     import torch  # noqa: PLC0415  optional
     from transformers.pytorch_utils import Conv1D  # noqa: PLC0415  the products of GPT-2, transposed
 
@@ -120,26 +108,12 @@ def generate_batch(
     seed: int,
     rows: int | None,
 ) -> list[GeneratedText]:
-    """Continue prompts, all in one batch.
+    """Continue prompts, all in one batch; one text of at most `max_tokens` tokens for each.
 
     With `rows`, a text depends on its own prompt and seed alone, to the last bit: every product has this number of
     rows, whatever they hold (or another of `reproducible_batch_sizes`); each prompt is read apart from the others, in
-    chunks that start at the same positions whether they are shared or not; and the padding consists of whole blocks
-    of attention, which add zeros and move no boundary of a sum.
-
-    Args:
-        model: of transformers, causal or encoder-decoder.
-        prompts: token ids, each at least one. Neighbours with a common prefix share its chunks.
-        end_ids: ids that end a text.
-        max_tokens: maximum number of tokens of a text.
-        temperature: of the softmax; 0 takes the most probable token.
-        top_p: tokens are drawn from the most probable ones that together reach this probability; 1 means all.
-        seed: any integer. With the prompt it determines the random stream of a row.
-        rows: size of the batch, at least the number of prompts; the last prompt fills it up. None for causal models
-            whose caches cannot be combined: their prompts are read in one padded batch, whose shape can change a text.
-
-    Returns:
-        One text for each prompt.
+    chunks that start at the same positions whether they are shared or not; and the padding consists of whole blocks of
+    attention, which add zeros and move no boundary of a sum. None is for causal models whose caches cannot be combined.
     """
     import torch  # noqa: PLC0415  optional
     from transformers import GenerationConfig, LogitsProcessorList  # noqa: PLC0415

@@ -48,10 +48,7 @@ def choose_strategy(causal: Causal, ids: Sequence[int]) -> None:
 
 
 def prove(model: Any) -> str | None:  # noqa: ANN401  of transformers
-    """Find the first strategy that returns the numbers of plain inference on a small copy of a model.
-
-    None if no small copy can be made or its numbers are not finite.
-    """
+    """The first strategy with the numbers of plain inference on a small copy of a model; None if there is none."""
     small = small_copy(model)
     if small is None:
         return None

@@ -56,11 +56,7 @@ _GAIN = 1.5  # of the random weights; the usual initialisation predicts too even
 
 
 def small_copy(model: Any) -> Any | None:  # noqa: ANN401  of transformers
-    """A small float32 model of the same architecture on the same device; None if it cannot be made.
-
-    It has the first layer of each kind of the model, two layers at least. Random weights are drawn in a generator of
-    their own, so that no other random number changes.
-    """
+    """A small float32 model of the same architecture and device, with its layer kinds; None if it cannot be made."""
     import torch  # noqa: PLC0415  optional
 
     kinds = layer_kinds(model)
@@ -107,10 +103,7 @@ def layer_kinds(model: Any) -> list[tuple[str, ...]]:  # noqa: ANN401  of transf
 
 
 def small_configuration(config: Any, layers: int | None = None) -> Any:  # noqa: ANN401  of transformers
-    """A copy of a text configuration with small widths, a small vocabulary, and the first `layers`.
-
-    None keeps the first layer of each kind that the configuration tells apart.
-    """
+    """A text configuration with small widths and vocabulary, and the first `layers`, or the first of each kind."""
     small = copy.deepcopy(config)
     overrides = {}
     if getattr(config, "is_heterogeneous", False):  # some numbers differ between layers
@@ -221,10 +214,7 @@ def _shorten_rotations(small: Any, config: Any) -> None:  # noqa: ANN401
 
 @contextlib.contextmanager
 def in_float32(model: Any) -> Iterator[None]:  # noqa: ANN401  of transformers
-    """Run a half-precision model in float32: each module converts its own weights while it runs.
-
-    The memory needed beside the weights is that of the largest module in float32.
-    """
+    """Run a half-precision model in float32: each module converts its own weights while it runs."""
     stored: dict[int, tuple[Any, Any]] = {}  # parameters in use, each with its half-precision numbers
 
     def enter(module: Any, arguments: tuple[Any, ...], named: dict[str, Any]) -> tuple[Any, Any]:  # noqa: ANN401

@@ -35,11 +35,7 @@ class NodeRead(NamedTuple):
 
 @dataclass(slots=True, kw_only=True)
 class Node:
-    """A run of tokens without a branch.
-
-    `start` is the position of its first token in the sequence. `size` is the number of tokens in the node and below
-    it. The offset of a read counts from the node's first token.
-    """
+    """A run of tokens without a branch, the first at position `start`; `size` counts those below it too."""
 
     start: int
     tokens: IntArray
@@ -50,11 +46,7 @@ class Node:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Segment:
-    """Tokens that go through the model in one forward pass, after the `start` tokens in its cache.
-
-    `positions` holds the position of each token in its sequence. The token at index j is visible to the tokens at
-    indices j to `ends[j]` (excluded) and to no others. The offset of a read counts from the segment's first token.
-    """
+    """Tokens of one forward pass after `start` cached ones; indices j to `ends[j]` - 1 see the token at j."""
 
     start: int
     tokens: IntArray
@@ -87,11 +79,7 @@ class Pop(NamedTuple):
 
 
 def build_trie(sequences: Sequence[Sequence[int]], reads: Sequence[Read]) -> tuple[Node, list[int]]:
-    """Build the radix tree of token sequences.
-
-    The root (without tokens if the sequences have no common prefix), and for each sequence the number of a leaf
-    sequence that starts with it.
-    """
+    """The radix tree of token sequences, and for each the number of a leaf sequence that starts with it."""
     coded = [np.asarray(sequence, dtype=">u4").tobytes() for sequence in sequences]
     order = sorted(range(len(coded)), key=coded.__getitem__)
     arrays = [np.asarray(sequences[number], dtype=np.int64) for number in order]
@@ -123,10 +111,7 @@ def _shared_tokens(first: IntArray, second: IntArray) -> int:
 
 
 def _grow(arrays: Sequence[IntArray], shared: Sequence[int]) -> tuple[Node, list[list[Node]]]:
-    """Build the nodes of sorted sequences of which none is a prefix of another.
-
-    The root, and for each sequence its nodes from the root to the leaf.
-    """
+    """The root of sorted sequences, of which none is a prefix of another, and the nodes from it to each leaf."""
     shared_tokens = np.asarray(shared)
     paths: list[list[Node]] = [[] for _ in arrays]
     root: Node | None = None
@@ -164,11 +149,7 @@ def _preorder(root: Node) -> list[Node]:
 
 
 def plan(root: Node, max_tokens: int) -> Iterator[Push | Row | Pop]:
-    """Yield the steps that run every token of a tree exactly once.
-
-    Subtrees of at most `max_tokens` tokens are packed side by side into rows. The tokens of a larger node are pushed
-    on the cache, at most `max_tokens` at a time, and popped after its descendants have run.
-    """
+    """The steps that run each token once: subtrees of at most `max_tokens` packed in rows, larger nodes cached."""
     pending: list[Node | Pop] = [root]
     while pending:
         node = pending.pop()
