@@ -26,11 +26,7 @@ def open_folder(address: str) -> Folder:
 
 
 class Folder:
-    """A folder on a disk of this machine, or one that several machines share; a name is a path in it, with `/`.
-
-    Args:
-        address: path or URL.
-    """
+    """A folder on a disk of this machine, or one that several machines share; a name is a path in it, with `/`."""
 
     def __init__(self, address: str) -> None:
         self.address = address.rstrip("/") or address
@@ -202,11 +198,7 @@ class RemoteFolder(Folder):
 
     @contextmanager
     def claimed(self, name: str | None) -> Iterator[None]:
-        """A small object with process and host: put only if absent, where the server can do that.
-
-        A damaged claim, or that of a killed process of this machine, is taken over; that of another machine must be
-        removed by hand.
-        """
+        """A small object with process and host, put only if absent; of another machine, it must be removed by hand."""
         claim = f"{name or '.refladder/folder'}.claim"
         record, holding = holder_record(), self.read(claim)
         if holding is None:

@@ -143,10 +143,7 @@ class Snapshot:
 
 
 def fetch(text: str, configs: Sequence[str]) -> Snapshot:
-    """Download a published ladder set into the Hub cache, or find it there; a commit in the cache needs no network.
-
-    A revision that can move (none, a branch) is reported once, with the commit that it is now.
-    """
+    """Download a published ladder set into the Hub cache, or find it there; a moving revision is reported once."""
     address = parse_address(text)
     hub = _library()
     with _explained(str(address)):

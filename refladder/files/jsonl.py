@@ -159,11 +159,7 @@ class Writer:
 
 @contextmanager
 def atomic(path: Path) -> Iterator[Writer]:
-    """Write a file that appears complete or not at all: a hidden sibling, flushed to disk, then renamed.
-
-    A device such as `/dev/null` or a pipe is written directly. A symbolic link is followed. Partial files of the same
-    name from processes that have ended are removed.
-    """
+    """Write a file that appears complete or not at all: a hidden sibling, flushed, then renamed; devices directly."""
     refuse_folder(path)
     direct = is_device(path)  # renaming a file over it would destroy it
     if path.is_symlink() and not direct:  # that of a pipe leads to no path
@@ -276,10 +272,7 @@ def mend_end(path: Path, stream: IO[bytes]) -> None:
 
 
 def read_appended(path: Path) -> list[tuple[str, str]]:
-    """The lines that `append_lines` wrote, each with its path:line; none where there is no file.
-
-    An incomplete last line from an interrupted write is skipped, with a warning of the logger `refladder`.
-    """
+    """The lines of `append_lines`, each with its path:line; an incomplete last one is skipped with a warning."""
     if not within(path).exists():
         return []
     refuse_pipe(path)

@@ -88,11 +88,7 @@ def refuse_folder(path: Path) -> None:
 
 @contextmanager
 def locked(path: Path) -> Iterator[None]:
-    """Lock a file against other processes and other threads while the block runs; the text of an error names them.
-
-    The thread with the lock may enter again. A device, such as `/dev/null`, needs no lock. The file need not exist; a
-    symbolic link is followed.
-    """
+    """Lock a file against other processes and threads, but not its own, while the block runs; devices need no lock."""
     refuse_folder(path)
     if path.exists() and not path.is_file():
         yield

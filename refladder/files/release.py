@@ -55,12 +55,7 @@ class Shard:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Manifest:
-    """What is in a release.
-
-    `ladders`, `contexts` and `failures` are counts; `contexts` is None where the texts are not published. `digest` is
-    that of the ladders (`LadderSet.digest`). `run` is the run of the judgments, if they are published, and `shared` the
-    anchors of a shared set.
-    """
+    """What is in a release: counts (`contexts` None if unpublished), the digest of the ladders, and every shard."""
 
     refladder: str
     name: str
@@ -132,11 +127,7 @@ def digest_of_file(path: Path) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parts:
-    """The records of a ladder set; the iterators read its files as they go.
-
-    `context_digests` is filled by `ladders`. `certificate` is as it was read, unchecked; None if there is none.
-    `questions` are not published. A set is shared if it has `shared`.
-    """
+    """The records of a ladder set, read as they go; `ladders` fills `context_digests`."""
 
     name: str
     dimensions: tuple[Dimension, ...]
@@ -190,10 +181,7 @@ def ladders_of_rows(
     context_digests: dict[str, str],
     anchors: list[str] | None = None,
 ) -> Iterator[Ladder]:
-    """Ladders from rows as `ladder_row` makes them.
-
-    Fills `dimensions` by name, `context_digests` by context id, and `anchors` with the contexts of a shared set.
-    """
+    """Ladders from rows as `ladder_row` makes them; fills dimensions, context digests and anchors."""
     recipes: dict[Recipe, Recipe] = {}  # one object for all ladders of a recipe
     read: dict[tuple[str, ...], Dimension] = {}
     for row, ladder in records_of(Ladder, rows):
@@ -248,11 +236,7 @@ def ladder_row(
 def write_shards(
     folder: Path, config: str, rows: Iterable[Mapping[str, Any]], columns: Mapping[str, str] | None = None
 ) -> list[Shard]:
-    """Write the rows of a config as Parquet, a row group at a time, and return the shards; none without rows.
-
-    The configs of records have types of their own. A table has the Arrow types of `columns`, and those of its first row
-    group for the other columns.
-    """
+    """Write the rows of a config as Parquet, a row group at a time, and return the shards; none without rows."""
     pa, parquet = parquet_library()
     schema = pa.schema([(name, _arrow(pa, kind)) for name, kind in _columns_of(config).items()])
     shards: list[Shard] = []

@@ -34,12 +34,7 @@ def is_scored(folder: str) -> bool:
 
 
 def finished_shards(path: str) -> list[ScoredShard] | None:
-    """The shards of a folder, in order; None for a folder of other files.
-
-    Raises:
-        DataError: a shard is missing, so that a part of the rows would look like all of them; or the manifest is
-            damaged.
-    """
+    """The shards of a folder, in order; None for a folder of other files, DataError where one is missing."""
     folder = open_folder(path)
     records = folder.names(RUN_FOLDER)
     if Path(MANIFEST).name not in records:
@@ -69,10 +64,7 @@ def _manifest_shards(folder: Folder) -> list[ScoredShard]:
 
 
 def finished_files(path: str, files: list[str]) -> dict[str, str | None]:
-    """The tables of a folder with the digests that its run gave them; None for those of a folder without a run.
-
-    At a URL the files are not compared with their digests, as each would be read twice over the network.
-    """
+    """The tables of a folder with the digests that its run gave them, compared on a disk; None without a run."""
     shards = finished_shards(path)
     if shards is None:
         return dict.fromkeys(files)

@@ -29,13 +29,7 @@ def is_many(path: str) -> bool:
 
 
 def table_files(path: str) -> list[str]:
-    """The files of a table, sorted: a file by itself, the tables directly in a folder, or the matches of a glob.
-
-    Hidden files are ignored.
-
-    Raises:
-        DataError: there are none, or the folder is of a run of `score` that has not finished, or holds other tables.
-    """
+    """The files of a table, sorted: a file by itself, the tables directly in a folder, or the matches of a glob."""
     return list(digests_by_file(path))
 
 

@@ -90,21 +90,12 @@ def read_once(path: str) -> bool:
 
 
 def parse_number(text: str) -> float | None:
-    """Parse a number in ASCII digits such as `-1.5e3`, ignoring spaces around it; None for other text.
-
-    Unlike `float`, it does not accept `1_0`, full-width digits, `nan` or `infinity`.
-    """
+    """A number in ASCII digits such as `-1.5e3`; None for other text, also for `1_0`, `nan` and full-width digits."""
     return float(text) if _NUMBER.fullmatch(text.strip(" \t")) else None
 
 
 def cell_of(fields: Mapping[str, Any], column: str, default: Any = None) -> Any:  # noqa: ANN401  any cell
-    """The value in a column; `scores.clarity` is the field `clarity` of the objects in the column `scores`.
-
-    A column with this very name goes before a field of an object. A row without the column has the `default`.
-
-    Returns:
-        The value; None where the object is null.
-    """
+    """The value in a column, or `scores.clarity`, the field of its object; None for null, `default` without it."""
     if column in fields or "." not in column:
         return fields.get(column, default)
     value: Any = fields
@@ -168,10 +159,7 @@ class Rows:
 
 
 def read_rows(path: str, given: str | None = None) -> Rows:
-    """Read the rows of a table, in order, with at most a few thousand in memory.
-
-    Blank lines at the end of JSON lines or CSV are ignored; a blank line between rows is an error.
-    """
+    """The rows of a table, in order, with at most a few thousand in memory; only the end may have blank lines."""
     form = format_of(path, given)
     (first, digest), *others = digests_by_file(path).items()
     rows = _read_file(first, form, digest)
@@ -327,9 +315,9 @@ def open_sink(
 ) -> Iterator[Write]:
     """Open a file or standard output and give a function `write(row, values)` that appends a row.
 
-    A file appears complete if the block ends without an error, otherwise not at all. `added` are columns after those of
-    the row, with their type (float or str). With `columns`, CSV and Parquet have a header even without rows. `source`
-    is the Parquet file with the rows, if any: its column types are kept.
+    A file appears complete if the block ends without an error, otherwise not at all. `added` are the types of columns
+    after the row's; `columns` make a header even without rows; `source` is the Parquet file whose column types are
+    kept.
     """
     if is_url(path):
         raise UsageError(f"{path}: a file is written on this machine only; name a file here, and copy it to the URL")
@@ -423,12 +411,7 @@ def _cell(value: object) -> object:
 
 
 def _escaped(value: object) -> object:
-    """A CSV cell that no spreadsheet reads as a formula.
-
-    Text that begins with one of = + - @, a tab or a carriage return gets `'` before it, unless it is a number.
-
-    Source: OWASP, CSV Injection.
-    """
+    """A CSV cell that no spreadsheet reads as a formula: `'` before = + - @, tab and return (OWASP, CSV Injection)."""
     cell = _cell(value)
     if isinstance(cell, str) and cell.startswith(_FORMULA) and parse_number(cell) is None:
         return f"'{cell}"
@@ -489,11 +472,7 @@ def arrow_schema(
 
 @contextmanager
 def fitting(where: str, advice: str) -> Iterator[None]:
-    """Turn the errors of Arrow about rows that do not fit one table into one sentence.
-
-    Raises:
-        DataError: the rows do not fit.
-    """
+    """Turn the errors of Arrow about rows that do not fit one table into one sentence."""
     pa, _ = parquet_library()
     try:
         yield
