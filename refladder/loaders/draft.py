@@ -82,11 +82,7 @@ class Draft:
         return output.id
 
     def rater_for(self, where: str, output_id: str, name: str = "", *, limit: int | None = None) -> str:
-        """A rater name that is new for an output: the name in the source, or `rater K` without one.
-
-        A name that already rated the output gets a number, so that no rating is lost. More than `limit` raters of an
-        output are refused: some rows are repeated.
-        """
+        """A rater name that is new for an output: that of the source or `rater K`; over `limit`, rows are repeated."""
         used = self._raters.setdefault(output_id, set())
         if limit is not None and len(used) >= limit:
             raise DataError(

@@ -70,10 +70,7 @@ def row_id(where: str, column: str, value: object) -> str | None:
 
 
 def without_number(value: object) -> object:
-    """The value of a cell, where a whole number is the text of its digits, so that 3, 3.0 and "3" are one id.
-
-    pandas makes floats of a column of whole numbers with gaps, so 3.0 is 3; a float of 2^53 or more stays as it is.
-    """
+    """The value of a cell, where a whole number is the text of its digits, so that 3, 3.0 and "3" are one id."""
     if isinstance(value, bool) or not isinstance(value, numbers.Real):
         return value
     if isinstance(value, numbers.Integral):
@@ -92,11 +89,7 @@ def number_of(row: Row, column: str) -> float:
 
 
 def numbers_of(row: Row, column: str) -> list[float | None]:
-    """The numbers in a column: one, or a list with one for each rater; a list may be JSON in a cell of text.
-
-    Returns:
-        Finite numbers, and None for null or blank; one None without such a column.
-    """
+    """The finite numbers in a column: one, or a list (JSON in a cell of text); None for null, blank or no column."""
     return [
         None if item is None or (isinstance(item, str) and not item.strip()) else as_number(row.where, column, item)
         for item in _items_of(row, column, cell_of(row.fields, column))

@@ -25,18 +25,10 @@ RATERS = 3
 
 
 def load(source: Path | None, human: bool = False) -> Benchmark:  # noqa: FBT002  an option of load_benchmark
-    """Read HANNA from the release's CSV or the Hub data set with the same columns.
+    """Read HANNA from the release's CSV or the Hub data set; `human` adds the human stories as a system.
 
-    The human story of a prompt is the reference of its context. A rater is the source's `Worker ID`, or `rater 1` ..
-    `rater 3` in the order of the rows without one. The id of a context is a digest of the prompt.
-
-    Args:
-        source: a file or folder; None downloads llm-aes/hanna.
-        human: add the human stories as outputs of the system `Human`; papers compare only the 10 systems.
-
-    Raises:
-        UsageError: `human` is neither True nor False.
-        DataError: the source cannot be read or does not follow its schema; the text has path:line.
+    The human story of a prompt is the reference of its context, whose id is a digest of the prompt. A rater is the
+    source's `Worker ID`, or `rater 1` .. `rater 3` in the order of the rows without one.
     """
     if not isinstance(human, bool):
         raise UsageError(f"hanna: option human must be true or false, found {human!r}")

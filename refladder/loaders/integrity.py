@@ -15,13 +15,7 @@ if TYPE_CHECKING:
 
 
 def check_integrity(benchmark: Benchmark) -> None:
-    """Check that a benchmark is consistent.
-
-    Raises:
-        DataError: it has no context or no dimension; an id appears twice; an output or a rating refers to something
-            missing; a rating is outside its scale; a dimension has no description or an empty scale; contexts have
-            different tasks or no text.
-    """
+    """Raise DataError unless ids, references, ratings, scales, descriptions and tasks of a benchmark are consistent."""
     name = benchmark.name
     for what, parts in (("dimension", benchmark.dimensions), ("context", benchmark.contexts)):
         if not parts:

@@ -29,15 +29,9 @@ RATERS = 3
 def load(source: Path | None) -> Benchmark:
     """Read the NewsRoom human evaluation; HTML entities are decoded and each paragraph is a line.
 
-    Formats: the release (CSV, one row per rater: `rater 1` .. `rater 3` in the order of the rows), and the flat list of
-    PairS (means). The flat list has no system names and its order differs between documents, so that `system 1` ..
-    `system 7` are positions, not systems: compare systems only with the release.
-
-    Args:
-        source: a file or folder; this benchmark cannot be downloaded automatically.
-
-    Raises:
-        DataError: the source cannot be read or does not follow its schema; the text has path:line.
+    Formats: the release (CSV, one row per rater), and the flat list of PairS (means), which has no system names and
+    whose order differs between documents: `system 1` .. `system 7` are positions, so compare systems only with the
+    release.
     """
     table = read_table(find_file(named(source, "newsroom", COPY), FILES))
     draft = Draft(TASK, DIMENSIONS)

@@ -46,17 +46,8 @@ def load_own(
 ) -> Benchmark:
     """Read a user's outputs with their contexts and optional ratings as a benchmark.
 
-    Args:
-        source: a file (.jsonl, .json, .csv, .parquet), `-` for JSON lines on standard input, or
-            `hub:ORG/NAME[:SPLIT]`.
-        task_file: the TOML file of `read_task`.
-        columns: field or dimension name to column name.
-        dimensions: names of the dimensions to read; empty for all of the task file. Columns of others are ignored.
-
-    Raises:
-        UsageError: there is no source, its format is unknown, `columns` maps an unknown field, or a dimension does not
-            exist.
-        DataError: the source or the task file is invalid; the text has path:line.
+    `source` is a file, `-` for JSON lines on standard input, or `hub:ORG/NAME[:SPLIT]`; `columns` maps field or
+    dimension names to column names; `dimensions` are the names of those to read, empty for all of the task file.
     """
     if source is None:
         raise UsageError("own: no data given; pass source=PATH or source=hub:ORG/NAME")
@@ -74,13 +65,11 @@ def read_own(
 ) -> Benchmark:
     """Read a user's outputs, with the task and its dimensions given.
 
-    Without `context_id`, the id of a context is a digest of its text and background. Without `output_id`, the id of an
-    output is `CONTEXT_ID/SYSTEM`, and without `system` its context's id and a digest of its text. So ids do not depend
-    on the order of rows, and they are those of `refladder score`.
-
-    A rating is a number (the rater is `mean`), a list with a number for each rater, or, with a column `rater`, one row
-    per rater. Where the id of an output is made from its text, repeated rows are further ratings of it. Either every
-    dimension or none has a rating column. A rating that is absent, null or blank is missing.
+    Without `context_id`, the id of a context is a digest of its text and background. Without `output_id`, that of an
+    output is `CONTEXT_ID/SYSTEM`, and without `system` its context's id and a digest of its text, as in `refladder
+    score`: ids do not depend on the order of rows. A rating is a number (the rater is `mean`), a list with a number for
+    each rater, or, with a column `rater`, one row per rater. Repeated rows of an output whose id is made from its text
+    are further ratings.
     """
     chosen = choose_dimensions(described, dimensions)
     names = [dimension.name for dimension in chosen]
@@ -154,12 +143,7 @@ def _add_ratings(
 def load_contexts(
     source: Path | str | Rows, *, task: str, columns: Mapping[str, str] | None = None
 ) -> tuple[Context, ...]:
-    """Read only contexts, for building ladders; a context may appear in several rows, other columns are ignored.
-
-    Ids are the same as in `load_own`, so that ladders match the outputs of a file with the same contexts. In task
-    `document`, each output is a seed: a context whose text is the seed's `subject`, if the table has that column, and
-    whose only reference is the output.
-    """
+    """Read only contexts, for building ladders; ids are as in `load_own`, and in task `document` outputs are seeds."""
     draft = Draft(task, ())
     rows = tuple(_read_source(source))
     if not rows:

@@ -24,16 +24,7 @@ ASSESSOR = "assessor"
 
 
 def load(source: Path | None) -> Benchmark:
-    """Read the podcast summary assessment data; the grades Bad, Fair, Good, Excellent become 0, 1, 2, 3.
-
-    The eight attributes are not documented and not read.
-
-    Args:
-        source: a file or folder; None downloads potsawee/podcast_summary_assessment.
-
-    Raises:
-        DataError: the source cannot be read or does not follow its schema; the text has path: item k.
-    """
+    """Read the podcast summary assessment data: grades Bad to Excellent become 0..3; the attributes are not read."""
     table = fetch_table(HUB, "evaluation", ADVICE) if source is None else read_table(find_file(source, FILES))
     draft = Draft(TASK, DIMENSIONS)
     for row in table.rows:

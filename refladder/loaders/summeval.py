@@ -41,22 +41,12 @@ RATERS: dict[str, tuple[tuple[str, str], ...]] = {
 def load(source: Path | None, raters: Literal["experts", "crowd", "all"] = "experts") -> Benchmark:
     """Read SummEval, with the 16 or 12 systems that the source has.
 
-    Formats: the release paired with its articles (individual raters); the release as downloaded, without articles, if
-    the mteb file with the same ids is in the same folder; the schema of the Hub data set mteb/summeval, whose systems
-    are called `system 1`, ... by position without `system_order.json` in the same folder; the flat list of G-Eval and
-    UniEval; the flat table id, input, output. The last three have only the means of the experts (rater `mean`).
-
-    If a folder has the release with some of its systems, and the mteb file with `system_order.json`, the missing
-    systems are read from the mteb file, with mean ratings.
-
-    Args:
-        source: a file or folder; None downloads mteb/summeval.
-        raters: the ratings to read if the source has individual raters: `experts` are `expert 1` .. `expert 3`,
-            as papers use them; `crowd` are `crowd 1` .. `crowd 5`.
-
-    Raises:
-        UnknownNameError: no such group of raters.
-        DataError: the source cannot be read or does not follow its schema; the text has path:line.
+    Formats: the release paired with its articles (individual raters); the release as downloaded, if the mteb file with
+    the same ids is in the same folder; the schema of the Hub data set mteb/summeval, whose systems are called `system
+    1`, ... by position without `system_order.json` in the folder; the flat list of G-Eval and UniEval; the flat table
+    id, input, output. The last three have only the means of the experts (rater `mean`). Systems that a release lacks
+    are read from an mteb file with `system_order.json`, with mean ratings. `raters` are the three experts, as in
+    papers, or the five of the crowd.
     """
     if raters not in RATERS:
         raise UnknownNameError("group of SummEval raters", raters, RATERS)

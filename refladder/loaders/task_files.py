@@ -21,10 +21,7 @@ FIELDS = ("context_id", "context", "background", "system", "output", "output_id"
 
 
 def read_task(path: Path) -> tuple[str, tuple[Dimension, ...]]:
-    """Read a task file: `task`, and a table `[[dimensions]]` with name, description, low and high per dimension.
-
-    Without low and high, a dimension goes from 1 to 5.
-    """
+    """Read a task file: `task`, and a table `[[dimensions]]` with name, description, low (1) and high (5) of each."""
     head = parse_toml(decode(path, read_bytes(path)), str(path))
     _check_keys(f"{path}", head, required=("task", "dimensions"))
     task = head["task"]

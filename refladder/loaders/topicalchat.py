@@ -39,13 +39,6 @@ def load(source: Path | None) -> Benchmark:
     Formats: the file of USR (individual raters with their names), and the flat list of UniEval and G-Eval (means). The
     dimensions have the names of UniEval: coherence is Maintains Context in USR, groundedness is Uses Knowledge. The id
     of a context is a digest of the dialogue and the fact.
-
-    Args:
-        source: a file or folder; this benchmark cannot be downloaded automatically.
-
-    Raises:
-        DataError: the source cannot be read, is the PersonaChat file of USR, or does not follow its schema; the text
-            has path: item k.
     """
     table = read_table(find_file(named(source, "topicalchat", "http://shikib.com/tc_usr_data.json"), FILES))
     draft = Draft(TASK, DIMENSIONS)

@@ -30,23 +30,12 @@ NO_OUTPUT = "null"
 
 
 def load(source: Path | None, systems: Collection[str] | None = None) -> Benchmark:
-    """Read the WebNLG 2017 human evaluation.
+    """Read the WebNLG 2017 human evaluation of `systems`, by default of all but the team `webnlg` (references).
 
-    The text of a context has one triple per line; its id is a digest of the triples.
-
-    Formats: the individual judgments (raters by their anonymous numbers; preferred if a folder has both) and means.
-    The second judgment of a text by one rater has the rater `NUMBER (2)`, since the published means count both. Texts
-    `null` (no output of the system) become empty; empty texts keep their ratings. References come from the .lex files
-    and MRs.txt in the same folder, if present.
-
-    Args:
-        source: a file or folder; this benchmark cannot be downloaded automatically.
-        systems: the teams to read; None reads the nine systems without the team `webnlg`, which wrote the human
-            references.
-
-    Raises:
-        UnknownNameError: a team that the source does not have.
-        DataError: the source cannot be read or does not follow its schema; the text has path:line.
+    Formats: the individual judgments (raters by their anonymous numbers; preferred if a folder has both) and means. The
+    second judgment of a text by one rater has the rater `NUMBER (2)`, since the published means count both. Texts
+    `null` (no output of the system) become empty; empty texts keep their ratings. A context has one triple per line,
+    and a digest as its id. References come from the .lex files and MRs.txt in the same folder, if present.
     """
     path = find_file(named(source, "webnlg", COPY), FILES)
     table = read_table(path)
