@@ -68,13 +68,7 @@ _BRACES = re.compile(r"\{\{|\}\}")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Template:
-    """A prompt with unfilled slots.
-
-    `digest` covers the whole file (line ends as LF), so that any edit changes every recipe that uses it. `path` is the
-    file and `line` the first line of the prompt text. `literals` has one more entry than `names`: the text is literal,
-    slot, literal, ..., literal. `prefix` is how the answer of a judge begins, empty for none. `ending` follows them: a
-    text that a dry run leaves unwritten.
-    """
+    """A prompt with unfilled slots: literal, slot, ..., literal; `digest` covers the whole file, line ends as LF."""
 
     task: str
     role: str

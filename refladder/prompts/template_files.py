@@ -72,13 +72,7 @@ def list_templates(folder: Path | None = None) -> list[Template]:
 
 
 def check_folder(folder: Path) -> list[Template]:
-    """Read every template of a user folder and reject files that no prompt would use.
-
-    A folder contains TASK/ROLE.md, README.md and hidden files. A task may be new, but its name must not look like a
-    misspelt shipped task.
-
-    The templates of the folder, sorted by task and role.
-    """
+    """Every template of a user folder, sorted; files that no prompt would use and misspelt task names are refused."""
     _require_folder(folder)
     files = [
         path.relative_to(folder)
