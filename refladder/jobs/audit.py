@@ -103,11 +103,9 @@ def _shift_questions(asker: Asker, ladders: LadderSet) -> list[Question]:
 def audit(ladders: LadderSet, asker: Asker, progress: Progress | None = None) -> list[Row]:
     """Measure a judge on the rungs of ladders, for each dimension and for all together.
 
-    Measures: `unparsed` and `low mass`, shares of judgments; `mass`, the mean label mass; `P(target)`, how often the
-    text in the target's position wins (1/2 without position bias; a tie is half); `inconsistent`, pairs whose two
-    orders disagree; `P(longer)`, how often the longer of two rungs wins, and `longer is higher`, how often it should;
-    `shift NAME`, the change of the probability that the worst rung is better than a higher one when a sentence is
-    appended to it (-1 to 1).
+    `P(target)`: how often the text in the target's position wins (1/2 without position bias; a tie is half).
+    `P(longer)`: how often the longer of two rungs wins, and `longer is higher`, how often it should. `shift NAME`: the
+    change of p(the worst rung is better than a higher one) when a sentence is appended to it, -1 to 1.
     """
     questions = set_questions(ladders)
     judgments = asker.ask([*questions, *_shift_questions(asker, ladders)], progress)

@@ -37,11 +37,7 @@ _HUMAN_FIELDS = {"context_id": str, "dimension": str, "level": int, "text": str}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BuildReport:
-    """The number of ladders written, the rungs that could not be, and the certificate of a build that certifies.
-
-    `anchors` are those of a shared set: of the contexts, those with every ladder. A set that was to be extended has no
-    ladders if there are failures.
-    """
+    """The ladders written, the rungs that could not be, the certificate if any, and a shared set's `anchors`."""
 
     ladders: int
     failures: tuple[LadderFailure, ...]
@@ -94,12 +90,7 @@ def _both(first: Recipe, second: Recipe) -> Recipe:
 
 
 def to_extend(name: str | Path) -> Extension:
-    """Open a ladder set that `build` extends, with its contexts.
-
-    Raises:
-        UsageError: the set has no texts of contexts.
-        RefladderError: as for `load_ladders`.
-    """
+    """Open a ladder set that `build` extends, with its contexts."""
     ladders = load_ladders(name)
     if not ladders.contexts:
         raise UsageError(
@@ -109,14 +100,7 @@ def to_extend(name: str | Path) -> Extension:
 
 
 def draw_anchors(seeds: Sequence[Context], count: int, sampling: Sampling) -> list[Context]:
-    """The anchors of a shared set: `count` of the seeds, drawn by `sampling.seed` from their ids, whatever their order.
-
-    The background of a document's seed becomes the limit of words of its rungs: the words of the seed, and at most half
-    of `sampling.max_tokens`, so that a text can end.
-
-    Raises:
-        UsageError: there are fewer seeds.
-    """
+    """The anchors of a shared set: `count` seeds, drawn by `sampling.seed` from their ids, whatever their order."""
     if len(seeds) < count:
         raise UsageError(
             f"{option('shared')} {count} needs {count} seeds, and the table has {len(seeds)}; add rows, or ask for "
@@ -153,34 +137,11 @@ def build(
     shared: bool = False,
     extends: Extension | None = None,
 ) -> BuildReport:
-    """Write a ladder set.
+    """Write a ladder set; every text is stored in the folder's journal at once, so an interrupted build can be resumed.
 
-    Every text is stored in the folder's journal as soon as it is written, so an interrupted build can be resumed.
-
-    Args:
-        backend: the writer.
-        contexts: contexts of one task.
-        dimensions: the qualities to build ladders for.
-        folder: output folder.
-        rungs: number of rungs of a ladder, 2 or more.
-        sampling: how texts are sampled.
-        attempts: maximum number of attempts to write a rung.
-        prompts: the user's own templates.
-        human: rungs written by people: (context id, dimension) to level to text.
-        restart: discard the journal.
-        config: the resolved configuration, written to `run.json`.
-        progress: called with the number of texts done and of all texts.
-        mender: certifies the ladders before they are written; None writes them as they are.
-        shared: whether the contexts are the anchors of a shared set, from `draw_anchors`. An anchor with a failed rung
-            is left out.
-        extends: the set whose ladders get a top; `contexts`, `dimensions` and `human` are then its own, and `rungs` is
-            one more than it has. If a top fails, no set is written.
-
-    Raises:
-        UsageError, PromptError: the request is wrong, or another process is writing to the folder. The writer was not
-            asked.
-        DataError: the folder cannot be written, or its journal is of another build.
-        BackendError: the writer failed; the texts so far are stored.
+    `human` are rungs written by people: (context id, dimension) to level to text. `mender` certifies the ladders before
+    they are written. With `shared`, the contexts are anchors from `draw_anchors`, and one with a failed rung is left
+    out. With `extends`, contexts, dimensions and `human` are those of that set, and a failed top writes no set.
     """
     journal = folder / JOURNAL
     with locked_folder(folder):
@@ -229,11 +190,7 @@ def build(
 
 
 def read_human_rungs(path: str) -> dict[tuple[str, str], dict[int, str]]:
-    """Rungs written by people, from a table with columns context_id, dimension, level and text.
-
-    Raises:
-        DataError: with path:line, a column is missing or of the wrong type, a rung appears twice, or there are no rows.
-    """
+    """Rungs written by people, from a table with columns context_id, dimension, level and text."""
     rungs: dict[tuple[str, str], dict[int, str]] = {}
     for row in read_rows(path):
         for name, kind in _HUMAN_FIELDS.items():

@@ -53,10 +53,7 @@ _about, _promised = attrgetter("columns", "label", "per"), attrgetter("precision
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Promise:
-    """What is promised: a precision or a recall, with probability `sure`, or a precision on average (`sure` None).
-
-    `look` counts the times that labels have been looked at for this promise; see `refladder.trust.threshold.certainty`.
-    """
+    """A promised precision or recall with probability `sure` (None: precision on average); `look` counts looks."""
 
     precision: float | None = None
     recall: float | None = None
@@ -166,10 +163,7 @@ def earlier_threshold(out: Path) -> Threshold | None:
 
 
 def _look(earlier: Threshold | None, record: Threshold) -> int:
-    """The number of this look, one more than in an earlier file about the same scores and labels.
-
-    The same promise from the same labels is the same look.
-    """
+    """The number of this look: one more than in an earlier file of these scores, unless all else is equal too."""
     if (
         earlier is None
         or scale_of(earlier.signature) != scale_of(record.signature)
@@ -284,10 +278,7 @@ def _needed(
     naive: int,
     sample: tuple[IntArray, BoolArray, IntArray],
 ) -> tuple[Step, int, int]:
-    """The lowest candidate that the labels so far allow, and how many more good labels, of how many units, would do.
-
-    The labels are those of the next look, and of as many rows of a unit as so far.
-    """
+    """The lowest candidate that the labels allow; how many more good labels, of how many units, would do."""
     (levels, good, units), none = sample, len(path.cutoffs)
     of_good = promise.recall is not None
     rows, bad = (

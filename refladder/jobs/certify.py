@@ -127,10 +127,7 @@ def set_questions(ladders: LadderSet) -> list[Question]:
 
 
 def questions_across(ladders: LadderSet) -> list[Question]:
-    """Of a shared set: whether each level of an anchor is better than the level below of every other, in both orders.
-
-    Dimension by dimension, and of the anchors by pairs (the higher rung's, the lower rung's) in `permutations`.
-    """
+    """Of a shared set: whether each level of an anchor is better than the one below of every other, both orders."""
     questions = []
     for dimension in ladders.dimensions:
         for upper, lower in itertools.permutations(ladders.anchors, 2):
@@ -150,11 +147,7 @@ def verdict_arrays(judgments: Sequence[Judgment], rungs: int) -> FloatArray:
 
 
 def certify(ladders: LadderSet, asker: Asker, progress: Progress | None = None) -> dict[str, Any]:
-    """Judge every pair of rungs of a set in both orders, and say which rungs rise: the certificate, JSON values only.
-
-    Judgments in the asker's file are not asked again, so an interrupted run resumes. What could not be judged is None
-    and counted in `unparsed`.
-    """
+    """Judge every pair of rungs in both orders, and say which rungs rise: the certificate, JSON values only."""
     questions, across = set_questions(ladders), questions_across(ladders)
     both = asker.ask([*questions, *across], progress)
     judgments, of_anchors = both[: len(questions)], both[len(questions) :]

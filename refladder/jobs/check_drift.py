@@ -39,12 +39,10 @@ REPEATS = 32  # probes judged again in the first run, which show the changes wit
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DriftReport:
-    """What the looks so far show.
+    """What the looks so far show; `changes` and `shift` are None at the first, which only makes the first readings.
 
-    `evidence` is that of this look and `highest` that of any look; `alarm` is whether the highest reached `limit`.
-    `changes` is the mean distance of the readings of this look to the first ones, between 0 and 1, and `shift` the mean
-    change of (p(win) - p(loss)) / 2 of the better rung; both are None at the first run, which only makes the first
-    readings. `unparsed` of the `asked` probes of this run could not be read.
+    `evidence` is that of this look, `highest` of any; `alarm` is whether it reached `limit`. `changes` is the mean
+    distance to the first readings, 0 to 1, and `shift` the mean change of (p(win) - p(loss)) / 2 of the better rung.
     """
 
     file: str
@@ -60,10 +58,7 @@ class DriftReport:
 
 
 def check_drift(scorer: LadderScorer, backend: Backend, path: Path) -> DriftReport:
-    """Take one look at a judge, and add it to the file of the earlier ones.
-
-    The first look makes the file: readings of the probes, and repeats that show how much they change without drift.
-    """
+    """Take one look at a judge and add it to the file of earlier ones; the first one makes the file, with repeats."""
     dry_run = isinstance(backend, Unanswered)
     with nullcontext() if dry_run else locked(path):
         watch = _read_watch(path, scorer)

@@ -173,17 +173,7 @@ def parts_of(
     methods: Sequence[str],
     settings: MethodSettings,
 ) -> list[Part]:
-    """Benchmarks with their settings: of several, each has its ladders, and a folder in the folder `work`.
-
-    Args:
-        rated: the benchmarks and the dimensions to evaluate.
-        ladders: one set for all, one for each, or none.
-        methods: names; the ladders are checked where `ladder` is one of them.
-        settings: of all.
-
-    Raises:
-        UsageError: another number of ladder sets, ladders of other data, or a benchmark that is named twice.
-    """
+    """Benchmarks with their settings: of several, each has its ladders, and a folder in the folder `work`."""
     check_sets(ladders, len(rated))
     sets: Sequence[str | Path | LadderSet | None] = ladders or [settings.ladders]
     if len(rated) == 1:
@@ -214,11 +204,7 @@ def evaluate(
     protocol: Protocol | None = None,
     config: Mapping[str, Any] | None = None,
 ) -> Evaluation:
-    """Score the outputs of a benchmark with methods, and correlate the scores with its ratings.
-
-    Everything is checked before the judge is asked. With `settings.work`, judgments are stored in that folder, and a
-    run that was interrupted continues from them.
-    """
+    """Score the outputs of a benchmark with methods, and correlate the scores with its ratings."""
     dimensions = benchmark.dimensions if dimensions is None else dimensions
     settings = settings or MethodSettings()
     protocol = protocol or Protocol(seed=settings.seed)
@@ -311,9 +297,6 @@ def agreement(
     benchmark: Benchmark, dimensions: Sequence[Dimension], methods: Sequence[Method], protocol: Protocol
 ) -> list[Agreement]:
     """Correlate the scores of methods, and of the surface baselines, with the ratings.
-
-    Where every context has a single output, the level `pooled` is added to `within_context`, which has no correlation.
-    Where an output has no system, there are no rows of the level `between_systems`.
 
     Each method has its value over its own contexts. The methods are tested against the reference on the contexts that
     both have, with Holm's correction; the baselines are tested only where there is no other method.

@@ -19,11 +19,9 @@ COLUMNS = ("context_id", "context", "background", "references", "system", "outpu
 def export_benchmark(
     benchmark: Benchmark, dimensions: Sequence[Dimension], out: str, *, given: str | None = None
 ) -> None:
-    """Write a row for each output, in the benchmark's order: `COLUMNS`, then a mean rating for each dimension.
+    """Write a row for each output, in the benchmark's order, as `refladder.loaders.own.load_own` reads them.
 
-    `refladder.loaders.own.load_own` reads these columns, so the table and a task file give the same benchmark again,
-    without single raters. A missing rating is null (in CSV, empty). There is no column `system` where no output has a
-    system, and no column `references` where no context has a reference; in CSV, references are a JSON list.
+    There is no column `system` where no output has one, and no `references` where no context has one (JSON in CSV).
     """
     for dimension in dimensions:
         if dimension.name in COLUMNS:

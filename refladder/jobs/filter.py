@@ -50,10 +50,9 @@ _PROGRESS_EVERY = 8192
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Condition:
-    """The rows that pass: every `least` reached, no `most` exceeded, and the best of these by column `top_by`.
+    """The rows that pass: every `least` reached, no `most` exceeded; of these the best, or those of a `promise`.
 
-    The best are the `top` fraction of all, or the `best` K of each group of rows with one value in column `per`; then
-    `top_by` None is the column of `score_column`. With a `promise`, the rows that it keeps; see `promised_condition`.
+    The best by column `top_by` are the `top` fraction of all, or the `best` K of each value of column `per`.
     """
 
     least: Mapping[str, float] = field(default_factory=dict)
@@ -136,12 +135,7 @@ def condition_of(asked: Filtering) -> Condition:
 
 @dataclass(slots=True, kw_only=True)
 class FilterReport:
-    """Counts of rows: read, passed, rejected, and unscored (a column of the condition holds no number).
-
-    `unscored_to` is where unscored rows went. `ranges` is the least and greatest number of each column of the condition
-    that holds one. `uncertain` rows would be decided otherwise at an end of the link's interval; None without a link.
-    `columns` are those of the condition.
-    """
+    """Counts of rows, the range of each column, and the rows `uncertain` at an end of the link's interval."""
 
     rows: int = 0
     passed: int = 0
@@ -157,8 +151,6 @@ class _Thresholds:
     """Tests rows: True for one that passes, None for one without a score in some column. Records each column's range.
 
     A row about which asking stopped early is tested by the bounds of its columns.
-
-    Unless `mix`, rows with different signatures are refused, because their scores are on different scales.
     """
 
     def __init__(self, condition: Condition, *, mix: bool, linker: Linker | None = None) -> None:
@@ -256,10 +248,7 @@ def _bounds_in(row: Row, column: str) -> tuple[float, float] | None:
 
 
 def _best_rows(source: str, form: str, condition: Condition, *, mix: bool) -> set[int]:
-    """Numbers of the best rows of those that have every score and reach every threshold.
-
-    The number of rows of a top fraction is rounded up. Of rows with equal values, the earlier ones are taken.
-    """
+    """Numbers of the best rows; a top fraction is rounded up, and of equal values the earlier rows are taken."""
     passes = _Thresholds(condition, mix=mix)
     numbers: list[int] = []
     values: list[float] = []
@@ -293,8 +282,7 @@ def _group(row: Row, column: str) -> str:
 def filter_rows(asked: Filtering, tables: Tables, progress: Progress | None = None) -> FilterReport:
     """Split a table: rows that pass go to its output, the others to `rejected` if given.
 
-    A top fraction and the best of each group need two passes over the rows, with about 150 bytes of memory a row;
-    standard input is first copied to a temporary file.
+    A top fraction and the best of each group need two passes over the rows, with about 150 bytes of memory a row.
     """
     condition = condition_of(asked)
     linker = None if asked.link is None else open_link(asked.link)

@@ -20,10 +20,7 @@ _TWO = 2
 def good_shares(
     pool: Pool, good: BoolArray, chosen: BoolArray, rows: BoolArray, scores: FloatArray
 ) -> tuple[Rate, Rate | None, list[str]]:
-    """The share of good rows from labels alone, with the scores where that covers enough, and notes on both.
-
-    `good`, shape (chosen labels,), has at least one; `scores` has shape (rows of the pool,).
-    """
+    """The share of good rows from labels (at least one), with the pool's scores where that covers, and notes."""
     positions = pool.labelled[chosen]
     units, contexts = pool.units[positions], pool.contexts[chosen]
     plain = share_of_good(good, units)
@@ -45,10 +42,7 @@ def _why_not(contexts: int) -> str:
 
 
 def share_of_good(good: BoolArray, units: IntArray) -> Rate:
-    """The share of good labels with its 95 % interval: Wilson's, or that of `share_intervals` if units have several.
-
-    Shapes (labels,) with at least one; `units` are the numbers of their units.
-    """
+    """The share of good labels, shape (labels,), and its 95 % interval: Wilson's, or of units with several."""
     units = np.unique(units, return_inverse=True)[1]
     counts = np.bincount(units).astype(np.float64)
     if counts.max() == 1:

@@ -23,12 +23,7 @@ SHIPPED = {
 
 
 def inventory(kind: str, prompts: Path | None = None) -> list[dict[str, str]]:
-    """The names of one kind, each with its description.
-
-    Args:
-        kind: benchmarks, ladders, backends, methods, rules or prompts.
-        prompts: the user's own templates.
-    """
+    """The names of one kind (benchmarks, ladders, backends, methods, rules or prompts), each with its description."""
     if kind == "ladders":
         described = {name: _ladders(name) for name in published_names()}
     elif kind == "prompts":

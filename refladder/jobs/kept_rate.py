@@ -20,11 +20,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeptRate:
-    """The result of `kept_rate`.
+    """The share of good rows among labels of kept rows, and `powered` by the scores; None without labels.
 
-    `rate` is the share of good rows among the labels of kept rows, `powered` the same with the scores; both are None
-    where there are no labels to take them from. `labels` were used, and `reused` others were not
-    because they chose the threshold. `kept` of `rows` rows are kept. `bound` is the promised precision, or None.
+    `reused` labels were not used, because they chose the threshold. `bound` is the promised precision, or None.
     """
 
     rate: Rate | None

@@ -70,10 +70,8 @@ class Good:
 class Asked:
     """What to read: score columns, label columns with their conditions, and where labels are.
 
-    `labels` are tables of labels; without one, the label columns are in the scored table. `per` is the column of
-    which only the best row of each value counts. `good` is empty where labels are used as ratings. `unit` is what was
-    drawn at random to be labelled: rows, or contexts with any number of their rows; None is `context` where rows have
-    one. `columns` maps fields of a row, such as `output`, to the columns that hold them.
+    `labels` are tables of labels; without one, the label columns are in the scored table. `good` is empty where labels
+    are ratings. `unit` is what was drawn at random to be labelled; None is `context` where rows have one.
     """
 
     by: tuple[str, ...]
@@ -133,12 +131,10 @@ class Labelled(NamedTuple):
 
 @dataclass(slots=True, kw_only=True)
 class Pool:
-    """Rows with a score, and labels of some of them.
+    """Rows with a score, and labels of some of them; one row of `scores`, `row_numbers` and `units` each.
 
-    `scores` has shape (rows, columns); `row_numbers` has shape (rows,) and counts the rows of the table from 0.
-    `marked` holds the labelled rows, and `contexts` a number for the context of each. `sample` holds the texts of a
-    random sample of all rows. `units` has shape (rows,), the number of each row's `unit`: its context, or the row
-    itself where it has none or rows are the unit.
+    `scores` has shape (rows, columns). `marked` holds the labelled rows, `contexts` a number for the context of each,
+    and `sample` the texts of a random sample of all rows.
     """
 
     scores: FloatArray
@@ -217,10 +213,7 @@ def named(rows: Rows, columns: Mapping[str, str]) -> Rows:
 
 
 def read_pool(source: str, asked: Asked, given: str | None = None, progress: Progress | None = None) -> Pool:
-    """Read scores and labels in one pass; only scores, labels and a sample of texts are kept in memory.
-
-    Several labels of one row count as one, their mean.
-    """
+    """Read scores and labels in one pass; several labels of one row count as one, their mean."""
     return _Reader(asked).read(source, given, progress)
 
 
@@ -425,10 +418,7 @@ def _key(row: Row, ids: Sequence[str]) -> tuple[str, ...]:
 
 
 def _digests(row: Row, key: tuple[str, ...]) -> tuple[str, ...]:
-    """Digests by which a labelled row is known again: of its key and ids, and of its text with its context.
-
-    The context is its text or its id. Rows of other ids or systems that say the same are the same row.
-    """
+    """Digests by which a labelled row is known again: of its key and ids, and of its text with its context."""
     cells = {name: cell for name, cell in row.fields.items() if cell is not None and cell != ""}
     names = [key, *((str(cells[name]),) for name in ("output_id", "id") if name in cells)]
     known = [_digest(name) for name in names]

@@ -209,10 +209,7 @@ class Linker:
         return added
 
     def values(self, row: Mapping[str, Any]) -> dict[str, float | None]:
-        """The columns of a row on the scale of the link, each with the 95 % interval of a single text.
-
-        None where the row has no score, and for the ends where the link has no interval.
-        """
+        """The columns of a row on the link's scale, each with the 95 % interval of one text; None without a score."""
         values: dict[str, float | None] = {}
         for column, linked in self._columns.items():
             if column not in row:

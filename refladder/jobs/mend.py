@@ -35,11 +35,8 @@ _REWRITES = "rewrite-*.journal.jsonl"
 class Mender:
     """Writer, judge and settings of a build whose ladders are certified; call it with the ladders that were built.
 
-    `human` are rungs written by people, which are never written anew. `folder` keeps the judgments and the journals of
-    the rewritten rungs, so an interrupted build resumes. `shared` says that the contexts are the anchors of a shared
-    set, of which one with a failed ladder is left out. `above` says that the ladders have a new top: only the top is
-    written anew, no level is dropped, and a ladder whose top does not beat the level below fails. The other fields are
-    as for `refladder.jobs.build.build`.
+    `human` are rungs written by people, which are never written anew. `above` says that the ladders have a new top:
+    only the top is written anew, no level is dropped, and a ladder whose top does not beat the level below fails.
     """
 
     writer: Backend
@@ -62,8 +59,7 @@ class Mender:
         """Ladders that the judge finds in order, the failures with those of the others, and the certificate.
 
         A set is one scale, so all ladders keep the same levels: a level is dropped only if it is to be dropped on every
-        dimension. Otherwise the ladders with a rung out of order fail. Ladders whose judgments are unparsed are kept:
-        the certificate says `refuse` for their rungs.
+        dimension. Otherwise the ladders with a rung out of order fail. Ladders whose judgments are unparsed are kept.
         """
         current = {(ladder.context_id, ladder.dimension): ladder for ladder in ladders}
         if not current:

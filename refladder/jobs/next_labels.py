@@ -38,11 +38,7 @@ class LabelPlan:
 
 
 def plan_labels(pool: Pool, asked: Asked, promise: Promise) -> tuple[LabelPlan, list[int]]:
-    """Plan the next labels.
-
-    Without labels, rows are drawn from all. With labels, they are drawn from the rows above the lowest candidate that
-    the labels allow, so that no label is spent on rows that are not kept.
-    """
+    """Plan the next labels: of all rows, or of those above the lowest candidate that the labels allow."""
     if promise.precision is None or promise.sure is None:
         raise UsageError("--plan is about --precision with --sure; leave out --recall and --on-average")
     if not len(pool.scores):
@@ -91,11 +87,7 @@ def write_rows(
     mapped: Mapping[str, str],
     escape_formulas: bool = False,
 ) -> None:
-    """Write the drawn rows with their ids, texts and an empty column for each label, in random order.
-
-    Scores are left out, so that they do not influence people. The lowest score that rows were drawn from is in a column
-    that `calibrate` reads again.
-    """
+    """Write the drawn rows in random order, without their scores, which would influence people."""
     if read_once(source):
         raise UsageError("--plan with --out reads SCORED twice, which standard input and pipes cannot be; give a file")
     rows = named(read_rows(source, given), mapped)

@@ -45,12 +45,9 @@ _PROGRESS_EVERY = 8192
 
 @dataclass(slots=True, kw_only=True)
 class PairReport:
-    """Counts of a run.
+    """Counts of a run: of rows without a score or output, and of pairs written and left out, with the reason by name.
 
-    Of the `rows`, `unscored` have no score or no output. Of the pairs of scored rows of one context, `pairs` are
-    written; the others have equal scores (`ties`), differ by less than the margin (`below_margin`), have the same text
-    (`same_text`), or are more than wanted of a context (`over_limit`). `single` contexts have one scored row.
-    `column` is the column of the scores, `widest` the largest difference within a context.
+    `single` contexts have one scored row; `widest` is the largest difference within a context.
     """
 
     column: str
@@ -102,11 +99,7 @@ def preference_pairs(asked: Pairing, tables: Tables, mapped: Mapped, progress: P
     Source: the documentation of TRL 1.16, "Dataset formats and types".
 
     The pairs of a context are taken in the order of their difference, the widest first; of equal ones, those whose rows
-    come first. Two rows with the same text are no pair. A pair is written where its second text is in the table, so the
-    output is the same every time.
-
-    The table is read twice. Kept in memory are 32 bytes a row, about 200 bytes a pair, and the texts of pairs whose
-    other text is still to be read: none but those of one context if the rows of a context follow each other.
+    come first. The table is read twice; texts are kept only of pairs whose other text is still to be read.
     """
     margin, per_context, ladders = asked.margin, asked.per_context, asked.ladders
     if not 0 <= margin < float("inf"):

@@ -23,11 +23,7 @@ if TYPE_CHECKING:
 
 
 class Prepared:
-    """Settings with their files read; with a judge, they make a scorer.
-
-    Raises:
-        UnknownNameError, UsageError, DataError, PromptError: a setting is wrong.
-    """
+    """Settings with their files read; with a judge, they make a scorer."""
 
     def __init__(self, asked: Scoring) -> None:
         rule_named(asked.rule)
@@ -51,11 +47,7 @@ class Prepared:
         return most_answers(self.asked.mode, self.ladders.rungs, self.asked.orders)
 
     def scorer(self, judge: Backend) -> LadderScorer:
-        """The scorer with a judge.
-
-        Raises:
-            DataError: the threshold was made for scores with another signature.
-        """
+        """The scorer with a judge; a threshold made for another signature is a DataError."""
         scorer = LadderScorer(
             judge,
             self.ladders,

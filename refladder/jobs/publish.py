@@ -72,14 +72,7 @@ def publish(
     endpoint: str | None = None,
     progress: Progress | None = None,
 ) -> Publication:
-    """Publish a ladder set as a data set of a Hub, in one commit.
-
-    The card of the repository keeps its prose and its other configs. A commit of somebody else that comes first is
-    merged, once. Memory does not grow with the texts of the set.
-
-    Returns:
-        What was published.
-    """
+    """Publish a ladder set to a Hub in one commit; a commit of somebody else that comes first is merged."""
     hub.check_repository(repository)
     offline = dry_run or out is not None
     _check_packages(["pyarrow", "PyYAML"] if offline else ["huggingface_hub", "pyarrow", "PyYAML"])

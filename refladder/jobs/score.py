@@ -55,10 +55,7 @@ _SHOWN = 3  # context ids in a message
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """A row and its output; `output` is None where the row has none, and `note` gives the reason.
-
-    `text` and `background` are those of the context, where the row has them.
-    """
+    """A row and its output, None with the reason in `note`; `text` and `background` are its context's, if any."""
 
     row: Row
     output: Output | None
@@ -76,7 +73,7 @@ class Item:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mapped:
-    """The columns of a table, by field. `context` is the context id of every row of a table without such a column.
+    """The columns of a table, by field; `context` is the context id of every row of a table without such a column.
 
     With `alone`, a row needs no context, and the id of none is empty; so does a row whose signature is of a shared set.
     """
@@ -94,12 +91,7 @@ class Mapped:
             raise UsageError(f"{both} both say the context; give one of them")
 
     def context_of(self, row: Row, text: str | None, background: str) -> str | None:
-        """The context id of a row: the id given for all rows, else its cell, else made from the context's text.
-
-        Raises:
-            DataError: the rows have no such column, they have one although an id was given for all rows, or a cell is
-                no id.
-        """
+        """The context id of a row: the id given for all rows, else its cell, else made from the context's text."""
         if self.context is None:
             context_id = text if text is None else text_id(text, background)
             if self._is_identified(row):
@@ -113,11 +105,7 @@ class Mapped:
         return self.context
 
     def context_text(self, row: Row) -> tuple[str | None, str]:
-        """Text and background of a row's context; None and "" where the row has no text of it.
-
-        Raises:
-            DataError: the row has neither an id nor a text of its context, or the text is not a string.
-        """
+        """Text and background of a row's context; None and "" where the row has no text of it."""
         identified = self._is_identified(row)
         column = self.columns.get("context", "context")
         if not identified and column not in row.fields and "context" not in self.columns:
@@ -137,11 +125,7 @@ class Mapped:
         return context_text(row, {"context": column, "background": background})
 
     def id_in(self, row: Row, what: str, *, needed: bool = True) -> str | None:
-        """The id in the cell of a field, see `row_id`; None where it has none.
-
-        Raises:
-            DataError: see `cell` and `row_id`.
-        """
+        """The id in the cell of a field, see `row_id`; None where it has none."""
         return row_id(row.where, self.columns.get(what, what), self.cell(row, what, needed=needed))
 
     def _stands_alone(self, row: Row) -> bool:
@@ -151,11 +135,7 @@ class Mapped:
         return self.context is not None or "context_id" in self.columns or "context_id" in row.fields
 
     def cell(self, row: Row, what: str, *, needed: bool = True) -> Any:  # noqa: ANN401  a cell may hold anything
-        """The cell of a row that holds the field `what`; None where the row has no such column.
-
-        Raises:
-            DataError: the row has no such column, but it is needed or was named by the user.
-        """
+        """The cell of the field `what`; a missing column is a DataError if it is needed or was named by the user."""
         column = self.columns.get(what, what)
         value = cell_of(row.fields, column, row)
         if value is not row:
@@ -173,18 +153,9 @@ class Mapped:
 
 
 def items(rows: Iterable[Row], mapped: Mapped, *, check_ids: bool) -> Iterator[Item]:
-    """Each row with its output, in order.
+    """Each row with its output, in order; `check_ids` takes about 170 bytes a row.
 
-    A row without an id gets one from its context and text, so equal texts of one context share an id and a score. A
-    context without an id gets the id that `refladder build own` makes from its text.
-
-    Args:
-        rows: the table.
-        mapped: its columns by field.
-        check_ids: refuse an id that appears twice; takes about 170 bytes a row.
-
-    Raises:
-        DataError: with path:line, a column is missing, a cell has the wrong type, or an id appears twice.
+    A row without an id gets one from its context and text, so equal texts of one context share an id and a score.
     """
     seen: dict[bytes, str] = {}
     for row in rows:
@@ -230,22 +201,7 @@ def check_input(
     ladders: LadderSet | None = None,
     tell: Callable[[str], object] | None = None,
 ) -> int | None:
-    """Validate a whole input before any model is called.
-
-    Args:
-        path: file, folder, glob or URL.
-        given: its format; None to take it from the file extension.
-        mapped: its columns by field.
-        ladders: the set to score against.
-        tell: called with a sentence about the contexts of rows that have no ladder in the set, if there are any.
-
-    Returns:
-        Its number of rows; None for an input that can be read only once, which is not validated.
-
-    Raises:
-        DataError: the first fault, with path:line.
-        UsageError: no row has a ladder in the set.
-    """
+    """Validate an input before any model is called; its number of rows, None if it can be read only once."""
     if read_once(path):
         return None
     if ladders is not None and ladders.anchors:
@@ -281,15 +237,10 @@ class RowScorer:
     """Scores the rows of a table, batch by batch: the hook of `score` by which a student joins.
 
     Attributes:
-        report: the counts, and the signature of the scores.
         ladders: the set that rows must have a ladder in; None where they need none.
-        recorded: the judgments of another program in the place of a judge, if any.
-        added: the columns that it adds, with their type.
         alone: whether a row needs no context, see `Mapped`.
         complete: a row with a value in all columns of one of these groups is scored.
         scored: such rows so far.
-        prove: checks the judge, before the first row.
-        checks: what it gave; empty where no judge is asked.
     """
 
     def __init__(self, report: ScoreReport, added: Mapping[str, type], complete: Sequence[Sequence[str]]) -> None:
@@ -381,28 +332,8 @@ def score_rows(
 ) -> ScoreReport:
     """Score a table: every row comes out again, in order, with the score columns at its end.
 
-    Memory does not grow with the number of rows, except for the check that ids are unique. Judgments are stored in
-    `judgments` batch by batch; an interrupted run continues from them and gives the same bytes.
-
-    Args:
-        asking: scores the rows, and says which of them a judge gets.
-        tables: the table and the output.
-        mapped: the columns of the table by field.
-        judgments: file that stores the judgments.
-        restart: discard the judgments in that file.
-        calibration: a human scale, which adds the expected rating and its interval.
-        config: the resolved configuration, written beside the output as `OUT.run.json`.
-        checked: the result of `check_input` for this table, if it was called already.
-        dry_run: write nothing.
-        progress: called with the rows done and the number of rows (None if unknown).
-
-    Returns:
-        The counts.
-
-    Raises:
-        DataError, UsageError: the input or the output is wrong, see `check_input`; or another process is writing the
-            output or the judgments.
-        BackendError: the judge failed; its judgments so far are stored.
+    Memory does not grow with the number of rows, except for the check that ids are unique. Judgments are stored batch
+    by batch; an interrupted run continues from them and gives the same bytes. `checked` is the result of `check_input`.
     """
     source, given, recorded = tables.source, tables.given, asking.recorded
     mapped = replace(mapped, alone=asking.alone)
@@ -468,11 +399,7 @@ def _check_recorded(recorded: Recorded, ladders: LadderSet, source: str, given: 
 
 
 def with_every_judged(recorded: Recorded, source: str, rows: Iterable[Item], mapped: Mapped) -> Iterator[Item]:
-    """The rows of a table, and after the last one a check that each judged output was among them.
-
-    Raises:
-        DataError: with path:line of the judgment, the table has no such output.
-    """
+    """The rows of a table, and after the last one a check that each judged output was among them."""
     missing = recorded.outputs()
     empty: set[str | None] = set()
     for item in rows:
@@ -492,10 +419,7 @@ def _context_of(item: Item) -> str | None:
 
 
 def with_context(scorer: LadderScorer, item: Item) -> Item:
-    """Give a row's context text to the scorer; the row loses its output if the scorer has another text for it.
-
-    A row without a text loses it if no row before it had one, so that the size of a batch changes no score.
-    """
+    """Give a row's context text to the scorer; the row loses its output if the scorer has another, or none."""
     if item.output is None:
         return item
     if item.text is None:
@@ -506,17 +430,7 @@ def with_context(scorer: LadderScorer, item: Item) -> Item:
 
 
 def text_outputs(ladders: LadderSet, texts: Sequence[str], context_id: str | None) -> list[Output | None]:
-    """Texts of one context as outputs; None for an empty text.
-
-    Args:
-        ladders: the set to score against.
-        texts: the texts.
-        context_id: their context.
-
-    Raises:
-        UsageError: no context is named, or a text is not UTF-8.
-        UnknownNameError: the set has no ladder for this context.
-    """
+    """Texts of one context as outputs; None for an empty text."""
     context_ids = {context for context, _ in ladders.ladders}
     if ladders.anchors:
         context_id = context_id or ""
@@ -534,20 +448,7 @@ def text_outputs(ladders: LadderSet, texts: Sequence[str], context_id: str | Non
 
 
 def score_texts(scorer: LadderScorer, texts: Sequence[str], context_id: str | None) -> list[tuple[Score, ...]]:
-    """Score texts of one context, and store nothing.
-
-    Args:
-        scorer: judge, ladders and scale.
-        texts: the texts.
-        context_id: their context.
-
-    Returns:
-        The scores of each text, one for each dimension, in order.
-
-    Raises:
-        UsageError, UnknownNameError: see `text_outputs`.
-        BackendError: the judge failed.
-    """
+    """Score texts of one context, and store nothing: the scores of each text, one for each dimension."""
     outputs = text_outputs(scorer.ladders, texts, context_id)
     with JudgmentLog(None, scorer.run) as log:
         return scorer.score(outputs, [EMPTY] * len(outputs), log)

@@ -23,10 +23,7 @@ OF_SCORES = ("_score", "_grade", "_spread")  # endings of columns that are compa
 
 
 def score_column(source: str, columns: Sequence[str] | None) -> str:
-    """The column that `score` would rank rows by: the weighted score of all dimensions, or that of the only one.
-
-    A dimension may have one of the names of the weighted score; then it has a column NAME_grade too.
-    """
+    """The column that `score` would rank rows by: the weighted score of all dimensions, or that of the only one."""
     names = [name for name in columns or () if str(name).endswith("_score")]
     grades = {f"{str(name).removesuffix('_grade')}_score" for name in columns or () if str(name).endswith("_grade")}
     weighted = [name for name in OVERALL if name in names and name not in grades]
@@ -107,10 +104,7 @@ def differing_parts(first: object, second: object) -> tuple[str, str]:
 
 @contextmanager
 def read_twice(source: str, form: str) -> Iterator[str]:
-    """The path of a table that can be read more than once: standard input and pipes are copied to a temporary file.
-
-    Errors in the block that name the temporary file name the source instead.
-    """
+    """The path of a table that can be read twice: standard input and pipes are copied; errors name the source."""
     if not read_once(source):
         yield source
         return

@@ -302,11 +302,7 @@ def public_certificate(certificate: Mapping[str, Any], ladders: str) -> dict[str
 
 
 def certificate_rows(certificate: Mapping[str, Any]) -> list[dict[str, str]]:
-    """The rows of the config `certificate`: the whole, each dimension and its levels, and each ladder.
-
-    `details` are the numbers and words of the object, and `json` the object itself. `context_id` is empty except for
-    ladders.
-    """
+    """The rows of the config `certificate`: the whole, each dimension and its levels, and each ladder."""
 
     def row(name: str, part: Mapping[str, Any], context_id: str = "") -> dict[str, str]:
         judge = [f"judge {part['judge']['fingerprint']}"] if "judge" in part else []
