@@ -51,11 +51,7 @@ NOT_RECORDED = LabelReading(logprobs=None, mass=None, reason="not among the reco
 def judging_template(
     backend: Backend, task: str, role: str, folder: Path | None = None, *, answers: int = 0
 ) -> Template:
-    """The template that a judge is asked a role with: for a reward model, that of the two texts it reads apart.
-
-    Raises:
-        UsageError: a reward model is asked for something else than a comparison.
-    """
+    """The template that a judge is asked a role with: for a reward model, that of the two texts it reads apart."""
     if not backend.rewards:
         return load_template(task, role, folder)
     if role not in ROLES or answers:
@@ -64,10 +60,7 @@ def judging_template(
 
 
 def run_of(backend: Backend, template: Template, *, answers: int = 0, sampling: Sampling | None = None) -> Run:
-    """The first line of a file whose judgments are found by key: any dimension, no ladders.
-
-    `answers` sampled answers for each question are drawn by `sampling`; 0 reads label probabilities.
-    """
+    """The first line of a file whose judgments are found by key: any dimension, no ladders."""
     if answers and sampling is None:
         raise UsageError("sampled answers need a sampling; give one, or read label probabilities (answers=0)")
     recipe = Recipe(
@@ -93,12 +86,9 @@ def prompts_of(backend: Backend, template: Template) -> tuple[str, ...]:
 class Asker:
     """A judge with one template and a place for its judgments.
 
-    A backend with `recorded` judgments is not asked: they answer the questions by their ids, and a question without one
-    is unparsed.
-
-    The run of `log` holds the recipe and the number of sampled answers: 0 reads label probabilities (arXiv 2307.07889,
-    equation 3), K above 0 samples K answers and takes their shares (equation 5). `batch` questions are asked and stored
-    at a time. A judgment whose label mass is below `least_mass` is stored as it is and returned as unparsed.
+    The run of `log` says how it is asked: 0 answers reads label probabilities (arXiv 2307.07889, equation 3), K above 0
+    takes the shares of K sampled ones (equation 5). Recorded judgments answer questions by their ids. A judgment whose
+    label mass is below `least_mass` is stored as it is and returned as unparsed.
     """
 
     backend: Backend
@@ -114,11 +104,7 @@ class Asker:
         return f"{run.recipe.signature}|answers:{run.answers or 'logprobs'}|least-mass:{self.least_mass:g}"
 
     def ask(self, questions: Sequence[Question], progress: Progress | None = None) -> list[Judgment]:
-        """A judgment for every question, in order; stored ones are reused and counted in `log.reused`.
-
-        One without a readable answer has `logprobs` None and a note. `progress` is called with the new questions
-        answered so far, and all of them.
-        """
+        """A judgment for every question, in order; without a readable answer it has a note. Stored ones are reused."""
 
         def batches(new: Sequence[Question]) -> Iterator[list[Judgment]]:
             done = 0
@@ -140,10 +126,7 @@ class Asker:
         return trusted(self.log.complete(questions, batches), self.least_mass)
 
     def judge(self, questions: Sequence[Question], answered: dict[int, Judgment] | None = None) -> list[Judgment]:
-        """Ask a batch of questions, whatever is stored: one judgment for each, in order.
-
-        If the judge fails, `answered` gets the judgments so far, by the position of their question.
-        """
+        """Ask questions, whatever is stored; if the judge fails, `answered` gets the judgments so far by position."""
         if not questions:
             return []
         if self.backend.recorded is not None:
@@ -241,7 +224,7 @@ def _key_by_ids(question: Question) -> str:
 
 
 def _from_rewards(readings: Sequence[LabelReading]) -> LabelReading:
-    """The reading of two rewarded texts: the log-odds of a win are their difference; another reading stays as it is.
+    """The reading of two rewarded texts: the log-odds of a win are their difference; a single reading stays as it is.
 
     Source: Bradley and Terry 1952; arXiv 2507.01352, equation 1.
     """

@@ -33,13 +33,9 @@ _QUOTED = re.compile(r"'[^']*'|\"[^\"]*\"|(?<=has )[\d,]+(?= tokens)|(?<=label m
 class FirstPass:
     """Counts of a first pass: rows whose estimate lay between `low` and `high`, and rows that the student decided.
 
-    The judge was not asked `saved_judgments`, in `saved_calls` calls. Of the decided rows, `checked` were judged all
-    the same and have a score (`unchecked` were judged and have none). The judge would decide `changed` of them
-    otherwise at `threshold`, which is that of early stopping or else the middle between `low` and `high`, and
-    `changed_somewhere` at some threshold between them (None with early stopping, which decides at one).
-
-    `checked_of` and `changed_of` count by group of contexts: a context is in one of 4,096 groups, by a digest of its
-    id, so the counts of shards add up, also where a context has rows in several.
+    Of the decided rows, `checked` were judged all the same and have a score. The judge would decide `changed` of them
+    otherwise at `threshold`, and `changed_somewhere` at some threshold in the band (None with early stopping, which
+    decides at one). `checked_of` and `changed_of` count by one of 4,096 groups of contexts, so counts of shards add up.
     """
 
     low: float
@@ -79,15 +75,9 @@ class FirstPass:
 class ScoreReport:
     """Counts of a run: rows, missing scores by dimension and by reason, judgments needed and reused.
 
-    `unreadable` judgments are unparsed. `cut` judgments are of a context that was shortened to fit the model. `faint`
-    judgments have a low label mass: the labels together had less than half of the probability. `stopped` rows have
-    bounds in place of a score, because their decision was certain before every rung was judged; `saved` judgments were
-    not asked for that reason, and as many `saved_calls` of the judge (None where asking does not stop early).
-    `first_pass` has the counts of a student before the judge, None without one.
-
-    By dimension, `judged_top` texts have a readable judgment against the top rung, and `above_top` of them beat it with
-    a probability above 1/2; `judged_bottom` and `below_bottom` are those of the lowest rung and of losing to it. A
-    dimension without such a judgment is absent.
+    `unreadable` judgments are unparsed, `cut` ones of a shortened context, `faint` ones of a label mass below one half.
+    `stopped` rows have bounds in place of a score; `saved` judgments were not asked for that reason (None where asking
+    does not stop early). By dimension, of `judged_top` texts, `above_top` beat the top rung with p above 1/2.
     """
 
     rows: int = 0
@@ -163,17 +153,7 @@ def interval_columns(column: str) -> tuple[str, str]:
 def added_columns(
     dimensions: Sequence[Dimension], stopped_by: Iterable[str] = (), *, shared: bool = False, mode: str = ""
 ) -> dict[str, type]:
-    """Every column that scoring adds to a row, with its type.
-
-    Args:
-        dimensions: those that are scored.
-        stopped_by: the columns with a threshold at which asking stops; each has bounds.
-        shared: whether the ladders are a shared set.
-        mode: `Run.mode`; with one, each score has an interval.
-
-    Raises:
-        UsageError: two dimensions would have the same columns.
-    """
+    """Every column that scoring adds to a row, with its type; each of `stopped_by` has bounds too."""
     added: dict[str, type] = {}
     for dimension in dimensions:
         *numbers, note = column_names(dimension.name)
@@ -203,12 +183,7 @@ def added_columns(
 
 
 def weights_for(dimensions: Sequence[Dimension], weights: Mapping[str, float]) -> FloatArray:
-    """The weight of each dimension, 1 where none is given.
-
-    Raises:
-        UnknownNameError: a weight for a dimension that is not scored.
-        UsageError: a weight that is negative or not finite, or all are zero.
-    """
+    """The weight of each dimension, 1 where none is given."""
     names = [dimension.name for dimension in dimensions]
     for name, weight in weights.items():
         if name not in names:
@@ -222,17 +197,7 @@ def weights_for(dimensions: Sequence[Dimension], weights: Mapping[str, float]) -
 
 
 class Columns:
-    """Turns scores into the columns of a table's rows.
-
-    Args:
-        dimensions: those that were scored.
-        rungs: rungs of every ladder.
-        scale: rule and weights.
-        stopped_by, shared, mode: as for `added_columns`.
-
-    Raises:
-        UnknownNameError, UsageError: see `weights_for`.
-    """
+    """Turns scores into the columns of a table's rows; parameters as for `added_columns`."""
 
     def __init__(
         self,
@@ -254,11 +219,7 @@ class Columns:
         self._bounds = np.array([bounds_of(rule, rungs, (dimension.low, dimension.high)) for dimension in dimensions])
 
     def overall(self, rows: Sequence[Sequence[Score]]) -> list[float | None]:
-        """The weighted score of each row, between 0 and 1; None where a dimension with a weight has no score.
-
-        Args:
-            rows: the scores of each row, one for each dimension, in order.
-        """
+        """The weighted score of each row, between 0 and 1; None where a dimension with a weight has no score."""
         return self._combined([[score.value for score in scores] for scores in rows])
 
     def _combined(self, rows: Sequence[Sequence[float | None]]) -> list[float | None]:
@@ -267,11 +228,7 @@ class Columns:
         return [None if math.isnan(value) else value for value in combined.tolist()]
 
     def rows(self, rows: Sequence[Sequence[Score]]) -> list[dict[str, Any]]:
-        """The columns of each row, in the order of `added_columns`.
-
-        Args:
-            rows: as for `overall`.
-        """
+        """The columns of each row, in the order of `added_columns`."""
         table: list[dict[str, Any]] = []
         for scores in rows:
             columns: dict[str, Any] = {}
@@ -332,19 +289,7 @@ def bounds_text(run: Run, rule: str) -> str:
 def block_notes(
     judgments: Sequence[Judgment], blocks: Sequence[tuple[int, int]], each: int
 ) -> dict[tuple[int, int], str]:
-    """Reasons for blocks of judgments whose score is missing or unreliable.
-
-    A block has no score when one of its judgments is unparsed. Its score is unreliable when a context was shortened
-    or the label mass is low.
-
-    Args:
-        judgments: `each` for every block, in the canonical order.
-        blocks: row and number of the dimension of each block.
-        each: judgments of a block.
-
-    Returns:
-        The reason by row and number of the dimension; blocks without one are absent.
-    """
+    """Why blocks of `each` judgments have no score (unparsed) or an unreliable one (cut context, low label mass)."""
     reasons = {}
     for number, block in enumerate(blocks):
         judged = judgments[number * each : (number + 1) * each]
@@ -362,15 +307,7 @@ def block_notes(
 
 
 def least_masses(judgments: Sequence[Judgment], each: int) -> FloatArray:
-    """The least label mass of each block of judgments.
-
-    Args:
-        judgments: `each` for every block.
-        each: judgments of a block.
-
-    Returns:
-        Shape (blocks,), between 0 and 1; NaN where no judgment of the block has a mass.
-    """
+    """The least label mass of each block of `each` judgments, shape (blocks,), 0 to 1; NaN where none has a mass."""
     masses = np.array([math.inf if judgment.mass is None else judgment.mass for judgment in judgments])
     least = np.min(masses.reshape(-1, each), axis=1)
     return cast("FloatArray", np.where(np.isinf(least), np.nan, least))

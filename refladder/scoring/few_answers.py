@@ -160,17 +160,10 @@ def placement_prompt(template: Template, block: Sequence[Question], number: int)
 
 
 def _next_turn(counts: FloatArray, asked: FloatArray, shares: FloatArray, weights: FloatArray, most: int) -> list[int]:
-    """The question of each block that gets the next answer, as a position among all questions.
+    """The question of each block that gets the next answer, as a position among all: of the widest part of the score.
 
-    It is the one whose part of the score has the widest interval and that is not settled. A question without a readable
-    answer comes first.
-
-    Args:
-        counts: shape (blocks, questions, labels), answers by label.
-        asked: shape (blocks, questions), answers in all.
-        shares: shape (labels,), what a label counts of a rung: 1 for a win, 1/2 for a tie.
-        weights: shape (questions,), not negative.
-        most: answers of a block.
+    A question without a readable answer comes first; a settled one gets none. Shapes: `counts` (blocks, questions,
+    labels), `asked` (blocks, questions), `shares` (labels,): 1 for a win, 1/2 for a tie; `weights` (questions,).
     """
     read = counts.sum(axis=-1)
     ends = wilson(counts @ shares / np.maximum(read, 1), read)
@@ -184,13 +177,10 @@ def _next_turn(counts: FloatArray, asked: FloatArray, shares: FloatArray, weight
 
 
 def wilson(share: FloatArray, number: FloatArray) -> FloatArray:
-    """95 % intervals of the mean of values between 0 and 1 from `number` of them with the mean `share`.
+    """95 % intervals, shape (..., 2), of the mean of values between 0 and 1, from `number` with the mean `share`.
 
     The interval of Wilson 1927 (J. Amer. Statist. Assoc. 22) for shares, which have the largest variance of all such
-    values.
-
-    Returns:
-        Shape (..., 2), between 0 and 1; without a value, 0 to 1.
+    values; without a value, 0 to 1.
     """
     square = _NORMAL**2
     number = np.asarray(number, dtype=np.float64)
@@ -200,23 +190,14 @@ def wilson(share: FloatArray, number: FloatArray) -> FloatArray:
 
 
 def score_intervals(judgments: Sequence[Judgment], run: Run, low: float, steps: FloatArray) -> FloatArray:
-    """95 % intervals of the scores that all probabilities of the judge would give.
+    """95 % intervals of the scores that all probabilities of the judge would give, shape (texts, 2); NaN if unparsed.
 
-    The score is low + sum over questions of step * share, where the share is p(win) + p(tie) / 2.
+    The score is `low` + sum over questions of step * share, where the share is p(win) + p(tie) / 2.
 
     - sequential: shares of different questions are independent, and their Wilson intervals are combined by the squares
       of their distances to the shares (MOVER: Zou and Donner 2008, Statistics in Medicine 27, equation 5).
     - placement: one answer decides all shares. The interval is that of Wilson for the mean of answers, their
       number divided by the ratio of their variance to that of a share with this mean.
-
-    Args:
-        judgments: rungs * orders for each text, in the canonical order.
-        run: what made them.
-        low: the score of losing to every rung.
-        steps: shape (rungs,), what each rung adds.
-
-    Returns:
-        Shape (texts, 2); NaN where a judgment is unparsed.
     """
     probabilities = probabilities_from(verdict_logprobs(judgments)).reshape(-1, run.rungs * run.orders, 3)
     shares = probabilities[..., 0] + probabilities[..., 2] / 2

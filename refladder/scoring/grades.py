@@ -38,14 +38,9 @@ def _shares(judgment: Judgment) -> dict[float, float]:
 
 
 def most_probable_grade(judgment: Judgment) -> float | None:
-    """The grade that a judge would give: direct scoring and prompt scoring.
-
-    Grades that are exactly as probable as each other count their mean, so that neither end of the scale is favoured.
+    """The grade that a judge would give, the mean of equally probable ones; None if unparsed.
 
     Source: arXiv 2307.07889, section 4.3.2; arXiv 2509.05440, section 3.
-
-    Returns:
-        Between the least and the greatest grade; None where the judge could not be read.
     """
     shares = _shares(judgment)
     if not shares:
@@ -56,25 +51,16 @@ def most_probable_grade(judgment: Judgment) -> float | None:
 
 
 def expected_grade(judgment: Judgment) -> float | None:
-    """The mean of the grades, weighed by their probabilities: G-Eval.
-
-    grade = sum over k of  k * p(k),  p = softmax over the log-probabilities of the labels 1..K.
+    """The mean of the grades, weighed by their probabilities (G-Eval): sum over k of k * p(k); None if unparsed.
 
     Source: arXiv 2303.16634, equation 1.
-
-    Returns:
-        Between the least and the greatest grade; None where the judge could not be read.
     """
     shares = _shares(judgment)
     return math.fsum(grade * share for grade, share in shares.items()) if shares else None
 
 
 def on_scale(grade: float, grades: int, scale: tuple[float, float]) -> float:
-    """A grade from 1..`grades` on a dimension's human scale: 1 is its low end, `grades` its high end.
-
-    Raises:
-        UsageError: a scale of fewer than two grades.
-    """
+    """A grade from 1..`grades` on a dimension's human scale: 1 is its low end, `grades` its high end."""
     if grades < 2:  # noqa: PLR2004
         raise UsageError(f"a scale has at least 2 grades, found {grades}")
     low, high = scale

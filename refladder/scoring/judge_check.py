@@ -34,18 +34,9 @@ SEED = 0
 
 
 def prove(scorer: LadderScorer, folder: Path | None, *, any_judge: bool = False, ask: bool = True) -> list[JudgeCheck]:
-    """The check of a scorer's judge on each dimension; none for recorded judgments.
+    """The check of a scorer's judge on each dimension, remembered in `folder`; none for recorded judgments.
 
-    Args:
-        scorer: with the judge; in a dry run it counts what is not remembered.
-        folder: where checks are remembered; None for nowhere.
-        any_judge: do not refuse.
-        ask: whether a judge that is not remembered is asked; otherwise the dimension has no check.
-
-    Raises:
-        JudgeRefusedError: a dimension is refused.
-        DataError: what is remembered is damaged.
-        BackendError: the judge failed.
+    Without `ask`, a dimension that is not remembered has no check. `any_judge` does not refuse.
     """
     if scorer.judge.recorded is not None:
         return []

@@ -35,19 +35,7 @@ def judgment_of(
     kind: type[Judgment] = Judgment,
     answers: int = 0,
 ) -> Judgment:
-    """The judgment of a question; log-probabilities that are missing or impossible become None with a note.
-
-    Args:
-        question: what was asked.
-        recipe: Recipe.digest.
-        outcomes: the possible answers.
-        logprobs: natural logarithms, one for each outcome; None where the answer could not be read.
-        mass: the probability of the outcomes together.
-        note: why it could not be read, or a remark about the reading.
-        cut: whether the context was shortened to fit.
-        kind: `NotJudged` for a question that a dry run has not asked.
-        answers: written answers with a label that it rests on.
-    """
+    """The judgment of a question; log-probabilities that are missing or impossible become None with a note."""
     if logprobs is not None and (wrong := impossible(logprobs, mass, apart=True)):
         logprobs, note = None, f"the judge gave {wrong}"
     comparison = question.comparison
@@ -68,18 +56,7 @@ def judgment_of(
 
 
 def trusted(judgments: Sequence[Judgment], least_mass: float) -> list[Judgment]:
-    """Judgments as they are scored: those whose label mass is below `least_mass` are unparsed, with the reason.
-
-    Args:
-        judgments: as they are stored.
-        least_mass: a probability; 0 scores every judgment that could be read.
-
-    Returns:
-        One for each, in order. A judgment without a mass is left as it is; an unparsed one keeps its mass.
-
-    Raises:
-        UsageError: `least_mass` is no probability.
-    """
+    """Judgments as they are scored: those whose label mass is below `least_mass` are unparsed, with the reason."""
     if not 0 <= least_mass <= 1:
         see = option("least-mass")
         raise UsageError(f"least label mass {least_mass:g}: a probability from 0 to 1 is needed; see {see}")
@@ -95,11 +72,7 @@ def trusted(judgments: Sequence[Judgment], least_mass: float) -> list[Judgment]:
 
 
 def verdict_logprobs(judgments: Sequence[Judgment]) -> FloatArray:
-    """Log-probabilities of win, loss, tie, seen from the output, one row a judgment.
-
-    Returns:
-        Shape (judgments, 3), natural logarithms; NaN rows where the judge could not be read.
-    """
+    """Natural logarithms of p(win, loss, tie), seen from the output, shape (judgments, 3); NaN rows where unparsed."""
     rows = [
         judgment.logprobs_of(_OF_A_RUNG if judgment.subject.startswith(RUNG) else OUTCOMES) or _UNPARSED
         for judgment in judgments
@@ -114,29 +87,13 @@ def outcome_probabilities(judgments: Sequence[Judgment]) -> FloatArray:
 
 
 def verdicts(judgments: Sequence[Judgment], rungs: int, orders: int) -> FloatArray:
-    """Verdict probabilities of outputs against each rung, the two orders averaged.
-
-    Args:
-        judgments: in the canonical order, `rungs` * `orders` for each output and dimension.
-        rungs: the number of rungs.
-        orders: 1 or 2.
-
-    Returns:
-        Shape (outputs, rungs, 3), last axis win, loss, tie; NaN where any order could not be read.
-    """
+    """Verdict probabilities against each rung, shape (outputs, rungs, 3), the orders averaged; NaN if unparsed."""
     logprobs = verdict_logprobs(judgments).reshape(-1, rungs, orders, 3)
     return cast("FloatArray", np.mean(probabilities_from(logprobs), axis=2))
 
 
 def inconsistency(judgments: Sequence[Judgment]) -> tuple[int, int]:
-    """How often the two orders of a pair disagree on the most probable outcome.
-
-    Args:
-        judgments: in the canonical order, made with both orders.
-
-    Returns:
-        (pairs that disagree, pairs where both orders could be read).
-    """
+    """How many pairs' two orders disagree on the most probable outcome, of how many with both orders readable."""
     logprobs = verdict_logprobs(judgments).reshape(-1, 2, 3)
     readable = ~np.isnan(logprobs).any(axis=(1, 2))
     chosen = np.argmax(logprobs[readable], axis=2)

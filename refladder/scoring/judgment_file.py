@@ -156,11 +156,7 @@ def _possible(run: Run, where: str, judgment: Judgment) -> Judgment:
 
 
 class JudgmentLog:
-    """An open judgments file in canonical order; use it in a `with` block.
-
-    Without a path nothing is stored. A file of another run is refused. `read_only` gives what the file holds and stores
-    nothing new; `restart` throws away what it holds.
-    """
+    """An open judgments file in canonical order; use it in a `with` block. Without a path nothing is stored."""
 
     def __init__(self, path: Path | None, run: Run, *, restart: bool = False, read_only: bool = False) -> None:
         self.run = run
@@ -269,8 +265,8 @@ class JudgmentLog:
     def complete(self, questions: Sequence[Question], answer: Answer) -> list[Judgment]:
         """A judgment for every question, the next ones in the canonical order: as the file holds them, then new ones.
 
-        `answer` is given the questions without a judgment, and yields judgments in their order, batch by batch; each
-        batch is appended before the next is asked for.
+        `answer` is given the questions without a judgment, and yields judgments in their order; each batch is appended
+        before the next is asked for.
         """
         judgments = self._next(questions)
         rest = questions[len(judgments) :]
@@ -300,10 +296,7 @@ class JudgmentLog:
         return list(questions[len(self._next(questions)) :])
 
     def stored_of(self, questions: Sequence[Question]) -> dict[int, Judgment]:
-        """The judgments of one output in a file of which asking stopped early, by the position of their question.
-
-        The file holds some of the output's, in any order, before those of the next output.
-        """
+        """The judgments of one output in a file of which asking stopped early, by the position of their question."""
         wanted = {question.comparison: position for position, question in enumerate(questions)}
         judgments: dict[int, Judgment] = {}
         while (ahead := self._peek()) is not None:
@@ -356,11 +349,10 @@ class JudgmentLog:
 
 
 class JudgmentIndex(JudgmentLog):
-    """Judgments by the key of their question, in memory and, with a path, in a file.
+    """Judgments by the key of their question, in memory and, with a path, in a file, whose folder its user locks.
 
-    The file is read whole, closed, and opened again for each batch that is appended; whoever uses it has locked its
-    folder. Two questions that show the same texts are one. A file of an earlier version is read too: its first line is
-    a recipe/1, or a run/1 with dimensions, and its name holds the number of sampled answers.
+    Two questions that show the same texts are one. A file of an earlier version is read too: its first line is a
+    recipe/1, or a run/1 with dimensions, and its name holds the number of sampled answers.
     """
 
     def __init__(self, path: Path | None, run: Run, *, restart: bool = False, read_only: bool = False) -> None:

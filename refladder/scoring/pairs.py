@@ -31,13 +31,7 @@ def pair_question(context: Context, dimension: Dimension, first: Output, second:
 
 
 def first_probabilities(judgments: Sequence[Judgment]) -> FloatArray:
-    """P = P(first) / (P(first) + P(second)) of every judgment; NaN where it could not be read.
-
-    Source: arXiv 2307.07889, equation 3.
-
-    Returns:
-        Shape (judgments,), between 0 and 1.
-    """
+    """P(first) / (P(first) + P(second)), shape (judgments,); NaN if unparsed. Source: arXiv 2307.07889, equation 3."""
     probabilities = np.full(len(judgments), np.nan)
     for position, judgment in enumerate(judgments):
         if (logprobs := judgment.logprobs_of((WIN, LOSS))) is not None:

@@ -38,10 +38,9 @@ def level_of(name: str) -> int | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Question:
-    """One comparison, or one text to grade, with the texts that the prompt shows.
+    """One comparison, or one text to grade, with the texts that the prompt shows by slot name.
 
-    `texts` holds the shown texts by slot name. `key` is the digest of everything that is shown: context, dimension and
-    texts. `comparison.against` is empty where the question is about one text.
+    `key` is the digest of everything that is shown. `comparison.against` is empty where the question is about one text.
     """
 
     comparison: Comparison
@@ -91,10 +90,7 @@ def _add(state: hashlib.blake2b, text: str) -> None:
 def question_about(
     context: Context, dimension: Dimension, *, subject: str, against: str, texts: Mapping[str, str]
 ) -> Question:
-    """A question about texts of one context; `texts` are those shown by slot name, and their order is part of the key.
-
-    The answer is about the text `subject`, compared with the text `against`, which is empty for a grade.
-    """
+    """A question about `texts` by slot name, whose order is part of the key; `against` is empty for a grade."""
     return Question(
         comparison=Comparison(context_id=context.id, dimension=dimension.name, subject=subject, against=against),
         key=_key(context, dimension, texts.values()),
@@ -139,10 +135,7 @@ def ladder_questions(
     orders: int,
     anchor: Context | None = None,
 ) -> Iterator[Question]:
-    """Every comparison of one output with one ladder, in the canonical order; with two orders each pair swapped too.
-
-    `anchor` is the context of the ladder in a shared set, where both texts are shown with their own context.
-    """
+    """Every comparison of an output with a ladder, in canonical order; `anchor` is its context in a shared set."""
     shown_output = Side(output.id, output.text, None if anchor is None else context)
     for rung in ladder.rungs:
         sides = shown_output, rung_side(rung, anchor)
@@ -153,10 +146,7 @@ def ladder_questions(
 def rung_questions(
     context: Context, dimension: Dimension, ladder: Ladder, *, shared: bool = False
 ) -> Iterator[Question]:
-    """Every comparison of two rungs of a ladder: about the higher rung, then about the lower one.
-
-    Its pairs are asked as (1, 2), (1, 3), ..., (N - 1, N).
-    """
+    """Every comparison of two rungs, (1, 2), (1, 3), ..., (N - 1, N): about the higher one, then the lower one."""
     sides = [rung_side(rung, context if shared else None) for rung in ladder.rungs]
     for low, high in itertools.combinations(sides, 2):
         yield comparison_of(context, dimension, high, low)

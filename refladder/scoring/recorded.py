@@ -41,10 +41,7 @@ _SHOWN = 5  # names in a message
 
 
 class Recorded(Backend):
-    """Judgments that were made elsewhere, in the place of a judge; nothing is asked of any model.
-
-    `kind` is `ladder` or `pairs`. Each comparison has its reading, and its line in the file.
-    """
+    """Judgments of kind `ladder` or `pairs` that were made elsewhere; nothing is asked of any model."""
 
     def __init__(
         self, path: str, kind: str, readings: Mapping[Comparison, LabelReading], lines: Mapping[Comparison, int]
@@ -102,10 +99,7 @@ class Recorded(Backend):
     def check(
         self, where: str, outputs: Mapping[str, Collection[str] | None], dimensions: Collection[str], *, rungs: int = 0
     ) -> None:
-        """Check that every judgment is about texts that exist in `where`.
-
-        `outputs` are the ids of each context's, None where they are not known; `rungs` is 0 for judgments of pairs.
-        """
+        """Check that every judgment is about texts that exist in `where`; a context's `outputs` may be unknown."""
         for comparison, line in self._lines.items():
             row = f"{self.path}:{line}"
             if comparison.context_id not in outputs:

@@ -37,9 +37,8 @@ def ask_in_rounds(
     """Ask about rows until every decision is certain. A row with an unparsed judgment is not asked about again.
 
     Each round is one call of the judge, with the next rung of every open row. `shape` is dimensions, rungs, orders;
-    `rows` are the questions of each row in the canonical order of all dimensions. Judgments in `stored`, by the
-    position of their question, are not asked again. `trust` gives judgments as they are scored; the result has those
-    that were needed as they are stored.
+    `stored` judgments, by the position of their question, are not asked again. `trust` gives judgments as they are
+    scored; the result has those that were needed as they are stored.
     """
     dimensions, rungs, orders = shape
     probabilities = np.full((len(rows), dimensions, rungs, 3), NOT_ASKED)

@@ -54,13 +54,7 @@ def batches(
     """Split rows into batches that take seconds each, so that an interrupted run loses little work.
 
     A backend with `wants_all` gets all rows at once. A backend with `shares_contexts` processes the shared text of one
-    context once per batch, so consecutive rows of one context stay in one batch. The size of a batch changes time and
-    memory only.
-
-    Args:
-        rows: the rows to judge.
-        backend: the judge.
-        context_of: the context of a row; None for a row without an output.
+    context once per batch, so consecutive rows of one context stay in one batch.
     """
     rows = iter(rows)
     size, started = sys.maxsize if backend is not None and backend.wants_all else FIRST_BATCH, time.monotonic()
@@ -85,15 +79,7 @@ def batches(
 
 
 class Verdicts:
-    """Turns the judgments of a run into scores, and counts what has none.
-
-    Args:
-        run: what made the judgments.
-        scale: rule and least label mass.
-
-    Raises:
-        UnknownNameError: no such rule.
-    """
+    """Turns the judgments of a run into scores, and counts what has none."""
 
     def __init__(self, run: Run, scale: Scale) -> None:
         self.run = run
@@ -101,10 +87,7 @@ class Verdicts:
         self._rule = rule_named(scale.rule)  # once: the look-up reads the metadata of every installed package
 
     def count(self, judgments: Sequence[Judgment], *, whole: bool = True) -> None:
-        """Add judgments to the counts of `report`; both orders of a pair are next to each other.
-
-        `whole` says that each text has the judgments of every rung, in the canonical order.
-        """
+        """Add judgments to `report`; `whole` says that each text has those of every rung, in the canonical order."""
         self.report.judgments += len(judgments)
         self.report.count(judgments)
         if self.run.orders > 1 and judgments:
@@ -120,10 +103,7 @@ class Verdicts:
     def _count_end(
         self, judgments: Sequence[Judgment], level: int, outcome: int, judged: dict[str, int], beyond: dict[str, int]
     ) -> None:
-        """Add the texts judged against a level, and those with an outcome (0 win, 1 loss) above 1/2, by dimension.
-
-        In a shared set, the probability is the mean over the anchors.
-        """
+        """Add the texts judged against a level, and those with an outcome (0 win, 1 loss) above 1/2, by dimension."""
         rungs = {rung_id(level, anchor) for anchor in self.run.anchors or ("",)}
         of_level = [judgment for judgment in judgments if judgment.subject in rungs or judgment.against in rungs]
         read = verdicts(of_level, len(rungs), self.run.orders)[:, :, outcome].mean(axis=1).tolist()
@@ -141,17 +121,10 @@ class Verdicts:
         reasons: Mapping[tuple[int, int], str],
         bounds: Mapping[tuple[int, int], tuple[tuple[float, float], tuple[float, float]]] | None = None,
     ) -> list[tuple[Score, ...]]:
-        """Score rows, and add their counts to `report`.
+        """Score rows, and add their counts to `report`: the scores of each row, one for each dimension, in order.
 
-        Args:
-            ids: the output of each row.
-            judgments: as `trusted` gives them; compared rungs * orders for each block, in the canonical order.
-            blocks: row and number of the dimension of each block of judgments.
-            reasons: why the other rows and dimensions have no judgments, or not all of them.
-            bounds: of value and of grade, for rows and dimensions of which not every rung was judged.
-
-        Returns:
-            The scores of each row, one for each dimension, in order.
+        `judgments` are as `trusted` gives them, compared rungs * orders for each of `blocks` (row, number of the
+        dimension). `reasons` say why others have none, or not all; `bounds` (value, grade) are of those with not all.
         """
         rungs, orders, dimensions = self.run.compared, self.run.orders, self.run.dimensions
         anchors = max(len(self.run.anchors), 1)
@@ -216,24 +189,8 @@ class Verdicts:
 class LadderScorer:
     """A judge, a ladder set and a scale, ready to score batches of outputs into a log of judgments.
 
-    `refladder.Scorer` (refladder.commands.texts) is the public object over it.
-
-    Args:
-        judge_backend: the judge.
-        ladders: the ladder set; if it has no texts of its contexts, `take_context` adds them.
-        dimensions: those to score.
-        scale: rule and weights.
-        yes_no: ask three yes/no questions for each comparison.
-        orders: 1, or 2 to ask every pair in both orders.
-        prompts: the user's own templates.
-        answers: number of answers to sample for a question; 0 reads label probabilities.
-        mode: `sequential` or `placement`; then `answers` is the most about a text and a ladder.
-        sampling: how answers are sampled; an answer has at most `ANSWER_TOKENS`.
-        stop_at: the least value of each column that decides whether a row passes; asking about a row stops when its
-            decision is certain. None: every rung is asked.
-
-    Raises:
-        UnknownNameError, UsageError: see `StopRule`.
+    `answers` are sampled for each question (0 reads label probabilities), or with `mode` are the most about a text
+    and a ladder. Asking about a row stops when it is certain whether it reaches `stop_at`; None asks every rung.
     """
 
     def __init__(
@@ -301,17 +258,9 @@ class LadderScorer:
         log: JudgmentLog,
         contexts: Sequence[Context | None] = (),
     ) -> list[tuple[Score, ...]]:
-        """Score a batch of outputs.
+        """Score a batch of outputs, None for a row without one and its reason in `notes`.
 
-        Args:
-            outputs: None for a row that has no output.
-            notes: the reason, for those rows.
-            log: where judgments are stored.
-            contexts: the context of each output, for a shared set; one that is None, or none at all, is taken from the
-                set, and is empty if the set has none of that id.
-
-        Returns:
-            The scores of each row, one for each dimension, in order. A score that is missing has the reason.
+        `contexts` are of each output, for a shared set; None takes it from the set, else it is empty.
         """
         if self.stop is not None:
             return self._score_in_rounds(self.stop, outputs, notes, log, contexts)
@@ -492,14 +441,7 @@ class LadderScorer:
         return f"no text of context {context_id!r} in the set; give it in a column 'context'"
 
     def take_context(self, context_id: str, text: str, background: str) -> str | None:
-        """Use a row's context text if the ladder set has none but has its digest; otherwise compare the two texts.
-
-        Memory grows with the contexts of the set, not with the rows.
-
-        Returns:
-            None if the text is the one used for this context; otherwise how it differs from the text that the set was
-            written for, or, for a set with neither texts nor digests, from the first row with this context.
-        """
+        """Use a row's context text if the set has none but its digest; else how the two texts differ, or None."""
         if self.ladders.anchors or context_id not in self._with_ladders:
             return None  # a shared set compares every text, with the context of its row
         given = Context(id=context_id, task=self.ladders.task, text=text, background=background)

@@ -27,10 +27,7 @@ if TYPE_CHECKING:
 
 
 class Bounds(NamedTuple):
-    """Least and greatest value and grade that the full ladder can give.
-
-    Each has shape (rows, dimensions, 2), and NaN where a judgment that was asked is unparsed.
-    """
+    """Least and greatest value and grade of the full ladder, shape (rows, dimensions, 2); NaN where unparsed."""
 
     values: FloatArray
     grades: FloatArray
@@ -51,17 +48,7 @@ class _Target:
 class StopRule:
     """Thresholds of columns: a row passes if every column reaches its own, and asking stops when that is certain.
 
-    Args:
-        thresholds: the least value of each column; the columns are NAME_score, NAME_grade and the overall score.
-        dimensions: those that are scored.
-        rungs: rungs of every ladder.
-        scale: rule and weights.
-        anchors: ladders that each text is compared with on a dimension; 1 except for a shared set.
-
-    Raises:
-        UnknownNameError: a column that scoring does not add, or that has no bounds.
-        UsageError: the rule has no bounds, a threshold is not finite or outside of what the column can hold, or no
-            threshold depends on one of the dimensions.
+    `anchors` is the number of ladders that each text is compared with on a dimension; 1 except for a shared set.
     """
 
     def __init__(
@@ -145,12 +132,7 @@ class StopRule:
         return f"{conditions} ({self._scale_words})"
 
     def bounds(self, probabilities: FloatArray) -> Bounds:
-        """Bounds of values and grades.
-
-        Args:
-            probabilities: shape (rows, dimensions, rungs, 3), last axis win, loss, tie. A rung that was not asked has
-                -1 in each, one that was asked and is unparsed has NaN.
-        """
+        """Bounds from probabilities of shape (rows, dimensions, rungs, 3): -1 where not asked, NaN where unparsed."""
         absent = probabilities[..., :1] < 0
         values, grades = [], []
         for certain in ((0.0, 1.0, 0.0), (1.0, 0.0, 0.0)):  # every rung that was not asked lost, then beaten
@@ -163,14 +145,7 @@ class StopRule:
         return Bounds(np.array(values).transpose(2, 1, 0), np.array(grades).transpose(2, 1, 0))
 
     def column_bounds(self, bounds: Bounds) -> FloatArray:
-        """Bounds of the columns with a threshold.
-
-        Args:
-            bounds: from `bounds`.
-
-        Returns:
-            Shape (rows, columns, 2), in the order of the thresholds.
-        """
+        """Bounds of the columns with a threshold, shape (rows, columns, 2), in the order of the thresholds."""
         columns = []
         for target in self._targets:
             if target.position is not None:
@@ -181,11 +156,7 @@ class StopRule:
         return np.stack(columns, axis=1)
 
     def decisions(self, column_bounds: FloatArray) -> IntArray:
-        """What is certain about rows: 1 passes, -1 does not, 0 is open, and -2 has an unparsed judgment.
-
-        Args:
-            column_bounds: from `column_bounds`.
-        """
+        """What is certain about rows: 1 passes, -1 does not, 0 is open, and -2 has an unparsed judgment."""
         thresholds = np.array([target.threshold for target in self._targets])
         passes = np.all(column_bounds[:, :, 0] >= thresholds, axis=1)
         fails = np.any(column_bounds[:, :, 1] < thresholds, axis=1)
@@ -193,18 +164,11 @@ class StopRule:
         return np.select([unparsed, passes, fails], [-2, 1, -1], 0)
 
     def next_rungs(self, probabilities: FloatArray, column_bounds: FloatArray) -> IntArray:
-        """The rung to ask next about each row: the one expected to close most of the way to the two decisions.
+        """The rung to ask next about each row, shape (rows,), as dimension * rungs + rung: it closes most of both ways.
 
         The column that is nearest to a failure is settled first, because one failure decides the row. A rung that was
         not asked is expected to have the verdict between those of its asked neighbours, and a rung below the ladder to
         be beaten, one above it to be lost.
-
-        Args:
-            probabilities: as for `bounds`; every row has a rung that was not asked.
-            column_bounds: of the same rows.
-
-        Returns:
-            Shape (rows,): number of the dimension * rungs + number of the rung, from 0.
         """
         thresholds = np.array([target.threshold for target in self._targets])
         low, high = column_bounds[:, :, 0], column_bounds[:, :, 1]
@@ -248,14 +212,7 @@ class StopRule:
 
 
 def _expected_shares(probabilities: FloatArray) -> FloatArray:
-    """The share of a win (and half a tie) that is expected of each rung, from those that were asked.
-
-    Args:
-        probabilities: shape (rows, ladders, rungs, 3), -1 where a rung was not asked.
-
-    Returns:
-        Shape (rows, ladders, rungs), between 0 and 1: linear between the asked neighbours.
-    """
+    """The expected share of a win (and half a tie), shape (rows, ladders, rungs): linear between asked neighbours."""
     rungs = probabilities.shape[2]
     asked = probabilities[..., 0] >= 0
     shares = np.where(asked, probabilities[..., 0] + probabilities[..., 2] / 2, 0.0)
