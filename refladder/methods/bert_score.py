@@ -42,21 +42,13 @@ SUGGESTION = "fetch an encoder such as bert-base-uncased or roberta-large and pa
 
 
 def greedy_f1(text: FloatArray, reference: FloatArray, text_inner: FloatArray, reference_inner: FloatArray) -> float:
-    """F1 of the greedy matching of two token sequences.
+    """F1 of the greedy matching of two token sequences, -1 to 1; 0 where either has no token that counts.
 
     precision = mean over the text's tokens of the greatest cosine with any token of the reference; recall the other
-    way round. Special tokens can be matched and do not count in the means, as in the reference package.
+    way round. Special tokens can be matched and do not count in the means, as in the reference package. Shapes: texts
+    (tokens, width), rows of length 1; inner (tokens,), 1 for a token that counts and 0 for a special one.
 
     Source: arXiv 1904.09675, section 3.
-
-    Args:
-        text: shape (tokens, width), rows of length 1.
-        reference: shape (tokens of the reference, width), likewise.
-        text_inner: shape (tokens,), 1 for a token that counts and 0 for a special one.
-        reference_inner: likewise for the reference.
-
-    Returns:
-        Between -1 and 1, mostly above 0; 0 where either side has no token that counts.
     """
     if not text_inner.any() or not reference_inner.any():
         return 0.0
@@ -69,10 +61,7 @@ def greedy_f1(text: FloatArray, reference: FloatArray, text_inner: FloatArray, r
 def bert_score(
     name: str, layer: int | None = None, machine: Machine | None = None
 ) -> tuple[ReferenceMetric, Counter[str]]:
-    """BERTScore F1 without idf weights and without rescaling; of several references the best.
-
-    The metric, and what it counts under CUT: the texts that were cut off at the model's length.
-    """
+    """BERTScore F1 without idf weights and rescaling, of several references the best; CUT counts texts cut off."""
     reader = open_reader(name, ENCODER, "bertscore", SUGGESTION, machine or Machine())
     layers = int(encoder_of(reader.opened.model).config.num_hidden_layers)
     short = PurePath(reader.opened.name).name

@@ -98,10 +98,7 @@ def _opened(name: str, kind: str, method: str, suggestion: str, machine: Machine
 
 
 def joined(tokens: Tokens, parts: Sequence[str], separator: int, longest: int) -> tuple[list[int], bool]:
-    """Texts as one input with a token between them, and whether its end was cut off.
-
-    What a text spells never becomes that token.
-    """
+    """Texts as one input with a token between them, which no text can spell, and whether its end was cut off."""
     ids = tokens.plain(parts[0])
     for part in parts[1:]:
         ids += [separator, *tokens.plain(part)]

@@ -324,12 +324,7 @@ def by_context(benchmark: Benchmark) -> Iterator[tuple[Context, list[Output]]]:
 
 
 def method_named(name: str) -> EvaluationMethod:
-    """The method of that name, built in or registered under `refladder.method`.
-
-    Raises:
-        UnknownNameError: no such method.
-        UsageError: a package registers something else under this name.
-    """
+    """The method of that name, built in or registered under `refladder.method`."""
     method = registry.find("method", name, METHODS)
     if not isinstance(method, EvaluationMethod):
         raise UsageError(

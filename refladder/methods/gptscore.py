@@ -47,11 +47,7 @@ def _prompt(template: Template, question: Question) -> Prompt:
 
 
 def _groups(asked: Sequence[Question]) -> list[list[str]]:
-    """The texts of questions in groups that a backend can read as labels.
-
-    A label that another one begins with counts only where the answer stops there; a text's likelihood does not. Such a
-    text is in a group of its own.
-    """
+    """The texts of questions in groups that a backend can read as labels: none with a text that another begins with."""
     texts = list(dict.fromkeys(question.texts["target"] for question in asked if question.texts["target"]))
     prefixes = {text for text in texts if any(other != text and other.startswith(text) for other in texts)}
     if not texts:
@@ -60,11 +56,7 @@ def _groups(asked: Sequence[Question]) -> list[list[str]]:
 
 
 def read_texts(backend: Backend, template: Template, recipe: str, asked: Sequence[Question]) -> list[Judgment]:
-    """Log-probabilities of the texts of one context on one dimension.
-
-    One judgment a question, with one outcome, whose log-probability is that of the whole text; None, with a note,
-    where it could not be read or the text is empty. `mass` is None: the texts are not a choice.
-    """
+    """Log-probabilities of the texts of one context on one dimension: a judgment with one outcome for each question."""
     logprobs: dict[str, float] = {}
     note: str | None = None
     cut = False
@@ -98,11 +90,9 @@ def read_texts(backend: Backend, template: Template, recipe: str, asked: Sequenc
 def mean_logprobs(
     judge: Backend, template: Template, asked: Sequence[Question], judgments: Sequence[Judgment]
 ) -> list[float | None]:
-    """Log-probability for each token of the text: the sum over the text divided by its tokens.
+    """Natural log-probability for each token of the text, at most 0; None where the judge could not be read.
 
     Source: arXiv 2302.04166, section 3 (weights 1/m for each of m tokens); arXiv 2307.07889, section 4.3.2.
-
-    Natural logarithms, at most 0, higher is better; None where the judge could not be read.
     """
     read = {
         question.texts["target"]: judgment.logprobs[0]

@@ -50,10 +50,7 @@ def evaluation_ladders(
     settings: MethodSettings,
     needed: Callable[[Sequence[Prompt]], None] = lambda _prompts: None,
 ) -> tuple[LadderSet, list[LadderFailure]]:
-    """Ladders for every context of a benchmark, and the rungs that could not be written.
-
-    They are kept in the work folder and found there again. `needed` is called with the prompts of every text.
-    """
+    """Ladders for every context, kept in the work folder, and the rungs that failed; `needed` gets all prompts."""
     if any(not context.text for context in benchmark.contexts):
         raise UsageError(
             f"{benchmark.name}: texts without a context have no ladder of their own; name a shared set with "

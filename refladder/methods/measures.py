@@ -32,11 +32,7 @@ Measures = dict[Part, tuple[float, int]]  # points, of how many
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Share:
-    """A share and its interval.
-
-    `value` = points / `of`, between 0 and 1. `low` and `high` are the ends of its 95 % interval, by the spread between
-    contexts (see `share_intervals`); None where fewer than two contexts have anything to count.
-    """
+    """A share, points / `of`, with its 95 % interval by the spread between contexts; None with fewer than two."""
 
     value: float
     low: float | None
@@ -60,12 +56,7 @@ def joined(parts: Iterable[Mapping[Part, tuple[float, int]]]) -> Measures:
 
 
 def of_judgments(judgments: Iterable[Judgment]) -> Measures:
-    """The shares that all judgments have, by dimension and context.
-
-    `unread`: unparsed judgments, of all. `faint`: those with a label mass below one half, of those that were parsed.
-    `tied`: those without a preference (a tie is the most probable answer, or two answers are equally probable), of
-    those that were parsed and had a choice.
-    """
+    """The shares of all judgments, by dimension and context: `unread` of all; `faint` and `tied` of those parsed."""
     counts: dict[tuple[str, str], list[int]] = {}
     for judgment in judgments:
         counted = counts.setdefault((judgment.dimension, judgment.context_id), [0, 0, 0, 0, 0])

@@ -25,11 +25,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MethodRun:
-    """A method that was run, and what it cost.
-
-    `calls` prompts of `characters` in all were asked, answered in `judge_seconds` of the `seconds` that it took;
-    `spent` is what they took in tokens and money. `checks` of the ladder's judge are no part of these.
-    """
+    """A method that was run, and its cost: `calls` prompts of `characters` in all; `checks` are no part of these."""
 
     name: str
     result: MethodResult
@@ -131,10 +127,7 @@ def _with_checkpoint(settings: MethodSettings, name: str) -> MethodSettings:
 
 
 def scored_methods(runs: Sequence[MethodRun], others: Sequence[Method]) -> list[Method]:
-    """The methods of a table: what was run, then others.
-
-    A method that could not be run has no score, and its signature says why.
-    """
+    """The methods of a table: what was run, then others; one that could not run has no score, and says why."""
     if runs and not others and all(run.result.method is None for run in runs):
         raise UsageError("; ".join(f"{run.name}: {run.result.skipped}" for run in runs))
     scored = [

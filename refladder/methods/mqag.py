@@ -78,14 +78,12 @@ def mqag(
     questions: int = QUESTIONS,
     seed: int = 0,
 ) -> Found:
-    """MQAG-Sum of the outputs of one context.
+    """MQAG-Sum of the outputs of one context: between 0 and 1; None for an empty text, or without a readable question.
 
     score = 1 - mean over questions about the output of D(p(option | output), p(option | context)), with D the total
     variation.
 
     Source: arXiv 2301.12307, section 3.
-
-    One number for each text between 0 and 1; None for an empty text, and where no question was readable.
     """
     amiss: Counter[str] = Counter()
     written = [text for text in texts if text.strip()]
@@ -183,10 +181,7 @@ def _choice_logits(model: Any, arguments: dict[str, Any]) -> Any:  # noqa: ANN40
 def _opened(
     _benchmark: Benchmark, dimensions: Sequence[Dimension], options: dict[str, str], settings: MethodSettings
 ) -> str | Evaluator:
-    """`mqag:GENERATOR+DISTRACTORS+READER`; the same number on every dimension.
-
-    Option `questions` is how many are drawn for each output.
-    """
+    """`mqag:GENERATOR+DISTRACTORS+READER`; the same number on every dimension."""
     if not options["questions"].isdecimal() or int(options["questions"]) < 1:
         raise UsageError(f"mqag.questions={options['questions']}: a whole number, 1 or more, is needed")
     if not options["checkpoint"]:

@@ -171,10 +171,7 @@ def scores_of(
     estimator: Estimator,
     tally: Tally,
 ) -> dict[tuple[str, str], float | None]:
-    """The score of every output; a context whose answers give none is told in the tally, and its outputs have None.
-
-    The estimator is given the comparisons of a context, and the mean probability of its dimension over all contexts.
-    """
+    """The score of every output, by an estimator given the comparisons of a context and the mean of its dimension."""
     means = {name: _mean(probabilities) for name, probabilities in _by_dimension(comparisons).items()}
     scores = no_scores(benchmark, dimensions)
     for compared in comparisons:
@@ -209,10 +206,7 @@ def _mean(probabilities: FloatArray) -> float:
 
 
 def _thresholds(comparisons: Sequence[Comparisons], *, sampled: bool) -> tuple[dict[str, float], list[str]]:
-    """The threshold of each dimension at which P(first) is nearest to 1/2, and a note for each where it is not near.
-
-    A dimension without a threshold is left as it is: nothing could be read, or the threshold is 1/2.
-    """
+    """The threshold of each dimension at which P(first) is nearest to 1/2, and a note for each where it is not near."""
     thresholds, notes = {}, []
     for name, probabilities in _by_dimension(comparisons).items():
         threshold = bias.fit_threshold(probabilities)
@@ -250,9 +244,8 @@ def _expert_scores(comparisons: Comparisons, mean_of_dimension: float) -> FloatA
 def _method(name: str, estimator: Estimator, *, debiased: bool = False) -> EvaluationMethod:
     """The method that asks about all pairs, or those that the budget allows, and applies an estimator.
 
-    With `debiased`, the estimator and the measures of the report card get probabilities from which the position bias
-    was taken out, by a threshold for each dimension that was fitted over all contexts. The comparisons of the result
-    stay as the judge gave them.
+    With `debiased`, the position bias is taken out by a threshold for each dimension, fitted over all contexts; the
+    comparisons of the result stay as the judge gave them.
     """
 
     def run(

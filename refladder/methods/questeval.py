@@ -70,10 +70,7 @@ class Asked(NamedTuple):
 
 
 def spans(sentence: str) -> list[str]:
-    """The things that a sentence names: runs of capitalised words and numbers, and runs of other content words.
-
-    Punctuation and words such as `the`, `of`, `is` end a run. Each comes once, in the order of the sentence.
-    """
+    """The things that a sentence names: runs of capitalised words and numbers, and runs of other content words."""
     runs: dict[str, None] = {}
     start, end, kind = 0, 0, ""
     for word in _WORD.finditer(sentence):
@@ -96,10 +93,7 @@ def _kind(word: str) -> str:
 
 
 def token_f1(answer: str, expected: str) -> float:
-    """F1 of the words of two answers, without case, punctuation and articles, as SQuAD has it.
-
-    Between 0 and 1; 0 where either has no word.
-    """
+    """F1 of the words of two answers as SQuAD has it, without case, punctuation and articles; 0 without words."""
 
     def words(text: str) -> Counter[str]:
         plain = "".join(sign for sign in text.lower() if sign not in string.punctuation)
@@ -113,16 +107,13 @@ def token_f1(answer: str, expected: str) -> float:
 def questeval(
     generator: TransformersBackend, reader: TransformersBackend, context: Context, texts: Sequence[str]
 ) -> Found:
-    """QuestEval of the outputs of one context.
+    """QuestEval of one context's outputs: 0 to 1; None for an empty text, or where a mean has no answered question.
 
     precision = mean over the questions about the output of F1(answer from the context, expected answer)
     recall = mean over the questions about the context of 1 - p("unanswerable" | output, question)
     score = 2 precision recall / (precision + recall)
 
     Source: arXiv 2103.12693, section 3.
-
-    One number for each text between 0 and 1; None for an empty text, and where one of the two means has no question
-    that was written and answered.
     """
     amiss: Counter[str] = Counter()
     asked_of_texts, *asked_of_context = _questions(generator, (context.text, *texts), amiss)

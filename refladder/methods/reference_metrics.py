@@ -42,10 +42,7 @@ def bleu() -> ReferenceMetric:
 
 
 def chrf() -> ReferenceMetric:
-    """Sentence chrF2, 0 to 100, as sacrebleu has it: characters up to 6-grams, no words.
-
-    Source: Popovic 2015.
-    """
+    """Sentence chrF2, 0 to 100, as sacrebleu has it: up to 6-grams of characters, no words. Source: Popovic 2015."""
     with _needs("sacrebleu"):
         from sacrebleu.metrics.chrf import CHRF  # noqa: PLC0415  an extra
     return _sacrebleu("chrf", CHRF)
@@ -65,10 +62,7 @@ def _sacrebleu(name: str, opened: Callable[..., Any]) -> ReferenceMetric:
 
 
 def rouge(name: str) -> ReferenceMetric:
-    """ROUGE F1 of Google's rouge-score with Porter stemming, 0 to 1; of several references the best.
-
-    Source: Lin 2004.
-    """
+    """ROUGE F1 of Google's rouge-score, Porter stemming, 0 to 1; of several references the best. Source: Lin 2004."""
     with _needs("rouge-score"):
         from nltk.stem.porter import PorterStemmer  # noqa: PLC0415  rouge-score needs nltk
         from rouge_score.rouge_scorer import RougeScorer  # noqa: PLC0415  an extra
@@ -105,7 +99,6 @@ def longest_common_subsequence(first: Sequence[str], second: Sequence[str]) -> i
     """The length of the longest common subsequence, with the positions of `first` as the bits of one number.
 
     rouge-score fills a table of len(first) * len(second) cells in Python, which was a fifth of the time of all methods.
-
     Source: Hyyro 2004, "Bit-parallel LCS-length computation revisited".
     """
     positions: dict[str, int] = {}
@@ -125,12 +118,9 @@ NO_WORDNET = (
 
 
 def meteor() -> ReferenceMetric:
-    """METEOR of nltk with the stages exact, stem and synonym, 0 to 1; of several references the best.
+    """METEOR of nltk, 0 to 1; of several references the best. Without the WordNet data the stage synonym is left out.
 
-    Synonyms need the WordNet data, which nltk does not bring. Where they are not installed the stage is left out, and
-    the signature and the note say so. nltk looks up the stems that the stage before it left, as it has always done.
-
-    Source: Banerjee and Lavie 2005.
+    nltk looks up the stems that the stage before it left, as it has always done. Source: Banerjee and Lavie 2005.
     """
     with _needs("nltk"):
         from nltk.corpus import wordnet  # noqa: PLC0415  an extra

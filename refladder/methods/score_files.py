@@ -29,10 +29,8 @@ def read_scores(
     """Scores that any program made, from a table: one row an output.
 
     A row names its output by `output_id` (or `id`), by `context_id` and `system`, or by `context_id` and the text of
-    the output; a `context` column stands for a missing `context_id`, by the id that `refladder build own` makes from
-    its text. The same text in two rows of one context must have the same scores. The scores of a dimension are in
-    the column that `named` has for it, else in the first of `coherence_score`, `coherence` and `score` that the first
-    row has; `score` serves every dimension. Empty, null or absent is unscored, and counted.
+    the output; a `context` column stands for a missing `context_id`. The scores of a dimension are in the column that
+    `named` has for it, else in the first of `coherence_score`, `coherence` and `score` that the first row has.
     """
     for name in named or {}:
         if name not in {dimension.name for dimension in dimensions}:
@@ -68,10 +66,7 @@ def read_scores(
 
 
 def _refuse_ratings(path: str, benchmark: Benchmark, scores: Scores, columns: Mapping[str, str]) -> None:
-    """Refuse a column that holds the human ratings themselves: its agreement would be 1 and say nothing.
-
-    Equal ratings of all outputs are passed over, since constant scores have no correlation anyway.
-    """
+    """Refuse a column that holds the human ratings themselves, if not all equal: its agreement would say nothing."""
     means = human_means(benchmark.ratings)
     for dimension, column in columns.items():
         pairs = [

@@ -46,10 +46,7 @@ def words(text: str) -> list[str]:
 
 
 def surface_measures(context: Context, texts: Iterable[str]) -> NDArray[np.float64]:
-    """Measures of texts beside their context, shape (texts, measures) in the order of `MEASURES`.
-
-    The context's background is not read.
-    """
+    """Measures of texts beside their context's text, shape (texts, measures) in the order of `MEASURES`."""
     told = words(context.text)
     source = ContextWords(
         words=frozenset(told), grams=tuple(frozenset(_grams(told, size)) for size in range(1, _LONGEST + 1))
@@ -128,11 +125,8 @@ def surface_methods(
 ) -> list[Method]:
     """Surface measures of every output as methods: the best of all and of `others`, and single ones.
 
-    A single measure has the same number for each dimension. The best of them takes the scores of a context from the
-    measure that agrees best with the ratings of the other contexts on that dimension; scores of different measures are
-    put on one scale by giving each measure mean 0 and standard deviation 1 over all outputs. So one set of scores
-    serves all levels: within a context they are those of the chosen measure, and the pooled level and the means of
-    systems have scores of several measures where contexts chose differently.
+    The best of them takes the scores of a context from the measure that agrees best with the ratings of the other
+    contexts on that dimension; each measure has mean 0 and standard deviation 1 over all outputs.
     """
     values: dict[str, list[float]] = {}
     for context, outputs in by_context(benchmark):

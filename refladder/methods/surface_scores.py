@@ -34,11 +34,10 @@ def measured(texts: Sequence[tuple[str, str]]) -> FloatArray:
 def best_surface(
     labelled: FloatArray, good: BoolArray, folds: IntArray, others: FloatArray
 ) -> tuple[FloatArray, FloatArray, str]:
-    """The score of the measure with the greatest area under the curve in the labels of other contexts.
+    """The score of the measure with the greatest area under the curve in the labels of other contexts, standardised.
 
-    Each measure has mean 0 and standard deviation 1 over `others`. The folds take turns in `others`, in its order; all
-    labels of a context are in one. Shapes: `labelled` (labels, measures), `good` and `folds` (labels,), `others` (rows,
-    measures). Gives scores of the labelled rows and of the others, and the measure chosen most often.
+    The folds take turns in `others`, in its order; all labels of a context are in one. Shapes: `labelled` (labels,
+    measures), `good` and `folds` (labels,), `others` (rows, measures). Gives scores of both, and the usual measure.
     """
     middle, spread = others.mean(axis=0), others.std(axis=0)
     spread = np.where(spread > 0, spread, 1.0)

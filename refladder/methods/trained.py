@@ -114,22 +114,16 @@ def sentences(text: str) -> list[str]:
 
 
 def unieval_inputs(question: BooleanQuestion, context: Context, text: str, reference: str) -> list[tuple[str, ...]]:
-    """The inputs of UniEval for an output: one, or one per sentence; none for an empty text.
-
-    Inputs in parts, between which the token stands that ends a text.
-    """
+    """The inputs of UniEval for an output in parts: one, or one per sentence; none for an empty text."""
     sources = {"context": context.text, "background": context.background, "reference": reference}
     outputs = sentences(text) if question.sentences else [text.strip()] * bool(text.strip())
     return [tuple(part.format(output=output, **sources) for part in question.parts) for output in outputs]
 
 
 def yes_shares(writer: TransformersBackend, inputs: Sequence[tuple[str, ...]]) -> tuple[FloatArray, int]:
-    """p(Yes) / (p(Yes) + p(No)) of the first token that a T5 answers.
+    """p(Yes) / (p(Yes) + p(No)) of a T5's first token, shape (inputs,), NaN if not finite; and how many were cut off.
 
     Source: arXiv 2210.07197, equation 1.
-
-    Returns:
-        Shape (inputs,), between 0 and 1, NaN where the model gave no finite number; and how many inputs were cut off.
     """
     yes, no = (writer.tokens.plain(word)[0] for word in ("Yes", "No"))
     if yes == no:
@@ -147,11 +141,7 @@ def yes_shares(writer: TransformersBackend, inputs: Sequence[tuple[str, ...]]) -
 def first_logprobs(
     writer: TransformersBackend, inputs: Sequence[Sequence[int]], answers: Sequence[Sequence[int]]
 ) -> FloatArray:
-    """The natural-log probability that an encoder-decoder answers each input with each answer, or continues it.
-
-    Returns:
-        Shape (inputs, answers); NaN where the model gave no finite number.
-    """
+    """Natural log-probability of each answer to each input, or as its beginning: shape (inputs, answers), or NaN."""
     scorer = writer.scorer
     if not isinstance(scorer, EncoderDecoder):
         raise BackendUnavailableError(f"{writer.opened.name} is not an encoder-decoder (T5, BART); name one that is")
@@ -162,8 +152,7 @@ def first_logprobs(
 def unieval(writer: TransformersBackend, question: BooleanQuestion, context: Context, texts: Sequence[str]) -> Found:
     """UniEval of the outputs of one context on one dimension; of several references the best.
 
-    One number for each text: between 0 and 1, or for a sum over sentences 0 or more; None for an empty text, where
-    the question asks for a reference and there is none, and where the model gave no number.
+    Between 0 and 1, or for a sum over sentences 0 or more; None for an empty text or without a needed reference.
     """
     references = context.references if question.needs_reference else ("",)
     if not references:
@@ -219,14 +208,12 @@ def entailment_label(reader: Reader) -> int:
 
 
 def data_entailment(reader: Reader, context: Context, texts: Sequence[str]) -> Found:
-    """Entailment between data and text: the minimum of p(data entails text) and p(text entails triple).
+    """Entailment between data and text: the minimum of p(data entails text) and p(text entails triple), 0 to 1.
 
     p is the softmax over all classes. A text that says what the data does not fails the first, one that leaves a
     triple out fails one of the others.
 
     Source: Dusek and Kasner 2020 (INLG), section 2, with one plain template for every relation instead of theirs.
-
-    One number for each text between 0 and 1, None for an empty text and where the model gave no number.
     """
     facts = triple_sentences(context.text)
     label = entailment_label(reader)
@@ -244,9 +231,6 @@ def regression(reader: Reader, context: Context, texts: Sequence[str]) -> Found:
     """The one output of a sequence classifier that reads context and text as a pair, the context cut where too long.
 
     Source: Manakul and Gales, arXiv 2208.13265 (a Longformer trained on rated podcast summaries).
-
-    One number for each text in the unit that the model was trained on, None for an empty text, where the text
-    leaves no room for its context, and where the model gave no number.
     """
     outputs = int(reader.opened.model.config.num_labels)
     if outputs != 1:

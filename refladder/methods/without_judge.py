@@ -29,11 +29,7 @@ NO_REFERENCES = "{name} has no references to compare with, so this method has no
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Evaluator:
-    """A method that is open: each of `functions` scores some dimensions.
-
-    `signature` lacks the version of refladder. `baseline` is that of `Method`. `amiss` counts what went amiss
-    beside what a function says.
-    """
+    """A method that is open: each of `functions` scores some dimensions. `amiss` counts what went amiss."""
 
     signature: str
     functions: Sequence[tuple[Sequence[Dimension], Score]]
@@ -64,11 +60,7 @@ class Evaluator:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReferenceMetric:
-    """An open metric.
-
-    `signature` has the settings and the version of the package. `score(texts, references)` gives one number for each
-    text of one context, higher is better. `note` tells the user what this machine lacks for the full metric.
-    """
+    """An open metric: `score(texts, references)` of one context's texts; `note` tells what this machine lacks."""
 
     signature: str
     score: Callable[[Sequence[str], Sequence[str]], list[float]]

@@ -93,14 +93,9 @@ def _run(
 ) -> MethodResult:
     """Win ratio with the instruction under which the judge chooses both positions most equally.
 
-    For each dimension, the same random pairs are asked with every instruction, in both orders, so that it does not
-    matter which text of a pair is better. The instruction with which the first is chosen most nearly half of the time
-    counts as the fairest (fairness = -|P(first) - 1/2|), the earliest where several are equal. Pairs with an order that
-    could not be read are left out.
-
-    Options: `pairs`, how many are asked of each instruction and dimension, in both orders; `instructions`, a file with
-    one instruction in each paragraph, in place of the shipped ones; `rewrites`, how many the writer makes of the
-    fairest so far in each of `rounds`; a search ends before where no instruction could be fairer.
+    For each dimension, the same random pairs are asked with every instruction, in both orders. The instruction with
+    which the first is chosen most nearly half of the time counts as the fairest (-|P(first) - 1/2|), the earliest where
+    several are equal. A search ends before `rounds` where no instruction could be fairer.
     """
     options = settings.own("zepo", _DEFAULTS)
     pairs, rewrites, rounds = _numbers(options)
