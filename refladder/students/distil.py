@@ -45,10 +45,9 @@ HALF_WIDTH = 0.9  # quantile of the absolute errors
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lessons:
-    """Rows to learn from: `texts` (context and output), and arrays of shape (rows,).
+    """Rows to learn from: `texts` (context and output), and arrays of shape (rows,); `labels` are NaN where none.
 
-    `labels` are of people, NaN where a row has none. `groups` are the contexts, or the different texts of a single
-    context; rows of one group are never on both sides of a split.
+    `groups` are the contexts, or the different texts of a single context; a group is never on both sides of a split.
     """
 
     texts: list[tuple[str, str]]
@@ -77,10 +76,7 @@ def distil(
     options: Mapping[str, str] | None = None,
     progress: Progress | None = None,
 ) -> tuple[Distilled, list[str]]:
-    """Train a student on a column of scores, measure it on whole contexts that it has not seen, and write it.
-
-    The record, and notes for people.
-    """
+    """Train a student on a column of scores, measure it on whole contexts that it has not seen, and write it."""
     if labels and label is None:
         raise UsageError(f"{option('labels')} needs {option('label')} COLUMN, the column of the labels in it")
     settings = settings_of(options or {})
@@ -200,10 +196,7 @@ def _numbered(names: Sequence[str]) -> IntArray:
 
 
 def _held_out(names: Sequence[str]) -> BoolArray:
-    """Which rows are held out: those of the fifth of the names whose digests are the least, so that order is no matter.
-
-    At least one name is held out, and at least one is not.
-    """
+    """Which rows are held out: those of the fifth of the names with the least digests, whatever their order."""
     ordered = sorted(set(names), key=lambda name: hashlib.blake2b(name.encode("utf-8", "replace")).digest())
     chosen = set(ordered[: max(1, round(HELD_OUT * len(ordered)))])
     if len(chosen) == len(ordered):

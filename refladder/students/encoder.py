@@ -92,10 +92,7 @@ def fit_encoder(
     settings: Mapping[str, float],
     progress: Progress | None = None,
 ) -> EncoderStudent:
-    """Train an encoder (`ORG/MODEL` or a folder) with a new output on standardised scores, by mean squared error.
-
-    `texts` are context and output of each row, `scores` has shape (rows,), and `progress` counts steps.
-    """
+    """Train an encoder (`ORG/MODEL` or a folder) with a new output on standardised scores, by mean squared error."""
     name, revision = split_revision(target)
     opened = open_model(name, dtype="float32", revision=revision, kind=ENCODER)
     import torch  # noqa: PLC0415  an extra

@@ -117,10 +117,7 @@ def _chunks(rows: Iterable[Item]) -> Iterator[list[Item]]:
 
 
 def estimate_columns(student: Student) -> dict[str, type]:
-    """The columns that a student alone adds, with their types: the estimate, its note, and the signature.
-
-    Grade, spread and label mass are not known, so they are not columns.
-    """
+    """The columns that a student alone adds, with their types: it knows no grade, spread and label mass."""
     column = student.record.column
     stem, _, kind = column.rpartition("_")
     return {column: float, f"{stem if kind in {'score', 'grade'} else column}_note": str, "signature": str}
@@ -155,15 +152,11 @@ class StudentAlone(RowScorer):
 
 
 class Cascade(AllRows):
-    """A first pass: rows whose estimate lies in a band go to the judge; the student decides the others.
+    """A first pass: rows whose estimate lies in a band, ends included, go to the judge; the student decides others.
 
     A row has the judge's columns, empty where the student decided; the student's estimate; and a column for `filter`,
-    which is the judge's score where there is one, else the estimate. Where the judge's scorer stops early, a row that
-    it stopped has bounds of that column instead. All rows have one signature, which is not the judge's, so that no
-    threshold made for the judge's scores is used for them.
-
-    Both ends of `between` belong to the band. `check` is the share, 0 to 1, of the rows decided by the student that the
-    judge gets all the same, chosen by a digest of their ids. A UsageError says what does not fit together.
+    which is the judge's score (or its bounds) where there is one, else the estimate. All rows have one signature, which
+    is not the judge's. `check` is the share of decided rows, by a digest of their ids, that the judge gets too.
     """
 
     def __init__(self, student: Student, scorer: LadderScorer, between: Sequence[float], check: float) -> None:

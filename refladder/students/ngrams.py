@@ -39,12 +39,7 @@ _FAR = 4.0  # standard deviations: what a measure counts at most, so that a very
 
 
 class NgramStudent:
-    """Estimates scores: hashed n-grams (of norm 1) and surface measures (standardised), times weights.
-
-    Args:
-        arrays: `ngrams`, shape (BUCKETS,); `measures`, `middle` and `spread`, shape (measures,); and `intercept`, shape
-            (). All are finite.
-    """
+    """Estimates scores: hashed n-grams (of norm 1) and surface measures (standardised), times weights."""
 
     kind: Literal["ngrams", "encoder"] = "ngrams"
     model = ""
@@ -55,14 +50,7 @@ class NgramStudent:
         self.settings: Mapping[str, float] = dict(settings or {})
 
     def estimate(self, texts: Sequence[tuple[str, str]]) -> FloatArray:
-        """Estimate scores.
-
-        Args:
-            texts: context and output of each row; the context is empty for a student that reads none.
-
-        Returns:
-            Shape (texts,), in units of the learned scores.
-        """
+        """Estimate scores, shape (texts,); the context is empty for a student that reads none."""
         values = np.empty(len(texts))
         for start in range(0, len(texts), STEP):
             part = texts[start : start + STEP]
@@ -101,11 +89,7 @@ class NgramStudent:
 def fit_ngrams(
     texts: Sequence[tuple[str, str]], scores: FloatArray, groups: IntArray, progress: Progress | None = None
 ) -> NgramStudent:
-    """Fit a student; the penalty is the one with the least squared error on folds of whole groups.
-
-    `texts` are context and output of each row, `scores` and `groups` have shape (rows,), and `progress` counts rows
-    while features are made.
-    """
+    """Fit a student; the penalty is the one with the least squared error on folds of whole groups."""
     from scipy import sparse  # noqa: PLC0415  1 s
 
     hasher, parts, measures = _hasher(), [], []

@@ -52,14 +52,7 @@ class Student:
         return f"backend:{self.fingerprint}|learned:{self.record.column}@{teacher}|refladder:{__version__}"
 
     def estimate(self, texts: Sequence[tuple[str, str]]) -> FloatArray:
-        """Estimates between the least and the greatest score that was learned from.
-
-        Args:
-            texts: context and output of each row. The context is not read if the student has learned without.
-
-        Returns:
-            Shape (texts,).
-        """
+        """Estimates, shape (texts,), between the least and the greatest score that was learned from."""
         if not texts:
             return np.empty(0)
         if not self.record.reads_context:
