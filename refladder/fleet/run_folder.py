@@ -40,15 +40,10 @@ _TABLES = (".jsonl", ".ndjson", ".json", ".csv", ".parquet", ".gz")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """The shards of an input, in order.
+    """The shards of an input, in order, and what else decides the scored rows.
 
-    Attributes:
-        form: format of the input and of the scored rows, jsonl or parquet.
-        settings: what else decides the scored rows; a run with other settings is another run, except for another
-            name or option of the judge that does not change its signature.
-        stamps: size and time of each input file, by path.
-        shards: all shards.
-        config: the resolved configuration of the run that made the plan.
+    `stamps` are size and time of each input file by path. A run with other settings is another run, except for another
+    name or option of the judge that does not change its signature.
     """
 
     form: str
@@ -67,16 +62,7 @@ class Plan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mark:
-    """A scored shard: digests of its input and output; rows = scored + unscored.
-
-    Attributes:
-        input: `Shard.digest` of the rows that were scored.
-        output: BLAKE2b (16 bytes, hexadecimal) of the file of scored rows.
-        rows: number of rows.
-        scored: rows with every score.
-        unscored: rows without some score.
-        report: the counts of the run.
-    """
+    """A scored shard: digests of its input and output, its counts; rows = scored + unscored."""
 
     name: str
     input: str
@@ -151,11 +137,7 @@ def make_plan(
     old: Plan | None = None,
     out: str | None = None,
 ) -> Plan:
-    """Divide an input into shards, see `divided`.
-
-    Files that are unchanged since an `old` plan are not read again. Files in `out`, the folder of the scored rows, are
-    no input, also if a glob matches them.
-    """
+    """Divide an input into shards, see `divided`; files in `out` are no input, unchanged ones are not read again."""
     form = format_of(source, given)
     if form == "csv":
         raise UsageError(
@@ -219,8 +201,6 @@ def write_manifest(
     folder: Folder, plan: Plan, marks: Mapping[str, Mark], checks: Sequence[Mapping[str, Any]] = ()
 ) -> None:
     """Store what the finished folder holds: every shard with its input, digests and counts, and how its judge did.
-
-    Without `checks` of the judge, those of the manifest before stay.
 
     Marks and judgments of rows that the input no longer has are removed. Rows in that are not all out, or shards with
     different signatures, are a DataError.

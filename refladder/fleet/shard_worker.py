@@ -54,21 +54,9 @@ _PATHS = ("threshold", "prompts", "student", "calibration")  # of which the cont
 class Task(Scoring):
     """What a worker needs for every shard: plain values, so that it can be sent to another machine.
 
-    Attributes:
-        folder: path or URL of the scored shards.
-        form: format of the shards, jsonl or parquet.
-        directory: the working directory of the driver, to which paths are relative.
-        version: digest of the ladder set; empty for a student that needs none.
-        columns: the columns of the rows by field.
-        context_id: the context of every row.
-        judge: name of the backend, with `judge_options` as text.
-        student: folder of a student of `refladder distil`. It decides the rows outside of `between` before the judge,
-            which gets a share `check_share` of them all the same; without `between`, it is the judge.
-        store: file of the response store of each machine; None for no store.
-        price: fields of the judge's `Price`; None where it is unknown.
-        budget: USD that this worker may spend; None for no limit.
-        judgments: whether judgments are stored.
-        checks: whether each machine remembers how the judge was checked.
+    Paths are relative to `directory`. `version` is the digest of the ladder set; empty for a student that needs none.
+    The student decides the rows outside of `between` before the judge; without `between`, it is the judge. `store` and
+    `checks` are those of each machine, and `budget` that of this worker.
     """
 
     folder: str = ""
@@ -118,16 +106,7 @@ def _digest_of_files(path: Path) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShardAnswer:
-    """What a worker did.
-
-    Attributes:
-        mark: of the scored shard.
-        notice: of the judge.
-        error: why there is no mark: a BackendError, UsageError or DataError.
-        stops: whether every other shard would fail too.
-        spent: what the judge was asked since the last answer.
-        checks: how the judge was checked, if no shard was given.
-    """
+    """What a worker did: the mark of a shard or the error, whether every other shard would fail too, and the costs."""
 
     mark: Mark | None = None
     notice: str | None = None
@@ -138,12 +117,7 @@ class ShardAnswer:
 
 
 class ShardWorker:
-    """Scores shards; the judge is opened for the first one and stays open.
-
-    Args:
-        task: a `Task` as JSON.
-        tell: called at most once a second with how many rows of the shard are done.
-    """
+    """Scores shards; the judge is opened for the first one and stays open."""
 
     def __init__(self, task: str, tell: Callable[[int], None] | None = None) -> None:
         self._task = opened = chosen(Task, json.loads(task))
@@ -158,12 +132,9 @@ class ShardWorker:
         self._told: dict[str, float] = {}
 
     def run(self, shard: Shard | None, signature: str | None, usd: float = 0.0) -> ShardAnswer:
-        """Score a shard and mark it; a failure is an answer too.
+        """Score a shard and mark it; None only checks the judge. A failure is an answer too.
 
-        Args:
-            shard: to be scored; None only compares the signature and checks the judge.
-            signature: of the shards before; None where there are none.
-            usd: what a worker that died had spent; it counts for the budget of the one in its place.
+        `signature` is that of the shards before. `usd` is what a worker that died had spent of the budget.
         """
         mark, error, stops = None, None, False
         self._checks: list[JudgeCheck] = []

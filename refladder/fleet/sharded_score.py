@@ -62,18 +62,9 @@ class Sharding:
 
 @dataclass(slots=True, kw_only=True)
 class ShardsReport:
-    """What a run over shards did.
+    """What a run over shards did: counts of all rows of its part, those of earlier runs included.
 
-    Attributes:
-        scores: counts of all rows of its part, including those of earlier runs.
-        shards: number of shards of its part.
-        reused: those of them that earlier runs scored.
-        rows: rows in; scored + unscored.
-        scored: rows with every score.
-        unscored: rows without some score.
-        missing: shards of other parts without a mark; 0 if the folder is finished.
-        spent: what this run asked its judges, under the names of `refladder.backends.metered.SPENT`; empty for nothing.
-        checks: how the judge was checked; empty if no row was left to score.
+    `reused` shards were scored by earlier runs, `missing` are those of other parts. `spent` is of this run.
     """
 
     scores: ScoreReport
@@ -119,13 +110,8 @@ def score_shards(
     """Score an input shard by shard into a folder; the same call continues an interrupted run.
 
     A shard whose worker dies is given to another worker. A shard that fails does not stop the others; a judge that
-    fails, or a full disk, stops the run; what was scored before is kept.
-
-    `open_workers` gets the format of the shards, and gives the workers and what they need; it is not called if nothing
-    is left and the settings are those of before. `settings` decide the scored rows, so another run in `out` has others;
-    `judge` and `judge_options` may change as long as the signature of the scores does not. `progress` gets the rows
-    done and the rows of this part; `say` the judge's notice, and a line about each failed shard and dead worker; `tell`
-    the check of the judge.
+    fails, or a full disk, stops the run; what was scored before is kept. `open_workers` gets the format of the shards,
+    and gives the workers and what they need; it is not called if nothing is left and the settings are those of before.
     """
     folder = open_folder(out)
     number, parts = sharding.part

@@ -25,16 +25,9 @@ _BLOCK = 1 << 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shard:
-    """Consecutive rows of one input file.
+    """Consecutive rows of one input file; `first`, `offset` and `size` place them (in rows, and in unpacked bytes).
 
-    Attributes:
-        name: file name of the scored rows.
-        source: path or URL of the input file.
-        first: rows of the file before this shard.
-        rows: number of rows.
-        offset: bytes of the (unpacked) file before this shard; 0 for Parquet.
-        size: bytes of this shard; 0 for Parquet.
-        digest: of the bytes of these rows; for Parquet, of the file's size, time and row numbers.
+    `digest` is of the bytes of these rows; for Parquet, of the file's size, time and row numbers, and the bytes are 0.
     """
 
     name: str
@@ -65,10 +58,7 @@ def stamp(path: str) -> str:
 
 
 def divided(path: str, form: str, stem: str, mapped: Mapped, shard_rows: int) -> list[Shard]:
-    """The shards of a file, of `shard_rows` rows or up to twice as many: consecutive rows of one context stay together.
-
-    Rows are counted, not parsed: a wrong row is reported by its shard.
-    """
+    """The shards of a file, of `shard_rows` rows up to twice as many: rows of one context stay together."""
     columns = []  # that name a row's context, by the first that it has; none where all rows have one context
     if mapped.context is None:
         columns = [mapped.columns.get(what, what) for what in ("context_id", "context")]

@@ -146,11 +146,7 @@ def _take_gpu(worker: int) -> None:
 
 
 class RayActors:
-    """Ray Core actors on a cluster, or on this machine.
-
-    Without `number`, one on each GPU (if `gpus` reserves one for each actor), else one on each core but one. Without
-    `address`, the cluster is that of RAY_ADDRESS, else a new one on this machine.
-    """
+    """Ray Core actors on the cluster at `address` or RAY_ADDRESS, or here: one on each GPU, or core but one."""
 
     def __init__(self, number: int | None, address: str | None, *, gpus: bool) -> None:
         try:
