@@ -81,11 +81,7 @@ def _not_the_text(text: str) -> str | None:
 
 
 def why_unusable(completion: Completion, existing_texts: Mapping[int, str]) -> str | None:
-    """Why a text cannot be a rung, or None when it can.
-
-    A reason that starts with `failed`, `truncated`, `empty`, `refused`, `aside` or `duplicate`, or None. Texts are
-    duplicates when they are equal after folding case and white space.
-    """
+    """Why a text cannot be a rung (failed, truncated, empty, refused, aside, duplicate); None if it can."""
     if completion.finish == "length":
         return "truncated: the writer reached max_tokens"
     if completion.finish != "stop":

@@ -104,23 +104,17 @@ def build_ladders(
     needed: Callable[[Sequence[Prompt]], None] = _ignore,
     above: bool = False,
 ) -> tuple[list[Ladder], list[LadderFailure]]:
-    """Write a ladder for every context on every dimension.
+    """Write a ladder for every context on every dimension, and a failure for each rung that no attempt gives.
 
     Each wave of `plan` is written for all ladders before the next wave begins, in chunks, with the prompts of one
     context next to each other. A text that `why_unusable` refuses is written again with the next seed
-    (`sampling.seed` + 1, + 2, ...). When no attempt gives a usable text, the ladder is left out. In a dry run, a rung
-    that is still to be written has an `Unwritten` text, usable at once.
+    (`sampling.seed` + 1, + 2, ...). In a dry run, a rung that is still to be written has an `Unwritten` text.
 
     `human` has, by context id and dimension name, texts by level that people wrote. `journal` stores every text at
-    once, and a build continues from it. `progress` is called with the rungs done and all that the writer writes, and
-    `needed` with the prompts of every text, those in the journal too. With `above`, only the top rung of the ladders in
-    `human` is written, better than the rung below it.
+    once, and a build continues from it. `needed` is called with the prompts of every text, those in the journal too.
+    With `above`, only the top rung of the ladders in `human` is written, better than the rung below it.
 
     Source: arXiv 2509.05440, section 2.1.
-
-    Returns:
-        The ladders, in the order contexts, then dimensions, with white space stripped from the ends of the texts that
-        were written; and a failure for each rung that could not be.
     """
     waves = plan(rungs, above=above)
     human = human or {}
@@ -157,11 +151,9 @@ def name_subjects(
     prompts: Path | None = None,
     journal: Path | None = None,
 ) -> tuple[list[Context], list[LadderFailure]]:
-    """The contexts of a shared set; of documents, the text is their subject, and the seed's text is left out.
+    """The contexts of a shared set; of documents, the text is their subject, which the writer names if missing.
 
-    The writer is asked for the subject of a document without one. The other parameters are as for `build_ladders`; the
-    journal is another file. A document whose subject could not be named is left out, with a failure of the dimension
-    `subject`.
+    A document whose subject could not be named is left out, with a failure of the dimension `subject`.
     """
     step = Step(level=1, role="subject")
     sampling = replace(sampling, max_tokens=min(sampling.max_tokens, SUBJECT_TOKENS))

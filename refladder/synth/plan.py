@@ -21,14 +21,10 @@ class Step:
 
 
 def plan(rungs: int, *, above: bool = False) -> tuple[tuple[Step, ...], ...]:
-    """The bisection order of a ladder, in waves; the steps of one wave do not depend on each other.
-
-    With `above`, only the top is written, from the rung below it.
+    """The bisection order of a ladder: ceil(log2(N - 1)) + 1 waves of independent steps, in rising order of levels.
 
     Wave 0 is the worst (level 1) and the best (level `rungs`). Each later wave writes the middle level, rounded down,
-    between every two neighbours that exist and have a gap.
-
-    ceil(log2(N - 1)) + 1 waves, each with its levels in rising order.
+    between every two neighbours that exist and have a gap. With `above`, only the top is written, from the rung below.
     """
     if rungs < 2:  # noqa: PLR2004  a worst and a best
         raise UsageError(f"a ladder has at least 2 rungs, a worst and a best, found {rungs}")
