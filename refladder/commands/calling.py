@@ -32,19 +32,7 @@ _IN_NOTES = ("ladders", "least-mass", "memory", "truncate-context")  # options t
 
 
 class Call(ExitStack):
-    """A call under way; what is opened for it is closed at its end.
-
-    Args:
-        function: the public one.
-        values: its local variables, the arguments among them.
-        table: the argument that is a table, if any.
-        without: other arguments that are data.
-
-    Attributes:
-        given: the other arguments.
-        table: that one.
-        frame: the table, if it is in memory; None for a path.
-    """
+    """A call of `function` under way: its arguments are `given`, but those `without`; `frame` is a table in memory."""
 
     def __init__(
         self,
@@ -133,10 +121,7 @@ def _rows_named(path: str, name: str) -> Iterator[None]:
 
 
 def checked(call: Callable[P, T]) -> Callable[P, T]:
-    """A call whose outputs are none of the files that it reads, and whose messages name its parameters.
-
-    A call that Ctrl-C interrupts raises one KeyboardInterrupt, whose message says how to go on.
-    """
+    """A call whose outputs are none of its inputs, with its own words in errors, and in one for Ctrl-C how to go on."""
     signature = inspect.signature(call)
 
     @functools.wraps(call)
@@ -179,11 +164,7 @@ def record_or_path(value: str | Path | Record) -> Path | Record:
 
 
 def output_path(out: str | Path) -> Path:
-    """The file that a call writes.
-
-    Raises:
-        UsageError: it is standard output, or a URL.
-    """
+    """The file that a call writes: no standard output, and no URL."""
     if str(out) == STANDARD:
         raise UsageError("out='-': a call writes no standard output; give out=PATH")
     if is_url(str(out)):

@@ -310,11 +310,7 @@ SAMPLING = options(
 
 
 def pairs(given: Sequence[str], flag: str) -> dict[str, str]:
-    """`KEY=VALUE` options as a mapping.
-
-    Raises:
-        UsageError: one has no `=`.
-    """
+    """`KEY=VALUE` options as a mapping."""
     values: dict[str, str] = {}
     for option in given:
         key, equals, value = option.partition("=")
@@ -328,11 +324,7 @@ def pairs(given: Sequence[str], flag: str) -> dict[str, str]:
 
 
 def numbers(given: Sequence[str], flag: str) -> dict[str, float]:
-    """`KEY=NUMBER` options as a mapping.
-
-    Raises:
-        UsageError: one has no `=`, or its value is not a number.
-    """
+    """`KEY=NUMBER` options as a mapping."""
     values = {}
     for key, value in pairs(given, flag).items():
         number = float(value) if value.lower().lstrip("+-") in _NOT_FINITE else parse_number(value)
@@ -343,11 +335,7 @@ def numbers(given: Sequence[str], flag: str) -> dict[str, float]:
 
 
 def check_prompts(folder: Path | None) -> None:
-    """Check every template of the user's folder before anything is asked.
-
-    Raises:
-        PromptError: the folder is not there, or a template is wrong.
-    """
+    """Check every template of the user's folder before anything is asked."""
     from refladder.prompts import check_folder
 
     if folder is not None:

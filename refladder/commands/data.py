@@ -64,13 +64,7 @@ _WORDS: dict[str, object] = {"true": True, "false": False}
 
 
 def benchmark_or_path(name: str, source: str | Path | None) -> tuple[str, str | Path | None]:
-    """The name of a benchmark and its source; the path of a table is the benchmark `own` with that source.
-
-    Raises:
-        DataError: there is no such file.
-        UnknownNameError: it is neither.
-        UsageError: a path has another source.
-    """
+    """The name of a benchmark and its source; the path of a table is the benchmark `own` with that source."""
     from refladder import registry
     from refladder.files.hub import PREFIX
     from refladder.files.ladder_sets import published_names
@@ -89,12 +83,7 @@ def benchmark_or_path(name: str, source: str | Path | None) -> tuple[str, str | 
 
 
 def one_alone(count: int, **given: object) -> None:
-    """Check that nothing is given that is about one benchmark, where several are named.
-
-    Args:
-        count: of the benchmarks.
-        given: what is about one benchmark, by its name as an option or parameter.
-    """
+    """Check that nothing is `given` (by its name as an option) that is about one benchmark, where several are named."""
     for name, value in given.items():
         if count > 1 and value:
             raise UsageError(
@@ -145,11 +134,7 @@ class Data:
         return benchmark.contexts, chosen
 
     def rated(self, ladders: LadderSet | None) -> tuple[Benchmark, Sequence[Dimension]]:
-        """The benchmark, and the dimensions to evaluate.
-
-        Args:
-            ladders: the set whose task and dimensions a table has that comes without them.
-        """
+        """The benchmark, and the dimensions to evaluate; a table without a task has those of `ladders`."""
         from refladder.files.ladder_sets import choose_dimensions
         from refladder.loaders import load_benchmark
         from refladder.loaders.own import read_own
@@ -171,14 +156,7 @@ class Data:
         return benchmark, choose_dimensions(benchmark.dimensions, self._names())
 
     def _is_table(self, ladders: LadderSet | None = None) -> bool:
-        """Whether the data are a table: anything with a task, and what is no benchmark.
-
-        Args:
-            ladders: the set whose task and dimensions a table has that comes without them.
-
-        Raises:
-            UsageError: a table has neither a task nor ladders.
-        """
+        """Whether the data are a table: what is no benchmark, with a task or `ladders` that name one."""
         from refladder.records import Benchmark
 
         if isinstance(self.data, Benchmark | str | Path):
@@ -245,11 +223,7 @@ class DataOptions:
         return [replace(self, benchmark=name).data() for name in self.names]
 
     def data(self) -> Data:
-        """The same, checked.
-
-        Raises:
-            UsageError: options of `own` with another benchmark, or `own` without its files.
-        """
+        """The data of one benchmark, checked."""
         columns, (benchmark,) = console.pairs(self.column, "--column"), self.names
         name, source = benchmark_or_path(benchmark, self.source)
         if name == OWN:

@@ -44,11 +44,7 @@ class MethodOptions:
     score_column: tuple[str, ...]
 
     def names(self, *backends: str | None) -> list[str]:
-        """The methods to run: `ladder` where none is named, and none where only scores are to be compared.
-
-        Args:
-            backends: what the user named of judge, writer and ladders, if anything.
-        """
+        """The methods to run: `ladder` where none is named; none with --scores alone, without any of the `backends`."""
         if self.methods is None:
             return ["ladder"] if any(backends) or not self.scores else []
         return [name.strip() for name in self.methods.split(",") if name.strip()]

@@ -23,15 +23,7 @@ _BATCH = 4096  # rows converted at a time
 
 
 class Frame:
-    """A table in memory.
-
-    Args:
-        table: a list of dicts, a pandas or polars DataFrame, an Arrow table or a Dataset.
-
-    Raises:
-        UsageError: it is something else, or pyarrow is missing.
-        DataError: a row is no dict, or a column's name is not text or appears twice.
-    """
+    """A table in memory: a list of dicts, a pandas or polars DataFrame, an Arrow table or a Dataset."""
 
     def __init__(self, table: Any) -> None:  # noqa: ANN401  packages that need not be installed
         self._table = table
@@ -67,17 +59,7 @@ class Frame:
         return Rows(self._arrow_rows())
 
     def write(self, path: Path, needed: Collection[str] | None = None, *, number: str | None = None) -> None:
-        """Write the table into a file of the format `form`.
-
-        Args:
-            path: the file.
-            needed: columns to write, also as COLUMN.FIELD; others keep their name, for messages, and are null. None
-                writes all.
-            number: name of a further column with the number of the row, from 0.
-
-        Raises:
-            DataError: a value has no equivalent in the format.
-        """
+        """Write a file of the format `form`; columns not `needed` are null, and the column `number` counts rows."""
         if needed is not None:
             needed = {*needed, *(name.partition(".")[0] for name in needed)}
         if self._kind == "rows":
@@ -103,12 +85,7 @@ class Frame:
                 writer.close()
 
     def with_columns(self, columns: Mapping[str, Sequence[Any]], types: Mapping[str, type]) -> Any:  # noqa: ANN401
-        """The table with columns added at its end; None is a missing value.
-
-        Args:
-            columns: name to one value for each row.
-            types: name to float or str.
-        """
+        """The table with columns of `types` (float or str) added at its end; None is a missing value."""
         if self._kind == "rows":
             added = [dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True)]
             return [{**row, **more} for row, more in zip(self._table, added, strict=True)]
@@ -196,13 +173,7 @@ class Frame:
 
 
 def read_columns(path: Path, types: Mapping[str, type], given: str | None = None) -> dict[str, list[Any]]:
-    """Some columns of a table that a job wrote; None where a value is missing.
-
-    Args:
-        path: the table.
-        types: name to float or str.
-        given: its format; None to take it from the file's ending.
-    """
+    """Some columns (name to float or str) of a table that a job wrote; None where a value is missing."""
     columns: dict[str, list[Any]] = {name: [] for name in types}
     as_text = format_of(str(path), given) == "csv"
     for row in read_rows(str(path), given):

@@ -24,11 +24,7 @@ _READ = {"columns": pairs, "max": numbers, "min": numbers, "stop_at": numbers, "
 
 
 def grouped(**kinds: type) -> Callable[..., Any]:
-    """Give a command one parameter for several options.
-
-    Args:
-        kinds: parameter name to a dataclass of which each field is an option, or a value that an option's texts give.
-    """
+    """Give a command one parameter of each kind (a dataclass) for the options that have the names of its fields."""
 
     def apply(command: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(command)

@@ -51,19 +51,7 @@ def open_recorded(
     source: str | None = None,
     ladders: LadderSet | None = None,
 ) -> Recorded | None:
-    """Read a file of judgments and say how many it holds; None without a path.
-
-    Args:
-        path: the file, if any.
-        asking: what is given for asking a judge.
-        tell: takes the sentence.
-        source: the table or data of the command, which cannot be standard input too.
-        ladders: the ladder set that the judgments must be about, if they must.
-
-    Raises:
-        UsageError: something is given for asking a judge, or both files are standard input.
-        DataError: the file is wrong.
-    """
+    """Read a file of judgments, in place of a judge, and say how many it holds; None without a path."""
     from refladder.jobs.recorded_judgments import check_recorded_ladders
     from refladder.scoring.recorded import read_recorded
 

@@ -33,16 +33,7 @@ UNKNOWN = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SpendingOptions:
-    """What a command may spend and where it stores answers.
-
-    Attributes:
-        store: file of the response store; None for each backend's default: the user's cache folder for those that cost
-            money or have a budget, else no store.
-        without_store: no store at all, whatever `store` says (it may come from the environment).
-        prices: file with a table of prices.
-        budget: USD.
-        dry_run: count what the run would ask, and ask nothing.
-    """
+    """What a command may spend (USD) and where it stores answers; `store` may come from the environment."""
 
     store: Path | None = None
     without_store: bool = False
@@ -52,11 +43,7 @@ class SpendingOptions:
 
 
 class Spending(Session):
-    """The backends of a command, with the store, prices and budget of its options; of a call, with its store.
-
-    Raises:
-        UsageError, DataError: the options do not fit together, or the price table is wrong.
-    """
+    """The backends of a command, with the store, prices and budget of its options; of a call, with its store."""
 
     def __init__(self, options: SpendingOptions) -> None:
         if options.budget is not None and options.prices is None:
@@ -80,19 +67,7 @@ class Spending(Session):
         return price_of(self._prices, model, self._options.prices, batch=batch)
 
     def continues(self, run: Callable[[], int | None], *, as_json: bool) -> bool:
-        """For a dry run or a budget, estimate the run before it is made; print the estimate, or ask about it.
-
-        Args:
-            run: the run, on copies of its files; returns how many judgments exist from earlier runs, where the command
-                keeps judgments.
-            as_json: print the estimate as one JSON object.
-
-        Returns:
-            Whether the run itself is to follow: not after a dry run, nor when the user says no.
-
-        Raises:
-            UsageError: it would cost more than the budget, and no user can be asked.
-        """
+        """Whether a run follows its estimate, which a dry run prints and a budget is compared with."""
         if not self._options.dry_run and self.budget is None:
             return True
         existing, estimates = self.rehearse(run)
