@@ -1,9 +1,6 @@
 """Tables of agreement: one for each level and statistic, with a row a method and a column a dimension.
 
-Several benchmarks are groups of columns, with the mean over benchmarks behind them.
-
-A method's figure depends on no other method. What compares two methods, on the contexts that both have, is a table of
-its own behind it.
+A figure depends on no other method. Tables of differences compare two methods, on the contexts that both have.
 """
 
 from __future__ import annotations
@@ -41,10 +38,9 @@ _CONSTANT_WORDS = {
 
 
 def agreement_tables(rows: Iterable[Agreement], *, marked: bool = False) -> list[PlainTable]:
-    """One table for each level, statistic and convention; and one of differences for each benchmark with a test.
+    """One table for each level, statistic and convention, and one of differences for each benchmark with a test.
 
-    With `marked`, for paper, the best figure of each column is marked, and those that a test did not show to differ
-    from it. Several benchmarks with more than 12 columns then have a table of their means, and one each.
+    `marked`, for paper: the best of each column, and several benchmarks with more than 12 columns in parts.
     """
     groups: dict[tuple[str, str, str], list[Agreement]] = {}
     for row in rows:
@@ -109,10 +105,7 @@ def _table(rows: Sequence[Agreement]) -> PlainTable:
 
 
 def _marked(table: PlainTable, rows: Sequence[Agreement], corrected: Sequence[Agreement]) -> PlainTable:
-    """The table with the best figure of each column, and those that are not shown to differ from it.
-
-    The tests were corrected over all of `corrected`.
-    """
+    """The table with the best figure of each column, and those that tests of all `corrected` do not tell from it."""
     best, equal = set(), set()
     names = _benchmarks(rows)
     rows = _with_mean(rows)

@@ -1,8 +1,4 @@
-"""The report card: what each method cost, and how far its judgments and scores can be trusted.
-
-A field of `Card` is a column of the report. It holds how the value is computed and how tables show it: adding a column
-is adding one field.
-"""
+"""The report card: the cost of each method, and how far it can be trusted; a field of `Card` is a column."""
 
 from __future__ import annotations
 
@@ -38,11 +34,7 @@ _CAPTIONS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Evidence:
-    """What the values of one card are computed from.
-
-    `whole` is true of the card for all dimensions, which alone has costs. `measures` holds the measures of the card's
-    dimensions by name, as (context, (points, of how many)).
-    """
+    """What one card is computed from: `measures` by name are (context, (points, of how many)); `whole` has costs."""
 
     run: MethodRun
     whole: bool
@@ -266,10 +258,7 @@ def _measures(
     compared: Sequence[Comparisons],
     human: Mapping[tuple[str, str], float],
 ) -> Measures:
-    """The measures of a method's judgments, with those of its scores and comparisons.
-
-    `compared` are the comparisons of another method, with which the scores can agree or not.
-    """
+    """Measures of a method: judgments, scores, comparisons, and of scores with those `compared` elsewhere."""
     result = run.result
     scores = result.method.scores if result.method is not None else {}
     measures = dict(result.measures)

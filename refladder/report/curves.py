@@ -29,12 +29,10 @@ SIZES = (2, 3, 4, 6, 8, 12, 16)  # subsets of outputs
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CurvePoint:
-    """Agreement at one budget: mean over draws of the mean Spearman correlation over contexts.
+    """Agreement at one `budget` of comparisons of a context: mean over draws of the mean Spearman correlation.
 
-    `low` and `high` are the 5th and 95th percentile over the draws; all three are None when no context has a
-    correlation. `budget` counts the comparisons of one context. `unscored` is the share of outputs, over contexts and
-    draws, without a comparison; they are left out of their context. `first` is the mean of P(first) over the draws,
-    after the threshold where `debiased`; None where no judgment could be parsed.
+    `low` and `high` are the 5th and 95th percentile over draws, `unscored` the share of outputs without a comparison,
+    `first` the mean of P(first); None where there is no correlation, or no judgment could be parsed.
     """
 
     kind: str = "curve"
@@ -51,9 +49,9 @@ class CurvePoint:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConsistencyRow:
-    """Rankings by win ratio of `size` outputs of a context: the shares of pairs, between 0 and 1, in the same order.
+    """Rankings of `size` outputs by win ratio: shares of pairs (0 to 1) as in the ranking of all or in the ratings.
 
-    `final`: as in the ranking of all outputs; `gold`: as in the ratings. Means over contexts; None without a value.
+    Means over contexts; None without a value.
     """
 
     kind: str = "self-consistency"
@@ -74,9 +72,7 @@ def budget_curve(
 ) -> list[CurvePoint]:
     """Win ratio's agreement with people by budget, for every selection of pairs, plain and debiased.
 
-    A context with constant scores counts 0; at small budgets there are many. The threshold of the debiased curve is
-    fitted over all contexts on the chosen comparisons alone. Where the judge gave single answers it is 1/2, and the two
-    curves are the same.
+    A context with constant scores counts 0. The threshold is fitted over all contexts on the chosen comparisons alone.
     """
     items, compared = _compared(comparisons, dimension)
     most = most_pairs(items, "random")

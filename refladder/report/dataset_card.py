@@ -1,8 +1,4 @@
-"""The card of a published ladder set: YAML for the Hub, and a page that a person can read.
-
-Our part of the page is between two comments. Everything else of an existing card is kept: its prose, the other keys and
-the other configs.
-"""
+"""The card of a published ladder set: YAML for the Hub, and a page, of which all but our part is kept."""
 
 from __future__ import annotations
 
@@ -38,15 +34,7 @@ _OURS = re.compile(rf"{re.escape(BEGIN[:21])}.*?{re.escape(END)}", re.DOTALL)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Facts:
-    """What a card says of a set.
-
-    Attributes:
-        manifest: of the set.
-        recipes: how many ladders each recipe made.
-        lengths: shortest, median and longest rung of each level, in characters.
-        baseline: whether the ladders are of the built-in writer.
-        certificate: name, verdict and details of each check.
-    """
+    """What a card says: `recipes` with their ladders; shortest, median and longest rung of a level, in characters."""
 
     manifest: Manifest
     recipes: Mapping[Recipe, int]
@@ -56,10 +44,7 @@ class Facts:
 
 
 def merged_card(facts: Facts, repository: str, tag: str | None, licence: str | None, head: Head | None) -> str:
-    """The card of a set in ORG/NAME: a new one, or the one of its newest commit with our part put in.
-
-    `licence` is as the publisher stated it.
-    """
+    """The card of a set in ORG/NAME: a new one, or the one of its newest commit with our part put in."""
     existing = None if head is None else head.card
     data, text = _parsed(existing or "", repository)
     if licence is not None:

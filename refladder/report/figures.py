@@ -36,11 +36,7 @@ def draw_figures(
     dimensions: Sequence[Dimension],
     seed: int = 0,
 ) -> tuple[dict[str, str | bytes], list[str]]:
-    """Draw `cost.svg`, and when a method judged every pair of outputs, `curve-DIMENSION.svg` and `curves.jsonl`.
-
-    Beside each SVG there is a PNG, if matplotlib is installed. `curves.jsonl` holds the points of the curves, and the
-    agreement of rankings of fewer outputs with that of all.
-    """
+    """Files by name: `cost.svg`, for all pairs `curve-DIMENSION.svg` and `curves.jsonl`; and what is missing."""
     files: dict[str, str | bytes] = {}
     missing = []
     figure = _cost(rows, cards, len(benchmark.outputs))

@@ -25,10 +25,7 @@ _MARKS = "*: the promised cut-off; n: the cut-off without a promise"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """A candidate cut-off with its labels: `low` is the lower bound of its precision if it were the only one.
-
-    `counted` is the number of independent labels that those above are worth, see `refladder.trust.threshold.counted`.
-    """
+    """A candidate cut-off; `counted` is what its labels are worth, `low` the bound of its precision by itself."""
 
     cutoffs: tuple[float, ...]
     kept: int
@@ -42,12 +39,9 @@ class Step:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Batch:
-    """What more labels can promise.
+    """What `more` labels can promise: `bad_allowed` at the next look, or without any the `precision`.
 
-    With `more` labels there are `labels` of rows from which the sample is drawn; the promise holds at the next look
-    with at most `bad_allowed` bad ones (None: not even with 0), and without any bad one it could be `precision`.
-    `chance` is the probability that the promise can be made if further labels are like those so far; None without
-    labels.
+    `chance` is the probability of the promise if further labels are like those so far; None without labels.
     """
 
     more: int

@@ -1,8 +1,4 @@
-"""Tables of text as Markdown, LaTeX and JSON lines.
-
-A table has a caption of one line and a legend below it, with one line for each column or sign that needs one. What has
-no value is shown as a dash, never as a number.
-"""
+"""Tables of text as Markdown, LaTeX and JSON lines; what has no value is shown as a dash, never as a number."""
 
 from __future__ import annotations
 
@@ -50,11 +46,8 @@ _LATEX = str.maketrans(
 class PlainTable(NamedTuple):
     """A table of text: its first column is the method or model, the others are figures.
 
-    `legend` holds terms (heads or signs) and their meanings, in the order of the columns. `repeated` is the number of
-    last columns that every part shows where the table is too wide for a terminal. LaTeX refers to the table by `label`
-    (empty: the beginning of the caption), and sets the figures at the (row, column) of `best` bold and those of `equal`
-    underlined. `groups` are names of columns that belong together, each with the number of its columns; the heads begin
-    with the name.
+    `legend` has terms and meanings. Parts of a wide table repeat the last `repeated` columns. For LaTeX are `label`
+    (empty: of the caption), (row, column) of `best` (bold) and `equal` (underlined) figures, and `groups` of columns.
     """
 
     caption: str
@@ -122,12 +115,7 @@ def markdown(tables: Iterable[PlainTable]) -> str:
 
 
 def latex(tables: Iterable[PlainTable], intervals: str = "full") -> str:
-    """`table` environments for the packages booktabs and graphicx, each with a label and its legend.
-
-    A table that is wider than the page, or than its column, is scaled to it.
-
-    `intervals` says how those of the cells are printed, see `refladder.settings.INTERVAL_SIZES`.
-    """
+    """`table` environments for booktabs and graphicx, scaled where too wide, with `intervals` of INTERVAL_SIZES."""
     template = Template(_TEMPLATE.read_text(encoding="utf-8"))
 
     def line(cells: Iterable[str]) -> str:

@@ -33,10 +33,8 @@ _LEGEND = (
 class Trial:
     """One pair of texts of one row, judged on one criterion.
 
-    `forward` is the probability that `one` beats `other` when `one` is shown first, `backward` when it is second; None
-    where the answer could not be parsed. `winner` is the model that both orders choose; `tie` is true where they
-    disagree or are undecided. Where an order could not be parsed there is neither, and `note` says why. `mass` is the
-    lesser label mass of the two judgments, None where the judge gives none.
+    `forward` is P(`one` beats `other`) when `one` is shown first, `backward` when it is second; None where unparsed.
+    `winner` is chosen by both orders; `tie`: they disagree. `mass` is the lesser label mass; None where there is none.
     """
 
     kind: str = "trial"
@@ -86,10 +84,9 @@ def standings_of(
     criteria: Sequence[str],
     weights: Sequence[float] | None = None,
 ) -> list[Standing]:
-    """Standings by row, and then over all rows, best model first within a criterion.
+    """Standings by row, then over all rows, best model first within a criterion.
 
-    With two criteria or more, `overall` adds up the trials of all of them. With weights, its rate is the sum of
-    weighted points over the sum of weighted trials; its counts leave out criteria of weight 0.
+    `overall` adds up all criteria. With weights its rate is weighted, and its counts leave out criteria of weight 0.
     """
     counts = np.zeros((len(rows), len(models), len(criteria), 4), dtype=np.int64)
     row_numbers = {row: number for number, row in enumerate(rows)}

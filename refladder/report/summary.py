@@ -69,10 +69,7 @@ def summary_lines(report: ScoreReport) -> list[str]:
 
 
 def essential_lines(report: ScoreReport) -> list[str]:
-    """What changes what the scores mean: warnings, and all counts where scores are missing.
-
-    Every user should see that the judge would change decisions of a student, or that this was not measured.
-    """
+    """What changes what the scores mean: warnings, and all counts where scores are missing or decisions may change."""
     if not report.complete:
         return summary_lines(report)
     unsure = report.first_pass is not None and not settled(report.first_pass)

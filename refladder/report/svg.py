@@ -93,11 +93,9 @@ def axis_of(label: str, values: Sequence[float], *, logarithmic: bool = False) -
 
 
 def file_stems(names: Sequence[str]) -> dict[str, str]:
-    """Names for files, without an ending: distinct, readable and the same in every run.
+    """Distinct, readable names for files, without an ending, and the same in every run.
 
-    A stem is the name itself where it holds letters, digits, `_` and `-` only. Otherwise each run of other characters
-    is one `_`, and a digest of the name follows, so that different names have different stems in every run. Names that
-    a file system cannot tell apart because it ignores case or composes letters get the digest as well.
+    A name with other characters than letters, digits, `_` and `-`, or equal to another but for case, gets its digest.
     """
     composed = {name: unicodedata.normalize("NFC", name) for name in names}
     folded = Counter(text.casefold() for text in composed.values())

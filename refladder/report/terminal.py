@@ -44,12 +44,7 @@ def terminal_tables(tables: Iterable[PlainTable], width: int) -> list[Renderable
 
 
 def fitted(table: PlainTable, width: int) -> list[Table]:
-    """The parts of a table without caption and legend; each fits a width, and no head is broken inside a word.
-
-    An interval is beside its figure where all columns then fit, else below it. Heads and names of rows are wrapped at
-    spaces and behind `-`, `_` and `/`. Columns that do not fit are in further parts with the same names of rows. Only a
-    word that is wider than the terminal is folded.
-    """
+    """The parts of a table that fit a width: intervals go below figures, heads wrap, columns go to further parts."""
     names = [table.heads[0], *(row[0] for row in table.rows)]
     _, narrow = _widths(table)
     if 2 + min(_widest(names), width // 3) + sum(narrow) > width:
