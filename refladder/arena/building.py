@@ -1,7 +1,4 @@
-"""Build and run in the browser: a form becomes the arguments of `refladder compete`, which runs as its own process.
-
-The page and the shell run the same command, so a run can be stopped here and resumed there.
-"""
+"""Build and run in the browser: a form becomes arguments of `refladder compete`, which runs as its own process."""
 
 from __future__ import annotations
 

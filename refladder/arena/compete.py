@@ -102,9 +102,7 @@ def compete(
 ) -> Contest:
     """Let models write a text for every row, and a judge compare every pair of texts in both orders.
 
-    Texts and judgments are stored in `folder` line by line; an interrupted run continues from them. `results.jsonl` is
-    written at the end and needs no other file: the signature, rows with their prompts, criteria, texts, trials, and
-    standings by row and over all rows.
+    Texts and judgments are stored in `folder` line by line, for resuming; `results.jsonl` is written at the end.
     """
     _check(models, criteria)
     with locked_folder(folder):

@@ -19,10 +19,7 @@ _END = re.compile(r"\s*([+-]?\d+(?:\.\d+)?)\s*:\s*(.*)", re.DOTALL)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Criterion(Dimension):
-    """A dimension with words for both ends of its scale and a weight for the overall win rate.
-
-    `description` is all that the judge reads: the words of the user and of both ends.
-    """
+    """A dimension whose `description`, all that the judge reads, has both ends of the scale; and its weight."""
 
     worst: str = ""
     best: str = ""
@@ -35,10 +32,7 @@ def criteria_of(
     best: Mapping[str, str],
     weights: Mapping[str, float],
 ) -> list[Criterion]:
-    """Criteria from what the user wrote, by name.
-
-    An end of the scale is words, or a number, a colon and words, such as `-2: incoherent`. The usual ends are 1 and 5.
-    """
+    """Criteria by name. An end of a scale is words, or as in `-2: incoherent` with a number; else 1 and 5."""
     for given in (worst, best, weights):
         for name in given:
             if name not in descriptions:

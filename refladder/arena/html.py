@@ -63,11 +63,7 @@ def style_policy() -> str:
 
 
 def review_page(sheet: Sheet | None = None) -> str:
-    """The page with the data of a run, or without it, for the server.
-
-    The data is JSON in which no `<` appears, so nothing in it can end its element. The page's script takes the element
-    out of the document before it draws anything.
-    """
+    """The page with the data of a run (inert JSON, which its script removes first), or without it, for the server."""
     data = ""
     if sheet is not None:
         parts = {"pool": sheet.pool, "key": sheet.key, "ratings": ratings_of(sheet)}

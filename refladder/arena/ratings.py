@@ -32,11 +32,7 @@ _guard = threading.Lock()
 
 
 def add_rating(sheet: Sheet, rating: object) -> None:
-    """Store one rating; it is on the disk when this returns.
-
-    `{"text", "criterion", "value", "rater"}` or `{"first", "second", "criterion", "winner", "rater"}`, with numbers of
-    the pool.
-    """
+    """Store a rating of texts by their numbers in the pool; it is on the disk when this returns."""
     path, line = _line(sheet, rating)
     with _writing(path):
         append_lines(path, [to_json(line) + b"\n"])

@@ -36,10 +36,7 @@ _MOST_LABELS = 12  # columns with numbers that the threshold view offers as labe
 
 
 def read_run(run: Path, allowed: Callable[[str], Path] | None = None) -> Sheet:
-    """Read a run: the folder of `compete` or of `evaluate --work`, or the table of `score --out`.
-
-    `allowed` raises UsageError for a file that may not be read; None allows all that the run names.
-    """
+    """Read a run: a folder or a table. `allowed` raises UsageError for a file that may not be read; None allows all."""
     if run.is_dir():
         if is_scored(str(run)):
             raise DataError(

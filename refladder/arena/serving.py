@@ -45,10 +45,7 @@ class _RefusedError(Exception):
 
 
 def review_app(workspace: Workspace, builder: Builder, *, token: str, hosts: frozenset[str]) -> ASGIApp:
-    """The server as an ASGI application.
-
-    Every request for data must bring `token`. `hosts` are the values of the header Host that are answered.
-    """
+    """The server as an ASGI application: data need the `token`, and the header Host must be one of `hosts`."""
 
     async def page(_request: Request) -> Response:
         return HTMLResponse(await run_in_threadpool(review_page))

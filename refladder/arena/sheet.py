@@ -37,10 +37,9 @@ class Text(NamedTuple):
 
 @dataclass(slots=True, kw_only=True)
 class Sheet:
-    """A run as the review page shows it.
+    """A run as the review page shows it: `pool` and `key` are JSON values, `texts` in the order of the pool.
 
-    `pool` and `key` are JSON values. `texts` are in the order of the pool. `grades` and `pairs` are the files that hold
-    ratings of the run.
+    `grades` and `pairs` are the files that hold its ratings.
     """
 
     pool: dict[str, Any]
@@ -68,8 +67,7 @@ def sheet_of(
 ) -> Sheet:
     """Number the texts of a run, and part what may be seen before a rating from what may not.
 
-    Rows have `id`, `prompt` (None where there is none) and `note`; criteria `name`, `description`, `low` and `high`.
-    `key` is what else the page shows; `trials`, `columns` and `climbs` are added to it later, by text number.
+    `trials`, `columns` and `climbs` are added to the key later, by text number.
     """
     ordered = sorted(texts, key=lambda text: (text.row, text.digest))
     shown = [text for text in ordered if text.text is not None]

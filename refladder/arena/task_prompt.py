@@ -78,10 +78,7 @@ def open_task_prompt(file: str | Path | None, text: str | None) -> TaskPrompt:
 def read_instances(
     source: str, prompt: TaskPrompt, *, id_column: str | None = None, form: str | None = None
 ) -> list[Instance]:
-    """Fill a prompt with every row of a table, in order; a row with an empty column has no prompt.
-
-    The id of a row is in `id_column`; None takes the column `id`, else the row's number.
-    """
+    """A prompt filled with every row of a table; the id is in `id_column`, None: in `id`, else the row's number."""
     instances: list[Instance] = []
     rows_of_ids: dict[str, str] = {}
     for number, row in enumerate(read_rows(source, form), 1):
