@@ -155,13 +155,12 @@ def audit(
     """
     from refladder.jobs.audit import ALL, audit_json, rungs_to_audit
     from refladder.jobs.audit import audit as audited
-    from refladder.report.progress import progress
 
     with Call(audit, locals(), table="") as call:
         rungs = rungs_to_audit(ladders, chosen(Asking, call.given), contexts, seed)
         call.enter_context(rungs.locked())
         session = call.enter_context(Session(store))
-        bar = progress("auditing", session.under_way)
+        bar = console.progress("auditing", session.under_way)
         asker, rows = rungs.judged(session.open(judge, judge_options), audited, bar)
         for row in rows:
             if (row.dimension, row.measure) == (ALL, "unparsed") and row.value:

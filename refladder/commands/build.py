@@ -351,7 +351,6 @@ def build(
     from refladder.files.ladder_sets import load_ladders
     from refladder.files.locks import locked_folder
     from refladder.jobs.build import build as built
-    from refladder.report.progress import progress
 
     with Call(build, locals(), table="", without=("data",)) as call:
         folder_of_prompts = None if prompts is None else Path(prompts)
@@ -385,7 +384,7 @@ def build(
         if certify or wanted.certified:
             certifier = wanted.judge(session.open(judge, judge_options), again=not certify)
             mender = wanted.mender(backend, certifier, folder, restart=restart, **how)
-        with progress("writing", session.under_way) as bar:
+        with console.progress("writing", session.under_way) as bar:
             report = built(
                 backend,
                 wanted.contexts,

@@ -590,14 +590,13 @@ def _pool(
     from refladder.errors import UsageError
     from refladder.jobs.labelling import Asked, read_pool
     from refladder.jobs.score import Mapped
-    from refladder.report.progress import progress
 
     if not fields["label"]:
         raise UsageError("give the column of the labels: label=COLUMN")
     asked = Asked(**fields, columns=Mapped(columns=dict(columns or {})).columns)
     asked = replace(asked, labels=call.labels(labels, asked.needed))
     source = call.source(asked.needed)
-    with progress("reading") as bar:
+    with console.progress("reading") as bar:
         pool = read_pool(source, asked, progress=bar)
     if call.frame is not None:
         pool.notes = [note.replace(source, "the table") for note in pool.notes]

@@ -150,14 +150,13 @@ def certify(
     from refladder.files.ladder_sets import write_certificate
     from refladder.jobs.certify import certify as certified
     from refladder.jobs.certify import rungs_to_certify
-    from refladder.report.progress import progress
     from refladder.scoring.judge_check import judge_checks
 
     with Call(certify, locals(), table="") as call:
         rungs = rungs_to_certify(ladders, chosen(Asking, call.given))
         call.enter_context(rungs.locked())
         session = call.enter_context(Session(store))
-        bar = progress("judging rungs", session.under_way)
+        bar = console.progress("judging rungs", session.under_way)
         asker, certificate = rungs.judged(session.open(judge, judge_options), certified, bar)
         if rungs.folder is not None:
             write_certificate(rungs.folder, certificate)

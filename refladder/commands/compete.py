@@ -297,7 +297,6 @@ def compete(
     from refladder.arena.task_prompt import open_task_prompt, read_instances
     from refladder.files.jsonl import write_json
     from refladder.files.locks import locked_folder
-    from refladder.report.progress import progress
     from refladder.report.summary import low_mass_lines
 
     with Call(compete, locals()) as call:
@@ -319,7 +318,7 @@ def compete(
             explain=explain,
             prompts=folder_of_prompts,
             restart=restart,
-            bars=partial(progress, watch=session.under_way),
+            bars=partial(console.progress, watch=session.under_way),
         )
         write_json(folder / RUN, {**call.config(), "signature": contest.signature})
         for failure in contest.failures:

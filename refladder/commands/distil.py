@@ -142,7 +142,6 @@ def distil(
     """
     from refladder.jobs.labelling import Asked
     from refladder.jobs.score import FIELDS, Mapped
-    from refladder.report.progress import progress
     from refladder.students.distil import distil as distilled
     from refladder.students.student_table import surface_lines
 
@@ -151,7 +150,7 @@ def distil(
         asked = Asked(by=(by,), label=() if label is None else (label,))
         label_tables = call.labels(labels, asked.needed)
         source = call.source(asked.needed | {mapped.columns.get(name, name) for name in FIELDS})
-        with progress("distilling") as bar:
+        with console.progress("distilling") as bar:
             record, notes = distilled(
                 source,
                 by,

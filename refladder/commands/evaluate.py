@@ -541,7 +541,6 @@ def evaluate(
     from refladder.jobs.recorded_judgments import check_recorded, default_method
     from refladder.methods.contract import LADDER, MethodSettings
     from refladder.methods.score_files import read_scores
-    from refladder.report.progress import progress
 
     with Call(evaluate, locals(), table="", without=("data",)) as call:
         if ladders is not None and writer is not None:
@@ -582,7 +581,7 @@ def evaluate(
             work=asked.work if work is None else Path(work),
             restart=restart or asked.restart,
             checks=asked.checks or session.checks_of(judge or "builtin"),
-            progress=partial(progress, watch=session.under_way),
+            progress=partial(console.progress, watch=session.under_way),
         )
         parts = parts_of(rated, sets, names, asked)
         if recorded is not None:

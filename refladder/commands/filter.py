@@ -168,7 +168,6 @@ def filter(  # noqa: A001  the name of the command
     """
     from refladder.jobs.filter import condition_of, filter_rows
     from refladder.jobs.scored_tables import score_column
-    from refladder.report.progress import progress
 
     with Call(filter, locals()) as call:
         asked = chosen(Filtering, call.given)
@@ -184,7 +183,7 @@ def filter(  # noqa: A001  the name of the command
             tables = Tables(
                 source=call.source(condition_of(asked).needed, number=NUMBER), out=str(call.out(None, "passed"))
             )
-        with progress("filtering") as bar:
+        with console.progress("filtering") as bar:
             report = filter_rows(asked, tables, bar)
         if report.uncertain:
             LOG.warning("%d rows would be decided otherwise at an end of the link's 95 %% interval", report.uncertain)

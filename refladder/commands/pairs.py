@@ -128,7 +128,6 @@ def pairs(
     from refladder.jobs.preference_pairs import pair_lines, preference_pairs
     from refladder.jobs.score import FIELDS, Mapped
     from refladder.jobs.scored_tables import cascade_column, score_column
-    from refladder.report.progress import progress
 
     with Call(pairs, locals()) as call:
         mapped = Mapped(columns=dict(columns or {}))
@@ -140,7 +139,7 @@ def pairs(
             fields = {mapped.columns.get(name, name) for name in FIELDS}
             needed = {*fields, by, cascade_column(by), "signature"}
         tables = Tables(source=call.source(needed), out=str(call.out(out, "pairs")))
-        with progress("pairing") as bar:
+        with console.progress("pairing") as bar:
             report = preference_pairs(asked, tables, mapped, bar)
         call.log(pair_lines(report), logging.INFO if report.pairs and not report.unscored else logging.WARNING)
         if call.frame is None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -44,19 +44,10 @@ def command(
     *,
     ladders: str,
     repository: str,
-    private: bool,
-    tag: str | None,
-    message: str | None,
     include: str | None,
-    scores: str | None,
-    judgments: str | None,
-    without_contexts: bool,
-    licence: str | None,
-    baseline: bool,
-    dry_run: bool,
     out: Path | None,
-    endpoint: str | None,
     as_json: bool,
+    **asked: Any,  # noqa: ANN401  options that the job knows by the same names
 ) -> None:
     """Publish SET as the data set ORG/NAME: Parquet files, a manifest and a card, in one commit.
 
@@ -69,28 +60,13 @@ def command(
     """
     from refladder.jobs.publish import publish
 
+    names = [name.strip() for name in (include or "").split(",") if name.strip()]
     with console.progress("preparing") as progress:
-        done = publish(
-            ladders,
-            repository,
-            private=private,
-            tag=tag,
-            message=message,
-            include=[name.strip() for name in (include or "").split(",") if name.strip()],
-            scores=scores,
-            judgments=judgments,
-            without_contexts=without_contexts,
-            licence=licence,
-            baseline=baseline,
-            dry_run=dry_run,
-            out=out,
-            endpoint=endpoint,
-            progress=progress,
-        )
-    for notice in done.notices:
-        console.say(notice, err=True)
+        done = publish(ladders, repository, include=names, out=out, **asked, progress=progress)
+    console.say_lines(done.notices)
     if as_json:
-        console.say_json(_plain(done))
+        keys = ("address", "commit", "url", "files", "removed", "card")
+        console.say_json({key: getattr(done, key) for key in keys})
     elif out is not None:
         console.notify(f"{out} holds the {len(done.files)} files of the release; nothing was sent")
     elif done.commit is None:
@@ -98,17 +74,6 @@ def command(
     else:
         console.notify(f"{done.url} is now at {done.commit}")
         console.say(f"hub:{repository}@{done.commit}")
-
-
-def _plain(done: Publication) -> dict[str, object]:
-    return {
-        "address": done.address,
-        "commit": done.commit,
-        "url": done.url,
-        "files": dict(done.files),
-        "removed": list(done.removed),
-        "card": done.card,
-    }
 
 
 def _print_plan(done: Publication) -> None:
@@ -167,10 +132,9 @@ def publish(
         DataError: a file is wrong; or the Hub refuses or cannot be reached, and then nothing was changed.
     """
     from refladder.jobs.publish import publish as published
-    from refladder.report.progress import progress
 
     with Call(publish, locals(), table="", without=("ladders", "repository")) as call:
-        with progress("preparing") as bar:
+        with console.progress("preparing") as bar:
             done = published(str(ladders), repository, **call.given, progress=bar)
         call.log(done.notices)
         return done

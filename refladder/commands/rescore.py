@@ -111,7 +111,6 @@ def rescore(
     """
     from refladder.files.tables import read_rows
     from refladder.jobs.rescore import rescore as rescored
-    from refladder.report.progress import progress
     from refladder.report.summary import summary_lines, warning_lines
 
     with Call(rescore, locals(), table="") as call:
@@ -119,7 +118,7 @@ def rescore(
         check_asking(least_mass=least_mass)
         path = call.folder() / "rows.jsonl" if out is None else output_path(out)
         scale = Scale(rule=rule, weights=dict(weights or {}), least_mass=least_mass)
-        with progress("rescoring") as bar:
+        with console.progress("rescoring") as bar:
             report = rescored(judgments, Tables(out=str(path)), scale, link=record_or_path(link), progress=bar)
         call.log(warning_lines(report) if report.complete else summary_lines(report))
         return [row.fields for row in read_rows(str(path))] if out is None else path

@@ -642,7 +642,6 @@ def score(
     from refladder.jobs.prepared import Prepared
     from refladder.jobs.score import FIELDS, Mapped, check_input, score_rows
     from refladder.loaders.fields import row_id
-    from refladder.report.progress import progress
     from refladder.students.first_pass import PREFIX, StudentAlone, student_judge
 
     with Call(score, locals()) as call:
@@ -659,7 +658,7 @@ def score(
             alone = student_judge(judge, _asking(call.given))
             texts = load_ladders(ladders) if isinstance(ladders, str | Path) else ladders
             files, asking = tables(), StudentAlone(alone, texts)
-            with progress("scoring") as bar:
+            with console.progress("scoring") as bar:
                 score_rows(asking, files, mapped, config=config, progress=bar)
             return _returned(call, table, files, asking)
         if ladders is None:
@@ -694,7 +693,7 @@ def score(
             recorded=recorded,
         )
         by_judge = run.asking()
-        with progress("scoring", run.session.under_way) as bar:
+        with console.progress("scoring", run.session.under_way) as bar:
             run.score(by_judge, bar, counted=counted)
         return _returned(call, table, files, by_judge, prepared.human_scale)
 
