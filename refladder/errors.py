@@ -64,6 +64,11 @@ def in_call(parameters: Collection[str]) -> Iterator[None]:
         _PARAMETERS.reset(token)
 
 
+def plural(count: int, noun: str) -> str:
+    """A number with its noun, such as `1 label` and `2 labels`."""
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
 def either(command: str, call: str) -> str:
     """The words of a message that are others on the command line and in a call of Python."""
     return command if _PARAMETERS.get() is None else call

@@ -177,8 +177,8 @@ class Scoring:
         mode = f"{option('answers')} {self.answers}"
         if self.rule not in LINEAR:
             raise UsageError(
-                f"{mode} has an interval for the rules {', '.join(LINEAR)} alone, found {self.rule!r}; choose one of "
-                f"them, or give {option('answers')} a number"
+                f"{mode} supports only the rules {', '.join(LINEAR)}, found {self.rule!r}; choose one of them, or give "
+                f"{option('answers')} a number"
             )
         if self.yes_no:
             raise UsageError(f"{mode} asks for one answer, and {option('yes-no')} for three; leave one of them out")

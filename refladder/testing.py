@@ -416,7 +416,7 @@ def _check_scores(whose: str, name: str, result: MethodResult, made: Benchmark) 
     known = {(output.id, dimension.name) for output in made.outputs for dimension in made.dimensions}
     for key, value in result.method.scores.items():
         if key not in known:
-            raise UsageError(f"{whose} scored {key}, which is no (output id, dimension name) of the benchmark")
+            raise UsageError(f"{whose} scored {key}, which is not an (output id, dimension name) of the benchmark")
         if value is not None and not (isinstance(value, float) and math.isfinite(value)):
             raise UsageError(f"{whose} gave {key} the score {value!r}; a score is a finite float or None")
 
@@ -428,7 +428,7 @@ def _check_counts(whose: str, result: MethodResult, made: Benchmark) -> None:
         if part.context not in contexts or part.dimension not in names:
             raise UsageError(f"{whose} has a measure of {part}, and the benchmark has no such context or dimension")
         if not 0 <= points <= count:
-            raise UsageError(f"{whose}: {part} is {points} of {count}, which is no share")
+            raise UsageError(f"{whose}: {part} is {points} of {count}, which is not a share")
         if part.name == "unread":
             unread, judgments = unread + points, judgments + count
     if result.method is not None and (unread, judgments) != (result.unreadable, result.judgments):

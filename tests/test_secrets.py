@@ -220,7 +220,9 @@ def test_secrets_in_options():
     "url", ["http://u:PW@h/a.jsonl", "simplecache::http://u:PW@h/a.jsonl", "zip://a::http://:PW@h/z"]
 )
 def test_a_url_with_a_password_is_refused(url):
-    with pytest.raises(RefladderError, match=r"://: the URL holds a password, and URLs are written to files") as told:
+    with pytest.raises(
+        RefladderError, match=r"://: the URL contains a password, and URLs are written to files"
+    ) as told:
         filesystem(url)
     assert "PW" not in str(told.value)
 
@@ -267,7 +269,7 @@ def test_a_signed_url_is_read_and_its_signature_is_kept_nowhere(tmp_path):
         assert (code, "?X-Amz-Signature=***&token=***&name=/a.jsonl: no " in printed) == (2, True), printed
         address = url.replace("//", f"//u:{CANARY}@")
         code, printed = run_with_canary(work, "score", f"{address}/a.jsonl", *score, "x.jsonl")
-        assert (code, "the URL holds a password" in printed) == (2, True), printed
+        assert (code, "the URL contains a password" in printed) == (2, True), printed
 
 
 @pytest.mark.skipif("openai" not in BACKENDS, reason="there is no backend openai")

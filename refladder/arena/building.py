@@ -191,7 +191,7 @@ def _criteria(criteria: Sequence[Mapping[str, Any]]) -> Iterator[str]:
 def _label(fields: Mapping[str, Any]) -> str:
     label = _text(fields, "name")
     if "=" in label:
-        raise UsageError(f"name {label!r:.80} holds a '='; choose another name")
+        raise UsageError(f"name {label!r:.80} contains '='; choose another name")
     return label
 
 

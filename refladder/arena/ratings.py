@@ -64,7 +64,7 @@ def ratings_of(sheet: Sheet) -> list[dict[str, Any]]:
                 criterion = sheet.criteria.get(fields["dimension"])
                 given = {name: fields[name] for name in ("value", "winner", "rater") if name in fields}
             except (KeyError, TypeError) as error:
-                raise DataError(f"{where}: not a rating; mend the line, or move the file away") from error
+                raise DataError(f"{where}: not a rating; correct the line, or move the file away") from error
             if criterion is not None and None not in numbers.values():
                 ratings.append({**numbers, "criterion": criterion, **given})
     return ratings

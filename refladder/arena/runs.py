@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from refladder.arena.compete import spent_before
 from refladder.arena.sheet import GRADES, PAIRS, Sheet, Text, sheet_of
-from refladder.errors import DataError, RefladderError, UsageError
+from refladder.errors import DataError, RefladderError, UsageError, plural
 from refladder.files.jsonl import read_bytes, read_lines, within
 from refladder.files.ladder_sets import load_ladders, published_names
 from refladder.files.scored_shards import is_scored
@@ -217,7 +217,7 @@ def _scored(path: Path, allowed: Callable[[str], Path]) -> Sheet:
         system = str(item.row.fields.get("system") or "")
         texts.setdefault(item.output.id, Text(place, system, item.output.id, item.output.text))
         fields.setdefault(item.output.id, item.row.fields)
-    warned = [f"{without:,} rows hold no text; they are not shown."] if without else []
+    warned = [f"{plural(without, 'row')} without a text: not shown."] if without else []
     warned += _check_of_judge(recorded.get("judge_check") or [], config)
     warned += [f"{line}." for line in beyond_lines(*(recorded.get(name, {}) for name in _ENDS))]
     judgments = Path(options.get("judgments") or f"{path}.judgments.jsonl")
@@ -338,7 +338,7 @@ def _add_scores(sheet: Sheet, rows: Sequence[Mapping[str, Any]]) -> None:
             sheet.key["columns"].append(_numbers(column, None, rows, "score"))
     low = sum(mass is not None and mass < LOW_MASS for masses in sheet.key["masses"] for mass in masses)
     if low:
-        sheet.key["warnings"].append(f"{low:,} scores have a judgment with low label mass; see their notes.")
+        sheet.key["warnings"].append(f"{plural(low, 'score')} with low label mass in a judgment; see the notes.")
     others = [_numbers(str(column), None, rows, "label") for column in first if column not in added]
     others = [each for each in others if any(value is not None for value in each["values"])]
     sheet.key["columns"] += others[:_MOST_LABELS]

@@ -135,5 +135,7 @@ def _instance(row: Row, name: str, prompt: TaskPrompt) -> Instance:
 def _text(row: Row, column: str, value: object) -> str:
     text = str(value)
     if not is_unicode(text):
-        raise DataError(f"{row.where}: column {column!r}: half a surrogate pair, which no file can hold; mend the text")
+        raise DataError(
+            f"{row.where}: column {column!r}: half a surrogate pair, which is not valid Unicode; correct the text"
+        )
     return text

@@ -69,7 +69,7 @@ def opener_of(name: str, options: Iterable[str]) -> Callable[..., Backend]:
     """The function that opens a backend, after a check that it has these options."""
     kind = name.partition(":")[0]
     if kind == "distilled":
-        raise UsageError(f"{name} estimates scores and compares no texts; only `score` takes it as a judge")
+        raise UsageError(f"{name} estimates scores and compares no texts; use it as the judge of `score` only")
     names = registry.names("backend", BACKENDS)
     if kind not in names:
         raise UnknownNameError("backend", name, names, _with_kind(name))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from refladder.backends.protocol import Wrapper, in_order
 from refladder.backends.usage import Usage
-from refladder.errors import BackendError, UsageError
+from refladder.errors import BackendError, UsageError, plural
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -122,8 +122,8 @@ class Metered(Wrapper):
         if answered < len(prompts) and self.budget is not None and (covered < len(prompts) or self._overspent()):
             raise BackendError(
                 f"the budget of {self.budget.limit:.2f} USD does not cover the next prompt ({self.budget.spent:.4f} "
-                f"USD spent by this run, {len(prompts) - answered:,} prompts of this batch not answered); what was "
-                "answered is kept: run the same command again with a new --budget"
+                f"USD spent by this run, {plural(len(prompts) - answered, 'prompt')} of this batch not answered); "
+                "answers are kept: run the same command again with a new --budget"
             )
 
     def _covered(self, count: int, tokens: Sequence[int] | None, answer_tokens: int) -> int:

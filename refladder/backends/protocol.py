@@ -9,7 +9,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, TypeVar
 
-from refladder.errors import BackendError
+from refladder.errors import BackendError, plural
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -262,7 +262,10 @@ def whole(backend: Backend, prompts: Sequence[Prompt], answers: Sequence[T]) -> 
         BackendError: there are more or fewer answers than prompts.
     """
     if len(answers) != len(prompts):
-        raise BackendError(f"{backend.fingerprint}: asked {len(prompts)} prompts, answered {len(answers)}")
+        raise BackendError(
+            f"{backend.fingerprint} gave {plural(len(answers), 'answer')} for {plural(len(prompts), 'prompt')}; test "
+            "it with refladder.testing.check_backend"
+        )
     return answers
 
 

@@ -12,7 +12,7 @@ from refladder.commands import console, spending
 from refladder.commands.calling import LOG, Call, checked
 from refladder.commands.data import OPTIONAL, Data, DataOptions
 from refladder.commands.options import DrawingOptions, JudgeOptions, given_by_user, grouped
-from refladder.errors import UsageError, option
+from refladder.errors import UsageError, option, plural
 from refladder.records import Sampling
 from refladder.session import Session
 from refladder.settings import Asking
@@ -269,8 +269,8 @@ def _tell(report: BuildReport, wanted: _Wanted, out: Path, spent: Sequence[Mappi
         console.say_json({**counts, "spent": spent})
     else:
         left = wanted.rungs if certificate is None else certificate["counts"]["rungs"]
-        of = f" ({len(report.anchors)} shared anchors)" if report.anchors else ""
-        built = f"{report.ladders:,} ladders of {left} rungs{of} in {out}, {failed:,} rungs failed"
+        of = f" ({plural(len(report.anchors), 'shared anchor')})" if report.anchors else ""
+        built = f"{plural(report.ladders, 'ladder')} of {left} rungs{of} in {out}, {plural(failed, 'rung')} failed"
         console.notify(_no_set(report, out) if failed and wanted.extends else built, warns=failed > 0)
         if certificate is not None:
             console.say_lines(certificate_lines(certificate))

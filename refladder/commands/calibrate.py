@@ -10,6 +10,7 @@ import click
 from refladder.commands import console
 from refladder.commands.calling import LOG, Call, checked, output_path
 from refladder.commands.options import grouped
+from refladder.errors import plural
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -224,7 +225,8 @@ def _human_scale(pool: Pool, asked: Asked, out: Path | None, *, as_json: bool) -
     if as_json:
         _print_json(asdict(scale) | {"notes": pool.notes})
         return 0
-    console.say(f"{scale.fitted:,} labels fitted ({scale.method}); {scale.held_out:,} of other contexts checked it")
+    held_out = f"{scale.held_out:,} of other contexts"
+    console.say(f"fitted on {plural(scale.fitted, 'label')} ({scale.method}), checked on {held_out}")
     for score, rating in list(zip(scale.scores, scale.ratings, strict=True))[:: max(1, len(scale.scores) // 8)]:
         console.say(f"  {scale.column} {score:.4g}: expected rating {rating:.2f}")
     if scale.half_width is None:
@@ -248,9 +250,11 @@ def _rate(pool: Pool, asked: Asked, threshold: Threshold, *, as_json: bool) -> i
         }
         _print_json({**asdict(result), **pairs})
         return 0 if result.rate else console.UNSCORED
-    console.say(f"{result.kept:,} of {result.rows:,} rows are kept; {result.labels:,} labels of them are used")
+    console.say(
+        f"kept: {result.kept:,} of {plural(result.rows, 'row')}; used: {plural(result.labels, 'label')} of them"
+    )
     if result.reused:
-        console.say(f"{result.reused:,} labels chose the threshold and are left out")
+        console.say(f"left out: {plural(result.reused, 'label')} that chose the threshold")
     for words, rate in (("good among the rows kept", result.rate), ("the same with the scores", result.powered)):
         if rate is not None:
             console.say(f"{words}: {_interval(rate)}")
@@ -298,7 +302,7 @@ def _plan(
     console.say(f"Rows to label next: a random sample of {where}, in the order of labelling.")
     if out is not None:
         console.say(
-            f"{plan.drawn:,} rows are in {out}. Labels of the first 20, 50, ... of them are a random sample too."
+            f"{out}: {plural(plan.drawn, 'row')}. Labels of the first 20, 50, ... of them are a random sample too."
         )
     console.say_lines(f"Note: {note}" for note in plan.notes)
     return 0
@@ -361,7 +365,7 @@ def _print(result: Calibration) -> None:
     for line in _sentences(result):
         console.say(line)
     if record.cutoffs is None:
-        console.say(f"Refused: no cut-off can be promised. {_advice(result)}")
+        console.say(f"Refused: {_wanted(result.promise)}. {_advice(result)}")
     else:
         console.say(f"Promise: {cutoff_words(record.columns, record.cutoffs)}. {_promised(result)}")
     console.say_lines(f"Note: {note}" for note in result.notes)
@@ -382,23 +386,31 @@ def _promised(result: Calibration) -> str:
     )
 
 
+def _wanted(promise: Promise) -> str:
+    if promise.sure is None:
+        return f"no cut-off reaches {promise.share:g} precision on average"
+    share = "of the good rows" if promise.recall is not None else "precision"
+    return f"no cut-off reaches {promise.share:g} {share} with certainty {promise.sure:g}"
+
+
 def _advice(result: Calibration) -> str:
-    from refladder.report.promise_tables import cutoff_words, plural
+    from refladder.report.promise_tables import cutoff_words
 
     promise, step, more = result.promise, result.lowest, result.labels_needed
     units = ""
     if 2 * result.units_needed <= more:
-        units = f", of {plural(result.units_needed, 'context')} with as many labelled rows each,"
+        units = f", of {plural(result.units_needed, 'context')} with as many labelled rows each"
     if promise.recall is not None:
-        return f"{plural(more, 'more label')} of good rows{units} would do{_next_look(result)}."
+        return f"Label more rows{units}, of which at least {more:,} must be good{_next_look(result)}."
     where = cutoff_words(result.threshold.columns, step.cutoffs)
-    what = "of any rows" if promise.sure is None else f"of rows with {where}"
+    rows, must = f" with {where}", "it must be good" if more == 1 else "all must be good"
+    if promise.sure is None:
+        rows, must = "", f"none with {where} may be bad"
     reached = step.precision is not None and step.precision >= promise.share
     doubt = (
         "" if reached else f" So far {step.bad_above} of {step.labels_above} labels there are bad, so this is unlikely."
     )
-    nothing = f"if no further row with {where} is bad"
-    return f"{plural(more, 'more label')} {what}{units} would do{_next_look(result)} {nothing}.{doubt}"
+    return f"Label at least {plural(more, 'more row')}{rows}{units}; {must}{_next_look(result)}.{doubt}"
 
 
 def _next_look(result: Calibration) -> str:
@@ -407,7 +419,7 @@ def _next_look(result: Calibration) -> str:
     if promise.sure is None:
         return ""
     price = 1 - promise.certainty(promise.look + 1)
-    return f" in look {promise.look + 1} (which has {price:.3g} of the {1 - promise.sure:.3g} that may be wrong)"
+    return f" (look {promise.look + 1} has {price:.3g} of the error probability {1 - promise.sure:.3g})"
 
 
 def _sentences(result: Calibration) -> Iterator[str]:
@@ -416,23 +428,23 @@ def _sentences(result: Calibration) -> Iterator[str]:
     from refladder.trust.threshold import KEEP_ALL
 
     record, surface = result.threshold, result.surface
-    rows = "groups, each with its best row" if record.per else "rows"
+    rows = f"{plural(record.rows, 'group')}, each with its best row" if record.per else plural(record.rows, "row")
     missing = f", {result.unscored:,} more without a score" if result.unscored else ""
-    yield f"{record.rows:,} {rows}{missing}; {record.labels:,} labels, taken as a random sample of them"
+    yield f"{rows}{missing}; {plural(record.labels, 'label')}, taken as a random sample of them"
     promise = result.promise
     if promise.sure is not None:
         spent = 1 - promise.certainty(promise.look)
         order = ""
         if promise.recall is None:
             order = (
-                f"; {KEEP_ALL * spent:.3g} for all rows, tested first, and {(1 - KEEP_ALL) * spent:.3g} for cut-offs "
-                "from the strictest on"
+                f" ({KEEP_ALL * spent:.3g} to test all rows first, then {(1 - KEEP_ALL) * spent:.3g} for cut-offs from "
+                "the strictest)"
             )
-        yield f"look {promise.look}: {spent:.3g} of the {1 - promise.sure:.3g} that may be wrong{order}"
+        yield f"look {promise.look}: {spent:.3g} of the error probability {1 - promise.sure:.3g}{order}"
     if record.cutoffs is not None:
         yield (
-            f"kept: {record.kept:,} {'' if record.per is None else 'best '}rows "
-            f"({record.kept / record.rows:.1%}); {record.labels_above:,} labels there, {record.bad_above:,} bad"
+            f"kept: {plural(record.kept, 'row' if record.per is None else 'best row')} "
+            f"({record.kept / record.rows:.1%}); {plural(record.labels_above, 'label')} there, {record.bad_above:,} bad"
             f"{'; all rows passed the test that comes first' if result.tested_first else ''}"
         )
     if result.naive is None:
@@ -440,18 +452,18 @@ def _sentences(result: Calibration) -> Iterator[str]:
     else:
         step = result.steps[result.naive]
         yield (
-            f"without a promise: {cutoff_words(record.columns, step.cutoffs)} would keep {step.kept_share:.1%}; it "
-            "makes no allowance for chance"
+            f"without a promise: {cutoff_words(record.columns, step.cutoffs)} would keep {step.kept_share:.1%} (no "
+            "allowance for chance)"
         )
-    auc = "not known, all labels are alike" if result.auc is None else f"{result.auc:.3f}"
+    yield f"AUC: {'not known, all labels are equal' if result.auc is None else f'{result.auc:.3f}'}"
     if surface is None:
-        yield f"AUC: {auc}; no surface measure to compare (it needs texts of the labelled rows, of two contexts)"
+        yield "baseline without a judge: none (it needs the texts of the labelled rows, of two contexts)"
     else:
-        keeps = "refused" if surface.kept_share is None else f"keeps {surface.kept_share:.1%}"
-        other = "" if surface.auc is None else f", AUC {surface.auc:.3f}"
-        yield f"AUC: {auc}; the same procedure on the best surface measure, {surface.measure}: {keeps}{other}"
+        keeps = "no cut-off found" if surface.kept_share is None else f"keeps {surface.kept_share:.1%}"
+        auc = "" if surface.auc is None else f"AUC {surface.auc:.3f}, "
+        yield f"baseline without a judge ({surface.measure}): {auc}{keeps}"
         if result.surface_suffices:
-            yield "the surface measure alone can make this promise, and does no worse"
+            yield "This baseline alone can make the promise, and is no worse."
     if result.rate is not None:
         scores = "" if result.powered is None else f"; with the scores {_interval(result.powered)}"
         yield f"good among all rows: {_interval(result.rate)}{scores}"
@@ -528,8 +540,8 @@ def calibrate(
             write_record(output_path(out), result.threshold)
         if result.refused:
             LOG.warning(
-                "no cut-off can be promised; %d more labels could change this if they are all good",
-                result.labels_needed,
+                "no cut-off can be promised; this could change with %s, if all are good",
+                plural(result.labels_needed, "more label"),
             )
         call.log(result.notes)
         return result

@@ -64,7 +64,7 @@ if TYPE_CHECKING:
     "--best",
     multiple=True,
     metavar="NAME=WORDS",
-    help="What the best text on a criterion is like, likewise. Repeatable.",
+    help="What the best text on a criterion is like, with the high end of the scale before a colon. Repeatable.",
 )
 @click.option(
     "--weight",

@@ -9,6 +9,7 @@ import click
 
 from refladder.backends.builtin import NOTICE
 from refladder.commands import console
+from refladder.errors import plural
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -71,7 +72,8 @@ def _run(name: str, folder: Path) -> None:
     backend = connect("builtin")
     benchmark = load_benchmark(name)
     dimensions = benchmark.dimensions
-    console.say(f"\n== {name}: {len(benchmark.contexts)} contexts, {len(benchmark.outputs)} outputs")
+    counts = f"{plural(len(benchmark.contexts), 'context')}, {plural(len(benchmark.outputs), 'output')}"
+    console.say(f"\n== {name}: {counts}")
     built = build(
         backend,
         benchmark.contexts,
@@ -82,7 +84,8 @@ def _run(name: str, folder: Path) -> None:
         attempts=3,
         restart=True,
     )
-    console.say(f"1. build: {built.ladders} ladders of 5 texts of rising quality, {len(built.failures)} failed")
+    ladders = plural(built.ladders, "ladder")
+    console.say(f"1. build: {ladders} of 5 texts of rising quality, {len(built.failures)} failed")
     opened = load_ladders(str(folder / "ladders"))
     outputs = folder / "outputs.jsonl"
     _write(outputs, _rows(benchmark))

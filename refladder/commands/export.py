@@ -7,6 +7,7 @@ import click
 from refladder.commands import console
 from refladder.commands.data import DATA, DataOptions
 from refladder.commands.options import grouped
+from refladder.errors import plural
 from refladder.files.tables import STANDARD
 
 
@@ -30,5 +31,5 @@ def command(*, data: DataOptions, out: str, out_format: str | None) -> None:
     benchmark = data.data().rated(None)[0]
     export_benchmark(benchmark, choose_dimensions(benchmark.dimensions, data.dimension), out, given=out_format)
     if out != STANDARD:
-        counts = f"{len(benchmark.outputs):,} outputs of {len(benchmark.contexts):,} contexts"
-        console.notify(f"{counts} in {out}")
+        outputs, contexts = plural(len(benchmark.outputs), "output"), plural(len(benchmark.contexts), "context")
+        console.notify(f"{outputs} of {contexts} in {out}")

@@ -12,7 +12,7 @@ from refladder.commands import console
 from refladder.commands.calling import LOG, Call, checked
 from refladder.commands.frames import NUMBER, read_columns
 from refladder.commands.options import grouped
-from refladder.errors import UsageError
+from refladder.errors import UsageError, plural
 from refladder.files.tables import STANDARD
 from refladder.settings import Filtering, Tables, chosen
 
@@ -56,7 +56,9 @@ KEEP, DROP = "keep", "drop"
     "score of all dimensions (overall_score), or the only column NAME_score.",
 )
 @click.option(
-    "--threshold", type=console.PATH, help="Threshold file of `refladder calibrate`. Keeps its promise only by itself."
+    "--threshold",
+    type=console.PATH,
+    help="Threshold file of `refladder calibrate`. Cannot be combined with other conditions.",
 )
 @click.option(
     "--link",
@@ -103,13 +105,14 @@ def command(*, asked: Filtering, tables: Tables, as_json: bool) -> int:
         where = {KEEP: "kept", DROP: "dropped"}.get(asked.unscored, f"in {asked.unscored}")
         share = f" ({report.passed / report.rows:.1%})" if report.rows else ""
         console.notify(
-            f"{report.rows:,} rows: {report.passed:,} passed{share}, {report.rejected:,} rejected, "
+            f"{plural(report.rows, 'row')}: {report.passed:,} passed{share}, {report.rejected:,} rejected, "
             f"{report.unscored:,} unscored ({where})",
             warns=report.unscored > 0,
         )
         if report.uncertain is not None:
             console.say(
-                f"{report.uncertain:,} rows would be decided otherwise at an end of the link's 95 % interval", err=True
+                f"uncertain: {plural(report.uncertain, 'row')} (another decision at an end of the link's interval)",
+                err=True,
             )
         if report.rows and not report.passed:
             console.say(f"no row passes: {', '.join(_range_of(column, report) for column in report.columns)}", err=True)
@@ -150,7 +153,7 @@ def filter(  # noqa: A001  the name of the command
         best: number of rows that meet every threshold to keep in each group, best first.
         per: column whose values are the groups of `best`, such as `context_id`.
         by: column that `top` and `best` sort by; None for `overall_score` or the only NAME_score, with `best`.
-        threshold: a threshold from `calibrate`, or its file. It keeps its promise only by itself.
+        threshold: a threshold from `calibrate`, or its file. It cannot be combined with other conditions.
         link: a link from `link`, or its file: compare scores on the scale that it maps to.
         out: file for the rows that pass, where `table` is a path.
         rejected: file for the rows that do not pass, likewise.

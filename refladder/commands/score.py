@@ -20,7 +20,7 @@ from refladder.commands.frames import read_columns
 from refladder.commands.options import JudgeOptions, given_by_user, grouped
 from refladder.commands.recorded import JUDGMENTS_FROM, asking_arguments, asking_options, open_recorded
 from refladder.commands.sharding import OF_SHARDS, SHARDING, ShardOptions, check_shard_options, score_in_shards
-from refladder.errors import UsageError
+from refladder.errors import UsageError, plural
 from refladder.files.jsonl import is_device
 from refladder.files.tables import STANDARD, read_once
 from refladder.records import is_shared
@@ -142,7 +142,7 @@ class FileOptions:
 @click.option(
     "--threshold",
     type=console.PATH,
-    help="Stop likewise at the cut-offs of a file of `refladder calibrate`.",
+    help="As --stop-at, with the cut-offs of a threshold file of `refladder calibrate`.",
 )
 @click.option(
     "--judgments",
@@ -259,7 +259,7 @@ def command(
     if sharding.given and not money.dry_run:
         return _score_in_shards(context, run, session, sharding, money.budget, as_json=as_json)
     if read_once(tables.source) and money.budget is not None and not money.dry_run:
-        raise UsageError("--budget reads SOURCE twice, which standard input and pipes cannot be; give a file")
+        raise UsageError("--budget reads SOURCE twice, so it cannot be standard input or a pipe; give a file")
     return _score_table(context, run, session, files, as_json=as_json)
 
 
@@ -274,10 +274,11 @@ def _check_text_options(
     given = [*given, files.judgments, files.judgments_from, files.drift_file]
     if tables.out != STANDARD or any(given) or tables.given or tables.out_format or tables.escape_formulas:
         raise UsageError(
-            "--text prints its scores and keeps no file; --out, --judgments, --calibration and the like need a SOURCE"
+            "--text prints its scores and writes no file; --out, --judgments, --calibration and similar options need "
+            "a SOURCE table"
         )
     if files.check_drift:
-        raise UsageError("--check-drift needs a SOURCE table; --text prints its scores and keeps no file")
+        raise UsageError("--check-drift needs a SOURCE table; give one, or leave it out")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -354,8 +355,8 @@ def _notices(prepared: Prepared) -> Iterator[str]:
     if prepared.thresholds and prepared.asked.answers:
         yield SAMPLED
     if prepared.asked.mode:
-        number = f"{'at most ' * (prepared.asked.mode == 'sequential')}{prepared.answers}"
-        yield f"--answers {prepared.asked.mode}: {number} answers for each text and dimension"
+        bound = "at most " * (prepared.asked.mode == "sequential")
+        yield f"--answers {prepared.asked.mode}: {bound}{plural(prepared.answers, 'answer')} per text and dimension"
 
 
 def _score_table(
@@ -371,11 +372,11 @@ def _score_table(
     )
     if files.check_drift and run.prepared.asked.mode:
         raise UsageError(
-            f"--check-drift judges pairs of rungs, and --answers {run.prepared.asked.mode} a text against its whole "
-            "ladder; leave one of them out"
+            f"--check-drift cannot be combined with --answers {run.prepared.asked.mode}, which does not compare "
+            "pairs of texts; leave one of them out"
         )
     if recorded is not None and files.check_drift:
-        raise UsageError("--check-drift asks the judge again, and recorded judgments have none; leave it out")
+        raise UsageError("--check-drift asks a judge, and recorded judgments have none; leave it out")
     to_stderr = out == STANDARD
     kept = run.judgments
     if kept is None and recorded is None and not (to_stderr or is_device(Path(out))):
@@ -412,7 +413,7 @@ def _drift(run: _Run, scorer: LadderScorer, path: Path | None, *, as_json: bool)
     report = check_drift(scorer, run.session.without_store(run.judge, run.judge_options), path)
     if run.session.rehearsing:
         calls = report.asked * calls_of(scorer.template, scorer.run.answers)
-        console.say(f"--check-drift asks {calls:,} of the calls", err=True)
+        console.say(f"of these, --check-drift: {plural(calls, 'call')}", err=True)
     elif not as_json:
         console.notify(drift_line(report), warns=report.alarm)
     return report
@@ -606,7 +607,7 @@ def score(
         stop_at: column (NAME_score, NAME_grade or the overall score) to a number: asking about a row stops when it is
             certain which columns reach theirs. A row that stops has bounds in COLUMN_least and COLUMN_most, and no
             score.
-        threshold: stop likewise at the cut-offs of a threshold from `calibrate`, or of its file.
+        threshold: as `stop_at`, with the cut-offs of a threshold from `calibrate`, or of its file.
         calibration: a human scale from `human_scale`, or its file. It adds NAME_expected (the expected rating),
             NAME_expected_low and NAME_expected_high.
         any_judge: score also with a judge that does not tell the best rung of ladders from the worst. Before the first

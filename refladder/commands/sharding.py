@@ -11,7 +11,7 @@ import click
 
 from refladder.commands import console
 from refladder.commands.options import given_by_user
-from refladder.errors import UsageError
+from refladder.errors import UsageError, plural
 from refladder.files.jsonl import is_device
 from refladder.files.remote import is_url
 from refladder.files.table_files import form_by_name
@@ -208,9 +208,8 @@ def _tell(report: ShardsReport, judge: str, out: str, *, as_json: bool) -> int:
         console.say_summary(report.scores)
         console.tell_spent(spent)
         earlier = f" ({report.reused:,} from earlier runs)" if report.reused else ""
-        shards = "1 shard" if report.shards == 1 else f"{report.shards:,} shards"
-        rows = f"{report.rows:,} rows = {report.scored:,} scored + {report.unscored:,} unscored"
-        console.notify(f"{shards}{earlier}: {rows}", warns=report.unscored > 0)
+        rows = f"{plural(report.rows, 'row')} = {report.scored:,} scored + {report.unscored:,} unscored"
+        console.notify(f"{plural(report.shards, 'shard')}{earlier}: {rows}", warns=report.unscored > 0)
         if report.missing:
-            console.say(f"{out}: {report.missing:,} shards of other parts are not scored yet", err=True)
+            console.say(f"{out}: not scored yet: {plural(report.missing, 'shard')} of other parts", err=True)
     return 0 if report.scores.complete else console.UNSCORED

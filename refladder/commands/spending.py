@@ -12,7 +12,7 @@ import click
 
 from refladder.backends.prices import Budget, price_of, read_prices
 from refladder.commands import console
-from refladder.errors import UsageError
+from refladder.errors import UsageError, plural
 from refladder.session import Session
 
 if TYPE_CHECKING:
@@ -107,19 +107,19 @@ def _print_estimates(estimates: Sequence[tuple[str, Estimate]], existing: int, *
         return
     for row, (_, estimate) in zip(rows, estimates, strict=True):
         bound = "" if row["exact"] else "at most "
-        stored = f"{row['free']:,} answers come from the response store"
+        stored = f"{plural(row['free'], 'answer')} from the response store"
         console.say(f"dry run, {row['backend']}: {bound}{console.in_words(row)}; {stored}")
         if estimate.least < row["calls"] and estimate.least:
-            console.say(f"  at least {estimate.least:,} calls")
+            console.say(f"  at least {plural(estimate.least, 'call')}")
         if estimate.unwritten and row["prompt_tokens"] is None:
             console.say("  texts that are still to be written are not counted in the characters")
         if estimate.too_long:
             console.say(
-                f"  {estimate.too_long:,} of the prompts are too long for the model and would not be read; shorten "
-                "their texts, or see --truncate-context"
+                f"  too long for the model: {plural(estimate.too_long, 'prompt')}; shorten the texts, or use "
+                "--truncate-context"
             )
     if existing:
-        console.say(f"dry run: {existing:,} judgments exist from earlier runs")
+        console.say(f"dry run: {plural(existing, 'judgment')} reused from earlier runs")
     console.say("nothing was asked")
 
 

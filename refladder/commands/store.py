@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from refladder.commands import console
+from refladder.errors import plural
 from refladder.files.tables import STANDARD
 
 if TYPE_CHECKING:
@@ -79,7 +80,7 @@ def show(*, path: Path | None, as_json: bool) -> None:
         cells = (holding.kind, f"{holding.answers:,}", _day(holding.first), _day(holding.last))
         table.add_row(Text(console.printable(holding.fingerprint)), *cells)
     console.console().print(table)
-    console.say(f"{store.path}: {total:,} answers, {size / 1e6:,.1f} MB")
+    console.say(f"{store.path}: {plural(total, 'answer')}, {size / 1e6:,.1f} MB")
 
 
 @command.command(short_help="Check the file and every answer in it.")
@@ -98,7 +99,8 @@ def verify(*, path: Path | None, remove: bool, as_json: bool) -> int:
         keys = [key.hex() for key in damaged]
         console.say_json({"store": str(store.path), "answers": count, "damaged": keys, "removed": remove})
     else:
-        console.say(f"{store.path}: {count:,} answers, {len(damaged):,} damaged{' and removed' if remove else ''}")
+        removed = " and removed" if remove else ""
+        console.say(f"{store.path}: {plural(count, 'answer')}, {len(damaged):,} damaged{removed}")
         for key in damaged[:10]:
             console.say(f"  {key.hex()}")
         if damaged and not remove:
@@ -128,14 +130,16 @@ def prune(*, path: Path | None, backend: tuple[str, ...], older_than: float | No
     from refladder.errors import UsageError
 
     if not backend and older_than is None:
-        raise UsageError("say what to delete: --backend FINGERPRINT, --older-than DAYS, or both (0 days: everything)")
+        raise UsageError(
+            "nothing was named to delete; give --backend FINGERPRINT, --older-than DAYS, or both (0 days: everything)"
+        )
     store = _open(path)
     before = None if older_than is None else int(time.time() - older_than * DAY) + (older_than == 0)
     deleted = store.prune(fingerprints=backend, before=before)
     if as_json:
         console.say_json({"store": str(store.path), "deleted": deleted, "bytes": store.size()})
     else:
-        console.say(f"{store.path}: {deleted:,} answers deleted, {store.size() / 1e6:,.1f} MB now")
+        console.say(f"{store.path}: {plural(deleted, 'answer')} deleted, {store.size() / 1e6:,.1f} MB now")
 
 
 @command.command("export")
@@ -197,4 +201,4 @@ def _tell_new(store: ResponseStore, new: int, *, as_json: bool) -> None:
     if as_json:
         console.say_json({"store": str(store.path), "new": new})
     else:
-        console.say(f"{store.path}: {new:,} new answers")
+        console.say(f"{store.path}: {plural(new, 'new answer')}")

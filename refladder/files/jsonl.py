@@ -132,7 +132,7 @@ def is_device(path: Path) -> bool:
 def refuse_pipe(path: Path) -> None:
     """Check that a file that is read and then added to is no pipe, at which opening waits for another process."""
     if is_device(path) and not path.is_char_device():
-        raise UsageError(f"{path}: a pipe, and this file is read again and added to; name a regular file")
+        raise UsageError(f"{path}: a pipe; name a regular file, because it is read again and extended")
 
 
 class Writer:
@@ -300,7 +300,7 @@ def appended_text(line: bytes, where: str) -> str:
     try:
         return line.decode("utf-8")
     except UnicodeDecodeError as error:
-        raise not_utf8(where, error, f"mend the line, or throw the file away with {option('restart')}") from error
+        raise not_utf8(where, error, f"correct the line, or discard the file with {option('restart')}") from error
 
 
 def is_unicode(text: str) -> bool:

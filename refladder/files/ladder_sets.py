@@ -21,7 +21,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from refladder.errors import DataError, UnknownNameError, UsageError
+from refladder.errors import DataError, UnknownNameError, UsageError, plural
 from refladder.files import hub
 from refladder.files.jsonl import (
     read_bytes,
@@ -75,11 +75,11 @@ class LadderSet:
         """One line: what the set is, and how much it holds."""
         names = ", ".join(dimension.name for dimension in self.dimensions)
         parts = [
-            f"{len(self.ladders)} ladders of {self.rungs} rungs",
-            f"{len({context for context, _ in self.ladders})} {'shared anchors' if self.anchors else 'contexts'}",
+            f"{plural(len(self.ladders), 'ladder')} of {self.rungs} rungs",
+            plural(len({context for context, _ in self.ladders}), "shared anchor" if self.anchors else "context"),
             f"{self.task}: {names}",
         ]
-        parts += [f"{len(self.failures)} failed ladders"] if self.failures else []
+        parts += [plural(len(self.failures), "failed ladder")] if self.failures else []
         return f"<LadderSet {self.signature} ({'; '.join(parts)})>"
 
     @property
@@ -152,7 +152,7 @@ def ladder_set(
     by_context: dict[str, Context] = {}
     for context in contexts:
         if by_context.setdefault(context.id, context) is not context:
-            raise UsageError(f"{name}: context {context.id!r} appears twice")
+            raise UsageError(f"{name}: context {context.id!r} appears twice; remove one")
     by_id = {context.id: context.digest for context in by_context.values()}
     for context_id, digest in digests:
         if by_id.setdefault(context_id, digest) != digest:
@@ -237,13 +237,13 @@ class Checks:
         label = f"{self._name}: the {ladder.dimension} ladder of context {ladder.context_id!r}"
         key = (ladder.context_id, ladder.dimension)
         if key in self._seen:
-            raise UsageError(f"{label} appears twice")
+            raise UsageError(f"{label} appears twice; remove one")
         if ladder.dimension not in self._dimensions:
-            raise UsageError(f"{label} has a dimension that is not in dimensions.jsonl: {sorted(self._dimensions)}")
+            raise UsageError(f"{label} has a dimension that is not in dimensions.jsonl; add it, or remove the ladder")
         if self._tasks and (task := self._tasks.get(ladder.context_id)) != ladder.task:
             if task is None:
-                raise UsageError(f"{label} has a context that is not in contexts.jsonl")
-            raise UsageError(f"{label} has task {ladder.task!r}, its context {task!r}")
+                raise UsageError(f"{label} has a context that is not in contexts.jsonl; add it, or remove the ladder")
+            raise UsageError(f"{label} has task {ladder.task!r}, its context {task!r}; correct one of them")
         levels = [rung.level for rung in ladder.rungs]
         if not levels or levels != list(range(1, len(levels) + 1)):
             raise UsageError(f"{label} has levels {levels}; they must be 1, 2, ..., N")
@@ -264,7 +264,7 @@ class Checks:
 def _check_scales(name: str, dimensions: Sequence[Dimension]) -> None:
     for number, dimension in enumerate(dimensions):
         if dimension.name in {earlier.name for earlier in dimensions[:number]}:
-            raise UsageError(f"{name}: dimension {dimension.name!r} appears twice")
+            raise UsageError(f"{name}: dimension {dimension.name!r} appears twice; remove one")
         if dimension.low >= dimension.high:
             raise UsageError(
                 f"{name}: the scale of {dimension.name!r} goes from {dimension.low:g} to {dimension.high:g}; "

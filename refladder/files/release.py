@@ -90,7 +90,9 @@ def read_manifest(path: Path, label: str) -> Manifest:
                 f"{label}: {MANIFEST} has the schema {schema!r} of another version of refladder, and this version "
                 f"reads {SCHEMA!r}; update refladder"
             )
-        raise DataError(f"{label}: {MANIFEST} has the schema {schema!r}; a set of `refladder publish` has {SCHEMA!r}")
+        raise DataError(
+            f"{label}: {MANIFEST} has the schema {schema!r}, not {SCHEMA!r}; name a set of `refladder publish`"
+        )
     manifest = read_strict(
         Manifest,
         json.dumps(fields),
@@ -191,7 +193,10 @@ def ladders_of_rows(
             read[key] = record_of(Dimension, Row(row.where, described))
         dimension = read[key]
         if dimensions.setdefault(dimension.name, dimension) != dimension:
-            raise DataError(f"{row.where}: dimension {dimension.name!r} has another description than in an earlier row")
+            raise DataError(
+                f"{row.where}: dimension {dimension.name!r} has another description than in an earlier row; publish "
+                "the set again"
+            )
         if isinstance(digest := row.fields.get("context_digest"), str):
             context_digests[ladder.context_id] = digest
         if anchors is not None and row.fields.get("shared"):

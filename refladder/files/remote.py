@@ -53,7 +53,10 @@ def reaching(url: str) -> Iterator[None]:
 def filesystem(url: str) -> tuple[Any, str]:
     """The fsspec file system of a URL and the path in it."""
     if re.search(r"://[^/?#]*:[^/?#]*@", url):  # in any part of a chain
-        raise UsageError(f"{url.partition('://')[0]}://: the URL holds a password, and URLs are written to files")
+        raise UsageError(
+            f"{url.partition('://')[0]}://: the URL contains a password, and URLs are written to files; set the "
+            "credentials in the environment"
+        )
     with reaching(url):
         from fsspec.core import url_to_fs  # noqa: PLC0415  optional
 

@@ -49,7 +49,7 @@ def finished_shards(path: str) -> list[ScoredShard] | None:
         if shard.name not in existing:
             raise DataError(
                 f"{folder.path_of(shard.name)}: this scored shard has vanished; run the same `refladder score` "
-                "command again, which scores it anew"
+                "command again, which scores it again"
             )
     return shards
 
@@ -82,5 +82,5 @@ def check_unchanged(file: str, digest: str) -> None:
     if open_folder(str(Path(file).parent)).digest(Path(file).name) != digest:
         raise DataError(
             f"{file}: this scored shard has changed since it was written; run the same `refladder score` command "
-            "again, which scores it anew, or name the files to read with a quoted glob"
+            "again, which scores it again, or name the files to read with a quoted glob"
         )

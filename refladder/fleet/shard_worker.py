@@ -177,7 +177,7 @@ class ShardWorker:
         if scale_of(ladders.signature) != scale_of(task.version):
             raise UsageError(
                 f"{task.ladders}: the ladder set has changed since the run began, or is another one on this machine "
-                f"({ladders.signature}, expected {task.version})"
+                f"({ladders.signature}, expected {task.version}); restore it, or start over with --restart"
             )
         return ladders
 
@@ -199,7 +199,7 @@ class ShardWorker:
         if student is not None and task.between is None:
             return StudentAlone(student, ladders), None
         if ladders is None:
-            raise UsageError("no ladder set is named")
+            raise UsageError("no ladder set was named; give --ladders SET")
         prepared = Prepared(replace(task, ladders=ladders))
         scorer = prepared.scorer(self._opened(spent))
         if student is None or task.between is None:

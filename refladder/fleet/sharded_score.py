@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from refladder.backends.metered import SPENT
-from refladder.errors import BackendError, DataError, UsageError, redacted
+from refladder.errors import BackendError, DataError, UsageError, plural, redacted
 from refladder.files.folders import open_folder
 from refladder.files.remote import is_url
 from refladder.files.scored_shards import MANIFEST, PLAN, RUN_FOLDER
@@ -85,7 +85,7 @@ def check_places(source: str, out: str) -> None:
     if out == STANDARD:
         raise UsageError("shards need --out FOLDER (or a URL)")
     if not is_url(out) and Path(out).exists() and not Path(out).is_dir():
-        raise UsageError(f"{out}: a file; shards need a folder")
+        raise UsageError(f"{out}: a file, and shards need a folder; name a folder")
     if form_by_name(out) is not None and not out.endswith("/") and (is_url(out) or not Path(out).exists()):
         stem = out.removesuffix(".gz").rpartition(".")[0]
         folder = stem if stem and not stem.endswith("/") else "scored"
@@ -153,8 +153,8 @@ def score_shards(
             workers, task = open_workers(plan.form)
             if left and len(shards) < workers.number:
                 say(
-                    f"{_counted(len(shards))} for {workers.number} workers, of which the others have nothing to do; "
-                    "a smaller --shard-rows makes more shards"
+                    f"only {plural(len(shards), 'shard')} for {workers.number} workers; for more shards, give a "
+                    "smaller --shard-rows"
                 )
             run.score([None, *left], workers, task)
         missing = _finish(folder, plan, run.marks, [asdict(check) for check in run.checks])
@@ -224,10 +224,6 @@ def _check_columns(path: str, form: str, mapped: Mapped) -> None:
         mapped.context_of(first, *mapped.context_text(first))
 
 
-def _counted(shards: int) -> str:
-    return "1 shard" if shards == 1 else f"{shards:,} shards"
-
-
 @dataclass(slots=True, kw_only=True)
 class _Run:
     """Gives shards to workers until none is left."""
@@ -277,7 +273,7 @@ class _Run:
             shown = "; ".join(list(self.failed.values())[:_SHOWN])
             more = f"; and {len(self.failed) - _SHOWN:,} more" if len(self.failed) > _SHOWN else ""
             raise DataError(
-                f"{self.folder.address}: {len(self.failed):,} of the shards failed: {shown}{more}; {self._kept()}"
+                f"{self.folder.address}: {plural(len(self.failed), 'shard')} failed: {shown}{more}; {self._kept()}"
             )
 
     @property
@@ -292,7 +288,7 @@ class _Run:
         self.deaths[shard.name] += 1
         deaths = self.deaths[shard.name]
         again = deaths < DEATHS
-        what = "another worker takes it" if again else "not tried again"
+        what = "another worker scores it" if again else "not tried again"
         self.say(f"{shard.name}: the worker died ({deaths} of at most {DEATHS} times); {what}")
         if not again:
             self.failed[shard.name] = f"{shard.where}: the worker died {deaths} times; check its memory and its judge"
@@ -338,8 +334,7 @@ class _Run:
     def _kept(self) -> str:
         if not self.marks:
             return "no shard is scored yet"
-        kept = "1 scored shard is" if len(self.marks) == 1 else f"{len(self.marks):,} scored shards are"
-        return f"{kept} kept, and the same command continues"
+        return f"{plural(len(self.marks), 'scored shard')} kept, and the same command continues"
 
 
 def _finish(folder: Folder, plan: Plan, marks: Mapping[str, Mark], checks: Sequence[Mapping[str, Any]]) -> int:
@@ -348,7 +343,7 @@ def _finish(folder: Folder, plan: Plan, marks: Mapping[str, Mark], checks: Seque
     everything = {**read_marks(folder, [shard for shard in plan.shards if shard.name not in marks]), **marks}
     if gone := [name for name in everything if name not in existing]:
         raise DataError(
-            f"{folder.path_of(gone[0])}: the scored shard has vanished; run the same command again to score it anew"
+            f"{folder.path_of(gone[0])}: the scored shard has vanished; run the same command again to score it again"
         )
     missing = len(plan.shards) - len(everything)
     if not missing:

@@ -18,7 +18,7 @@ from multiprocessing import connection, get_context, parent_process
 from typing import TYPE_CHECKING, Any
 
 from refladder.engine.memory import WORKERS
-from refladder.errors import BackendUnavailableError, UsageError
+from refladder.errors import BackendUnavailableError, UsageError, plural
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -169,7 +169,7 @@ class RayActors:
         processors, devices = int(has.get("CPU", 0)), int(has.get("GPU", 0)) if gpus else 0
         self.number = number or devices or max(1, processors - 1)
         if self.number > (devices or processors):
-            what = f"{devices} GPUs" if devices else f"{processors} cores"
+            what = plural(devices, "GPU") if devices else plural(processors, "core")
             self.close()
             raise UsageError(f"--workers {self.number}: the Ray cluster has {what}; give fewer workers")
         self._options = {

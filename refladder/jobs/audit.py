@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from refladder.errors import UsageError, option
+from refladder.errors import UsageError, option, plural
 from refladder.files.ladder_sets import LadderSet, load_ladders
 from refladder.jobs.certify import Rungs, lengths_of, set_questions, verdict_arrays
 from refladder.methods.measures import share_of
@@ -68,8 +68,10 @@ def sample(ladders: LadderSet, contexts: int | None, seed: int = 0) -> LadderSet
         raise UsageError(f"{option('seed')} {seed}: must be 0 or more")
     known = list(dict.fromkeys(context for context, _ in ladders.ladders))
     if contexts > len(known):
-        more = f"{option('contexts')} {contexts}"
-        raise UsageError(f"{ladders.name} has ladders for {len(known)} contexts, fewer than {more}")
+        raise UsageError(
+            f"{ladders.name} has ladders for {plural(len(known), 'context')}; give {option('contexts')} that number or "
+            f"less, found {contexts}"
+        )
     drawn = np.random.default_rng(seed).choice(len(known), contexts, replace=False)
     chosen = {known[number] for number in drawn.tolist()}
     return replace(ladders, ladders={key: ladder for key, ladder in ladders.ladders.items() if key[0] in chosen})

@@ -93,9 +93,7 @@ def to_extend(name: str | Path) -> Extension:
     """Open a ladder set that `build` extends, with its contexts."""
     ladders = load_ladders(name)
     if not ladders.contexts:
-        raise UsageError(
-            f"{name}: the set has no contexts.jsonl, and the writer has to see the contexts; add their texts"
-        )
+        raise UsageError(f"{name}: the set has no contexts.jsonl, which the writer needs; add that file")
     return Extension(ladders, open_parts(str(name)).shared)
 
 
@@ -204,7 +202,7 @@ def read_human_rungs(path: str) -> dict[tuple[str, str], dict[int, str]]:
         if row.fields["level"] in levels:
             raise DataError(
                 f"{row.where}: level {row.fields['level']} of {row.fields['dimension']!r} for context "
-                f"{row.fields['context_id']!r} appears twice"
+                f"{row.fields['context_id']!r} appears twice; keep one"
             )
         levels[row.fields["level"]] = row.fields["text"]
     if not rungs:

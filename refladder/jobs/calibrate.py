@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
-from refladder.errors import DataError, UsageError, option
+from refladder.errors import DataError, UsageError, option, plural
 from refladder.files.jsonl import is_device, read_record
 from refladder.jobs.good_share import good_shares
 from refladder.methods.surface_scores import FOLDS, best_surface, measured
@@ -181,7 +181,7 @@ def calibrate(pool: Pool, asked: Asked, promise: Promise, earlier: Threshold | N
     if not pool.marked:
         raise DataError(f"no scored row has a label in {', '.join(asked.label)}; fill that column for some rows")
     if pool.lowest is not None and promise.recall is not None:
-        raise UsageError("these labels are of rows above a score only, which show no recall; label rows of all scores")
+        raise UsageError("all labels are of rows above a score, so they cannot show recall; label rows of all scores")
     labelled, good = pool.labelled, pool.good(asked.conditions)
     path = candidates(pool.scores, len(labelled), pool.lowest)
     none = len(path.cutoffs)
@@ -360,14 +360,14 @@ def _notes(
             notes.append("all labels are of one context, so they show nothing about rows of other contexts")
         elif contexts < len(good) and pool.unit == "row":
             notes.append(
-                f"the {len(good):,} labels are of {contexts:,} contexts and taken as rows that were drawn one by one; "
-                "the promise does not hold if contexts were drawn, with several rows each"
+                f"the {len(good):,} labels are of {plural(contexts, 'context')} and taken as rows that were drawn one "
+                "by one; the promise does not hold if contexts were drawn, with several rows each"
             )
         elif contexts < len(good):
             worth = f"and count as {effective:.0f} that were drawn one by one" if effective else "which are too few"
             notes.append(
-                f"the {len(good):,} labels are of {contexts:,} contexts, {worth}; the test is approximate, and needs "
-                f"{LEAST_UNITS} contexts above a cut-off"
+                f"the {len(good):,} labels are of {plural(contexts, 'context')}, {worth}; the test is approximate, and "
+                f"needs {LEAST_UNITS} contexts above a cut-off"
             )
     if not looks_random(overall[positions], overall[_reached(pool)]):
         notes.append(

@@ -103,9 +103,7 @@ def rungs_to_certify(ladders: str | Path | LadderSet, asking: Asking) -> Rungs:
 def open_asker(ladders: LadderSet, judge: Backend, asking: Asking | None = None) -> Asker:
     """A judge of rungs with the prompt that scores are made with; a dry run only reads the file of its judgments."""
     if not ladders.contexts:
-        raise UsageError(
-            f"{ladders.name}: the set has no contexts.jsonl, and a judge has to see the contexts; add their texts"
-        )
+        raise UsageError(f"{ladders.name}: the set has no contexts.jsonl, which a judge needs; add that file")
     asking = asking or Asking()
     template = judging_template(judge, ladders.task, ladders.role, asking.prompts, answers=asking.answers)
     sampling = Sampling(max_tokens=ANSWER_TOKENS) if asking.answers else None

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from refladder.backends.estimate import Unanswered
-from refladder.errors import DataError, UsageError
+from refladder.errors import DataError, UsageError, plural
 from refladder.files.jsonl import read_record, refuse_pipe, write_record
 from refladder.files.locks import locked
 from refladder.records import DriftWatch, Probe, scale_of
@@ -103,8 +103,8 @@ def report_of(watch: DriftWatch, file: str, asked: Sequence[tuple[float, float] 
 def drift_line(report: DriftReport) -> str:
     """The result of a look in one sentence."""
     if not report.looks:
-        return f"drift: first readings of the probes ({report.asked:,} calls) are in {report.file}"
-    looks = f"{report.looks:,} look{'s' if report.looks > 1 else ''}"
+        return f"drift: first readings of the probes ({plural(report.asked, 'call')}) are in {report.file}"
+    looks = plural(report.looks, "look")
     if report.alarm:
         return (
             f"drift: the judge has changed (evidence {report.highest:,.3g} in {looks}, alarm at {report.limit:g}); "
@@ -131,8 +131,8 @@ def probe_questions(scorer: LadderScorer) -> list[Question]:
     ]
     if len(questions) < LEAST_PROBES:
         raise UsageError(
-            f"{scorer.ladders.name}: {len(questions)} pairs of neighbouring rungs with the text of their context, and "
-            f"--check-drift needs {LEAST_PROBES}; use a set with more ladders, or with the texts of its contexts"
+            f"{scorer.ladders.name}: {plural(len(questions), 'pair')} of neighbouring rungs with the text of their "
+            f"context, and --check-drift needs {LEAST_PROBES}; use a set with more ladders, or with its contexts' texts"
         )
     order = sorted(questions, key=lambda question: hashlib.blake2b(question.key.encode(), digest_size=8).digest())
     return order[:MOST_PROBES]
@@ -146,7 +146,7 @@ def _read_watch(path: Path, scorer: LadderScorer) -> DriftWatch | None:
     if _judge(watch.recipe, watch.answers) != _judge(run.recipe, run.answers):
         raise UsageError(
             f"{path}: the probes were judged by {watch.recipe.signature}, and this judge is {run.recipe.signature}. "
-            "Another judge is no drift: link the two with `refladder link`, and name another file with --drift-file"
+            "Another judge is not drift: link the two with `refladder link`, and name another file with --drift-file"
         )
     if scale_of(watch.ladders) != scale_of(run.ladders):
         raise UsageError(
@@ -167,7 +167,7 @@ def _first_readings(scorer: LadderScorer, asker: Asker, questions: Sequence[Ques
     if len(read) < LEAST_PROBES:
         raise DataError(
             f"{scorer.ladders.name}: the judge could be read on {len(read)} of {len(questions)} pairs of rungs, and "
-            f"--check-drift needs {LEAST_PROBES}; see why scores of this judge are missing first"
+            f"--check-drift needs {LEAST_PROBES}; find out first why scores of this judge are missing"
         )
     probes = tuple(_probe(questions[number], shares[number]) for number in read)
     repeats: list[tuple[float, float] | None] = []

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from refladder.backends.metered import Spent, total
 from refladder.backends.protocol import Backend
-from refladder.errors import UnknownNameError, UsageError, option
+from refladder.errors import UnknownNameError, UsageError, option, plural
 from refladder.files.jsonl import write_json
 from refladder.files.ladder_sets import LadderSet, load_ladders
 from refladder.files.locks import locked_folder
@@ -162,9 +162,9 @@ class Evaluations(tuple[Evaluation, ...]):
 def check_sets(ladders: Sequence[object], count: int) -> None:
     """Check that there is one ladder set for all of `count` benchmarks, or one for each, or none."""
     if len(ladders) not in {0, 1, count}:
-        benchmarks = f"{count} {'benchmark' if count == 1 else 'benchmarks'}"
         each = "" if count == 1 else ", or one for each in the same order"
-        raise UsageError(f"{len(ladders)} ladder sets for {benchmarks}; give {option('ladders')} once{each}")
+        sets, benchmarks = plural(len(ladders), "ladder set"), plural(count, "benchmark")
+        raise UsageError(f"{sets} for {benchmarks}; give {option('ladders')} once{each}")
 
 
 def parts_of(
@@ -240,7 +240,7 @@ def check_evaluation(
     names = [dimension.name for dimension in dimensions]
     if not any(rating.dimension in names for rating in benchmark.ratings):
         raise UsageError(
-            f"{benchmark.name} has no ratings on {', '.join(names)}; evaluation compares scores with ratings"
+            f"{benchmark.name} has no ratings on {', '.join(names)}; add ratings, or choose other dimensions"
         )
     if tuple(protocol.levels) == (BETWEEN,) and not _has_systems(benchmark):
         raise UsageError(
@@ -271,7 +271,7 @@ def _limits(benchmark: Benchmark, rows: Sequence[Agreement], protocol: Protocol)
         )
     elif all(row.value is None for row in rows):
         limits.append(
-            f"{benchmark.name}: no correlation: it takes two outputs with different ratings and different scores, "
+            f"{benchmark.name}: no correlation: it needs two outputs with different ratings and different scores, "
             "and no context has them; `--level pooled` compares outputs of different contexts"
         )
     if BETWEEN in protocol.levels and not _has_systems(benchmark):

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from refladder.errors import DataError, UsageError, option
+from refladder.errors import DataError, UsageError, option, plural
 from refladder.files.jsonl import read_record
 from refladder.files.tables import (
     STANDARD,
@@ -101,7 +101,7 @@ def promised_condition(threshold: Path | Threshold) -> Condition:
     if promise.cutoffs is None:
         where = "the threshold" if promise is threshold else threshold
         raise DataError(
-            f"{where}: no cut-off could be promised from {promise.labels:,} labels; label more rows and run "
+            f"{where}: no cut-off could be promised from {plural(promise.labels, 'label')}; label more rows and run "
             "`refladder calibrate` again"
         )
     least = dict(zip(promise.columns, promise.cutoffs, strict=True))
@@ -120,8 +120,8 @@ def condition_of(asked: Filtering) -> Condition:
         )
     elif numbers or asked.by or asked.per or asked.mix:
         raise UsageError(
-            f"{option('threshold')} keeps its promise only by itself; leave out {low}, {up}, {top}, {best}, {per}, "
-            f"{option('by')} and {mix}"
+            f"{option('threshold')} cannot be combined with other conditions; leave out {low}, {up}, {top}, {best}, "
+            f"{per}, {option('by')} and {mix}"
         )
     else:
         condition = promised_condition(asked.threshold)
@@ -210,9 +210,8 @@ class _Thresholds:
             column, bound = undecided
             low, high = known[column]
             raise DataError(
-                f"{row.where}: {column} lies between {low:g} and {high:g}, because asking about the row stopped at "
-                f"another threshold than {bound:g}; score again with --stop-at {judged_column(column)}={bound:g}, "
-                "or without it"
+                f"{row.where}: {column} is only known to lie between {low:g} and {high:g}, because judging stopped "
+                f"early, not at {bound:g}; score again with --stop-at {judged_column(column)}={bound:g}, or without it"
             )
         return True
 

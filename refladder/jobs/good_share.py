@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.special import stdtrit
 
+from refladder.errors import plural
 from refladder.metaeval.shares import CONFIDENCE, residual_intervals, share_intervals
 from refladder.trust.rate import LEAST, LEAST_EVEN, LEAST_UNITS, Rate, cross_fitted, prediction_powered, wilson
 
@@ -35,7 +36,7 @@ def good_shares(
 
 
 def _why_not(contexts: int) -> str:
-    words = f"no interval of the share of good rows: the labels are of {contexts:,} context{'s' * (contexts != 1)}"
+    words = f"no interval of the share of good rows: the labels are of {plural(contexts, 'context')}"
     if contexts < LEAST_UNITS:
         return f"{words}; label rows of {LEAST_UNITS} or more"
     return f"{words}, of which a few hold most of them; label more contexts"

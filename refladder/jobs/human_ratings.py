@@ -27,7 +27,7 @@ def human_scale(pool: Pool, asked: Asked) -> HumanScale:
         raise DataError(f"no scored row has a label in {asked.label[0]}; fill that column for some rows")
     if pool.lowest is not None:
         raise UsageError(
-            "these labels are of rows above a score only; a human scale needs labels of rows of all scores"
+            "all labels are of rows above a score, and a human scale needs all scores; label rows of all scores"
         )
     ratings = np.array(pool.labels[0], dtype=np.float64)
     fit = fit_human_scale(pool.scores[pool.labelled, 0], ratings, pool.contexts)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from refladder import registry
 from refladder.backends import BACKENDS
+from refladder.errors import plural
 from refladder.files.ladder_sets import load_ladders, published_names
 from refladder.loaders import BENCHMARKS
 from refladder.methods.contract import METHODS
@@ -41,4 +42,4 @@ def inventory(kind: str, prompts: Path | None = None) -> list[dict[str, str]]:
 def _ladders(name: str) -> str:
     opened = load_ladders(name)
     dimensions = ", ".join(dimension.name for dimension in opened.dimensions)
-    return f"{len(opened.ladders)} ladders of {opened.rungs} rungs, {opened.task}: {dimensions}"
+    return f"{plural(len(opened.ladders), 'ladder')} of {opened.rungs} rungs, {opened.task}: {dimensions}"

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, cast
 
 import numpy as np
 
-from refladder.errors import DataError, UsageError, option
+from refladder.errors import DataError, UsageError, option, plural
 from refladder.files.tables import Row, Rows, number_in, parse_number, read_rows
 from refladder.jobs.scored_tables import cascade_column, refuse_unjudged
 from refladder.loaders.fields import numbers_of, without_number
@@ -251,15 +251,15 @@ class _Reader:
             if cells is not None:
                 key = _key(row, ids)
                 if key in self.marked:
-                    raise DataError(f"{row.where}: {_named(ids, key)} appears twice, and labels are found by it")
+                    raise DataError(f"{row.where}: {_named(ids, key)} appears twice; labels need unique ids")
                 self.marked[key] = Labelled(position, cells, _digests(row, key), texts)
         missing = [key for key in labels or () if key not in self.marked]
         if missing and labels is not None:
-            text = f"{len(missing):,} of {len(labels):,} labels are of rows that {source} does not score, such as "
-            text += _named(ids, missing[0])
+            text = f"{len(missing):,} of {plural(len(labels), 'label')} not used: {source} does not score their rows, "
+            text += f"such as {_named(ids, missing[0])}"
             if len(missing) == len(labels):
                 raise DataError(f"{self.asked.labels[0]}: {text}; check that both tables have the same ids")
-            self.notes.append(f"{text}; they are not used")
+            self.notes.append(text)
         return self._pool(lowest)
 
     def _add(self, row: Row, number: int) -> bool:
@@ -276,7 +276,7 @@ class _Reader:
         elif scale_of(signature) != scale_of(self.signature):
             raise DataError(
                 f"{row.where}: the scores have another signature here than in {self.first}; calibrate each signature "
-                f"by itself: {signature} and {self.signature}"
+                f"separately: {signature} and {self.signature}"
             )
         context = _context(row)
         self.with_context = self.with_context or context is not None
@@ -319,7 +319,7 @@ class _Reader:
                 bounds.append([number_in(row, sampled_above(column)) for column in asked.by])
         repeated = sum(len(cells) > 1 for cells in read.values())
         if repeated:
-            self.notes.append(f"{repeated:,} rows have several labels, which count as one: their mean")
+            self.notes.append(f"{plural(repeated, 'row')} with several labels, which count as one: their mean")
         labels = {key: _mean(cells, wheres[key]) for key, cells in read.items()}
         known = np.array([limits for limits in bounds if None not in limits], dtype=np.float64)
         return ids, labels, known.max(axis=0) if len(known) else None
@@ -377,7 +377,7 @@ def _best(pool: Pool, groups: IntArray) -> Pool:
     chosen = [index for index, row in enumerate(pool.marked) if row.position in number_of]
     if len(chosen) < len(pool.marked):
         left = len(pool.marked) - len(chosen)
-        pool.notes.append(f"{left:,} labels are of rows that are not the best of their group; they are not used")
+        pool.notes.append(f"{plural(left, 'label')} not used: the rows are not the best of their group")
     marked = [pool.marked[index] for index in chosen]
     return replace(
         pool,

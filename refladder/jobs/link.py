@@ -48,7 +48,7 @@ def link(first: Path, second: Path, scale: Scale, out: Path | None = None) -> Li
     rule_named(scale.rule)
     if scale.rule not in LINEAR:
         raise UsageError(
-            f"rule {scale.rule!r} cannot be linked, because its score is no smooth function of the verdicts; choose "
+            f"rule {scale.rule!r} cannot be linked, because its score is not smooth in the verdicts; choose "
             f"{option('rule')} from: {', '.join(LINEAR)}"
         )
     one, other = _read(first, scale), _read(second, scale)
@@ -69,7 +69,9 @@ def _read(path: Path, scale: Scale) -> _Judged:
     if not run.rungs:
         raise DataError(f"{path}: judgments of pairs or of single texts; name a file that `refladder score` wrote")
     if run.anchors:
-        raise DataError(f"{path}: judgments against a shared set, and link reads ladders of single contexts")
+        raise DataError(
+            f"{path}: judgments against a shared set; score against ladders of single contexts to link judges"
+        )
     outcomes = outcomes_of(run)
     readings: dict[tuple[str, str, str], _Rungs] = {}
     for where, judgment in located:
@@ -79,7 +81,7 @@ def _read(path: Path, scale: Scale) -> _Judged:
             (judgment.subject, against) if judgment.subject.startswith(RUNG) else (against, judgment.subject)
         )
         if (level := level_of(rung)) is None or level > run.rungs:
-            raise DataError(f"{where}: {rung!r} is no rung from 1 to {run.rungs}; score again with --restart")
+            raise DataError(f"{where}: {rung!r} is not a rung from 1 to {run.rungs}; score again with --restart")
         read = probabilities_from(verdict_logprobs(trusted([judgment], scale.least_mass)))[0]
         row = readings.setdefault((judgment.context_id, judgment.dimension, output_id), {})
         row[level, judgment.subject] = judgment.key, read

@@ -63,7 +63,7 @@ class Mender:
         """
         current = {(ladder.context_id, ladder.dimension): ladder for ladder in ladders}
         if not current:
-            raise UsageError("no ladder could be written, so there is none to certify; see --writer")
+            raise UsageError("no ladder could be written, so none can be certified; try another --writer")
         if self.restart:
             for journal in self.folder.glob(_REWRITES):
                 throw_away(journal)

@@ -89,12 +89,12 @@ def write_rows(
 ) -> None:
     """Write the drawn rows in random order, without their scores, which would influence people."""
     if read_once(source):
-        raise UsageError("--plan with --out reads SCORED twice, which standard input and pipes cannot be; give a file")
+        raise UsageError("--plan with --out reads SCORED twice, so it cannot be standard input or a pipe; give a file")
     rows = named(read_rows(source, given), mapped)
     columns = rows.columns() or []
     ids = id_columns(columns)
     if not ids:
-        raise DataError(f"{source}: no id column (output_id, id, or context_id and system), by which labels are found")
+        raise DataError(f"{source}: no id column to match labels by; add output_id, id, or context_id and system")
     wanted = {number: turn for turn, number in enumerate(rows_drawn)}
     chosen = sorted((wanted[number], row) for number, row in enumerate(rows) if number in wanted)
     shown = [column for column in dict.fromkeys([*ids, *_SHOWN]) if column in columns]

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from refladder.errors import DataError, UsageError, column_option, option
+from refladder.errors import DataError, UsageError, column_option, option, plural
 from refladder.files.ladder_sets import load_ladders
 from refladder.files.tables import (
     STANDARD,
@@ -66,15 +66,19 @@ class PairReport:
 def pair_lines(report: PairReport) -> list[str]:
     """The counts of a run in words."""
     lines = [
-        f"{report.rows:,} rows of {report.contexts:,} contexts: {report.pairs:,} pairs by {report.column}",
         (
-            f"not written: {report.ties:,} pairs with equal scores, {report.below_margin:,} below the margin, "
+            f"{plural(report.rows, 'row')} of {plural(report.contexts, 'context')}: {plural(report.pairs, 'pair')} by "
+            f"{report.column}"
+        ),
+        (
+            f"not written: {plural(report.ties, 'pair')} with equal scores, {report.below_margin:,} below the margin, "
             f"{report.over_limit:,} over {option('per-context')}, {report.same_text:,} with the same text"
         ),
     ]
     if report.unscored or report.single:
         lines.append(
-            f"without a pair: {report.unscored:,} unscored rows, {report.single:,} contexts with a single scored row"
+            f"without a pair: {plural(report.unscored, 'unscored row')}, {plural(report.single, 'context')} with a "
+            "single scored row"
         )
     if not report.pairs and report.widest is not None:
         lines.append(f"no pair: the largest difference within a context is {report.widest:g}")

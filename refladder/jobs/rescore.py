@@ -55,7 +55,7 @@ def rescore(
         )
     if run.mode and scale.rule not in LINEAR:
         raise UsageError(
-            f"{judgments}: {run.mode} answers have an interval for the rules {', '.join(LINEAR)} alone, found "
+            f"{judgments}: {run.mode} answers support only the rules {', '.join(LINEAR)}, found "
             f"{scale.rule!r}; choose one of them with {option('rule')}"
         )
     columns = Columns(run.dimensions, run.rungs, scale, shared=bool(run.anchors), mode=run.mode)

@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from refladder.errors import DataError, UnknownNameError, UsageError, column_option, option, similar
+from refladder.errors import DataError, UnknownNameError, UsageError, column_option, option, plural, similar
 from refladder.files.jsonl import is_device, is_unicode, write_json
 from refladder.files.locks import locked
 from refladder.files.tables import (
@@ -222,9 +222,9 @@ def check_input(
             right = option("ladders")
             raise UsageError(f"{path}: no row has a ladder; there is none for context {ids}; name the right {right}")
         if tell is not None:
-            tell(f"{without.total():,} of {count:,} rows have no ladder; there is none for context {ids}")
+            tell(f"no ladder for {without.total():,} of {plural(count, 'row')}: there is none for context {ids}")
     if tell is not None and 0 < alone < judged:
-        tell(f"{alone:,} of {count:,} rows have no context; each is judged by its text alone")
+        tell(f"no context in {alone:,} of {plural(count, 'row')}: these are judged by their text alone")
     return count
 
 

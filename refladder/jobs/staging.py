@@ -82,8 +82,7 @@ def _scored_table(folder: Path) -> Path:
         names = ", ".join(path.name for path in tables[:5])
         which = f"{len(tables)} scored tables ({names})" if tables else "no scored table"
         raise UsageError(
-            f"{folder}: {which} with judgments in this folder; name the output of `refladder score` with "
-            f"{option('scores')} FILE"
+            f"{folder} holds {which} with judgments; name the output of `refladder score` with {option('scores')} FILE"
         )
     return tables[0]
 

@@ -23,12 +23,10 @@ if TYPE_CHECKING:
 
 NO_CHECKPOINT = "no checkpoint was named; "
 # Sentences about what went amiss, each with its count.
-CUT = "{:,} inputs were longer than the model takes and were cut off"
-EMPTY = "{:,} outputs are empty and have no score"
-TOO_LONG = (
-    "{:,} outputs leave the model no room for their context and have no score; use a model that takes more tokens"
-)
-NO_NUMBER = "{:,} outputs have no score, since the model gave no finite number for them; try dtype=float32"
+CUT = "inputs truncated to the length that the model accepts: {:,}"
+EMPTY = "empty outputs, without a score: {:,}"
+TOO_LONG = "outputs that leave no room for their context, without a score: {:,}; use a model with a longer context"
+NO_NUMBER = "outputs for which the model gave no finite number, without a score: {:,}; try dtype=float32"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

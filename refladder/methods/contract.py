@@ -105,8 +105,8 @@ METHODS = {
     "rouge-1": _entry(
         "reference_metrics:ROUGE_1", "ROUGE-1 F1 of rouge-score, the best of the references; pip install rouge-score"
     ),
-    "rouge-2": _entry("reference_metrics:ROUGE_2", "ROUGE-2 F1, likewise"),
-    "rouge-l": _entry("reference_metrics:ROUGE_L", "ROUGE-L F1, likewise"),
+    "rouge-2": _entry("reference_metrics:ROUGE_2", "ROUGE-2 F1, as rouge-1"),
+    "rouge-l": _entry("reference_metrics:ROUGE_L", "ROUGE-L F1, as rouge-1"),
     "meteor": _entry(
         "reference_metrics:METEOR",
         "METEOR of nltk, with synonyms where WordNet is installed; the best of the references; pip install nltk",
@@ -328,7 +328,7 @@ def method_named(name: str) -> EvaluationMethod:
     method = registry.find("method", name, METHODS)
     if not isinstance(method, EvaluationMethod):
         raise UsageError(
-            f"method {name!r} is registered as {method!r:.60}, which is no EvaluationMethod; "
+            f"method {name!r} is registered as {method!r:.60}, not an EvaluationMethod; "
             "give run as refladder.methods.contract describes"
         )
     return method

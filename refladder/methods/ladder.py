@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from refladder.backends.usage import characters
-from refladder.errors import UsageError, option
+from refladder.errors import UsageError, option, plural
 from refladder.files.jsonl import throw_away, within
 from refladder.files.ladder_sets import LadderSet, choose_dimensions, ladder_set, load_ladders
 from refladder.methods.contract import LADDER, EvaluationMethod, Method, MethodResult, MethodSettings
@@ -178,7 +178,7 @@ def _run(
         **tally.counts(),
         report=report,
         scorer=scorer,
-        notes=(f"{len(failures):,} rungs could not be written; their outputs have no score",) if failures else (),
+        notes=(f"{plural(len(failures), 'rung')} failed; the outputs concerned have no score",) if failures else (),
     )
 
 

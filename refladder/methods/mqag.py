@@ -50,8 +50,8 @@ SUGGESTION = (
 ROLES = ("question and answer generator", "distractor generator", "multiple-choice reader")
 QUESTIONS = 20  # for each output, as in the authors' program
 LENGTH = 512  # tokens that the published generators were trained on
-NO_QUESTION = "{:,} outputs have no score: none of the questions about them was readable"
-UNREADABLE = "{:,} questions had no answer, no wrong option or no end, or could not be answered, and were left out"
+NO_QUESTION = "outputs about which no question could be parsed, without a score: {:,}"
+UNREADABLE = "questions left out (no answer, no wrong option, cut off, or not answerable): {:,}"
 _WRONG = 3  # wrong options at most
 _TOKENS = 128  # of a question with its answer, and of the wrong options
 

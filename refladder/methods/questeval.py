@@ -43,8 +43,8 @@ SUGGESTION = (
 )
 ROLES = ("question generator", "reader")
 LENGTH = 512  # tokens that the published checkpoints read
-NO_QUESTION = "{:,} outputs have no score: no question about them, or about their context, could be asked and answered"
-UNREADABLE = "{:,} questions or answers were empty or did not end and were left out"
+NO_QUESTION = "outputs without a score, since no question about them or their context was answered: {:,}"
+UNREADABLE = "questions or answers left out (empty or cut off): {:,}"
 _PREFIX = "sv1"  # what the published question generator was trained to see first
 _UNANSWERABLE = "unanswerable"
 _QUESTION, _ANSWER = 64, 32  # tokens at most

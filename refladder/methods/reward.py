@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from refladder.records import Benchmark, Dimension
 
 NAME = REWARD
-NO_MODEL = "the judge is no reward model; pass reward:PATH, or name one as the judge, such as reward:ORG/MODEL"
+NO_MODEL = "the judge is not a reward model; pass reward:PATH, or name one as the judge, such as reward:ORG/MODEL"
 
 
 def _opened(options: Mapping[str, str]) -> Backend:

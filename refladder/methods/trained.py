@@ -66,7 +66,7 @@ class BooleanQuestion:
         self.needs_reference = any("{reference}" in text for text in texts)
 
 
-NO_REFERENCE = "{:,} outputs have no score on a dimension that needs a reference, since their context has none"
+NO_REFERENCE = "outputs without a score on a dimension that needs a reference (their context has none): {:,}"
 
 # What the published checkpoints were trained on: arXiv 2210.07197, appendix.
 UNIEVAL_QUESTIONS = {

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     # Opens what the method needs, or gives the reason why it has nothing to work on.
     Open = Callable[[Benchmark, Sequence[Dimension], dict[str, str], MethodSettings], "str | Evaluator"]
 
-WITHOUT = "{:,} contexts have no references; their outputs have no score"
+WITHOUT = "contexts without references, whose outputs have no score: {:,}"
 NO_REFERENCES = "{name} has no references to compare with, so this method has nothing to work on; leave it out"
 
 

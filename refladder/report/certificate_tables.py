@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from refladder.errors import plural
 from refladder.report.rendering import DASH, PlainTable, number, with_interval
 
 if TYPE_CHECKING:
@@ -42,7 +43,7 @@ _AUDIT = (
 )
 VERDICTS = {
     "pass": "every level is above the one below it",
-    "rewrite": "some levels are not shown to rise; write the rungs named below anew",
+    "rewrite": "some levels are not clearly better than the level below; generate the rungs below again",
     "drop": "the ladders do not rise at some level",
     "refuse": "no step is shown to rise, or nothing could be judged; do not use these ladders with this judge",
 }
@@ -95,7 +96,8 @@ def certificate_lines(certificate: Mapping[str, Any]) -> list[str]:
     counts = certificate["counts"]
     rungs = counts["of_rungs"]
     judged = (
-        f"{counts['judgments']:,} judgments ({counts['unparsed']:,} unparsed, {counts['low_mass']:,} of low label mass)"
+        f"{plural(counts['judgments'], 'judgment')} ({counts['unparsed']:,} unparsed, {counts['low_mass']:,} of low "
+        "label mass)"
     )
     lines = [
         f"verdict: {certificate['verdict']} ({VERDICTS[certificate['verdict']]})",
@@ -115,8 +117,8 @@ def certificate_lines(certificate: Mapping[str, Any]) -> list[str]:
     built = certificate["built"]
     if built is not None:
         lines.append(
-            f"build: {built['rewritten']:,} rungs rewritten in {built['rounds']} rounds, {built['dropped']:,} levels "
-            f"dropped, {built['failed']:,} ladders failed"
+            f"build: {plural(built['rewritten'], 'rung')} rewritten in {plural(built['rounds'], 'round')}, "
+            f"{plural(built['dropped'], 'level')} dropped, {plural(built['failed'], 'ladder')} failed"
         )
     return [*lines, *(f"note: {note}" for note in certificate["notes"])]
 
@@ -130,8 +132,8 @@ def sharing_lines(certificate: Mapping[str, Any]) -> list[str]:
     if sharing["low"] is not None:
         ends = f"95 % interval {sharing['low']:.2f} to {sharing['high']:.2f}"
     line = (
-        f"sharing: a level of one anchor beats the level below of another in {sharing['in_order']} of {sharing['of']} "
-        f"comparisons ({sharing['share']:.2f}, {ends})"
+        f"sharing: a level of one anchor beats the level below of another in {sharing['in_order']} of "
+        f"{plural(sharing['of'], 'comparison')} ({sharing['share']:.2f}, {ends})"
     )
     if sharing["verdict"] == "pass":
         return [line]
@@ -174,7 +176,7 @@ def climbable(certificate: Mapping[str, Any]) -> list[str]:
 
 
 def _size(counts: Mapping[str, Any]) -> str:
-    return f"{counts['ladders']:,} ladders of {counts['rungs']} rungs"
+    return f"{plural(counts['ladders'], 'ladder')} of {counts['rungs']} rungs"
 
 
 def _named(what: str, names: Sequence[str]) -> list[str]:

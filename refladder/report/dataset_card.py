@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from refladder.errors import DataError, UsageError
+from refladder.errors import DataError, UsageError, plural
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -77,10 +77,12 @@ def _parsed(card: str, repository: str) -> tuple[dict[str, Any], str]:
     try:
         data = yaml.safe_load(match[1]) or {}
     except yaml.YAMLError as error:
-        raise DataError(f"{repository}: the YAML at the top of README.md cannot be read; mend it on the Hub") from error
+        raise DataError(
+            f"{repository}: the YAML at the top of README.md cannot be read; correct it on the Hub"
+        ) from error
     if not isinstance(data, dict):
         raise DataError(
-            f"{repository}: the YAML at the top of README.md must be `key: value` lines; mend it on the Hub"
+            f"{repository}: the YAML at the top of README.md must be `key: value` lines; correct it on the Hub"
         )
     return data, card[match.end() :]
 
@@ -128,8 +130,8 @@ def _page(facts: Facts, repository: str, address: str, licence: str) -> str:
     compared = "An output gets its score by comparison with the texts of its context's ladder."
     if manifest.shared is not None:
         compared = (
-            f"The set is shared: an output gets its score by comparison with the ladders of all "
-            f"{len(manifest.shared.anchors)} anchors, whatever its context. The score is the mean over them."
+            "The set is shared: every output is compared with the ladders of all anchors "
+            f"({len(manifest.shared.anchors)}), whatever its context. The score is the mean over them."
         )
     template = _TEMPLATE.read_text(encoding="utf-8").rstrip()
     return template.format(
@@ -171,7 +173,7 @@ def _judgments(manifest: Manifest, address: str) -> str:
     asked = (
         "label probabilities"
         if not run.answers
-        else f"{run.answers} sampled answers per {'ladder, ' + run.mode if run.mode else 'question'}"
+        else f"{plural(run.answers, 'sampled answer')} per {'ladder, ' + run.mode if run.mode else 'question'}"
     )
     table = _table(
         ["", ""],

@@ -7,6 +7,7 @@ import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from refladder.errors import plural
 from refladder.report.plain_text import printable
 
 if TYPE_CHECKING:
@@ -29,7 +30,7 @@ def progress(what: str, watch: Callable[[], tuple[int, int | None]] | None = Non
     def work() -> str:
         """Prompts and tokens since the start."""
         prompts, tokens = watch() if watch is not None else (0, None)
-        parts = [f"{prompts - before[0]:,} prompts"] if prompts > before[0] else []
+        parts = [plural(prompts - before[0], "prompt")] if prompts > before[0] else []
         if tokens is not None:
             parts.append(f"{(tokens - (before[1] or 0)) / max(time.monotonic() - started, 1e-9):,.0f} tokens/s")
         return ", ".join(parts)

@@ -56,11 +56,6 @@ def cutoff_words(columns: Sequence[str], cutoffs: Sequence[float]) -> str:
     return " and ".join(f"{column} >= {cutoff:.6g}" for column, cutoff in zip(columns, cutoffs, strict=True))
 
 
-def plural(count: int, noun: str) -> str:
-    """A number with its noun, such as `1 label` and `2 labels`."""
-    return f"{count:,} {noun}{'' if count == 1 else 's'}"
-
-
 def steps_table(
     columns: Sequence[str], steps: Sequence[Step], chosen: int | None, naive: int | None, share: float | None
 ) -> PlainTable:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from refladder.errors import option
+from refladder.errors import option, plural
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -48,23 +48,24 @@ def summary_lines(report: ScoreReport) -> list[str]:
     """The counts of a scoring run, its warnings, why scores are missing, and how many texts are beyond the ladders."""
     missing = sum(report.unscored.values())
     reasons = sorted(report.reasons.items(), key=lambda item: -item[1])
-    judgments = f"{report.judgments:,} judgments ({report.reused:,} reused, {report.unreadable:,} unparsed)"
+    judgments = f"{plural(report.judgments, 'judgment')} ({report.reused:,} reused, {report.unreadable:,} unparsed)"
     lines = [
-        f"{report.rows:,} rows, {missing:,} scores missing; {judgments}",
+        f"{plural(report.rows, 'row')}, {plural(missing, 'score')} missing; {judgments}",
         *warning_lines(report),
         *(f"  {count:,} x {reason}" for reason, count in reasons[:_REASONS]),
     ]
     if report.saved is not None:
         full = report.judgments + report.saved
-        of_all = f"{full:,} judgments ({report.saved / full:.1%})" if full else "0 judgments"
-        lines.insert(1, f"stopped early: {report.stopped:,} rows; {report.saved:,} of {of_all} were not needed")
+        part = f" ({report.saved / full:.1%})" if full else ""
+        saved = f"saved {report.saved:,} of {plural(full, 'judgment')}{part}"
+        lines.insert(1, f"stopped early: {plural(report.stopped, 'row')}; {saved}")
     if report.first_pass is not None:
         lines += first_pass_lines(report.first_pass)
     if len(reasons) > _REASONS:
         lines.append(f"  {sum(count for _, count in reasons[_REASONS:]):,} x other reasons")
     if report.order_pairs:
         share = report.disagreements / report.order_pairs
-        lines.append(f"order inconsistency: {share:.1%} of {report.order_pairs:,} pairs")
+        lines.append(f"order inconsistency: {share:.1%} of {plural(report.order_pairs, 'pair')}")
     return lines + beyond_lines(report.above_top, report.below_bottom, report.judged_top, report.judged_bottom)
 
 
@@ -86,8 +87,8 @@ def first_pass_lines(counts: FirstPass) -> list[str]:
     rows = counts.decided + counts.in_band
     share = f" ({counts.decided / rows:.1%})" if rows else ""
     band = f"between {counts.low:g} and {counts.high:g}"
-    decided = f"first pass: the student decided {counts.decided:,} of {rows:,} rows{share}, the others lie {band}"
-    saved = f"{decided}; {counts.saved_calls:,} calls of the judge saved"
+    decided = f"first pass: the student decided {counts.decided:,} of {plural(rows, 'row')}{share}; the rest lie {band}"
+    saved = f"{decided}; saved {plural(counts.saved_calls, 'judge call')}"
     if not counts.checked:
         return [saved, f"changed decisions: not measured, as no decided row was judged; see {option('check-share')}"]
     of_checked = f"{counts.changed:,} of {counts.checked:,} checked rows ({counts.changed / counts.checked:.1%}"
@@ -106,7 +107,7 @@ def warning_lines(report: ScoreReport) -> list[str]:
     lines = []
     if report.cut:
         lines.append(
-            f"Context truncated in {report.cut:,} of {report.judgments:,} judgments, to fit the judge. "
+            f"Context truncated in {report.cut:,} of {plural(report.judgments, 'judgment')}, to fit the judge. "
             "See NAME_note of the rows."
         )
     return lines + low_mass_lines(report.faint, report.judgments)
@@ -144,9 +145,9 @@ def low_mass_lines(count: int, judgments: int) -> list[str]:
     if not count:
         return []
     warning = (
-        f"Low label mass in {count:,} of {judgments:,} judgments: the judge gave the labels less than half of its "
-        "probability. The scores are unreliable; check that the model follows the prompt (an instruct model, its chat "
-        "template)."
+        f"Low label mass in {count:,} of {plural(judgments, 'judgment')}: the judge gave the labels less than half of "
+        "its probability. The scores are unreliable; check that the model follows the prompt (an instruct model, its "
+        "chat template)."
     )
     return [warning]
 
@@ -157,7 +158,7 @@ def spent_lines(spent: Sequence[Mapping[str, Any]]) -> list[str]:
     for usage in spent:
         if usage["prompt_tokens"] is None and usage["from_store"] is None:
             continue
-        stored = "" if usage["from_store"] is None else f", {usage['from_store']:,} answers from the store"
+        stored = "" if usage["from_store"] is None else f", {plural(usage['from_store'], 'answer')} from the store"
         measured = usage["run_tokens"] and usage["seconds"]
         speed = f", {usage['run_tokens'] / usage['seconds']:,.0f} tokens/s" if measured else ""
         lines.append(f"{usage['backend']}: {cost_words(usage)} in {usage['seconds']:,.1f} s{speed}{stored}")
@@ -166,19 +167,19 @@ def spent_lines(spent: Sequence[Mapping[str, Any]]) -> list[str]:
 
 def cost_words(counts: Mapping[str, Any]) -> str:
     """Calls, tokens and price; characters where the number of tokens is unknown."""
-    parts = [f"{counts['calls']:,} calls"]
+    parts = [plural(counts["calls"], "call")]
     if not counts["calls"]:
         return parts[0]
     if counts["requests"] is not None:
-        parts.append(f"{counts['requests']:,} requests")
+        parts.append(plural(counts["requests"], "request"))
     if counts["prompt_tokens"] is None:
-        parts.append(f"{counts['characters']:,} characters of prompts (tokens not known)")
+        parts.append(f"{plural(counts['characters'], 'prompt character')} (tokens not known)")
     else:
         run = "" if counts["run_tokens"] is None else f" ({counts['run_tokens']:,} through the model)"
-        parts.append(f"{counts['prompt_tokens']:,} prompt tokens{run}")
+        parts.append(f"{plural(counts['prompt_tokens'], 'prompt token')}{run}")
         bound = "at most " if counts["requests"] is None else ""
         if counts["answer_tokens"]:
-            parts.append(f"{bound}{counts['answer_tokens']:,} answer tokens")
+            parts.append(f"{bound}{plural(counts['answer_tokens'], 'answer token')}")
     if counts["usd"] is not None:
         parts.append(f"{counts['usd']:.4f} USD")
     return ", ".join(parts)

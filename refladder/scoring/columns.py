@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from refladder.errors import UnknownNameError, UsageError, option
+from refladder.errors import UnknownNameError, UsageError, option, plural
 from refladder.scoring.rules import bounds_of, overall, rule_named
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from refladder.settings import Scale
 
 
-SPREAD_LEGEND = "spread: standard deviation of the grade if each verdict were drawn once; it is no error interval"
+SPREAD_LEGEND = "spread: how undecided the judge was, in units of the grade. Not a confidence interval."
 LOW_MASS = 0.5  # below this label mass, everything else that the judge could answer was more probable than the labels
 OVERALL = ("overall_score", "all_dimensions_score")  # the second where a dimension itself is called overall
 _GROUPS = 4096  # of contexts, in the interval of a first pass; see FirstPass
@@ -277,12 +277,12 @@ def signature_of(run: Run, scale: Scale) -> str:
 
 
 def bounds_text(run: Run, rule: str) -> str:
-    """Two lines for people: the range of the score, and what grade and spread are."""
+    """Three lines for people: the range of the score, and what grade and spread are."""
     human = (run.dimensions[0].low, run.dimensions[0].high)
     low, high = bounds_of(rule_named(rule), run.rungs, human)
     return (
         f"score: {rule}, from {low:g} (worse than all {run.compared} rungs) to {high:g} (better than all)\n"
-        f"grade: position on the human scale; {SPREAD_LEGEND}"
+        f"grade: position on the human scale\n{SPREAD_LEGEND}"
     )
 
 
@@ -295,12 +295,14 @@ def block_notes(
         judged = judgments[number * each : (number + 1) * each]
         unparsed = [judgment for judgment in judged if judgment.logprobs is None]
         if unparsed:
-            reasons[block] = f"{len(unparsed)} of {each} judgments unparsed: {unparsed[0].note}"
+            reasons[block] = f"{len(unparsed)} of {plural(each, 'judgment')} unparsed: {unparsed[0].note}"
             continue
         cut = [judgment for judgment in judged if judgment.cut]
         low = [judgment.mass or 0.0 for judgment in judged if has_low_mass(judgment)]
-        notes = [f"{len(cut)} of {each} judgments: {cut[0].note or 'the context was cut'}"] if cut else []
-        notes += [f"low label mass in {len(low)} of {each} judgments, the least {min(low):.2g}"] if low else []
+        notes = (
+            [f"{len(cut)} of {plural(each, 'judgment')}: {cut[0].note or 'the context was truncated'}"] if cut else []
+        )
+        notes += [f"low label mass in {len(low)} of {plural(each, 'judgment')}, minimum {min(low):.2g}"] if low else []
         if notes:
             reasons[block] = "; ".join(notes)
     return reasons

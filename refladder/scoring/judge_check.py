@@ -57,9 +57,9 @@ def prove(scorer: LadderScorer, folder: Path | None, *, any_judge: bool = False,
     if refused and not any_judge:
         old = ", ".join(str(files[check.dimension]) for check in refused if check.dimension not in new)
         raise JudgeRefusedError(
-            f"{scorer.judge.fingerprint} does not tell the best rung from the worst ({_counts(refused)}): the judge or "
-            f"the ladders are at fault; `refladder certify` shows which, and {option('any-judge')} scores all the same"
-            + (f"; this is remembered, delete {old} to ask again" if old else "")
+            f"{scorer.judge.fingerprint} does not distinguish the best rung from the worst ({_counts(refused)}): "
+            "`refladder certify` shows whether the judge or the ladders are at fault, and "
+            f"{option('any-judge')} scores anyway" + (f"; delete the stored result {old} to ask again" if old else "")
         )
     return checks
 
@@ -129,11 +129,13 @@ def check_lines(checks: Sequence[JudgeCheck]) -> tuple[list[str], list[str]]:
     )
     warnings = []
     if refused:
-        warnings.append(f"The judge does not tell the best rung from the worst on {refused}; its scores mean nothing.")
+        warnings.append(
+            f"The judge does not distinguish the best rung from the worst on {refused}; its scores mean nothing."
+        )
     if doubtful:
         warnings.append(
-            f"It is not shown that the judge tells the best rung from the worst on {doubtful}: that takes {FEWEST} "
-            f"ladders, and a 95 % interval above {NEEDED:.0%}. `refladder certify` shows more."
+            f"Not shown: that the judge distinguishes the best rung from the worst on {doubtful}. This needs {FEWEST} "
+            f"ladders and a 95 % interval above {NEEDED:.0%}. `refladder certify` shows more."
         )
     return [f"judge check, best rung against the worst: {_counts(checks)}"], warnings
 
@@ -150,7 +152,7 @@ def _count(check: JudgeCheck) -> str:
     if not check.compared:
         return "not checked, as the set has no texts of its contexts"
     if check.low is None or check.high is None:
-        return f"without a verdict that could be read in {check.unparsed}"
+        return f"no verdict ({check.unparsed} unparsed)"
     unparsed = f" and {check.unparsed} unparsed" if check.unparsed else ""
     return f"{check.right:g} of {check.answers}{unparsed}"
 

@@ -15,7 +15,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
-from refladder.errors import DataError, OtherRunError, UsageError, option
+from refladder.errors import DataError, OtherRunError, UsageError, option, plural
 from refladder.files.folders import open_folder
 from refladder.files.jsonl import (
     append_lines,
@@ -132,8 +132,8 @@ def check_outcomes(where: str, judgment: Judgment, allowed: Collection[str], *, 
     if not outcomes <= set(allowed) or (all_of and len(outcomes) < len(allowed)):
         raise DataError(
             f"{where}: outcomes {', '.join(judgment.outcomes)[:80]!r}, and this file holds judgments between "
-            f"{', '.join(('1', '2', '...', *_GRADES[-2:]) if allowed is _GRADES else allowed)}; mend the "
-            f"line, or throw the judgments away with {option('restart')}"
+            f"{', '.join(('1', '2', '...', *_GRADES[-2:]) if allowed is _GRADES else allowed)}; correct "
+            f"the line, or discard the judgments with {option('restart')}"
         )
 
 
@@ -197,7 +197,7 @@ class JudgmentLog:
             except OSError as error:
                 raise DataError(f"{path}: cannot be read ({error.strerror})") from error
             if first.startswith(GZIP):
-                raise DataError(f"{path}: a gzip file, to which nothing can be added; unpack it first")
+                raise DataError(f"{path}: a gzip file cannot be extended; unpack it first")
             if is_torn(first) and not to_line(self.run).startswith(first[:_START]):
                 raise DataError(f"{path}:1: not a judgments file; name another file with {option('judgments')}")
             head = self._next_line()
@@ -214,7 +214,7 @@ class JudgmentLog:
         if _on_scale(stored) != _on_scale(self.run):
             raise OtherRunError(
                 f"{self._path}: these judgments are of another run ({_difference(stored, self.run)}); "
-                f"name another file with {option('judgments')}, or throw them away with {option('restart')}"
+                f"name another file with {option('judgments')}, or discard them with {option('restart')}"
             )
         return stored != self.run
 
@@ -331,7 +331,7 @@ class JudgmentLog:
         """Check that the file holds nothing that this run did not ask. A line torn by a kill is cut off."""
         if self._ahead is not None or self._next_line() is not None:
             raise DataError(
-                f"{self._path}:{self._number}: judgments go on after this run's last question; the input has become "
+                f"{self._path}:{self._number}: judgments continue after this run's last question; the input has become "
                 f"shorter: {_next_step()}"
             )
         if self._path is not None and not self._read_only:
@@ -341,8 +341,8 @@ class JudgmentLog:
         """Put new judgments at the end, safely on disk when this returns."""
         if self._ahead is not None and judgments:
             raise DataError(
-                f"{self._ahead[0]}: judgments of a later row, and an earlier one has fewer than this run needs; throw "
-                f"the judgments away with {option('restart')}"
+                f"{self._ahead[0]}: judgments of a later row, and an earlier one has fewer than this run needs; "
+                f"discard the judgments with {option('restart')}"
             )
         if self._path is not None and not self._read_only and judgments:
             append_records(self._path, _answered(judgments))
@@ -383,8 +383,8 @@ class JudgmentIndex(JudgmentLog):
         if stored != self.run:
             raise UsageError(
                 f"{self._path}: these judgments are of another run ({_difference(stored, self.run)}); "
-                f"name another file or folder ({option('judgments')}, {option('work')} or {option('out')}), or throw "
-                f"them away with {option('restart')}"
+                f"name another file or folder ({option('judgments')}, {option('work')} or {option('out')}), or discard "
+                f"them with {option('restart')}"
             )
         return False
 
@@ -429,7 +429,7 @@ def _changed(where: str, judgment: Judgment, question: Question) -> DataError:
 
 
 def _next_step() -> str:
-    return f"name another file with {option('judgments')}, or throw the judgments away with {option('restart')}"
+    return f"name another file with {option('judgments')}, or discard the judgments with {option('restart')}"
 
 
 def _comparison(judgment: Judgment) -> Comparison:
@@ -462,11 +462,13 @@ def _difference(stored: Run, wanted: Run) -> str:
     if not same or stored.answers != wanted.answers:
         return f"of {_answers_of(stored)}, this run of {wanted.answers if same else _answers_of(wanted)}"
     if stored.orders != wanted.orders:
-        return f"asked in {stored.orders} order(s), this run in {wanted.orders}"
+        return f"asked in {plural(stored.orders, 'order')}, this run in {wanted.orders}"
     if stored.stop_at != wanted.stop_at:
         return f"stopped at {stored.stop_at or 'no threshold'}, this run at {wanted.stop_at or 'no threshold'}"
     return "of dimensions " + ", ".join(dimension.name for dimension in stored.dimensions)
 
 
 def _answers_of(run: Run) -> str:
-    return f"{run.answers} {run.mode} answers a ladder" if run.mode else f"{run.answers} sampled answers a question"
+    if run.mode:
+        return f"{plural(run.answers, f'{run.mode} answer')} per ladder"
+    return f"{plural(run.answers, 'sampled answer')} per question"

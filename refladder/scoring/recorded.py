@@ -20,7 +20,7 @@ import math
 from typing import TYPE_CHECKING, NoReturn
 
 from refladder.backends import Backend
-from refladder.errors import DataError, UsageError, did_you_mean, option
+from refladder.errors import DataError, UsageError, did_you_mean, option, plural
 from refladder.files.tables import read_rows
 from refladder.loaders.fields import missing_column, name_of, number_of, value_of
 from refladder.records import IMPOSSIBLE, LOSS, OUTCOMES, TIE, WIN, Comparison, LabelReading
@@ -63,7 +63,7 @@ class Recorded(Backend):
         texts = "outputs against rungs" if self.kind == LADDER else "pairs of outputs"
         swapped = sum(comparison.subject.startswith(RUNG) for comparison in self._readings)
         words = f" ({swapped:,} in the swapped order, which {option('both-orders')} uses)" if swapped else ""
-        return f"{self.path}: {len(self._readings):,} recorded judgments of {texts}{words}; no model is asked"
+        return f"{self.path}: {plural(len(self._readings), 'recorded judgment')} of {texts}{words}; no model is asked"
 
     @property
     def recorded(self) -> Mapping[Comparison, LabelReading]:

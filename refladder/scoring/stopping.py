@@ -61,8 +61,8 @@ class StopRule:
     ) -> None:
         if scale.rule not in RULES:
             raise UsageError(
-                f"rule {scale.rule!r} states no bounds for a ladder of which some rungs were not asked, so asking "
-                f"cannot stop early; score without {option('stop-at')}, or choose {option('rule')} from: "
+                f"rule {scale.rule!r} has no bounds while some rungs are unjudged, so judging cannot stop early; score "
+                f"without {option('stop-at')}, or choose {option('rule')} from: "
                 f"{', '.join(RULES)}"
             )
         self.thresholds = dict(thresholds)

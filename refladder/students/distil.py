@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from refladder.errors import DataError, UsageError, option
+from refladder.errors import DataError, UsageError, option, plural
 from refladder.files.jsonl import atomic
 from refladder.files.locks import locked_folder
 from refladder.files.tables import format_of, number_in, read_rows
@@ -130,7 +130,7 @@ def read_lessons(
         )
     notes = list(pool.notes)
     if pool.unscored:
-        notes.append(f"{pool.unscored:,} rows have no {column} and are not used")
+        notes.append(f"{plural(pool.unscored, 'row')} without {column} not used")
     reads_context = len(known) == len(rows) and any(names)
     if reads_context:  # contexts that share their text are one, so that a text that is held out is not learned from
         least: dict[str, str] = {}

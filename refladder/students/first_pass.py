@@ -55,7 +55,7 @@ def student_before_judge(
     if between is None:
         raise UsageError(f"{option('cascade')} needs {_band('LOW', 'HIGH')}, the estimates that the judge gets")
     for name in refused:
-        raise UsageError(f"{option('cascade')} does not go with {name}; leave one of them out")
+        raise UsageError(f"{option('cascade')} cannot be combined with {name}; leave one of them out")
     _check_band(between, check)
     return _named_student(str(cascade), option("cascade"))  # a Path gets the message too
 

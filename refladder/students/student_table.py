@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from refladder.report.promise_tables import plural
+from refladder.errors import plural
 from refladder.report.rendering import PlainTable, markdown, number
 
 if TYPE_CHECKING:
@@ -41,13 +41,13 @@ def student_lines(record: Distilled, folder: str) -> list[str]:
     others = "whole contexts" if record.held_out_by == "context" else "texts"
     half = f"{record.half_width:.2f}"
     of = f" of {plural(record.contexts, 'context')}" if record.held_out_by == "context" else ""
-    learned = f"{record.rows:,} rows{of} ({what}; reads {read})"
+    learned = f"{plural(record.rows, 'row')}{of} ({what}; reads {read})"
     band = (
         f": for a threshold T, give `score --cascade distilled:{folder}` the band from T - {half} to T + {half} with "
         "--between"
     )
     lines = [
-        f"learned {record.column} from {learned}; {rows:,} rows held out ({others})",
+        f"learned {record.column} from {learned}; {plural(rows, 'row')} held out ({others})",
         f"90 % of the held-out estimates are within {half} of the score{band if record.teacher else ''}",
     ]
     return lines + [f"Warning: {line}" for line in surface_lines(record)]

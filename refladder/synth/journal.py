@@ -80,7 +80,7 @@ class Journal:
         if other:
             raise DataError(
                 f"{where}: this journal was begun by another build (other {', '.join(other)}); "
-                f"begin anew with {option('restart')} or choose another folder"
+                f"start over with {option('restart')} or choose another folder"
             )
 
     def replay(self, context_id: str, dimension: str, level: int, attempt: int) -> Entry | None:
@@ -93,14 +93,14 @@ class Journal:
             line,
             lambda fault: (
                 f"{where}: not an entry of a journal: {fault.field or 'line'}: {fault.message}; "
-                f"begin anew with {option('restart')}"
+                f"start over with {option('restart')}"
             ),
         )
         identity = (entry.context_id, entry.dimension, entry.level, entry.attempt)
         if identity != (context_id, dimension, level, attempt):
             raise DataError(
                 f"{where}: expected context {context_id!r}, dimension {dimension!r}, level {level}, attempt {attempt}, "
-                f"found {identity}: the journal was changed; begin anew with {option('restart')}"
+                f"found {identity}: the journal was changed; start over with {option('restart')}"
             )
         self._next += 1
         return entry

@@ -122,7 +122,7 @@ def test_a_row_with_an_empty_cell_is_kept_and_told_and_an_empty_column_is_refuse
 def test_half_a_surrogate_pair_is_refused_before_anything_is_written(tmp_path, column):
     path = tmp_path / "rows.jsonl"
     path.write_text(json.dumps({"id": "1", "place": "a beach", column: "half \ud83d"}) + "\n")
-    match = rf"rows\.jsonl:1: column '{column}': half a surrogate pair, which no file can hold; mend the text"
+    match = rf"rows\.jsonl:1: column '{column}': half a surrogate pair, which is not valid Unicode; correct the text"
     with pytest.raises(DataError, match=match):
         read_instances(str(path), parse_task_prompt("Go to {place}.", "prompt"))
 

@@ -125,7 +125,7 @@ def test_ratings_are_not_written_through_a_link_to_another_folder(sheet, tmp_pat
 
 def test_a_damaged_line_is_reported(sheet):
     sheet.grades.write_text('{"output_id": "x"}\n')
-    with pytest.raises(DataError, match=r"ratings\.jsonl:1: not a rating; mend the line"):
+    with pytest.raises(DataError, match=r"ratings\.jsonl:1: not a rating; correct the line"):
         ratings_of(sheet)
 
 

@@ -143,7 +143,7 @@ def test_a_scored_table_without_judgments_or_configuration_is_still_shown(tmp_pa
     sheet = read_run(path)
     assert list(sheet.criteria) == ["clarity"]
     assert [column["values"] for column in sheet.key["columns"]] == [[-2.5], [2], [1]]  # negative scores stay negative
-    assert sheet.key["warnings"] == ["1 rows hold no text; they are not shown."]
+    assert sheet.key["warnings"] == ["1 row without a text: not shown."]
     assert "climbs" not in sheet.key
 
 

@@ -145,7 +145,7 @@ def test_nothing_is_asked_that_the_budget_does_not_cover(tmp_path):
         backend = Stored(Metered(judge, PRICE, Budget(50)), store)
         message = (
             r"the budget of 50\.00 USD does not cover the next prompt \(45\.0000 USD spent by this run, 3 prompts of "
-            r"this batch not answered\); what was answered is kept: run the same command again with a new --budget"
+            r"this batch not answered\); answers are kept: run the same command again with a new --budget"
         )
         with pytest.raises(BackendError, match=message):
             backend.read_labels(PROMPTS, LABELS)

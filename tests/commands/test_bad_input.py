@@ -279,7 +279,7 @@ def test_nothing_or_two_things_to_score(fails, stories):
         "refladder: --text needs --context-id, one of: story-01, story-02, "
     )
     assert fails(2, "score", "--text", "x", "--context-id", "story-01", "--out", "f.jsonl", *LADDERS) == (
-        "refladder: --text prints its scores and keeps no file; --out, --judgments, --calibration and the like "
+        "refladder: --text prints its scores and writes no file; --out, --judgments, --calibration and similar options "
         "need a SOURCE\n"
     )
 
@@ -389,7 +389,7 @@ def test_kept_judgments_with_other_outcomes_or_lengths(command, fails, stories, 
     _, first, *_ = good.splitlines()
     fields = json.loads(first)
     between = (
-        "and this file holds judgments between win, loss, tie; mend the line, or throw the judgments away with --res"
+        "and this file holds judgments between win, loss, tie; correct the line, or discard the judgments with --res"
     )
     for change, message in (
         ({"outcomes": ["win", "lose", "tie"]}, f"outcomes 'win, lose, tie', {between}"),

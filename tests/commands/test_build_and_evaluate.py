@@ -207,7 +207,7 @@ def test_work_makes_evaluate_resumable(tmp_path):
         (
             lambda: refladder.evaluate([{"context": "a", "output": "b"}], task="open", dimensions=[CLARITY]),
             UsageError,
-            "own has no ratings on clarity; evaluation compares scores with ratings",
+            "own has no ratings on clarity; add ratings, or choose other dimensions",
         ),
     ],
 )

@@ -186,7 +186,7 @@ def test_a_refused_promise_is_told_and_filters_nothing(rows, caplog):
     result = refladder.calibrate(rows[:6], **{**ASKED, "precision": 0.99})
     assert result.refused
     assert result.threshold.cutoffs is None
-    assert f"no cut-off can be promised; {result.labels_needed} more labels could change this" in caplog.text
+    assert f"no cut-off can be promised; this could change with {result.labels_needed} more labels" in caplog.text
     with pytest.raises(DataError, match="the threshold: no cut-off could be promised from 6 labels"):
         refladder.filter(rows, threshold=result.threshold)
 
@@ -295,7 +295,9 @@ def test_errors_speak_of_arguments_and_tables(rows):
         refladder.calibrate(rows, labels=[*labels, {"output_id": "x", "rating": "good"}], **ASKED)
     with pytest.raises(UsageError, match=r"give what to promise: either precision or recall, such as precision 0.9"):
         refladder.calibrate(rows, **{**ASKED, "precision": None})
-    with pytest.raises(UsageError, match=r"^threshold keeps its promise only by itself; leave out min, max, top, best"):
+    with pytest.raises(
+        UsageError, match=r"^threshold cannot be combined with other conditions; leave out min, max, top, best"
+    ):
         refladder.filter(rows, min={"coherence_score": 1}, threshold=refladder.calibrate(rows, **ASKED).threshold)
     with pytest.raises(UsageError, match="stop_at and threshold both say where to stop; give one of them"):
         refladder.score(

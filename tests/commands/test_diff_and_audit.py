@@ -146,7 +146,7 @@ def test_errors_speak_of_parameters(tmp_path, fails):
         "least_mass=nan: must be a probability": {"least_mass": float("nan")},
         "answers=-1: must be 0 or more": {"answers": -1},
         "store=True names no file": {"store": True},
-        "the set has no contexts.jsonl, and a judge has to see": {"ladders": replace(STORY, contexts={})},
+        "the set has no contexts.jsonl, which a judge needs": {"ladders": replace(STORY, contexts={})},
         "unknown ladder set": {"ladders": "nowhere"},
     }
     for message, options in wrong.items():

@@ -71,7 +71,7 @@ def test_contexts_of_two_outputs_do_not_show_the_pooled_level(own):
     done = own(TIED)
     assert "pooled:" not in done.out
     assert (
-        "own: no correlation: it takes two outputs with different ratings and different scores, and no context has "
+        "own: no correlation: it needs two outputs with different ratings and different scores, and no context has "
         "them; `--level pooled` compares outputs of different contexts\n"
     ) in done.err
 
@@ -91,7 +91,7 @@ def test_one_rater_is_enough(own):
 def test_all_ties_have_no_correlation_and_no_number(own):
     done = own(TIED, "--methods", "win-ratio,bradley-terry,poe,likelihood,pairs-greedy,pairs-beam", "--json")
     assert done.code == 0
-    assert "own: no correlation: it takes two outputs with different ratings and different scores" in done.err
+    assert "own: no correlation: it needs two outputs with different ratings and different scores" in done.err
     rows = [row for row in done.rows if row.get("kind") != "card"]
     assert {row["value"] for row in rows} == {None}
     cards = [row for row in done.rows if row.get("kind") == "card" and row["dimension"] == "all"]

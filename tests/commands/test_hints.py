@@ -123,6 +123,6 @@ def test_a_wrong_ladder_set_stops_before_judging_and_names_the_contexts(command,
     done = command("score", path, *line[:4])
     assert done.code == 3
     assert done.err.splitlines()[0] == (
-        "2 of 3 rows have no ladder; there is none for context 'mine-0', 'mine-1' in demo/story, which has "
+        "no ladder for 2 of 3 rows: there is none for context 'mine-0', 'mine-1' in demo/story, which has "
         "'story-01', 'story-02', 'story-03', ..."
     )

@@ -243,7 +243,7 @@ def test_build_resumes_and_reports(command, tmp_path):
     done = command("build", "demo/story", "--out", folder)
     assert done.code == 2
     assert done.err.endswith(
-        "build.journal.jsonl:1: this journal was begun by another build (other rungs); begin anew with --restart or "
+        "build.journal.jsonl:1: this journal was begun by another build (other rungs); start over with --restart or "
         "choose another folder\n"
     )
     assert command("build", "demo/story", "--out", folder, "--restart").code == 0

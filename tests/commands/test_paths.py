@@ -33,7 +33,7 @@ def test_a_pipe_is_refused_where_a_file_is_read_and_added_to(fails, table, tmp_p
     os.mkfifo(pipe)
     words = [word.format(rows=table, pipe=pipe) for word in line]
     message = fails(2, *words).splitlines()[-1]
-    assert message == f"refladder: {pipe}: a pipe, and this file is read again and added to; name a regular file"
+    assert message == f"refladder: {pipe}: a pipe; name a regular file, because it is read again and extended"
 
 
 def test_process_substitution_is_a_table_and_an_output(table):

@@ -249,7 +249,7 @@ def test_recorded_judgments_are_of_one_ladder_for_each_context(run, tmp_path):
 def test_judgments_against_a_shared_set_are_not_linked(made, run):
     judgments = made / "scored.jsonl.judgments.jsonl"
     done = run(f"link --from {judgments} --to {judgments} --out OUT/link.json", code=2)
-    assert "judgments against a shared set, and link reads ladders of single contexts" in done.err
+    assert "judgments against a shared set; score against ladders of single contexts" in done.err
 
 
 def test_contexts_of_a_task_with_contexts_are_anchors_too(tmp_path):
@@ -322,7 +322,7 @@ def test_calibrate_finds_texts_in_a_column_of_another_name(made, command, tmp_pa
     asked = ["calibrate", str(table), "--by", "educational_value_score", "--label", "rating", "--good", ">=3"]
     asked += ["--precision", "0.5", "--column", "output=text"]
     done = command(*asked)
-    assert "the same procedure on the best surface measure" in done.out
+    assert "baseline without a judge (" in done.out
     texts = {row["output_id"]: row["text"] for row in rows}
     unlabelled = ["calibrate", str(table), "--by", "educational_value_score", "--precision", "0.5", "--plan"]
     done = command(*unlabelled, "--column", "output=text", "--out", str(tmp_path / "next.jsonl"))

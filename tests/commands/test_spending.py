@@ -135,13 +135,13 @@ def test_a_dry_run_in_words(capsys, table, prices):
     count, calls = tokens(), CHECK + ROWS * EACH
     cost = f"{count * 0.001 + calls * 0.01:.4f} USD"
     words = f"words:m: {calls} calls, {count:,} prompt tokens, at most {calls} answer tokens, {cost}"
-    assert out == f"dry run, {words}; 0 answers come from the response store\nnothing was asked\n"
+    assert out == f"dry run, {words}; 0 answers from the response store\nnothing was asked\n"
     assert f"{words} in 0." in err
     _, out, _ = score(capsys, table, "--dry-run")
-    assert f"dry run: {ROWS * EACH} judgments exist from earlier runs\n" in out
+    assert f"dry run: {ROWS * EACH} judgments reused from earlier runs\n" in out
     _, out, _ = run(capsys, "build", "demo/story", "--out", "b", "--dry-run")
     assert "at most 120 calls" in out
-    assert "characters of prompts (tokens not known)" in out
+    assert "prompt characters (tokens not known)" in out
     assert "  texts that are still to be written are not counted in the characters\n" in out
 
 
@@ -164,7 +164,7 @@ def test_a_second_run_with_a_store_asks_nothing(capsys, table, tmp_path):
     assert (second["calls"], second["from_store"], Words.sent) == (0, ROWS * EACH, [])  # the check is remembered
     assert (tmp_path / "scored.jsonl").read_bytes() == scored
     _, out, _ = score(capsys, table, "--store", store, "--dry-run", "--restart")
-    assert out == f"dry run, words:m: 0 calls; {ROWS * EACH} answers come from the response store\nnothing was asked\n"
+    assert out == f"dry run, words:m: 0 calls; {ROWS * EACH} answers from the response store\nnothing was asked\n"
 
 
 @pytest.mark.parametrize("store", [False, True])
@@ -175,7 +175,7 @@ def test_an_output_that_comes_twice_is_asked_twice_unless_answers_are_stored(cap
     calls, reused = (CHECK + ROWS * EACH, EACH) if store else (CHECK + (ROWS + 1) * EACH, 0)
     _, out, _ = score(capsys, table, "--dry-run", *options)
     assert out.startswith(f"dry run, words:m: {calls} calls, ")
-    assert f"; {reused} answers come from the response store\n" in out
+    assert f"; {reused} answers from the response store\n" in out
     assert Words.sent == []
     (row,) = spent(capsys, table, *options)
     assert len(Words.sent) == row["calls"] == calls
@@ -251,7 +251,7 @@ def test_options_that_do_not_fit_together(capsys, table, prices):
         capsys, "score", "-", "--ladders", "demo/summarization", "--judge", "words:m", "--prices", prices, "--budget", 1
     )
     assert code == 2
-    assert "--budget reads SOURCE twice, which standard input and pipes cannot be; give a file" in err
+    assert "--budget reads SOURCE twice, so it cannot be standard input or a pipe; give a file" in err
     assert Words.sent == []
 
 

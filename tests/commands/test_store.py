@@ -100,7 +100,10 @@ def test_verify_and_remove(capsys, store):
 def test_prune(capsys, store):
     code, _, err = run(capsys, "store", "prune", "--store", store)
     assert code == 2
-    assert "say what to delete: --backend FINGERPRINT, --older-than DAYS, or both (0 days: everything)" in err
+    assert (
+        "nothing was named to delete; give --backend FINGERPRINT, --older-than DAYS, or both (0 days: everything)"
+        in err
+    )
     code, _, err = run(capsys, "store", "prune", "--store", store, "--backend", "old/2")
     assert code == 2
     assert "unknown backend in" in err
@@ -170,7 +173,7 @@ def test_an_export_is_not_written_over_its_store(capsys, store):
             {"answer": {"logprobs": [-1.0], "mass": 7}},
             ":1: field 'answer': a label mass of 7, which is not between 0 and 1; correct or delete the line",
         ),
-        ({"answer": {"logprobs": None, "mass": None}}, ":1: field 'answer' is a failure, and a store holds only"),
+        ({"answer": {"logprobs": None, "mass": None}}, ":1: field 'answer' is a failure, not an answer; delete"),
     ],
 )
 def test_lines_that_are_no_answers_are_refused(capsys, tmp_path, line, message):

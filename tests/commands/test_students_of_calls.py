@@ -127,7 +127,7 @@ def test_distil_warns_of_what_people_should_know(made, tmp_path, caplog):
     refladder.distil(rows, by=COLUMN, out=tmp_path / "student", labels=labels, label="people")
     assert (
         "WARNING",
-        "1 of 73 labels are of rows that the table does not score, such as output_id 'another'; they are not used",
+        "1 of 73 labels not used: the table does not score their rows, such as output_id 'another'",
     ) in logged(caplog)
     assert (
         "no row has the text of its context, so the student reads outputs only; give a column 'context', or the "
@@ -227,7 +227,7 @@ def test_the_counts_of_a_first_pass_are_logged(rows, cascade, caplog):
     """A warning where the judge would decide otherwise or was not asked; else for those who want to know."""
     caplog.set_level(logging.INFO, "refladder")
     refladder.score(rows, check_share=0, **cascade)
-    decided = "first pass: the student decided 42 of 72 rows (58.3%), the others lie between -2 and 4; 210 calls of the"
+    decided = "first pass: the student decided 42 of 72 rows (58.3%), the rest lie between -2 and 4; saved 210 judge"
     missing = "changed decisions: not measured, as no decided row was judged; see check_share"
     assert logged(caplog) == [("WARNING", f"{decided} judge saved"), ("WARNING", missing)]
     caplog.clear()
@@ -308,7 +308,7 @@ def test_a_student_alone_and_distil_name_rows_and_arguments(made, tmp_path):
         refladder.score(pd.DataFrame(lines(made[1])).drop(columns=["coherence_note", "signature"]), judge=judge)
     with pytest.raises(UsageError, match="a table in a file is written to another file; give out=PATH"):
         refladder.score(made[0], judge=judge)
-    with pytest.raises(UsageError, match="only `score` takes it as a judge"):
+    with pytest.raises(UsageError, match="use it as the judge of `score` only"):
         refladder.Scorer(ladders="demo/story", judge=judge)
     scored = lines(made[1])
     for asked, message in (

@@ -349,7 +349,9 @@ def test_records_that_are_appended_come_back_without_a_torn_line(tmp_path, caplo
     with pytest.raises(DataError, match=r"folder: cannot be read \(Is a directory\)$"):
         read_appended(path.parent)
     path.write_bytes(to_line(A_DIMENSION) + b'"\xff"\n')
-    with pytest.raises(DataError, match=r"records\.jsonl:2: not UTF-8 \(byte 0xff at position 1\); mend the line, or"):
+    with pytest.raises(
+        DataError, match=r"records\.jsonl:2: not UTF-8 \(byte 0xff at position 1\); correct the line, or"
+    ):
         read_appended(path)
 
 

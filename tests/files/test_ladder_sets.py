@@ -80,7 +80,7 @@ def test_sets_that_are_not_there(tmp_path):
         ({"ladders": [FIRST, replace(FIRST)]}, f"{PLACE} appears twice"),
         (
             {"dimensions": SET.dimensions[1:]},
-            f"{PLACE} has a dimension that is not in dimensions.jsonl: ['complexity']",
+            f"{PLACE} has a dimension that is not in dimensions.jsonl; add it, or remove the ladder",
         ),
         ({"contexts": CONTEXTS[1:]}, f"{PLACE} has a context that is not in contexts.jsonl"),
         (

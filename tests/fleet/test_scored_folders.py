@@ -31,7 +31,7 @@ def test_a_changed_shard_is_refused_until_it_is_scored_again(command, fails, sco
         shard.write_bytes(changed)
         assert fails(2, *reading) == (
             f"refladder: {shard}: this scored shard has changed since it was written; run the same `refladder score` "
-            "command again, which scores it anew, or name the files to read with a quoted glob\n"
+            "command again, which scores it again, or name the files to read with a quoted glob\n"
         )
     assert command(*arguments).code == 0
     assert shard.read_bytes() == whole
@@ -147,9 +147,7 @@ def test_a_file_name_is_no_folder_of_shards(command, fails, scoring, tmp_path, m
         f"refladder: {table}: the name of a file, and shards need a folder; name one, such as {tmp_path}/scored\n"
     )
     done = command(*arguments[:at], tmp_path / "few", "--shard-rows", "60", "--workers", "2")
-    assert done.err.startswith(
-        "1 shard for 2 workers, of which the others have nothing to do; a smaller --shard-rows makes more shards\n"
-    )
+    assert done.err.startswith("only 1 shard for 2 workers; for more shards, give a smaller --shard-rows\n")
 
 
 def test_no_advice_to_run_the_same_command_again_where_it_would_fail_again(fails, rows, tmp_path, monkeypatch):

@@ -189,7 +189,7 @@ def test_a_killed_worker_costs_no_row(start):
     hold.unlink()
     _, err = run.communicate(timeout=HANG)
     assert run.returncode == 0, err
-    assert b"a-00000.jsonl: the worker died (1 of at most 3 times); another worker takes it" in err
+    assert b"a-00000.jsonl: the worker died (1 of at most 3 times); another worker scores it" in err
     assert [json.loads(line)["output_id"] for line in scored(out).splitlines()] == [f"o{n}" for n in range(1, 1201)]
     assert leftovers(out) == []
 
@@ -230,8 +230,8 @@ def test_a_poisoned_row_fails_its_shard_alone_and_is_read_again_when_mended(comm
     out = tmp_path / "out"
     arguments = ("score", inputs, *LADDERS, "--out", out, "--shard-rows", "200")
     text = fails(2, *arguments)
-    assert f"refladder: {out}: 1 of the shards failed: {inputs}/a.jsonl:234: no column 'context_id'" in text
-    assert text.endswith("6 scored shards are kept, and the same command continues\n")
+    assert f"refladder: {out}: 1 shard failed: {inputs}/a.jsonl:234: no column 'context_id'" in text
+    assert text.endswith("6 scored shards kept, and the same command continues\n")
     (inputs / "a.jsonl").write_bytes(whole_file)
     done = command(*arguments)
     assert done.err.endswith("7 shards (6 from earlier runs): 1,200 rows = 1,200 scored + 0 unscored\n")
@@ -248,7 +248,7 @@ def test_a_row_that_kills_or_breaks_the_judge_fails_its_shard_alone(start, input
     assert "b-00001.jsonl: the worker died (3 of at most 3 times); not tried again" in told
     assert "b.jsonl, rows 201 to 400: the worker died 3 times; check its memory and its judge" in told
     assert "b.jsonl, rows 401 to 500: ZeroDivisionError: a fault of the judge" in told
-    assert "out: 2 of the shards failed: " in told
+    assert "out: 2 shards failed: " in told
     assert len(scored(out).splitlines()) == 900
     assert not (out / ".refladder" / "manifest.json").exists()
 
@@ -304,7 +304,7 @@ def test_parts_of_a_cluster_job_fill_one_folder(command, fails, inputs, whole, t
     arguments = ("score", inputs, *LADDERS, "--out", out, "--shard-rows", "200", "--shard")
     done = command(*arguments, "2/2")
     assert done.err.endswith(
-        f"3 shards: 500 rows = 500 scored + 0 unscored\n{out}: 4 shards of other parts are not scored yet\n"
+        f"3 shards: 500 rows = 500 scored + 0 unscored\n{out}: not scored yet: 4 shards of other parts\n"
     )
     assert "a part of its shards is not scored yet" in fails(2, "rescore", out)
     assert command(*arguments, "1/2").err.endswith("4 shards: 700 rows = 700 scored + 0 unscored\n")
@@ -549,7 +549,7 @@ def test_inputs_that_cannot_be_divided_are_refused(fails, inputs, tmp_path):
     assert "in: files of several formats (csv, jsonl); name one kind" in fails(2, "score", inputs, *LADDERS, *out)
     (tmp_path / "file").touch()
     text = fails(2, "score", inputs / "a.jsonl", *LADDERS, "--workers", "1", "--out", tmp_path / "file")
-    assert "file: a file; shards need a folder" in text
+    assert "file: a file, and shards need a folder; name a folder" in text
 
 
 def test_two_files_with_one_stem_are_refused(tmp_path):
@@ -561,7 +561,7 @@ def test_two_files_with_one_stem_are_refused(tmp_path):
 
 
 def test_a_url_without_its_package_says_what_to_install(fails, inputs, tmp_path):
-    assert "the URL holds a password" in fails(
+    assert "the URL contains a password" in fails(
         2, "score", inputs, *LADDERS, "--out", "ftp://me:word@host/x", "--workers", "1"
     )
     pytest.importorskip("fsspec")

@@ -132,7 +132,7 @@ def test_a_file_that_was_changed_does_not_match_the_manifest(hub, failing):
     ("changes", "words"),
     [
         ({"schema": "ladder-release/9"}, "of another version of refladder, and this version reads 'ladder-release/1'"),
-        ({"schema": "x/1"}, "has the schema 'x/1'; a set of `refladder publish` has 'ladder-release/1'"),
+        ({"schema": "x/1"}, "has the schema 'x/1', not 'ladder-release/1'; name a set of `refladder publish`"),
         ({"rungs": "3"}, "manifest.json field 'rungs': Input should be a valid integer; publish the set again"),
         ({"more": 1}, "manifest.json field 'more': Unexpected keyword argument"),
         *(
@@ -202,7 +202,7 @@ class TestNothingIsSent:
 
     def test_yaml_that_cannot_be_read(self, hub, refused):
         hub.change("me/mine", {"README.md": "---\na: [\n---\n"})
-        assert refused() == "me/mine: the YAML at the top of README.md cannot be read; mend it on the Hub"
+        assert refused() == "me/mine: the YAML at the top of README.md cannot be read; correct it on the Hub"
 
     def test_a_server_without_xet(self, refused, monkeypatch):
         monkeypatch.setattr(constants, "HF_HUB_DISABLE_XET", False)

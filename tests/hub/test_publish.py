@@ -386,7 +386,7 @@ class TestWhatIsPublishedBeside:
         [
             (
                 ("--with", "scores"),
-                "no scored table with judgments in this folder; name the output of `refladder score`",
+                "holds no scored table with judgments; name the output of `refladder score`",
             ),
             (("--with", "scores,journal"), "--with journal: must be among judgments, scores, certificate"),
             (("--with", "certificate"), "certificate.json: no such file"),

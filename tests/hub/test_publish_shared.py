@@ -47,7 +47,7 @@ def test_a_shared_set_comes_back_in_another_process_and_scores_the_same(hub, sha
 def test_the_card_says_that_the_set_is_shared_and_how_far_its_anchors_agree(shared, command):
     assert command("certify", shared).code == 3
     card = command("publish", shared, "me/mine", "--with", "certificate", "--dry-run").out
-    assert "The set is shared: an output gets its score by comparison with the ladders of all 3 anchors" in card
+    assert "The set is shared: every output is compared with the ladders of all anchors (3)" in card
     sharing = json.loads((shared / "certificate.json").read_text())["sharing"]
     shown = next(line for line in card.splitlines() if line.startswith("| sharing |"))
     assert f"share {sharing['share']:.4g}, low {sharing['low']:.4g}, high {sharing['high']:.4g}" in shown

@@ -54,7 +54,7 @@ def test_a_killed_actor_costs_no_row(start, command, tmp_path):
     hold.unlink()
     _, err = run.communicate(timeout=HANG)
     assert run.returncode == 0, err
-    assert b"in-00000.jsonl: the worker died (1 of at most 3 times); another worker takes it" in err
+    assert b"in-00000.jsonl: the worker died (1 of at most 3 times); another worker scores it" in err
     check_rows(command, out, tmp_path)
 
 

@@ -80,7 +80,9 @@ def test_a_sample_of_contexts():
     assert len({context for context, _ in drawn.ladders}) == 3
     assert len(drawn.ladders) == 6
     assert sample(opened, 3).ladders == drawn.ladders
-    with pytest.raises(UsageError, match="demo/story has ladders for 12 contexts, fewer than --contexts 13"):
+    with pytest.raises(
+        UsageError, match="demo/story has ladders for 12 contexts; give --contexts that number or less, found 13"
+    ):
         sample(opened, 13)
 
 

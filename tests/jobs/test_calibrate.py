@@ -60,7 +60,7 @@ def test_the_report_for_people(command, files, tmp_path):
     sentences = [
         "400 rows; 120 labels, taken as a random sample of them",
         "without a promise: clarity_score >= ",
-        "the same procedure on the best surface measure, ",
+        "baseline without a judge (",
         "good among all rows: ",
         "With probability 0.9, at least 0.8 of the rows kept are good. 0.8 is a lower bound: the labels that chose",
     ]
@@ -99,8 +99,8 @@ def test_a_refusal_says_how_many_labels_would_do(command, files, tmp_path):
     done = command("calibrate", table, "--labels", labels, *GOOD, *BY, "--precision", "0.9")
     assert done.code == 3
     assert (
-        f"Refused: no cut-off can be promised. {told['labels_needed']} more labels of rows with clarity_score >="
-        in done.out
+        "Refused: no cut-off reaches 0.9 precision with certainty 0.9. "
+        f"Label at least {told['labels_needed']} more rows with clarity_score >=" in done.out
     )
     refused = command("filter", table, "--threshold", out)
     assert refused.code == 2
@@ -134,7 +134,7 @@ def test_scores_of_another_signature_are_refused(command, files, tmp_path):
     )
     done = command("filter", table, "--threshold", out, "--min", "tone_score=1")
     assert done.code == 2
-    assert "--threshold keeps its promise only by itself" in done.err
+    assert "--threshold cannot be combined with other conditions" in done.err
 
 
 def test_several_dimensions_have_one_promise(command, write_jsonl, tmp_path):
@@ -170,7 +170,7 @@ def test_the_best_row_of_each_context(command, files, tmp_path):
     kept = [row["output_id"] for row in best.values() if row["clarity_score"] >= told["threshold"]]
     assert (told["rows"], told["kept"]) == (300, len(kept))
     assert [row["output_id"] for row in command("filter", table, "--threshold", out).rows] == kept
-    assert any("labels are of rows that are not the best of their group" in note for note in told["notes"])
+    assert any("not used: the rows are not the best of their group" in note for note in told["notes"])
 
 
 def test_a_recall_keeps_more_rows_for_more_good_ones(command, files):
@@ -183,7 +183,7 @@ def test_a_recall_keeps_more_rows_for_more_good_ones(command, files):
     assert (few["recall"], few["precision"]) == (0.7, None)
     done = command("calibrate", table, "--labels", labels, *GOOD, *BY, "--recall", "0.99")
     assert done.code == 3
-    assert "more labels of good rows would do in look 2 (which has 0.01 of the 0.1 that may be wrong).\n" in done.out
+    assert "must be good (look 2 has 0.01 of the error probability 0.1).\n" in done.out
 
 
 def test_on_average_keeps_more_and_says_so(command, files):
@@ -224,7 +224,7 @@ def test_a_plan_and_the_labels_that_follow_it(command, files, tmp_path):
     assert told["good_share"] is None  # these labels show nothing about all rows
     done = command("calibrate", *common[:-2], "--labels", plan, "--recall", "0.9")
     assert done.code == 2
-    assert "these labels are of rows above a score only, which show no recall; label rows of all scores" in done.err
+    assert "all labels are of rows above a score, so they cannot show recall; label rows of all scores" in done.err
 
 
 def test_a_plan_without_labels(command, files):
@@ -244,7 +244,7 @@ def test_the_rate_is_taken_from_other_labels(command, files, write_jsonl, tmp_pa
     command("calibrate", table, "--labels", labels, *GOOD, *BY, *PROMISE, "--out", out)
     done = command("calibrate", table, "--labels", labels, *GOOD, "--rate", out)
     assert done.code == 3
-    assert "200 labels chose the threshold and are left out" in done.out
+    assert "left out: 200 labels that chose the threshold" in done.out
     assert "No rate: no label of a kept row is left. Its lower bound is 0.8, with probability 0.9." in done.out
     _, fresh = split(rows, 700, seed=5)
     both = command("calibrate", table, "--labels", write_jsonl(fresh, "fresh.jsonl"), *GOOD, "--rate", out, "--json")
@@ -378,4 +378,4 @@ def test_a_promise_that_length_alone_could_make_is_flagged(command, files):
     assert told["surface"]["measure"] == "length"
     assert told["surface"]["auc"] == 1
     assert told["surface"]["kept_share"] == pytest.approx(good, abs=0.1)
-    assert "the surface measure alone can make this promise, and does no worse" in command(*common).out
+    assert "This baseline alone can make the promise, and is no worse." in command(*common).out

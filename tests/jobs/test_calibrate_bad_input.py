@@ -31,14 +31,14 @@ def renamed(_number, label):
 def test_labels_of_ids_that_are_not_there(command, fails, tables):
     table, labels = tables(change_label=renamed)
     assert fails(2, "calibrate", table, "--labels", labels, *CALIBRATE) == (
-        f"refladder: {labels}: 100 of 100 labels are of rows that {table} does not score, such as output_id "
+        f"refladder: {labels}: 100 of 100 labels not used: {table} does not score their rows, such as output_id "
         f"{first_id(labels)!r}; check that both tables have the same ids\n"
     )
     table, labels = tables(change_label=lambda number, label: renamed(number, label) if number < 7 else None)
     done = command("calibrate", table, "--labels", labels, *CALIBRATE, "--json")
     told = json.loads(done.out)
     assert told["labels"] == 93
-    assert told["notes"][0].startswith("7 of 100 labels are of rows that")
+    assert told["notes"][0].startswith("7 of 100 labels not used: ")
 
 
 def first_id(path):
@@ -58,7 +58,7 @@ def test_an_id_that_appears_twice(fails, tables):
         change_row=lambda number, row: row.update(output_id="o1") if number < 3 else None, labels=400
     )
     message = fails(2, "calibrate", table, "--labels", labels, *CALIBRATE)
-    assert f"{table}:2: output_id 'o1' appears twice, and labels are found by it" in message
+    assert f"{table}:2: output_id 'o1' appears twice; labels need unique ids" in message
 
 
 @pytest.mark.parametrize(
@@ -73,7 +73,7 @@ def test_constant_labels(command, tables, rating, code, note):
     done = command("calibrate", table, "--labels", labels, *CALIBRATE)
     assert done.code == code
     assert f"Note: {note}\n" in done.err
-    assert "AUC: not known, all labels are alike" in done.out
+    assert "AUC: not known, all labels are equal" in done.out
 
 
 def test_a_condition_that_nothing_meets(command, tables):
@@ -105,8 +105,8 @@ def test_three_labels(command, tables):
     table, labels = tables(labels=3)
     done = command("calibrate", table, "--labels", labels, *CALIBRATE)
     assert done.code == 3
-    assert "Refused: no cut-off can be promised. " in done.out
-    assert "more labels of rows with clarity_score >=" in done.out
+    assert "Refused: no cut-off reaches " in done.out
+    assert "more rows with clarity_score >=" in done.out
 
 
 def test_not_a_number(fails, tables):
@@ -144,7 +144,7 @@ def test_several_labels_of_a_row_are_one(command, tables, write_jsonl):
     done = command("calibrate", table, "--labels", write_jsonl(twice, "twice.jsonl"), *CALIBRATE, "--json")
     once = command("calibrate", table, "--labels", labels, *CALIBRATE, "--json")
     told, expected = json.loads(done.out), json.loads(once.out)
-    assert told["notes"][0] == "100 rows have several labels, which count as one: their mean"
+    assert told["notes"][0] == "100 rows with several labels, which count as one: their mean"
     assert {**told, "notes": []} == {**expected, "notes": []}
 
 

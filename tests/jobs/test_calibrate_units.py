@@ -82,9 +82,8 @@ def test_a_refusal_says_how_many_contexts_would_do(command, write_jsonl, tmp_pat
     assert done.code == 3
     more = told["units_needed"]
     assert (
-        f"{10 * more} more labels of rows with clarity_score >= 1, of {more} contexts with as many labelled rows each, "
-        "would do in look 2 (which has 0.01 of the 0.1 that may be wrong) if no further row with clarity_score >= 1 is "
-        "bad." in done.out
+        f"Label at least {10 * more} more rows with clarity_score >= 1, of {more} contexts with as many labelled rows "
+        "each; all must be good (look 2 has 0.01 of the error probability 0.1)." in done.out
     )
     assert (
         "the 30 labels are of 3 contexts, which are too few; the test is approximate, and needs 5 contexts" in done.err
@@ -117,10 +116,8 @@ def test_all_rows_are_kept_where_they_meet_the_promise(command, write_jsonl):
     done = command("calibrate", write_jsonl(rows), *ASKED[:-1], "0.7")
     assert done.code == 0
     assert "kept: 150 rows (100.0%); 150 labels there, 29 bad; all rows passed the test that comes first" in done.out
-    order = (
-        "look 1: 0.08 of the 0.1 that may be wrong; 0.016 for all rows, tested first, and 0.064 for cut-offs from the"
-    )
-    assert f"{order} strictest on" in done.out
+    order = "look 1: 0.08 of the error probability 0.1 (0.016 to test all rows first, then 0.064 for cut-offs from the"
+    assert f"{order} strictest)" in done.out
 
 
 @pytest.fixture
@@ -141,12 +138,12 @@ def looks(command, write_jsonl, tmp_path):
 
 def test_every_look_at_more_labels_is_counted_and_paid_for(looks, tmp_path):
     number, told = looks(40)
-    assert (number, "look 1: 0.08 of the 0.1" in told) == (1, True)
-    assert "in look 2 (which has 0.01 of the 0.1 that may be wrong)" in told
+    assert (number, "look 1: 0.08 of the error" in told) == (1, True)
+    assert "(look 2 has 0.01 of the error probability 0.1)" in told
     assert looks(40)[0] == 1  # the same promise from the same labels
     number, told = looks(60)
-    assert (number, "look 2: 0.01 of the 0.1 that may be wrong" in told) == (2, True)
-    assert "in look 3 (which has 0.005 of the 0.1 that may be wrong)" in told
+    assert (number, "look 2: 0.01 of the error probability 0.1" in told) == (2, True)
+    assert "(look 3 has 0.005 of the error probability 0.1)" in told
     assert looks(60)[0] == 2
     assert looks(60, "--precision", "0.7")[0] == 3  # another promise from labels that were seen
     assert looks(40, out="other.json")[0] == 1

@@ -74,7 +74,7 @@ def test_another_judge_is_no_drift(score, tmp_path):
     score()
     before = (tmp_path / "drift.json").read_bytes()
     text = score("--yes-no", code=2).err
-    assert "Another judge is no drift: link the two with `refladder link`" in text
+    assert "Another judge is not drift: link the two with `refladder link`" in text
     assert (tmp_path / "drift.json").read_bytes() == before
 
 
@@ -116,7 +116,7 @@ def test_a_dry_run_counts_the_calls(score, tmp_path, options):
     for probes in (96, 8):
         calls = probes * (3 if "--yes-no" in options else 1)
         dry = score("--dry-run", "--json", *options)
-        assert f"--check-drift asks {calls} of the calls" in dry.err
+        assert f"of these, --check-drift: {calls} calls" in dry.err
         planned = json.loads(dry.out)["backends"][0]
         spent = json.loads(score("--json", *options).out)["spent"][0]
         assert planned["exact"]

@@ -262,7 +262,7 @@ def test_bad_input(fails, old, tmp_path):
         refladder.build(extend="demo/story", rungs=4)
     (old / "contexts.jsonl").unlink()
     text = fails(2, "build", "--extend", old, *out)
-    assert f"{old}: the set has no contexts.jsonl, and the writer has to see the contexts; add their texts" in text
+    assert f"{old}: the set has no contexts.jsonl, which the writer needs; add that file" in text
     assert f"{old}: --extend and --out must be different files" in fails(2, "build", "--extend", old, "--out", old)
 
 

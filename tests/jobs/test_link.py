@@ -90,7 +90,7 @@ def test_a_linked_threshold_passes_about_the_same_rows(command, fails, judged, t
     assert report["passed"] == int(np.sum(mapped >= 0))
     assert 0 < report["uncertain"] < 30
     assert abs(report["passed"] - int(np.sum(after >= 0))) < abs(int(np.sum(before >= 0)) - int(np.sum(after >= 0)))
-    assert "would be decided otherwise" in command("filter", second, *limit[:2], "--link", link).err
+    assert "another decision at an end" in command("filter", second, *limit[:2], "--link", link).err
     # scores that are on the target scale already stay as they are
     done = command("filter", first, *limit, "--link", link, "--out", tmp_path / "kept.jsonl")
     assert (json.loads(done.out)["passed"], json.loads(done.out)["uncertain"]) == (int(np.sum(after >= 0)), 0)
@@ -172,7 +172,7 @@ def test_refusals(fails, judged, tmp_path):
     lines = first.read_text().splitlines(keepends=True)
     for wrong in ("rung:9", "rung:x", "rung:0"):
         first.write_text(lines[0] + lines[1].replace("rung:1", wrong))
-        assert f"{first}:2: {wrong!r} is no rung from 1 to 5; score again with --restart" in fails(
+        assert f"{first}:2: {wrong!r} is not a rung from 1 to 5; score again with --restart" in fails(
             2, "link", *both, *out
         )
     first.write_text("{}\n")

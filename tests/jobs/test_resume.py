@@ -205,23 +205,23 @@ def changed(rows):
             changed,
             (
                 "{kept}:12: this judgment is of 'o2' against 'rung:1' with other texts than this run's next question "
-                "('o2' against 'rung:1'); the input has changed: name another file with --judgments, or throw the "
-                "judgments away with --restart"
+                "('o2' against 'rung:1'); the input has changed: name another file with --judgments, or discard the "
+                "judgments with --restart"
             ),
         ),
         (
             lambda rows: rows[::-1],
             (
                 "{kept}:2: this judgment is of 'o1' against 'rung:1' with other texts than this run's next question "
-                "('o3' against 'rung:1'); the input has changed: name another file with --judgments, or throw the "
-                "judgments away with --restart"
+                "('o3' against 'rung:1'); the input has changed: name another file with --judgments, or discard the "
+                "judgments with --restart"
             ),
         ),
         (
             lambda rows: rows[:2],
             (
-                "{kept}:22: judgments go on after this run's last question; the input has become shorter: name another "
-                "file with --judgments, or throw the judgments away with --restart"
+                "{kept}:22: judgments continue after this run's last question; the input has become shorter: name "
+                "another file with --judgments, or discard the judgments with --restart"
             ),
         ),
     ],
@@ -255,9 +255,9 @@ def test_judgments_of_another_run_are_told(command, fails, stories, tmp_path):
     keep = ("--judgments", kept)
     command("score", stories, *LADDERS, *keep)
     before = kept.read_bytes()
-    tail = "; name another file with --judgments, or throw them away with --restart\n"
+    tail = "; name another file with --judgments, or discard them with --restart\n"
     assert fails(2, "score", stories, *LADDERS, *keep, "--both-orders") == (
-        f"refladder: {kept}: these judgments are of another run (asked in 1 order(s), this run in 2){tail}"
+        f"refladder: {kept}: these judgments are of another run (asked in 1 order, this run in 2){tail}"
     )
     assert fails(2, "score", stories, *LADDERS, *keep, "--dimension", "coherence") == (
         f"refladder: {kept}: these judgments are of another run (of dimensions coherence, complexity){tail}"
@@ -280,7 +280,7 @@ def test_a_file_that_holds_no_judgments(fails, stories, tmp_path):
     )
     kept.write_bytes(b"\x1f\x8b\x08\x00rest")
     assert fails(2, "score", stories, *LADDERS, "--judgments", kept) == (
-        f"refladder: {kept}: a gzip file, to which nothing can be added; unpack it first\n"
+        f"refladder: {kept}: a gzip file cannot be extended; unpack it first\n"
     )
     (folder := tmp_path / "folder").mkdir()
     assert fails(2, "score", stories, *LADDERS, "--judgments", folder) == (

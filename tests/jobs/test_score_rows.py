@@ -224,13 +224,13 @@ def test_low_label_mass_gives_no_score_and_the_reason(command, judge, write_json
     assert trains["coherence_mass"] == pytest.approx(0.00402)
     assert trains["coherence_note"] == "5 of 5 judgments unparsed: label mass 0.004 is below 0.05 (--least-mass)"
     assert boats["coherence_score"] == pytest.approx(15 * (0.2 - 0.1) / 0.32)
-    assert boats["coherence_note"] == "low label mass in 5 of 5 judgments, the least 0.32"
+    assert boats["coherence_note"] == "low label mass in 5 of 5 judgments, minimum 0.32"
     assert (planes["coherence_mass"], planes["coherence_note"]) == (pytest.approx(1.0), None)
     # the judgments keep the reading, so that another limit needs no judge
     again = command("rescore", judgments, "--least-mass", "0.001")
     assert again.code == 0
     assert again.rows[0]["coherence_score"] == pytest.approx(15 * (0.004 - 1e-5) / 0.00402)
-    assert again.rows[0]["coherence_note"] == "low label mass in 5 of 5 judgments, the least 0.004"
+    assert again.rows[0]["coherence_note"] == "low label mass in 5 of 5 judgments, minimum 0.004"
     again = command("rescore", judgments, "--least-mass", "0.5")
     assert [row["coherence_score"] is None for row in again.rows] == [True, True, False]
     assert "least-mass:0.5" in again.rows[2]["signature"]
@@ -254,8 +254,8 @@ def test_the_table_of_texts_shows_the_spread_as_a_column_of_its_own(command, jud
     line = ("score", "--text", "A day.", "--context-id", "story-01", *LADDERS, "--any-judge", "--judge", backend)
     done = command(*line, "--dimension", "coherence")
     assert re.search(r"A day\. +\+7\.50 +4\.00 +0\.60 *\n", done.out)  # as worked out by hand above
-    legend = "spread: standard deviation of the grade if each verdict were drawn once; it is no error interval\n"
-    assert f"\ngrade: position on the human scale; {legend}" in done.out
+    legend = "spread: how undecided the judge was, in units of the grade. Not a confidence interval.\n"
+    assert f"\ngrade: position on the human scale\n{legend}" in done.out
     assert "95 %" not in done.out
 
 
@@ -267,7 +267,7 @@ def test_show_places_rows_with_their_spread(command, judge, write_jsonl, tmp_pat
     done = command(*line)
     assert re.search(r"grade +spread +score +text", done.out)
     assert re.search(r"4\.00 +0\.60 +\+7\.50 +a +A\.", done.out)
-    assert done.out.endswith("it is no error interval\n")
+    assert done.out.endswith("Not a confidence interval.\n")
     assert json.loads(command(*line, "--json").out)["outputs"][0]["spread"] == pytest.approx(0.6)
 
 
@@ -507,7 +507,7 @@ def test_score_by_written_answers(command, judge, write_jsonl, tmp_path):
     # answers of another number are other judgments
     done = command("score", source, *options, "--answers", "3")
     assert done.code == 2
-    assert "these judgments are of another run (of 4 sampled answers a question, this run of 3)" in done.err
+    assert "these judgments are of another run (of 4 sampled answers per question, this run of 3)" in done.err
     # this judge gives no label probabilities
     assert command("score", source, *options[:-2]).code == 3
 

@@ -147,7 +147,7 @@ def test_a_row_with_the_context_of_an_anchor_is_compared_with_all_anchors(tmp_pa
     told = []
     mapped = Mapped(columns={})
     assert check_input(str(source), None, mapped, ladders, told.append) == 3
-    assert told == ["1 of 3 rows have no context; each is judged by its text alone"]
+    assert told == ["no context in 1 of 3 rows: these are judged by their text alone"]
     asking = AllRows(LadderScorer(judge, ladders, ladders.dimensions, Scale()))
     score_rows(asking, Tables(source=str(source), out=str(tmp_path / "out.jsonl")), mapped)
     lines = (tmp_path / "out.jsonl").read_text("utf-8").splitlines()

@@ -109,7 +109,7 @@ def test_refusals(command, fails, outputs, tmp_path):
     assert "so no row reaches it" in fails(2, "score", outputs, *LADDERS, "--stop-at", "coherence_score=99",
                                            "--dimension", "coherence")  # fmt: skip
     assert "no threshold depends on dimension 'complexity'" in fails(2, "score", outputs, *LADDERS, *ONE[:2])
-    assert "--calibration and the like need a SOURCE" in fails(
+    assert "--calibration and similar options need a SOURCE" in fails(
         2, "score", "--text", "A day.", "--context-id", "story-01", *LADDERS, *ONE
     )
     assert command("score", outputs, *LADDERS, *ONE, "--out", out).code == 0

@@ -60,7 +60,7 @@ def test_the_cosine_is_that_of_a_plain_loop(encoder):
         for dimension in STORY.dimensions:
             assert result.method.scores[output.id, dimension.name] == pytest.approx(cosine, abs=1e-6)
     assert result.method.scores["empty", "coherence"] is None
-    assert "1 outputs are empty and have no score" in result.notes
+    assert "empty outputs, without a score: 1" in result.notes
     assert result.method.signature.startswith("embedding|cosine|pooling:mean|model:encoder@")
 
 
@@ -104,5 +104,5 @@ def test_a_long_text_is_cut_and_counted_without_a_warning_of_transformers(encode
         result = run(encoder, replace(data, ratings=())).result
     finally:
         transformers.logging.disable_propagation()
-    assert "1 inputs were longer than the model takes and were cut off" in result.notes
+    assert "inputs truncated to the length that the model accepts: 1" in result.notes
     assert "longer than the specified maximum" not in caplog.text + capsys.readouterr().err

@@ -56,7 +56,7 @@ def test_a_context_without_references_has_no_score(name):
     assert scores["c0/0", "coherence"] == scores["c0/0", "fluency"]
     assert [scores[f"c1/{place}", "fluency"] for place in (0, 1)] == [None, None]
     *lacking, told = result.notes
-    assert told == "1 contexts have no references; their outputs have no score"
+    assert told == "contexts without references, whose outputs have no score: 1"
     assert lacking == ([NO_WORDNET] if "|stages:exact,stem|" in result.method.signature else [])  # of meteor
     assert result.method.signature.startswith(f"{name}|")
 
@@ -185,8 +185,8 @@ def test_checkpoints_by_path(small):
         elif name.startswith("mqag"):
             assert {output for (output, _), value in method.scores.items() if value is not None} == {"c0/0", "c1/0"}
             assert run.result.notes == (
-                "40 questions had no answer, no wrong option or no end, or could not be answered, and were left out",
-                "2 outputs have no score: none of the questions about them was readable",
+                "questions left out (no answer, no wrong option, cut off, or not answerable): 40",
+                "outputs about which no question could be parsed, without a score: 2",
             )
             assert re.match(r"mqag\|models:generator@\w+,float32\+distractors@\w+,float32\+choice@", method.signature)
             assert "|questions:20|seed:0|distance:total-variation|refladder:" in method.signature
@@ -227,9 +227,7 @@ def test_a_number_that_is_none_has_no_score(small):
     data = benchmark("summarization", ("fluency",), (("a storm",),))
     result = one(f"bertscore:{folder}", data).result
     assert set(result.method.scores.values()) == {None}
-    assert result.notes == (
-        "2 outputs have no score, since the model gave no finite number for them; try dtype=float32",
-    )
+    assert result.notes == ("outputs for which the model gave no finite number, without a score: 2; try dtype=float32",)
 
 
 @pytest.mark.parametrize("name", ["bertscore", "unieval", "regressor", "questeval"])
@@ -251,7 +249,7 @@ def test_unieval_has_no_score_where_a_context_lacks_its_reference(small):
     without = {key for key, value in result.method.scores.items() if value is None}
     assert without == {("c1/0", "relevance"), ("c1/1", "relevance")}
     assert result.notes == (
-        "2 outputs have no score on a dimension that needs a reference, since their context has none",
+        "outputs without a score on a dimension that needs a reference (their context has none): 2",
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from refladder.errors import plural
 from refladder.report.plain_text import short
 from refladder.report.summary import beyond_lines, cost_words, low_mass_lines, spent_lines, summary, summary_lines
 from refladder.scoring.columns import ScoreReport
@@ -12,6 +13,40 @@ from refladder.scoring.columns import ScoreReport
 def test_a_run_without_faults_is_one_line():
     report = ScoreReport(rows=4, judgments=1030, reused=30)
     assert summary_lines(report) == ["4 rows, 0 scores missing; 1,030 judgments (30 reused, 0 unparsed)"]
+
+
+@pytest.mark.parametrize(
+    ("report", "lines"),
+    [
+        (
+            ScoreReport(rows=1, judgments=1, unscored={"wit": 1}),
+            ["1 row, 1 score missing; 1 judgment (0 reused, 0 unparsed)"],
+        ),
+        (
+            ScoreReport(rows=1, judgments=1, cut=1, disagreements=0, order_pairs=1),
+            [
+                "1 row, 0 scores missing; 1 judgment (0 reused, 0 unparsed)",
+                "Context truncated in 1 of 1 judgment, to fit the judge. See NAME_note of the rows.",
+                "order inconsistency: 0.0% of 1 pair",
+            ],
+        ),
+        (
+            ScoreReport(rows=1, judgments=1, stopped=1, saved=0),
+            [
+                "1 row, 0 scores missing; 1 judgment (0 reused, 0 unparsed)",
+                "stopped early: 1 row; saved 0 of 1 judgment (0.0%)",
+            ],
+        ),
+    ],
+)
+def test_one_of_a_thing_is_singular(report, lines):
+    assert summary_lines(report) == lines
+
+
+def test_a_count_agrees_with_its_noun():
+    assert [plural(count, "more label") for count in (0, 1, 2, 1000)] == [
+        "0 more labels", "1 more label", "2 more labels", "1,000 more labels",
+    ]  # fmt: skip
 
 
 def test_warnings_and_reasons_follow_the_counts():
@@ -103,7 +138,7 @@ def test_what_a_backend_was_asked_is_one_line(changes, line):
 def test_unknown_tokens_are_not_invented():
     unknown = {**USED, "prompt_tokens": None}
     assert spent_lines([unknown]) == []
-    assert cost_words(unknown) == "3 calls, 1,200 characters of prompts (tokens not known)"
+    assert cost_words(unknown) == "3 calls, 1,200 prompt characters (tokens not known)"
 
 
 def test_short_texts_are_one_line():

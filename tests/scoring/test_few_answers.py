@@ -187,9 +187,9 @@ def test_a_judgments_file_is_continued_and_rescored(tmp_path, mode, calls):
     wanted = [json.loads(line) for line in first.splitlines()]
     for column in ("worth_score", "worth_score_low", "worth_score_high", "signature"):
         assert [row[column] for row in again] == [row[column] for row in wanted]
-    with pytest.raises(UsageError, match=f"{mode} answers have an interval for the rules {RULES} alone"):
+    with pytest.raises(UsageError, match=f"{mode} answers support only the rules {RULES}"):
         refladder.rescore(kept, out=tmp_path / "votes.jsonl", rule="hard-votes")
-    other = "of 10 sequential answers a ladder, this run of 4 sampled answers a question"
+    other = "of 10 sequential answers per ladder, this run of 4 sampled answers per question"
     with pytest.raises(OtherRunError, match=other if mode == "sequential" else r"story/placement@\w+"):
         scored(judge, 4, rows=str(table), out=out, judgments=kept)
 
@@ -199,7 +199,7 @@ def test_settings_that_do_not_go_with_few_answers():
         ({"answers": "twice"}, "answers 'twice': use a number of 0 or more, sequential or placement"),
         (
             {"answers": "sequential", "rule": "hard-votes"},
-            f"answers sequential has an interval for the rules {RULES} alone, found 'hard-votes'; {NEXT}",
+            f"answers sequential supports only the rules {RULES}, found 'hard-votes'; {NEXT}",
         ),
         (
             {"answers": "placement", "yes_no": True},
@@ -248,4 +248,6 @@ def test_a_dry_run_says_how_many_answers_there_are(tmp_path, command, write_json
     assert "--answers 'often': use a number of 0 or more, sequential or placement" in done.err
     done = command(*base, "--answers", "placement", "--check-drift", "--dry-run")
     assert done.code == 2
-    assert "--check-drift judges pairs of rungs, and --answers placement a text against its whole ladder;" in done.err
+    assert (
+        "--check-drift cannot be combined with --answers placement, which does not compare pairs of texts;" in done.err
+    )

@@ -119,8 +119,8 @@ def test_a_judge_that_cannot_tell_is_refused_before_a_row_is_asked(judge, comman
     out = table.with_name("out.jsonl")
     arguments = ("--ladders", "demo/story", "--judge", "rehearsed", "--no-store", "--out", out)
     assert fails(2, "score", table, *arguments) == (
-        "refladder: rehearsed/1 does not tell the best rung from the worst (complexity 12 of 24): the judge or the "
-        "ladders are at fault; `refladder certify` shows which, and --any-judge scores all the same\n"
+        "refladder: rehearsed/1 does not distinguish the best rung from the worst (complexity 12 of 24): "
+        "`refladder certify` shows whether the judge or the ladders are at fault, and --any-judge scores anyway\n"
     )
     assert (made.ends, made.others) == (48, 0)
     assert not out.exists()
@@ -131,7 +131,10 @@ def test_any_judge_scores_all_the_same_with_a_warning(judge, command, table):
     judge(WIN, WIN)
     done = command("score", table, *COHERENCE, "--any-judge")
     assert (done.code, len(done.rows)) == (0, 1)
-    assert "The judge does not tell the best rung from the worst on coherence; its scores mean nothing.\n" in done.err
+    assert (
+        "The judge does not distinguish the best rung from the worst on coherence; its scores mean nothing.\n"
+        in done.err
+    )
 
 
 @pytest.mark.parametrize(
@@ -144,8 +147,8 @@ def test_the_ends_of_the_interval_decide(judge, command, table, wrong, doubtful)
     done = command("score", table, *COHERENCE)
     assert done.code == (2 if doubtful is None else 0)
     warning = (
-        "It is not shown that the judge tells the best rung from the worst on coherence: that takes 12 ladders, and a "
-        "95 % interval above 70%. `refladder certify` shows more.\n"
+        "Not shown: that the judge distinguishes the best rung from the worst on coherence. This needs 12 ladders and "
+        "a 95 % interval above 70%. `refladder certify` shows more.\n"
     )
     assert (warning in done.err) == bool(doubtful)
 
@@ -157,8 +160,8 @@ def test_what_cannot_be_read_is_left_out_and_named(judge, command, table):
     assert "It is not shown" not in done.err  # 12 of 12 begins at .758 (scipy)
     judge(None, None)
     done = command("score", table, *COHERENCE, "--no-store")
-    assert "best rung against the worst: coherence without a verdict that could be read in 24\n" in done.err
-    assert "It is not shown that the judge tells the best rung from the worst on coherence" in done.err
+    assert "best rung against the worst: coherence no verdict (24 unparsed)\n" in done.err
+    assert "Not shown: that the judge distinguishes the best rung from the worst on coherence" in done.err
 
 
 def test_an_answer_of_low_mass_counts(judge, fails, table):
@@ -171,7 +174,7 @@ def test_few_ladders_are_no_proof(caplog):
     caplog.set_level(logging.INFO, "refladder")
     refladder.score(ROWS, ladders=replace(DEMO, ladders=some), judge=Rehearsed(), dimensions=["coherence"])
     assert "judge check, best rung against the worst: coherence 22 of 22" in caplog.messages
-    assert any("It is not shown that the judge tells the best rung" in message for message in caplog.messages)
+    assert any("Not shown: that the judge distinguishes the best rung" in message for message in caplog.messages)
 
 
 def test_sixteen_ladders_of_many_are_drawn_and_the_same_each_time():
@@ -197,7 +200,7 @@ def test_a_set_without_the_texts_of_its_contexts_is_not_checked(caplog):
 
 def test_a_call_refuses_too_and_names_its_parameter():
     arguments = {"ladders": "demo/story", "dimensions": ["coherence"]}
-    with pytest.raises(JudgeRefusedError, match=r"\(coherence 12 of 24\).* any_judge scores all the same$"):
+    with pytest.raises(JudgeRefusedError, match=r"\(coherence 12 of 24\).* any_judge scores anyway$"):
         refladder.score(ROWS, judge=Rehearsed(WIN, WIN), **arguments)
     assert len(refladder.score(ROWS, judge=Rehearsed(WIN, WIN), any_judge=True, **arguments)) == 1
 
@@ -216,9 +219,9 @@ def test_a_check_is_paid_for_once(judge, command, fails, table):
     assert command("score", table, *COHERENCE, "--no-store").code == 2  # which remembers nothing
     made.fingerprint = "rehearsed/2"
     judge(WIN, WIN).fingerprint = "rehearsed/2"
-    assert "remembered" not in fails(2, "score", table, *COHERENCE)
+    assert "stored result" not in fails(2, "score", table, *COHERENCE)
     told = fails(2, "score", table, *COHERENCE)
-    file = re.search(r"this is remembered, delete (\S+) to ask again", told)[1]
+    file = re.search(r"delete the stored result (\S+) to ask again", told)[1]
     Path(file).unlink()
     judge().fingerprint = "rehearsed/2"
     assert command("score", table, *COHERENCE).code == 0
@@ -240,7 +243,7 @@ def test_a_text_uses_what_is_remembered(judge, command, fails, table):
     assert "judge check: not made yet on coherence; scoring a table makes it\n" in done.err
     assert made.ends == 0
     assert command("score", table, *COHERENCE).code == 2
-    assert "does not tell the best rung from the worst (coherence 12 of 24)" in fails(2, *text)
+    assert "does not distinguish the best rung from the worst (coherence 12 of 24)" in fails(2, *text)
     arguments = {"ladders": "demo/story", "judge": "rehearsed", "dimensions": ["coherence"]}
     with pytest.raises(JudgeRefusedError):
         refladder.Scorer(**arguments)
@@ -256,7 +259,10 @@ def test_evaluate_shows_it_and_refuses_no_judge(judge, command, tmp_path, table,
     done = command(*judged, "--methods", "ladder", "--work", work)
     assert (done.code, made.ends) == (0, 24)
     assert "judge check, best rung against the worst: coherence 12 of 24\n" in done.err
-    assert "The judge does not tell the best rung from the worst on coherence; its scores mean nothing.\n" in done.err
+    assert (
+        "The judge does not distinguish the best rung from the worst on coherence; its scores mean nothing.\n"
+        in done.err
+    )
     (check,) = json.loads((work / "run.json").read_text())["judge_check"]
     assert (check["dimension"], check["right"], check["answers"]) == ("coherence", 12, 24)
     assert "judge check, best rung against the worst: coherence 12 of 24" in (work / "results.jsonl").read_text()
@@ -287,7 +293,7 @@ def test_quiet_keeps_the_warning_of_a_check_and_json_prints_none(judge, command,
     judge(WIN, WIN)
     arguments = ("score", table, *COHERENCE, "--any-judge", "--restart", "--out", table.with_name(out))
     shown = "judge check, best rung against the worst: coherence 12 of 24\n"
-    warning = "The judge does not tell the best rung from the worst on coherence; its scores mean nothing.\n"
+    warning = "The judge does not distinguish the best rung from the worst on coherence; its scores mean nothing.\n"
     assert shown + warning in command(*arguments).err
     quiet = command(*arguments, "--quiet").err
     assert warning in quiet
@@ -334,7 +340,7 @@ def test_the_page_of_review_shows_the_record(judge, command, table, tmp_path):
     command("score", table, *COHERENCE, "--any-judge", "--out", out)
     assert command("review", out, "--html", page).code == 0
     assert "judge check, best rung against the worst: coherence 12 of 24." in page.read_text()
-    assert "The judge does not tell the best rung from the worst on coherence" in page.read_text()
+    assert "The judge does not distinguish the best rung from the worst on coherence" in page.read_text()
     config = out.with_name("out.jsonl.run.json")
     config.write_text(config.read_text().replace('"right": 12.0', '"right": "12"'))
     done = command("review", out, "--html", page)

@@ -106,8 +106,8 @@ def test_other_numbers_of_sampled_answers_are_another_run(tmp_path):
     path = tmp_path / "grades.jsonl"
     asker(Even(), GRADES, path=path, answers=3, sampling=Sampling())
     message = (
-        f"{path}: these judgments are of another run (of 3 sampled answers a question, this run of 4); "
-        "name another file or folder (--judgments, --work or --out), or throw them away with --restart"
+        f"{path}: these judgments are of another run (of 3 sampled answers per question, this run of 4); "
+        "name another file or folder (--judgments, --work or --out), or discard them with --restart"
     )
     with pytest.raises(UsageError, match=f"^{re.escape(message)}$"):
         asker(Even(), GRADES, path=path, answers=4, sampling=Sampling())
@@ -117,7 +117,7 @@ def test_a_line_that_is_not_utf_8_is_refused_with_its_place(tmp_path):
     path = tmp_path / "grades.jsonl"
     asker(Even(), GRADES, path=path).ask([LAMP])
     path.write_bytes(path.read_bytes().replace(b'"subject":"a"', b'"subject":"\xff"'))
-    message = r"grades\.jsonl:2: not UTF-8 \(byte 0xff at position \d+\); mend the line, or throw the file away"
+    message = r"grades\.jsonl:2: not UTF-8 \(byte 0xff at position \d+\); correct the line, or discard the file"
     with pytest.raises(DataError, match=message):
         asker(Even(), GRADES, path=path)
 

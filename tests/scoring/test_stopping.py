@@ -132,7 +132,7 @@ def test_an_unparsed_judgment_leaves_the_row_without_a_decision():
         ({"worth_score": float("nan")}, "ladder-sum", UsageError, "must be a finite number"),
         ({"worth_score": 16.0}, "ladder-sum", UsageError, "lies between -15 and 15, so no row reaches it"),
         ({"worth_score": -15.0}, "ladder-sum", UsageError, "so every row reaches it whatever the judge says"),
-        ({"worth_score": 1.0}, "mine", UsageError, "rule 'mine' states no bounds"),
+        ({"worth_score": 1.0}, "mine", UsageError, "rule 'mine' has no bounds"),
     ],
 )
 def test_thresholds_that_make_no_sense(thresholds, rule, error, text):

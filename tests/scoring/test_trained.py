@@ -331,14 +331,14 @@ def test_a_model_with_two_outputs_is_no_regressor(models):
 def test_what_cannot_be_opened(models, tmp_path):
     with pytest.raises(
         BackendUnavailableError,
-        match=r"^nli:/.*: 2 of its weights are not in its files \(such as classifier.bias\), and .*; fetch it$",
+        match=r"^nli:/.*: weights are missing from its files \(2, such as classifier.bias\), and .*; fetch it$",
     ):
         classifier(models["encoder"])
     with pytest.raises(BackendUnavailableError, match=r"^nli:/.*: this folder has no config.json.*; fetch it$"):
         classifier(str(tmp_path))
     with pytest.raises(BackendUnavailableError, match=r"^nli:/none: no such folder; pass nli:FOLDER or nli:ORG/MODEL;"):
         classifier("/none")
-    with pytest.raises(BackendUnavailableError, match=r"^unieval:/.*is no encoder-decoder \(T5, BART\), and one is"):
+    with pytest.raises(BackendUnavailableError, match=r"^unieval:/.*is not an encoder-decoder \(T5, BART\); name one"):
         writer(models["encoder"])
     with pytest.raises(UsageError, match="no checkpoint was named; fetch it"):
         classifier("")
@@ -390,7 +390,7 @@ def test_an_encoder_may_lack_its_pooler_and_nothing_else(models, tmp_path):
     load.save_file(kept, tmp_path / "part/model.safetensors", metadata={"format": "pt"})
     with pytest.raises(
         BackendUnavailableError,
-        match=r"1 of its weights are not in its files \(such as embeddings.word_",
+        match=r"weights are missing from its files \(1, such as embeddings.word_",
     ):
         open_reader(str(tmp_path / "part"), ENCODER, "bertscore", "fetch it", Machine())
 

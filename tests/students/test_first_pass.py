@@ -285,7 +285,7 @@ def test_options_that_do_not_fit_are_named(fails, made, tmp_path, options, messa
 
 def test_a_student_is_no_judge_of_other_commands(fails, made):
     message = fails(2, "evaluate", "demo/story", "--judge", f"distilled:{made[2]}", "--ladders", "demo/story")
-    assert "estimates scores and compares no texts; only `score` takes it as a judge" in message
+    assert "estimates scores and compares no texts; use it as the judge of `score` only" in message
 
 
 def test_a_judge_needs_ladders(fails, made):

@@ -259,7 +259,7 @@ def test_a_journal_of_another_build_is_refused_and_left_alone(changes, named, bu
     kept = journal.read_bytes()
     message = (
         f"{journal}:1: this journal was begun by another build (other {named}); "
-        "begin anew with --restart or choose another folder"
+        "start over with --restart or choose another folder"
     )
     with pytest.raises(DataError, match=f"^{re.escape(message)}$"):
         build(journal, **changes)
@@ -320,7 +320,7 @@ def test_an_entry_that_answers_another_question_is_refused_with_its_line(build, 
     journal.write_text("\n".join(lines), encoding="utf-8")
     message = (
         ":3: expected context 'c1', dimension 'coherence', level 5, attempt 0, "
-        "found ('c1', 'relevance', 1, 0): the journal was changed; begin anew with --restart"
+        "found ('c1', 'relevance', 1, 0): the journal was changed; start over with --restart"
     )
     with pytest.raises(DataError, match=re.escape(message)):
         build(journal)

@@ -73,5 +73,5 @@ def _checked(line: _Line, where: str) -> bytes:
         raise DataError(f"{where}: field 'answer': {wrong}; correct or delete the line")
     text = dump(answer)
     if text is None:
-        raise DataError(f"{where}: field 'answer' is a failure, and a store holds only answers")
+        raise DataError(f"{where}: field 'answer' is a failure, not an answer; delete the line")
     return text.encode()

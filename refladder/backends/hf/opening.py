@@ -192,7 +192,7 @@ def open_model(
             "file of an instruct model, or start llama-server with it and --chat-template, and name it openai:MODEL"
         )
     if kind == TEXT_TO_TEXT and not config.is_encoder_decoder:
-        raise BackendUnavailableError(f"{name} is no encoder-decoder (T5, BART), and one is needed here")
+        raise BackendUnavailableError(f"{name} is not an encoder-decoder (T5, BART); name one that is")
     kind = kind or _generator(transformers, config)
     stored = config.get_text_config().dtype or config.dtype
 
@@ -249,16 +249,16 @@ def _load(name: _Named, kind: str, device: Any, **settings: Any) -> Any:  # noqa
     mismatched = sorted(key if isinstance(key, str) else str(key[0]) for key in loading["mismatched_keys"])
     if mismatched:
         raise BackendUnavailableError(
-            f"{name}: {len(mismatched)} of its weights have another shape than config.json says (such as "
-            f"{mismatched[0]}); files of different models are mixed: copy or download them again"
+            f"{name}: the shapes of its weights ({len(mismatched)}, such as {mismatched[0]}) do not match config.json; "
+            "files of different models are mixed: copy or download them again"
         )
     missing = sorted(loading["missing_keys"])
     if kind == ENCODER:  # it may lack the pooler, which is not used here
         missing = [weight for weight in missing if not weight.startswith("pooler.")]
     if missing:
         raise BackendUnavailableError(
-            f"{name}: {len(missing)} of its weights are not in its files (such as {missing[0]}), and it "
-            "would answer at random; it was not trained for this, or its files are not complete"
+            f"{name}: weights are missing from its files ({len(missing)}, such as {missing[0]}), so it would answer at "
+            "random; download it again, or use a model that was trained for this"
         )
     if model.can_generate():  # without the model's own penalties and limits: Sampling alone determines the draw
         kept = {f"{token}_token_id" for token in ("bos", "eos", "pad", "decoder_start", "forced_bos")}

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from refladder.backends.openai.transport import NotYet, Refusal, at, error_text, rows_at
-from refladder.errors import BackendError, BackendUnavailableError, DataError, UsageError
+from refladder.errors import BackendError, BackendUnavailableError, DataError, UsageError, plural
 from refladder.files.jsonl import atomic, read_bytes, throw_away, write_json
 from refladder.files.locks import locked_folder
 from refladder.parsing import parse_as, parse_json
@@ -130,7 +130,7 @@ class Batches:
         self._record(name, current)
         counts = status.get("request_counts")
         if isinstance(counts, dict):
-            self._progress[name] = f", {counts.get('completed', 0)} of {batch.requests:,} requests done"
+            self._progress[name] = f", {counts.get('completed', 0)} of {plural(batch.requests, 'request')} done"
 
     async def _go_on(self) -> None:
         """Submit the missing requests, and report the batches to wait for."""
@@ -144,11 +144,11 @@ class Batches:
         fresh = {name: body for name, body in self._missing.items() if name not in waiting | lost}
         for part in _parts(fresh):
             number = await self._submit(part)
-            told.append(f"submitted batch {number} with {len(part):,} requests")
+            told.append(f"submitted batch {number} with {plural(len(part), 'request')}")
         told += sorted({self._lost[name] for name in lost})
         step = "run the same command again to collect"
         if lost:
-            step = f"what was answered is kept; run the same command again to submit the other {len(lost):,} anew"
+            step = f"answers are kept; run the same command again to resubmit the other {len(lost):,}"
         raise BatchUnderWayError(f"{'; '.join(told)} ({self._folder}); {step}")
 
     async def _submit(self, lines: list[bytes]) -> str:
@@ -194,8 +194,8 @@ class Batches:
         reasons = [*self._take(lines, tally=self._tally), *map(error_text, rows_at(status, "errors", "data"))]
         open_ = self._asked(name) - self._answers.keys()
         reason = (
-            f"batch {status.get('id')} {status.get('status')} with {len(self._answers) - before:,} answers, "
-            f"{len(open_):,} requests have none{f': {self.shown(reasons[0])}' if reasons else ''}"
+            f"batch {status.get('id')} {status.get('status')} with {plural(len(self._answers) - before, 'answer')}, "
+            f"{plural(len(open_), 'request')} without one{f': {self.shown(reasons[0])}' if reasons else ''}"
         )
         self._lost.update(dict.fromkeys(open_, self.shown(reason)))
 

@@ -160,13 +160,13 @@ def read_headers(options: Options) -> dict[str, str]:
         headers = None
     if not isinstance(headers, dict) or not all(isinstance(value, str) for value in headers.values()):
         raise BackendUnavailableError(
-            f'{where}: holds no JSON object with a text for each header, such as {{"X-Team": "a"}}'
+            f'{where}: must hold a JSON object with a string for each header, such as {{"X-Team": "a"}}'
         )
     for name, value in headers.items():
         if not re.fullmatch(_HEADER_NAME, name) or name.lower() in _OF_THE_CLIENT:
-            raise BackendUnavailableError(f"{where}: {name!r:.40} is no header that may be set; remove it")
+            raise BackendUnavailableError(f"{where}: header {name!r:.40} must not be set; remove it")
         if not re.fullmatch(_HEADER_VALUE, value):
-            raise BackendUnavailableError(f"{where}: header {name!r:.40} has no usable value; it is one line of ASCII")
+            raise BackendUnavailableError(f"{where}: the value of header {name!r:.40} must be one line of ASCII")
     return headers
 
 
@@ -198,5 +198,5 @@ def read_key(options: Options) -> str | None:
         if not key:
             return None
     if not re.fullmatch(r"[\x21-\x7e]+", key):
-        raise BackendUnavailableError(f"{where}: holds no usable key; a key is one line of ASCII without spaces")
+        raise BackendUnavailableError(f"{where}: the key must be one line of ASCII without spaces")
     return key

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     from refladder.records import LabelReading
 
-_THINKS = "the model thinks before it answers, so its first token is no label"
+_THINKS = "the model thinks before it answers, so its first token is not a label"
 
 
 class _Reader(NamedTuple):
@@ -112,13 +112,12 @@ async def handshake(talk: Talk) -> Probe:
             return replace(probe, dialect=talk.dialect, thinks=thinks, refused=tuple(refused))
     if answer.ended_at_once:
         raise BackendUnavailableError(
-            f"{url}: {talk.model!r} was asked {len(QUESTIONS)} different questions, and ended each "
-            "answer at once, before a first word; use an instruct model, or start the server with the chat template "
-            "that the model was trained with"
+            f"{url}: {talk.model!r} gave an empty answer to each of {len(QUESTIONS)} test questions; use an instruct "
+            "model, or start the server with the chat template that the model was trained with"
         )
     raise LabelsUnavailableError(
-        f"{url}: mode {demanded} was demanded and {talk.model!r} cannot be read that way "
-        f"({'; '.join(refused)}); use mode=auto to take the best that it can do"
+        f"{url}: {talk.model!r} does not support the requested mode {demanded} ({'; '.join(refused)}); use mode=auto "
+        "for the best supported mode"
     )
 
 

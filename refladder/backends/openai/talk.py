@@ -301,7 +301,9 @@ def _local_tokenizer(name: str) -> Any:  # noqa: ANN401  a transformers tokenize
     try:
         return AutoTokenizer.from_pretrained(name, trust_remote_code=False)
     except (OSError, ValueError) as error:
-        raise BackendUnavailableError(f"tokenizer {name!r} cannot be loaded: {str(error)[:200]}") from None
+        raise BackendUnavailableError(
+            f"tokenizer {name!r} cannot be loaded ({str(error)[:200]}); name another with tokenizer=PATH"
+        ) from None
 
 
 def _begins_anew(text: str, begun: str) -> bool:

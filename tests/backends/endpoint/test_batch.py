@@ -86,8 +86,8 @@ def test_answers_that_came_go_to_the_store_before_the_run_ends(server, folder, t
         judge = Stored(to(server, batch=str(folder)), store)
         with pytest.raises(
             BatchUnderWayError,
-            match=r"batch batch_0 expired with 3 answers, 2 requests have none: This request could not be executed in "
-            r"time\. \(.*\); what was answered is kept; run the same command again to submit the other 2 anew",
+            match=r"batch batch_0 expired with 3 answers, 2 requests without one: This request could not be executed "
+            r"in time\. \(.*\); answers are kept; run the same command again to resubmit the other 2",
         ):
             judge.read_labels(questions(5), LABELS)
         assert [holding.answers for holding in store.holdings()] == [3]
@@ -99,7 +99,7 @@ def test_answers_that_came_go_to_the_store_before_the_run_ends(server, folder, t
 def test_a_refused_request_is_unreadable_and_an_overloaded_one_is_asked_again(server, folder):
     submitted(server, folder)
     server.finish("batch_0", refuse=1, overload=1)
-    submitted(server, folder, "batch_0 completed with 4 answers, 1 requests have none: overloaded")
+    submitted(server, folder, "batch_0 completed with 4 answers, 1 request without one: overloaded")
     submitted(server, folder, "submitted batch batch_1 with 1 requests")
     server.finish("batch_1")
     found = read(server, folder)
@@ -125,7 +125,7 @@ def test_a_batch_that_failed_is_submitted_anew_by_the_next_run(server, folder, s
     submitted(server, folder)
     errors = {"data": [{"code": "token_limit_exceeded", "message": "Enqueued token limit reached"}]}
     server.batches["batch_0"] |= {"status": status, "errors": errors}
-    submitted(server, folder, f"batch_0 {status} with 0 answers, 5 requests have none: Enqueued token limit reached")
+    submitted(server, folder, f"batch_0 {status} with 0 answers, 5 requests without one: Enqueued token limit reached")
     submitted(server, folder, "submitted batch batch_1 with 5 requests")
 
 
@@ -304,6 +304,6 @@ def test_the_key_is_in_no_file_of_the_folder_and_in_no_message(server, folder, m
     server.batches.clear()
     submitted(server, folder)
     server.batches["batch_0"] |= {"status": "failed", "errors": {"data": [{"message": "canary-4711"}]}}
-    submitted(server, folder, r"5 requests have none: \[key\]")
+    submitted(server, folder, r"5 requests without one: \[key\]")
     for path in folder.iterdir():
         assert b"canary" not in path.read_bytes()

@@ -66,5 +66,5 @@ def test_a_demanded_mode_that_is_impossible_is_an_exit_code_and_a_sentence(serve
         *arguments, "--base-url", server.url, "--judge-option", "mode=top", cwd=request.config.rootpath, cache=tmp_path
     )
     assert done.returncode == 1
-    assert "mode top was demanded and 'toy' cannot be read that way" in done.stderr
+    assert "'toy' does not support the requested mode top" in done.stderr
     assert "Traceback" not in done.stderr

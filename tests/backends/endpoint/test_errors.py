@@ -179,7 +179,7 @@ def test_where_the_key_comes_from(serve, monkeypatch, tmp_path):
     server.quirks = replace(OPENAI, key="from-environment")
     assert "top20" in to(server).fingerprint
     path.write_text("two words")
-    with pytest.raises(BackendUnavailableError, match="holds no usable key; a key is one line of ASCII without spaces"):
+    with pytest.raises(BackendUnavailableError, match="the key must be one line of ASCII without spaces"):
         to(server, api_key_file=str(path))
     with pytest.raises(
         BackendUnavailableError, match=r"cannot read the key \(No such file or directory\); name a file"

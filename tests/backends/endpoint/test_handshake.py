@@ -197,7 +197,7 @@ def test_a_model_that_answers_in_another_language(serve):
 @pytest.mark.parametrize(
     ("quirks", "mode", "reason"),
     [
-        (OPENAI, "exact", "mode exact was demanded and 'toy' cannot be read that way .exact: no token ids of prompts"),
+        (OPENAI, "exact", "'toy' does not support the requested mode exact .exact: no token ids of prompts"),
         (TRANSFORMERS, "top", "top: log-probabilities were asked for and not returned"),
         (replace(OPENAI, chat_logprobs="refused"), "top", "logprobs are not supported with this model"),
         (LLAMA_CPP_PYTHON, "echo", "echo-plain: the echo of .* has log-probability .*, and was .* when it was said"),
@@ -288,7 +288,7 @@ def test_a_model_that_ends_every_answer_at_once_is_refused_and_told_so(serve, qu
     with pytest.raises(BackendUnavailableError) as error:
         _ = to(server, mode=mode).fingerprint
     assert str(error.value) == (
-        f"{server.url}: 'toy' was asked 3 different questions, and ended each answer at once, before a first word; use "
+        f"{server.url}: 'toy' gave an empty answer to each of 3 test questions; use "
         "an instruct model, or start the server with the chat template that the model was trained with"
     )
 

@@ -92,15 +92,13 @@ def test_a_prompt_that_is_too_long_names_the_flag_and_the_flag_cuts_and_marks(co
     assert code == console.UNSCORED
     assert "4 x 5 of 5 judgments unparsed: the compare prompt has ... tokens and copy takes 1,200;" in told
     assert "or pass --truncate-context (option truncate_context=true)" in rows[0]["fluency_note"]
-    long = (
-        "  44 of the prompts are too long for the model and would not be read; shorten their texts, or see --truncate"
-    )
+    long = "  too long for the model: 44 prompts; shorten the texts, or use --truncate"
     assert long in score(copy, "--dry-run")[2]
     assert "too long" not in score(copy, "--dry-run", "--truncate-context")[2]
     code, rows, told = score(copy, "--truncate-context")
     assert re.fullmatch(
         r"5 of 5 judgments: the context was cut from [\d,]+ to [\d,]+ characters to fit; low label mass in 5 of 5 "
-        r"judgments, the least \S+",
+        r"judgments, minimum \S+",
         rows[0]["fluency_note"],
     )
     assert rows[0]["fluency_score"] is not None
@@ -155,11 +153,11 @@ def test_an_encoder_takes_a_long_prompt_whole_or_not_at_all(folder, score):
         ),
         (
             lambda path: change(path, num_hidden_layers=3),
-            "of its weights are not in its files (such as model.layers.2.",
+            "weights are missing from its files (",
         ),
         (
             lambda path: change(path, intermediate_size=100),
-            "6 of its weights have another shape than config.json says (such as model.layers.0.mlp.",
+            "the shapes of its weights (6, such as model.layers.0.mlp.",
         ),
         (lambda path: change(path, model_type="mine"), "model type `mine` but Transformers does not recognize"),
         (

@@ -113,7 +113,7 @@ def test_a_model_whose_weights_are_not_all_there_is_refused(copy):
     save_file(weights, copy / "model.safetensors", metadata={"format": "pt"})
     with pytest.raises(
         BackendUnavailableError,
-        match=r"1 of its weights are not in its files \(such as model.layers.0.mlp.up_proj.weight\), and it would",
+        match=r"weights are missing from its files \(1, such as model.layers.0.mlp.up_proj.weight\), so it would",
     ):
         connect(f"hf:{copy}").load()
 

@@ -274,7 +274,7 @@ def test_the_method_reward_gives_the_raw_rewards_of_the_judge_or_its_own_model(m
     assert own.result.method.scores == pytest.approx(expected, abs=1e-4)
     assert any(note.startswith("a reward model has no dimension") for note in own.result.notes)
     [without] = run(["reward"], lambda: connect("builtin"))
-    assert without.result.skipped.startswith("the judge is no reward model; pass reward:PATH")
+    assert without.result.skipped.startswith("the judge is not a reward model; pass reward:PATH")
     [broken] = run([f"reward:{models(outputs=2)}"], lambda: connect("builtin"))
     assert "has 2 outputs, and a reward model has one" in broken.result.skipped
 
