@@ -26,12 +26,9 @@ if TYPE_CHECKING:
 OWN = "own"
 _TASK = "give task_file=PATH, or task=NAME with dimensions=[refladder.Dimension(...)]"
 
+_SOURCE = "File or folder with the data of BENCHMARK. Default: download from the public source."
+_SOURCES = f"{_SOURCE} Repeatable: one for each benchmark, in the same order."
 _OPTIONS = console.options(
-    click.option(
-        "--source",
-        type=str,
-        help="File or folder with the data of BENCHMARK. Default: download from the public source.",
-    ),
     click.option(
         "--task-file", type=console.PATH, help="TOML file with the task and its dimensions, for your own table."
     ),
@@ -53,11 +50,17 @@ _OPTIONS = console.options(
 )
 _NAMES = console.names_of("benchmarks")
 DATA, OPTIONAL = (
-    console.options(click.argument("benchmark", required=needed, shell_complete=_NAMES), _OPTIONS)
+    console.options(
+        click.argument("benchmark", required=needed, shell_complete=_NAMES),
+        click.option("--source", help=_SOURCE),
+        _OPTIONS,
+    )
     for needed in (True, False)
 )
 SEVERAL = console.options(
-    click.argument("benchmark", nargs=-1, required=True, metavar="BENCHMARK...", shell_complete=_NAMES), _OPTIONS
+    click.argument("benchmark", nargs=-1, required=True, metavar="BENCHMARK...", shell_complete=_NAMES),
+    click.option("--source", multiple=True, metavar="PATH", help=_SOURCES),
+    _OPTIONS,
 )
 
 _WORDS: dict[str, object] = {"true": True, "false": False}
@@ -89,6 +92,17 @@ def one_alone(count: int, **given: object) -> None:
             raise UsageError(
                 f"{option(name)} is about one benchmark, and {count} are named; evaluate that one in a run of its own"
             )
+
+
+def one_source_each(given: object, count: int) -> list[Any]:
+    """The source of each of `count` benchmarks: those that are given, in the same order, or None where none is."""
+    sources = list(given) if isinstance(given, list | tuple) else [given] * (given is not None)
+    if len(sources) in {0, count}:
+        return sources or [None] * count
+    raise UsageError(
+        f"{len(sources)} {'source' if len(sources) == 1 else 'sources'} for {count} "
+        f"{'benchmark' if count == 1 else 'benchmarks'}; give one {option('source')} for each, in the same order"
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,7 +220,7 @@ class DataOptions:
     """The values of `DATA`, or of `SEVERAL`."""
 
     benchmark: str | tuple[str, ...] | None
-    source: str | None
+    source: str | tuple[str, ...] | None
     task_file: Path | None
     column: tuple[str, ...]
     option: tuple[str, ...]
@@ -219,13 +233,16 @@ class DataOptions:
 
     def each(self) -> list[Data]:
         """The data of each benchmark, checked; see `data`."""
-        one_alone(len(self.names), source=self.source, task_file=self.task_file, column=self.column, option=self.option)
-        return [replace(self, benchmark=name).data() for name in self.names]
+        one_alone(len(self.names), task_file=self.task_file, column=self.column, option=self.option)
+        sources = one_source_each(self.source, len(self.names))
+        return [
+            replace(self, benchmark=name, source=path).data() for name, path in zip(self.names, sources, strict=True)
+        ]
 
     def data(self) -> Data:
         """The data of one benchmark, checked."""
         columns, (benchmark,) = console.pairs(self.column, "--column"), self.names
-        name, source = benchmark_or_path(benchmark, self.source)
+        name, source = benchmark_or_path(benchmark, *one_source_each(self.source, 1))
         if name == OWN:
             if self.option:
                 raise UsageError(

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import itertools
+import typing
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, cast, overload
 
 import click
 
 from refladder.commands import console, spending
 from refladder.commands.calling import LOG, Call, checked
-from refladder.commands.data import OWN, SEVERAL, Data, DataOptions, one_alone
+from refladder.commands.data import OWN, SEVERAL, Data, DataOptions, one_alone, one_source_each
 from refladder.commands.options import DrawingOptions, JudgeOptions, grouped
 from refladder.commands.recorded import JUDGMENTS_FROM, asking_arguments, asking_options, open_recorded
 from refladder.errors import UsageError
@@ -22,7 +23,7 @@ from refladder.session import Session
 from refladder.settings import INTERVAL_SIZES, Scoring
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from refladder.backends import Backend
     from refladder.backends.plain_function import Judge
@@ -30,6 +31,28 @@ if TYPE_CHECKING:
     from refladder.jobs.evaluate import Evaluation, Evaluations, Part, Protocol
     from refladder.methods.contract import Method, MethodSettings
     from refladder.records import Benchmark, Dimension
+
+
+P = ParamSpec("P")
+
+
+class _Evaluate(typing.Protocol[P]):
+    """For type checkers: a list of benchmarks has `Evaluations`, one benchmark or table an `Evaluation`."""
+
+    @overload
+    def __call__(  # type: ignore[overload-overlap] # a name is a sequence of texts too
+        self, data: str, *args: P.args, **options: P.kwargs
+    ) -> Evaluation: ...
+
+    @overload
+    def __call__(self, data: Sequence[str | Benchmark], *args: P.args, **options: P.kwargs) -> Evaluations: ...
+
+    @overload
+    def __call__(self, data: Any, *args: P.args, **options: P.kwargs) -> Evaluation: ...  # noqa: ANN401  any table
+
+
+def _by_data(call: Callable[Concatenate[Any, P], Evaluation | Evaluations]) -> _Evaluate[P]:
+    return cast("_Evaluate[P]", call)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -266,7 +289,7 @@ def command(
         refladder evaluate answers.csv --task-file task.toml --methods ladder,win-ratio --judge openai:MODEL --dry-run
     """
     from refladder.backends.estimate import Unanswered
-    from refladder.jobs.evaluate import Evaluations, Protocol, check_evaluation, check_sets, evaluate, parts_of
+    from refladder.jobs.evaluate import Protocol, check_evaluation, check_sets, evaluate_all, parts_of
     from refladder.jobs.recorded_judgments import check_recorded, default_method
     from refladder.methods.contract import MethodSettings
     from refladder.methods.method_runs import rehearse_methods
@@ -278,7 +301,8 @@ def command(
     check_sets(ladders.ladders, len(data.names))
     rated = [each.rated(None) for each in data.each()]
     others = _read_others(chosen, *rated[0])
-    recorded = open_recorded(judgments_from, asking_options(context), console.notify, source=data.source)
+    table = (*(data.source or ()), *data.names)[0]
+    recorded = open_recorded(judgments_from, asking_options(context), console.notify, source=table)
     session = spending.Spending(money)
 
     writer, flag = ladders.writer or judge.name, "--writer-option"
@@ -335,19 +359,8 @@ def command(
 
     if not session.continues(rehearse, as_json=output.as_json):
         return 0
-    evaluations = Evaluations(
-        evaluate(
-            part.benchmark,
-            judge=recorded or open_judge,
-            dimensions=part.dimensions,
-            methods=names,
-            others=others,
-            settings=part.settings,
-            protocol=agreed,
-            config=_config(console.resolved(context), number, part),
-        )
-        for number, part in enumerate(parts)
-    )
+    asking, config = recorded or open_judge, console.resolved(context)
+    evaluations = evaluate_all(parts, judge=asking, methods=names, others=others, protocol=agreed, config=config)
     # The report card is printed for methods that were named: `ladder` alone, the default, has the summary of its run.
     _print(evaluations, output, with_cards=chosen.methods is not None)
     _keep(parts, evaluations, others)
@@ -355,15 +368,6 @@ def command(
     _tell(output, evaluations, parts)
     console.tell_spent(session.spent())
     return 0 if evaluations.complete else console.UNSCORED
-
-
-def _config(config: dict[str, Any], number: int, part: Part) -> dict[str, Any]:
-    """The configuration of a run on one of its benchmarks: its own name, ladders and folder."""
-    options = config["options"]
-    for key in ("benchmark", "ladders"):
-        if isinstance(values := options.get(key), list | tuple):
-            options[key] = values[number % len(values)] if values else None
-    return config | {"options": options | ({"work": str(part.settings.work)} if part.settings.work else {})}
 
 
 def _read_others(chosen: MethodOptions, benchmark: Benchmark, dimensions: Sequence[Dimension]) -> list[Method]:
@@ -469,6 +473,7 @@ def _print(evaluations: Evaluations, output: OutputOptions, *, with_cards: bool)
         console.say(markdown([*agreement_tables(rows), *of_cards]), nl=False)
 
 
+@_by_data
 @checked
 def evaluate(
     data: Any,  # noqa: ANN401  a Benchmark, a name, a list of them, or a table of any package
@@ -481,7 +486,7 @@ def evaluate(
     task_file: str | Path | None = None,
     dimensions: Sequence[str | Dimension] = (),
     columns: Mapping[str, str] | None = None,
-    source: str | Path | None = None,
+    source: str | Path | Sequence[str | Path | None] | None = None,
     options: Mapping[str, object] | None = None,
     writer: str | Backend | None = None,
     writer_options: Mapping[str, object] | None = None,
@@ -510,7 +515,8 @@ def evaluate(
         task_file: for a table, see `build`.
         dimensions: `Dimension` objects with `task`; otherwise names of those to evaluate, empty for all.
         columns: for a table, field or dimension to the name of its column.
-        source: for a benchmark by name, its file or folder; None downloads it.
+        source: for a benchmark by name, its file or folder; None downloads it. For several benchmarks, a list with one
+            for each.
         options: for a benchmark by name, its options.
         writer: the backend that writes ladders; None for the judge.
         writer_options: options of a named writer.
@@ -535,9 +541,7 @@ def evaluate(
         BackendError: the judge failed; its judgments so far are stored, if `work` is given.
     """
     from refladder.files.ladder_sets import LadderSet, load_ladders
-    from refladder.jobs.evaluate import Evaluations, Protocol, check_sets, parts_of
-    from refladder.jobs.evaluate import check_evaluation as check
-    from refladder.jobs.evaluate import evaluate as evaluated
+    from refladder.jobs.evaluate import Protocol, check_evaluation, check_sets, evaluate_all, parts_of
     from refladder.jobs.recorded_judgments import check_recorded, default_method
     from refladder.methods.contract import LADDER, MethodSettings
     from refladder.methods.score_files import read_scores
@@ -547,16 +551,16 @@ def evaluate(
             raise UsageError("ladders are a set that exists, and writer writes new ones; give one of them")
         several = _are_benchmarks(data)
         listed = list(data) if several else [data]
-        about = {"source": source, "task": task, "task_file": task_file, "columns": columns, "options": options}
+        about = {"task": task, "task_file": task_file, "columns": columns, "options": options}
         one_alone(len(listed), **about, scores=scores, judgments_from=judgments_from)
         named = [ladders] if isinstance(ladders, str | Path | LadderSet) else list(ladders or ())
         check_sets(named, len(listed))
         sets = [each if isinstance(each, LadderSet) else load_ladders(each) for each in named]
         rated = [
-            Data(each, task, task_file, tuple(dimensions), columns, source, options).rated(
+            Data(each, task, task_file, tuple(dimensions), columns, path, options).rated(
                 sets[number % len(sets)] if sets else None
             )
-            for number, each in enumerate(listed)
+            for number, (each, path) in enumerate(zip(listed, one_source_each(source, len(listed)), strict=True))
         ]
         benchmark, chosen = rated[0]
         others = [read_scores(str(path), benchmark, chosen) for path in scores]
@@ -586,21 +590,11 @@ def evaluate(
         parts = parts_of(rated, sets, names, asked)
         if recorded is not None:
             check_recorded(recorded, benchmark, names, parts[0].settings)
-        for part in parts if several else ():
-            check(part.benchmark, part.dimensions, names, others, protocol or Protocol())
-        evaluations = Evaluations(
-            evaluated(
-                part.benchmark,
-                judge=recorded or open_judge,
-                dimensions=part.dimensions,
-                methods=names,
-                others=others,
-                settings=part.settings,
-                protocol=protocol,
-                config=_config(call.config(), number, part) if several else call.config(),
-            )
-            for number, part in enumerate(parts)
-        )
+        agreed = protocol or Protocol(seed=asked.seed)
+        for part in parts:
+            check_evaluation(part.benchmark, part.dimensions, names, others, agreed)
+        judging, config = recorded or open_judge, call.config()
+        evaluations = evaluate_all(parts, judge=judging, methods=names, others=others, protocol=agreed, config=config)
         for evaluation in evaluations:
             call.log((*evaluation.limits, *evaluation.notes))
             call.log_checks(evaluation.checks)

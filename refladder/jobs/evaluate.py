@@ -229,6 +229,39 @@ def evaluate(
     )
 
 
+def evaluate_all(
+    parts: Sequence[Part],
+    *,
+    judge: Backend | Judge,
+    methods: Sequence[str],
+    others: Sequence[Method],
+    protocol: Protocol,
+    config: Mapping[str, Any],
+) -> Evaluations:
+    """`evaluate` each benchmark of a run; its `config` has its own name, source, ladders and folder."""
+    evaluations = []
+    for number, part in enumerate(parts):
+        options = dict(config["options"])
+        for key in ("benchmark", "source", "ladders"):
+            if isinstance(values := options.get(key), list | tuple):
+                options[key] = values[number % len(values)] if values else None
+        if part.settings.work is not None:
+            options["work"] = str(part.settings.work)
+        evaluations.append(
+            evaluate(
+                part.benchmark,
+                judge=judge,
+                dimensions=part.dimensions,
+                methods=methods,
+                others=others,
+                settings=part.settings,
+                protocol=protocol,
+                config={**config, "options": options},
+            )
+        )
+    return Evaluations(evaluations)
+
+
 def check_evaluation(
     benchmark: Benchmark,
     dimensions: Sequence[Dimension],

@@ -8,6 +8,7 @@ import json
 import os
 import signal
 from dataclasses import replace
+from pathlib import Path
 from statistics import fmean
 
 import pytest
@@ -24,6 +25,9 @@ OTHER_TASK = (
     "the ladders of demo/story are of task 'story', and demo/dialogue is of 'dialogue'; name ladders of that task with "
     "--ladders"
 )
+DATA = Path(__file__).parents[1] / "loaders" / "data"
+FILES = (DATA / "summeval" / "flat" / "summeval.json", DATA / "topicalchat" / "unieval" / "topical_chat.json")
+SOURCES = ("--source", FILES[0], "--source", FILES[1])
 RATED = ("--methods", "direct-5,g-eval-5", "--level", "within_context", "--statistic", "spearman")
 
 
@@ -47,6 +51,24 @@ def test_csv_and_records_are_those_of_each_benchmark_alone(command):
     assert as_text == without_seconds(together)
     assert found.complete
     assert found.rows == (*found[0].rows, *found[1].rows)
+
+
+def test_each_benchmark_has_its_own_source(command, tmp_path):
+    names, rated = ("summeval", "topicalchat"), (*RATED, "--format", "csv")
+    together = command("evaluate", *names, *SOURCES, *rated, "--work", tmp_path)
+    alone = [command("evaluate", name, "--source", path, *rated) for name, path in zip(names, FILES, strict=True)]
+    assert without_seconds(together.out) == [row for done in alone for row in without_seconds(done.out)]
+    configs = [json.loads(path.read_text())["options"] for path in sorted(tmp_path.glob("*/run.json"))]
+    assert [(each["benchmark"], each["source"]) for each in configs] == list(zip(names, map(str, FILES), strict=True))
+
+
+def test_a_call_takes_a_source_for_each_benchmark():
+    found = refladder.evaluate(["summeval", "demo/dialogue"], source=[FILES[0], None], methods="direct-5")
+    alone = refladder.evaluate("summeval", source=FILES[0], methods="direct-5")
+    assert found[0].rows == alone.rows
+    assert {row.benchmark for row in found[1].rows} == {"demo/dialogue"}
+    with pytest.raises(UsageError, match=r"^1 source for 2 benchmarks; give one source for each, in the same order$"):
+        refladder.evaluate(["summeval", "topicalchat"], source=FILES[0])
 
 
 def test_one_table_has_benchmarks_as_groups_of_columns_and_their_mean(command):
@@ -181,8 +203,16 @@ def test_a_run_killed_in_the_second_benchmark_goes_on_and_asks_nothing_twice(pro
             OTHER_TASK,
         ),
         (
-            (*BOTH, "--source", "x.jsonl"),
-            "--source is about one benchmark, and 2 are named; evaluate that one in a run of its own",
+            ("summeval", "topicalchat", "newsroom", *SOURCES),
+            "2 sources for 3 benchmarks; give one --source for each, in the same order",
+        ),
+        (
+            ("summeval", "--source", "a.json", "--source", "b.json"),
+            "2 sources for 1 benchmark; give one --source for each, in the same order",
+        ),
+        (
+            ("summeval", "topicalchat", "--source", "a.json"),
+            "1 source for 2 benchmarks; give one --source for each, in the same order",
         ),
         (
             (*BOTH, "--scores", "x.jsonl"),

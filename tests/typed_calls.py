@@ -1,0 +1,16 @@
+"""What a type checker knows about the calls; mypy reads this file, and nothing runs it."""
+
+from typing import Any, assert_type
+
+import refladder
+from refladder.jobs.evaluate import Evaluation, Evaluations
+
+
+def evaluate_one_or_several(rows: list[dict[str, Any]]) -> None:
+    story = refladder.load_benchmark("demo/story")
+    assert_type(refladder.evaluate("demo/story"), Evaluation)
+    assert_type(refladder.evaluate(story, methods="bleu"), Evaluation)
+    assert_type(refladder.evaluate(rows, task="story"), Evaluation)
+    assert_type(refladder.evaluate(["demo/story", "demo/dialogue"]), Evaluations)
+    assert_type(refladder.evaluate([story, "demo/dialogue"], source=[None, "dialogue.json"]), Evaluations)
+    refladder.evaluate(story, jugde="builtin")  # type: ignore[call-overload] # a misspelled parameter is an error
