@@ -43,6 +43,7 @@ class Metered(Wrapper):
         self.answered = 0  # prompts
         self._charged = 0.0  # of the budget, by this backend
         self._before = _spent(backend)
+        self._sent_before = self.sent or 0
         if budget is not None and price is None:
             raise UsageError("a budget needs the model's price; give the table with --prices FILE")
         if budget is not None and backend.count_tokens([]) is None and backend.usage is None:
@@ -72,6 +73,11 @@ class Metered(Wrapper):
             run_tokens=reported.run_tokens,
             answer_tokens=reported.answer_tokens,
         )
+
+    @property
+    def calls(self) -> int:
+        """Prompts sent to the model since this meter was made; what a store inside it answers is none."""
+        return self.answered if self.sent is None else self.sent - self._sent_before
 
     @property
     def spent(self) -> Spent:

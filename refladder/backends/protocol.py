@@ -254,6 +254,11 @@ class Wrapper(Backend):
         """As the inner backend."""
         return self.backend.recorded
 
+    @property
+    def sent(self) -> int | None:
+        """How many prompts a response store inside had to ask of its backend; None without a store."""
+        return self.backend.sent if isinstance(self.backend, Wrapper) else None
+
 
 def whole(backend: Backend, prompts: Sequence[Prompt], answers: Sequence[T]) -> Sequence[T]:
     """The answers to a batch, once it is certain that there is one for each prompt.

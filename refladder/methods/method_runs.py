@@ -25,7 +25,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MethodRun:
-    """A method that was run, and its cost: `calls` prompts of `characters` in all; `checks` are no part of these."""
+    """A method that was run, and its cost.
+
+    `calls` prompts were sent to the model, for what `spent` says; a response store answered the others of the
+    `characters` and `judge_seconds`. `checks` are no part of these.
+    """
 
     name: str
     result: MethodResult
@@ -71,7 +75,7 @@ def run_methods(
                 MethodRun(
                     name=name,
                     result=result,
-                    calls=sum(meter.answered for meter in meters.values()),
+                    calls=sum(meter.calls for meter in meters.values()),
                     characters=sum(meter.usage.characters for meter in meters.values()),
                     spent=total([meter.spent for meter in meters.values()]),
                     judge_seconds=sum(meter.usage.seconds for meter in meters.values()),

@@ -146,7 +146,12 @@ class Card:
     unscored: int = field(metadata=_column(lambda evidence: evidence.unscored))
     calls: int | None = field(
         metadata=_cost(
-            lambda run: run.calls, _Shown("calls", "prompts sent in this run, without reused answers", _count)
+            lambda run: run.calls,
+            _Shown(
+                "calls",
+                "prompts sent to the model in this run, without answers of the store or of earlier runs",
+                _count,
+            ),
         )
     )
     characters: int | None = field(

@@ -87,7 +87,7 @@ def test_a_second_run_asks_nothing_and_answers_the_same(tmp_path):
             assert backend.fingerprint == "counting/1"
             assert backend.read_labels(prompts, LABELS) == expected
             assert backend.write(prompts, Sampling(seed=3)) == plain.write(prompts, Sampling(seed=3))
-            assert (backend.asked, backend.reused) == ((14, 0) if judge is first else (0, 14))
+            assert (backend.sent, backend.reused) == ((14, 0) if judge is first else (0, 14))
     assert first.asked == prompts * 2
     assert second.asked == []
 
@@ -110,7 +110,7 @@ def test_a_prompt_that_stands_twice_is_asked_once(tmp_path):
         found = backend.read_labels([compare(1), compare(2), compare(1)], LABELS)
     assert found == [judge.reading(compare(number)) for number in (1, 2, 1)]
     assert judge.asked == [compare(1), compare(2)]
-    assert (backend.asked, backend.reused) == (2, 1)
+    assert (backend.sent, backend.reused) == (2, 1)
 
 
 def test_what_could_not_be_read_is_asked_again(tmp_path):

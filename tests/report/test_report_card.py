@@ -13,6 +13,8 @@ from rich.console import Console
 from simulated import DIMENSION, Simulated, benchmark_of
 
 from refladder.backends import connect
+from refladder.backends.cache.cached import Stored
+from refladder.backends.cache.store import ResponseStore
 from refladder.backends.metered import Metered, Spent, total
 from refladder.backends.prices import Price
 from refladder.backends.usage import Usage
@@ -57,6 +59,19 @@ def test_tokens_are_those_of_the_method_alone():
     # the second asks nothing that the first has not asked
     assert (second.judgments, second.reused, second.calls) == (6, 6, 0)
     assert (second.prompt_tokens, second.distinct_tokens, second.usd) == (0, 0, None)
+
+
+def test_what_a_store_answers_is_no_call(tmp_path):
+    with ResponseStore(tmp_path / "answers.sqlite") as store:
+        judge = Stored(Counting(), store)
+        first, second = cards_of(judge, "win-ratio")[0], cards_of(judge, "win-ratio")[0]
+    assert (first.judgments, first.calls) == (6, 6)
+    assert (second.judgments, second.calls) == (6, 0)
+    with ResponseStore(tmp_path / "others.sqlite") as store:  # with the meter of a session inside the store
+        judge = Stored(Metered(Counting()), store)
+        cards = [cards_of(judge, "win-ratio")[0] for _ in range(2)]
+    assert [(card.calls, card.prompt_tokens) for card in cards] == [(6, 6 * 7), (0, 0)]
+    assert cards[0].characters == cards[1].characters
 
 
 def test_a_priced_backend_tells_money():

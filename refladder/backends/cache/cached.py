@@ -47,7 +47,7 @@ class Stored(Wrapper):
         super().__init__(backend)
         self.store = store
         self.reused = 0  # answers from the store, and to prompts that appear again in their batch
-        self.asked = 0  # prompts that the backend was sent
+        self._sent = 0
 
     def write(self, prompts: Sequence[Prompt], sampling: Sampling) -> list[Completion]:
         """One text for each prompt, in order, from the store where it is there."""
@@ -65,6 +65,11 @@ class Stored(Wrapper):
     def stores_answers(self) -> bool:
         """Always."""
         return True
+
+    @property
+    def sent(self) -> int:
+        """Prompts that the backend was sent."""
+        return self._sent
 
     def stored_texts(self, prompts: Sequence[Prompt], sampling: Sampling) -> list[Completion | None]:
         """The text in the store for each prompt, or None."""
@@ -103,7 +108,7 @@ class Stored(Wrapper):
             elif not stored_since:
                 time.sleep(wait)
                 wait = min(2 * wait, LONGEST_WAIT)
-        self.asked += asked
+        self._sent += asked
         self.reused += len(keys) - asked
         return [answers[key] for key in keys]
 
