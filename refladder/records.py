@@ -12,7 +12,7 @@ import json
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence  # pydantic resolves the annotations at run time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, Self, TypeVar
 
 from refladder.errors import option
@@ -157,12 +157,30 @@ class Benchmark:
 @record()
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sampling:
-    """How texts are drawn from a writer. `max_tokens` counts the writer's own tokens."""
+    """How texts are drawn from a writer.
+
+    Attributes:
+        max_tokens: maximum length of a text, in the writer's own tokens.
+        temperature: of the softmax, 0 or more; 0 takes the most probable token. None is the writer's own
+            (`Backend.own_sampling`): that of the model's generation_config.json if there is one, else 1.
+        top_p: share of probability that tokens are drawn from, 0 to 1; None as for `temperature`.
+        seed: of the random numbers.
+    """
 
     max_tokens: int = 512
-    temperature: float = 1.0
-    top_p: float = 1.0
+    temperature: float | None = None
+    top_p: float | None = None
     seed: int = 0
+
+    def drawn(self, own: tuple[float, float] = (1.0, 1.0)) -> tuple[float, float]:
+        """Temperature and top-p, those of `own` where it has none."""
+        given = self.temperature, self.top_p
+        return (own[0] if given[0] is None else given[0], own[1] if given[1] is None else given[1])
+
+    def filled(self, own: tuple[float, float] = (1.0, 1.0)) -> Sampling:
+        """The same with the numbers that `drawn` gives."""
+        temperature, top_p = self.drawn(own)
+        return replace(self, temperature=temperature, top_p=top_p)
 
 
 @record("recipe/1")
@@ -171,13 +189,18 @@ class Recipe:
     """All that can change what a backend answers.
 
     `backend` is the backend's fingerprint, `prompts` are "task/role@digest" in the order they are used; there are none
-    where judgments were recorded elsewhere.
+    where judgments were recorded elsewhere. A temperature or top-p that `sampling` does not name is 1: a judge's
+    answers are votes, and `filled` has given a writer its own.
     """
 
     backend: str
     prompts: tuple[str, ...]
     sampling: Sampling | None
     version: str
+
+    def __post_init__(self) -> None:
+        if self.sampling is not None:
+            object.__setattr__(self, "sampling", self.sampling.filled())
 
     @property
     def signature(self) -> str:

@@ -116,7 +116,7 @@ def check_backend(backend: Backend, *, tolerance: float = 1e-6) -> None:
 
 
 def _check_writing(backend: Backend, whose: str) -> None:
-    prompts, sampling = _writing_prompts(), Sampling(max_tokens=64, seed=1)
+    prompts, sampling = _writing_prompts(), Sampling(max_tokens=64, temperature=1.0, top_p=1.0, seed=1)
     together = backend.write(prompts, sampling)
     _check_count(f"{whose}: write", together, prompts)
     for completion in together:

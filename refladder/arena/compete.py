@@ -235,14 +235,15 @@ def _generate(
     texts: dict[tuple[str, str], Generated] = {}
     prompts = {instance.id: instance.prompt for instance in instances if instance.prompt is not None}
     for model, backend in models.items():
-        keys = {row: _key(prompt, backend, sampling) for row, prompt in prompts.items()}
+        drawn = sampling.filled(backend.own_sampling)
+        keys = {row: _key(prompt, backend, drawn) for row, prompt in prompts.items()}
         texts.update(
             {(row, model): stored[row, model, key] for row, key in keys.items() if (row, model, key) in stored}
         )
         missing = [row for row in prompts if (row, model) not in texts]
         for batch in in_batches(backend, missing, BATCH):
             asked = [prompts[row] for row in batch]
-            completions = whole(backend, asked, backend.write(asked, sampling))
+            completions = whole(backend, asked, backend.write(asked, drawn))
             fresh = [
                 _generated(row, model, keys[row], completion)
                 for row, completion in zip(batch, completions, strict=True)

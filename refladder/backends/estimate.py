@@ -39,6 +39,7 @@ class Estimate:
     exact: bool  # whether `usage` is exact, up to the length of the answers
     unwritten: bool  # whether prompts hold texts that are still to be written, each counted at its first attempt
     cost: float | None  # USD; None where the price or the number of tokens is unknown
+    drawn: tuple[float, float] | None  # temperature and top-p of the texts to be written; None where none are
 
 
 class _Pool(NamedTuple):
@@ -60,6 +61,7 @@ class _Asked:
     least: int = 0  # prompts of the pools that are certain to be asked
     keys: set[bytes] = field(default_factory=set)
     pools: list[_Pool] = field(default_factory=list)
+    drawn: tuple[float, float] | None = None
 
     def with_pools(self) -> Usage:
         """The usage, with the most expensive prompts of every pool that are not certain to be asked anyway."""
@@ -97,6 +99,7 @@ class Unanswered(Wrapper):
         """The stored text of each prompt, or one that is `Unwritten`."""
         keys = write_keys(self.backend, prompts, sampling)
         stored = self.backend.stored_texts(prompts, sampling)
+        self.asked.drawn = sampling.drawn(self.own_sampling)
         self._add(keys, prompts, stored, sampling.max_tokens, ())
         return [
             Completion(text=Unwritten(key.hex(), sampling.max_tokens)) if completion is None else completion
@@ -132,6 +135,7 @@ class Unanswered(Wrapper):
             exact=not asked.unwritten and usage.prompts == asked.usage.prompts,
             unwritten=asked.unwritten,
             cost=usage.cost(price),
+            drawn=asked.drawn,
         )
 
     def _add(

@@ -96,7 +96,8 @@ class Metered(Wrapper):
 
     def write_each(self, prompts: Sequence[Prompt], sampling: Sampling) -> Iterator[tuple[int, Completion]]:
         """The number of a prompt and its text, as they come."""
-        return self._ask(lambda chosen: self.backend.write_each(chosen, sampling), prompts, sampling.max_tokens)
+        drawn = sampling.filled(self.own_sampling)
+        return self._ask(lambda chosen: self.backend.write_each(chosen, drawn), prompts, sampling.max_tokens)
 
     def read_labels_each(self, prompts: Sequence[Prompt], labels: Sequence[str]) -> Iterator[tuple[int, LabelReading]]:
         """The number of a prompt and its reading, as they come."""

@@ -87,6 +87,11 @@ class Backend(ABC):
         return None
 
     @property
+    def own_sampling(self) -> tuple[float, float]:
+        """Temperature and top-p of texts where a `Sampling` names none; `write` is called with numbers."""
+        return 1.0, 1.0
+
+    @property
     def rewards(self) -> bool:
         """Whether it is a reward model: it reads prompts of role reward, one for each text, and compares no texts."""
         return False
@@ -203,6 +208,11 @@ class Wrapper(Backend):
     def rewards(self) -> bool:
         """As the inner backend."""
         return self.backend.rewards
+
+    @property
+    def own_sampling(self) -> tuple[float, float]:
+        """As the inner backend."""
+        return self.backend.own_sampling
 
     @property
     def texts_at_once(self) -> int | None:

@@ -27,6 +27,7 @@ class Sampled(Wrapper):
         if answers < 1:
             raise UsageError(f"at least 1 answer must be sampled, found {answers}")
         super().__init__(backend)
+        sampling = sampling.filled()  # votes: 1, and not a writer's own
         self._samplings = [replace(sampling, seed=sampling.seed + number) for number in range(answers)]
 
     @property

@@ -324,7 +324,7 @@ def build(
         writer_options: options of a named writer.
         rungs: number of rungs of a ladder, 2 or more.
         attempts: maximum number of attempts to generate a rung.
-        sampling: how texts are drawn; None for the default of the command line.
+        sampling: how texts are drawn; None for `Sampling()`, which is the default of the command line.
         human: table of human-written rungs with the columns context_id, dimension, level and text.
         shared: build one scale for all rows: the ladders of this many contexts (anchors), drawn with the seed of
             `sampling` from the table, with which every text is compared, whatever its context.

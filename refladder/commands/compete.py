@@ -277,7 +277,7 @@ def compete(
         judge_options: options of a named judge.
         id: column with the row ids; None for `id`, else the row number.
         explain: ask the judge for a one-sentence explanation of every comparison with a winner.
-        sampling: how texts are drawn; None for the default of the command line.
+        sampling: how texts are drawn; None for `Sampling()`, which is the default of the command line.
         prompts: folder of templates that replace the shipped ones.
         restart: discard the texts and judgments in `out`.
         store: response store; None for the default of the command line, False for none.

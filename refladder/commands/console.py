@@ -286,15 +286,14 @@ DRAWING = options(
     ),
     click.option(
         "--temperature",
-        default=1.0,
         type=click.FloatRange(min=0),
-        help="Sampling temperature (no unit). 0 = greedy decoding.",
+        help="Sampling temperature (no unit). 0 = greedy decoding. Default: that of the writer's generation_config, "
+        "else 1; answers of judges, 1.",
     ),
     click.option(
         "--top-p",
-        default=1.0,
         type=click.FloatRange(0, 1),
-        help="Nucleus sampling: share of probability to sample from.",
+        help="Nucleus sampling: share of probability to sample from. Default: as for --temperature.",
     ),
 )
 SAMPLING = options(

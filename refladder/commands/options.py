@@ -75,8 +75,8 @@ class DrawingOptions:
 
     seed: int
     max_tokens: int
-    temperature: float
-    top_p: float
+    temperature: float | None
+    top_p: float | None
 
     @property
     def sampling(self) -> Sampling:

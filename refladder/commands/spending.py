@@ -113,6 +113,11 @@ def _print_estimates(estimates: Sequence[tuple[str, Estimate]], existing: int, *
             console.say(f"  at least {plural(estimate.least, 'call')}")
         if estimate.unwritten and row["prompt_tokens"] is None:
             console.say("  texts that are still to be written are not counted in the characters")
+        if estimate.drawn not in {None, (1.0, 1.0)}:
+            console.say(
+                "  texts are drawn with temperature {:g}, top-p {:g}, the model's own where --temperature and --top-p "
+                "name no other".format(*estimate.drawn)
+            )
         if estimate.too_long:
             console.say(
                 f"  too long for the model: {plural(estimate.too_long, 'prompt')}; shorten the texts, or use "

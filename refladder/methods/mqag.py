@@ -110,7 +110,7 @@ def draw_choices(
     choices: list[list[Choice]] = [[] for _ in texts]
     inputs = joined_inputs(generator, [(text,) for text in texts], separators[0], LENGTH, amiss)
     for number in range(questions):
-        sampling = Sampling(max_tokens=_TOKENS, seed=(seed << 16) + number)
+        sampling = Sampling(max_tokens=_TOKENS, temperature=1.0, top_p=1.0, seed=(seed << 16) + number)
         asked: list[tuple[int, str, str]] = []
         for row, written in enumerate(generator.write_ids(inputs, sampling)):
             parts = _parts(generator, written, separators)

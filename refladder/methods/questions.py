@@ -47,7 +47,8 @@ def _written(
 ) -> dict[str, tuple[str, ...]]:
     """Questions by dimension, from the work folder or the writer; none for a dimension where all attempts failed."""
     template = load_template(task, "questions", settings.prompts)
-    sampling = replace(settings.sampling, max_tokens=min(settings.sampling.max_tokens, _TOKENS))
+    sampling = settings.sampling.filled(writer.own_sampling)
+    sampling = replace(sampling, max_tokens=min(sampling.max_tokens, _TOKENS))
     recipe = Recipe(backend=writer.fingerprint, prompts=(template.signature,), sampling=sampling, version=__version__)
     prompts = {
         each.name: fill(template, {"dimension": each.name, "description": each.description}) for each in dimensions

@@ -117,7 +117,7 @@ def build_ladders(
     Source: arXiv 2509.05440, section 2.1.
     """
     waves = plan(rungs, above=above)
-    human = human or {}
+    human, sampling = human or {}, sampling.filled(backend.own_sampling)
     _check_request(contexts, dimensions, attempts)
     _check_human(human, contexts, dimensions, rungs)
     roles = list(dict.fromkeys(step.role for wave in waves for step in wave))
@@ -156,7 +156,7 @@ def name_subjects(
     A document whose subject could not be named is left out, with a failure of the dimension `subject`.
     """
     step = Step(level=1, role="subject")
-    sampling = replace(sampling, max_tokens=min(sampling.max_tokens, SUBJECT_TOKENS))
+    sampling = replace(sampling.filled(backend.own_sampling), max_tokens=min(sampling.max_tokens, SUBJECT_TOKENS))
     unnamed = [context for context in contexts if not context.text]
     about = [Dimension(name=step.role, description="")]
     drafts = _drafts(backend.fingerprint, unnamed, about, {}, roles=[step.role], sampling=sampling, folder=prompts)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from contextlib import nullcontext
 from dataclasses import replace
@@ -25,6 +26,7 @@ from refladder.report.standings import Trial, standings_of
 
 CRITERIA = [Dimension(name="clarity", description="Plain words."), Dimension(name="warmth", description="Kind words.")]
 PROMPT = parse_task_prompt("Write about {topic}.", "prompt.txt")
+ROWS = [{"id": "a", "topic": "rain"}, {"id": "b", "topic": "bread"}]
 
 
 def table(folder, *rows, name="table.jsonl"):
@@ -66,11 +68,31 @@ def contest(folder, rows, models, judge, **options):
     )
 
 
+class OfItsOwn(Says):
+    """A model with a temperature and top-p of its own, which notes the sampling that it is given."""
+
+    own_sampling = (0.5, 0.8)
+
+    def write(self, prompts, sampling):
+        self.given = sampling
+        return super().write(prompts, sampling)
+
+
+def test_each_model_writes_with_its_own_temperature_and_keys_say_so(tmp_path):
+    models = {"one": OfItsOwn("one", 1), "two": Says("two", 2)}
+    contest(tmp_path, ROWS[:1], models, Simulated())
+    assert models["one"].given == Sampling(temperature=0.5, top_p=0.8)
+    keys = [json.loads(line)["key"] for line in (tmp_path / "out" / "generated.jsonl").read_text().splitlines()]
+    for key, name, drawn in zip(
+        keys, models, ("temperature=0.5, top_p=0.8", "temperature=1.0, top_p=1.0"), strict=True
+    ):
+        # as in the files of versions that drew every text with temperature 1 and top-p 1
+        words = f"says/{name}\0Sampling(max_tokens=512, {drawn}, seed=0)\0Write about rain."
+        assert key == hashlib.blake2b(words.encode(), digest_size=8).hexdigest()
+
+
 def rates(found, row=None):
     return {(one.model, one.criterion): one.rate for one in found.standings if one.row == row}
-
-
-ROWS = [{"id": "a", "topic": "rain"}, {"id": "b", "topic": "bread"}]
 
 
 def test_a_prompt_is_cut_at_its_variables():

@@ -18,9 +18,10 @@ from refladder.backends import connect
 from refladder.backends.cache.cached import Stored, dump, label_keys, read_completion, read_reading, stored, write_keys
 from refladder.backends.cache.exchange import from_lines
 from refladder.backends.cache.store import ResponseStore
+from refladder.backends.scripted import Rule, Scripted
 from refladder.errors import BackendError
 from refladder.prompts import fill, load_template
-from refladder.records import Completion, LabelReading, Sampling
+from refladder.records import Completion, LabelReading, Prompt, Sampling
 from refladder.testing import check_backend
 
 LABELS = ("Better", "Worse", "Similar")
@@ -129,6 +130,12 @@ def test_what_could_not_be_read_is_asked_again(tmp_path):
 def test_log_probabilities_that_are_not_finite_are_not_stored():
     assert dump(LabelReading(logprobs=(-math.inf, -1.0), mass=0.5)) is None
     assert dump(LabelReading(logprobs=(math.nan, -1.0), mass=0.5)) is None
+
+
+def test_a_text_without_a_temperature_of_its_own_has_the_key_of_earlier_stores():
+    asked = Prompt(task="story", role="best", literals=("Write.",), names=(), slots={})
+    (key,) = write_keys(Scripted([Rule(text="a")]), [asked], Sampling())
+    assert key.hex() == "4b5ce18b781515ad7a33b11a8ba9048d"  # of a version that always drew with temperature 1, top-p 1
 
 
 def test_impossible_probabilities_are_not_stored_and_those_of_an_older_store_are_not_used():

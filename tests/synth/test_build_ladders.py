@@ -85,6 +85,17 @@ def test_unusable_texts_are_written_again_with_the_next_seed(templates, contexts
     ]
 
 
+def test_a_text_that_talks_about_itself_is_written_again(templates, contexts, dimensions, rules):
+    rules[1] = Rule(role="best", texts=("Here is a revised response:\n\n" + BEST, BEST))
+    ladders, failures = build_ladders(Scripted(rules), contexts[:1], dimensions[:1], prompts=templates)
+    assert failures == []
+    assert ladders[0].rungs[-1].text == BEST
+    _, (failure,) = build_ladders(Scripted(rules), contexts[:1], dimensions[:1], prompts=templates, attempts=1)
+    assert failure.reasons == (
+        f"aside: the text talks about itself: {f'here is a revised response: {BEST}'.lower()[:60]}",
+    )
+
+
 def test_a_rung_that_never_comes_is_a_failure_with_every_reason_and_its_ladder_is_not_made(
     templates, contexts, dimensions, rules, recording
 ):

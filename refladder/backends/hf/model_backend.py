@@ -112,6 +112,11 @@ class TransformersBackend(Backend):
         """One batch: a killed run loses at most this many texts."""
         return _BATCH
 
+    @property
+    def own_sampling(self) -> tuple[float, float]:
+        """Those of the model's generation_config.json if it says to sample; 1 each where it does not say."""
+        return self.opened.own_sampling
+
     def load(self) -> None:
         """Read the weights now, and choose an inference strategy."""
         _ = self.scorer
@@ -236,6 +241,7 @@ class TransformersBackend(Backend):
 
     def _generated(self, prompts: Sequence[Sequence[int]], sampling: Sampling) -> list[GeneratedText]:
         model = self.opened.model
+        temperature, top_p = sampling.drawn(self.own_sampling)
         reproducible = isinstance(self.scorer, EncoderDecoder) or self.scorer.reads_in_chunks
         end_ids = self.tokens.end_ids(model)
 
@@ -252,8 +258,8 @@ class TransformersBackend(Backend):
                     part,
                     end_ids,
                     max_tokens=sampling.max_tokens,
-                    temperature=sampling.temperature,
-                    top_p=sampling.top_p,
+                    temperature=temperature,
+                    top_p=top_p,
                     seed=sampling.seed,
                     rows=rows,
                 )

@@ -63,12 +63,13 @@ class _Named(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Opened:
-    """A model's configuration and tokenizer, and `load`, which reads its weights; `revision` may be a digest."""
+    """A model's configuration, tokenizer, `settings` (generation_config.json) and `load`; `revision` may be a digest."""
 
     name: str
     config: Any
     tokenizer: Any
     load: Callable[[], Any]
+    settings: Callable[[], Any]
     revision: str
     dtype: str
     encoder_decoder: bool
@@ -77,6 +78,14 @@ class Opened:
     def model(self) -> Any:  # noqa: ANN401  of transformers
         """The model with its weights, read on first use."""
         return self.load()
+
+    @cached_property
+    def own_sampling(self) -> tuple[float, float]:
+        """Temperature and top-p of its generation_config.json; 1 where that names none, or does not say to sample."""
+        given = self.settings()
+        if given is None or not given.do_sample:
+            return 1.0, 1.0
+        return float(given.temperature or 1.0), float(given.top_p or 1.0)
 
     @property
     def fingerprint(self) -> str:
@@ -210,6 +219,7 @@ def open_model(
         config=config,
         tokenizer=tokenizer,
         load=lambda: _load(name, kind, torch_device, config=config, dtype=chosen, **common),
+        settings=lambda: _generation_settings(name, common.get("revision")),
         revision=commit[:12] if commit else _digest(folder),
         dtype=str(chosen).removeprefix("torch."),
         encoder_decoder=bool(config.is_encoder_decoder),
@@ -265,6 +275,23 @@ def _load(name: _Named, kind: str, device: Any, **settings: Any) -> Any:  # noqa
         stored = {token: getattr(model.generation_config, token) for token in kept}
         model.generation_config = transformers.GenerationConfig(**stored)
     return model
+
+
+def _generation_settings(name: _Named, revision: str | None) -> Any:  # noqa: ANN401
+    """The model's generation_config.json; None without one. A GGUF file has none."""
+    _, transformers = _libraries(name)
+    in_folder = name.folder.is_dir()
+    if name.is_gguf or (in_folder and not (name.folder / "generation_config.json").is_file()):
+        return None
+    with quiet(), _explained(name):
+        try:
+            return transformers.GenerationConfig.from_pretrained(
+                name.source, revision=revision, trust_remote_code=False
+            )
+        except OSError:
+            if in_folder:
+                raise
+            return None  # not on the Hub
 
 
 @contextmanager

@@ -159,7 +159,8 @@ class Endpoint(Backend):
 
     def write_each(self, prompts: Sequence[Prompt], sampling: Sampling) -> Iterator[tuple[int, Completion]]:
         """Row number and text of each prompt, as they finish; the contract is that of `read_labels_each`."""
-        drawn = {"temperature": sampling.temperature, "seed": sampling.seed, "top_p": sampling.top_p}
+        temperature, top_p = sampling.drawn()
+        drawn = {"temperature": temperature, "seed": sampling.seed, "top_p": top_p}
 
         async def answer(talk: Talk, prompt: Prompt) -> Completion:
             completion = written((await talk.chat(self.probe.messages(prompt), most=sampling.max_tokens, **drawn))[0])
