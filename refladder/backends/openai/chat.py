@@ -193,7 +193,7 @@ async def find_sampling(talk: Talk, probe: Probe) -> Probe:
     for question in (_RANDOM, talk.question):
         several = False
         try:
-            several = len(await talk.chat(question, most=PLAIN_TOKENS, temperature=1.0, n=2, seed=0)) == 2  # noqa: PLR2004
+            several = len(await talk.chat(question, most=PLAIN_TOKENS, temperature=1.0, n=DRAWS, seed=0)) > 1
         except Refusal as refusal:
             if refusal.ends_the_run:
                 raise

@@ -26,7 +26,7 @@ from refladder.backends.openai.talk import Talk
 from refladder.backends.openai.transport import LOG, Refusal, Tally, unavailable
 from refladder.backends.protocol import Backend, in_order
 from refladder.backends.usage import Usage
-from refladder.errors import BackendUnavailableError, UsageError, redacted
+from refladder.errors import BackendUnavailableError, UsageError, option, redacted
 from refladder.records import Completion, LabelReading
 
 if TYPE_CHECKING:
@@ -160,6 +160,11 @@ class Endpoint(Backend):
     def write_each(self, prompts: Sequence[Prompt], sampling: Sampling) -> Iterator[tuple[int, Completion]]:
         """Row number and text of each prompt, as they finish; the contract is that of `read_labels_each`."""
         temperature, top_p = sampling.drawn()
+        if not self.probe.dialect.tempered and (temperature, top_p) != (1.0, 1.0):
+            raise UsageError(
+                f"{self.model} at {self.options.base_url} takes no temperature and no top-p, so its texts are drawn "
+                f"with 1 and 1; leave out {option('temperature')} and {option('top-p')}"
+            )
         drawn = {"temperature": temperature, "seed": sampling.seed, "top_p": top_p}
 
         async def answer(talk: Talk, prompt: Prompt) -> Completion:

@@ -158,7 +158,7 @@ async def _answer(talk: Talk, question: Messages) -> Any:  # noqa: ANN401  a cho
                 raise
             if "max_completion_tokens" in refusal.reason and talk.dialect.length_field == "max_tokens":
                 talk.dialect = replace(talk.dialect, length_field="max_completion_tokens")
-            elif "temperature" in refusal.reason and talk.dialect.tempered:
+            elif "temperature" in refusal.reason.lower() and talk.dialect.tempered:
                 talk.dialect = replace(talk.dialect, tempered=False)
             else:
                 raise

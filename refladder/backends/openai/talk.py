@@ -67,7 +67,7 @@ class Dialect:
     """The form of requests that a server accepts, learnt from the first requests."""
 
     length_field: Literal["max_tokens", "max_completion_tokens"] = "max_tokens"  # limit on an answer's tokens
-    tempered: bool = True  # whether a temperature may be given
+    tempered: bool = True  # whether a temperature and a top-p may be given
     tokens: Source | None = None  # where token ids come from, see `find_tokens`
     under_base: bool = False  # whether /tokenize and /apply-template are under the base URL, not at the server's root
     switch: str = ""  # of SWITCHES; empty if none is needed, or none works
@@ -166,6 +166,8 @@ class Talk:
         body |= SWITCHES.get(self.dialect.switch, {})
         if self.dialect.tempered:
             body["temperature"] = temperature
+        else:
+            body.pop("top_p", None)
         begun = split_answer(messages)[1]
         if begun:
             body |= _CONTINUE

@@ -16,7 +16,8 @@ MODEL = "toy"
 
 @dataclass(frozen=True)
 class Quirks:
-    chat_logprobs: str = "yes"  # yes, silent (accepted and not returned), refused
+    chat_logprobs: str = "yes"  # yes, silent (accepted and not returned), refused, forbidden (with a 403)
+    routed: dict | None = None  # the fields without which another provider answers, which drops log-probabilities
     top_limit: int | None = 20
     only_9999: bool = False  # every alternative has -9999.0, which is no number
     completions: bool = True
@@ -31,16 +32,22 @@ class Quirks:
     score: bool = False
     tokenize: str = ""  # server (messages), template (/apply-template and text), ""
     several: str = "yes"  # n > 1: yes, one (accepted, one answer), refused
+    most_answers: int = 128  # the largest n
     fixed: bool = False  # temperature and seed ignored
     goes_on: bool = False  # continues an answer that was begun
     form: str = "ignored"  # a grammar and a bias of tokens: kept, ignored, biased (and so are the values it returns)
     silent_after: tuple = ()  # parts of prompts after which the model ends its answer at once
     thinks: bool = False
+    thoughts: str = ""  # where they are: "" in the answer, a field of the message, or hidden, which takes 100 tokens
     switch: dict | None = None  # the fields that keep it from thinking
     effort: bool = False  # log-probabilities and a temperature only with reasoning_effort none
     length_field: str = "max_tokens"
     tempered: bool = True
+    strict: bool = False  # refuses the fields of other servers
     key: str = ""
+    header: str = ""  # a request without it is refused
+    under_v1: bool = False  # a proxy: all paths lie under /v1
+    unknown: int = 404  # status of an unknown path
     html: bool = False
     answer: object = None  # (messages, seed) -> choice, instead of the model
     flat: bool = False
@@ -58,6 +65,7 @@ TRANSFORMERS = Quirks(
     chat_logprobs="silent", completion_logprobs="silent", token_prompts=False, several="one", fixed=True
 )
 TEXT_ONLY = Quirks(chat_logprobs="silent", completions=False, several="one")
+_FOREIGN = ("chat_template_kwargs", "thinking", "reasoning", "grammar", "continue_final_message")
 
 
 class RefusedError(Exception):
@@ -89,6 +97,8 @@ class ToyServer(HttpServer):
         if quirks.key and headers.get("authorization") != f"Bearer {quirks.key}":
             told = headers.get("authorization", "").removeprefix("Bearer ")
             return Reply({"error": {"message": f"Incorrect API key provided: {told}"}}, 401)
+        if quirks.header and quirks.header not in headers:
+            return Reply({"error": {"message": f"{quirks.header} is required"}}, 401)
         if path == "/v1/models":
             return Reply({"data": [{"id": MODEL}]})
         if sent.get("model", MODEL) != MODEL:
@@ -100,9 +110,11 @@ class ToyServer(HttpServer):
             "/tokenize": self._tokenize if quirks.tokenize else None,
             "/apply-template": self._template if quirks.tokenize == "template" else None,
         }
-        route = routes.get(path)
+        if quirks.under_v1:
+            routes = {path if path.startswith("/v1") else f"/v1{path}": route for path, route in routes.items()}
+        route = routes.get(path.partition("?")[0])
         if route is None:
-            return Reply({"detail": "Not Found"}, 404)
+            return Reply({"detail": "Not Found" if quirks.unknown == 404 else "Forbidden"}, quirks.unknown)
         try:
             return Reply(route(sent))
         except RefusedError as refused:
@@ -112,11 +124,7 @@ class ToyServer(HttpServer):
         quirks = self.quirks
         if quirks.effort and sent.get("reasoning_effort") != "none":
             quirks = replace(quirks, tempered=False, chat_logprobs="refused")
-        for given in ("max_tokens", "max_completion_tokens"):
-            if given in sent and given != quirks.length_field:
-                raise RefusedError(400, f"Unsupported parameter: '{given}'. Use '{quirks.length_field}' instead.")
-        if "temperature" in sent and not quirks.tempered:
-            raise RefusedError(400, "Unsupported value: 'temperature' does not support this value with this model.")
+        self._check_fields(sent, quirks)
         messages = sent["messages"]
         if quirks.answer is not None:
             return {"choices": [quirks.answer(messages, sent.get("seed", 0))]}
@@ -124,29 +132,52 @@ class ToyServer(HttpServer):
         ids = self.model.encode(
             self.model.render_begun(messages) if begun and quirks.goes_on else self.model.render(messages)
         )
+        number = sent.get("n", 1)
+        choices = [self._choice(sent, ids, index) for index in range(number if quirks.several == "yes" else 1)]
+        return {"choices": choices, "usage": {"prompt_tokens": len(ids), "completion_tokens": 1}}
+
+    def _check_fields(self, sent, quirks):  # noqa: C901  one branch a field
+        for given in ("max_tokens", "max_completion_tokens"):
+            if given in sent and given != quirks.length_field:
+                raise RefusedError(400, f"Unsupported parameter: '{given}'. Use '{quirks.length_field}' instead.")
+        for given in ("temperature", "top_p"):
+            if given in sent and not quirks.tempered:
+                message = (
+                    f"Unsupported value: '{given}' does not support {sent[given]} with this model. Only the default "
+                )
+                raise RefusedError(400, f"{message}(1) value is supported.")
+        for given in _FOREIGN if quirks.strict else ():
+            if given in sent:
+                raise RefusedError(400, f"Unknown parameter: '{given}'.")
+        if quirks.strict and quirks.thinks and "reasoning_effort" in sent and quirks.switch is None:
+            raise RefusedError(400, "Unsupported value: 'reasoning_effort' does not support 'none' with this model.")
         if sent.get("logprobs") and quirks.chat_logprobs == "refused":
             raise RefusedError(400, "logprobs are not supported with this model")
+        if sent.get("logprobs") and quirks.chat_logprobs == "forbidden":
+            raise RefusedError(403, "You are not allowed to request logprobs from this model")
         if quirks.top_limit is not None and sent.get("top_logprobs", 0) > quirks.top_limit:
             raise RefusedError(400, f"Invalid value for 'top_logprobs': must be at most {quirks.top_limit}")
         number = sent.get("n", 1)
         if number > 1 and quirks.several == "refused":
             raise RefusedError(400, "n must be 1")
-        choices = [self._choice(sent, ids, index) for index in range(number if quirks.several == "yes" else 1)]
-        return {"choices": choices, "usage": {"prompt_tokens": len(ids), "completion_tokens": 1}}
+        if number > quirks.most_answers:
+            raise RefusedError(400, f"candidateCount must be in the range [1, {quirks.most_answers}]")
 
     def _choice(self, sent, ids, index):
         quirks = self.quirks
         temperature = 0 if quirks.fixed else sent.get("temperature", 1.0)
         seed = sent.get("seed", 0) * 1000 + index
-        most = sent.get(quirks.length_field, 64)
+        most, thought = sent.get(quirks.length_field, 64), {}
         if "grammar" in sent and quirks.form != "ignored":
             text, said, finish = self._in_form(sent, ids)
         else:
             text, said, finish = self.model.say(ids, most=most, temperature=temperature, seed=seed)
         if quirks.thinks and not (quirks.switch and quirks.switch.items() <= sent.items()):
-            text = f"<think>Is it better or worse?</think>\n\n{text}"
-        choice = {"index": index, "message": {"role": "assistant", "content": text}, "finish_reason": finish}
-        if sent.get("logprobs") and quirks.chat_logprobs == "yes":
+            text, thought, finish = self._after_a_thought(text, finish, most)
+        message = {"role": "assistant", "content": text, **thought}
+        choice = {"index": index, "message": message, "finish_reason": finish}
+        routed = quirks.routed is None or quirks.routed.items() <= sent.items()
+        if sent.get("logprobs") and quirks.chat_logprobs == "yes" and routed:
             content = [
                 self._row([*ids, *said[:place]], token, sent.get("top_logprobs", 0)) for place, token in enumerate(said)
             ]
@@ -155,6 +186,14 @@ class ToyServer(HttpServer):
                 for row in content:
                     row["logprob"] = 0.0
         return choice
+
+    def _after_a_thought(self, text, finish, most):
+        """The text of an answer, the other fields of its message, and its end."""
+        thought = "Is it better or worse?"
+        if not self.quirks.thoughts:
+            return f"<think>{thought}</think>\n\n{text}", {}, finish
+        shown = {} if self.quirks.thoughts == "hidden" else {self.quirks.thoughts: thought}
+        return ("", shown, "length") if most < 100 else (text, shown, finish)
 
     def _in_form(self, sent, ids):
         """The most probable tokens, after the bias, of what the grammar allows: literals and sets of letters."""
