@@ -327,7 +327,7 @@ def load_ladders(name: str | Path, *, certified: bool = True) -> LadderSet:
     opened = ladder_set(
         name, parts.dimensions, parts.contexts, ladders, parts.failures, digests=digests, anchors=anchors
     )
-    opened = replace(opened, name=parts.name, questions=parts.questions)
+    opened = replace(opened, name=parts.name, questions={each.dimension: each.questions for each in parts.questions})
     where, certificate = f"{name}: {CERTIFICATE}", parts.certificate
     if certificate is None and not name.startswith(hub.PREFIX) and (path := find_folder(name) / CERTIFICATE).is_file():
         where, certificate = str(path), parse_json(read_bytes(path), str(path), whole_file=True)
@@ -357,14 +357,9 @@ def open_parts(name: str) -> Parts:
         context_digests={
             each.context_id: each.digest for each in _read_if_any(ContextDigest, folder / "context_digests.jsonl")
         },
-        questions=read_questions(folder / QUESTIONS),
+        questions=tuple(_read_if_any(Questions, folder / QUESTIONS)),
         shared=read_record(Shared, folder / SET) if (folder / SET).is_file() else None,
     )
-
-
-def read_questions(path: Path) -> dict[str, tuple[str, ...]]:
-    """The questions of a file by dimension; none where it does not exist."""
-    return {each.dimension: each.questions for each in _read_if_any(Questions, path)}
 
 
 def _read_if_any(kind: type[T], path: Path) -> Iterator[T]:
@@ -408,6 +403,7 @@ def write_ladder_set(
     failures: Sequence[LadderFailure],
     *,
     shared: Shared | None = None,
+    questions: Sequence[Questions] = (),
 ) -> None:
     """Write a ladder set; each file appears complete or not at all. A certificate of other ladders is removed.
 
@@ -418,6 +414,7 @@ def write_ladder_set(
         ladders: from `refladder.synth.build_ladders`.
         failures: from `refladder.synth.build_ladders`.
         shared: for a shared set, its anchors.
+        questions: on the dimensions; without any, those in the folder stay.
 
     Raises:
         DataError: the folder cannot be written.
@@ -440,6 +437,8 @@ def write_ladder_set(
         throw_away(folder / SET)
     else:
         write_record(folder / SET, shared)
+    if questions:
+        write_records(folder / QUESTIONS, questions)
 
 
 def choose_dimensions(dimensions: Sequence[Dimension], names: Sequence[str]) -> tuple[Dimension, ...]:

@@ -5,6 +5,7 @@ FOLDER/
   data/ladders/*.parquet    one ladder a row, with its recipe and what its dimension is
   data/contexts/*.parquet   the contexts; absent where their texts may not be distributed
   data/failures/*.parquet   ladders that failed, if any
+  data/questions/*.parquet  yes/no questions on the dimensions, if any
   data/judgments, data/scores, data/certificate   if they were published
 """
 
@@ -15,14 +16,25 @@ import hashlib
 import itertools
 import json
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar, get_args, get_origin, get_type_hints
 
 from refladder.errors import DataError
 from refladder.files.jsonl import from_line, from_lines, read_bytes, to_json, writing
 from refladder.files.tables import Row, arrow_schema, fitting, parquet_library, read_rows
 from refladder.parsing import parse_json, read_strict
-from refladder.records import SCHEMAS, Context, Dimension, Judgment, Ladder, LadderFailure, Recipe, Run, Shared
+from refladder.records import (
+    SCHEMAS,
+    Context,
+    Dimension,
+    Judgment,
+    Ladder,
+    LadderFailure,
+    Questions,
+    Recipe,
+    Run,
+    Shared,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -32,13 +44,19 @@ T = TypeVar("T")
 
 MANIFEST = "manifest.json"
 SCHEMA, _FAMILY = "ladder-release/1", "ladder-release/"
-OF_A_SET = ("ladders", "contexts", "failures", "certificate")  # the configs that a ladder set is read from
+OF_A_SET = ("ladders", "contexts", "failures", "questions", "certificate")  # the configs that a ladder set is read from
 WHOLE_CERTIFICATE = "certificate"  # the name of the row of the whole certificate, beside those of its parts
 _ROWS = 2048  # of a row group, which is what a reader holds in memory
 _PATH = re.compile(r"\w[\w.-]*(/\w[\w.-]*)*", re.ASCII)  # of a shard: inside the folder on every system
 _BYTES = 256 << 20  # a shard ends after the row group that reaches this size
 _SAME_TYPES = "give them the same types"
-_RECORDS = {"ladders": Ladder, "contexts": Context, "failures": LadderFailure, "judgments": Judgment}  # by config
+_RECORDS = {  # by config
+    "ladders": Ladder,
+    "contexts": Context,
+    "failures": LadderFailure,
+    "questions": Questions,
+    "judgments": Judgment,
+}
 _DIMENSION = {"dimension_description": "description", "low": "low", "high": "high"}  # column to field
 
 
@@ -138,7 +156,7 @@ class Parts:
     failures: Iterator[LadderFailure]
     context_digests: dict[str, str]
     certificate: dict[str, Any] | None = None
-    questions: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    questions: tuple[Questions, ...] = ()
     shared: Shared | None = None
 
 
@@ -158,6 +176,7 @@ def read_release(folder: Path, label: str, manifest: Manifest | None = None) -> 
         failures=(record_of(LadderFailure, row) for row in rows_of(folder, shards["failures"])),
         context_digests=digests,
         certificate=_certificate_of(rows_of(folder, shards["certificate"])),
+        questions=tuple(record_of(Questions, row) for row in rows_of(folder, shards["questions"])),
         shared=manifest.shared,
     )
 

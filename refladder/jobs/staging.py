@@ -172,7 +172,8 @@ def stage(
     rows = write_shards(folder, "ladders", tally.rows(progress))
     _check_writer(ladders, tally.recipes, baseline=baseline)
     failures = write_shards(folder, "failures", map(_failure_row, parts.failures))
-    shards, run, digest = [*rows, *texts, *failures], None, tally.checks.digest
+    questions = write_shards(folder, "questions", map(asdict, parts.questions))
+    shards, run, digest = [*rows, *texts, *failures, *questions], None, tally.checks.digest
     if "judgments" in extras:
         run, judged = _judgments(extras["judgments"], digest)
         shards += write_shards(folder, "judgments", judged)
