@@ -15,8 +15,8 @@ from refladder.records import Link, LinkedColumn, scale_of
 from refladder.scoring.columns import column_names, signature_of
 from refladder.scoring.judging import trusted, verdict_logprobs
 from refladder.scoring.judgment_file import check_outcomes, outcomes_of, read_judgments
-from refladder.scoring.question import RUNG, level_of
-from refladder.scoring.rules import expected_grades, probabilities_from, rule_named
+from refladder.scoring.question import RUNG, level_of, rung_id
+from refladder.scoring.rules import expected_grades, over_anchors, probabilities_from, rule_named
 from refladder.trust import linking
 from refladder.version import __version__
 
@@ -32,8 +32,8 @@ if TYPE_CHECKING:
 LINEAR = ("ladder-sum", "mean-difference", "expected-grade")  # rules that are linear in p(win) - p(loss)
 LEAST_CONTEXTS, LEAST_ROWS = 8, 20  # that both judges must have judged
 
-# Of an output, by level and the comparison's subject: the digest of the texts, and the probabilities.
-_Rungs = dict[tuple[int, str], tuple[str, "FloatArray"]]
+# Of an output, by rung and the comparison's subject: the digest of the texts, and the probabilities.
+_Rungs = dict[tuple[str, str], tuple[str, "FloatArray"]]
 
 
 class _Judged(NamedTuple):
@@ -41,6 +41,22 @@ class _Judged(NamedTuple):
 
     run: Run
     readings: dict[tuple[str, str, str], _Rungs]
+
+    @property
+    def rungs(self) -> list[str]:
+        """The rungs that a text is compared with, of all anchors level by level: rungs on top come last."""
+        anchors = sorted(self.run.anchors) or [""]
+        return [rung_id(level, anchor) for level in range(1, self.run.rungs + 1) for anchor in anchors]
+
+    def scored_by(self, rule: Rule) -> Rule:
+        """A rule over `rungs`, the mean over the anchors."""
+        anchors = max(len(self.run.anchors), 1)
+
+        def by_anchor(probabilities: FloatArray, human: tuple[float, float]) -> FloatArray:
+            levels = probabilities.reshape(len(probabilities), self.run.rungs, anchors, 3)
+            return over_anchors(rule, anchors)(levels.swapaxes(1, 2).reshape(probabilities.shape), human)
+
+        return by_anchor
 
 
 def link(first: Path, second: Path, scale: Scale, out: Path | None = None) -> Link:
@@ -55,6 +71,11 @@ def link(first: Path, second: Path, scale: Scale, out: Path | None = None) -> Li
     signatures = signature_of(one.run, scale), signature_of(other.run, scale)
     if scale_of(signatures[0]) == scale_of(signatures[1]):
         raise UsageError(f"{first} and {second} have the same signature, so their scores are on one scale already")
+    if set(one.run.anchors) != set(other.run.anchors):
+        raise DataError(
+            f"{first} and {second} are against different anchors; score the same table against the same shared set, or "
+            "one that extends it"
+        )
     columns: list[LinkedColumn] = []
     for dimension in one.run.dimensions:
         columns += _columns(dimension, one, other, scale, f"{first} and {second}")
@@ -68,10 +89,6 @@ def _read(path: Path, scale: Scale) -> _Judged:
     run, located = read_judgments(path)
     if not run.rungs:
         raise DataError(f"{path}: judgments of pairs or of single texts; name a file that `refladder score` wrote")
-    if run.anchors:
-        raise DataError(
-            f"{path}: judgments against a shared set; score against ladders of single contexts to link judges"
-        )
     outcomes = outcomes_of(run)
     readings: dict[tuple[str, str, str], _Rungs] = {}
     for where, judgment in located:
@@ -84,7 +101,7 @@ def _read(path: Path, scale: Scale) -> _Judged:
             raise DataError(f"{where}: {rung!r} is not a rung from 1 to {run.rungs}; score again with --restart")
         read = probabilities_from(verdict_logprobs(trusted([judgment], scale.least_mass)))[0]
         row = readings.setdefault((judgment.context_id, judgment.dimension, output_id), {})
-        row[level, judgment.subject] = judgment.key, read
+        row[rung, judgment.subject] = judgment.key, read
     return _Judged(run, readings)
 
 
@@ -93,9 +110,10 @@ def _columns(dimension: Dimension, first: _Judged, second: _Judged, scale: Scale
     for row, one in first.readings.items():
         other = second.readings.get(row, {})
         same = all(other.get(place, (key,))[0] == key for place, (key, _) in one.items())
-        if row[1] == dimension.name and same and _whole(one, first.run) and _whole(other, second.run):
+        if row[1] == dimension.name and same and _whole(one, first) and _whole(other, second):
             common.append(row)
-    contexts = np.unique([row[0] for row in common], return_inverse=True)[1]
+    units = [f"c{context}" if context else f"o{output}" for context, _, output in common]
+    contexts = np.unique(units, return_inverse=True)[1]
     number = len(set(contexts.tolist()))
     if len(common) < LEAST_ROWS or number < LEAST_CONTEXTS:
         raise DataError(
@@ -109,8 +127,9 @@ def _columns(dimension: Dimension, first: _Judged, second: _Judged, scale: Scale
     human = (dimension.low, dimension.high)
     linked = []
     for column, rule in ((score, rule_named(scale.rule)), (grade, expected_grades)):
-        scales = [_scale_of(rule, judged.run.rungs, human) for judged in (first, second)]
-        linked.append(_column(column, odds, (rule(read[0], human), rule(read[1], human)), contexts, scales))
+        rules = [judged.scored_by(rule) for judged in (first, second)]
+        scales = [_scale_of(each, np.shape(of)[1], human) for each, of in zip(rules, read, strict=True)]
+        linked.append(_column(column, odds, (rules[0](read[0], human), rules[1](read[1], human)), contexts, scales))
     return linked
 
 
@@ -154,19 +173,20 @@ def _column(
     )
 
 
-def _whole(read: _Rungs, run: Run) -> bool:
-    levels = {level for level, _ in read}
-    return len(levels) == run.rungs and not any(np.isnan(probabilities).any() for _, probabilities in read.values())
+def _whole(read: _Rungs, judged: _Judged) -> bool:
+    return len({rung for rung, _ in read}) == judged.run.compared and not any(
+        np.isnan(probabilities).any() for _, probabilities in read.values()
+    )
 
 
 def _probabilities(judged: _Judged, rows: Sequence[tuple[str, str, str]]) -> FloatArray:
     """Verdict probabilities, the orders of a pair averaged: shape (rows, rungs, 3)."""
     means = []
     for row in rows:
-        read: list[list[FloatArray]] = [[] for _ in range(judged.run.rungs)]
-        for (level, _), (_, probabilities) in judged.readings[row].items():
-            read[level - 1].append(probabilities)
-        means.append([np.mean(orders, axis=0) for orders in read])
+        read: dict[str, list[FloatArray]] = {rung: [] for rung in judged.rungs}
+        for (rung, _), (_, probabilities) in judged.readings[row].items():
+            read[rung].append(probabilities)
+        means.append([np.mean(orders, axis=0) for orders in read.values()])
     return np.array(means)
 
 

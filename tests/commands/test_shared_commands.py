@@ -6,11 +6,14 @@ import json
 import math
 import statistics
 
+import numpy as np
 import pytest
 
 import refladder
 from refladder.arena.runs import read_run
+from refladder.backends.builtin import Builtin
 from refladder.integrations.single_scores import single_scores
+from refladder.records import LabelReading
 
 TASK = """\
 task = "document"
@@ -246,10 +249,51 @@ def test_recorded_judgments_are_of_one_ladder_for_each_context(run, tmp_path):
         assert "the set is shared, and recorded judgments are of one ladder for each context" in done.err
 
 
-def test_judgments_against_a_shared_set_are_not_linked(made, run):
-    judgments = made / "scored.jsonl.judgments.jsonl"
-    done = run(f"link --from {judgments} --to {judgments} --out OUT/link.json", code=2)
-    assert "judgments against a shared set; score against ladders of single contexts" in done.err
+class Milder(Builtin):
+    """The built-in judge with half of its log-probabilities, so with half of its log-odds."""
+
+    fingerprint = "milder/1"
+
+    def read_labels(self, prompts, labels):
+        halves = [np.array(each.logprobs) / 2 for each in READ(self, prompts, labels)]
+        return [LabelReading(logprobs=tuple((each - np.logaddexp.reduce(each)).tolist()), mass=1.0) for each in halves]
+
+
+READ = Builtin.read_labels
+
+
+def numbers(path, column="educational_value_score"):
+    return np.array([row[column] for row in lines(path)])
+
+
+@pytest.mark.parametrize("extended", [False, True])
+def test_scores_of_a_shared_set_are_linked(made, run, tmp_path, monkeypatch, extended):
+    scored, other = made / "scored.jsonl", tmp_path / "other.jsonl"
+    if extended:  # the same judge, against the same anchors with another rung on top
+        run("build --extend SET --out OUT/set")
+        run(f"score TABLE --ladders OUT/set --out {other}")
+    else:
+        with monkeypatch.context() as patch:
+            patch.setattr("refladder.backends.builtin.surface_backend.Builtin", Milder)
+            run(f"score TABLE --ladders SET --out {other}")
+    run(f"link --from {scored}.judgments.jsonl --to {other}.judgments.jsonl --out OUT/link.json")
+    column = json.loads((tmp_path / "link.json").read_text())["columns"][0]
+    assert (column["rows"], column["contexts"]) == (60, 60)  # each document is a context of its own
+    # The mean over anchors goes to 1 + ... + 5 = 15 as that of one ladder does, and to 21 with a sixth rung.
+    assert column["ends"] == pytest.approx([-21, 21] if extended else [-15, 15])
+    assert column["slope"] == pytest.approx(1.0 if extended else 0.5, abs=0.03)
+    assert column["error"] < 0.3 * column["identity_error"]
+    run(f"rescore {scored}.judgments.jsonl --link OUT/link.json --out OUT/mapped.jsonl")
+    wrong = np.abs(numbers(tmp_path / "mapped.jsonl", "educational_value_score_linked") - numbers(other))
+    assert np.mean(wrong) < 0.3 * np.mean(np.abs(numbers(scored) - numbers(other)))
+
+
+def test_scores_of_other_anchors_are_not_linked(made, run):
+    run("build SEEDS --task-file TASK --shared 2 --out OUT/set")
+    run("score TABLE --ladders OUT/set --out OUT/other.jsonl")
+    first, second = (f"{path}.judgments.jsonl" for path in (made / "scored.jsonl", "OUT/other.jsonl"))
+    done = run(f"link --from {first} --to {second} --out OUT/link.json", code=2)
+    assert "are against different anchors; score the same table against the same shared set, or one that" in done.err
 
 
 def test_contexts_of_a_task_with_contexts_are_anchors_too(tmp_path):
