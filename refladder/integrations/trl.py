@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -42,7 +43,9 @@ def reward(
 
     Returns:
         A function for `reward_funcs`. The reward is the score of the dimension (for the rule `ladder-sum` and N rungs
-        between -N(N+1)/2 and N(N+1)/2), or the overall score between 0 and 1 of several dimensions.
+        between -N(N+1)/2 and N(N+1)/2), or the overall score between 0 and 1 of several dimensions. TRL logs it under
+        the function's `__name__`: `reward_DIMENSION`, with the names of all of several. Change that of one of two
+        rewards of the same dimension.
 
     Raises:
         RefladderError: see `refladder.Scorer`.
@@ -50,20 +53,21 @@ def reward(
     of_scorer = {"ladders": ladders, "judge": judge, **settings}
     scorer, thread = scorer_in_thread(**of_scorer) if asynchronous else (Scorer(**of_scorer), None)
 
-    def refladder(completions: Sequence[Completion], **columns: Any) -> list[float | None]:  # noqa: ANN401  TRL's own
+    def plain(completions: Sequence[Completion], **columns: Any) -> list[float | None]:  # noqa: ANN401  TRL's own
         results = single_scores(scorer, [_text(completion) for completion in completions], columns)
         rewards = [result.value for result in results]
         if (log_metric := columns.get("log_metric")) is not None:
             log_metric("refladder/unscored", rewards.count(None) / len(rewards))
         return rewards
 
+    plain.__name__ = re.sub(r"\W+", "_", "_".join(["reward", *scorer.dimensions]))
     if thread is None:
-        return refladder
+        return plain
 
     async def in_thread(**columns: Any) -> list[float | None]:  # noqa: ANN401  TRL's own
-        return await asyncio.wrap_future(thread.submit(partial(refladder, **columns)))
+        return await asyncio.wrap_future(thread.submit(partial(plain, **columns)))
 
-    in_thread.__name__ = refladder.__name__  # under which TRL logs it
+    in_thread.__name__ = plain.__name__
     return in_thread
 
 

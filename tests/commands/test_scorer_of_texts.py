@@ -9,6 +9,7 @@ import pytest
 
 import refladder
 from refladder.errors import UnknownNameError, UsageError
+from refladder.integrations.trl import reward
 
 STORY = refladder.load_ladders("demo/story")
 CONTEXT = next(iter(STORY.contexts.values()))
@@ -112,3 +113,12 @@ def test_a_scorer_is_checked_before_its_judge_is_opened():
         refladder.Scorer(ladders="demo/story").overall(
             refladder.Scorer(ladders="demo/story").score(["a b"], context_id=CONTEXT.id, dimension="coherence")
         )
+
+
+@pytest.mark.parametrize("asynchronous", [False, True])
+def test_rewards_of_a_trainer_have_names_of_their_own(asynchronous):
+    """TRL logs a reward as `rewards/NAME/mean`."""
+    how = {"ladders": "demo/story", "asynchronous": asynchronous}
+    rewards = [reward(**how, dimensions=[name]) for name in ("coherence", "complexity")]
+    assert [each.__name__ for each in rewards] == ["reward_coherence", "reward_complexity"]
+    assert reward(**how).__name__ == "reward_coherence_complexity"

@@ -39,7 +39,7 @@ def test_the_example_of_trl(run_example, tmp_path):
     more = 'output_dir="grpo", use_cpu=True, report_to="none", max_completion_length=8, '
     here = run_example("trl", {POLICY: str(folder), 'output_dir="grpo", ': more})
     (logged, _) = here["trainer"].state.log_history
-    assert -15 <= logged["rewards/refladder/mean"] <= 15
+    assert -15 <= logged["rewards/reward_coherence/mean"] <= 15
     assert logged["refladder/unscored"] == 0
 
 

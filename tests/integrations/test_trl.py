@@ -95,7 +95,7 @@ def test_grpo_awaits_rewards_of_single_contexts_and_of_a_shared_set_together(pol
 
     of_one = reward(ladders="demo/story", dimensions=["coherence"], asynchronous=True)
     of_all = reward(ladders=shared, judge=judge, asynchronous=True)
-    assert (of_one.__name__, of_all.__name__) == ("refladder", "refladder")
+    assert (of_one.__name__, of_all.__name__) == ("reward_coherence", "reward_coherence")
 
     async def recorded(**columns):
         given.update(completions=columns["completions"], rewards=await of_all(**columns))
@@ -129,7 +129,7 @@ def test_grpo_awaits_rewards_of_single_contexts_and_of_a_shared_set_together(pol
     plain = reward(ladders=shared, judge=judge)
     assert given["rewards"] == plain(completions=given["completions"])
     assert logged["rewards/recorded/mean"] == pytest.approx(sum(given["rewards"]) / 4, rel=1e-5)
-    assert -15 <= logged["rewards/refladder/mean"] <= 15
+    assert -15 <= logged["rewards/reward_coherence/mean"] <= 15
     assert logged["refladder/unscored"] == 0
 
 

@@ -229,6 +229,8 @@ def test_a_plan_and_the_labels_that_follow_it(command, files, tmp_path):
 
 def test_a_plan_without_labels(command, files):
     table, _ = files()
+    shown = command("calibrate", table, *BY, "--precision", "0.9", "--plan").out.splitlines()
+    assert shown[-1] == "Rows to label next: a random sample of all rows. Add --out FILE to write it."
     told = json.loads(command("calibrate", table, *BY, "--precision", "0.9", "--plan", "--json").out)
     # scipy.stats.binom at .064, the walk of the first look; .064 ** (1 / 20) = .8716
     allowed = [int((binom.cdf(np.arange(more), more, 0.1) <= 0.064).sum()) - 1 for more in (20, 50, 100, 200)]
