@@ -93,6 +93,30 @@ def test_the_score_is_the_mean_expected_grade_of_all_pairs_in_both_orders(dialog
     assert run.result.notes == ((f"{unreadable} x unparsed: no letter in the answer",) if lost else ())
 
 
+# Probabilities of the letters, and the number that the authors' program makes of them: `extract_score` of llm-verifier
+# 0.3.0 (PyPI), given each letter with a space before it after `<score_A>`.
+RECORDED = (
+    ({letter: 0.8 * 0.5**rank / (2 - 0.5**19) for rank, letter in enumerate(LETTERS)}, 0.9473694249212903),
+    ({letter: (7 * rank % 20 + 1) / 300 for rank, letter in enumerate(LETTERS)}, 0.4385964912280701),
+)
+PREFERRED = 0.6245187774580733  # `bradley_terry` of its two numbers
+
+
+def test_the_numbers_are_those_of_the_authors_program_on_the_same_answers(dialogues):
+    class Recorded(ByHand):
+        def _read(self, slots, labels):
+            found, _ = RECORDED[int(slots["place"]) - 1]
+            return LabelReading(logprobs=tuple(math.log(found[label]) for label in labels), mass=sum(found.values()))
+
+    result = one(dialogues, Recorded()).result
+    low, high = dialogues.dimensions[0].low, dialogues.dimensions[0].high
+    mean = (RECORDED[0][1] + RECORDED[1][1]) / 2  # each text is shown first as often as second
+    assert list(result.method.scores.values()) == pytest.approx([low + (high - low) * mean] * len(dialogues.outputs))
+    assert len(dialogues.dimensions) == 1
+    for compared in result.comparisons:
+        assert compared.probabilities.tolist() == pytest.approx([PREFERRED] * len(compared.pairs), abs=1e-12)
+
+
 def test_pairs_are_preferences_by_the_difference_of_the_two_grades(dialogues):
     last = dialogues.outputs[-1]
     for compared in one(dialogues, ByHand(last.text)).result.comparisons:
