@@ -118,22 +118,22 @@ class _Wanted:
 @click.option(
     "--certify",
     is_flag=True,
-    help="Judge the rungs against each other. Rungs out of order are generated again, in at most 2 rounds; then their "
+    help="Judge the rungs against each other. Rungs out of order are generated again, at most twice. After that, their "
     "level is dropped, or their ladder fails.",
 )
 @click.option(
     "--shared",
     type=click.IntRange(1),
     metavar="K",
-    help="Build one scale for all rows: the ladders of K contexts (anchors), drawn with --seed from the table, with "
-    "which every text is compared, whatever its context (`own` only).",
+    help="Build one scale for all rows of your own table: every text is compared with the ladders of the same K "
+    "contexts (anchors), drawn with --seed.",
 )
 @click.option(
     "--extend",
     metavar="SET",
     shell_complete=console.names_of("ladders"),
-    help="Instead of BENCHMARK: write a rung above the top of every ladder of SET, of all or of none. A set with a "
-    "certificate is certified again.",
+    help="Instead of BENCHMARK: add a rung above the top of every ladder of SET. If one fails, no set is written. A "
+    "set with a certificate is certified again.",
 )
 @console.backend_option("--judge", "Judge model of --certify (see `refladder list backends`).", default="builtin")
 @console.JUDGE_OPTION

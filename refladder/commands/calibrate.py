@@ -63,11 +63,11 @@ class _Promised:
     "--label",
     multiple=True,
     metavar="COLUMN",
-    help="Column of the labels. Repeatable, one for each --by; all must hold.",
+    help="Column of the labels. Repeatable, one for each --by; a row is good if all its labels are.",
 )
-@click.option("--good", multiple=True, metavar="CONDITION", help="Labels that are good, such as '>=4' or '=yes'.")
+@click.option("--good", multiple=True, metavar="CONDITION", help="Condition of a good label: '>=4' or '=yes'.")
 @click.option(
-    "--by", multiple=True, metavar="COLUMN", help="Column of the scores. Repeatable; all must reach a cut-off."
+    "--by", multiple=True, metavar="COLUMN", help="Column of the scores. Repeatable; a row must reach all cut-offs."
 )
 @click.option(
     "--per", metavar="COLUMN", help="Keep only the best row of each value of this column, such as context_id."
@@ -75,14 +75,14 @@ class _Promised:
 @click.option(
     "--unit",
     type=click.Choice(["row", "context"]),
-    help="What was drawn at random to be labelled: rows, or contexts with some or all of their rows. Default: context, "
-    "where rows have one.",
+    help="What was sampled for labelling: rows, or contexts with some or all of their rows. Default: context, if rows "
+    "have one.",
 )
 @click.option("--precision", type=float, help="Promised share of good rows among those kept.")
 @click.option("--recall", type=float, help="Promised share of the good rows that are kept.")
 @click.option("--sure", type=float, default=0.9, help="Probability of the promise, 0 to 1.")
 @click.option(
-    "--on-average", is_flag=True, help="Promise the precision on average over runs. Keeps more; --sure is not used."
+    "--on-average", is_flag=True, help="Promise the precision on average over runs. Keeps more rows; ignores --sure."
 )
 @click.option(
     "--out",
@@ -102,7 +102,7 @@ class _Promised:
     "--rate",
     type=console.PATH,
     metavar="THRESHOLD",
-    help="Estimate the share of good rows that this threshold file keeps, from labels that did not choose it.",
+    help="Estimate the share of good rows among those that this file keeps, from labels not used to choose it.",
 )
 @click.option(
     "--human-scale", is_flag=True, help="Map the score to the expected human rating, for `score --calibration`."
@@ -128,10 +128,10 @@ def command(
 ) -> int:
     """Choose a cut-off on the scores of SCORED, with a promise about the rows that it keeps.
 
-    People label a random sample of the rows. The cut-off keeps as many rows as can be promised. Exit code 3: no cut-off
-    can be promised; the number of labels that could change this is printed.
+    First label a random sample of the rows. The cut-off keeps as many rows as the promise allows. Exit code 3: no
+    cut-off can be promised; the number of labels that could change this is printed.
 
-    --plan, --rate and --human-scale do other things with the same labels.
+    --plan, --rate and --human-scale use the labels for other purposes.
 
     Examples:
         refladder calibrate scored.jsonl --label good --good =yes --by overall_score --precision 0.9 --out cut.json

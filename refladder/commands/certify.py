@@ -53,11 +53,10 @@ def command(
     judge: JudgeOptions,
     as_json: bool,
 ) -> int:
-    """Judge every pair of rungs of every ladder in SET in both orders, and say whether the ladders rise.
+    """Judge every pair of rungs of every ladder in SET in both orders, and report whether the ladders rise.
 
     The verdict (pass, rewrite, drop or refuse) on every rung, level and dimension is stored as certificate.json in the
-    folder of SET. Scores name it in their signature. A shipped or published set keeps the certificate that it came
-    with: yours is printed only.
+    folder of SET. Scores name it in their signature. For a shipped or published set, the certificate is only printed.
 
     Run the same command again to resume an interrupted run. Exit code 3: the verdict is refuse, or some judgments are
     unparsed.

@@ -211,7 +211,7 @@ LOCAL = options(
         metavar="SIZE",
         expose_value=False,
         callback=_of_kind("memory", "hf", "reward"),
-        help="Memory limit of hf:MODEL beside its weights, such as 8G. Default: 70 % of the free memory.",
+        help="Memory limit of hf:MODEL on top of its weights, such as 8G. Default: 70 % of the free memory.",
     ),
     click.option(
         "--truncate-context",
@@ -230,7 +230,7 @@ COLUMN = click.option(
     "column",
     multiple=True,
     metavar="FIELD=NAME",
-    help="Column of context_id, context, background, output or output_id, if it has another name. Repeatable.",
+    help="Column of context_id, context, background, output or output_id, if named otherwise. Repeatable.",
 )
 FORMAT = click.option(
     "--format",
@@ -272,8 +272,8 @@ SCORE_ANSWERS = click.option(
     default=0,
     type=_FewAnswers(),
     metavar="N|sequential|placement",
-    help="Number of answers to sample per question instead of reading label probabilities. 0 = use probabilities. "
-    "sequential and placement take at most 10 answers for each text and dimension, and add an interval.",
+    help="Sample N answers per question instead of reading label probabilities. 0 = read probabilities. "
+    "sequential and placement need at most 10 answers per text and dimension, and add an interval.",
 )
 JUDGING = options(
     click.option("--both-orders", is_flag=True, help="Judge pairs in both orders. Doubles the calls."),

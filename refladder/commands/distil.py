@@ -32,21 +32,21 @@ if TYPE_CHECKING:
     "--model-option",
     multiple=True,
     metavar="KEY=VALUE",
-    help="Setting of the encoder's training: epochs, learning_rate, batch, max_tokens or seed. Repeatable.",
+    help="Training setting of the encoder: epochs, learning_rate, batch, max_tokens or seed. Repeatable.",
 )
 @click.option(
     "--ladders",
     metavar="SET",
     shell_complete=console.names_of("ladders"),
-    help="Ladder set with the texts of the contexts, for a table without a column of them.",
+    help="Ladder set with the texts of the contexts, for a table without a column context.",
 )
 @click.option(
     "--labels",
     multiple=True,
     metavar="TABLE",
-    help="Table of people's labels with the ids of rows. Repeatable. Default: the labels are in SCORED.",
+    help="Table of human labels with the ids of rows. Repeatable. Default: the labels are in SCORED.",
 )
-@click.option("--label", metavar="COLUMN", help="Column of people's labels (numbers), to compare with.")
+@click.option("--label", metavar="COLUMN", help="Column of human labels (numbers), to compare the student with.")
 @console.COLUMN
 @console.FORMAT
 @console.JSON
@@ -66,8 +66,8 @@ def command(
 ) -> None:
     """Train a student: a small regressor that learns the scores in a column of SCORED from the texts.
 
-    A fifth of the contexts is held out; the figures are those of rows that the student has not seen. Use it with `score
-    --judge distilled:FOLDER`, or before a judge with `score --cascade distilled:FOLDER`.
+    A fifth of the contexts is held out, and the printed figures are of these rows. Use the student with `score --judge
+    distilled:FOLDER`, or before a judge with `score --cascade distilled:FOLDER`.
 
     Examples:
         refladder distil scored.jsonl --by overall_score --out student

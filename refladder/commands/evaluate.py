@@ -229,8 +229,8 @@ class OutputOptions:
 @click.option(
     "--work",
     type=console.PATH,
-    help="Folder for ladders, judgments and results, for resuming and for `review`. Several benchmarks have a folder "
-    "each in it.",
+    help="Folder for ladders, judgments and results, for resuming and for `review`. Several benchmarks get a subfolder "
+    "each.",
 )
 @spending.SPENDING
 @console.PROMPTS

@@ -39,13 +39,13 @@ KEEP, DROP = "keep", "drop"
 @click.option(
     "--top",
     type=float,
-    help="Fraction (0 to 1) of the rows that meet every threshold to keep, best first. Requires --by.",
+    help="Fraction (0 to 1) to keep of the rows that meet every threshold, best first. Requires --by.",
 )
 @click.option(
     "--best",
     type=click.IntRange(min=1),
     metavar="K",
-    help="Number of rows that meet every threshold to keep in each group, best first. Requires --per.",
+    help="Number of rows to keep per group, of those that meet every threshold, best first. Requires --per.",
 )
 @click.option("--per", metavar="COLUMN", help="Column whose values are the groups of --best, such as context_id.")
 @click.option(
@@ -64,7 +64,7 @@ KEEP, DROP = "keep", "drop"
     "--link",
     "link_file",
     type=console.PATH,
-    help="Link of `refladder link`: compare scores on the scale that it maps to.",
+    help="Link file of `refladder link`: scores are compared on its target scale.",
 )
 @click.option("--out", default=STANDARD, help="Output file for the rows that pass; - is standard output.")
 @click.option("--rejected", help="Output file for the rows that do not pass. Default: they are counted and dropped.")
@@ -84,8 +84,8 @@ def command(*, asked: Filtering, tables: Tables, as_json: bool) -> int:
 
     --best 2 --per context_id keeps the two best rows of each context.
 
-    Scores with different signatures (ladders, judge, prompts, rule) are on different scales. They are an error without
-    --mix.
+    Scores with different signatures (ladders, judge, prompts, rule) are on different scales. Mixing them is an error
+    without --mix.
 
     Examples:
         refladder filter scored.jsonl --min overall_score=3 --out good.jsonl

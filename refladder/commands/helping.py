@@ -28,7 +28,7 @@ _HEADINGS = {
             " --drift-file"
         ),
     ),
-    "Texts that are written": ("--extend --rungs --human --seed", "--attempts --max-tokens --temperature --top-p"),
+    "Generation": ("--extend --rungs --human --seed", "--attempts --max-tokens --temperature --top-p"),
     "Scores": ("--rule --calibration --link", "--weight --comparisons --selection --method-option"),
     "Agreement": ("--level --statistic --reference", "--constant --resamples --baselines"),
     "Fewer calls": ("--stop-at", "--threshold --cascade --between --check-share"),

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 def command(*, first: Path, second: Path, out: Path, scale: Scale, as_json: bool) -> None:
     """Map scores and grades of one judge to the scale of another, from rows that both have judged on the same ladders.
 
-    `filter --link` and `show --link` use the file. The errors are those on contexts that were held out.
+    `filter --link` and `show --link` use the file. The printed errors are those on held-out contexts.
 
     Examples:
         refladder link --from old.jsonl.judgments.jsonl --to new.jsonl.judgments.jsonl --out link.json

@@ -35,7 +35,7 @@ Table = TypeVar("Table")
     "--per-context",
     type=click.IntRange(min=1),
     metavar="K",
-    help="Maximum number of pairs per context; those with the largest differences. Default: all.",
+    help="Maximum number of pairs per context; the largest differences are kept. Default: all.",
 )
 @click.option(
     "--by",
@@ -65,10 +65,10 @@ Table = TypeVar("Table")
 def command(*, asked: Pairing, tables: Tables, column: tuple[str, ...], as_json: bool) -> int:
     """Pair outputs of the same context in the scored rows of SOURCE (- is standard input).
 
-    Each row has prompt (the context's text), chosen and rejected, as preference training with TRL reads them; then the
-    ids, the two scores and their signature.
+    Each row has prompt (the text of the context), chosen and rejected, the format of preference training with TRL. The
+    ids, both scores and their signature follow.
 
-    Scores with different signatures are on different scales. They are an error without --mix.
+    Scores with different signatures are on different scales. Mixing them is an error without --mix.
 
     Examples:
         refladder pairs scored.jsonl --margin 1 --ladders my-ladders --out pairs.jsonl

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     "--with",
     "include",
     metavar="LIST",
-    help="Publish these too, separated by commas: judgments, scores, certificate. They are looked up in SET.",
+    help="Also publish these files of SET, separated by commas: judgments, scores, certificate.",
 )
 @click.option(
     "--scores", metavar="FILE", help="Output of `refladder score`. Default: the only one in SET that has judgments."
@@ -51,8 +51,8 @@ def command(
 ) -> None:
     """Publish SET as the data set ORG/NAME: Parquet files, a manifest and a card, in one commit.
 
-    The card of an existing repository keeps its prose and its other configs. The token is that of `hf auth login`, or
-    of the variable HF_TOKEN.
+    The card of an existing repository keeps its prose and its other configs. The token comes from `hf auth login` or
+    the variable HF_TOKEN.
 
     Examples:
         refladder publish my-ladders ORG/NAME --license cc-by-4.0 --dry-run

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 JUDGMENTS_FROM = click.option(
     "--judgments-from",
     metavar="FILE",
-    help="Table of judgments that another program made, instead of a judge. No model is asked; a comparison that is "
-    "not in the file is unparsed.",
+    help="Table of judgments that another program made, instead of a judge. No model is asked; comparisons missing "
+    "from the file are unparsed.",
 )
 # Parameters that say how a judge is asked, of commands and of calls.
 _ASKING = (

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     "--link",
     "link_file",
     type=console.PATH,
-    help="Link of `refladder link`: add scores and grades on the scale that it maps to, with a 95 % interval.",
+    help="Link file of `refladder link`: add scores and grades on its target scale, with a 95 % interval.",
 )
 @console.JSON
 @grouped(scale=Scale, tables=Tables)

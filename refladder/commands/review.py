@@ -31,8 +31,8 @@ _ANY = ("0.0.0.0", "::", "")  # noqa: S104  refused
 @click.option(
     "--host",
     default=_LOOPBACK,
-    help="Address of the server. Another address than 127.0.0.1 can be reached from other machines: whoever has the "
-    "printed address, with its token, can read the runs and start models.",
+    help="Address of the server. With an address other than 127.0.0.1, other machines can connect: everyone with the "
+    "printed address and its token can read the runs and start models.",
 )
 @click.option("--no-browser", is_flag=True, help="Print the address, and do not open a browser.")
 def command(

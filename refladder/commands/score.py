@@ -55,20 +55,20 @@ CASCADE = console.options(
     click.option(
         "--cascade",
         metavar="distilled:FOLDER",
-        help="Student of `refladder distil` that decides rows outside of --between. The judge gets the others.",
+        help="Student of `refladder distil` that decides rows outside --between. The judge scores the others.",
     ),
     click.option(
         "--between",
         type=float,
         nargs=2,
         metavar="LOW HIGH",
-        help="Estimates of --cascade that the judge decides, in units of the score.",
+        help="Range of estimates that go to the judge, in units of the score. Requires --cascade.",
     ),
     click.option(
         "--check-share",
         default=0.05,
         type=click.FloatRange(0, 1),
-        help="Share of the rows decided by --cascade that the judge gets too, to count decisions it would change.",
+        help="Share of the rows decided by --cascade that the judge scores too, to count changed decisions.",
     ),
 )
 
@@ -136,8 +136,8 @@ class FileOptions:
     "stop_at",
     multiple=True,
     metavar="COLUMN=NUMBER",
-    help="Stop asking about a row when it is certain whether COLUMN reaches NUMBER; such rows have bounds instead "
-    "of a score. Repeatable: a row passes when all columns do.",
+    help="Stop judging a row once it is certain whether COLUMN reaches NUMBER. Such rows get bounds instead of a "
+    "score. Repeatable: a row passes when all columns do.",
 )
 @click.option(
     "--threshold",
@@ -153,13 +153,13 @@ class FileOptions:
 @click.option(
     "--any-judge",
     is_flag=True,
-    help="Score also with a judge that does not distinguish the best rung of ladders from the worst.",
+    help="Score even if the judge does not distinguish the best rung from the worst.",
 )
 @click.option(
     "--check-drift",
     "check_drift",
     is_flag=True,
-    help="First judge a few pairs of rungs again, and compare with the first time. Exit code 3: the judge has changed.",
+    help="Before scoring, judge a few pairs of rungs and compare with the first run. Exit code 3: the judge changed.",
 )
 @click.option(
     "--drift-file",
@@ -207,11 +207,11 @@ def command(
     SOURCE may be a folder, a quoted glob or a URL. With --workers, or if OUT is a folder, it is scored shard by shard.
 
     A row needs an output, and a context_id or the text of its context (with a shared set, the output only). Each
-    dimension adds NAME_score, NAME_grade (on the human scale), NAME_spread (standard deviation of one reading),
-    NAME_mass (label mass) and NAME_note (why a score is missing or unreliable).
+    dimension adds NAME_score, NAME_grade (on the human scale), NAME_spread (how undecided the judge was), NAME_mass
+    (label mass) and NAME_note (why a score is missing or unreliable).
 
-    Before the first row, the judge compares the best rung with the worst on up to 16 ladders of each dimension, once
-    for a judge and a set. One that cannot distinguish them is refused; see --any-judge.
+    First, the judge compares the best and the worst rung of up to 16 ladders per dimension, once per judge and set. A
+    judge that cannot distinguish them is refused; see --any-judge.
 
     Run the same command again to resume an interrupted run. Exit code 3: some scores are missing.
 

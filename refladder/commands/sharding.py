@@ -46,7 +46,7 @@ SHARDING = console.options(
     click.option(
         "--shard",
         metavar="I/N",
-        help="Score only every N-th shard, from number I (1 to N), in each of N jobs with the same OUT.",
+        help="Score only every N-th shard, starting at number I (1 to N). Run N such jobs with the same OUT.",
     ),
     click.option(
         "--workers",
@@ -58,7 +58,7 @@ SHARDING = console.options(
     click.option(
         "--engine",
         type=click.Choice(("processes", "ray")),
-        help="Where shards are scored: processes here, or actors of a Ray cluster. Default: processes.",
+        help="Where shards are scored: processes on this machine, or actors of a Ray cluster. Default: processes.",
     ),
     click.option(
         "--address", metavar="ADDRESS", help="Ray cluster for --engine ray. Default: RAY_ADDRESS, else this machine."

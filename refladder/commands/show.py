@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     "--link",
     "link_file",
     type=console.PATH,
-    help="Link of `refladder link`: place the rows on the scale that it maps to.",
+    help="Link file of `refladder link`: place the rows on its target scale.",
 )
 @console.JSON
 def command(
