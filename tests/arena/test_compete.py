@@ -263,7 +263,7 @@ def test_a_judge_that_explains_too_little_is_refused(tmp_path):
             return []
 
     models = {"low": Says("low", 1), "high": Says("high", 2)}
-    with pytest.raises(BackendError, match="asked 2 prompts, answered 0"):
+    with pytest.raises(BackendError, match="gave 0 answers for 2 prompts"):
         contest(tmp_path, ROWS, models, Silent(sharpness=3.0), explain=True)
 
 
@@ -299,7 +299,7 @@ def test_calls_that_cannot_be_done_are_refused(tmp_path):
         def write(self, _prompts, _sampling):
             return []
 
-    with pytest.raises(BackendError, match="says/low: asked 2 prompts, answered 0"):
+    with pytest.raises(BackendError, match="says/low gave 0 answers for 2 prompts"):
         contest(tmp_path, ROWS, {"low": Short("low", 1), "high": Says("high", 2)}, Simulated())
 
 

@@ -186,7 +186,7 @@ def test_two_backends_share_a_budget():
     budget = Budget(50)
     first, second = Metered(Tokens(), PRICE, budget), Metered(Tokens(), PRICE, budget)
     first.read_labels(PROMPTS[:2], LABELS)
-    with pytest.raises(BackendError, match=r"\(45\.0000 USD spent by this run, 1 prompts"):
+    with pytest.raises(BackendError, match=r"\(45\.0000 USD spent by this run, 1 prompt"):
         second.read_labels(PROMPTS[:2], LABELS)
 
 
@@ -211,5 +211,5 @@ def test_a_batch_with_a_missing_answer_is_refused():
         def read_labels(self, prompts, labels):
             return super().read_labels(prompts, labels)[1:]
 
-    with pytest.raises(BackendError, match="plain/1: asked 6 prompts, answered 5"):
+    with pytest.raises(BackendError, match="plain/1 gave 5 answers for 6 prompts"):
         Metered(Short()).read_labels(PROMPTS, LABELS)

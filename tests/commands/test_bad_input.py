@@ -280,7 +280,7 @@ def test_nothing_or_two_things_to_score(fails, stories):
     )
     assert fails(2, "score", "--text", "x", "--context-id", "story-01", "--out", "f.jsonl", *LADDERS) == (
         "refladder: --text prints its scores and writes no file; --out, --judgments, --calibration and similar options "
-        "need a SOURCE\n"
+        "need a SOURCE table\n"
     )
 
 

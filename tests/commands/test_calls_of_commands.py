@@ -283,13 +283,13 @@ def test_certify_writes_into_a_folder_only(command, tmp_path):
     opened = refladder.load_ladders(tmp_path / "called")
     assert opened.certificate == certificate
     assert refladder.certify(STORY) == refladder.certify("demo/story") == certificate
-    with pytest.raises(UsageError, match=r"the set has no contexts\.jsonl, and a judge has to see the contexts"):
+    with pytest.raises(UsageError, match=r"the set has no contexts\.jsonl, which a judge needs"):
         refladder.certify(replace(STORY, contexts={}))
 
 
 def test_errors_speak_of_arguments_and_tables(rows):
     labels = [{"output_id": "nobody", "rating": 3}]
-    with pytest.raises(DataError, match=r"^labels: 1 of 1 labels are of rows that the table does not score"):
+    with pytest.raises(DataError, match=r"^labels: 1 of 1 label not used: the table does not score"):
         refladder.calibrate(rows, labels=labels, **ASKED)
     with pytest.raises(DataError, match=r"^row 2 of labels: column 'rating' must be a finite number"):
         refladder.calibrate(rows, labels=[*labels, {"output_id": "x", "rating": "good"}], **ASKED)

@@ -140,7 +140,7 @@ def test_a_judgments_file_in_use_is_refused_before_a_judge_is_asked(tmp_path, fa
 def test_errors_speak_of_parameters(tmp_path, fails):
     judge = Silent()
     wrong = {
-        "fewer than contexts 99": {"contexts": 99},
+        "give contexts that number or less, found 99": {"contexts": 99},
         "contexts 0: must be 1 or more": {"contexts": 0},
         "seed -1: must be 0 or more": {"contexts": 2, "seed": -1},
         "least_mass=nan: must be a probability": {"least_mass": float("nan")},

@@ -261,7 +261,7 @@ def test_build_takes_rungs_written_by_people(command, fails, tmp_path):
     assert fails(2, *arguments) == f"refladder: {human}:2: column 'level' must be int, found '²'\n"
     human.write_text("context_id,dimension,level,text\n" + "story-01,coherence,5,x\n" * 2)
     assert fails(2, *arguments) == (
-        f"refladder: {human}:3: level 5 of 'coherence' for context 'story-01' appears twice\n"
+        f"refladder: {human}:3: level 5 of 'coherence' for context 'story-01' appears twice; keep one\n"
     )
 
 

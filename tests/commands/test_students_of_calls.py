@@ -137,7 +137,7 @@ def test_distil_warns_of_what_people_should_know(made, tmp_path, caplog):
     assert ("WARNING", "a surface measure agrees with the teacher as well as the student does.") in logged(caplog)
     caplog.clear()
     refladder.human_scale(rows, by=COLUMN, labels=labels, label="people")
-    assert "1 of 73 labels are of rows that the table does not score" in caplog.text
+    assert "1 of 73 labels not used: the table does not score" in caplog.text
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -227,9 +227,9 @@ def test_the_counts_of_a_first_pass_are_logged(rows, cascade, caplog):
     """A warning where the judge would decide otherwise or was not asked; else for those who want to know."""
     caplog.set_level(logging.INFO, "refladder")
     refladder.score(rows, check_share=0, **cascade)
-    decided = "first pass: the student decided 42 of 72 rows (58.3%), the rest lie between -2 and 4; saved 210 judge"
+    decided = "first pass: the student decided 42 of 72 rows (58.3%); the rest lie between -2 and 4; saved 210 judge"
     missing = "changed decisions: not measured, as no decided row was judged; see check_share"
-    assert logged(caplog) == [("WARNING", f"{decided} judge saved"), ("WARNING", missing)]
+    assert logged(caplog) == [("WARNING", f"{decided} calls"), ("WARNING", missing)]
     caplog.clear()
     refladder.score(rows, check_share=1, **{**cascade, "between": (1, 1)})
     assert [level for level, _ in logged(caplog)] == ["WARNING", "WARNING"]
@@ -275,7 +275,7 @@ def test_a_row_that_a_student_decided_is_not_taken_for_an_unscored_one(rows, cas
         ({"CASCADE": 1, "between": (-1e20, float("inf"))}, r"between=\(-1e\+20, inf\): must be two finite numbers"),
         ({"CASCADE": 1, "between": 3}, r"between 3: must be two finite numbers"),
         ({"CASCADE": 1, "check_share": 1.5}, r"check_share 1.5: must be between 0 and 1$"),
-        ({"CASCADE": 1, "threshold": "t.json"}, r"cascade does not go with threshold; leave one of them out$"),
+        ({"CASCADE": 1, "threshold": "t.json"}, r"cascade cannot be combined with threshold; leave one of them out$"),
         ({"CASCADE": 1, "stop_at": {COLUMN: 5}}, rf"stop_at must be {COLUMN}=NUMBER, .* between=\(-2, 4\)$"),
         ({"CASCADE": 1, "cascade": "student"}, r"cascade 'student': must be distilled:FOLDER"),
         ({"CASCADE": 1, "cascade": Path("student")}, r"cascade 'student': must be distilled:FOLDER"),
@@ -314,7 +314,7 @@ def test_a_student_alone_and_distil_name_rows_and_arguments(made, tmp_path):
     for asked, message in (
         ({"by": "coherence_scor"}, r"^row 1: no column 'coherence_scor'; did you mean 'coherence_score'\?"),
         ({"labels": scored}, r"^labels needs label COLUMN"),
-        ({"labels": [{"output_id": "x", "people": 1}], "label": "people"}, r"^labels: 1 of 1 labels are of rows that"),
+        ({"labels": [{"output_id": "x", "people": 1}], "label": "people"}, r"^labels: 1 of 1 label not used"),
         ({"labels": [{**scored[0], "people": "?"}], "label": "people"}, r"^row 1 of labels: column 'people' must be"),
         ({"model": "bert"}, r"^model 'bert': must be hf:ORG/MODEL or hf:FOLDER"),
         ({"model_options": {"epochs": 3}}, r"^model_options is for an encoder; name it with model hf:ENCODER"),

@@ -77,15 +77,18 @@ def test_sets_that_are_not_there(tmp_path):
     ("changes", "message"),
     [
         ({"ladders": []}, "x: no ladders in it; build some with `refladder build`"),
-        ({"ladders": [FIRST, replace(FIRST)]}, f"{PLACE} appears twice"),
+        ({"ladders": [FIRST, replace(FIRST)]}, f"{PLACE} appears twice; remove one"),
         (
             {"dimensions": SET.dimensions[1:]},
             f"{PLACE} has a dimension that is not in dimensions.jsonl; add it, or remove the ladder",
         ),
-        ({"contexts": CONTEXTS[1:]}, f"{PLACE} has a context that is not in contexts.jsonl"),
+        (
+            {"contexts": CONTEXTS[1:]},
+            f"{PLACE} has a context that is not in contexts.jsonl; add it, or remove the ladder",
+        ),
         (
             {"contexts": [replace(one, task="dialogue") for one in CONTEXTS]},
-            f"{PLACE} has task 'story', its context 'dialogue'",
+            f"{PLACE} has task 'story', its context 'dialogue'; correct one of them",
         ),
         (
             {"ladders": [LADDERS[1], replace(FIRST, task="open")], "contexts": []},
@@ -100,8 +103,8 @@ def test_sets_that_are_not_there(tmp_path):
             {"ladders": [LADDERS[1], replace(FIRST, rungs=FIRST.rungs[:3])]},
             f"{PLACE} has 3 rungs, the first ladder 5; a set must have one number of rungs",
         ),
-        ({"contexts": [*CONTEXTS, replace(CONTEXTS[0])]}, "x: context 'story-01' appears twice"),
-        ({"dimensions": [*SET.dimensions, SET.dimensions[0]]}, "x: dimension 'coherence' appears twice"),
+        ({"contexts": [*CONTEXTS, replace(CONTEXTS[0])]}, "x: context 'story-01' appears twice; remove one"),
+        ({"dimensions": [*SET.dimensions, SET.dimensions[0]]}, "x: dimension 'coherence' appears twice; remove one"),
         (
             {"dimensions": [replace(SET.dimensions[0], high=1.0)]},
             "x: the scale of 'coherence' goes from 1 to 1; low must be less than high",

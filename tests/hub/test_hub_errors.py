@@ -244,7 +244,7 @@ def test_a_set_that_is_wrong_is_not_published(hub, built, failing):
     folder = built()
     lines = (folder / "ladders.jsonl").read_text("utf-8").splitlines(keepends=True)
     (folder / "ladders.jsonl").write_text("".join([*lines, lines[0]]), "utf-8")
-    assert failing("publish", folder, "me/mine") == "mine: the clarity ladder of context 'c1' appears twice"
+    assert failing("publish", folder, "me/mine") == "mine: the clarity ladder of context 'c1' appears twice; remove one"
     assert hub.requests == []
 
 

@@ -101,7 +101,7 @@ def test_the_command(command, tmp_path):
 
 
 def test_too_many_contexts(fails):
-    assert "fewer than --contexts 99" in fails(2, "audit", "demo/story", "--contexts", 99)
+    assert "give --contexts that number or less, found 99" in fails(2, "audit", "demo/story", "--contexts", 99)
 
 
 def test_the_ladder_set_is_an_argument_or_an_option_and_never_guessed(command, fails, tmp_path):

@@ -147,7 +147,7 @@ def test_judgments_are_stored_and_not_asked_again(tmp_path):
 def test_a_set_without_texts_of_contexts_is_refused():
     opened = set_of([[0, 1]] * 2)
     bare = ladder_set("bare", [DIMENSION], [], list(opened.ladders.values()))
-    with pytest.raises(UsageError, match=r"bare: the set has no contexts\.jsonl, and a judge has to see the contexts"):
+    with pytest.raises(UsageError, match=r"bare: the set has no contexts\.jsonl, which a judge needs"):
         open_asker(bare, Comparing())
 
 

@@ -44,7 +44,7 @@ def test_pairs_by_hand(command, write_jsonl):
     assert done.err.splitlines() == [
         "8 rows of 3 contexts: 2 pairs by worth_score",
         "not written: 1 pair with equal scores, 4 below the margin, 0 over --per-context, 0 with the same text",
-        "without a pair: 1 unscored rows, 1 contexts with a single scored row",
+        "without a pair: 1 unscored row, 1 context with a single scored row",
     ]
     # margin 0 is any difference; a pair is written at its later row
     assert ids(command("pairs", path, "--margin", "0")) == [

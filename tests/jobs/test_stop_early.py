@@ -100,7 +100,7 @@ def test_an_unparsed_judgment_is_a_missing_score_and_stops_the_row(command, outp
     report = json.loads(done.out)
     assert (report["judgments"], report["unreadable"], report["unscored"]) == (72, 72, {"coherence": 72})
     row = json.loads(out.read_text().splitlines()[0])
-    assert row["coherence_note"].startswith("1 of 1 judgments unparsed: no answer")
+    assert row["coherence_note"].startswith("1 of 1 judgment unparsed: no answer")
     assert row["coherence_score_least"] is row["coherence_score_most"] is None
 
 
@@ -122,7 +122,7 @@ def test_refusals(command, fails, outputs, tmp_path):
         2, "rescore", judgments, "--out", tmp_path / "r.jsonl"
     )
     text = fails(2, "filter", out, "--min", "coherence_score=2", "--out", tmp_path / "f.jsonl")
-    assert "o.jsonl:1: coherence_score lies between" in text
+    assert "o.jsonl:1: coherence_score is only known to lie between" in text
     assert "score again with --stop-at coherence_score=2, or without it" in text
     lines = outputs.read_text().splitlines(keepends=True)
     outputs.write_text("".join(lines[:-1]))

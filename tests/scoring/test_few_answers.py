@@ -235,8 +235,8 @@ def test_a_dry_run_says_how_many_answers_there_are(tmp_path, command, write_json
     base = ["score", table, "--ladders", "demo/story", "--dimension", "coherence", "--judge", f"scripted:{rules}"]
     base.append("--any-judge")
     for mode, line, calls in (  # the check of the judge is asked once: 12 ladders in both orders, one answer each
-        ("sequential", "--answers sequential: at most 10 answers for each text and dimension", "at most 44 calls"),
-        ("placement", "--answers placement: 8 answers for each text and dimension", "16 calls"),
+        ("sequential", "--answers sequential: at most 10 answers per text and dimension", "at most 44 calls"),
+        ("placement", "--answers placement: 8 answers per text and dimension", "16 calls"),
     ):
         done = command(*base, "--answers", mode, "--dry-run")
         assert line in done.out + done.err

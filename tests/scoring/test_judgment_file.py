@@ -126,7 +126,9 @@ def test_outcomes_of_another_question_are_refused(tmp_path):
     path = tmp_path / "pairs.jsonl"
     asker(Even(), PAIRS, path=path).ask([PAIR])
     path.write_bytes(path.read_bytes().replace(b'"win","loss"', b'"win","tie"'))
-    with pytest.raises(DataError, match=r"pairs\.jsonl:2: outcomes 'win, tie', and this file holds .* win, loss; mend"):
+    with pytest.raises(
+        DataError, match=r"pairs\.jsonl:2: outcomes 'win, tie', and this file holds .* win, loss; correct"
+    ):
         asker(Even(), PAIRS, path=path)
 
 

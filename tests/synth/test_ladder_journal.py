@@ -307,7 +307,7 @@ def test_a_damaged_entry_is_refused_with_its_line(old, new, message, build, tmp_
     lines[1] = lines[1].replace(old, new)
     journal.write_text("\n".join(lines), encoding="utf-8")
     with pytest.raises(
-        DataError, match=rf"journal\.jsonl:2: not an entry of a journal: {message}.*anew with --restart"
+        DataError, match=rf"journal\.jsonl:2: not an entry of a journal: {message}.*over with --restart"
     ):
         build(journal)
 
