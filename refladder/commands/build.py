@@ -13,6 +13,8 @@ from refladder.commands.calling import LOG, Call, checked
 from refladder.commands.data import OPTIONAL, Data, DataOptions
 from refladder.commands.options import DrawingOptions, JudgeOptions, given_by_user, grouped
 from refladder.errors import UsageError, option, plural
+from refladder.files.ladder_sets import LadderSet, ladder_set, load_ladders
+from refladder.files.locks import locked_folder
 from refladder.records import Sampling
 from refladder.session import Session
 from refladder.settings import Asking
@@ -22,7 +24,6 @@ if TYPE_CHECKING:
 
     from refladder.backends import Backend
     from refladder.backends.plain_function import Judge
-    from refladder.files.ladder_sets import LadderSet
     from refladder.jobs.build import BuildReport, Extension
     from refladder.jobs.mend import Mender
     from refladder.records import Context, Dimension, LadderFailure
@@ -175,9 +176,7 @@ def command(
         refladder build summeval --writer openai:MODEL --prices prices.toml --budget 5 --out ladders
         refladder build --extend ladders --writer openai:MODEL --out higher-ladders
     """
-    from refladder.files.ladder_sets import ladder_set
-    from refladder.files.locks import locked_folder
-    from refladder.jobs.build import build
+    from refladder.jobs.build import build as built
     from refladder.jobs.certify import JUDGMENTS, open_asker, set_questions
     from refladder.scoring.dry_run import copied
     from refladder.synth import build_ladders, name_subjects
@@ -226,7 +225,7 @@ def command(
         certifier = wanted.judge(session.open(*judge_asked), again=again)
         mender = wanted.mender(backend, certifier, out, restart=restart, **how)
     with session.progress("building" if certify else "writing") as progress:
-        report = build(
+        report = built(
             backend,
             wanted.contexts,
             wanted.dimensions,
@@ -348,8 +347,6 @@ def build(
         DataError: the data are wrong, with path:line or the number of the row; or the folder cannot be written.
         BackendError: the writer failed; the texts so far are stored, if `out` is given.
     """
-    from refladder.files.ladder_sets import load_ladders
-    from refladder.files.locks import locked_folder
     from refladder.jobs.build import build as built
 
     with Call(build, locals(), table="", without=("data",)) as call:

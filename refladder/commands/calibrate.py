@@ -10,7 +10,9 @@ import click
 from refladder.commands import console
 from refladder.commands.calling import LOG, Call, checked, output_path
 from refladder.commands.options import grouped
-from refladder.errors import plural
+from refladder.errors import UsageError, plural
+from refladder.files.jsonl import atomic, read_record, write_record
+from refladder.records import HumanScale, Threshold
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -18,7 +20,6 @@ if TYPE_CHECKING:
 
     from refladder.jobs.calibrate import Calibration, Promise
     from refladder.jobs.labelling import Asked, Pool
-    from refladder.records import HumanScale, Threshold
     from refladder.trust.rate import Rate
 
 
@@ -137,11 +138,8 @@ def command(
         refladder calibrate scored.jsonl --label good --good =yes --by overall_score --precision 0.9 --out cut.json
         refladder calibrate scored.jsonl --label good --good =yes --by overall_score --precision 0.9 --plan
     """
-    from refladder.errors import UsageError
-    from refladder.files.jsonl import read_record
     from refladder.jobs.labelling import Asked, Good, read_pool
     from refladder.jobs.score import Mapped
-    from refladder.records import Threshold
 
     if plan + human_scale + (rate is not None) > 1:
         raise UsageError("--plan, --rate and --human-scale are different runs; give one of them")
@@ -179,8 +177,6 @@ def command(
 
 
 def _check_labels(asked: Asked, *, plan: bool, human_scale: bool) -> None:
-    from refladder.errors import UsageError
-
     if human_scale and asked.good:
         raise UsageError("--human-scale takes the labels as ratings; leave out --good")
     if not human_scale and bool(asked.label) != bool(asked.good):
@@ -192,7 +188,6 @@ def _check_labels(asked: Asked, *, plan: bool, human_scale: bool) -> None:
 def _threshold(
     pool: Pool, asked: Asked, promise: Promise, out: Path | None, plot: Path | None, *, as_json: bool
 ) -> int:
-    from refladder.files.jsonl import atomic, write_record
     from refladder.jobs.calibrate import calibrate, earlier_threshold
     from refladder.report.png import png
     from refladder.report.promise_tables import kept_chart
@@ -215,7 +210,6 @@ def _threshold(
 
 
 def _human_scale(pool: Pool, asked: Asked, out: Path | None, *, as_json: bool) -> int:
-    from refladder.files.jsonl import write_record
     from refladder.jobs.human_ratings import human_scale
     from refladder.trust.human_scale import LEAST_INTERVAL
 
@@ -525,7 +519,6 @@ def calibrate(
         DataError: a column is missing, a score or a label is no number, labels are of other rows, or signatures differ;
             with path:line or the number of the row.
     """
-    from refladder.files.jsonl import write_record
     from refladder.jobs.calibrate import Promise, earlier_threshold
     from refladder.jobs.calibrate import calibrate as calibrated
     from refladder.jobs.labelling import Good
@@ -578,7 +571,6 @@ def human_scale(
         UsageError: an argument is wrong, the ratings are of one context, or scores or ratings are constant.
         DataError: see `calibrate`.
     """
-    from refladder.files.jsonl import write_record
     from refladder.jobs.human_ratings import human_scale as fitted
 
     with Call(human_scale, locals()) as call:
@@ -601,7 +593,6 @@ def _pool(
     **fields: Any,  # noqa: ANN401  others of Asked
 ) -> tuple[Pool, Asked]:
     """Scores and labels of the tables, and what the columns are."""
-    from refladder.errors import UsageError
     from refladder.jobs.labelling import Asked, read_pool
     from refladder.jobs.score import Mapped
 

@@ -10,6 +10,7 @@ import click
 from refladder.commands import console, spending
 from refladder.commands.calling import Call, checked
 from refladder.commands.options import JudgeOptions, grouped
+from refladder.files.ladder_sets import LadderSet, write_certificate
 from refladder.session import Session
 from refladder.settings import LEAST_MASS, Asking, chosen
 
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
 
     from refladder.backends import Backend
     from refladder.backends.plain_function import Judge
-    from refladder.files.ladder_sets import LadderSet
     from refladder.scoring.asker import Asker
 
 
@@ -65,7 +65,6 @@ def command(
         refladder certify my-ladders --judge hf:ORG/MODEL
         refladder certify demo/story --dry-run
     """
-    from refladder.files.ladder_sets import write_certificate
     from refladder.jobs.certify import certify, rungs_to_certify
     from refladder.scoring.judge_check import judge_checks
     from refladder.trust.certificate import REFUSE
@@ -146,7 +145,6 @@ def certify(
         DataError: the set or the judgments cannot be read or written.
         BackendError: the judge failed; its judgments so far are stored, if they have a file.
     """
-    from refladder.files.ladder_sets import write_certificate
     from refladder.jobs.certify import certify as certified
     from refladder.jobs.certify import rungs_to_certify
     from refladder.scoring.judge_check import judge_checks

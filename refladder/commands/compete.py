@@ -13,8 +13,11 @@ import click
 from refladder.commands import console, spending
 from refladder.commands.calling import LOG, Call, checked
 from refladder.commands.options import DrawingOptions, JudgeOptions, ScaleOptions, grouped
+from refladder.files.jsonl import atomic, write_json
+from refladder.files.locks import locked_folder
 from refladder.files.tables import FORMATS
 from refladder.records import Sampling
+from refladder.report.summary import low_mass_lines
 from refladder.session import Session
 
 if TYPE_CHECKING:
@@ -135,10 +138,7 @@ def command(
     from refladder.arena.html import review_page
     from refladder.arena.runs import read_run
     from refladder.arena.task_prompt import open_task_prompt, read_instances
-    from refladder.files.jsonl import atomic
-    from refladder.files.locks import locked_folder
     from refladder.jobs.evaluation_results import RESULTS
-    from refladder.report.summary import low_mass_lines
     from refladder.scoring.dry_run import copied
 
     console.check_prompts(prompts)
@@ -207,7 +207,6 @@ class _Kept:
 
     def write(self, **more: str) -> None:
         from refladder.backends.metered import all_spent
-        from refladder.files.jsonl import write_json
 
         write_json(self.path, {**self.config, **more, "spent": all_spent(self.earlier, self.session.spent())})
 
@@ -295,9 +294,6 @@ def compete(
     from refladder.arena.compete import compete as competed
     from refladder.arena.criteria import criteria_of
     from refladder.arena.task_prompt import open_task_prompt, read_instances
-    from refladder.files.jsonl import write_json
-    from refladder.files.locks import locked_folder
-    from refladder.report.summary import low_mass_lines
 
     with Call(compete, locals()) as call:
         folder_of_prompts = None if prompts is None else Path(prompts)

@@ -7,15 +7,17 @@ from typing import TYPE_CHECKING
 
 import click
 
+from refladder.backends import connect
 from refladder.backends.builtin import NOTICE
 from refladder.commands import console
 from refladder.errors import plural
+from refladder.files.ladder_sets import LadderSet, load_ladders
+from refladder.settings import Filtering, Scale, Tables
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
-    from refladder.files.ladder_sets import LadderSet
     from refladder.records import Benchmark, Dimension
     from refladder.scoring.columns import ScoreReport
 
@@ -56,8 +58,6 @@ def command(*, out: Path) -> None:
 
 
 def _run(name: str, folder: Path) -> None:
-    from refladder.backends import connect
-    from refladder.files.ladder_sets import load_ladders
     from refladder.jobs.build import build
     from refladder.jobs.evaluate import evaluate
     from refladder.jobs.filter import filter_rows
@@ -67,7 +67,6 @@ def _run(name: str, folder: Path) -> None:
     from refladder.records import Sampling
     from refladder.report.agreement_tables import agreement_tables
     from refladder.scoring.columns import column_names
-    from refladder.settings import Filtering, Tables
 
     backend = connect("builtin")
     benchmark = load_benchmark(name)
@@ -104,10 +103,8 @@ def _run(name: str, folder: Path) -> None:
 
 
 def _score(ladders: LadderSet, dimensions: Sequence[Dimension], source: Path, scored: Path) -> ScoreReport:
-    from refladder.backends import connect
     from refladder.jobs.score import AllRows, Mapped, score_rows
     from refladder.scoring.scorer import LadderScorer
-    from refladder.settings import Scale, Tables
 
     scorer = LadderScorer(connect("builtin"), ladders, dimensions, Scale(rule="ladder-sum", weights={}))
     return score_rows(AllRows(scorer), Tables(source=str(source), out=str(scored)), Mapped(columns={}), restart=True)
@@ -116,7 +113,6 @@ def _score(ladders: LadderSet, dimensions: Sequence[Dimension], source: Path, sc
 def _picture(out: Path) -> None:
     """Print a shipped ladder with a new text on it."""
     from refladder.commands.show import command as show
-    from refladder.files.ladder_sets import load_ladders
 
     new, scored = out / "new.jsonl", out / "new-scored.jsonl"
     _write(new, [{"output_id": "new", "context_id": CONTEXT, "output": NEW}])

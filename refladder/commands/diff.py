@@ -8,11 +8,11 @@ import click
 
 from refladder.commands import console
 from refladder.files.ladder_sets import LadderSet
+from refladder.jobs.diff import Changes, Difference, compare_sets
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from refladder.jobs.diff import Changes, Difference
 
 CHANGED = 3  # exit code
 _SHOWN = 20  # most changes of one kind that are printed
@@ -33,8 +33,6 @@ def command(*, first: str, second: str, as_json: bool) -> int:
         refladder diff before after
         refladder diff my-ladders hub:ORG/NAME@v1
     """
-    from refladder.jobs.diff import compare_sets
-
     difference = compare_sets(first, second)
     if as_json:
         console.say_json(difference.to_json())
@@ -87,7 +85,5 @@ def diff(first: str | Path | LadderSet, second: str | Path | LadderSet) -> Diffe
     Raises:
         UnknownNameError, UsageError, DataError: a set cannot be opened, see `load_ladders`.
     """
-    from refladder.jobs.diff import compare_sets
-
     before, after = (each if isinstance(each, LadderSet) else str(each) for each in (first, second))
     return compare_sets(before, after)

@@ -11,6 +11,7 @@ import click
 from refladder.commands import console
 from refladder.commands.calling import Call, check_paths, checked
 from refladder.commands.options import grouped
+from refladder.report.link_table import link_table, link_warnings
 from refladder.settings import LEAST_MASS, Scale, check_asking
 
 if TYPE_CHECKING:
@@ -38,7 +39,6 @@ def command(*, first: Path, second: Path, out: Path, scale: Scale, as_json: bool
         refladder link --from old.jsonl.judgments.jsonl --to new.jsonl.judgments.jsonl --out link.json
     """
     from refladder.jobs.link import link as linked
-    from refladder.report.link_table import link_table, link_warnings
 
     record = linked(first, second, scale, out)
     if as_json:
@@ -77,7 +77,6 @@ def link(
         DataError: a file cannot be read or written, with path:line; or too few rows are in both files.
     """
     from refladder.jobs.link import link as linked
-    from refladder.report.link_table import link_warnings
 
     with Call(link, locals(), table="") as call:
         check_paths(judgments=judgments, to=to)

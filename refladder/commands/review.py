@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from refladder.commands import console
+from refladder.errors import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -52,7 +53,6 @@ def command(
     """
     from refladder.arena.html import review_page
     from refladder.arena.runs import read_run
-    from refladder.errors import UsageError
     from refladder.files.jsonl import atomic
 
     if page is not None:
@@ -74,8 +74,6 @@ def _serve(run: Path | None, folders: Sequence[Path], *, port: int, host: str, o
     import socket
     import webbrowser
     from contextlib import closing, suppress
-
-    from refladder.errors import UsageError
 
     if host in _ANY:
         raise UsageError(
