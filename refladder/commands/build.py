@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from refladder.backends import Backend
     from refladder.backends.plain_function import Judge
     from refladder.jobs.build import BuildReport, Extension
-    from refladder.jobs.mend import Mender
     from refladder.records import Context, Dimension, LadderFailure
 
 _RUNGS = 5  # unless another number is asked for
@@ -80,29 +79,75 @@ class _Wanted:
             shared=shared is not None,
         )
 
-    @property
-    def names_subjects(self) -> bool:
-        """Whether the writer may have to name subjects first."""
-        return self.shared and self.extends is None
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Build:
+    """A build of the command or the call; `writer` and `judge` are arguments of `Session.open`, `how` is for texts."""
+
+    wanted: _Wanted
+    session: Session
+    writer: tuple[Any, ...]
+    judge: tuple[Any, ...]
+    certify: bool
+    folder: Path
+    restart: bool
+    how: Mapping[str, Any]
 
     @property
-    def certified(self) -> bool:
-        """Whether the set that is extended has a certificate."""
-        return self.extends is not None and self.extends.ladders.certificate is not None
+    def certifies(self) -> bool:
+        """Whether the ladders get a certificate: it is asked for, or the set that is extended has one."""
+        extends = self.wanted.extends
+        return self.certify or (extends is not None and extends.ladders.certificate is not None)
 
-    def judge(self, judge: Backend, *, again: bool) -> Backend:
-        """The judge, checked to be the one whose certificate is made `again`."""
-        if again and self.extends is not None:
-            self.extends.check_judge(judge)
+    def certifier(self) -> Backend:
+        """The judge, opened; where the certificate of a set is made again, it must be the same one."""
+        judge = self.session.open(*self.judge)
+        if self.wanted.extends is not None and not self.certify:
+            self.wanted.extends.check_judge(judge)
         return judge
 
-    def mender(self, writer: Backend, judge: Backend, folder: Path, *, restart: bool, **how: Any) -> Mender:  # noqa: ANN401
-        """What certifies the ladders; `how` are sampling, attempts and prompts."""
+    def rehearse(self) -> None:
+        """Ask for the same texts and judgments, with nobody answering."""
+        from refladder.jobs.certify import JUDGMENTS, open_asker, set_questions
+        from refladder.scoring.dry_run import copied
+        from refladder.synth import build_ladders, name_subjects
+        from refladder.synth.journal import JOURNAL, SUBJECTS
+
+        wanted, writer = self.wanted, self.session.open(*self.writer)
+        about = wanted.contexts
+        with copied(None if self.restart else self.folder) as copy:
+            journal, subjects = (None if copy is None else copy / name for name in (JOURNAL, SUBJECTS))
+            if wanted.shared and wanted.extends is None:
+                about, _ = name_subjects(writer, about, journal=subjects, **self.how)
+            of: dict[str, Any] = {"rungs": wanted.rungs, "human": wanted.human, "above": wanted.extends is not None}
+            ladders, _ = build_ladders(writer, about, wanted.dimensions, journal=journal, **of, **self.how)
+        if self.certifies and ladders:
+            anchors = [each.id for each in about] if wanted.shared else []
+            opened = ladder_set(str(self.folder), wanted.dimensions, about, ladders, anchors=anchors)
+            asking = Asking(judgments=self.folder / JUDGMENTS, prompts=self.how["prompts"], restart=self.restart)
+            open_asker(opened, self.certifier(), asking).ask(set_questions(opened))
+
+    def run(self, what: str, config: Mapping[str, Any]) -> BuildReport:
+        """Write the ladders, with a progress bar named by `what`."""
+        from refladder.jobs.build import build as built
         from refladder.jobs.mend import Mender
 
-        human = self.human if self.extends is None else None
-        about: dict[str, Any] = {"contexts": self.contexts, "dimensions": self.dimensions, "human": human}
-        return Mender(writer=writer, judge=judge, folder=folder, restart=restart, **about, **how)
+        wanted, writer = self.wanted, self.session.open(*self.writer)
+        judge = self.certifier() if self.certifies else None
+        of: dict[str, Any] = {"contexts": wanted.contexts, "dimensions": wanted.dimensions, "folder": self.folder}
+        with console.progress(what, self.session.under_way) as progress:
+            of |= {"restart": self.restart, "progress": progress, **self.how}
+            human = wanted.human if wanted.extends is None else None
+            return built(
+                writer,
+                rungs=wanted.rungs,
+                human=wanted.human,
+                config=config,
+                mender=None if judge is None else Mender(writer=writer, judge=judge, human=human, **of),
+                shared=wanted.shared,
+                extends=wanted.extends,
+                **of,
+            )
 
 
 @click.command(cls=console.Command, short_help="Generate ladders for a benchmark or a table.")
@@ -176,70 +221,30 @@ def command(
         refladder build summeval --writer openai:MODEL --prices prices.toml --budget 5 --out ladders
         refladder build --extend ladders --writer openai:MODEL --out higher-ladders
     """
-    from refladder.jobs.build import build as built
-    from refladder.jobs.certify import JUDGMENTS, open_asker, set_questions
-    from refladder.scoring.dry_run import copied
-    from refladder.synth import build_ladders, name_subjects
-    from refladder.synth.journal import JOURNAL, SUBJECTS
-
     console.check_prompts(prompts)
     if extend is not None:
-        of_data: dict[str, object] = {
-            name: getattr(data, name) for name in ("source", "task_file", "column", "option", "dimension")
-        }
+        of_data = {name: getattr(data, name) for name in ("source", "task_file", "column", "option", "dimension")}
         of_data |= {"human": human, "shared": shared, "rungs": given_by_user(context, "rungs")}
         wanted = _Wanted.of_set(extend, data.benchmark, of_data)
     elif data.benchmark is None:
         raise UsageError("name a benchmark or your table (BENCHMARK), or a set with --extend")
     else:
         wanted = _Wanted.of_data(data.data(), rungs=rungs, human=human, shared=shared, sampling=drawing.sampling)
-    again, certify = wanted.certified and not certify, wanted.certified or certify
     session = spending.Spending(money)
-
-    judge_asked = judge.name, judge.options
-    asked = writer, console.backend_options(writer, writer_option, "--writer-option"), "--writer-option"
-    how: dict[str, Any] = {"sampling": drawing.sampling, "attempts": attempts, "prompts": prompts}
-
-    def rehearse() -> None:
-        with copied(None if restart else out) as copy:
-            journal = None if copy is None else copy / JOURNAL
-            unanswered, about = session.open(*asked), wanted.contexts
-            if wanted.names_subjects:
-                named = None if copy is None else copy / SUBJECTS
-                about, _ = name_subjects(unanswered, about, journal=named, **how)
-            of: dict[str, Any] = {"rungs": wanted.rungs, "human": wanted.human, "above": wanted.extends is not None}
-            ladders, _ = build_ladders(unanswered, about, wanted.dimensions, journal=journal, **of, **how)
-        if certify and ladders:
-            anchors = [each.id for each in about] if wanted.shared else []
-            opened = ladder_set(str(out), wanted.dimensions, about, ladders, anchors=anchors)
-            certifier = wanted.judge(session.open(*judge_asked), again=again)
-            asking = Asking(judgments=out / JUDGMENTS, prompts=prompts, restart=restart)
-            open_asker(opened, certifier, asking).ask(set_questions(opened))
-
-    if not session.continues(rehearse, as_json=as_json):
+    run = _Build(
+        wanted=wanted,
+        session=session,
+        writer=(writer, console.backend_options(writer, writer_option, "--writer-option"), "--writer-option"),
+        judge=(judge.name, judge.options),
+        certify=certify,
+        folder=out,
+        restart=restart,
+        how={"sampling": drawing.sampling, "attempts": attempts, "prompts": prompts},
+    )
+    if not session.continues(run.rehearse, as_json=as_json):
         return 0
     context.with_resource(locked_folder(out))  # before a model is loaded or a server is asked
-    backend = session.open(*asked)
-    mender = None
-    if certify:
-        certifier = wanted.judge(session.open(*judge_asked), again=again)
-        mender = wanted.mender(backend, certifier, out, restart=restart, **how)
-    with session.progress("building" if certify else "writing") as progress:
-        report = built(
-            backend,
-            wanted.contexts,
-            wanted.dimensions,
-            out,
-            rungs=wanted.rungs,
-            human=wanted.human,
-            restart=restart,
-            config=console.resolved(context),
-            progress=progress,
-            mender=None if mender is None else replace(mender, progress=progress),
-            shared=wanted.shared,
-            extends=wanted.extends,
-            **how,
-        )
+    report = run.run("building" if run.certifies else "writing", console.resolved(context))
     return _tell(report, wanted, out, session.spent(), as_json=as_json)
 
 
@@ -347,26 +352,13 @@ def build(
         DataError: the data are wrong, with path:line or the number of the row; or the folder cannot be written.
         BackendError: the writer failed; the texts so far are stored, if `out` is given.
     """
-    from refladder.jobs.build import build as built
-
     with Call(build, locals(), table="", without=("data",)) as call:
         folder_of_prompts = None if prompts is None else Path(prompts)
         console.check_prompts(folder_of_prompts)
         sampling = sampling or Sampling()
         if extend is not None:
-            of_data: dict[str, object] = {
-                "task": task,
-                "task_file": task_file,
-                "dimensions": dimensions,
-                "columns": columns,
-            }
-            of_data |= {
-                "source": source,
-                "options": options,
-                "human": human,
-                "shared": shared,
-                "rungs": rungs != _RUNGS,
-            }
+            names = ("task", "task_file", "dimensions", "columns", "source", "options", "human", "shared")
+            of_data = {name: call.given[name] for name in names} | {"rungs": rungs != _RUNGS}
             wanted = _Wanted.of_set(extend, data, of_data)
         elif data is None:
             raise UsageError("data is missing; give a table or a benchmark, or a set with extend")
@@ -375,29 +367,18 @@ def build(
             wanted = _Wanted.of_data(table, rungs=rungs, human=human, shared=shared, sampling=sampling)
         folder = call.folder() / "ladders" if out is None else Path(out)
         call.enter_context(locked_folder(folder))  # before a model is loaded or a server is asked
-        session = call.enter_context(Session(store))
-        backend, mender = session.open(writer, writer_options), None
-        how: dict[str, Any] = {"sampling": sampling, "attempts": attempts, "prompts": folder_of_prompts}
-        if certify or wanted.certified:
-            certifier = wanted.judge(session.open(judge, judge_options), again=not certify)
-            mender = wanted.mender(backend, certifier, folder, restart=restart, **how)
-        with console.progress("writing", session.under_way) as bar:
-            report = built(
-                backend,
-                wanted.contexts,
-                wanted.dimensions,
-                folder,
-                rungs=wanted.rungs,
-                human=wanted.human,
-                restart=restart,
-                config=call.config(),
-                progress=bar,
-                mender=None if mender is None else replace(mender, progress=bar),
-                shared=wanted.shared,
-                extends=wanted.extends,
-                **how,
-            )
-        if report.failures and wanted.extends:
+        run = _Build(
+            wanted=wanted,
+            session=call.enter_context(Session(store)),
+            writer=(writer, writer_options),
+            judge=(judge, judge_options),
+            certify=certify,
+            folder=folder,
+            restart=restart,
+            how={"sampling": sampling, "attempts": attempts, "prompts": folder_of_prompts},
+        )
+        report = run.run("writing", call.config())
+        if report.failures and extend is not None:
             raise UsageError(f"{_no_set(report, folder)} ({_place(report.failures[0])})")
         if report.failures:
             LOG.warning("%d ladders, %d rungs failed", report.ladders, len(report.failures))
