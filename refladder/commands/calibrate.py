@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from refladder.jobs.calibrate import Calibration, Promise
     from refladder.jobs.labelling import Asked, Pool
+    from refladder.jobs.next_labels import LabelPlan
     from refladder.trust.rate import Rate
 
 
@@ -170,9 +171,13 @@ def command(
     if threshold is not None:
         return _rate(pool, asked, threshold, as_json=as_json)
     if promise is not None and plan:
-        return _plan(
-            pool, asked, promise, source=source, out=out, given=given, escape_formulas=escape_formulas, as_json=as_json
-        )
+        from refladder.jobs.next_labels import plan_labels, write_rows
+
+        planned, drawn = plan_labels(pool, asked, promise)
+        if out is not None:
+            of: dict[str, Any] = {"by": asked.by, "label": asked.label, "mapped": asked.columns, "given": given}
+            write_rows(source, str(out), planned, drawn, **of, escape_formulas=escape_formulas)
+        return _tell_plan(planned, asked, promise, out, as_json=as_json)
     return _threshold(pool, asked, promise, out, plot, as_json=as_json)  # type: ignore[arg-type]
 
 
@@ -203,7 +208,7 @@ def _threshold(
             with atomic(plot.with_suffix(".png")) as stream:
                 stream.write(drawn)
     if as_json:
-        _print_json(_summary(result))
+        console.say_json(_summary(result))
     else:
         _print(result)
     return console.UNSCORED if result.refused else 0
@@ -217,7 +222,7 @@ def _human_scale(pool: Pool, asked: Asked, out: Path | None, *, as_json: bool) -
     if out is not None:
         write_record(out, scale)
     if as_json:
-        _print_json(asdict(scale) | {"notes": pool.notes})
+        console.say_json(asdict(scale) | {"notes": pool.notes})
         return 0
     held_out = f"{scale.held_out:,} of other contexts"
     console.say(f"fitted on {plural(scale.fitted, 'label')} ({scale.method}), checked on {held_out}")
@@ -238,11 +243,8 @@ def _rate(pool: Pool, asked: Asked, threshold: Threshold, *, as_json: bool) -> i
 
     result = kept_rate(pool, asked, threshold)
     if as_json:
-        pairs = {
-            name: rate._asdict() if rate else None
-            for name, rate in (("rate", result.rate), ("powered", result.powered))
-        }
-        _print_json({**asdict(result), **pairs})
+        rates = {"rate": result.rate, "powered": result.powered}
+        console.say_json(asdict(result) | {name: rate and rate._asdict() for name, rate in rates.items()})
         return 0 if result.rate else console.UNSCORED
     console.say(
         f"kept: {result.kept:,} of {plural(result.rows, 'row')}; used: {plural(result.labels, 'label')} of them"
@@ -261,35 +263,11 @@ def _rate(pool: Pool, asked: Asked, threshold: Threshold, *, as_json: bool) -> i
     return 0 if result.rate else console.UNSCORED
 
 
-def _plan(
-    pool: Pool,
-    asked: Asked,
-    promise: Promise,
-    *,
-    source: str,
-    out: Path | None,
-    given: str | None,
-    escape_formulas: bool,
-    as_json: bool,
-) -> int:
-    from refladder.jobs.next_labels import plan_labels, write_rows
+def _tell_plan(plan: LabelPlan, asked: Asked, promise: Promise, out: Path | None, *, as_json: bool) -> int:
     from refladder.report.promise_tables import cutoff_words, plan_table
 
-    plan, drawn = plan_labels(pool, asked, promise)
-    if out is not None:
-        write_rows(
-            source,
-            str(out),
-            plan,
-            drawn,
-            by=asked.by,
-            label=asked.label,
-            given=given,
-            mapped=asked.columns,
-            escape_formulas=escape_formulas,
-        )
     if as_json:
-        _print_json(asdict(plan) | {"precision": promise.precision, "sure": promise.sure})
+        console.say_json(asdict(plan) | {"precision": promise.precision, "sure": promise.sure})
         return 0
     console.say_tables([plan_table(plan.batches, promise.share, promise.sure or 0.0)])
     where = "all rows" if plan.lowest is None else f"rows with {cutoff_words(asked.by, plan.lowest.cutoffs)}"
@@ -304,32 +282,22 @@ def _plan(
     return 0
 
 
-def _print_json(values: dict[str, Any]) -> None:
-    console.say_json(values)
-
-
 def _summary(result: Calibration) -> dict[str, Any]:
     """The result as JSON values; `threshold` is a number, or an object of numbers where there are several columns."""
     record, surface = result.threshold, result.surface
-    share = record.kept / record.rows
     return {
         "threshold": _cutoff(record.columns, record.cutoffs),
         "refused": result.refused,
-        "labels": record.labels,
-        "labels_above": record.labels_above,
-        "bad_above": record.bad_above,
-        "rows": record.rows,
+        **{name: getattr(record, name) for name in ("labels", "labels_above", "bad_above", "rows")},
         "unscored": result.unscored,
         "kept": record.kept,
-        "kept_share": share,
+        "kept_share": record.kept / record.rows,
         "labels_needed": result.labels_needed,
         "units_needed": result.units_needed,
         "unit": record.unit,
         "look": record.look,
         "lowest_candidate": _cutoff(record.columns, result.lowest.cutoffs),
-        "precision": record.precision,
-        "recall": record.recall,
-        "sure": record.sure,
+        **{name: getattr(record, name) for name in ("precision", "recall", "sure")},
         "on_average": record.sure is None,
         "naive": None
         if result.naive is None
