@@ -22,6 +22,8 @@ from refladder.commands.recorded import JUDGMENTS_FROM, asking_arguments, asking
 from refladder.commands.sharding import OF_SHARDS, SHARDING, ShardOptions, check_shard_options, score_in_shards
 from refladder.errors import UsageError, plural
 from refladder.files.jsonl import is_device
+from refladder.files.ladder_sets import LadderSet, load_ladders
+from refladder.files.locks import locked
 from refladder.files.tables import STANDARD, read_once
 from refladder.records import is_shared
 from refladder.session import Session, default_store
@@ -32,7 +34,6 @@ if TYPE_CHECKING:
 
     from refladder.backends import Backend
     from refladder.backends.plain_function import Judge
-    from refladder.files.ladder_sets import LadderSet
     from refladder.jobs.check_drift import DriftReport
     from refladder.jobs.prepared import Prepared
     from refladder.jobs.score import AllRows, Mapped, RowScorer
@@ -362,7 +363,6 @@ def _notices(prepared: Prepared) -> Iterator[str]:
 def _score_table(
     context: click.Context, run: _Run, session: spending.Spending, files: FileOptions, *, as_json: bool
 ) -> int:
-    from refladder.files.locks import locked
     from refladder.jobs.score import check_input
 
     source, out = run.tables.source, run.tables.out
@@ -512,7 +512,6 @@ def _score_with_student(
     as_json: bool,
 ) -> int:
     """Score a table with a student as the judge."""
-    from refladder.files.ladder_sets import load_ladders
     from refladder.fleet.shard_worker import Task
     from refladder.jobs.score import score_rows
     from refladder.students.first_pass import StudentAlone, student_folder, student_judge
@@ -638,8 +637,6 @@ def score(
         DataError: a row is wrong, with path:line or the number of the row; or a file cannot be read or written.
         BackendError: the judge failed; its judgments so far are stored, if they have a file.
     """
-    from refladder.files.ladder_sets import load_ladders
-    from refladder.files.locks import locked
     from refladder.jobs.prepared import Prepared
     from refladder.jobs.score import FIELDS, Mapped, check_input, score_rows
     from refladder.loaders.fields import row_id
