@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
 import shutil
+import signal
+import sys
 import tempfile
 import threading
+import time
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from refladder.arena.command_process import Process
 from refladder.arena.compete import GENERATED
 from refladder.arena.task_prompt import parse_task_prompt, read_instances
 from refladder.errors import DataError, UsageError
@@ -31,6 +34,49 @@ _KIND = re.compile(r"(\w+)(?::(.*))?", re.DOTALL)
 _FINISHED = (0, 3)  # exit codes of a command that wrote its results
 _PLANNING = 120.0  # seconds for a dry run
 _SHOWN = 12  # last lines of a run's messages
+_POLL = 0.05  # seconds between two looks at a process
+
+
+class Process:
+    """`refladder ARGUMENTS`, started in this environment, its output in two files; no shell reads the arguments."""
+
+    def __init__(self, arguments: Sequence[str], out: Path, err: Path) -> None:
+        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
+        self._process = os.posix_spawn(
+            sys.executable,
+            [sys.executable, "-m", "refladder", *arguments],
+            os.environ,
+            file_actions=[
+                (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
+                (os.POSIX_SPAWN_OPEN, 1, str(out), flags, 0o600),
+                (os.POSIX_SPAWN_OPEN, 2, str(err), flags, 0o600),
+            ],
+        )
+        self._code: int | None = None
+        self._lock = threading.Lock()
+
+    @property
+    def exitcode(self) -> int | None:
+        """How the command ended; None while it runs."""
+        with self._lock:
+            if self._code is None:
+                ended, status = os.waitpid(self._process, os.WNOHANG)
+                if ended:
+                    self._code = os.waitstatus_to_exitcode(status)
+            return self._code
+
+    def terminate(self) -> None:
+        """End the command; what it wrote stays."""
+        if self.exitcode is None:
+            with suppress(ProcessLookupError):
+                os.kill(self._process, signal.SIGTERM)
+
+    def join(self, timeout: float) -> int | None:
+        """Wait for the end, for a number of seconds at most; the exit code, None while it runs."""
+        ends = time.monotonic() + timeout
+        while self.exitcode is None and time.monotonic() < ends:
+            time.sleep(_POLL)
+        return self.exitcode
 
 
 class Builder:

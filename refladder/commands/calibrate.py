@@ -194,7 +194,6 @@ def _threshold(
     pool: Pool, asked: Asked, promise: Promise, out: Path | None, plot: Path | None, *, as_json: bool
 ) -> int:
     from refladder.jobs.calibrate import calibrate, earlier_threshold
-    from refladder.report.png import png
     from refladder.report.promise_tables import kept_chart
 
     result = calibrate(pool, asked, promise, None if out is None else earlier_threshold(out))
@@ -204,7 +203,7 @@ def _threshold(
         chart = kept_chart("Kept rows and their precision", result.steps, promise.precision)
         with atomic(plot) as stream:
             stream.write(chart.svg().encode())
-        if plot.suffix != ".png" and (drawn := png(chart)) is not None:
+        if plot.suffix != ".png" and (drawn := chart.png()) is not None:
             with atomic(plot.with_suffix(".png")) as stream:
                 stream.write(drawn)
     if as_json:

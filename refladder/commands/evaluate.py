@@ -405,7 +405,7 @@ def _tell(output: OutputOptions, evaluations: Evaluations, parts: Sequence[Part]
 
 def _draw(output: OutputOptions, evaluations: Evaluations, parts: Sequence[Part]) -> None:
     """Write figures into a folder and a page with tables and figures, and print why a figure could not be drawn."""
-    from refladder.arena.card_page import card_page
+    from refladder.arena.html import card_page
     from refladder.files.jsonl import atomic
     from refladder.report.agreement_tables import agreement_tables
     from refladder.report.cards import card_tables

@@ -13,7 +13,6 @@ from refladder.ranking.bias import NEAR
 from refladder.ranking.selection import most_pairs
 from refladder.report.cards import ALL
 from refladder.report.curves import budget_curve, consistency_rows
-from refladder.report.png import png
 from refladder.report.rendering import PlainTable, number
 from refladder.report.svg import Chart, Series, file_stems
 
@@ -73,7 +72,7 @@ def draw_figures(
 
 def _files(stem: str, chart: Chart) -> dict[str, str | bytes]:
     """The files of a chart."""
-    drawn = png(chart)
+    drawn = chart.png()
     return {f"{stem}.svg": chart.svg()} | ({} if drawn is None else {f"{stem}.png": drawn})
 
 

@@ -1,14 +1,16 @@
-"""Charts as SVG: lines with bands, and labelled points. No plotting library is needed."""
+"""Charts as SVG, without a plotting library: lines with bands, and labelled points; as PNG where matplotlib is."""
 
 from __future__ import annotations
 
 import hashlib
+import io
 import math
 import re
 import unicodedata
 from collections import Counter
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 from xml.sax.saxutils import escape
 
 from refladder.errors import UsageError
@@ -53,6 +55,34 @@ class Chart:
             if self.points
             else lines(self.title, self.series, self.across, self.up)
         )
+
+    def png(self) -> bytes | None:
+        """The chart as PNG; None without matplotlib."""
+        try:
+            library: Any = import_module("matplotlib.figure")  # optional
+        except ImportError:
+            return None
+        figure = library.Figure(figsize=(7.6, 4.6), dpi=200, layout="constrained")
+        axes = figure.add_subplot()
+        for line in self.series:
+            colour, (xs, ys) = COLOURS[line.colour % len(COLOURS)], zip(*line.points, strict=True)
+            axes.plot(xs, ys, "--" if line.dashed else "-", color=colour, label=_plain(line.name))
+            if line.band:
+                axes.fill_between(xs, *zip(*line.band, strict=True), color=colour, alpha=0.12, linewidth=0)
+        for number, (name, x, y) in enumerate(self.points, start=1):
+            axes.scatter([x], [y], color=COLOURS[(number - 1) % len(COLOURS)], label=_plain(f"{number} {name}"))
+        if self.points:
+            for x, y, tag in tags(self.points):
+                axes.annotate(tag, (x, y), xytext=(5, 5), textcoords="offset points", fontsize=8)
+            axes.set_xscale("log")
+        axes.set_title(_plain(self.title), loc="left", fontsize=10)
+        axes.set_xlabel(_plain(self.across))
+        axes.set_ylabel(_plain(self.up))
+        axes.grid(color="#ddd")
+        figure.legend(loc="outside right upper", fontsize=8)
+        stream = io.BytesIO()
+        figure.savefig(stream, format="png", metadata={"Software": None})
+        return stream.getvalue()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -205,3 +235,8 @@ def _chart(title: str, x: Axis, y: Axis, parts: Sequence[str]) -> str:
             "",
         ]
     )
+
+
+def _plain(text: str) -> str:
+    """Text in which matplotlib sees no formulas."""
+    return text.replace("$", r"\$")

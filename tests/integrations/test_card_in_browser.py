@@ -7,7 +7,7 @@ import re
 import pytest
 from chromium import new_page, started
 
-from refladder.arena.card_page import card_page
+from refladder.arena.html import card_page
 from refladder.report.svg import COLOURS, Series, lines, scatter
 
 SHOWN = """() => { const style = (element, name) => getComputedStyle(element)[name];
