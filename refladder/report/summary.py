@@ -23,14 +23,8 @@ def summary(report: ScoreReport) -> dict[str, Any]:
         del counts["checked_of"], counts["changed_of"]
         first_pass = {"first_pass": {**counts, "interval": report.first_pass.interval}}
     return {
-        "rows": report.rows,
-        "unscored": report.unscored,
-        "reasons": report.reasons,
-        "judgments": report.judgments,
-        "reused": report.reused,
-        "above_top": report.above_top,
-        "below_bottom": report.below_bottom,
-        "stopped": report.stopped,
+        **{name: getattr(report, name) for name in ("rows", "unscored", "reasons", "judgments", "reused")},
+        **{name: getattr(report, name) for name in ("above_top", "below_bottom", "stopped")},
         "saved_judgments": report.saved,
         "saved_calls": report.saved_calls,
         "unparsed": report.unreadable,
