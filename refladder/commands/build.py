@@ -11,7 +11,7 @@ import click
 from refladder.commands import console, spending
 from refladder.commands.calling import LOG, Call, checked
 from refladder.commands.data import OPTIONAL, Data, DataOptions
-from refladder.commands.options import DrawingOptions, JudgeOptions, given_by_user, grouped
+from refladder.commands.options import JudgeOptions, given_by_user, grouped
 from refladder.errors import UsageError, option, plural
 from refladder.files.ladder_sets import LadderSet, ladder_set, load_ladders
 from refladder.files.locks import locked_folder
@@ -188,13 +188,13 @@ class _Build:
 @console.RESTART
 @console.JSON
 @click.pass_context
-@grouped(data=DataOptions, drawing=DrawingOptions, judge=JudgeOptions, money=spending.SpendingOptions)
+@grouped(data=DataOptions, sampling=Sampling, judge=JudgeOptions, money=spending.SpendingOptions)
 def command(
     context: click.Context,
     /,
     *,
     data: DataOptions,
-    drawing: DrawingOptions,
+    sampling: Sampling,
     money: spending.SpendingOptions,
     out: Path,
     writer: str,
@@ -229,7 +229,7 @@ def command(
     elif data.benchmark is None:
         raise UsageError("name a benchmark or your table (BENCHMARK), or a set with --extend")
     else:
-        wanted = _Wanted.of_data(data.data(), rungs=rungs, human=human, shared=shared, sampling=drawing.sampling)
+        wanted = _Wanted.of_data(data.data(), rungs=rungs, human=human, shared=shared, sampling=sampling)
     session = spending.Spending(money)
     run = _Build(
         wanted=wanted,
@@ -239,7 +239,7 @@ def command(
         certify=certify,
         folder=out,
         restart=restart,
-        how={"sampling": drawing.sampling, "attempts": attempts, "prompts": prompts},
+        how={"sampling": sampling, "attempts": attempts, "prompts": prompts},
     )
     if not session.continues(run.rehearse, as_json=as_json):
         return 0

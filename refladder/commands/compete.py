@@ -12,7 +12,7 @@ import click
 
 from refladder.commands import console, spending
 from refladder.commands.calling import LOG, Call, checked
-from refladder.commands.options import DrawingOptions, JudgeOptions, ScaleOptions, grouped
+from refladder.commands.options import CriteriaOptions, JudgeOptions, grouped
 from refladder.files.jsonl import atomic, write_json
 from refladder.files.locks import locked_folder
 from refladder.files.tables import FORMATS
@@ -99,7 +99,7 @@ if TYPE_CHECKING:
 @spending.SPENDING
 @console.JSON
 @click.pass_context
-@grouped(drawing=DrawingOptions, judge=JudgeOptions, scale=ScaleOptions, money=spending.SpendingOptions)
+@grouped(sampling=Sampling, judge=JudgeOptions, asked=CriteriaOptions, money=spending.SpendingOptions)
 def command(
     context: click.Context,
     /,
@@ -109,13 +109,12 @@ def command(
     prompt_text: str | None,
     models: tuple[str, ...],
     judge: JudgeOptions,
-    criteria: tuple[str, ...],
-    scale: ScaleOptions,
+    asked: CriteriaOptions,
     out: Path,
     id_column: str | None,
     table_format: str | None,
     explain: bool,
-    drawing: DrawingOptions,
+    sampling: Sampling,
     money: spending.SpendingOptions,
     page: Path | None,
     prompts: Path | None,
@@ -143,13 +142,7 @@ def command(
 
     console.check_prompts(prompts)
     prompt = open_task_prompt(prompt_file, prompt_text)
-    descriptions = console.pairs(criteria, "--criterion")
-    dimensions = criteria_of(
-        descriptions,
-        console.pairs(scale.worst, "--worst"),
-        console.pairs(scale.best, "--best"),
-        console.numbers(scale.weight, "--weight"),
-    )
+    dimensions = criteria_of(asked.criteria, asked.worst, asked.best, asked.weights)
     instances = read_instances(table, prompt, id_column=id_column, form=table_format)
     targets = console.pairs(models, "--model")
     session = spending.Spending(money)
@@ -161,7 +154,7 @@ def command(
             session.open(judge.name, judge.options),
             dimensions,
             folder,
-            sampling=drawing.sampling,
+            sampling=sampling,
             explain=explain,
             prompts=prompts,
             restart=restart,

@@ -55,14 +55,11 @@ def command(
     source: str,
     by: str,
     out: Path,
-    model: str | None,
     model_option: tuple[str, ...],
     ladders: str | None,
-    labels: tuple[str, ...],
-    label: str | None,
     column: tuple[str, ...],
-    given: str | None,
     as_json: bool,
+    **asked: Any,  # noqa: ANN401  options that the job knows by the same names
 ) -> None:
     """Train a student: a small regressor that learns the scores in a column of SCORED from the texts.
 
@@ -82,12 +79,9 @@ def command(
             by,
             out,
             mapped=Mapped(columns=console.pairs(column, "--column")),
-            given=given,
             ladders=None if ladders is None else load_ladders(ladders),
-            labels=labels,
-            label=label,
-            model=model,
             options=console.pairs(model_option, "--model-option"),
+            **asked,
             progress=progress,
         )
     if as_json:

@@ -14,11 +14,12 @@ import click
 from refladder.commands import console, spending
 from refladder.commands.calling import LOG, Call, checked
 from refladder.commands.data import OWN, SEVERAL, Data, DataOptions, one_alone, one_source_each
-from refladder.commands.options import DrawingOptions, JudgeOptions, grouped
+from refladder.commands.options import JudgeOptions, grouped
 from refladder.commands.recorded import JUDGMENTS_FROM, asking_arguments, asking_options, open_recorded
 from refladder.errors import UsageError
 from refladder.metaeval import CONVENTIONS, LEVELS, STATISTICS
 from refladder.ranking import SCHEMES
+from refladder.records import Sampling
 from refladder.session import Session
 from refladder.settings import INTERVAL_SIZES, Scoring
 
@@ -256,7 +257,7 @@ class OutputOptions:
     judge=JudgeOptions,
     asked=Scoring,
     ladders=LadderOptions,
-    drawing=DrawingOptions,
+    sampling=Sampling,
     protocol=ProtocolOptions,
     output=OutputOptions,
     money=spending.SpendingOptions,
@@ -270,7 +271,7 @@ def command(
     judge: JudgeOptions,
     asked: Scoring,
     ladders: LadderOptions,
-    drawing: DrawingOptions,
+    sampling: Sampling,
     protocol: ProtocolOptions,
     output: OutputOptions,
     money: spending.SpendingOptions,
@@ -310,11 +311,11 @@ def command(
     open_writer = partial(session.open, writer, console.backend_options(writer, ladders.writer_option, flag), flag)
     judge_writes = ladders.writer in (None, judge.judge) and not ladders.writer_option
     settings = MethodSettings(
-        seed=drawing.seed,
+        seed=sampling.seed,
         writer=None if judge_writes else open_writer,
         rungs=ladders.rungs,
         attempts=ladders.attempts,
-        sampling=drawing.sampling,
+        sampling=sampling,
         rule=asked.rule,
         least_mass=asked.least_mass,
         orders=asked.orders,
@@ -342,7 +343,7 @@ def command(
         statistics=protocol.statistics or (STATISTICS if output.for_programs else STATISTICS[:1]),
         constant=protocol.constant,
         resamples=protocol.resamples,
-        seed=drawing.seed,
+        seed=sampling.seed,
         reference=protocol.reference,
         baselines=protocol.baselines,
         against_best=output.table_format == "latex",

@@ -9,18 +9,17 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from refladder.commands.console import backend_options, numbers, pairs
-from refladder.records import Sampling
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
-# Fields of settings whose option is called otherwise, and how the texts of an option become one value.
+# Fields of settings whose option is called otherwise, and by its type how the texts of an option become one value.
 _OPTION_OF = {
     "by": "top_by", "columns": "column", "dimensions": "dimension", "link": "link_file", "max": "most", "min": "least",
     "weights": "weight",
 }  # fmt: skip
-_FLAG = {"least": "min", "most": "max", "stop_at": "stop-at"}
-_READ = {"columns": pairs, "max": numbers, "min": numbers, "stop_at": numbers, "weights": numbers}
+_FLAG = {"criteria": "criterion", "least": "min", "most": "max", "stop_at": "stop-at"}
+_READ: dict[str, Callable[..., Any]] = {"Mapping[str, float]": numbers, "Mapping[str, str]": pairs}
 
 
 def grouped(**kinds: type) -> Callable[..., Any]:
@@ -38,7 +37,7 @@ def grouped(**kinds: type) -> Callable[..., Any]:
                     option = option if option in values else each.name
                     if option in values:
                         taken.add(option)
-                        value, read = values[option], _READ.get(each.name)
+                        value, read = values[option], _READ.get(str(each.type))
                         chosen[each.name] = value if read is None else read(value, f"--{_FLAG.get(option, option)}")
                 return kind(**chosen)
 
@@ -70,27 +69,13 @@ class JudgeOptions:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DrawingOptions:
-    """How texts are sampled."""
+class CriteriaOptions:
+    """Criteria by name: their descriptions, both ends of their scales, and their weights."""
 
-    seed: int
-    max_tokens: int
-    temperature: float | None
-    top_p: float | None
-
-    @property
-    def sampling(self) -> Sampling:
-        """The same as a record."""
-        return Sampling(max_tokens=self.max_tokens, temperature=self.temperature, top_p=self.top_p, seed=self.seed)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ScaleOptions:
-    """Both ends of each criterion's scale, and its weight."""
-
-    worst: tuple[str, ...]
-    best: tuple[str, ...]
-    weight: tuple[str, ...]
+    criteria: Mapping[str, str]
+    worst: Mapping[str, str]
+    best: Mapping[str, str]
+    weights: Mapping[str, float]
 
 
 def given_by_user(context: click.Context, name: str | None) -> bool:

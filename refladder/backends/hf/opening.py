@@ -63,7 +63,7 @@ class _Named(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Opened:
-    """A model's configuration, tokenizer, `settings` (generation_config.json) and `load`; `revision` may be a digest."""
+    """A model's configuration, tokenizer and generation `settings`, and `load`; `revision` may be a digest."""
 
     name: str
     config: Any
