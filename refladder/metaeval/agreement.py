@@ -109,16 +109,7 @@ class _Figure:
 
 
 def human_means(ratings: Iterable[Rating]) -> dict[tuple[str, str], float]:
-    """Average the ratings of each output and dimension over raters.
-
-    The sum is exact and divided once, so that equal means are equal floats.
-
-    Returns:
-        (output id, dimension) to mean rating.
-
-    Raises:
-        DataError: a rating is not finite.
-    """
+    """Mean over raters by (output id, dimension); the sum is exact and divided once, so that equal means are equal."""
     values: defaultdict[tuple[str, str], list[float]] = defaultdict(list)
     for rating in ratings:
         if not math.isfinite(rating.value):
@@ -136,20 +127,10 @@ def build_grid(
     scores: Mapping[tuple[str, str], float | None],
     dimension: str,
 ) -> Grid:
-    """Arrange ratings and scores of one dimension as grids.
+    """Arrange ratings (`means`) and scores of one dimension as grids.
 
     Outputs without a system fill the columns from the left in each context. Such a column is no system: it has a
     meaning within contexts and over all outputs only.
-
-    Args:
-        outputs: all outputs of the benchmark.
-        means: (output id, dimension) to mean rating, from `human_means`.
-        scores: (output id, dimension) to score; None, NaN or no entry for an output without a score.
-        dimension: the name of the dimension.
-
-    Raises:
-        DataError: a context has two outputs of one system.
-        UsageError: a score is infinite.
     """
     contexts = {context: row for row, context in enumerate(dict.fromkeys(output.context_id for output in outputs))}
     unnamed: Counter[str] = Counter()

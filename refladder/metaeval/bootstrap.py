@@ -82,15 +82,7 @@ def resample(
 
 
 def resample_mean(rows: FloatArray, weights: FloatArray) -> FloatArray:
-    """Average one value per context, once per row of weights; NaN contexts are left out.
-
-    Args:
-        rows: shape (contexts,), NaN where a context has no value.
-        weights: shape (resamples, contexts).
-
-    Returns:
-        Shape (resamples,), NaN where a resample has no context with a value.
-    """
+    """Means of rows, shape (contexts,), for each row of weights, shape (resamples, contexts); NaN is left out."""
     used = ~np.isnan(rows)
     counts = weights @ used
     sums = weights @ np.where(used, rows, 0.0)
@@ -156,14 +148,7 @@ def paired_differences(
 def permutation_p_value(difference: float, permuted: FloatArray) -> float:
     """Two-sided p-value (k + 1) / (n + 1), k the number of permuted differences at least as far from 0.
 
-    A permutation without a correlation counts as at least as far, so that it never lowers the p-value.
-
-    Args:
-        difference: the observed difference.
-        permuted: shape (permutations,).
-
-    Returns:
-        Above 0, at most 1; NaN when the difference is NaN.
+    NaN in `permuted`, shape (permutations,), counts as at least as far; NaN for a difference of NaN.
     """
     if np.isnan(difference):
         return np.nan
@@ -172,19 +157,7 @@ def permutation_p_value(difference: float, permuted: FloatArray) -> float:
 
 
 def draw_swaps(contexts: int, permutations: int = 1000, seed: int = 0) -> BoolArray:
-    """Draw for each permutation the contexts in which two methods swap their scores.
-
-    Args:
-        contexts: number of contexts.
-        permutations: number of permutations, at least 1.
-        seed: seed of the generator.
-
-    Returns:
-        Shape (permutations, contexts).
-
-    Raises:
-        UsageError: fewer than one permutation.
-    """
+    """For each permutation the contexts in which two methods swap their scores: shape (permutations, contexts)."""
     if permutations < 1:
         raise UsageError(f"resamples must be at least 1; got {permutations}; 1000 is usual")
     return np.random.default_rng(seed).integers(0, 2, size=(permutations, contexts), dtype=np.bool_)

@@ -13,18 +13,9 @@ if TYPE_CHECKING:
 
 
 def mean_within(predicted: FloatArray, target: FloatArray, contexts: IntArray, statistic: str = "spearman") -> float:
-    """Mean over contexts of the correlation of their rows.
+    """Mean over contexts of the correlation of their rows, of arrays of shape (rows,), finite or NaN.
 
-    A context with one row, or with constant numbers, has no correlation and is skipped.
-
-    Args:
-        predicted: shape (rows,), finite or NaN.
-        target: shape (rows,), finite or NaN.
-        contexts: shape (rows,), a number for each context.
-        statistic: `spearman`, `kendall` or `pearson`.
-
-    Returns:
-        Between -1 and 1; NaN if every context is skipped.
+    A context with one row, or with constant numbers, is skipped; NaN if every one is. `contexts` are numbers.
     """
     order = np.argsort(contexts, kind="stable")
     starts = np.flatnonzero(np.diff(contexts[order], prepend=-1))

@@ -22,9 +22,6 @@ def permutations_for(tests: int) -> int:
 
     The smallest p-value of n permutations is 1 / (n + 1), and the correction multiplies it by the number of tests. With
     20 tests / alpha it can fall to alpha / 20. Never fewer than 1000.
-
-    Args:
-        tests: number of tests that are corrected together.
     """
     return max(_LEAST_PERMUTATIONS, math.ceil(20 * tests / SIGNIFICANT))
 

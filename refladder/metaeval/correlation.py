@@ -45,19 +45,7 @@ class RowKinds:
 
 
 def complete_pairs(predicted: FloatArray, human: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Both grids, with NaN wherever either has NaN.
-
-    Args:
-        predicted: shape (contexts, systems), finite or NaN.
-        human: the same shape, finite or NaN.
-
-    Returns:
-        Two new arrays of the same shape.
-
-    Raises:
-        ShapeError: the shapes differ, or there are not two axes.
-        UsageError: a value is infinite.
-    """
+    """Copies of both grids, shape (contexts, systems), with NaN wherever either has NaN; no value may be infinite."""
     left = np.array(predicted, dtype=np.float64)
     right = np.array(human, dtype=np.float64)
     if left.shape != right.shape or left.ndim != 2:  # noqa: PLR2004  the two axes of a grid
@@ -79,16 +67,7 @@ def complete_pairs(predicted: FloatArray, human: FloatArray) -> tuple[FloatArray
 
 
 def row_kinds(predicted: FloatArray, human: FloatArray) -> RowKinds:
-    """Find the rows without a correlation, and the reason.
-
-    Args:
-        predicted: shape (contexts, systems), finite or NaN.
-        human: the same shape, finite or NaN.
-
-    Raises:
-        ShapeError: the shapes differ, or there are not two axes.
-        UsageError: a value is infinite.
-    """
+    """The rows of grids, shape (contexts, systems), without a correlation, and the reason."""
     left, right = complete_pairs(predicted, human)
     too_few = (~np.isnan(left)).sum(axis=1) < 2  # noqa: PLR2004  one pair has no order
     human_constant = _constant(right) & ~too_few
@@ -203,14 +182,7 @@ def partial_correlate_rows(predicted: FloatArray, human: FloatArray, control: Fl
 
 
 def average_ranks(values: FloatArray) -> FloatArray:
-    """Rank each row from 1; equal values share the mean of their ranks.
-
-    Args:
-        values: shape (rows, columns), finite or NaN.
-
-    Returns:
-        The same shape; NaN stays NaN and has no rank.
-    """
+    """Rank each row, shape (rows, columns), from 1; equal values share the mean of their ranks, and NaN stays NaN."""
     columns = values.shape[1]
     order = np.argsort(values, axis=1)  # NaN comes last
     ordered = np.take_along_axis(values, order, axis=1)
@@ -228,11 +200,7 @@ def average_ranks(values: FloatArray) -> FloatArray:
 
 
 def check_name(kind: str, name: str, available: tuple[str, ...]) -> None:
-    """Check that a name is available.
-
-    Raises:
-        UnknownNameError: it is not; the message suggests a similar name.
-    """
+    """Check that a name is available; the message suggests a similar name."""
     if name not in available:
         raise UnknownNameError(kind, name, available)
 

@@ -22,15 +22,7 @@ _MOST_GROUPS = 1000
 
 
 def leave_out(contexts: int, most: int = _MOST_GROUPS) -> FloatArray:
-    """Weights that leave out one context at a time, or one group of contexts if there are more than `most`.
-
-    Args:
-        contexts: number of contexts.
-        most: maximum number of rows.
-
-    Returns:
-        Shape (groups, contexts), 0 for a context that is left out, else 1.
-    """
+    """Weights, shape (groups, contexts), 0 for one context (one group, if there are more than `most`), else 1."""
     groups = min(contexts, most)
     return np.asarray(np.arange(contexts) % max(groups, 1) != np.arange(groups)[:, np.newaxis], dtype=np.float64)
 

@@ -70,14 +70,7 @@ def _ranks_without_each_context(measure: FloatArray, human: FloatArray) -> Float
 
 
 def standardise(measures: FloatArray) -> FloatArray:
-    """Scale each measure to mean 0 and standard deviation 1 over all outputs; a constant measure becomes 0.
-
-    Args:
-        measures: shape (measures, contexts, systems), finite or NaN.
-
-    Returns:
-        The same shape; NaN stays NaN.
-    """
+    """Scale each measure, shape (measures, contexts, systems), to mean 0 and deviation 1; a constant one becomes 0."""
     axes = (1, 2)
     centred = measures - np.nanmean(measures, axis=axes, keepdims=True)
     constant = np.nanmax(measures, axis=axes, keepdims=True) == np.nanmin(measures, axis=axes, keepdims=True)

@@ -85,12 +85,7 @@ def correlate_level(
 
 
 def average_over_contexts(rows: FloatArray, constant_predicted: int) -> Correlation:
-    """Average the correlations of contexts; NaN rows are skipped and counted.
-
-    Args:
-        rows: shape (contexts,), NaN for a context without a correlation.
-        constant_predicted: number of contexts with a constant prediction.
-    """
+    """Average the correlations of contexts, shape (contexts,); NaN is skipped and counted."""
     used = rows[~np.isnan(rows)]
     return Correlation(
         value=float(used.mean()) if len(used) else np.nan,
@@ -103,16 +98,10 @@ def average_over_contexts(rows: FloatArray, constant_predicted: int) -> Correlat
 def system_means(
     left: FloatArray, right: FloatArray, weights: FloatArray, statistic: str
 ) -> tuple[FloatArray, FloatArray]:
-    """Weighted means of each system over contexts.
+    """Weighted means of each system over contexts: two arrays of shape (rows, systems), NaN without a complete pair.
 
-    Args:
-        left: shape (contexts, systems), from `complete_pairs`.
-        right: the same.
-        weights: shape (rows, contexts), how often each context counts.
-        statistic: rank statistics get rounded means, so that rounding errors do not break ties.
-
-    Returns:
-        Two arrays of shape (rows, systems); NaN for a system without a complete pair.
+    Grids are from `complete_pairs`, weights have shape (rows, contexts). Rank statistics get rounded means, so that
+    rounding errors do not break ties.
     """
     complete = ~np.isnan(left)
     counts = weights @ complete

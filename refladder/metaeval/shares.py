@@ -52,13 +52,7 @@ def share_intervals(points: FloatArray, counts: FloatArray) -> FloatArray:
 
 
 def residual_intervals(share: FloatArray, residuals: FloatArray, counts: FloatArray) -> FloatArray:
-    """The intervals of `share_intervals` from the residuals of contexts: what each adds to the error, in trials.
-
-    Args:
-        share: shape (...), between 0 and 1, or NaN.
-        residuals: shape (..., contexts).
-        counts: the same shape, trials of each context, from 0.
-    """
+    """The intervals of `share_intervals` from what contexts add to the error, in trials: shape (..., contexts)."""
     trials = counts.sum(axis=-1)
     contexts = np.count_nonzero(counts, axis=-1)
     with np.errstate(divide="ignore", invalid="ignore"):
