@@ -95,11 +95,7 @@ def fit_threshold(probabilities: FloatArray) -> float:
 
 
 def alpha_of(threshold: float) -> float:
-    """The weight alpha that gives the same decisions as a threshold tau: (1 - tau) / tau.
-
-    Raises:
-        UsageError: the threshold is 0 or 1, so that no finite weight above 0 exists.
-    """
+    """The weight alpha that gives the same decisions as a threshold tau, between 0 and 1: (1 - tau) / tau."""
     if threshold <= 0 or threshold >= 1:
         raise UsageError(
             f"the median probability is {threshold:g}, so no weight gives both positions half of the wins; "
@@ -146,15 +142,7 @@ def comparative_accuracy(pairs: IntArray, probabilities: FloatArray, human: Floa
 
 
 def pair_agreement(scores: FloatArray, target: FloatArray) -> tuple[float, int]:
-    """Compare the order of every pair of items by two scores.
-
-    Args:
-        scores: shape (N,).
-        target: shape (N,).
-
-    Returns:
-        (points, number of pairs with different targets). A pair in the same order is one point, a tie in `scores` half.
-    """
+    """Points (same order 1, a tie in `scores` 1/2) and number of pairs with different targets, of arrays (N,)."""
     first, second = np.triu_indices(len(target), 1)
     expected, order = np.sign(target[first] - target[second]), np.sign(scores[first] - scores[second])
     used = ~np.isnan(expected) & ~np.isnan(order) & (expected != 0)

@@ -20,21 +20,7 @@ _DENSE = 256  # items up to which a dense solver is faster than conjugate gradie
 
 
 def answered(items: int, pairs: IntArray, probabilities: FloatArray) -> tuple[IntArray, FloatArray]:
-    """Select the comparisons that have an answer, after checking all of them.
-
-    Args:
-        items: N.
-        pairs: shape (R, 2), numbers of the first and the second item, from 0 to N - 1.
-        probabilities: shape (R,), that the first is better, between 0 and 1; NaN where it was not parsed.
-
-    Returns:
-        The pairs and probabilities without NaN.
-
-    Raises:
-        ShapeError: the arrays are not of these shapes.
-        UsageError: fewer than two items, an item that is compared with itself or does not exist, or a probability
-            outside [0, 1].
-    """
+    """The checked pairs, shape (R, 2), of N items, and probabilities that the first is better, without those of NaN."""
     pairs, probabilities = np.asarray(pairs, dtype=np.int64), np.asarray(probabilities, dtype=np.float64)
     if pairs.ndim != 2 or pairs.shape[1:] != (2,) or probabilities.shape != pairs.shape[:1]:  # noqa: PLR2004
         raise ShapeError(
@@ -51,15 +37,7 @@ def answered(items: int, pairs: IntArray, probabilities: FloatArray) -> tuple[In
 
 
 def components(items: int, pairs: IntArray) -> IntArray:
-    """Find the connected component of every item.
-
-    Args:
-        items: N.
-        pairs: shape (R, 2).
-
-    Returns:
-        Shape (N,), the smallest item number in the component.
-    """
+    """The smallest item number in the connected component of each of N items, by pairs of shape (R, 2)."""
     from scipy.sparse import csgraph  # noqa: PLC0415  start-up, see the top
 
     labels = csgraph.connected_components(_adjacency(items, pairs[:, 0], pairs[:, 1]), directed=False)[1]
@@ -68,16 +46,7 @@ def components(items: int, pairs: IntArray) -> IntArray:
 
 
 def check_connected(items: int, pairs: IntArray, names: Sequence[str] | None = None) -> None:
-    """Check that the comparisons connect all items.
-
-    Args:
-        items: N.
-        pairs: shape (R, 2), the comparisons with an answer.
-        names: names of the items for the message; by default their numbers.
-
-    Raises:
-        UsageError: some items are not connected by any chain of comparisons; the message names them.
-    """
+    """Check that comparisons with an answer, pairs of shape (R, 2), connect all items; the message has their names."""
     labels = components(items, pairs)
     roots = np.unique(labels)
     if len(roots) == 1:
@@ -97,16 +66,7 @@ def check_connected(items: int, pairs: IntArray, names: Sequence[str] | None = N
 
 
 def never_beaten(items: int, winners: IntArray, losers: IntArray) -> IntArray | None:
-    """Find items that never lost to the others: if there are any, no finite strengths exist.
-
-    Args:
-        items: N, connected by the comparisons.
-        winners: shape (R,), the item that won part of each comparison.
-        losers: shape (R,), the item it won against.
-
-    Returns:
-        None if a chain of wins leads from every item to every other; else items that no other item ever beat.
-    """
+    """Items that never lost to others, so that no finite strengths exist; None if chains of wins lead everywhere."""
     below = _reachable(items, winners, losers)
     if not below.all():
         return np.flatnonzero(~below)  # no chain of wins leads from item 0 to them: no item in `below` beats them
@@ -136,18 +96,8 @@ def solve_laplacian(
 ) -> FloatArray:
     """Solve L x = b for the weighted Laplacian L of the comparisons: sum over pairs of w (x_i - x_j) = b_i.
 
-    Args:
-        items: N, connected by the comparisons.
-        pairs: shape (R, 2).
-        weights: shape (R,), above 0.
-        right: b, shape (N,), sum 0.
-        tolerance: for more than 256 items, where conjugate gradients end: |L x - b| as a share of |b|.
-
-    Returns:
-        x, shape (N,), mean 0.
-
-    Raises:
-        NotConvergedError: conjugate gradients did not reach the tolerance in 10 N steps.
+    Items are connected, weights above 0, b (`right`, shape (N,)) adds up to 0, and x has mean 0. For more than 256
+    items, conjugate gradients end where |L x - b| / |b| is `tolerance`, or after 10 N steps in NotConvergedError.
     """
     right = right - right.mean()  # L cannot produce a constant
     first, second = pairs[:, 0], pairs[:, 1]

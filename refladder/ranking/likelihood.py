@@ -22,18 +22,10 @@ _EQUAL = 1e-9  # log-likelihoods within this distance are equal
 
 
 def gains(items: int, pairs: IntArray, probabilities: FloatArray) -> FloatArray:
-    """Log-likelihood of each order of two items.
+    """Log-likelihood (natural, at most 0) of the item of the row above that of the column: shape (N, N).
 
     Source: arXiv 2307.07889, equation 12, as the product of p^z (1 - p)^(1 - z); the sum printed there is not a
     probability.
-
-    Args:
-        items: N.
-        pairs: shape (R, 2), comparisons with an answer.
-        probabilities: shape (R,), without NaN.
-
-    Returns:
-        Shape (N, N): the term for the item of the row above the item of the column; natural logarithm, at most 0.
     """
     clipped = np.clip(probabilities, _SURE, 1 - _SURE)
     matrix = np.zeros((items, items))
@@ -43,12 +35,7 @@ def gains(items: int, pairs: IntArray, probabilities: FloatArray) -> FloatArray:
 
 
 def log_likelihood(matrix: FloatArray, order: Sequence[int] | IntArray) -> float:
-    """The log-likelihood of a ranking.
-
-    Args:
-        matrix: from `gains`.
-        order: the items, best first.
-    """
+    """The log-likelihood of a ranking, best first, by the matrix of `gains`."""
     items = np.asarray(order)
     return float(np.triu(matrix[items[:, None], items], 1).sum())
 

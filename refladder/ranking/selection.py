@@ -14,12 +14,7 @@ if TYPE_CHECKING:
 
 
 def most_pairs(items: int, scheme: str) -> int:
-    """The largest number of comparisons of `items` items that a scheme can select.
-
-    Raises:
-        UsageError: fewer than two items.
-        UnknownNameError: no such scheme.
-    """
+    """The largest number of comparisons of two items or more that a scheme can select."""
     if scheme not in SCHEMES:
         raise UnknownNameError("selection of pairs", scheme, SCHEMES)
     if items < 2:  # noqa: PLR2004
@@ -28,14 +23,7 @@ def most_pairs(items: int, scheme: str) -> int:
 
 
 def all_pairs(items: int) -> IntArray:
-    """All ordered pairs, sorted by first and second item.
-
-    Returns:
-        Shape (N(N-1), 2): numbers of the first and the second item.
-
-    Raises:
-        UsageError: fewer than two items.
-    """
+    """All ordered pairs of two items or more, shape (N(N-1), 2), sorted by first and second item."""
     return _ordered(np.arange(most_pairs(items, "random")), items)
 
 

@@ -26,14 +26,10 @@ _FLOOR = 1e-9  # keeps the logarithm of a probability of 0 finite
 
 
 def comparisons_between(items: int, *, beam: int = 1) -> tuple[int, int]:
-    """The minimum and maximum number of comparisons of a merge sort.
+    """The minimum and maximum number of comparisons of a merge sort of N items.
 
     A merge of L and R items takes min(L, R) to L + R - 1 steps. With a beam, every path asks at each step. There
     are at most `beam` paths, and at most as many as there are ways to take that many items from both sides.
-
-    Args:
-        items: N.
-        beam: number of paths; 1 is the greedy sort, which needs at most N ceil(log2 N) - 2^ceil(log2 N) + 1.
     """
     if items < 2:  # noqa: PLR2004
         return 0, 0
@@ -46,11 +42,7 @@ def comparisons_between(items: int, *, beam: int = 1) -> tuple[int, int]:
 
 
 def greedy_sort(items: Sequence[int]) -> Sort:
-    """PairS-greedy: merge sort that follows every answer.
-
-    Args:
-        items: the items in random order, so that ties favour none.
-    """
+    """PairS-greedy: merge sort of items in random order, so that ties favour none, that follows every answer."""
     return _sort(list(items), _greedy_merge)
 
 
@@ -187,15 +179,9 @@ class Sorted:
 def run_together(
     sorts: Sequence[Sort], ask: Callable[[list[tuple[int, int, int]]], Sequence[float]]
 ) -> tuple[list[Sorted], int]:
-    """Run sorts side by side with one batch of questions per round; each sort asks a pair only once.
+    """Run sorts side by side with one batch of questions per round: the finished sorts, and the number of rounds.
 
-    Args:
-        sorts: sorts that have not started.
-        ask: takes (number of the sort, first, second) of each question and returns the probabilities that the first is
-            better; NaN for an unparsed answer ends the sort without an order.
-
-    Returns:
-        The finished sorts, and the number of rounds.
+    `ask` takes (number of the sort, first, second) and gives P(first is better); NaN ends a sort without an order.
     """
     results = [Sorted() for _ in sorts]
     waiting: dict[int, list[Pair]] = {}
