@@ -64,14 +64,7 @@ def preferences(verdicts: FloatArray, rungs: int) -> FloatArray:
 
 
 def order_disagreements(verdicts: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Pairs whose two orders have different most probable outcomes, and pairs with both orders parsed, of each ladder.
-
-    Args:
-        verdicts: as for `preferences`.
-
-    Returns:
-        Two arrays of shape (ladders,).
-    """
+    """Pairs whose two orders have different most probable outcomes, and parsed pairs: both of shape (ladders,)."""
     first, second = verdicts[:, :, 0], verdicts[:, :, 1][..., [1, 0, 2]]  # both seen from the higher rung
     parsed = ~np.isnan(first).any(axis=-1) & ~np.isnan(second).any(axis=-1)
     differ = np.argmax(np.nan_to_num(first), axis=-1) != np.argmax(np.nan_to_num(second), axis=-1)
@@ -131,13 +124,9 @@ def rising_chain(w: FloatArray) -> BoolArray:
 
 
 def steps_in_order(w: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """For each step from a level to the next: ladders in which the higher rung is better, and ladders that decide.
+    """For each step to the next level, shape (N - 1,): ladders whose higher rung is better, and ladders that decide.
 
-    Args:
-        w: shape (ladders, N, N). A w of 1/2 or NaN does not decide.
-
-    Returns:
-        Two arrays of shape (N - 1,).
+    `w` has shape (ladders, N, N); 1/2 or NaN does not decide.
     """
     steps = np.diagonal(w, offset=1, axis1=1, axis2=2)
     decided = ~np.isnan(steps) & (np.abs(steps - 0.5) > EVEN)
@@ -220,14 +209,7 @@ def worst(verdicts: Sequence[str]) -> str:
 
 
 def mean_preferences(w: FloatArray) -> FloatArray:
-    """The mean of w over ladders, without those where it is NaN; NaN where all are.
-
-    Args:
-        w: shape (ladders, N, N).
-
-    Returns:
-        Shape (N, N).
-    """
+    """The mean of w, shape (ladders, N, N), over ladders, without those where it is NaN; NaN where all are."""
     counts = (~np.isnan(w)).sum(axis=0)
     return cast(
         "FloatArray", np.divide(np.nansum(w, axis=0), counts, out=np.full(counts.shape, np.nan), where=counts > 0)
@@ -235,10 +217,6 @@ def mean_preferences(w: FloatArray) -> FloatArray:
 
 
 def length_climbs(lengths: FloatArray) -> bool:
-    """Whether a rule that knows only the length orders a ladder fully: each rung is longer (or each is shorter).
-
-    Args:
-        lengths: shape (N,), of the rungs from the worst.
-    """
+    """Whether length alone orders a ladder fully: each rung, from the worst, is longer, or each is shorter."""
     steps = np.diff(np.asarray(lengths))
     return bool((steps > 0).all() or (steps < 0).all())

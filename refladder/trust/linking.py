@@ -100,14 +100,7 @@ class Map(NamedTuple):
 
 
 def log_odds(probabilities: FloatArray) -> FloatArray:
-    """Log-odds of winning, a tie counting half to each side, cut at +-`MOST_ODDS`.
-
-    Args:
-        probabilities: shape (rows, rungs, 3), last axis win, loss, tie.
-
-    Returns:
-        Shape (rows, rungs).
-    """
+    """Log-odds of winning, shape (rows, rungs), from P(win, loss, tie): a tie counts half, cut at +-`MOST_ODDS`."""
     with np.errstate(divide="ignore"):
         odds = np.log(probabilities[..., 0] + probabilities[..., 2] / 2) - np.log(
             probabilities[..., 1] + probabilities[..., 2] / 2
@@ -116,15 +109,7 @@ def log_odds(probabilities: FloatArray) -> FloatArray:
 
 
 def scores_of(odds: FloatArray, scale: Scale) -> FloatArray:
-    """Scores from log-odds: p(win) - p(loss) = tanh(log-odds / 2).
-
-    Args:
-        odds: shape (..., rungs).
-        scale: of the score.
-
-    Returns:
-        Shape (...).
-    """
+    """Scores, shape (...), from log-odds, shape (..., rungs): p(win) - p(loss) = tanh(log-odds / 2)."""
     return cast("FloatArray", scale.base + np.sum(scale.weights * np.tanh(odds / 2), axis=-1))
 
 
@@ -133,12 +118,8 @@ def common_rows(
 ) -> Common:
     """Sum what links need over the rows of each context.
 
-    Args:
-        first: log-odds under the first judge, shape (rows, rungs), from `log_odds`.
-        second: those of the second judge for the same rows and rungs. One of the two may have further rungs on top.
-        contexts: the number of the context of each row, from 0 without gaps; shape (rows,).
-        scale: of the score of the first judge.
-        target: of the second; None for the same.
+    Log-odds of both judges have shape (rows, rungs); one may have further rungs on top. `contexts`, shape (rows,),
+    are numbers from 0 without gaps. `target` is the scale of the second judge; None for the same.
     """
     number = int(contexts.max()) + 1
     rows = np.bincount(contexts, minlength=number).astype(np.float64)
@@ -156,12 +137,7 @@ def common_rows(
 
 
 def lines_between(common: Common, counts: FloatArray) -> Lines:
-    """The lines from the log-odds of one judge to those of another.
-
-    Args:
-        common: rows that both have judged.
-        counts: how often each context counts for each line, shape (lines, contexts).
-    """
+    """The lines from the log-odds of one judge to those of another; counts, shape (lines, contexts), weigh contexts."""
     rows = (counts @ common.rows)[:, None]
     first, second = counts @ common.first / rows, counts @ common.second / rows
     centres = first.mean(axis=1), second.mean(axis=1)
@@ -197,17 +173,7 @@ def _least(loss: Callable[[FloatArray], FloatArray], low: FloatArray, high: Floa
 
 
 def linked(scores: FloatArray, common: Common, counts: FloatArray | None = None) -> FloatArray:
-    """Scores under one judge as scores under another.
-
-    Args:
-        scores: under the first judge, shape (scores,).
-        common: rows that both judges have judged.
-        counts: how often each context counts for each link, shape (links, contexts). Default: one link, of each
-            context once.
-
-    Returns:
-        Shape (links, scores).
-    """
+    """Scores, shape (scores,), as scores under another judge: shape (links, scores), a link for a row of counts."""
     if counts is None:
         counts = np.ones((1, len(common.rows)))
     lines = lines_between(common, counts)
@@ -221,13 +187,7 @@ def linked(scores: FloatArray, common: Common, counts: FloatArray | None = None)
 
 
 def equipercentile(scores: FloatArray, first: FloatArray, second: FloatArray) -> FloatArray:
-    """Scores under one judge as the scores of equal rank under another.
-
-    Args:
-        scores: under the first judge.
-        first: scores of common rows, shape (rows,).
-        second: those of the second judge.
-    """
+    """Scores under one judge as the scores of equal rank under another, by those of common rows, shape (rows,)."""
     ordered = np.sort(first)
     ranks = (np.searchsorted(ordered, scores, "left") + np.searchsorted(ordered, scores, "right")) / (2 * len(ordered))
     return cast("FloatArray", np.quantile(second, np.clip(ranks, 0.0, 1.0)))

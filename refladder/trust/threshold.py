@@ -53,25 +53,11 @@ class Candidates:
     total: int
 
     def levels(self, scores: FloatArray) -> IntArray:
-        """The number of the strictest candidate that keeps each row; the number of candidates where none does.
-
-        Args:
-            scores: shape (rows, columns).
-
-        Returns:
-            Shape (rows,).
-        """
+        """The strictest candidate that keeps each row, shape (rows,); the number of candidates for none."""
         return _levels(self.cutoffs, scores)
 
     def counts(self, levels: IntArray) -> IntArray:
-        """How many of some rows each candidate keeps.
-
-        Args:
-            levels: shape (..., rows), from `levels`; several samples at once.
-
-        Returns:
-            Shape (..., candidates).
-        """
+        """How many rows each candidate keeps: shape (..., candidates), of levels of shape (..., rows)."""
         wide = len(self.cutoffs) + 1
         samples = levels.reshape(-1, levels.shape[-1])
         numbered = samples + wide * np.arange(len(samples))[:, np.newaxis]
@@ -134,11 +120,8 @@ class UnitSums(NamedTuple):
 def unit_sums(rows: IntArray, bad: IntArray, units: IntArray, candidates: int) -> UnitSums:
     """Count labelled rows in each context.
 
-    Args:
-        rows: shape (..., labels), the first candidate that keeps the row; `candidates` where none does.
-        bad: the same, for rows that are bad; `candidates` for others.
-        units: shape (..., labels), numbers of contexts.
-        candidates: number of candidates.
+    `rows` and `bad`, shape (..., labels), are the first candidate that keeps a row, or a bad one, else `candidates`;
+    `units` are numbers of contexts.
     """
     if not rows.shape[-1]:
         return UnitSums(*np.zeros((6, *rows.shape[:-1], candidates)))
@@ -252,11 +235,7 @@ def passes(bad: ArrayLike, labels: ArrayLike, share: float, sure: float, freedom
 
 
 def check_promise(share: float, sure: float) -> None:
-    """Check the two numbers of a promise.
-
-    Raises:
-        UsageError: one is not between 0 and 1.
-    """
+    """Check that both numbers of a promise are between 0 and 1."""
     for name, value in (("precision or recall", share), ("certainty", sure)):
         if not 0 < value < 1:
             raise UsageError(f"a promised {name} of {value}: it must be more than 0 and less than 1, such as 0.9")
@@ -377,11 +356,7 @@ def lower_bound(bad: ArrayLike, labels: ArrayLike, sure: float, freedom: ArrayLi
 
 
 def naive_candidate(above: IntArray, bad: IntArray, precision: float) -> IntArray:
-    """The candidate with the most rows whose labels reach the precision, without any allowance for chance.
-
-    Returns:
-        Shape (...): its number, or -1 where none does.
-    """
+    """The candidate with the most rows whose labels reach the precision, with no allowance for chance; -1 for none."""
     return _last((above > 0) & (bad <= (1 - precision) * above + _EQUAL))
 
 
