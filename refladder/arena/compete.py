@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import hashlib
 import itertools
-import json
 import math
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass, replace
@@ -26,6 +25,7 @@ from refladder.files.jsonl import (
     read_appended,
     read_bytes,
     throw_away,
+    to_json,
     within,
 )
 from refladder.files.locks import locked_folder
@@ -156,8 +156,7 @@ def compete(
         )
         with atomic(folder / RESULTS) as stream:
             for fields in _results(contest, instances, criteria):
-                line = json.dumps(fields, ensure_ascii=False, allow_nan=False)
-                stream.write(line.encode("utf-8", "backslashreplace") + b"\n")
+                stream.write(to_json(fields) + b"\n")
         return contest
 
 

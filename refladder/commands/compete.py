@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -21,12 +21,13 @@ from refladder.report.summary import low_mass_lines
 from refladder.session import Session
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from refladder.arena.compete import Contest
+    from refladder.arena.task_prompt import Instance
     from refladder.backends import Backend
     from refladder.backends.plain_function import Judge
-    from refladder.records import Progress
+    from refladder.records import Dimension, Progress
 
 
 @click.command(cls=console.Command, short_help="Generate texts with several models and compare them pairwise.")
@@ -132,7 +133,7 @@ def command(
         refladder compete questions.csv --prompt prompt.txt --model small=hf:ORG/SMALL --model large=hf:ORG/LARGE
             --judge hf:ORG/JUDGE --criterion clear="easy to follow" --out contest
     """
-    from refladder.arena.compete import RUN, compete, spent_before
+    from refladder.arena.compete import RUN, spent_before
     from refladder.arena.criteria import criteria_of
     from refladder.arena.html import review_page
     from refladder.arena.runs import read_run
@@ -147,29 +148,19 @@ def command(
     targets = console.pairs(models, "--model")
     session = spending.Spending(money)
 
-    def run(folder: Path, bars: Callable[[str], AbstractContextManager[Progress | None]]) -> Contest:
-        return compete(
-            instances,
-            {name: session.open(target, console.backend_options(target, ())) for name, target in targets.items()},
-            session.open(judge.name, judge.options),
-            dimensions,
-            folder,
-            sampling=sampling,
-            explain=explain,
-            prompts=prompts,
-            restart=restart,
-            bars=bars,
-        )
+    named = {name: (target, console.backend_options(target, ())) for name, target in targets.items()}
+    how: dict[str, Any] = {"sampling": sampling, "explain": explain, "prompts": prompts, "restart": restart}
+    run = partial(_compete, session, named, (judge.name, judge.options), instances, dimensions, **how)
 
     def rehearse() -> None:
         with copied(out) as copy:
-            run(copy or out, session.progress)
+            run(folder=copy or out, bars=session.progress)
 
     if not session.continues(rehearse, as_json=as_json):
         return 0
     context.with_resource(locked_folder(out))  # before a model is loaded or a server is asked
     kept = _Kept(out / RUN, console.resolved(context), [] if restart else spent_before(out), session)
-    contest = run(out, kept.bars)
+    contest = run(folder=out, bars=kept.bars)
     kept.write(signature=contest.signature)
     if page is not None:
         with atomic(page) as stream:
@@ -216,6 +207,21 @@ class _Kept:
                 yield progress
             finally:
                 self.write()
+
+
+def _compete(
+    session: Session,
+    models: Mapping[str, tuple[Any, ...]],
+    judge: tuple[Any, ...],
+    instances: Sequence[Instance],
+    criteria: Sequence[Dimension],
+    **how: Any,  # noqa: ANN401  as the job has it
+) -> Contest:
+    """The contest of models and a judge that are given as arguments of `Session.open`."""
+    from refladder.arena.compete import compete as competed
+
+    opened = {name: session.open(*model) for name, model in models.items()}
+    return competed(instances, opened, session.open(*judge), criteria, **how)
 
 
 def _print(contest: Contest, *, as_json: bool) -> None:
@@ -284,7 +290,6 @@ def compete(
         BackendError: a model or the judge failed; the texts and judgments so far are stored, if `out` is given.
     """
     from refladder.arena.compete import RUN
-    from refladder.arena.compete import compete as competed
     from refladder.arena.criteria import criteria_of
     from refladder.arena.task_prompt import open_task_prompt, read_instances
 
@@ -297,18 +302,10 @@ def compete(
         folder = call.folder() if out is None else Path(out)
         call.enter_context(locked_folder(folder))  # before a model is loaded or a server is asked
         session = call.enter_context(Session(store))
-        contest = competed(
-            instances,
-            {name: session.open(model) for name, model in models.items()},
-            session.open(judge, judge_options),
-            dimensions,
-            folder,
-            sampling=sampling or Sampling(),
-            explain=explain,
-            prompts=folder_of_prompts,
-            restart=restart,
-            bars=partial(console.progress, watch=session.under_way),
-        )
+        named = {name: (model,) for name, model in models.items()}
+        how: dict[str, Any] = {"explain": explain, "prompts": folder_of_prompts, "restart": restart}
+        how |= {"sampling": sampling or Sampling(), "bars": partial(console.progress, watch=session.under_way)}
+        contest = _compete(session, named, (judge, judge_options), instances, dimensions, folder=folder, **how)
         write_json(folder / RUN, {**call.config(), "signature": contest.signature})
         for failure in contest.failures:
             LOG.warning("%s", failure)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING
 
 import click
@@ -11,6 +10,7 @@ from refladder.backends import connect
 from refladder.backends.builtin import NOTICE
 from refladder.commands import console
 from refladder.errors import plural
+from refladder.files.jsonl import atomic, to_json
 from refladder.files.ladder_sets import LadderSet, load_ladders
 from refladder.settings import Filtering, Scale, Tables
 
@@ -132,8 +132,6 @@ def _rows(benchmark: Benchmark) -> Iterator[dict[str, str]]:
 
 
 def _write(path: Path, rows: Iterable[Mapping[str, str]]) -> None:
-    from refladder.files.jsonl import atomic
-
     with atomic(path) as stream:
         for row in rows:
-            stream.write(json.dumps(row, ensure_ascii=False).encode() + b"\n")
+            stream.write(to_json(row) + b"\n")

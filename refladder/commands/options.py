@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 # Fields of settings whose option is called otherwise, and by its type how the texts of an option become one value.
 _OPTION_OF = {
-    "by": "top_by", "columns": "column", "dimensions": "dimension", "link": "link_file", "max": "most", "min": "least",
+    "by": "top_by", "dimensions": "dimension", "link": "link_file", "max": "most", "min": "least",
     "weights": "weight",
 }  # fmt: skip
 _FLAG = {"criteria": "criterion", "least": "min", "most": "max", "stop_at": "stop-at"}
