@@ -20,6 +20,7 @@ from shard_folders import Inline, leftovers, scored, worker_of
 from slow_judge import installed
 from waiting import HANG, until
 
+import refladder
 from refladder.backends.openai.options import share_of_limits
 from refladder.commands.main import run as run_command
 from refladder.errors import DataError, UsageError
@@ -169,11 +170,11 @@ def start(process, inputs, tmp_path):
     environment, hold = installed(tmp_path / "installed")
     started = []
 
-    def go(*arguments, held=True):
+    def go(*arguments, held=True, source=inputs, ladders=LADDERS):
         if held:
             hold.touch()
         out = tmp_path / "out"
-        line = ["score", inputs, *LADDERS, "--judge", "slow", "--shard-rows", "200", "--out", out, *arguments]
+        line = ["score", source, *ladders, "--judge", "slow", "--shard-rows", "200", "--out", out, *arguments]
         started.append(process(*line, env=environment))
         return started[-1], out, hold
 
@@ -191,6 +192,26 @@ def test_a_killed_worker_costs_no_row(start):
     assert run.returncode == 0, err
     assert b"a-00000.jsonl: the worker died (1 of at most 3 times); another worker scores it" in err
     assert [json.loads(line)["output_id"] for line in scored(out).splitlines()] == [f"o{n}" for n in range(1, 1201)]
+    assert leftovers(out) == []
+
+
+def test_a_killed_worker_costs_no_row_of_a_shared_set(start, command, rows, tmp_path):
+    story = load_ladders("demo/story")
+    seeds = [{"context_id": each.id, "context": each.text} for each in story.contexts.values()]
+    refladder.build(seeds, task="story", dimensions=story.dimensions[:1], shared=12, out=tmp_path / "shared")
+    table, ladders = tmp_path / "a.jsonl", ("--ladders", tmp_path / "shared")
+    documents = [{"output_id": row["output_id"], "output": row["output"]} for row in rows(600)]
+    table.write_text("".join(json.dumps(row) + "\n" for row in documents), "utf-8")
+    run, out, hold = start("--workers", "2", source=table, ladders=ladders)
+    os.kill(worker_of(out, "a-00001.jsonl"), signal.SIGKILL)
+    hold.unlink()
+    _, err = run.communicate(timeout=HANG)
+    assert run.returncode == 0, err
+    assert b"a-00001.jsonl: the worker died (1 of at most 3 times); another worker takes it" in err
+    assert err.decode().endswith("3 shards: 600 rows = 600 scored + 0 unscored\n")
+    again = command("score", table, *ladders, "--out", tmp_path / "whole.jsonl")
+    assert again.code == 0, again.err
+    assert scored(out) == (tmp_path / "whole.jsonl").read_bytes()
     assert leftovers(out) == []
 
 
