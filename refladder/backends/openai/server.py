@@ -1,7 +1,8 @@
 """The connection to a server: one pool of connections, one layer of retries, and limits on what is read.
 
-aiohttp sends the requests and tenacity repeats them. Only broken connections, broken bodies, 408, 409, 425, 429 and 5xx
-are tried again. Nothing of aiohttp's exceptions is shown: their requests hold the key.
+aiohttp sends the requests, and tenacity says how long to wait before the next try. Only broken connections, broken
+bodies, 408, 409, 425, 429 and 5xx are tried again. Nothing of aiohttp's exceptions is shown, as their requests hold the
+key.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 from urllib.request import getproxies, proxy_bypass
 
 import aiohttp
-from tenacity import AsyncRetrying, RetryCallState, retry_if_exception_type, wait_random_exponential
+from tenacity import AsyncRetrying, RetryCallState, wait_random_exponential
 from yarl import URL
 
 from refladder.backends.openai.pace import LONGEST_PAUSE, Pace, pause_in
@@ -58,6 +59,7 @@ _FIRST_REQUESTS = 16  # whose connections are not reused if the ids of answers p
 _COMPRESSED = ("gzip", "deflate")  # compressions whose output zlib can limit
 _ANY_HEADER, _NO_HEADER = zlib.MAX_WBITS | 32, -zlib.MAX_WBITS  # of a zlib or gzip stream, and of a raw one
 _BACKOFF = wait_random_exponential(multiplier=0.25, max=20)  # seconds before the next try
+_RETRYING = AsyncRetrying()  # which the backoff expects of a try
 
 Answer = TypeVar("Answer")
 Upload = tuple[str, bytes]
@@ -160,15 +162,8 @@ class Server:
 
     async def _answered(self, once: Callable[[], Awaitable[tuple[Answer, float]]], tokens: float, most: int) -> Answer:
         """The answer of `once` (and its estimated tokens that were not used), tried again while it raises TryAgain."""
-        failed: list[TryAgain] = []
-
-        def broken() -> int:
-            return sum(not again.throttled for again in failed)
-
-        def too_many() -> bool:
-            return broken() >= most or len(failed) - broken() >= _MOST_THROTTLED
-
-        async def attempt() -> Answer:
+        broken = put_off = 0
+        while True:
             ticket = await self._pace.enter(tokens)
             unused = 0.0
             try:
@@ -176,40 +171,27 @@ class Server:
                 answer, unused = await once()
                 self._pace.succeeded()
                 return answer  # noqa: TRY300  the way out
-            except TryAgain as again:
-                failed.append(again)
+            except TryAgain as failure:
+                again = failure
                 self._slow_down(again, ticket)
-                raise
             finally:
                 self._pace.leave(unused)
-
-        with suppress(TryAgain):
-            return await attempt()  # without tenacity, which would add a tenth to the cost of a request that succeeds
-        first = failed.copy()
-
-        async def next_attempt() -> Answer:
-            if first:
-                raise first.pop()
-            return await attempt()
-
-        try:
-            return await AsyncRetrying(
-                retry=retry_if_exception_type(TryAgain),
-                stop=lambda _: too_many() or self._pace.out_of_patience,
-                wait=_wait,
-                sleep=asyncio.sleep,
-                reraise=True,
-            )(next_attempt)
-        except TryAgain as again:
-            if too_many():
-                times = f" ({broken()} times)" if broken() > 1 else ""
-                raise Refusal(f"{again.reason}{times}", status=again.status) from None
-            raise Refusal(
-                f"it put requests off for {self._options.patience:g} s, the patience of this run, and answered none: "
-                f"{again.reason}",
-                status=TOO_MANY_REQUESTS,
-                ends_the_run=True,
-            ) from None
+            put_off += again.throttled
+            broken += not again.throttled
+            if broken >= most or put_off >= _MOST_THROTTLED:
+                times = f" ({broken} times)" if broken > 1 else ""
+                raise Refusal(f"{again.reason}{times}", status=again.status)
+            if self._pace.out_of_patience:
+                raise Refusal(
+                    f"it put requests off for {self._options.patience:g} s, the patience of this run, and answered "
+                    f"none: {again.reason}",
+                    status=TOO_MANY_REQUESTS,
+                    ends_the_run=True,
+                )
+            if not again.throttled:  # after a 429, `Pace` holds every request back
+                tries = RetryCallState(_RETRYING, None, (), {})
+                tries.attempt_number = broken + put_off
+                await asyncio.sleep(_BACKOFF(tries))
 
     def _slow_down(self, again: TryAgain, ticket: int) -> None:
         """Count a failed try, slow the requests down accordingly, and report a long pause once."""
@@ -329,12 +311,6 @@ class Server:
 
 _JSON = {"Content-Type": "application/json"}
 _JSON_TEXT = json.JSONEncoder(separators=(",", ":")).encode  # json.dumps would make an encoder for each call
-
-
-def _wait(state: RetryCallState) -> float:
-    """Seconds before the next try; none after a 429, because `Pace` then holds every request back."""
-    again = None if state.outcome is None else state.outcome.exception()
-    return 0.0 if isinstance(again, TryAgain) and again.throttled else _BACKOFF(state)
 
 
 def _payload(content: bytes | Upload | None) -> bytes | io.BytesIO | aiohttp.FormData | None:
