@@ -153,7 +153,7 @@ def export(*, path: Path | None, out: str) -> None:
     """
     import sys
 
-    from refladder.backends.cache.exchange import to_lines
+    from refladder.backends.cache.cached import to_lines
     from refladder.files.jsonl import atomic
 
     store = _open(path, read_only=True)
@@ -176,7 +176,7 @@ def import_(*, source: Path, path: Path | None, as_json: bool) -> None:
     Examples:
         refladder store import answers.jsonl
     """
-    from refladder.backends.cache.exchange import from_lines
+    from refladder.backends.cache.cached import from_lines
 
     store = _open(path, create=True)
     _tell_new(store, store.insert(from_lines(source)), as_json=as_json)

@@ -15,8 +15,16 @@ from doubles import Double
 from waiting import HANG, count_lines, until
 
 from refladder.backends import connect
-from refladder.backends.cache.cached import Stored, dump, label_keys, read_completion, read_reading, stored, write_keys
-from refladder.backends.cache.exchange import from_lines
+from refladder.backends.cache.cached import (
+    Stored,
+    dump,
+    from_lines,
+    label_keys,
+    read_completion,
+    read_reading,
+    stored,
+    write_keys,
+)
 from refladder.backends.cache.store import ResponseStore
 from refladder.backends.scripted import Rule, Scripted
 from refladder.errors import BackendError

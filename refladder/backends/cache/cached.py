@@ -9,18 +9,20 @@ from __future__ import annotations
 import hashlib
 import json
 import time
-from dataclasses import asdict
-from typing import TYPE_CHECKING, TypeVar
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
-from refladder.backends.cache.store import ResponseStore
+from refladder.backends.cache.store import Answer, ResponseStore
 from refladder.backends.labels import possible
 from refladder.backends.protocol import Wrapper, whole
-from refladder.files.jsonl import is_unicode
-from refladder.parsing import adapter
+from refladder.errors import DataError
+from refladder.files.jsonl import is_unicode, read_lines
+from refladder.parsing import adapter, parse_as, parse_json
 from refladder.records import Completion, LabelReading, impossible
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
     from pathlib import Path
 
     from refladder.backends.protocol import Backend
@@ -189,3 +191,57 @@ def read_completion(text: bytes) -> Completion:
 def read_reading(text: bytes) -> LabelReading:
     """A reading from the text that `dump` returned; unparsed where an earlier version stored what is impossible."""
     return possible(adapter(LabelReading).validate_json(text), "the response store holds")
+
+
+SCHEMA = "response/1"
+_KINDS: dict[str, type[Completion | LabelReading]] = {"write": Completion, "labels": LabelReading}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Line:
+    key: str
+    fingerprint: str
+    kind: Literal["write", "labels"]
+    time: int
+    answer: dict[str, Any]
+
+
+def to_lines(answers: Iterable[Answer]) -> Iterator[bytes]:
+    """Each answer as one JSON line: schema, key, fingerprint, kind, time (since 1970), and the answer of `dump`."""
+    for answer in answers:
+        head = {"schema": SCHEMA, "key": answer.key.hex(), "fingerprint": answer.fingerprint, "kind": answer.kind}
+        text = json.dumps({**head, "time": answer.time}, separators=(",", ":"))
+        yield text[:-1].encode() + b',"answer":' + answer.answer + b"}\n"
+
+
+def from_lines(path: Path) -> Iterator[Answer]:
+    """The answers of a file that `to_lines` wrote, strictly checked; DataError with path:line."""
+    for number, text in read_lines(path):
+        where = f"{path}:{number}"
+        fields = parse_json(text, where)
+        if not isinstance(fields, dict) or fields.pop("schema", None) != SCHEMA:
+            raise DataError(
+                f'{where}: expected a line with "schema": "{SCHEMA}", as `refladder store export` writes it'
+            )
+        line = parse_as(_Line, json.dumps(fields), where, SCHEMA)
+        if not 0 <= line.time < 2**62:
+            raise DataError(f"{where}: {SCHEMA} field 'time': seconds since 1970, found {line.time}")
+        yield Answer(_key(line.key, where), line.fingerprint, line.kind, line.time, _checked(line, where))
+
+
+def _key(text: str, where: str) -> bytes:
+    with suppress(ValueError):
+        if len(key := bytes.fromhex(text)) == KEY_BYTES:
+            return key
+    raise DataError(f"{where}: field 'key' must be {2 * KEY_BYTES} hexadecimal digits, found {text!r:.60}")
+
+
+def _checked(line: _Line, where: str) -> bytes:
+    """The answer's JSON text, once it is certain that a store holds such answers."""
+    answer = parse_as(_KINDS[line.kind], json.dumps(line.answer), where, "answer")
+    if isinstance(answer, LabelReading) and answer.logprobs and (wrong := impossible(answer.logprobs, answer.mass)):
+        raise DataError(f"{where}: field 'answer': {wrong}; correct or delete the line")
+    text = dump(answer)
+    if text is None:
+        raise DataError(f"{where}: field 'answer' is a failure, not an answer; delete the line")
+    return text.encode()

@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from refladder.backends.first_answers import FirstAnswers
 from refladder.backends.hf.opening import open_model, parse_memory
-from refladder.backends.hf.readings import NOT_FINITE, label_reading, sequences_of
-from refladder.backends.hf.tokens import Tokens
+from refladder.backends.hf.tokens import NOT_FINITE, Tokens, label_reading, sequences_of
 from refladder.backends.labels import PREFIXES
 from refladder.backends.protocol import Backend, in_order
 from refladder.backends.usage import Usage

@@ -5,11 +5,14 @@ from __future__ import annotations
 import hashlib
 import itertools
 import logging
+import math
 import re
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from refladder.backends.labels import both_count, shortened, spellings_after
+from refladder.backends.labels import both_count, reading_from_sequences, shortened, spellings_after
+from refladder.engine.trie import Read
 from refladder.errors import BackendUnavailableError, UsageError
+from refladder.records import LabelReading
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -311,3 +314,36 @@ def _split(prompt: list[int], wholes: list[list[int]]) -> Question:
         while prompt[:shared] != whole[:shared]:
             shared -= 1
     return Question(prompt[:shared], [whole[shared:] for whole in wholes])
+
+
+NOT_FINITE = "the model returned no finite number for this prompt ({}); load it with dtype=bfloat16 or dtype=float32"
+
+
+def sequences_of(questions: Sequence[Question]) -> tuple[list[list[int]], list[Read]]:
+    """The sequences that the engine runs for questions, one for each label, and the reads of each label's tokens."""
+    sequences: list[list[int]] = []
+    reads: list[Read] = []
+    for question in questions:
+        for label in question.labels:
+            first = len(question.prompt) - 1
+            reads += [Read(len(sequences), first + offset, token) for offset, token in enumerate(label)]
+            sequences.append([*question.prompt, *label[:-1]])
+    return sequences, reads
+
+
+def label_reading(
+    labels: Sequence[Sequence[int]],
+    values: Sequence[Sequence[float]],
+    spellings: Sequence[int],
+    note: str | None,
+) -> LabelReading:
+    """Combine the token log-probabilities of a prompt into one number per label; `note` says how it was cut, if so."""
+    cut = note is not None
+    if not all(math.isfinite(value) for tokens in values for value in tokens):
+        wrong = next(value for tokens in values for value in tokens if not math.isfinite(value))
+        return LabelReading(logprobs=None, mass=None, reason=NOT_FINITE.format(wrong), cut=cut)
+    sequences = [tuple(ids) for ids in labels]
+    logprobs = {ids: math.fsum(tokens) for ids, tokens in zip(sequences, values, strict=True)}
+    rest = iter(sequences)
+    groups = [list(itertools.islice(rest, count)) for count in spellings]
+    return reading_from_sequences(groups, logprobs, cut=cut, note=note)

@@ -10,9 +10,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from refladder.backends.labels import label_in, reading_from_verdicts
-from refladder.backends.openai.answers import ENDED, said
 from refladder.backends.openai.reading import (
     ANSWERED,
+    ENDED,
     Choice,
     bare,
     checked_choices,
@@ -20,6 +20,7 @@ from refladder.backends.openai.reading import (
     first_choices,
     from_top,
     is_logprob,
+    said,
 )
 from refladder.backends.openai.talk import PLAIN_TOKENS, QUESTIONS, Messages, Talk, begun_answer, split_answer
 from refladder.backends.openai.transport import Refusal, at, rows_at

@@ -14,13 +14,12 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 from urllib.parse import urlsplit
 
 from refladder.backends.first_answers import FirstAnswers
-from refladder.backends.openai.answers import written
 from refladder.backends.openai.batch import Batches
 from refladder.backends.openai.exact import read_exact_together, sent_tokens
-from refladder.backends.openai.kept import forget, keep, kept_probe
 from refladder.backends.openai.options import Options, read_headers, read_key, read_options
 from refladder.backends.openai.pace import Pace
-from refladder.backends.openai.probe import READERS, VOTES, handshake, still_continues
+from refladder.backends.openai.probe import READERS, VOTES, forget, handshake, keep, kept_probe, still_continues
+from refladder.backends.openai.reading import written
 from refladder.backends.openai.running import Rows, Running
 from refladder.backends.openai.talk import Talk
 from refladder.backends.openai.transport import LOG, Refusal, Tally, unavailable

@@ -16,8 +16,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from refladder.backends.labels import spellings_after
-from refladder.backends.openai.answers import said
-from refladder.backends.openai.reading import first_choices, from_tokens, is_logprob, next_tokens
+from refladder.backends.openai.reading import first_choices, from_tokens, is_logprob, next_tokens, said
 from refladder.backends.openai.talk import PROBE, PROBE_LABELS, QUESTIONS, Messages, Talk, split_answer
 from refladder.backends.openai.transport import Refusal, at
 

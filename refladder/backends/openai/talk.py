@@ -11,7 +11,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, Literal
 
 from refladder.backends.labels import both_count, shortened, spellings_after
-from refladder.backends.openai.answers import said
+from refladder.backends.openai.reading import said
 from refladder.backends.openai.transport import Refusal, at
 from refladder.errors import BackendUnavailableError
 

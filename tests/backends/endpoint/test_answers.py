@@ -1,6 +1,6 @@
 import pytest
 
-from refladder.backends.openai.answers import said, written
+from refladder.backends.openai.reading import said, written
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ from toy_server import (
     Quirks,
 )
 
-from refladder.backends.openai.kept import from_text, to_text
+from refladder.backends.openai.probe import from_text, to_text
 from refladder.backends.openai.talk import Probe
 from refladder.errors import BackendUnavailableError, LabelsUnavailableError
 from refladder.testing import check_backend
