@@ -16,7 +16,7 @@ from xml.sax.saxutils import escape
 from refladder.errors import UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
 WIDTH, HEIGHT = 760, 460
 LEFT, RIGHT, TOP, BOTTOM = 70, 220, 40, 55
@@ -36,53 +36,6 @@ class Series:
     band: tuple[tuple[float, float], ...] = ()
     dashed: bool = False
     colour: int = 0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Chart:
-    """A chart of lines, or of named points (name, x above 0 on a logarithmic axis, y)."""
-
-    title: str
-    across: str
-    up: str
-    series: Sequence[Series] = ()
-    points: Sequence[tuple[str, float, float]] = ()
-
-    def svg(self) -> str:
-        """The chart as SVG."""
-        return (
-            scatter(self.title, self.points, self.across, self.up)
-            if self.points
-            else lines(self.title, self.series, self.across, self.up)
-        )
-
-    def png(self) -> bytes | None:
-        """The chart as PNG; None without matplotlib."""
-        try:
-            library: Any = import_module("matplotlib.figure")  # optional
-        except ImportError:
-            return None
-        figure = library.Figure(figsize=(7.6, 4.6), dpi=200, layout="constrained")
-        axes = figure.add_subplot()
-        for line in self.series:
-            colour, (xs, ys) = COLOURS[line.colour % len(COLOURS)], zip(*line.points, strict=True)
-            axes.plot(xs, ys, "--" if line.dashed else "-", color=colour, label=_plain(line.name))
-            if line.band:
-                axes.fill_between(xs, *zip(*line.band, strict=True), color=colour, alpha=0.12, linewidth=0)
-        for number, (name, x, y) in enumerate(self.points, start=1):
-            axes.scatter([x], [y], color=COLOURS[(number - 1) % len(COLOURS)], label=_plain(f"{number} {name}"))
-        if self.points:
-            for x, y, tag in tags(self.points):
-                axes.annotate(tag, (x, y), xytext=(5, 5), textcoords="offset points", fontsize=8)
-            axes.set_xscale("log")
-        axes.set_title(_plain(self.title), loc="left", fontsize=10)
-        axes.set_xlabel(_plain(self.across))
-        axes.set_ylabel(_plain(self.up))
-        axes.grid(color="#ddd")
-        figure.legend(loc="outside right upper", fontsize=8)
-        stream = io.BytesIO()
-        figure.savefig(stream, format="png", metadata={"Software": None})
-        return stream.getvalue()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,6 +75,134 @@ def axis_of(label: str, values: Sequence[float], *, logarithmic: bool = False) -
     return Axis(label=label, low=low - room, high=high + room)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Chart:
+    """A chart of lines, or of named points (name, x above 0 on a logarithmic axis, y)."""
+
+    title: str
+    across: str
+    up: str
+    series: Sequence[Series] = ()
+    points: Sequence[tuple[str, float, float]] = ()
+
+    @property
+    def axes(self) -> tuple[Axis, Axis]:
+        """The axes across and up, which hold all that is drawn."""
+        points = [point for line in self.series for point in line.points] + [(px, py) for _, px, py in self.points]
+        ends = [end for line in self.series for band in line.band for end in band]
+        across = axis_of(self.across, [px for px, _ in points], logarithmic=bool(self.points))
+        return across, axis_of(self.up, [*(py for _, py in points), *ends])
+
+    def tags(self) -> list[tuple[float, float, str]]:
+        """The numbers beside points: those that would be written over each other are one tag, as in "3, 7"."""
+        x, y = self.axes
+        found: list[tuple[float, float, list[str]]] = []
+        for number, (_, px, py) in enumerate(self.points, start=1):
+            for nx, ny, numbers in found:
+                if max(abs(x.position(px) - x.position(nx)), abs(y.position(py) - y.position(ny))) < _TAG:
+                    numbers.append(str(number))
+                    break
+            else:
+                found.append((px, py, [str(number)]))
+        return [(px, py, ", ".join(numbers)) for px, py, numbers in found]
+
+    def svg(self) -> str:
+        """The chart as SVG."""
+        x, y = self.axes
+        right, bottom = WIDTH - RIGHT, HEIGHT - BOTTOM
+        grid = []
+        for tick in x.ticks():
+            px = LEFT + (right - LEFT) * x.position(tick)
+            grid.append(
+                f'<line x1="{px:.1f}" y1="{TOP}" x2="{px:.1f}" y2="{bottom}" stroke="#ddd"/>'
+                f'<text x="{px:.1f}" y="{bottom + 18}" text-anchor="middle">{tick:,.12g}</text>'
+            )
+        for tick in y.ticks():
+            py = TOP + (bottom - TOP) * (1 - y.position(tick))
+            grid.append(
+                f'<line x1="{LEFT}" y1="{py:.1f}" x2="{right}" y2="{py:.1f}" stroke="#ddd"/>'
+                f'<text x="{LEFT - 8}" y="{py + 4:.1f}" text-anchor="end">{round(tick, 10):g}</text>'
+            )
+        middle, height = (LEFT + right) / 2, (TOP + bottom) / 2
+        lines = [
+            f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}">',
+            '<g font-family="sans-serif" font-size="12">',
+            f'<rect width="{WIDTH}" height="{HEIGHT}" fill="#fff"/>',
+            f'<text x="{LEFT}" y="{TOP - 16}" font-size="14">{escape(self.title)}</text>',
+            *grid,
+            f'<rect x="{LEFT}" y="{TOP}" width="{right - LEFT}" height="{bottom - TOP}" fill="none" stroke="#444"/>',
+            f'<text x="{middle}" y="{HEIGHT - 14}" text-anchor="middle">{escape(x.label)}</text>',
+            f'<text transform="translate(18 {height}) rotate(-90)" text-anchor="middle">{escape(y.label)}</text>',
+            *self._drawn(x, y),
+            "</g>",
+            "</svg>",
+        ]
+        return "".join(f"{line}\n" for line in lines)
+
+    def _drawn(self, x: Axis, y: Axis) -> Iterator[str]:
+        """Lines with their bands and names; points with their tags and names."""
+        beside = WIDTH - RIGHT + 15
+        for number, line in enumerate(self.series):
+            colour = COLOURS[line.colour % len(COLOURS)]
+            dash = ' stroke-dasharray="6 4"' if line.dashed else ""
+            stroke = f'stroke="{colour}" stroke-width="2"{dash}'
+            if line.band:
+                upper = [(px, high) for (px, _), (_, high) in zip(line.points, line.band, strict=True)]
+                lower = [(px, low) for (px, _), (low, _) in zip(line.points, line.band, strict=True)]
+                edge = _path([*upper, *reversed(lower)], x, y)
+                yield f'<polygon points="{edge}" fill="{colour}" fill-opacity="0.12"/>'
+            yield f'<polyline points="{_path(line.points, x, y)}" fill="none" {stroke}/>'
+            height = TOP + 12 + 20 * number
+            yield (
+                f'<line x1="{beside}" y1="{height}" x2="{beside + 26}" y2="{height}" {stroke}/>'
+                f'<text x="{beside + 32}" y="{height + 4}">{escape(line.name)}</text>'
+            )
+        for number, (name, px, py) in enumerate(self.points, start=1):
+            left, top = _path([(px, py)], x, y).split(",")
+            colour = COLOURS[(number - 1) % len(COLOURS)]
+            height = TOP + 12 + min(20, (HEIGHT - TOP - 20) // len(self.points)) * (number - 1)
+            yield (
+                f'<circle cx="{left}" cy="{top}" r="5" fill="{colour}"><title>{escape(name)}</title></circle>'
+                f'<text x="{beside}" y="{height + 4}" fill="{colour}">{number} {escape(name)}</text>'
+            )
+        for px, py, tag in self.tags():
+            left, top = _path([(px, py)], x, y).split(",")
+            yield f'<text x="{left}" y="{top}" dx="7" dy="-5" font-size="11">{tag}</text>'
+
+    def png(self) -> bytes | None:
+        """The chart as PNG; None without matplotlib."""
+        try:
+            library: Any = import_module("matplotlib.figure")  # optional
+        except ImportError:
+            return None
+        figure = library.Figure(figsize=(7.6, 4.6), dpi=200, layout="constrained")
+        axes = figure.add_subplot()
+        for line in self.series:
+            colour, (xs, ys) = COLOURS[line.colour % len(COLOURS)], zip(*line.points, strict=True)
+            axes.plot(xs, ys, "--" if line.dashed else "-", color=colour, label=_plain(line.name))
+            if line.band:
+                axes.fill_between(xs, *zip(*line.band, strict=True), color=colour, alpha=0.12, linewidth=0)
+        for number, (name, x, y) in enumerate(self.points, start=1):
+            axes.scatter([x], [y], color=COLOURS[(number - 1) % len(COLOURS)], label=_plain(f"{number} {name}"))
+        if self.points:
+            for x, y, tag in self.tags():
+                axes.annotate(tag, (x, y), xytext=(5, 5), textcoords="offset points", fontsize=8)
+            axes.set_xscale("log")
+        axes.set_title(_plain(self.title), loc="left", fontsize=10)
+        axes.set_xlabel(_plain(self.across))
+        axes.set_ylabel(_plain(self.up))
+        axes.grid(color="#ddd")
+        figure.legend(loc="outside right upper", fontsize=8)
+        stream = io.BytesIO()
+        figure.savefig(stream, format="png", metadata={"Software": None})
+        return stream.getvalue()
+
+
+def _path(points: Sequence[tuple[float, float]], x: Axis, y: Axis) -> str:
+    wide, tall = WIDTH - LEFT - RIGHT, HEIGHT - TOP - BOTTOM
+    return " ".join(f"{LEFT + wide * x.position(px):.1f},{TOP + tall * (1 - y.position(py)):.1f}" for px, py in points)
+
+
 def file_stems(names: Sequence[str]) -> dict[str, str]:
     """Distinct, readable names for files, without an ending, and the same in every run.
 
@@ -136,105 +217,6 @@ def file_stems(names: Sequence[str]) -> dict[str, str]:
             stem += f"-{hashlib.blake2b(name.encode('utf-8', 'surrogatepass'), digest_size=4).hexdigest()}"
         stems[name] = stem
     return stems
-
-
-def lines(title: str, series: Sequence[Series], across: str, up: str) -> str:
-    """A chart of lines with bands."""
-    x = axis_of(across, [px for line in series for px, _ in line.points])
-    heights = [py for line in series for _, py in line.points]
-    y = axis_of(up, heights + [end for line in series for ends in line.band for end in ends])
-    parts = []
-    for number, line in enumerate(series):
-        colour = COLOURS[line.colour % len(COLOURS)]
-        dash = ' stroke-dasharray="6 4"' if line.dashed else ""
-        if line.band:
-            upper = [(px, high) for (px, _), (_, high) in zip(line.points, line.band, strict=True)]
-            lower = [(px, low) for (px, _), (low, _) in zip(line.points, line.band, strict=True)]
-            edge = _path([*upper, *reversed(lower)], x, y)
-            parts.append(f'<polygon points="{edge}" fill="{colour}" fill-opacity="0.12"/>')
-        parts.append(
-            f'<polyline points="{_path(line.points, x, y)}" fill="none" stroke="{colour}" stroke-width="2"{dash}/>'
-        )
-        height, start = TOP + 12 + 20 * number, WIDTH - RIGHT + 15
-        parts.append(
-            f'<line x1="{start}" y1="{height}" x2="{start + 26}" y2="{height}" stroke="{colour}" '
-            f'stroke-width="2"{dash}/>'
-            f'<text x="{start + 32}" y="{height + 4}">{escape(line.name)}</text>'
-        )
-    return _chart(title, x, y, parts)
-
-
-def tags(points: Sequence[tuple[str, float, float]]) -> list[tuple[float, float, str]]:
-    """The numbers beside points: those that would be written over each other are one tag, as in "3, 7"."""
-    x = axis_of("", [point[1] for point in points], logarithmic=True)
-    y = axis_of("", [point[2] for point in points])
-    found: list[tuple[float, float, list[str]]] = []
-    for number, (_, px, py) in enumerate(points, start=1):
-        for nx, ny, numbers in found:
-            if max(abs(x.position(px) - x.position(nx)), abs(y.position(py) - y.position(ny))) < _TAG:
-                numbers.append(str(number))
-                break
-        else:
-            found.append((px, py, [str(number)]))
-    return [(px, py, ", ".join(numbers)) for px, py, numbers in found]
-
-
-def scatter(title: str, points: Sequence[tuple[str, float, float]], across: str, up: str) -> str:
-    """A chart of named points (name, x above 0 on a logarithmic axis, y)."""
-    x = axis_of(across, [point[1] for point in points], logarithmic=True)
-    y = axis_of(up, [point[2] for point in points])
-    parts = []
-    for number, (name, px, py) in enumerate(points, start=1):
-        left, top = _path([(px, py)], x, y).split(",")
-        colour = COLOURS[(number - 1) % len(COLOURS)]
-        height = TOP + 12 + min(20, (HEIGHT - TOP - 20) // len(points)) * (number - 1)
-        parts.append(
-            f'<circle cx="{left}" cy="{top}" r="5" fill="{colour}"><title>{escape(name)}</title></circle>'
-            f'<text x="{WIDTH - RIGHT + 15}" y="{height + 4}" fill="{colour}">{number} {escape(name)}</text>'
-        )
-    for px, py, tag in tags(points):
-        left, top = _path([(px, py)], x, y).split(",")
-        parts.append(f'<text x="{left}" y="{top}" dx="7" dy="-5" font-size="11">{tag}</text>')
-    return _chart(title, x, y, parts)
-
-
-def _path(points: Sequence[tuple[float, float]], x: Axis, y: Axis) -> str:
-    wide, tall = WIDTH - LEFT - RIGHT, HEIGHT - TOP - BOTTOM
-    return " ".join(f"{LEFT + wide * x.position(px):.1f},{TOP + tall * (1 - y.position(py)):.1f}" for px, py in points)
-
-
-def _chart(title: str, x: Axis, y: Axis, parts: Sequence[str]) -> str:
-    right, bottom = WIDTH - RIGHT, HEIGHT - BOTTOM
-    grid = []
-    for tick in x.ticks():
-        px = LEFT + (right - LEFT) * x.position(tick)
-        grid.append(
-            f'<line x1="{px:.1f}" y1="{TOP}" x2="{px:.1f}" y2="{bottom}" stroke="#ddd"/>'
-            f'<text x="{px:.1f}" y="{bottom + 18}" text-anchor="middle">{tick:,.12g}</text>'
-        )
-    for tick in y.ticks():
-        py = TOP + (bottom - TOP) * (1 - y.position(tick))
-        grid.append(
-            f'<line x1="{LEFT}" y1="{py:.1f}" x2="{right}" y2="{py:.1f}" stroke="#ddd"/>'
-            f'<text x="{LEFT - 8}" y="{py + 4:.1f}" text-anchor="end">{round(tick, 10):g}</text>'
-        )
-    middle, height = (LEFT + right) / 2, (TOP + bottom) / 2
-    return "\n".join(
-        [
-            f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}">',
-            '<g font-family="sans-serif" font-size="12">',
-            f'<rect width="{WIDTH}" height="{HEIGHT}" fill="#fff"/>',
-            f'<text x="{LEFT}" y="{TOP - 16}" font-size="14">{escape(title)}</text>',
-            *grid,
-            f'<rect x="{LEFT}" y="{TOP}" width="{right - LEFT}" height="{bottom - TOP}" fill="none" stroke="#444"/>',
-            f'<text x="{middle}" y="{HEIGHT - 14}" text-anchor="middle">{escape(x.label)}</text>',
-            f'<text transform="translate(18 {height}) rotate(-90)" text-anchor="middle">{escape(y.label)}</text>',
-            *parts,
-            "</g>",
-            "</svg>",
-            "",
-        ]
-    )
 
 
 def _plain(text: str) -> str:

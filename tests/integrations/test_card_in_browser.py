@@ -8,7 +8,7 @@ import pytest
 from chromium import new_page, started
 
 from refladder.arena.html import card_page
-from refladder.report.svg import COLOURS, Series, lines, scatter
+from refladder.report.svg import COLOURS, Chart, Series
 
 SHOWN = """() => { const style = (element, name) => getComputedStyle(element)[name];
   return { back: style(document.querySelector(".figures rect"), "fill"),
@@ -35,7 +35,10 @@ def test_figures_can_be_read_in_both_colours(tmp_path, scheme):
     series = [Series(name=f"line {n}", points=((1, n), (2, n + 1)), colour=n) for n in range(len(COLOURS))]
     points = [(f"point {n}", 10.0**n, float(n)) for n in range(len(COLOURS))]
     page_file = tmp_path / "card.html"
-    figures = [lines("Lines", series, "x", "y"), scatter("Points", points, "x", "y")]
+    figures = [
+        Chart(title="Lines", across="x", up="y", series=series).svg(),
+        Chart(title="Points", across="x", up="y", points=points).svg(),
+    ]
     page_file.write_text(card_page("Card", [], figures, []), "utf-8")
     with started() as browser:
         page, problems = new_page(browser, offline=True, color_scheme=scheme, viewport={"width": 1280, "height": 800})

@@ -23,7 +23,7 @@ from refladder.records import Sampling
 from refladder.report.cards import report_cards
 from refladder.report.curves import budget_curve
 from refladder.report.figures import _cost, draw_figures
-from refladder.report.svg import HEIGHT, WIDTH, Series, axis_of, file_stems, lines, scatter, tags
+from refladder.report.svg import HEIGHT, WIDTH, Chart, Series, axis_of, file_stems
 
 MADE = benchmark_of(np.random.default_rng(0).standard_normal((25, 8)))
 
@@ -124,7 +124,7 @@ def numbers(svg):
 
 def test_lines_stay_inside_the_figure_and_names_are_escaped():
     one = Series(name="a < b & c", points=((1, 0.2), (5, 0.4)), band=((0.1, 0.3), (0.35, 0.5)), dashed=True)
-    svg = lines("A & B", [one], "across", "up")
+    svg = Chart(title="A & B", across="across", up="up", series=[one]).svg()
     assert all(0 <= x <= WIDTH and 0 <= y <= HEIGHT for x, y in numbers(svg))
     assert "a &lt; b &amp; c" in svg
     assert "stroke-dasharray" in svg
@@ -143,20 +143,22 @@ def test_ticks_are_round_and_inside():
 
 def test_nothing_to_draw_is_refused():
     with pytest.raises(UsageError, match="nothing to draw along 'across': no values"):
-        lines("T", [], "across", "up")
+        Chart(title="T", across="across", up="up").svg()
     with pytest.raises(UsageError, match="nothing to draw along 'cost': a value is not above 0"):
-        scatter("T", [("a", 0.0, 1.0)], "cost", "up")
+        Chart(title="T", across="cost", up="up", points=[("a", 0.0, 1.0)]).svg()
 
 
 def test_points_at_the_same_place_have_one_tag():
     points = [("a", 10.0, 0.5), ("b", 1000.0, 0.1), ("c", 10.1, 0.501), ("d", 10.0, 0.6)]
     # by hand: c is 0.2 % of the logarithmic axis and 0.2 % of the other one away from a, d 18 % of the other one
-    assert tags(points) == [(10.0, 0.5, "1, 3"), (1000.0, 0.1, "2"), (10.0, 0.6, "4")]
-    assert ">1, 3</text>" in scatter("T", points, "across", "up")
+    chart = Chart(title="T", across="across", up="up", points=points)
+    assert chart.tags() == [(10.0, 0.5, "1, 3"), (1000.0, 0.1, "2"), (10.0, 0.6, "4")]
+    assert ">1, 3</text>" in chart.svg()
 
 
 def test_the_names_of_many_points_stay_in_the_chart():
-    drawn = scatter("T", [(f"m{number}", 10.0 + number, 0.5) for number in range(30)], "across", "up")
+    points = [(f"m{number}", 10.0 + number, 0.5) for number in range(30)]
+    drawn = Chart(title="T", across="across", up="up", points=points).svg()
     heights = [float(height) for height in re.findall(r'y="([\d.]+)" fill="#[^>]*>\d+ m', drawn)]
     assert len(set(heights)) == 30
     assert max(heights) <= HEIGHT
