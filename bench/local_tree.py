@@ -33,10 +33,8 @@ import transformers
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 
 from refladder.backends.hf import TransformersBackend
-from refladder.backends.hf.allocator import tune_allocators
-from refladder.backends.hf.opening import Opened
+from refladder.backends.hf.opening import Opened, operations_per_second, tune_allocators
 from refladder.engine.causal import STRATEGIES
-from refladder.engine.precision import operations_per_second
 from refladder.prompts import fill, load_template
 from refladder.records import Sampling
 

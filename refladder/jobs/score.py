@@ -25,8 +25,8 @@ from refladder.files.tables import (
 )
 from refladder.jobs.human_ratings import ExpectedRatings
 from refladder.jobs.recorded_judgments import check_recorded_ladders
+from refladder.loaders.draft import output_text_id
 from refladder.loaders.fields import row_id
-from refladder.loaders.flat import output_text_id
 from refladder.loaders.own import context_text
 from refladder.records import Context, Output, is_shared, text_id
 from refladder.scoring.columns import Columns, added_columns, bound_columns, column_names

@@ -8,17 +8,19 @@ from __future__ import annotations
 
 import inspect
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import TypeVar, cast
 
 from refladder import registry
-from refladder.errors import UnknownNameError, UsageError
+from refladder.errors import DataError, UnknownNameError, UsageError
+from refladder.files.jsonl import read_records
 from refladder.files.ladder_sets import find_folder, published_names
-from refladder.loaders.published import read_folder
+from refladder.loaders.integrity import check_integrity
+from refladder.loaders.sources import find_beside
+from refladder.records import Benchmark, Context, Dimension, Output, Rating
 from refladder.registry import Entry
 from refladder.version import __version__
 
-if TYPE_CHECKING:
-    from refladder.records import Benchmark
+T = TypeVar("T")
 
 BENCHMARKS = {
     "hanna": Entry(
@@ -82,3 +84,28 @@ def load_benchmark(name: str, source: str | Path | None = None, **options: objec
         if option not in available:
             raise UnknownNameError(f"option of benchmark {name!r}", option, available)
     return cast("Benchmark", load(None if source is None else Path(source), **options))
+
+
+def read_folder(folder: Path, *, name: str, revision: str, licence: str) -> Benchmark:
+    """Read contexts.jsonl, dimensions.jsonl, outputs.jsonl and ratings.jsonl (each plain or .gz) of a folder."""
+    benchmark = Benchmark(
+        name=name,
+        revision=revision,
+        licence=licence,
+        dimensions=_read(folder, "dimensions.jsonl", Dimension),
+        contexts=_read(folder, "contexts.jsonl", Context),
+        outputs=_read(folder, "outputs.jsonl", Output),
+        ratings=_read(folder, "ratings.jsonl", Rating),
+    )
+    try:
+        check_integrity(benchmark)
+    except DataError as error:
+        raise DataError(f"{folder}: {error}") from error
+    return benchmark
+
+
+def _read(folder: Path, name: str, kind: type[T]) -> tuple[T, ...]:
+    path = find_beside(folder, name)
+    if path is None:
+        raise DataError(f"{folder}: no {name} (or {name}.gz) in this folder")
+    return tuple(read_records(kind, path))

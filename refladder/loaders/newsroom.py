@@ -6,9 +6,8 @@ import html
 import re
 from typing import TYPE_CHECKING
 
-from refladder.loaders.draft import Draft
+from refladder.loaders.draft import Draft, add_flat
 from refladder.loaders.fields import name_of, number_of, text_of
-from refladder.loaders.flat import add_flat
 from refladder.loaders.sources import find_file, named, read_table
 from refladder.loaders.task_files import TASKS, read_task
 

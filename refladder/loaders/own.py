@@ -21,9 +21,8 @@ from typing import TYPE_CHECKING, Any
 from refladder.errors import DataError, UnknownNameError, UsageError, similar
 from refladder.files.ladder_sets import choose_dimensions
 from refladder.files.tables import Row, Rows, cell_of, read_rows
-from refladder.loaders.draft import MEAN, Draft
+from refladder.loaders.draft import MEAN, Draft, output_text_id
 from refladder.loaders.fields import missing_column, name_of, numbers_of, text_of, texts_of
-from refladder.loaders.flat import output_text_id
 from refladder.loaders.sources import fetch_table, read_table, table_of
 from refladder.loaders.task_files import FIELDS, read_task
 from refladder.records import DOCUMENT, Benchmark, Context, Dimension, text_id

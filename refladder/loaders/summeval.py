@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Literal
 
 from refladder.errors import DataError, UnknownNameError
 from refladder.files.jsonl import read_bytes
-from refladder.loaders.draft import MEAN, Draft
+from refladder.loaders.draft import MEAN, Draft, add_flat
 from refladder.loaders.fields import as_number, as_row, list_of, missing_column, name_of, number_of, text_of
-from refladder.loaders.flat import add_flat
 from refladder.loaders.sources import Table, fetch_table, find_beside, find_file, read_json, read_table
 from refladder.loaders.task_files import TASKS, read_task
 from refladder.records import text_id

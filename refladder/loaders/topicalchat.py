@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from refladder.errors import DataError
-from refladder.loaders.draft import Draft
+from refladder.loaders.draft import Draft, add_flat
 from refladder.loaders.fields import as_number, as_row, list_of, name_of, text_of
-from refladder.loaders.flat import add_flat
 from refladder.loaders.sources import find_file, named, read_table
 from refladder.loaders.task_files import TASKS, read_task
 from refladder.records import text_id

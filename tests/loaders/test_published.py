@@ -8,8 +8,7 @@ import pytest
 
 from refladder.errors import DataError
 from refladder.files.jsonl import write_records
-from refladder.loaders import load_benchmark
-from refladder.loaders.published import read_folder
+from refladder.loaders import load_benchmark, read_folder
 from refladder.records import Benchmark, Context, Dimension, Output, Rating
 from refladder.testing import check_benchmark
 

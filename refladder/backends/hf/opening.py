@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
+import ctypes
+import functools
 import hashlib
 import importlib.util
 import io
 import logging
+import os
 import re
 import sys
+import time
 from contextlib import contextmanager, nullcontext, redirect_stderr
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from refladder.backends.hf.allocator import tune_allocators
 from refladder.engine.memory import is_out_of_memory, usable_memory
-from refladder.engine.precision import operations_per_second
 from refladder.engine.quiet import quiet
 from refladder.errors import BackendUnavailableError, UsageError, option
 
@@ -397,3 +399,37 @@ def folder_digest(folder: Path) -> str:
                 data.seek(number * (size - _SAMPLE) // (_SAMPLES - 1))
                 state.update(data.read(_SAMPLE))
     return state.hexdigest()
+
+
+_SIZE = 512  # rows and columns: large enough for the units that multiply matrices, and a few milliseconds a product
+_REPEATS = 5
+
+
+@functools.cache
+def operations_per_second(dtype: str) -> float:
+    """The rate of matrix products on the CPU, the best of a few; measured once in a process."""
+    import torch  # noqa: PLC0415  optional
+
+    generator = torch.Generator().manual_seed(0)
+    left, right = (torch.randn(_SIZE, _SIZE, generator=generator).to(getattr(torch, dtype)) for _ in range(2))
+    seconds = []
+    for _ in range(_REPEATS + 1):  # the first one allocates
+        start = time.perf_counter()
+        torch.nn.functional.linear(left, right)
+        seconds.append(time.perf_counter() - start)
+    return 2 * _SIZE**3 / min(seconds[1:])
+
+
+_M_TRIM_THRESHOLD, _M_MMAP_MAX = -1, -4  # of glibc's malloc.h
+_HUGE_PAGES = "THP_MEM_ALLOC_ENABLE"
+
+
+def tune_allocators() -> None:
+    """Keep freed memory in the process, and let torch use huge pages (figures: bench/results/local_tree.md)."""
+    os.environ.setdefault(_HUGE_PAGES, "1")
+    try:
+        mallopt = ctypes.CDLL(None).mallopt
+    except (AttributeError, OSError):
+        return
+    mallopt(_M_MMAP_MAX, 0)
+    mallopt(_M_TRIM_THRESHOLD, -1)  # never return memory to the kernel

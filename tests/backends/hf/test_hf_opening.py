@@ -16,9 +16,8 @@ from hf_unit import ARTICLE, LABELS, compare
 
 from refladder.backends import connect
 from refladder.backends.hf import opening
-from refladder.backends.hf.opening import parse_memory
+from refladder.backends.hf.opening import operations_per_second, parse_memory
 from refladder.engine.causal import Causal
-from refladder.engine.precision import operations_per_second
 from refladder.engine.trie import Read
 from refladder.errors import BackendUnavailableError, UnknownNameError, UsageError
 from refladder.records import Sampling
