@@ -26,13 +26,12 @@ if TYPE_CHECKING:
     from refladder.backends.openai.talk import Probe, Source, Way
     from refladder.records import LabelReading, Prompt
 
-    _After = Callable[[Talk, list[int], list[int]], Awaitable[dict[int, float]]]
-
 Tokens = tuple[int, ...]
 Values = dict[Tokens, dict[int, float]]
 
 if TYPE_CHECKING:
-    _Together = Callable[[Talk, Sequence[list[int]], tuple[Tokens, ...]], Awaitable[list[Values]]]
+    _After = Callable[[Talk, Sequence[list[int]], list[int]], Awaitable[list[dict[int, float]]]]
+    _Reader = Callable[[Talk, Sequence[list[int]], tuple[Tokens, ...]], Awaitable[list[Values]]]
 
 SAME = 0.05  # nats: two requests that read the same token must agree this well
 _FIRST_LOOK = 100  # tokens asked for at first in the way `vocabulary`; ten times more until the labels are there
@@ -79,7 +78,7 @@ async def find_exact(talk: Talk, probe: Probe) -> Probe:
     reasons = []
     for way, read in _READERS.items():
         try:
-            values = await read(talk, base, labels.sequences)
+            (values,) = await read(talk, [base], labels.sequences)
             reading = from_tokens(labels.groups, values)
         except Refusal as refusal:
             reasons.append(f"{way}: {refusal.reason}")
@@ -121,7 +120,7 @@ async def _same_prompt(talk: Talk, ids: Sequence[int], text: str, logprob: float
 
 async def _same_together(talk: Talk, way: Way, base: list[int], sequences: tuple[Tokens, ...], alone: Values) -> bool:
     """Whether two prompts in one request have the values that each has alone."""
-    longer, read = [*base, sequences[0][0]], _TOGETHER[way]
+    longer, read = [*base, sequences[0][0]], _READERS[way]
     try:
         (other,) = await read(talk, [longer], sequences)
         found = await read(talk, [longer, base], sequences)
@@ -139,11 +138,8 @@ async def _same_together(talk: Talk, way: Way, base: list[int], sequences: tuple
 
 async def read_exact(talk: Talk, probe: Probe, messages: Messages, labels: tuple[str, ...]) -> LabelReading:
     """Label log-probabilities of one chat prompt."""
-    asked, prefix = split_answer(messages)
-    label_ids = await talk.label_ids(labels, prefix)
-    ids = await talk.ids(asked, label_ids.prefix)
-    values = await _READERS[probe.way](talk, ids[: len(ids) - label_ids.merged], label_ids.sequences)
-    return from_tokens(label_ids.groups, values)
+    (reading,) = await read_exact_together(talk, probe, [messages], labels)
+    return reading
 
 
 async def read_exact_together(
@@ -160,36 +156,33 @@ async def read_exact_together(
         if parts[-1] and sum(map(len, parts[-1])) + len(ids) > _MOST_TOKENS:
             parts.append([])
         parts[-1].append(ids[: len(ids) - label_ids.merged])
-    read = _TOGETHER[probe.way]
+    read = _READERS[probe.way]
     values = await asyncio.gather(*(read(talk, part, label_ids.sequences) for part in parts))
     return [from_tokens(label_ids.groups, each) for each in itertools.chain(*values)]
 
 
-async def _by_beginnings(after: _After, talk: Talk, base: list[int], sequences: tuple[Tokens, ...]) -> Values:
-    """Ask `after` for the tokens that follow each beginning of a label."""
+async def _by_beginnings(
+    after: _After, talk: Talk, bases: Sequence[list[int]], sequences: tuple[Tokens, ...]
+) -> list[Values]:
+    """Ask `after` for the tokens that follow each beginning of a label, behind all bases."""
     wanted = next_tokens(sequences)
-    readings = await asyncio.gather(*(after(talk, [*base, *beginning], ids) for beginning, ids in wanted.items()))
-    return dict(zip(wanted, readings, strict=True))
-
-
-async def _by_token_ids(talk: Talk, bases: Sequence[list[int]], sequences: tuple[Tokens, ...]) -> list[Values]:
-    wanted = next_tokens(sequences)
-
-    async def read(beginning: Tokens, ids: list[int]) -> list[dict[int, float]]:
-        named = {"logprobs": 1, "logprob_token_ids": ids, "return_tokens_as_token_ids": True}
-        choices = await talk.complete_each([[*base, *beginning] for base in bases], **named)
-        return [_picked(choice, ids) for choice in choices]
-
-    readings = await asyncio.gather(*(read(beginning, ids) for beginning, ids in wanted.items()))
+    readings = await asyncio.gather(
+        *(after(talk, [[*base, *beginning] for base in bases], ids) for beginning, ids in wanted.items())
+    )
     return [dict(zip(wanted, of_base, strict=True)) for of_base in zip(*readings, strict=True)]
 
 
-async def _by_vocabulary(talk: Talk, prompt: list[int], wanted: list[int]) -> dict[int, float]:
-    look = _FIRST_LOOK
+async def _token_ids(talk: Talk, prompts: Sequence[list[int]], wanted: list[int]) -> list[dict[int, float]]:
+    choices = await talk.complete_each(prompts, logprobs=1, logprob_token_ids=wanted, return_tokens_as_token_ids=True)
+    return [_picked(choice, wanted) for choice in choices]
+
+
+async def _vocabulary(talk: Talk, prompts: Sequence[list[int]], wanted: list[int]) -> list[dict[int, float]]:
+    (prompt,), look = prompts, _FIRST_LOOK
     while True:
         choice = await talk.complete(prompt, logprobs=look, return_tokens_as_token_ids=True)
         try:
-            return _picked(choice, wanted)
+            return [_picked(choice, wanted)]
         except Refusal:
             if look >= _WHOLE or len(first_choices(choice)) < look:
                 raise
@@ -228,11 +221,8 @@ async def _by_score(talk: Talk, bases: Sequence[list[int]], sequences: tuple[Tok
     return [{beginning: next(logs) for beginning in wanted} for _ in bases]
 
 
-async def _alone(together: _Together, talk: Talk, base: list[int], sequences: tuple[Tokens, ...]) -> Values:
-    return (await together(talk, [base], sequences))[0]
-
-
-async def _by_prompt(talk: Talk, base: list[int], sequences: tuple[Tokens, ...]) -> Values:
+async def _by_prompt(talk: Talk, bases: Sequence[list[int]], sequences: tuple[Tokens, ...]) -> list[Values]:
+    (base,) = bases
     values: Values = {}
 
     async def read(sequence: Tokens) -> None:
@@ -246,15 +236,16 @@ async def _by_prompt(talk: Talk, base: list[int], sequences: tuple[Tokens, ...])
             values.setdefault(sequence[:position], {})[token] = value
 
     await asyncio.gather(*map(read, sequences))
-    return values
+    return [values]
 
 
-_TOGETHER: dict[Way, _Together] = {"token-ids": _by_token_ids, "score": _by_score}  # of many prompts a request
-_READERS: dict[Way, Callable[[Talk, list[int], tuple[Tokens, ...]], Awaitable[Values]]] = {
-    **{way: partial(_alone, read) for way, read in _TOGETHER.items()},
-    "vocabulary": partial(_by_beginnings, _by_vocabulary),
+_READERS: dict[Way, _Reader] = {
+    "token-ids": partial(_by_beginnings, _token_ids),
+    "score": _by_score,
+    "vocabulary": partial(_by_beginnings, _vocabulary),
     "prompt": _by_prompt,
 }
+_TOGETHER = {"token-ids", "score"}  # ways that read many prompts in one request; the others are given one
 
 
 async def sent_tokens(talk: Talk, probe: Probe, prompt: Prompt) -> int:
