@@ -87,9 +87,10 @@ def _piece_keys(piece: Piece) -> int:
 
 
 def _hiding(hidden: NDArray[np.bool_], dtype: Any) -> Any:  # noqa: ANN401  tensors
+    """A mask with finite numbers: a query of a band that sees none of its keys gets the weight 0 for it, not NaN."""
     import torch  # noqa: PLC0415  optional
 
-    return torch.zeros(hidden.shape, dtype=dtype).masked_fill_(torch.from_numpy(hidden), -torch.inf)
+    return torch.zeros(hidden.shape, dtype=dtype).masked_fill_(torch.from_numpy(hidden), torch.finfo(dtype).min)
 
 
 def _batch(segment: Segment, pieces: list[Piece], dtype: Any, window: int | None) -> Batch:  # noqa: ANN401  of torch

@@ -9,7 +9,6 @@ nearest of its ancestors, and a span loses the keys that are too far away for al
 from __future__ import annotations
 
 import itertools
-from bisect import bisect_left
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -131,39 +130,27 @@ def windowed(segment: Segment, full: Cover, window: int, short_chunk: int = _SHO
     """Restrict a cover to keys at positions p - window + 1 to p of a query at p; pieces hide the rest by masks."""
     runs, pieces, spans = _chunks(segment, full, window, short_chunk)
     positions, keys = segment.positions, key_positions(segment)
-    befores = [
-        _nearest(piece.before, keys, int(positions[piece.first : piece.last].min()) - window) for piece in pieces
+    narrowed = [
+        Piece(first, last, _nearest(before, keys, int(positions[first:last].min()) - window))
+        for first, last, before in pieces
     ]
-    piece_starts, run_starts = [piece.first for piece in pieces], [run.first for run in runs]
     clear_spans: list[Span] = []
     bands: list[Span] = []
-    for span in spans:
-        inside = positions[span.first : span.last]
-        low, high = int(inside.min()) - window, int(inside.max()) - window  # the last position that is hidden
-        offset = span.key_first - int(keys[span.key_first])  # positions grow by one inside a span
-        near = min(max(span.key_first, low + 1 + offset), span.key_last)
-        clear = min(max(near, high + 1 + offset), span.key_last)
-        if clear < span.key_last:
-            clear_spans.append(Span(span.first, span.last, clear, span.key_last))
-        if near == clear:
-            continue
-        for number in range(bisect_left(piece_starts, span.first), bisect_left(piece_starts, span.last)):
-            first, last, _ = pieces[number]
-            hidden = int(positions[first:last].min()) - window
-            befores[number] += _nearest(((near, clear),), keys, hidden)
-        for number in range(bisect_left(run_starts, span.first), bisect_left(run_starts, span.last)):
-            first, last = runs[number]
-            start = max(near, int(positions[first]) - window + 1 + offset)
-            # a query sees a key of the band unless all of them lie at or before its position - window
-            last = min(last, first + int(keys[clear - 1]) + window - int(positions[first]))
-            if start < clear and last > first:
-                bands.append(Span(first, last, start, clear))
-    narrowed = [Piece(*piece[:2], before) for piece, before in zip(pieces, befores, strict=True)]
+    for first, last, key_first, key_last in spans:
+        inside = positions[first:last]
+        offset = key_first - int(keys[key_first])  # positions grow by one inside a span
+        starts = np.array([inside.min(), inside.max()]) - window + 1 + offset  # of the keys that the two queries see
+        near, clear = np.clip(starts, key_first, key_last).tolist()
+        if clear < key_last:
+            clear_spans.append(Span(first, last, clear, key_last))
+        if near < clear:
+            seeing = np.flatnonzero(inside < keys[clear - 1] + window)
+            bands += [Span(first + int(seeing[0]), first + int(seeing[-1]) + 1, near, clear)] if seeing.size else []
     return Cover(runs, narrowed, clear_spans, bands)
 
 
 def _chunks(segment: Segment, full: Cover, window: int, short_chunk: int) -> tuple[list[Run], list[Piece], list[Span]]:
-    """Runs, pieces and spans of a cover whose runs are not longer than the window; in order of their tokens."""
+    """Runs, pieces and spans of a cover whose runs are not longer than the window."""
     most = min(_SHORT, max(window - window % _STEP, min(window, _STEP)))
     runs, pieces, spans = [], list(full.pieces), list(full.spans)
     for run in full.runs:
@@ -179,7 +166,7 @@ def _chunks(segment: Segment, full: Cover, window: int, short_chunk: int) -> tup
                 runs.append(Run(first, last))
             if first > run.first:
                 spans.append(Span(first, last, segment.start + run.first, segment.start + first))
-    return sorted(runs), sorted(pieces), spans
+    return runs, pieces, spans
 
 
 def _nearest(ranges: tuple[Range, ...], keys: NDArray[np.int64], hidden: int) -> tuple[Range, ...]:

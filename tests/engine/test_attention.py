@@ -57,7 +57,6 @@ def test_parts_show_every_token_what_it_may_see_and_once(seed, row, together, sh
         for first, last, seen, until in spans:
             shown[first:last, seen:until] += 1
         for first, last, seen, until in bands:
-            assert expected[first:last, seen:until].any(axis=1).all()  # a query without a key would be NaN
             shown[first:last, seen:until] += expected[first:last, seen:until]
         np.testing.assert_array_equal(shown, expected.astype(int))
         tokens = sorted(token for first, last, *_ in [*runs, *pieces] for token in range(first, last))
