@@ -66,10 +66,7 @@ def parse_json(text: str | bytes, where: str, rule: str = "", *, whole_file: boo
 
 
 class Fault(NamedTuple):
-    """The first thing in a JSON text that does not fit a type: what is wrong (by name and in words), where, and what.
-
-    `place` holds the field, its field, and so on; it is empty for the text as a whole.
-    """
+    """The first thing in a JSON text that does not fit a type; `place` is the field, its field, and so on."""
 
     kind: str
     place: tuple[str | int, ...]

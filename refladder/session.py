@@ -42,12 +42,8 @@ class _Opened(NamedTuple):
 class Session:
     """The backends of one command or call. Each is opened once; `close` closes the response stores.
 
-    Args:
-        store: file of the response store; None for the default (the variable REFLADDER_STORE, else a file in the user's
-            cache folder for backends that cost money or have a budget, else no store); False for no store.
-        price_of: gives the price of a backend by its name, and whether it answers in batches; None where it is unknown.
-        budget: what the backends with a price may spend together.
-        notify: takes the notice of a backend.
+    `store` is the file of the response store; None for the default (REFLADDER_STORE, else a file in the cache folder
+    for backends that cost money or have a budget); False for none. `price_of` gets a name and if it answers in batches.
     """
 
     def __init__(
@@ -75,19 +71,9 @@ class Session:
         options: Mapping[str, object] | None = None,
         flag: str = "--judge-option",
     ) -> Backend:
-        """Open and load a backend by name, or take one that is open, or a function that judges.
+        """Open and load a backend by name, or one that is open, or a function that judges; `Unanswered` in a rehearsal.
 
-        In a rehearsal it is not loaded, and `Unanswered`.
-
-        Args:
-            backend: a name as on the command line (`builtin`, `hf:ORG/MODEL`, `openai:MODEL`), a backend or a function.
-            options: options of a named backend, such as `{"base_url": ..., "dtype": "bfloat16"}`.
-            flag: the command-line option that they come from, for messages.
-
-        Raises:
-            UsageError, UnknownNameError: options for an open backend, or no such backend or option.
-            BackendUnavailableError: the backend cannot be opened.
-            DataError: the response store cannot be used.
+        `flag` is the command-line option that `options` come from, for messages.
         """
         opened = self._once(backend, options, flag)
         asked = opened.unanswered if self.rehearsing else opened.asking
@@ -100,11 +86,7 @@ class Session:
         return Unanswered(opened.metered, opened.unanswered) if self.rehearsing else opened.metered
 
     def rehearse(self, run: Callable[[], T]) -> tuple[T, list[tuple[str, Price | None, Estimate]]]:
-        """Make a run with backends that are `Unanswered`.
-
-        Returns:
-            What it returns; and the name, the price and the estimate of each backend.
-        """
+        """Make a run with backends that are `Unanswered`: its result, and the name, price and estimate of each backend."""
         self.rehearsing = True
         try:
             result = run()
@@ -130,12 +112,7 @@ class Session:
         return sum(meter.answered for meter in meters), sum(run_tokens) if run_tokens else None
 
     def store_of(self, name: str, *, costs: bool) -> Path | None:
-        """The file of the response store of a backend; None for no store.
-
-        Args:
-            name: of the backend.
-            costs: whether its price is known.
-        """
+        """The file of the response store of a backend, None for no store; `costs` says whether its price is known."""
         if self._store is False:
             return None
         path = self._store or os.environ.get("REFLADDER_STORE")
@@ -219,11 +196,7 @@ def default_store() -> Path:
 
 
 def as_backend(judge: Backend | Judge) -> Backend:
-    """A backend, or the backend of a function.
-
-    Raises:
-        UsageError: it is neither, or the function needs a name.
-    """
+    """A backend, or the backend of a function."""
     if isinstance(judge, Backend):
         return judge
     if not callable(judge):

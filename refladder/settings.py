@@ -26,14 +26,9 @@ Settings = TypeVar("Settings")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tables:
-    """A table that is read, and one that is written.
+    """A table that is read, and one that is written: paths, URLs or `-`; a format of None is that of the file's ending.
 
-    Attributes:
-        source: path, URL or `-`.
-        out: likewise.
-        given: format of the source; None to take it from the file's ending.
-        out_format: format of the output, likewise.
-        escape_formulas: put `'` before text in CSV that a spreadsheet would run as a formula.
+    `escape_formulas` puts `'` before text in CSV that a spreadsheet would run as a formula.
     """
 
     source: str = "-"
@@ -45,10 +40,7 @@ class Tables:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scale:
-    """How verdicts become numbers: the rule by name, and the weight of each dimension in the overall score.
-
-    A judgment whose label mass is below `least_mass` (a probability) is unparsed.
-    """
+    """How verdicts become numbers: the rule, weights in the overall score, and the least label mass that is parsed."""
 
     rule: str = "ladder-sum"
     weights: Mapping[str, float] = field(default_factory=dict)
@@ -57,14 +49,9 @@ class Scale:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asking:
-    """How a judge of rungs is asked.
+    """How a judge of rungs is asked: `judgments` is the file that stores what it says, `restart` discards what it holds.
 
-    Attributes:
-        judgments: file that stores what it says; None for none.
-        answers: answers to sample for each question; 0 reads label probabilities.
-        least_mass: least label mass, a probability; a judgment below it is unparsed.
-        prompts: folder of templates that replace the shipped ones.
-        restart: discard what the file holds.
+    `answers` to sample for each question, 0 for label probabilities; `prompts` is a folder of templates.
     """
 
     judgments: Path | None = None
@@ -81,18 +68,9 @@ class Asking:
 class Filtering:
     """Which scored rows pass, and where the others go.
 
-    Attributes:
-        min: column to its least value.
-        max: column to its greatest value.
-        top: share of the rows that meet every threshold to keep, best first by the column `by`.
-        best: number of rows that meet every threshold to keep for each value of the column `per`.
-        per: see `best`.
-        by: see `top`.
-        threshold: a threshold of `calibrate`, or its file, in the place of these conditions.
-        link: a link, or its file: compare scores on the scale that it maps to.
-        rejected: file for the rows that do not pass.
-        unscored: `keep`, `drop`, or a file for the rows without a number in a column.
-        mix: allow scores with different signatures.
+    Thresholds `min` and `max` by column; of the rows that meet them, the share `top` by column `by`, or the `best` for
+    each value of column `per`. `threshold` (of `calibrate`) or its file stands in the place of these. `link` or its file
+    maps scores to the scale of the conditions. `unscored` is `keep`, `drop` or a file. `mix` allows several signatures.
     """
 
     min: Mapping[str, float] = field(default_factory=dict)
@@ -110,15 +88,9 @@ class Filtering:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pairing:
-    """Which outputs of a context make a pair of a better and a worse one.
+    """Which outputs of a context make a pair of a better and a worse one: those whose scores differ by `margin` or more.
 
-    Attributes:
-        margin: minimum difference of the two scores.
-        per_context: maximum number of pairs of a context; None for all.
-        by: column with the scores; None for `overall_score`, or the only NAME_score.
-        ladders: ladder set with the texts of the contexts, for rows without them.
-        conversational: write texts as chat messages.
-        mix: allow scores with different signatures.
+    `by` None is `overall_score`, or the only NAME_score. `ladders` have the texts of contexts, for rows without them.
     """
 
     margin: float
@@ -131,22 +103,11 @@ class Pairing:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scoring:
-    """All that decides the scores of texts, beside the judge.
+    """All that decides the scores of texts, beside the judge; no dimensions are all of the set.
 
-    Attributes:
-        ladders: the ladder set: a shipped name, a folder, an address, or an open set.
-        dimensions: names of those to score; empty for all of the set.
-        rule: scoring rule.
-        weights: weight of a dimension in the overall score; 1 for those that are not named.
-        least_mass: least label mass, a probability; a judgment below it is unparsed.
-        answers: answers to sample for each question; 0 reads label probabilities. Or one of `MODES`.
-        both_orders: judge every pair in both orders.
-        yes_no: ask three yes/no questions for each comparison.
-        prompts: folder of templates that replace the shipped ones.
-        stop_at: asking about a row stops when it is certain which columns reach these numbers.
-        threshold: stop likewise at the cut-offs of a threshold, or of its file.
-        calibration: a human scale, or its file, which adds the expected rating.
-        any_judge: score also with a judge that does not tell the best rung of ladders from the worst.
+    `answers` to sample for each question (0 reads label probabilities), or one of `MODES`. Asking about a row stops when
+    it is certain which columns reach the numbers of `stop_at`, or the cut-offs of `threshold` or its file. `calibration`
+    is a human scale or its file, which adds the expected rating. `any_judge` keeps a judge that fails its check.
     """
 
     ladders: str | Path | LadderSet = ""
