@@ -86,7 +86,7 @@ class Session:
         return Unanswered(opened.metered, opened.unanswered) if self.rehearsing else opened.metered
 
     def rehearse(self, run: Callable[[], T]) -> tuple[T, list[tuple[str, Price | None, Estimate]]]:
-        """Make a run with backends that are `Unanswered`: its result, and the name, price and estimate of each backend."""
+        """Make a run with backends that are `Unanswered`: its result; and name, price and estimate of each."""
         self.rehearsing = True
         try:
             result = run()

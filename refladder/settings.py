@@ -49,7 +49,7 @@ class Scale:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asking:
-    """How a judge of rungs is asked: `judgments` is the file that stores what it says, `restart` discards what it holds.
+    """How a judge of rungs is asked: `judgments` is the file that stores what it says, `restart` empties it.
 
     `answers` to sample for each question, 0 for label probabilities; `prompts` is a folder of templates.
     """
@@ -69,8 +69,8 @@ class Filtering:
     """Which scored rows pass, and where the others go.
 
     Thresholds `min` and `max` by column; of the rows that meet them, the share `top` by column `by`, or the `best` for
-    each value of column `per`. `threshold` (of `calibrate`) or its file stands in the place of these. `link` or its file
-    maps scores to the scale of the conditions. `unscored` is `keep`, `drop` or a file. `mix` allows several signatures.
+    each value of column `per`. `threshold` (of `calibrate`) or its file stands in the place of these. `link` or its
+    file maps scores to the conditions' scale. `unscored` is `keep`, `drop` or a file. `mix` allows several signatures.
     """
 
     min: Mapping[str, float] = field(default_factory=dict)
@@ -88,7 +88,7 @@ class Filtering:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pairing:
-    """Which outputs of a context make a pair of a better and a worse one: those whose scores differ by `margin` or more.
+    """Which outputs of a context make a pair: those whose scores differ by `margin` or more.
 
     `by` None is `overall_score`, or the only NAME_score. `ladders` have the texts of contexts, for rows without them.
     """
@@ -105,9 +105,9 @@ class Pairing:
 class Scoring:
     """All that decides the scores of texts, beside the judge; no dimensions are all of the set.
 
-    `answers` to sample for each question (0 reads label probabilities), or one of `MODES`. Asking about a row stops when
-    it is certain which columns reach the numbers of `stop_at`, or the cut-offs of `threshold` or its file. `calibration`
-    is a human scale or its file, which adds the expected rating. `any_judge` keeps a judge that fails its check.
+    `answers` to sample for each question (0 reads label probabilities), or one of `MODES`. Asking about a row stops
+    when it is certain which columns reach the numbers of `stop_at`, or the cut-offs of `threshold` or its file.
+    `calibration` is a human scale or its file, which adds the expected rating. `any_judge` keeps a judge that fails.
     """
 
     ladders: str | Path | LadderSet = ""

@@ -440,8 +440,7 @@ def _score_texts(
     if not session.continues(lambda: scored()[0].report.reused, as_json=as_json):
         return 0
     scorer, scores = scored()
-    shared, mode = bool(scorer.ladders.anchors), scorer.run.mode
-    columns = Columns(scorer.dimensions, scorer.run.rungs, scorer.scale, shared=shared, mode=mode).rows(scores)
+    columns = Columns(scorer.run, scorer.scale).rows(scores)
     console.say_lines(warning_lines(scorer.report))
     if as_json:
         for text, values in zip(texts, columns, strict=True):

@@ -83,7 +83,7 @@ class Scorer:
             LOG.info("%s", line)
         for line in warnings:
             LOG.warning("%s", line)
-        self._columns = Columns(self._scorer.dimensions, self._scorer.run.rungs, self._scorer.scale)
+        self._columns = Columns(self._scorer.run, self._scorer.scale)
 
     def close(self) -> None:
         """Close the response store, if one is open; `with Scorer(...) as scorer:` does so at its end."""

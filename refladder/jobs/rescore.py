@@ -11,7 +11,7 @@ from refladder.files.release import records_of, rows_of
 from refladder.files.tables import Row, open_sink
 from refladder.jobs.link import open_link
 from refladder.records import Judgment, Link
-from refladder.scoring.columns import Columns, added_columns
+from refladder.scoring.columns import Columns
 from refladder.scoring.judging import trusted
 from refladder.scoring.judgment_file import check_outcomes, outcomes_of, read_judgments
 from refladder.scoring.question import rung_id
@@ -58,14 +58,14 @@ def rescore(
             f"{judgments}: {run.mode} answers support only the rules {', '.join(LINEAR)}, found "
             f"{scale.rule!r}; choose one of them with {option('rule')}"
         )
-    columns = Columns(run.dimensions, run.rungs, scale, shared=bool(run.anchors), mode=run.mode)
+    columns = Columns(run, scale)
     verdicts = Verdicts(run, scale)
     report = verdicts.report
     outputs = _judged_outputs(located, run)
     header = ["output_id", "context_id"]
-    added = added_columns(run.dimensions, shared=bool(run.anchors), mode=run.mode)
+    added = columns.added
     if linker is not None:
-        added |= linker.added(report.signature, added)
+        added = {**added, **linker.added(report.signature, added)}
     with open_sink(tables.out, tables.out_format, added, header, escape_formulas=tables.escape_formulas) as write:
         while batch := list(itertools.islice(outputs, BATCH)):
             blocks = [(row, number) for row, (_, by_dimension) in enumerate(batch) for number in by_dimension]

@@ -29,7 +29,7 @@ from refladder.loaders.draft import output_text_id
 from refladder.loaders.fields import row_id
 from refladder.loaders.own import context_text
 from refladder.records import Context, Output, is_shared, text_id
-from refladder.scoring.columns import Columns, added_columns, bound_columns, column_names
+from refladder.scoring.columns import Columns, bound_columns, column_names
 from refladder.scoring.judgment_file import JudgmentLog
 from refladder.scoring.question import RUNG
 from refladder.scoring.recorded import Recorded
@@ -278,12 +278,10 @@ class AllRows(RowScorer):
         stopped_by = () if scorer.stop is None else tuple(scorer.stop.thresholds)
         scores = [column_names(dimension.name)[0] for dimension in scorer.dimensions]
         bounds = [bound_columns(column)[0] for column in stopped_by]
-        shared, mode = bool(scorer.ladders.anchors), scorer.run.mode
-        added = added_columns(scorer.dimensions, stopped_by, shared=shared, mode=mode)
-        super().__init__(scorer.report, added, [scores, bounds])
-        self.scorer, self.ladders, self.alone = scorer, scorer.ladders, shared
+        self._table = Columns(scorer.run, scorer.scale, stopped_by)
+        super().__init__(scorer.report, self._table.added, [scores, bounds])
+        self.scorer, self.ladders, self.alone = scorer, scorer.ladders, bool(scorer.ladders.anchors)
         self.recorded = scorer.judge if isinstance(scorer.judge, Recorded) else None
-        self._table = Columns(scorer.dimensions, scorer.run.rungs, scorer.scale, stopped_by, shared=shared, mode=mode)
 
     def log(self, path: Path | None, *, restart: bool, dry_run: bool) -> JudgmentLog:
         """The log of the judgments; in a dry run it is only read."""

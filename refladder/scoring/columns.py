@@ -197,26 +197,16 @@ def weights_for(dimensions: Sequence[Dimension], weights: Mapping[str, float]) -
 
 
 class Columns:
-    """Turns scores into the columns of a table's rows; parameters as for `added_columns`."""
+    """Turns scores into the columns of a table's rows: those that are `added`."""
 
-    def __init__(
-        self,
-        dimensions: Sequence[Dimension],
-        rungs: int,
-        scale: Scale,
-        stopped_by: Iterable[str] = (),
-        *,
-        shared: bool = False,
-        mode: str = "",
-    ) -> None:
-        self._stopped_by = list(stopped_by)
-        self._mode = mode
-        rule = rule_named(scale.rule)
+    def __init__(self, run: Run, scale: Scale, stopped_by: Iterable[str] = ()) -> None:
+        self._stopped_by, self._shared, self._mode = list(stopped_by), bool(run.anchors), run.mode
+        dimensions, rule = run.dimensions, rule_named(scale.rule)
+        self.added = added_columns(dimensions, self._stopped_by, shared=self._shared, mode=run.mode)
         self._names = [column_names(dimension.name) for dimension in dimensions]
-        self._shared = shared
         self._overall = overall_column(dimensions) if len(dimensions) > 1 else None
         self._weights = weights_for(dimensions, scale.weights)
-        self._bounds = np.array([bounds_of(rule, rungs, (dimension.low, dimension.high)) for dimension in dimensions])
+        self._bounds = np.array([bounds_of(rule, run.rungs, (each.low, each.high)) for each in dimensions])
 
     def overall(self, rows: Sequence[Sequence[Score]]) -> list[float | None]:
         """The weighted score of each row, between 0 and 1; None where a dimension with a weight has no score."""
@@ -232,12 +222,9 @@ class Columns:
         table: list[dict[str, Any]] = []
         for scores in rows:
             columns: dict[str, Any] = {}
-            for (value, grade, spread, mass, note), score in zip(self._names, scores, strict=True):
-                columns[value] = score.value
-                columns[grade] = score.grade
-                columns[spread] = score.spread
-                columns[mass] = score.mass
-                columns[note] = score.reason
+            for names, score in zip(self._names, scores, strict=True):
+                values = (score.value, score.grade, score.spread, score.mass, score.reason)
+                columns.update(zip(names, values, strict=True))
                 if self._shared:
                     columns[anchor_spread_column(score.dimension)] = score.anchor_spread
             table.append(columns)

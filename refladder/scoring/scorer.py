@@ -20,15 +20,15 @@ from refladder.scoring.columns import ScoreReport, block_notes, least_masses, si
 from refladder.scoring.few_answers import FewAnswers, score_intervals
 from refladder.scoring.judging import inconsistency, trusted, verdicts
 from refladder.scoring.question import ladder_questions, rung_id
-from refladder.scoring.rounds import ask_in_rounds, undecided
 from refladder.scoring.rules import bounds_of, expected_grades, grade_spreads, of_anchors, rule_named, rung_steps
-from refladder.scoring.stopping import StopRule
+from refladder.scoring.stopping import StopRule, ask_in_rounds, undecided
 from refladder.version import __version__
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
+    from refladder.arrays import FloatArray
     from refladder.backends import Backend
     from refladder.files.ladder_sets import LadderSet
     from refladder.prompts import Template
@@ -39,12 +39,10 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-
 FIRST_BATCH, LARGEST_BATCH = 16, 1024  # rows judged, stored and written at a time
-
-
 LARGEST_CONTEXT = 256  # rows of one context that stay in one batch
 HALF = 0.5  # a text that beats the top rung, or loses to the lowest, with more than this is beyond the ladder
+_OF_VALUE = (expected_grades, grade_spreads)  # which a text without a value has not
 QUICK, SLOW = 2.0, 20.0  # seconds: after a quicker batch the next is twice as large, after a slower one half as large
 
 
@@ -78,6 +76,11 @@ def batches(
         started = now
 
 
+def _known(numbers: FloatArray) -> list[float | None]:
+    """The numbers, None for NaN."""
+    return [None if number != number else number for number in numbers.tolist()]  # the quickest test  # noqa: PLR0124
+
+
 class Verdicts:
     """Turns the judgments of a run into scores, and counts what has none."""
 
@@ -94,24 +97,20 @@ class Verdicts:
             disagreements, pairs = inconsistency(judgments)
             self.report.disagreements += disagreements
             self.report.order_pairs += pairs
-        if self.run.anchors and not whole:
-            return
         report = self.report
-        self._count_end(judgments, self.run.rungs, 0, report.judged_top, report.above_top)
-        self._count_end(judgments, 1, 1, report.judged_bottom, report.below_bottom)
-
-    def _count_end(
-        self, judgments: Sequence[Judgment], level: int, outcome: int, judged: dict[str, int], beyond: dict[str, int]
-    ) -> None:
-        """Add the texts judged against a level, and those with an outcome (0 win, 1 loss) above 1/2, by dimension."""
-        rungs = {rung_id(level, anchor) for anchor in self.run.anchors or ("",)}
-        of_level = [judgment for judgment in judgments if judgment.subject in rungs or judgment.against in rungs]
-        read = verdicts(of_level, len(rungs), self.run.orders)[:, :, outcome].mean(axis=1).tolist()
-        for judgment, probability in zip(of_level[:: self.run.orders * len(rungs)], read, strict=True):
-            if not math.isnan(probability):
-                name = judgment.dimension
-                judged[name] = judged.get(name, 0) + 1
-                beyond[name] = beyond.get(name, 0) + (probability > HALF)
+        ends = (
+            (self.run.rungs, 0, report.judged_top, report.above_top),  # p(win) against the top rung
+            (1, 1, report.judged_bottom, report.below_bottom),  # p(loss) against the lowest
+        )
+        for level, outcome, judged, beyond in ends if whole or not self.run.anchors else ():
+            rungs = {rung_id(level, anchor) for anchor in self.run.anchors or ("",)}
+            of_level = [judgment for judgment in judgments if judgment.subject in rungs or judgment.against in rungs]
+            read = verdicts(of_level, len(rungs), self.run.orders)[:, :, outcome].mean(axis=1).tolist()
+            for judgment, probability in zip(of_level[:: self.run.orders * len(rungs)], read, strict=True):
+                if not math.isnan(probability):
+                    name = judgment.dimension
+                    judged[name] = judged.get(name, 0) + 1
+                    beyond[name] = beyond.get(name, 0) + (probability > HALF)
 
     def scores(
         self,
@@ -143,26 +142,27 @@ class Verdicts:
             human, read = (dimension.low, dimension.high), probabilities[:, number]
             values = of_anchors(self._rule, read, anchors, human)
             between = np.std(values, axis=1, ddof=1) if anchors > 1 else np.full(len(values), np.nan)
-            columns = [values.mean(axis=1), expected_grades(read, human), grade_spreads(read, human), between]
+            value = values.mean(axis=1)
+            of_value = [np.where(np.isnan(value), np.nan, grades(read, human)) for grades in _OF_VALUE]
+            cells = zip(ids, *map(_known, (value, *of_value, between, masses[:, number])), strict=True)
             by_dimension.append(
                 [
                     Score(
                         output_id=output_id,
                         dimension=dimension.name,
-                        value=None if value != value else value,  # NaN: the quickest test there is  # noqa: PLR0124
-                        grade=None if value != value else grade,  # noqa: PLR0124
-                        spread=None if value != value else spread,  # noqa: PLR0124
-                        mass=None if mass != mass else mass,  # noqa: PLR0124
+                        value=value,
+                        grade=grade,
+                        spread=spread,
+                        mass=mass,
                         reason=reasons.get((row, number)),
                         signature=self.report.signature,
-                        value_bounds=bounds[row, number][0] if (row, number) in bounds else None,
-                        grade_bounds=bounds[row, number][1] if (row, number) in bounds else None,
-                        anchor_spread=None if between != between else between,  # noqa: PLR0124
-                        interval=None if value != value else intervals.get((row, number)),  # noqa: PLR0124
+                        value_bounds=ends[0],
+                        grade_bounds=ends[1],
+                        anchor_spread=between,
+                        interval=None if value is None else intervals.get((row, number)),
                     )
-                    for row, (output_id, (value, grade, spread, between, mass)) in enumerate(
-                        zip(ids, np.column_stack([*columns, masses[:, number]]).tolist(), strict=True)
-                    )
+                    for row, (output_id, value, grade, spread, between, mass) in enumerate(cells)
+                    for ends in [bounds.get((row, number), (None, None))]
                 ]
             )
         scores = list(zip(*by_dimension, strict=True))
@@ -262,16 +262,16 @@ class LadderScorer:
 
         `contexts` are of each output, for a shared set; None takes it from the set, else it is empty.
         """
-        if self.stop is not None:
-            return self._score_in_rounds(self.stop, outputs, notes, log, contexts)
         asked, blocks, reasons = self._asked(outputs, notes, contexts)
+        asker = Asker(self.judge, self.template, log, self.scale.least_mass, batch=max(len(asked), 1))
+        ids = [None if output is None else output.id for output in outputs]
+        if self.stop is not None:
+            return self._score_in_rounds(self.stop, asker, asked, blocks, reasons, ids=ids)
         reused = log.reused
-        asker = self._asker(log, asked)
         judgments = self._by_few_answers(asked, asker) if self.run.mode else asker.ask(asked)
         self.report.reused += log.reused - reused
         if self.watch is not None:
             self.watch(judgments, sum(map(asker.characters, asked)))
-        ids = [None if output is None else output.id for output in outputs]
         return self._verdicts.scores(ids, judgments, blocks, reasons)
 
     def _by_few_answers(self, asked: Sequence[Question], asker: Asker) -> list[Judgment]:
@@ -293,35 +293,35 @@ class LadderScorer:
     def _score_in_rounds(
         self,
         stop: StopRule,
-        outputs: Sequence[Output | None],
-        notes: Sequence[str | None],
-        log: JudgmentLog,
-        contexts: Sequence[Context | None],
+        asker: Asker,
+        asked: Sequence[Question],
+        blocks: Sequence[tuple[int, int]],
+        reasons: Mapping[tuple[int, int], str],
+        *,
+        ids: Sequence[str | None],
     ) -> list[tuple[Score, ...]]:
-        asked, blocks, reasons = self._asked(outputs, notes, contexts)
         each = self.run.compared * self.run.orders
         rows, questions = self._whole_rows(asked, blocks)
-        stored = [log.stored_of(of_row) for of_row in questions]
-        asker = self._asker(log, asked)
+        stored = [asker.log.stored_of(of_row) for of_row in questions]
         if isinstance(self.judge, Unanswered):
             self._count_rounds(stop, self.judge, asker, questions, stored)
-            return self._verdicts.scores([None] * len(outputs), [], [], reasons | dict.fromkeys(blocks, "not asked"))
-        result = ask_in_rounds(stop, self._shape, questions, stored, ask=asker.judge, trust=self._trust)
-        needed = [[of_row[position] for position in sorted(of_row)] for of_row in result.judgments]
+            return self._verdicts.scores(ids, [], [], {**reasons, **dict.fromkeys(blocks, "not asked")})
+        judgments, ends = ask_in_rounds(stop, self._shape, questions, stored, ask=asker.judge, trust=self._trust)
         new = [
             of_row[position]
-            for of_row, before in zip(result.judgments, stored, strict=True)
+            for of_row, before in zip(judgments, stored, strict=True)
             for position in sorted(of_row)
             if position not in before
         ]
-        log.append(new)
-        self.report.reused += sum(map(len, needed)) - len(new)
+        asker.log.append(new)
+        needed = sum(map(len, judgments))
+        self.report.reused += needed - len(new)
         whole: list[tuple[int, int]] = []
         judged: list[Judgment] = []
         partly: list[Judgment] = []
         bounds = {}
         reasons = {**reasons, **dict.fromkeys(blocks, "not asked: another dimension of the row has no score")}
-        for number, (row, of_row) in enumerate(zip(rows, result.judgments, strict=True)):
+        for number, (row, of_row) in enumerate(zip(rows, judgments, strict=True)):
             for dimension in range(len(self.dimensions)):
                 positions = [index for index in sorted(of_row) if index // each == dimension]
                 of_block = self._trust([of_row[index] for index in positions])
@@ -337,13 +337,12 @@ class LadderScorer:
                     continue
                 stopped = f"stopped after {len(of_block) // self.run.orders} of {self.run.compared} rungs"
                 reasons[block] = "; ".join(filter(None, [stopped, reasons[block]]))
-                value, grade = (array[number, dimension].tolist() for array in result.bounds)
+                value, grade = (array[number, dimension].tolist() for array in ends)
                 bounds[block] = (value[0], value[1]), (grade[0], grade[1])
         self._verdicts.count(partly, whole=False)
-        saved = sum(map(len, questions)) - sum(map(len, needed))
+        saved = sum(map(len, questions)) - needed
         self.report.saved = (self.report.saved or 0) + saved
         self.report.saved_calls = (self.report.saved_calls or 0) + saved * asker.calls
-        ids = [None if output is None else output.id for output in outputs]
         return self._verdicts.scores(ids, judged, whole, reasons, bounds)
 
     def _count_rounds(
@@ -384,9 +383,6 @@ class LadderScorer:
             by_row.setdefault(row, []).extend(asked[number * each : (number + 1) * each])
         whole = {row: of_row for row, of_row in by_row.items() if len(of_row) == each * len(self.dimensions)}
         return list(whole), list(whole.values())
-
-    def _asker(self, log: JudgmentLog, asked: Sequence[Question]) -> Asker:
-        return Asker(self.judge, self.template, log, self.scale.least_mass, batch=max(len(asked), 1))
 
     def _asked(
         self, outputs: Sequence[Output | None], notes: Sequence[str | None], contexts: Sequence[Context | None]

@@ -16,13 +16,15 @@ import numpy as np
 
 from refladder.errors import UnknownNameError, UsageError, option
 from refladder.scoring.columns import column_names, overall_column, weights_for
+from refladder.scoring.judging import verdicts
 from refladder.scoring.rules import RULES, bounds_of, expected_grades, over_anchors, overall, rule_named
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from refladder.arrays import FloatArray, IntArray
-    from refladder.records import Dimension
+    from refladder.records import Dimension, Judgment
+    from refladder.scoring.question import Question
     from refladder.settings import Scale
 
 
@@ -33,6 +35,7 @@ class Bounds(NamedTuple):
     grades: FloatArray
 
 
+NOT_ASKED = -1.0  # in place of the probabilities of a rung
 _TINY = 1e-300  # a threshold that equals an upper bound: any loss decides
 
 
@@ -227,3 +230,62 @@ def _expected_shares(probabilities: FloatArray) -> FloatArray:
         above_at[..., rungs - rung - 1] = np.where(after, rungs - rung + 1.0, above_at[..., rungs - rung])
     levels = np.arange(1.0, rungs + 1)
     return cast("FloatArray", below + (above - below) * (levels - below_at) / (above_at - below_at))
+
+
+def ask_in_rounds(
+    stop: StopRule,
+    shape: tuple[int, int, int],
+    rows: Sequence[Sequence[Question]],
+    stored: Sequence[Mapping[int, Judgment]],
+    *,
+    ask: Callable[[Sequence[Question]], Sequence[Judgment]],
+    trust: Callable[[Sequence[Judgment]], Sequence[Judgment]],
+) -> tuple[list[dict[int, Judgment]], Bounds]:
+    """Ask about rows until every decision is certain. A row with an unparsed judgment is not asked about again.
+
+    Each round is one call of the judge, with the next rung of every open row. `shape` is dimensions, rungs, orders;
+    `stored` judgments, by the position of their question, are not asked again. `trust` gives judgments as they are
+    scored; the result has those that were needed as they are stored, by position, and the bounds of values and grades.
+    """
+    dimensions, rungs, orders = shape
+    probabilities = np.full((len(rows), dimensions, rungs, 3), NOT_ASKED)
+    judgments: list[dict[int, Judgment]] = [{} for _ in rows]
+    while True:
+        bounds = stop.bounds(probabilities)
+        columns = stop.column_bounds(bounds)
+        waiting = np.flatnonzero(stop.decisions(columns) == 0)
+        if not len(waiting):
+            return judgments, bounds
+        chosen = stop.next_rungs(probabilities[waiting], columns[waiting]).tolist()
+        pairs = [
+            (row, position)
+            for row, rung in zip(waiting.tolist(), chosen, strict=True)
+            for position in range(rung * orders, (rung + 1) * orders)
+        ]
+        new = [(row, position) for row, position in pairs if position not in stored[row]]
+        answered = dict(zip(new, ask([rows[row][position] for row, position in new]), strict=True))
+        for row, position in pairs:
+            judgments[row][position] = answered.get((row, position)) or stored[row][position]
+        read = verdicts(trust([judgments[row][position] for row, position in pairs]), 1, orders)[:, 0]
+        probabilities.reshape(len(rows), -1, 3)[waiting, chosen] = read
+
+
+def undecided(
+    stop: StopRule,
+    shape: tuple[int, int, int],
+    stored: Sequence[Mapping[int, Judgment]],
+    trust: Callable[[Sequence[Judgment]], Sequence[Judgment]],
+) -> list[int]:
+    """The rows that stored judgments, by the position of their question, do not decide."""
+    dimensions, rungs, orders = shape
+    probabilities = np.full((len(stored), dimensions, rungs, 3), NOT_ASKED)
+    for row, of_row in enumerate(stored):
+        whole = [
+            rung
+            for rung in range(dimensions * rungs)
+            if all(rung * orders + order in of_row for order in range(orders))
+        ]
+        if whole:
+            judgments = [of_row[rung * orders + order] for rung in whole for order in range(orders)]
+            probabilities[row].reshape(-1, 3)[whole] = verdicts(trust(judgments), 1, orders)[:, 0]
+    return np.flatnonzero(stop.decisions(stop.column_bounds(stop.bounds(probabilities))) == 0).tolist()

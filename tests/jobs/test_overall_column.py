@@ -6,7 +6,7 @@ import pytest
 
 from refladder.errors import UsageError
 from refladder.jobs.scored_tables import score_column
-from refladder.records import Dimension, Score
+from refladder.records import Dimension, Recipe, Run, Score
 from refladder.scoring.columns import Columns, added_columns, overall_column
 from refladder.settings import Scale
 
@@ -31,7 +31,9 @@ def test_the_dimensions_own_score_stays():
         )
         for name, value in zip(NAMES, (3.0, -3.0), strict=True)
     ]
-    columns = Columns(dimensions(*NAMES), 2, Scale(rule="ladder-sum", weights={}))
+    recipe = Recipe(backend="b", prompts=(), sampling=None, version="1")
+    run = Run(recipe=recipe, ladders="l@1", dimensions=tuple(dimensions(*NAMES)), rungs=2, orders=1)
+    columns = Columns(run, Scale(rule="ladder-sum", weights={}))
     (row,) = columns.rows([scores])
     assert (row["overall_score"], row["naturalness_score"], row["all_dimensions_score"]) == (3.0, -3.0, 0.5)
     assert columns.overall([scores]) == [0.5]
