@@ -77,29 +77,20 @@ def sample(ladders: LadderSet, contexts: int | None, seed: int = 0) -> LadderSet
     return replace(ladders, ladders={key: ladder for key, ladder in ladders.ladders.items() if key[0] in chosen})
 
 
-def _added(asker: Asker) -> tuple[str, str, str]:
-    """What is appended to a text: a sentence without a meaning for the verdict, a request, the prompt's answer line."""
-    last = asker.template.literals[-1].strip().splitlines()
-    line = f"{last[-1].strip()} {asker.template.labels[WIN]}" if last else asker.template.labels[WIN]
-    return NEUTRAL, REQUEST, line
-
-
 def _shift_questions(asker: Asker, ladders: LadderSet) -> list[Question]:
     """For each ladder, better rung and added sentence: the worst rung with the sentence against that rung."""
     dimensions = {dimension.name: dimension for dimension in ladders.dimensions}
-    added = _added(asker)
-    return [
-        comparison_of(
-            context,
-            dimensions[name],
-            Side(f"{rung_id(1)} + {kind}", f"{ladder.rungs[0].text}\n{sentence}", context if ladders.anchors else None),
-            rung_side(rung, context if ladders.anchors else None),
-        )
-        for (context_id, name), ladder in ladders.ladders.items()
-        for context in [ladders.contexts[context_id]]
-        for rung in ladder.rungs[1:]
-        for kind, sentence in zip(SHIFTS, added, strict=True)
-    ]
+    last, label = asker.template.literals[-1].strip().splitlines(), asker.template.labels[WIN]
+    answer_line = f"{last[-1].strip()} {label}" if last else label
+    questions = []
+    for (context_id, name), ladder in ladders.ladders.items():
+        context = ladders.contexts[context_id]
+        anchor = context if ladders.anchors else None
+        for rung in ladder.rungs[1:]:
+            for kind, sentence in zip(SHIFTS, (NEUTRAL, REQUEST, answer_line), strict=True):
+                worst = Side(f"{rung_id(1)} + {kind}", f"{ladder.rungs[0].text}\n{sentence}", anchor)
+                questions.append(comparison_of(context, dimensions[name], worst, rung_side(rung, anchor)))
+    return questions
 
 
 def audit(ladders: LadderSet, asker: Asker, progress: Progress | None = None) -> list[Row]:

@@ -169,7 +169,16 @@ def _first_readings(scorer: LadderScorer, asker: Asker, questions: Sequence[Ques
             f"{scorer.ladders.name}: the judge could be read on {len(read)} of {len(questions)} pairs of rungs, and "
             f"--check-drift needs {LEAST_PROBES}; find out first why scores of this judge are missing"
         )
-    probes = tuple(_probe(questions[number], shares[number]) for number in read)
+    probes = tuple(
+        Probe(
+            context_id=questions[number].context.id,
+            dimension=questions[number].dimension.name,
+            level=level_of(questions[number].comparison.against) or 0,
+            key=questions[number].key,
+            shares=tuple(shares[number].tolist()),
+        )
+        for number in read
+    )
     repeats: list[tuple[float, float] | None] = []
     for batch in range(REPEATS // EACH_LOOK):  # drawn and asked as in every later look
         chosen = _drawn(len(probes), EACH_LOOK, -batch)
@@ -189,17 +198,6 @@ def _pairs(changes: FloatArray) -> list[tuple[float, float] | None]:
 def _changes(stored: Sequence[tuple[float, float] | None]) -> FloatArray:
     """Stored changes as an array of shape (probes, 2); NaN where one is None."""
     return np.array([(np.nan, np.nan) if change is None else change for change in stored])
-
-
-def _probe(question: Question, shares: FloatArray) -> Probe:
-    win, loss, tie = shares.tolist()
-    return Probe(
-        context_id=question.context.id,
-        dimension=question.dimension.name,
-        level=level_of(question.comparison.against) or 0,
-        key=question.key,
-        shares=(win, loss, tie),
-    )
 
 
 def _drawn(probes: int, number: int, look: int) -> list[int]:

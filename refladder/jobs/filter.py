@@ -181,8 +181,9 @@ class _Thresholds:
         for column in self._columns:
             value = number_in(row, column)
             ends = None if value is None else (value, value)
-            if ends is None and column != self._ranked:
-                ends = _bounds_in(row, column)
+            if ends is None and column != self._ranked and row.fields.keys() >= set(bound_columns(column)):
+                least, most = (number_in(row, name) for name in bound_columns(column))
+                ends = None if least is None or most is None else (least, most)
             if ends is None:
                 refuse_unjudged(row, column)
                 continue
@@ -193,22 +194,13 @@ class _Thresholds:
         return known
 
     def _decided(self, row: Row, known: Mapping[str, tuple[float, float]]) -> bool:
-        undecided = None
-        for column, bound in self._least:
-            low, high = known[column]
-            if high < bound:
-                return False
-            if low < bound:
-                undecided = undecided or (column, bound)
-        for column, bound in self._most:
-            low, high = known[column]
-            if low > bound:
-                return False
-            if high > bound:
-                undecided = undecided or (column, bound)
-        if undecided is not None:
-            column, bound = undecided
-            low, high = known[column]
+        least = [(column, bound, *known[column]) for column, bound in self._least]
+        most = [(column, bound, *known[column]) for column, bound in self._most]
+        if any(high < bound for _, bound, _, high in least) or any(low > bound for _, bound, low, _ in most):
+            return False
+        undecided = [each for each in least if each[2] < each[1]] + [each for each in most if each[3] > each[1]]
+        if undecided:
+            column, bound, low, high = undecided[0]
             raise DataError(
                 f"{row.where}: {column} is only known to lie between {low:g} and {high:g}, because judging stopped "
                 f"early, not at {bound:g}; score again with --stop-at {judged_column(column)}={bound:g}, or without it"
@@ -235,15 +227,6 @@ class _Thresholds:
             uncertain |= any((value >= bound) != (end >= bound) for bound in bounds for value, end in sides)
         self.uncertain += uncertain
         return mapped
-
-
-def _bounds_in(row: Row, column: str) -> tuple[float, float] | None:
-    """The bounds of a column of a row about which asking stopped early; None where it has none."""
-    names = bound_columns(column)
-    if not all(name in row.fields for name in names):
-        return None
-    low, high = (number_in(row, name) for name in names)
-    return None if low is None or high is None else (low, high)
 
 
 def _best_rows(source: str, form: str, condition: Condition, *, mix: bool) -> set[int]:

@@ -16,7 +16,15 @@ from refladder.scoring.columns import column_names, signature_of
 from refladder.scoring.judging import trusted, verdict_logprobs
 from refladder.scoring.judgment_file import check_outcomes, outcomes_of, read_judgments
 from refladder.scoring.question import RUNG, level_of, rung_id
-from refladder.scoring.rules import expected_grades, over_anchors, probabilities_from, rule_named
+from refladder.scoring.rules import (
+    bounds_of,
+    expected_grades,
+    over_anchors,
+    probabilities_from,
+    rule_named,
+    rung_steps,
+)
+from refladder.settings import LINEAR
 from refladder.trust import linking
 from refladder.version import __version__
 
@@ -29,7 +37,6 @@ if TYPE_CHECKING:
     from refladder.scoring.rules import Rule
     from refladder.settings import Scale
 
-LINEAR = ("ladder-sum", "mean-difference", "expected-grade")  # rules that are linear in p(win) - p(loss)
 LEAST_CONTEXTS, LEAST_ROWS = 8, 20  # that both judges must have judged
 
 # Of an output, by rung and the comparison's subject: the digest of the texts, and the probabilities.
@@ -135,11 +142,8 @@ def _columns(dimension: Dimension, first: _Judged, second: _Judged, scale: Scale
 
 def _scale_of(rule: Rule, rungs: int, human: tuple[float, float]) -> linking.Scale:
     """The scale of a rule that is linear in the verdicts."""
-    ends = np.zeros((rungs + 1, rungs, 3))
-    ends[..., 1] = 1.0
-    ends[np.arange(1, rungs + 1), np.arange(rungs)] = (1.0, 0.0, 0.0)
-    values = rule(ends, human)
-    return linking.Scale((values[1:] - values[0]) / 2, float(values[0] + np.sum(values[1:] - values[0]) / 2))
+    steps = rung_steps(rule, rungs, human)
+    return linking.Scale(steps / 2, float(bounds_of(rule, rungs, human)[0] + np.sum(steps) / 2))
 
 
 def _column(

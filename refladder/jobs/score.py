@@ -48,8 +48,6 @@ if TYPE_CHECKING:
 
 EMPTY = "the output is empty"
 FIELDS = ("context_id", "context", "background", "output", "output_id")  # the default names of their columns
-
-
 _SHOWN = 3  # context ids in a message
 
 
@@ -182,16 +180,13 @@ def items(rows: Iterable[Row], mapped: Mapped, *, check_ids: bool) -> Iterator[I
             name = given
             if check_ids:
                 number = row.where.rpartition(":")[2]
-                if (other := seen.setdefault(_digest(name), number)) != number:
+                digest = hashlib.blake2b(name.encode("utf-8", "surrogatepass"), digest_size=8).digest()
+                if (other := seen.setdefault(digest, number)) != number:
                     raise DataError(f"{row.where}: output id {name!r} appears in row {other} also; ids must be unique")
         if name.startswith(RUNG):
             raise DataError(f"{row.where}: output id {name!r} starts with {RUNG!r}, which means a rung; rename it")
         output = Output(id=name, context_id=context_id, system="", text=text)
         yield Item(row, output, None, context, background)
-
-
-def _digest(text: str) -> bytes:
-    return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest()
 
 
 def check_input(
@@ -293,8 +288,12 @@ class AllRows(RowScorer):
 
     def batches(self, rows: Iterable[Item]) -> Iterator[list[Item]]:
         """The rows in batches that take seconds each."""
+
         # Rows against a shared set share no context with each other, but each its own with all rungs.
-        return batches(self.rows(rows), self.scorer.judge, None if self.scorer.ladders.anchors else _context_of)
+        def context_of(item: Item) -> str | None:
+            return None if item.output is None else item.output.context_id
+
+        return batches(self.rows(rows), self.scorer.judge, None if self.scorer.ladders.anchors else context_of)
 
     def values(self, batch: Sequence[Item], log: JudgmentLog | None) -> list[dict[str, Any]]:
         """The added columns of the rows of a batch."""
@@ -340,7 +339,8 @@ def score_rows(
         _check_recorded(recorded, asking.ladders, source, given, mapped)
     added, expected = added_by(asking, calibration)
     out = None if dry_run else tables.out
-    with closing(read_rows(source, given)) as rows, _locked_output(out):
+    lock = nullcontext() if out is None or out == STANDARD else locked(Path(out))
+    with closing(read_rows(source, given)) as rows, lock:
         columns = rows.columns() or []
         if clash := sorted(set(columns) & set(added)):
             raise UsageError(f"{source}: column {clash[0]!r} exists already; rename or drop it first")
@@ -350,7 +350,7 @@ def score_rows(
             read = with_every_judged(recorded, "<stdin>" if source == STANDARD else source, read, mapped)
         with (
             asking.log(judgments, restart=restart, dry_run=dry_run) as log,
-            nullcontext(_nowhere) if dry_run else table_sink(tables, added, columns) as write,
+            nullcontext(lambda *_: None) if dry_run else table_sink(tables, added, columns) as write,
         ):
             for number, batch in enumerate(asking.batches(read)):
                 if not number:
@@ -380,14 +380,6 @@ def table_sink(
     return open_sink(tables.out, form_out, added, columns, like, escape_formulas=tables.escape_formulas)
 
 
-def _locked_output(out: str | None) -> AbstractContextManager[None]:
-    return nullcontext() if out is None or out == STANDARD else locked(Path(out))
-
-
-def _nowhere(_row: Row, _added: Mapping[str, Any]) -> None:
-    """Write no row."""
-
-
 def _check_recorded(recorded: Recorded, ladders: LadderSet, source: str, given: str | None, mapped: Mapped) -> None:
     """Check before the run that recorded judgments are about the rungs of a set and the rows of a table."""
     check_recorded_ladders(recorded, ladders)
@@ -410,10 +402,6 @@ def with_every_judged(recorded: Recorded, source: str, rows: Iterable[Item], map
         if name not in empty:
             what = f"output of context {context_id!r} with the id"
             raise DataError(f"{where}: {source} has no {what} {name!r}; ids are in its column output_id")
-
-
-def _context_of(item: Item) -> str | None:
-    return None if item.output is None else item.output.context_id
 
 
 def with_context(scorer: LadderScorer, item: Item) -> Item:
