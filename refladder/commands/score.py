@@ -327,10 +327,8 @@ class _Run:
             self.tell(checks)
         return checks
 
-    def score(
-        self, asking: AllRows, progress: Progress | None, *, counted: int | None = None, dry_run: bool = False
-    ) -> ScoreReport:
-        """Score the table; `counted` rows, as `check_input` gives them."""
+    def score(self, asking: AllRows, progress: Progress | None, counted: int | None = None) -> ScoreReport:
+        """Score the table, or rehearse it; `counted` rows, as `check_input` gives them."""
         from refladder.jobs.score import score_rows
 
         return score_rows(
@@ -342,7 +340,7 @@ class _Run:
             calibration=self.prepared.human_scale,
             config=self.config,
             checked=counted,
-            dry_run=dry_run,
+            dry_run=self.session.rehearsing,
             progress=progress,
         )
 
@@ -398,7 +396,7 @@ def _asked(
     asking = run.asking()
     drift = _drift(run, asking.scorer, files.drift_file, as_json=as_json) if files.check_drift else None
     with session.progress("scoring") as progress:
-        report = run.score(asking, progress, counted=counted, dry_run=session.rehearsing)
+        report = run.score(asking, progress, counted)
     return report, {"drift": drift, "checks": asking.checks}
 
 
@@ -490,8 +488,7 @@ def _score_in_shards(
 
     def rehearsed() -> int:
         with session.progress("scoring") as progress:
-            asking = run.asking()
-            return replace(run, judgments=None).score(asking, progress, dry_run=True).reused
+            return replace(run, judgments=None).score(run.asking(), progress).reused
 
     if not session.continues(rehearsed, as_json=as_json):
         return 0
@@ -691,7 +688,7 @@ def score(
         )
         by_judge = run.asking()
         with console.progress("scoring", run.session.under_way) as bar:
-            run.score(by_judge, bar, counted=counted)
+            run.score(by_judge, bar, counted)
         return _returned(call, table, files, by_judge, prepared.human_scale)
 
 

@@ -137,11 +137,7 @@ SPENDING = console.options(
         "openai and for runs with a budget.",
     ),
     click.option("--no-store", "without_store", is_flag=True, help="Do not use a response store."),
-    click.option(
-        "--dry-run",
-        is_flag=True,
-        help="Print calls, tokens and price; run no model.",
-    ),
+    click.option("--dry-run", is_flag=True, help="Print calls, tokens and price; run no model."),
     click.option(
         "--prices",
         type=console.PATH,
