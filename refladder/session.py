@@ -5,7 +5,9 @@ from __future__ import annotations
 import functools
 import logging
 import os
+import shutil
 import sys
+from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
@@ -19,7 +21,7 @@ from refladder.backends.plain_function import FunctionJudge
 from refladder.errors import UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterator, Mapping
     from typing import Self
 
     from refladder.backends.estimate import Estimate
@@ -207,6 +209,19 @@ def as_backend(judge: Backend | Judge) -> Backend:
 def option_text(value: object) -> str:
     """An option's value as on the command line."""
     return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+@contextmanager
+def copied(folder: Path | None) -> Iterator[Path | None]:
+    """A temporary copy of the files in a folder, in which a dry run continues; None where there is no folder."""
+    if folder is None:
+        yield None
+        return
+    with TemporaryDirectory(prefix="refladder-dry-run-") as name:
+        copy = Path(name)
+        for path in folder.glob("*.jsonl"):
+            shutil.copyfile(path, copy / path.name)
+        yield copy
 
 
 @functools.cache

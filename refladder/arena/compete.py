@@ -36,8 +36,9 @@ from refladder.records import Context, Generated, NotJudged, Output, Prompt
 from refladder.report.standings import OVERALL, Standing, Trial, standings_of
 from refladder.scoring.asker import Asker, judging_template, run_of
 from refladder.scoring.columns import has_low_mass
+from refladder.scoring.judging import first_probabilities
 from refladder.scoring.judgment_file import JudgmentIndex
-from refladder.scoring.pairs import first_probabilities, pair_question
+from refladder.scoring.question import pair_question
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

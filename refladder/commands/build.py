@@ -109,7 +109,7 @@ class _Build:
     def rehearse(self) -> None:
         """Ask for the same texts and judgments, with nobody answering."""
         from refladder.jobs.certify import JUDGMENTS, open_asker, set_questions
-        from refladder.scoring.dry_run import copied
+        from refladder.session import copied
         from refladder.synth import build_ladders, name_subjects
         from refladder.synth.journal import JOURNAL, SUBJECTS
 

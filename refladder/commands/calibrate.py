@@ -238,7 +238,7 @@ def _human_scale(pool: Pool, asked: Asked, out: Path | None, *, as_json: bool) -
 
 
 def _rate(pool: Pool, asked: Asked, threshold: Threshold, *, as_json: bool) -> int:
-    from refladder.jobs.kept_rate import kept_rate
+    from refladder.jobs.good_share import kept_rate
 
     result = kept_rate(pool, asked, threshold)
     if as_json:

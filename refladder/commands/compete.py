@@ -139,7 +139,7 @@ def command(
     from refladder.arena.runs import read_run
     from refladder.arena.task_prompt import open_task_prompt, read_instances
     from refladder.jobs.evaluation_results import RESULTS
-    from refladder.scoring.dry_run import copied
+    from refladder.session import copied
 
     console.check_prompts(prompts)
     prompt = open_task_prompt(prompt_file, prompt_text)

@@ -12,7 +12,7 @@ import numpy as np
 from refladder.errors import DataError, UsageError, option, plural
 from refladder.files.jsonl import is_device, read_record
 from refladder.jobs.good_share import good_shares
-from refladder.methods.surface_scores import FOLDS, best_surface, measured
+from refladder.methods.surface import FOLDS, best_surface, measured
 from refladder.records import Threshold, scale_of
 from refladder.report.promise_tables import Step
 from refladder.trust.threshold import (

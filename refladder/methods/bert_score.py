@@ -1,7 +1,12 @@
-"""BERTScore: each token of a text matched with its nearest token of a reference, in the space of an encoder."""
+"""Texts in the space of an encoder.
+
+BERTScore matches each token of a text with its nearest token of a reference. `embedding` is the cosine of context and
+output under a sentence encoder: a baseline that reads meaning and asks no judge.
+"""
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
@@ -10,9 +15,20 @@ import numpy as np
 
 from refladder.backends.hf.opening import ENCODER
 from refladder.errors import UsageError
-from refladder.methods.checkpoints import CUT, MACHINE, NO_CHECKPOINT, Machine, machine_of, open_reader
+from refladder.methods.checkpoints import (
+    CUT,
+    EMPTY,
+    MACHINE,
+    NO_CHECKPOINT,
+    NO_NUMBER,
+    Found,
+    Machine,
+    machine_of,
+    open_reader,
+)
 from refladder.methods.without_judge import (
     NO_REFERENCES,
+    Evaluator,
     ReferenceMetric,
     against_references,
     has_references,
@@ -25,8 +41,7 @@ if TYPE_CHECKING:
     from refladder.arrays import FloatArray
     from refladder.backends.hf.readers import Reader
     from refladder.methods.contract import MethodSettings
-    from refladder.methods.without_judge import Evaluator
-    from refladder.records import Benchmark, Dimension
+    from refladder.records import Benchmark, Context, Dimension
 
 
 # The layer that agrees best with people on WMT16, as the reference package has it, by the last part of a name or path.
@@ -39,6 +54,7 @@ LAYERS = {
     "roberta-large": 17,
 }
 SUGGESTION = "fetch an encoder such as bert-base-uncased or roberta-large and pass bertscore:PATH"
+EMBEDDING_SUGGESTION = "fetch a sentence encoder such as sentence-transformers/all-MiniLM-L6-v2 and pass embedding:PATH"
 
 
 def greedy_f1(text: FloatArray, reference: FloatArray, text_inner: FloatArray, reference_inner: FloatArray) -> float:
@@ -125,3 +141,37 @@ def _opened(
 
 
 BERTSCORE = method_without_judge("bertscore", {"checkpoint": "", "layer": "", **MACHINE}, _opened)
+
+
+def _means(model: Any, arguments: dict[str, Any]) -> Any:  # noqa: ANN401  torch is only there when it is used
+    """The mean of the last states of each text, special tokens included, as in sentence-transformers."""
+    states = encoder_of(model)(**arguments).last_hidden_state.float()
+    counted = arguments["attention_mask"].unsqueeze(-1)
+    return (states * counted).sum(1) / counted.sum(1)
+
+
+def _opened_embedding(
+    _benchmark: Benchmark, dimensions: Sequence[Dimension], options: dict[str, str], _settings: MethodSettings
+) -> str | Evaluator:
+    """`embedding:PATH`; one number for all dimensions."""
+    if not options["checkpoint"]:
+        return NO_CHECKPOINT + EMBEDDING_SUGGESTION
+    reader = open_reader(options["checkpoint"], ENCODER, "embedding", EMBEDDING_SUGGESTION, machine_of(options))
+
+    def score(context: Context, texts: Sequence[str]) -> Found:
+        written = [text for text in texts if text.strip()]
+        rows = [reader.single(text.strip()) for text in (context.text, *written)]
+        vectors = np.array(reader.run(rows, _means))
+        vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
+        cosines = iter((vectors[1:] @ vectors[0]).tolist())
+        values = [next(cosines) if text.strip() else None for text in texts]
+        finite = [None if value is None or math.isnan(value) else value for value in values]
+        unread = finite.count(None) - values.count(None)
+        cut = sum(row.cut for row in rows)
+        return Found(finite, Counter({CUT: cut, EMPTY: values.count(None), NO_NUMBER: unread}))
+
+    signature = f"embedding|cosine|pooling:mean|model:{reader.opened.fingerprint}"
+    return Evaluator(signature=signature, functions=[(dimensions, score)], baseline=True)
+
+
+EMBEDDING = method_without_judge("embedding", {"checkpoint": "", **MACHINE}, _opened_embedding)

@@ -49,8 +49,7 @@ if TYPE_CHECKING:
     from refladder.arrays import FloatArray, IntArray
     from refladder.backends import Backend
     from refladder.files.ladder_sets import LadderSet
-    from refladder.methods.measures import Part
-    from refladder.methods.tally import Tally
+    from refladder.methods.measures import Part, Tally
     from refladder.records import Benchmark, Dimension, Run
     from refladder.scoring.columns import ScoreReport
     from refladder.scoring.scorer import LadderScorer
@@ -115,7 +114,7 @@ METHODS = {
         "bert_score:BERTSCORE", "bertscore:PATH, BERTScore F1 with an encoder, the best of the references"
     ),
     "embedding": _entry(
-        "embedding:EMBEDDING", "embedding:PATH, cosine of context and output under a sentence encoder, a baseline"
+        "bert_score:EMBEDDING", "embedding:PATH, cosine of context and output under a sentence encoder, a baseline"
     ),
     "unieval": _entry("trained:UNIEVAL", "unieval:PATH, UniEval's yes/no questions to a T5, arXiv 2210.07197"),
     "nli": _entry("trained:NLI", "nli:PATH, entailment both ways between data and text"),

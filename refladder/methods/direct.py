@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from refladder.errors import LabelsUnavailableError
 from refladder.methods.contract import EvaluationMethod, Method, MethodResult
-from refladder.methods.tally import Tally
+from refladder.methods.measures import Tally
 from refladder.scoring.asker import Asker, judging_template, run_of
 from refladder.scoring.grades import expected_grade, grade_question, most_probable_grade, on_scale
 from refladder.scoring.scorer import batches

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from refladder.backends.usage import characters
 from refladder.errors import BackendError, LabelsUnavailableError, option
 from refladder.methods.contract import EvaluationMethod, Method, MethodResult, by_context
-from refladder.methods.tally import Tally
+from refladder.methods.measures import Tally
 from refladder.prompts import criterion, fill, load_template
 from refladder.records import TEXT
 from refladder.scoring.asker import run_of

@@ -10,8 +10,7 @@ from refladder.errors import UsageError, option, plural
 from refladder.files.jsonl import throw_away, within
 from refladder.files.ladder_sets import LadderSet, choose_dimensions, ladder_set, load_ladders
 from refladder.methods.contract import LADDER, EvaluationMethod, Method, MethodResult, MethodSettings
-from refladder.methods.measures import of_orders
-from refladder.methods.tally import Tally
+from refladder.methods.measures import Tally, of_orders
 from refladder.records import text_id
 from refladder.scoring import recorded
 from refladder.scoring.judgment_file import JudgmentLog

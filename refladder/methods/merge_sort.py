@@ -13,10 +13,10 @@ import numpy as np
 
 from refladder.errors import UsageError
 from refladder.methods.contract import Comparisons, EvaluationMethod, Method, MethodResult, MethodSettings
+from refladder.methods.measures import Tally
 from refladder.methods.pairwise import cells_of, measures_of, no_scores, open_pair_judge, template_of
-from refladder.methods.tally import Tally
 from refladder.ranking.sorting import beam_sort, comparisons_between, greedy_sort, run_together
-from refladder.scoring.pairs import first_probabilities
+from refladder.scoring.judging import first_probabilities
 from refladder.scoring.recorded import PAIRS
 
 if TYPE_CHECKING:

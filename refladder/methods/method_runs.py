@@ -11,8 +11,8 @@ from refladder.backends.metered import Metered, total
 from refladder.errors import UnknownNameError, UsageError
 from refladder.files.locks import locked_folder
 from refladder.methods.contract import CHECKPOINT, Method, Shared, method_named
-from refladder.scoring.dry_run import copied
 from refladder.scoring.judge_check import prove
+from refladder.session import copied
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -18,14 +18,14 @@ from refladder.methods.contract import (
     MethodSettings,
     by_context,
 )
-from refladder.methods.measures import Measures, Part, add
-from refladder.methods.tally import Tally
+from refladder.methods.measures import Measures, Part, Tally, add
 from refladder.prompts import load_template
 from refladder.ranking import bias, estimators
 from refladder.ranking.likelihood import likelihood_ranking
 from refladder.ranking.selection import all_pairs, select_pairs
 from refladder.scoring.asker import Asker, judging_template, run_of
-from refladder.scoring.pairs import first_probabilities, pair_question
+from refladder.scoring.judging import first_probabilities
+from refladder.scoring.question import pair_question
 from refladder.scoring.recorded import PAIRS
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ from refladder.files.jsonl import read_records, within, write_records
 from refladder.files.ladder_sets import QUESTIONS, LadderSet, load_ladders
 from refladder.methods.contract import EvaluationMethod, Method, MethodResult
 from refladder.methods.direct import open_grader, without_labels
-from refladder.methods.tally import Tally
+from refladder.methods.measures import Tally
 from refladder.prompts import fill, load_template
 from refladder.records import NO, YES, Questions, Recipe, Unwritten
 from refladder.scoring.question import question_about

@@ -11,7 +11,7 @@ from refladder.errors import BackendUnavailableError
 from refladder.methods.checkpoints import MACHINE
 from refladder.methods.contract import CHECKPOINT, EvaluationMethod, Method, MethodResult
 from refladder.methods.direct import grade_questions
-from refladder.methods.tally import Tally
+from refladder.methods.measures import Tally
 from refladder.prompts import load_template
 from refladder.records import REWARD
 from refladder.scoring.asker import Asker, run_of

@@ -17,6 +17,8 @@ import numpy as np
 from refladder.metaeval.agreement import build_grid, human_means
 from refladder.metaeval.leave_one_out import choose_on_other_contexts, standardise
 from refladder.methods.contract import Method, by_context
+from refladder.records import Context
+from refladder.trust.threshold import area_under_curve
 from refladder.version import __version__
 
 if TYPE_CHECKING:
@@ -24,12 +26,14 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from refladder.records import Benchmark, Context, Dimension
+    from refladder.arrays import BoolArray, FloatArray, IntArray
+    from refladder.records import Benchmark, Dimension
 
     Measure = Callable[[Sequence[str], "ContextWords"], float]
 
 _WORD = re.compile(r"\w+(?:['\u2019]\w+)*")
 _LONGEST = 3  # words of an n-gram
+FOLDS = 5  # of contexts, to choose a measure for labels
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -183,3 +187,37 @@ def _best_surface(
         chosen_of.append(f"{dimension.name}={'+'.join(f'{name}*{count}' for name, count in counts.most_common())}")
     made_by = "|".join([f"surface:best({','.join(chosen_of)})", *(method.signature for method in others)])
     return Method(name=best_name(others), signature=f"{made_by}|refladder:{__version__}", scores=scores)
+
+
+def measured(texts: Sequence[tuple[str, str]]) -> FloatArray:
+    """Surface measures of texts beside their contexts, shape (texts, measures) in the order of `MEASURES`."""
+    by_context: dict[str, list[int]] = {}
+    for number, (context, _) in enumerate(texts):
+        by_context.setdefault(context, []).append(number)
+    values = np.empty((len(texts), len(MEASURES)))
+    for context, numbers in by_context.items():
+        values[numbers] = surface_measures(
+            Context(id="", task="", text=context), [texts[number][1] for number in numbers]
+        )
+    return values
+
+
+def best_surface(
+    labelled: FloatArray, good: BoolArray, folds: IntArray, others: FloatArray
+) -> tuple[FloatArray, FloatArray, str]:
+    """The score of the measure with the greatest area under the curve in the labels of other contexts, standardised.
+
+    The folds take turns in `others`, in its order; all labels of a context are in one. Shapes: `labelled` (labels,
+    measures), `good` and `folds` (labels,), `others` (rows, measures). Gives scores of both, and the usual measure.
+    """
+    middle, spread = others.mean(axis=0), others.std(axis=0)
+    spread = np.where(spread > 0, spread, 1.0)
+    left, right = (labelled - middle) / spread, (others - middle) / spread
+    chosen = np.empty(FOLDS, dtype=np.int64)
+    for fold in range(FOLDS):
+        rest = folds != fold
+        areas = [area_under_curve(measure, good[rest]) for measure in left[rest].T]
+        chosen[fold] = np.argmax([0.5 if area is None else area for area in areas])
+    turns = chosen[np.arange(len(others)) % FOLDS]
+    name = list(MEASURES)[int(np.bincount(chosen[folds] if len(folds) else chosen).argmax())]
+    return left[np.arange(len(left)), chosen[folds]], right[np.arange(len(right)), turns], name

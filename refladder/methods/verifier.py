@@ -12,8 +12,8 @@ import numpy as np
 from refladder.errors import LabelsUnavailableError
 from refladder.methods.contract import Comparisons, EvaluationMethod, Method, MethodResult
 from refladder.methods.direct import open_grader, without_labels
+from refladder.methods.measures import Tally
 from refladder.methods.pairwise import choose_pairs, measures_of, no_scores, signature_of
-from refladder.methods.tally import Tally
 from refladder.prompts.template import ROLE_GRADES
 from refladder.scoring.grades import expected_grade, on_scale
 from refladder.scoring.question import question_about

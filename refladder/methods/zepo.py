@@ -17,6 +17,7 @@ import numpy as np
 from refladder.errors import DataError, PromptError, UsageError
 from refladder.files.jsonl import read_bytes
 from refladder.methods.contract import EvaluationMethod, Method, MethodResult, MethodSettings
+from refladder.methods.measures import Tally, total
 from refladder.methods.pairwise import (
     cells_of,
     choose_pairs,
@@ -29,11 +30,10 @@ from refladder.methods.pairwise import (
     template_of,
     win_ratios,
 )
-from refladder.methods.tally import Tally, total
 from refladder.prompts import Template, fill, text_of, with_text
 from refladder.ranking.bias import share_of_first
 from refladder.records import Prompt, Unwritten
-from refladder.scoring.pairs import first_probabilities
+from refladder.scoring.judging import first_probabilities
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

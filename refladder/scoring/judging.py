@@ -98,3 +98,14 @@ def inconsistency(judgments: Sequence[Judgment]) -> tuple[int, int]:
     readable = ~np.isnan(logprobs).any(axis=(1, 2))
     chosen = np.argmax(logprobs[readable], axis=2)
     return int(np.sum(chosen[:, 0] != chosen[:, 1])), int(np.sum(readable))
+
+
+def first_probabilities(judgments: Sequence[Judgment]) -> FloatArray:
+    """P(first) / (P(first) + P(second)), shape (judgments,); NaN if unparsed. Source: arXiv 2307.07889, equation 3."""
+    probabilities = np.full(len(judgments), np.nan)
+    for position, judgment in enumerate(judgments):
+        if (logprobs := judgment.logprobs_of((WIN, LOSS))) is not None:
+            win, loss = logprobs
+            gap = loss - win
+            probabilities[position] = 1 / (1 + math.exp(gap)) if gap < 0 else math.exp(-gap) / (1 + math.exp(-gap))
+    return probabilities

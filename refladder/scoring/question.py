@@ -100,6 +100,12 @@ def question_about(
     )
 
 
+def pair_question(context: Context, dimension: Dimension, first: Output, second: Output) -> Question:
+    """The question which of two outputs is better."""
+    texts = {"first": first.text, "second": second.text}
+    return question_about(context, dimension, subject=first.id, against=second.id, texts=texts)
+
+
 class Side(NamedTuple):
     """A text of a comparison: its id, and in a shared set the context that it is shown with."""
 

@@ -18,8 +18,7 @@ from refladder.jobs.score import items
 from refladder.jobs.scored_tables import read_twice
 from refladder.metaeval.by_context import mean_within
 from refladder.metaeval.correlation import correlate
-from refladder.methods.surface import MEASURES
-from refladder.methods.surface_scores import measured
+from refladder.methods.surface import MEASURES, measured
 from refladder.records import Distilled, HeldOut
 from refladder.students.encoder import fit_encoder, settings_of
 from refladder.students.first_pass import context_text_of

@@ -13,8 +13,7 @@ import numpy as np
 
 from refladder.errors import DataError, UsageError
 from refladder.files.jsonl import atomic, read_bytes
-from refladder.methods.surface import MEASURES
-from refladder.methods.surface_scores import measured
+from refladder.methods.surface import MEASURES, measured
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -10,6 +10,7 @@ import json
 from collections import Counter
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass, field, replace
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from refladder.backends import in_batches
@@ -18,7 +19,6 @@ from refladder.prompts import criterion, fill, load_template
 from refladder.records import DOCUMENT, Dimension, Ladder, LadderFailure, Recipe, Rung, Sampling, Unwritten
 from refladder.synth.checks import same_text, why_unusable
 from refladder.synth.journal import Entry, Journal
-from refladder.synth.plan import Step, plan
 from refladder.version import __version__
 
 if TYPE_CHECKING:
@@ -32,6 +32,34 @@ if TYPE_CHECKING:
 CHUNK = 256  # prompts that a backend is sent at once; also what a kill can lose
 SUBJECT_TOKENS = 64  # most tokens of a subject, which the prompt limits to 15 words
 DEFAULT_SAMPLING = Sampling()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """One rung to write: its level, the role of its prompt, and the two levels around it (None at an end)."""
+
+    level: int
+    role: str
+    between: tuple[int, int] | None = None
+
+
+def plan(rungs: int, *, above: bool = False) -> tuple[tuple[Step, ...], ...]:
+    """The bisection order of a ladder: ceil(log2(N - 1)) + 1 waves of independent steps, in rising order of levels.
+
+    Wave 0 is the worst (level 1) and the best (level `rungs`). Each later wave writes the middle level, rounded down,
+    between every two neighbours that exist and have a gap. With `above`, only the top is written, from the rung below.
+    """
+    if rungs < 2:  # noqa: PLR2004  a worst and a best
+        raise UsageError(f"a ladder has at least 2 rungs, a worst and a best, found {rungs}")
+    if above:
+        return ((Step(level=rungs, role="above"),),)
+    waves: list[tuple[Step, ...]] = [(Step(level=1, role="worst"), Step(level=rungs, role="best"))]
+    levels = [1, rungs]
+    while len(levels) < rungs:
+        gaps = [(low, high) for low, high in pairwise(levels) if high - low > 1]
+        waves.append(tuple(Step(level=sum(gap) // 2, role="between", between=gap) for gap in gaps))
+        levels = sorted([*levels, *(step.level for step in waves[-1])])
+    return tuple(waves)
 
 
 def _ignore(_prompts: Sequence[Prompt]) -> None:

@@ -18,10 +18,10 @@ from refladder.loaders import load_benchmark
 from refladder.prompts import fill
 from refladder.records import Completion, Context, Dimension, LabelReading, NotAsked, NotJudged, Sampling
 from refladder.scoring.asker import Asker
-from refladder.scoring.dry_run import copied
 from refladder.scoring.judgment_file import JudgmentIndex, JudgmentLog
 from refladder.scoring.question import ladder_questions, rung_questions
 from refladder.scoring.scorer import LadderScorer
+from refladder.session import copied
 from refladder.settings import Scale
 from refladder.synth import build_ladders
 

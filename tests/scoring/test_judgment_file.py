@@ -18,7 +18,7 @@ from refladder.records import OUTCOMES, Context, Dimension, Judgment, LabelReadi
 from refladder.scoring.asker import run_of
 from refladder.scoring.grades import grade_question
 from refladder.scoring.judgment_file import read_judgments
-from refladder.scoring.pairs import pair_question
+from refladder.scoring.question import pair_question
 
 CONTEXT = Context(id="c", task="story", text="A lighthouse that nobody built.")
 SURPRISE = Dimension(name="surprise", description="The story takes turns.")

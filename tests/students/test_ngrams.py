@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from refladder.errors import DataError
-from refladder.methods.surface_scores import measured
+from refladder.methods.surface import measured
 from refladder.students.ngrams import BUCKETS, PENALTIES, NgramStudent, fit_ngrams
 
 WORDS = [f"word{number}" for number in range(60)]

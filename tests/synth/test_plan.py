@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from refladder.errors import UsageError
-from refladder.synth.plan import Step, plan
+from refladder.synth.ladders import Step, plan
 
 
 def test_five_rungs_are_the_ends_then_3_then_2_and_4():

@@ -12,7 +12,7 @@ from refladder.commands.main import run
 from refladder.loaders import load_benchmark
 from refladder.prompts import load_template
 from refladder.records import LabelReading
-from refladder.scoring.pairs import pair_question
+from refladder.scoring.question import pair_question
 from refladder.scoring.scorer import FIRST_BATCH, batches
 from refladder.synth import ladders as synth
 
