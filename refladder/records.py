@@ -81,6 +81,11 @@ class Context:
         return text_id(self.text, self.background)
 
 
+def digest_of(*parts: str, size: int = 8) -> str:
+    """A digest of texts in hexadecimal (BLAKE2b of `size` bytes); they may hold half a surrogate pair."""
+    return hashlib.blake2b("\0".join(parts).encode("utf-8", "surrogatepass"), digest_size=size).hexdigest()
+
+
 def text_id(text: str, background: str = "") -> str:
     """The id of a context without one: 16 hexadecimal digits (BLAKE2b, 8 bytes) of its text and, if any, background.
 
@@ -214,7 +219,7 @@ class Recipe:
     @property
     def digest(self) -> str:
         """Twelve hexadecimal digits: a digest of the signature."""
-        return hashlib.blake2b(self.signature.encode(), digest_size=6).hexdigest()
+        return digest_of(self.signature, size=6)
 
 
 def scale_of(signature: object) -> str | None:

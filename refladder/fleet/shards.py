@@ -14,6 +14,7 @@ from refladder.files.remote import is_url, stamp_of
 from refladder.files.streams import damage, lines_of
 from refladder.files.table_files import open_table
 from refladder.files.tables import cell_of, open_parquet
+from refladder.records import digest_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -117,7 +118,7 @@ def _row_cuts(path: str, columns: Sequence[str], shard_rows: int) -> Iterator[di
 
 
 def _row_digest(stamped: str, first: int, rows: int) -> str:
-    return hashlib.blake2b(json.dumps([stamped, first, rows]).encode(), digest_size=16).hexdigest()
+    return digest_of(json.dumps([stamped, first, rows]), size=16)
 
 
 def _batches(file: Any, first: int, **options: Any) -> Iterator[Any]:  # noqa: ANN401  pyarrow has no types

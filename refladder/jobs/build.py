@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +17,7 @@ from refladder.files.ladder_sets import (
 from refladder.files.locks import locked_folder
 from refladder.files.tables import read_rows
 from refladder.loaders.fields import row_id
-from refladder.records import DOCUMENT, Shared
+from refladder.records import DOCUMENT, Shared, digest_of
 from refladder.synth import build_ladders, name_subjects
 from refladder.synth.journal import JOURNAL, SUBJECTS
 
@@ -106,11 +105,7 @@ def draw_anchors(seeds: Sequence[Context], count: int, sampling: Sampling) -> li
             f"{option('shared')} {count} needs {count} seeds, and the table has {len(seeds)}; add rows, or ask for "
             "fewer anchors"
         )
-
-    def drawn(seed: Context) -> bytes:
-        return hashlib.blake2b(f"{sampling.seed}\0{seed.id}".encode("utf-8", "surrogatepass")).digest()
-
-    chosen = sorted(seeds, key=drawn)[:count]
+    chosen = sorted(seeds, key=lambda seed: digest_of(str(sampling.seed), seed.id, size=64))[:count]
     return [
         seed
         if seed.task != DOCUMENT

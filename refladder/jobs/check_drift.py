@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import itertools
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
@@ -14,7 +13,7 @@ from refladder.backends.estimate import Unanswered
 from refladder.errors import DataError, UsageError, plural
 from refladder.files.jsonl import read_record, refuse_pipe, write_record
 from refladder.files.locks import locked
-from refladder.records import DriftWatch, Probe, scale_of
+from refladder.records import DriftWatch, Probe, digest_of, scale_of
 from refladder.scoring.asker import Asker, run_of
 from refladder.scoring.judging import outcome_probabilities, trusted
 from refladder.scoring.judgment_file import JudgmentLog
@@ -134,8 +133,7 @@ def probe_questions(scorer: LadderScorer) -> list[Question]:
             f"{scorer.ladders.name}: {plural(len(questions), 'pair')} of neighbouring rungs with the text of their "
             f"context, and --check-drift needs {LEAST_PROBES}; use a set with more ladders, or with its contexts' texts"
         )
-    order = sorted(questions, key=lambda question: hashlib.blake2b(question.key.encode(), digest_size=8).digest())
-    return order[:MOST_PROBES]
+    return sorted(questions, key=lambda question: digest_of(question.key))[:MOST_PROBES]
 
 
 def _read_watch(path: Path, scorer: LadderScorer) -> DriftWatch | None:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import hashlib
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from refladder.files.ladder_sets import Checks, LadderSet, open_parts
 from refladder.files.release import Parts
+from refladder.records import digest_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -89,7 +89,7 @@ def _contents(given: str | LadderSet) -> tuple[str, str, _Contents]:
     recipes: dict[str, dict[str, str]] = {}
     for ladder in checks.passed(parts.ladders):
         recipes[ladder.recipe.signature] = {}
-        rungs = {f"rung {rung.level}": _short(rung.text) for rung in ladder.rungs}
+        rungs = {f"rung {rung.level}": digest_of(rung.text) for rung in ladder.rungs}
         ladders[f"{ladder.context_id} {ladder.dimension}"] = {**rungs, "recipe": ladder.recipe.digest}
     contents = {
         "ladders": ladders,
@@ -112,10 +112,6 @@ def _parts_of(ladders: LadderSet) -> Parts:
         failures=iter(()),
         context_digests=dict(ladders.digests),
     )
-
-
-def _short(text: str) -> str:
-    return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
 
 
 def _changes(before: Mapping[str, Mapping[str, str]], after: Mapping[str, Mapping[str, str]]) -> Changes:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections import Counter
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -11,7 +10,7 @@ from refladder.errors import UsageError
 from refladder.files.jsonl import throw_away
 from refladder.files.ladder_sets import certificate_digest, ladder_set, of_whole_anchors
 from refladder.jobs.certify import JUDGMENTS, certify, open_asker, set_questions, verdict_arrays
-from refladder.records import LadderFailure
+from refladder.records import LadderFailure, digest_of
 from refladder.settings import Asking
 from refladder.synth import build_ladders
 from refladder.trust.certificate import DROP, EVEN, REWRITE, preferences
@@ -156,7 +155,6 @@ class Mender:
                 for key, levels in wanted.items()
                 if key[1] == dimension.name
             }
-            digest = hashlib.blake2b(dimension.name.encode("utf-8", "surrogatepass"), digest_size=4).hexdigest()
             again, _ = build_ladders(
                 self.writer,
                 contexts,
@@ -165,7 +163,7 @@ class Mender:
                 sampling=sampling,
                 attempts=self.attempts,
                 prompts=self.prompts,
-                journal=self.folder / f"rewrite-{number}-{digest}.journal.jsonl",
+                journal=self.folder / f"rewrite-{number}-{digest_of(dimension.name, size=4)}.journal.jsonl",
                 human=fixed,
                 progress=self.progress,
                 above=self.above,

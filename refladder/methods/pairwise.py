@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import math
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
@@ -23,6 +22,7 @@ from refladder.prompts import load_template
 from refladder.ranking import bias, estimators
 from refladder.ranking.likelihood import likelihood_ranking
 from refladder.ranking.selection import all_pairs, select_pairs
+from refladder.records import digest_of
 from refladder.scoring.asker import Asker, judging_template, run_of
 from refladder.scoring.judging import first_probabilities
 from refladder.scoring.question import pair_question
@@ -63,8 +63,7 @@ def open_pair_judge(judge: Judge, settings: MethodSettings, template: Template) 
 
 def seed_of(settings: MethodSettings, *names: str) -> int:
     """A seed for one part of a run, the same wherever that part stands."""
-    words = "\0".join([str(settings.seed), *names])
-    return int.from_bytes(hashlib.blake2b(words.encode("utf-8", "surrogatepass"), digest_size=8).digest(), "big")
+    return int(digest_of(str(settings.seed), *names), 16)
 
 
 class Cell(NamedTuple):

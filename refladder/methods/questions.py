@@ -5,7 +5,6 @@ The questions are those of the ladder set. Without them the writer makes them, o
 
 from __future__ import annotations
 
-import hashlib
 import math
 import re
 from dataclasses import replace
@@ -19,7 +18,7 @@ from refladder.methods.contract import EvaluationMethod, Method, MethodResult
 from refladder.methods.direct import open_grader, without_labels
 from refladder.methods.measures import Tally
 from refladder.prompts import fill, load_template
-from refladder.records import NO, YES, Questions, Recipe, Unwritten
+from refladder.records import NO, YES, Questions, Recipe, Unwritten, digest_of
 from refladder.scoring.question import question_about
 from refladder.version import __version__
 
@@ -53,7 +52,7 @@ def _written(
     prompts = {
         each.name: fill(template, {"dimension": each.name, "description": each.description}) for each in dimensions
     }
-    origins = {name: _digest(recipe.digest, prompt.text) for name, prompt in prompts.items()}
+    origins = {name: digest_of(recipe.digest, prompt.text, size=6) for name, prompt in prompts.items()}
     path = None if settings.work is None else within(settings.work / QUESTIONS)
     stored = {}
     if path is not None and path.is_file() and not settings.restart:
@@ -76,10 +75,6 @@ def _of_completion(dimension: str, completion: Completion) -> tuple[str, ...]:
     if isinstance(completion.text, Unwritten):  # at most MOST questions, which have all its tokens together
         return tuple(Unwritten(f"{dimension} {number}", _TOKENS // MOST) for number in range(MOST))
     return read_questions(completion.text or "")
-
-
-def _digest(*parts: str) -> str:
-    return hashlib.blake2b("\0".join(parts).encode("utf-8", "surrogatepass"), digest_size=6).hexdigest()
 
 
 def _share(judgments: Sequence[Judgment]) -> float | None:
@@ -138,7 +133,8 @@ def _run(
         scores[output.id, dimension.name] = None if share is None else dimension.low + height * share
     unasked = [dimension.name for dimension in dimensions if not asked.get(dimension.name)]
     failed = f"no question could be written for {', '.join(unasked)}, which has no scores; try another writer"
-    digest = _digest(*(f"{each.name}: {line}" for each in dimensions for line in asked.get(each.name, ())))
+    lines = (f"{each.name}: {line}" for each in dimensions for line in asked.get(each.name, ()))
+    digest = digest_of(*lines, size=6)
     return MethodResult(
         method=Method(name=NAME, signature=f"{NAME}|{asker.signature}|questions:{digest}", scores=scores),
         **tally.counts(),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -29,6 +28,7 @@ from refladder.records import (
     NotJudged,
     Recipe,
     Run,
+    digest_of,
 )
 from refladder.scoring.judging import judgment_of, trusted
 from refladder.settings import LEAST_MASS
@@ -122,7 +122,10 @@ class Asker:
 
         if self.backend.recorded is not None and not self.log.run.rungs:
             # The key of a pair covers its ids too: equal texts may have different recorded judgments.
-            questions = [replace(question, key=_key_by_ids(question)) for question in questions]
+            questions = [
+                replace(question, key=digest_of(question.key, ids.context_id, ids.subject, ids.against))
+                for question, ids in ((question, question.comparison) for question in questions)
+            ]
         return trusted(self.log.complete(questions, batches), self.least_mass)
 
     def judge(self, questions: Sequence[Question], answered: dict[int, Judgment] | None = None) -> list[Judgment]:
@@ -215,12 +218,6 @@ class Asker:
             kind=NotJudged if isinstance(reading, NotAsked) else Judgment,
             answers=answers,
         )
-
-
-def _key_by_ids(question: Question) -> str:
-    ids = question.comparison
-    words = f"{question.key}\0{ids.context_id}\0{ids.subject}\0{ids.against}"
-    return hashlib.blake2b(words.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
 
 
 def _from_rewards(readings: Sequence[LabelReading]) -> LabelReading:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -12,7 +11,7 @@ import numpy as np
 from refladder.backends.estimate import Unanswered
 from refladder.errors import JudgeRefusedError, option
 from refladder.files.jsonl import read_record, write_record
-from refladder.records import JudgeCheck
+from refladder.records import JudgeCheck, digest_of
 from refladder.scoring.asker import Asker, run_of
 from refladder.scoring.judging import outcome_probabilities
 from refladder.scoring.judgment_file import JudgmentIndex
@@ -162,7 +161,7 @@ def _file(folder: Path | None, run: Run, questions: Sequence[Question]) -> Path 
     if folder is None:
         return None
     words = [run.recipe.backend, *run.recipe.prompts, str(run.answers), *(question.key for question in questions)]
-    return folder / f"{hashlib.blake2b(json.dumps(words).encode(), digest_size=12).hexdigest()}.json"
+    return folder / f"{digest_of(json.dumps(words), size=12)}.json"
 
 
 def missing_line(scorer: LadderScorer, checks: Sequence[JudgeCheck]) -> str:

@@ -86,7 +86,13 @@ def read_judgments(path: str | Path) -> tuple[Run, Iterator[tuple[str, Judgment]
     if first is None:
         raise DataError(f"{path}: empty; a judgments file is what `refladder score --judgments` writes")
     run = from_line(Run, first[1], f"{path}:1")
-    return run, _located(path, lines, run)
+
+    def located() -> Iterator[tuple[str, Judgment]]:
+        while chunk := [(f"{path}:{number}", line) for number, line in itertools.islice(lines, _CHUNK)]:
+            for (where, _), judgment in zip(chunk, from_lines(Judgment, chunk), strict=True):
+                yield where, _possible(run, where, judgment)
+
+    return run, located()
 
 
 def _read_folder(path: str) -> tuple[Run, Iterator[tuple[str, Judgment]]]:
@@ -135,12 +141,6 @@ def check_outcomes(where: str, judgment: Judgment, allowed: Collection[str], *, 
             f"{', '.join(('1', '2', '...', *_GRADES[-2:]) if allowed is _GRADES else allowed)}; correct "
             f"the line, or discard the judgments with {option('restart')}"
         )
-
-
-def _located(path: str, lines: Iterator[tuple[int, str]], run: Run) -> Iterator[tuple[str, Judgment]]:
-    while chunk := [(f"{path}:{number}", line) for number, line in itertools.islice(lines, _CHUNK)]:
-        for (where, _), judgment in zip(chunk, from_lines(Judgment, chunk), strict=True):
-            yield where, _possible(run, where, judgment)
 
 
 def _judgment(run: Run, where: str, line: str) -> Judgment:
@@ -206,7 +206,10 @@ class JudgmentLog:
                 write_record(path, self.run)
                 self._begun = len(to_line(self.run))
         elif self._check_run(*head) and not self._read_only:
-            self._rewrite_run(path)
+            with path.open("rb") as source, atomic(path) as target:  # this run's line, and the judgments as they are
+                source.readline()
+                target.write(to_line(self.run))
+                shutil.copyfileobj(source, target)
 
     def _check_run(self, where: str, line: str) -> bool:
         """Refuse a file of another run; returns whether the ladders alone have got another certificate since."""
@@ -217,13 +220,6 @@ class JudgmentLog:
                 f"name another file with {option('judgments')}, or discard them with {option('restart')}"
             )
         return stored != self.run
-
-    def _rewrite_run(self, path: Path) -> None:
-        """Put this run in the first line; the judgments stay, as a certificate changes no judgment."""
-        with path.open("rb") as source, atomic(path) as target:
-            source.readline()
-            target.write(to_line(self.run))
-            shutil.copyfileobj(source, target)
 
     def __enter__(self) -> Self:
         return self
@@ -344,8 +340,8 @@ class JudgmentLog:
                 f"{self._ahead[0]}: judgments of a later row, and an earlier one has fewer than this run needs; "
                 f"discard the judgments with {option('restart')}"
             )
-        if self._path is not None and not self._read_only and judgments:
-            append_records(self._path, _answered(judgments))
+        if self._path is not None and not self._read_only and judgments:  # what a dry run did not ask is not stored
+            append_records(self._path, [judgment for judgment in judgments if not isinstance(judgment, NotJudged)])
 
 
 class JudgmentIndex(JudgmentLog):
@@ -363,13 +359,11 @@ class JudgmentIndex(JudgmentLog):
         with self:
             while (line := self._next_line()) is not None:
                 judgment = _judgment(self.run, *line)
-                if rewarded:
-                    check_outcomes(line[0], judgment, (WIN, LOSS))
-                elif graded or judgment.against is None:
+                if not rewarded and (graded or judgment.against is None):
                     check_outcomes(line[0], judgment, _GRADES, all_of=False)
                 else:
-                    between = OUTCOMES if len(judgment.outcomes) == len(OUTCOMES) else (WIN, LOSS)
-                    check_outcomes(line[0], judgment, between)
+                    all_three = not rewarded and len(judgment.outcomes) == len(OUTCOMES)
+                    check_outcomes(line[0], judgment, OUTCOMES if all_three else (WIN, LOSS))
                 self.judgments[judgment.key] = judgment
 
     def _check_run(self, where: str, line: str) -> bool:
@@ -413,11 +407,6 @@ class JudgmentIndex(JudgmentLog):
 def _early_path(path: Path) -> Path:
     """Where the judgments of an unfinished batch are, until the run is resumed."""
     return path.with_name(f"{path.name}.unfinished")
-
-
-def _answered(judgments: Sequence[Judgment]) -> list[Judgment]:
-    """Those that are stored: a dry run keeps what it has not asked in memory only."""
-    return [judgment for judgment in judgments if not isinstance(judgment, NotJudged)]
 
 
 def _changed(where: str, judgment: Judgment, question: Question) -> DataError:

@@ -18,7 +18,7 @@ from refladder.prompts import criterion
 from refladder.records import OUTPUT, Comparison, Context, Dimension
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterator, Mapping
 
     from refladder.records import Ladder, Output, Rung
 
@@ -64,15 +64,6 @@ class Question:
                 yield {**criterion(self.context, self.dimension), **own, OUTPUT: slots[name]}
 
 
-def _key(context: Context, dimension: Dimension, texts: Iterable[str]) -> str:
-    """The digest of everything that a question shows."""
-    shown = (context.text, context.background, dimension.name, dimension.description)
-    state = _digest_of(*shown).copy()
-    for text in texts:
-        _add(state, text)
-    return state.hexdigest()
-
-
 @functools.lru_cache(maxsize=256)
 def _digest_of(*texts: str) -> hashlib.blake2b:
     """The digest of what the questions about a context and dimension share; copy it before it is extended."""
@@ -91,9 +82,12 @@ def question_about(
     context: Context, dimension: Dimension, *, subject: str, against: str, texts: Mapping[str, str]
 ) -> Question:
     """A question about `texts` by slot name, whose order is part of the key; `against` is empty for a grade."""
+    state = _digest_of(context.text, context.background, dimension.name, dimension.description).copy()
+    for text in texts.values():
+        _add(state, text)
     return Question(
         comparison=Comparison(context_id=context.id, dimension=dimension.name, subject=subject, against=against),
-        key=_key(context, dimension, texts.values()),
+        key=state.hexdigest(),
         context=context,
         dimension=dimension,
         texts=texts,

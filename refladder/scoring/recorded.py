@@ -15,15 +15,15 @@ judgment is an answer that could not be parsed. Other columns are ignored.
 from __future__ import annotations
 
 import functools
-import hashlib
 import math
+from functools import cached_property
 from typing import TYPE_CHECKING, NoReturn
 
 from refladder.backends import Backend
 from refladder.errors import DataError, UsageError, did_you_mean, option, plural
 from refladder.files.tables import read_rows
 from refladder.loaders.fields import missing_column, name_of, number_of, value_of
-from refladder.records import IMPOSSIBLE, LOSS, OUTCOMES, TIE, WIN, Comparison, LabelReading
+from refladder.records import IMPOSSIBLE, LOSS, OUTCOMES, TIE, WIN, Comparison, LabelReading, digest_of
 from refladder.scoring.question import RUNG, rung_id
 
 if TYPE_CHECKING:
@@ -50,12 +50,19 @@ class Recorded(Backend):
         self.kind = kind
         self._readings = readings
         self._lines = lines
-        self._digest = _digest_of(readings)
 
     @property
     def fingerprint(self) -> str:
         """`recorded@` and a digest of the judgments, which depends on neither the file's format nor the row order."""
         return f"recorded@{self._digest}"
+
+    @cached_property
+    def _digest(self) -> str:
+        lines = sorted(
+            repr((key.context_id, key.dimension, key.subject, key.against, reading.logprobs))
+            for key, reading in self._readings.items()
+        )
+        return digest_of("\n".join(lines), size=6)
 
     @property
     def notice(self) -> str:
@@ -126,14 +133,6 @@ def _outputs_of(comparison: Comparison) -> list[str]:
     return [name for name in (comparison.subject, comparison.against) if not name.startswith(RUNG)]
 
 
-def _digest_of(readings: Mapping[Comparison, LabelReading]) -> str:
-    lines = sorted(
-        repr((key.context_id, key.dimension, key.subject, key.against, reading.logprobs))
-        for key, reading in readings.items()
-    )
-    return hashlib.blake2b("\n".join(lines).encode("utf-8", "surrogatepass"), digest_size=6).hexdigest()
-
-
 def read_recorded(path: str, given: str | None = None) -> Recorded:
     """Read a table of judgments. Memory grows with its rows."""
     rows = read_rows(path, given)
@@ -148,7 +147,8 @@ def read_recorded(path: str, given: str | None = None) -> Recorded:
         comparison = _rung_comparison(row) if kind == LADDER else _pair_comparison(row)
         if comparison in readings:
             raise DataError(
-                f"{row.where}: a second judgment of {_words(comparison)}; the first is in line {lines[comparison]}; "
+                f"{row.where}: a second judgment of {comparison.subject!r} against {comparison.against!r} "
+                f"({comparison.dimension}, {comparison.context_id}); the first is in line {lines[comparison]}; "
                 "keep one of them"
             )
         readings[comparison] = _reading(row, verdict, comparison)
@@ -187,8 +187,11 @@ def _rung_comparison(row: Row) -> Comparison:
     if level < 1 or not level.is_integer():
         raise DataError(f"{row.where}: rung {row.fields['rung']!r}; a rung is a whole number, 1 for the worst")
     ids = _output(row, "output"), rung_id(int(level))
-    subject, against = ids[::-1] if _is_swapped(row) else ids
-    return _comparison(row, subject, against)
+    value = row.fields.get("swapped")
+    swapped = _SWAPPED.get("" if value is None else str(value).strip().lower())
+    if swapped is None:
+        raise DataError(f"{row.where}: swapped {value!r:.60}; it must be true or false")
+    return _comparison(row, *(ids[::-1] if swapped else ids))
 
 
 def _pair_comparison(row: Row) -> Comparison:
@@ -211,21 +214,16 @@ def _comparison(row: Row, subject: str, against: str) -> Comparison:
     )
 
 
-def _is_swapped(row: Row) -> bool:
-    value = row.fields.get("swapped")
-    swapped = _SWAPPED.get("" if value is None else str(value).strip().lower())
-    if swapped is None:
-        raise DataError(f"{row.where}: swapped {value!r:.60}; it must be true or false")
-    return swapped
-
-
 def _reading(row: Row, columns: tuple[str, ...], comparison: Comparison) -> LabelReading:
     values = [value_of(row, column) for column in columns]
     if all(value is None or value == "" for value in values):
         return LabelReading(logprobs=None, mass=None, reason=EMPTY)
     match columns:
         case ("outcome",):
-            return _of_outcome(row, comparison)
+            outcome = row.fields["outcome"]
+            if outcome not in OUTCOMES:
+                raise DataError(f"{row.where}: outcome {outcome!r:.60}; it must be {WIN}, {LOSS} or {TIE}, or empty")
+            return _seen_from(comparison, [float(outcome == name) for name in OUTCOMES], mass=None)
         case ("winner",):
             return _certain(_winner(row, comparison))
         case ("p",):
@@ -238,13 +236,6 @@ def _reading(row: Row, columns: tuple[str, ...], comparison: Comparison) -> Labe
         shown = ", ".join(f"{column} {value:g}" for column, value in zip(columns, probabilities, strict=True))
         raise DataError(f"{row.where}: {shown}; probabilities are 0 or more and add to more than 0 and at most 1")
     return _seen_from(comparison, probabilities, mass=min(1.0, sum(probabilities)))
-
-
-def _of_outcome(row: Row, comparison: Comparison) -> LabelReading:
-    outcome = row.fields["outcome"]
-    if outcome not in OUTCOMES:
-        raise DataError(f"{row.where}: outcome {outcome!r:.60}; it must be {WIN}, {LOSS} or {TIE}, or empty")
-    return _seen_from(comparison, [float(outcome == name) for name in OUTCOMES], mass=None)
 
 
 def _winner(row: Row, comparison: Comparison) -> float:
@@ -277,7 +268,3 @@ def _seen_from(comparison: Comparison, probabilities: Sequence[float], *, mass: 
 
 def _log(probability: float) -> float:
     return math.log(probability) if probability > 0 else IMPOSSIBLE
-
-
-def _words(comparison: Comparison) -> str:
-    return f"{comparison.subject!r} against {comparison.against!r} ({comparison.dimension}, {comparison.context_id})"

@@ -77,6 +77,7 @@ class StopRule:
         self._ends = np.array([bounds_of(self._rule, self._rungs, human) for human in self._humans])
         self._weights = weights_for(dimensions, scale.weights)
         self._targets = self._targets_of(dimensions)
+        self._cutoffs = np.array([target.threshold for target in self._targets])
         self._check_dimensions(dimensions)
         # What one rung can change in each column: shape (columns, dimensions, rungs).
         self._steps = self._rung_steps()
@@ -140,11 +141,9 @@ class StopRule:
         values, grades = [], []
         for certain in ((0.0, 1.0, 0.0), (1.0, 0.0, 0.0)):  # every rung that was not asked lost, then beaten
             filled = np.where(absent, np.array(certain), probabilities)
-            by_dimension = [np.ascontiguousarray(filled[:, position]) for position in range(len(self._humans))]
-            values.append([self._rule(read, human) for read, human in zip(by_dimension, self._humans, strict=True)])
-            grades.append(
-                [expected_grades(read, human) for read, human in zip(by_dimension, self._humans, strict=True)]
-            )
+            read = [(np.ascontiguousarray(filled[:, place]), human) for place, human in enumerate(self._humans)]
+            values.append([self._rule(*of_dimension) for of_dimension in read])
+            grades.append([expected_grades(*of_dimension) for of_dimension in read])
         return Bounds(np.array(values).transpose(2, 1, 0), np.array(grades).transpose(2, 1, 0))
 
     def column_bounds(self, bounds: Bounds) -> FloatArray:
@@ -160,9 +159,8 @@ class StopRule:
 
     def decisions(self, column_bounds: FloatArray) -> IntArray:
         """What is certain about rows: 1 passes, -1 does not, 0 is open, and -2 has an unparsed judgment."""
-        thresholds = np.array([target.threshold for target in self._targets])
-        passes = np.all(column_bounds[:, :, 0] >= thresholds, axis=1)
-        fails = np.any(column_bounds[:, :, 1] < thresholds, axis=1)
+        passes = np.all(column_bounds[:, :, 0] >= self._cutoffs, axis=1)
+        fails = np.any(column_bounds[:, :, 1] < self._cutoffs, axis=1)
         unparsed = np.any(np.isnan(column_bounds), axis=(1, 2))
         return np.select([unparsed, passes, fails], [-2, 1, -1], 0)
 
@@ -173,9 +171,8 @@ class StopRule:
         not asked is expected to have the verdict between those of its asked neighbours, and a rung below the ladder to
         be beaten, one above it to be lost.
         """
-        thresholds = np.array([target.threshold for target in self._targets])
         low, high = column_bounds[:, :, 0], column_bounds[:, :, 1]
-        to_fail, to_pass = high - thresholds, thresholds - low
+        to_fail, to_pass = high - self._cutoffs, self._cutoffs - low
         with np.errstate(invalid="ignore", divide="ignore"):
             nearness = np.where(to_pass > 0, to_fail / (high - low), np.inf)  # a column that passes is settled
         column = np.argmin(nearness, axis=1)

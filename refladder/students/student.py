@@ -9,7 +9,6 @@ FOLDER/
 
 from __future__ import annotations
 
-import hashlib
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -17,7 +16,7 @@ import numpy as np
 
 from refladder.errors import DataError
 from refladder.files.jsonl import read_record, to_line, write_record
-from refladder.records import Distilled
+from refladder.records import Distilled, digest_of
 from refladder.students.encoder import EncoderStudent
 from refladder.students.ngrams import NgramStudent
 from refladder.version import __version__
@@ -42,13 +41,12 @@ class Student:
     @property
     def fingerprint(self) -> str:
         """A digest of the record, which holds a digest of the weights."""
-        digest = hashlib.blake2b(to_line(self.record), digest_size=6).hexdigest()
-        return f"distilled:{self.record.kind}@{digest}"
+        return f"distilled:{self.record.kind}@{digest_of(to_line(self.record).decode(), size=6)}"
 
     @property
     def signature(self) -> str:
         """Everything that determines an estimate, in one line; never that of the scores it learned from."""
-        teacher = hashlib.blake2b((self.record.teacher or "").encode(), digest_size=6).hexdigest()
+        teacher = digest_of(self.record.teacher or "", size=6)
         return f"backend:{self.fingerprint}|learned:{self.record.column}@{teacher}|refladder:{__version__}"
 
     def estimate(self, texts: Sequence[tuple[str, str]]) -> FloatArray:

@@ -5,7 +5,6 @@ Source: arXiv 2509.05440, section 2.1: the worst and the best text first, then t
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections import Counter
 from contextlib import nullcontext
@@ -16,7 +15,7 @@ from typing import TYPE_CHECKING
 from refladder.backends import in_batches
 from refladder.errors import BadCompletionError, UsageError
 from refladder.prompts import criterion, fill, load_template
-from refladder.records import DOCUMENT, Dimension, Ladder, LadderFailure, Recipe, Rung, Sampling, Unwritten
+from refladder.records import DOCUMENT, Dimension, Ladder, LadderFailure, Recipe, Rung, Sampling, Unwritten, digest_of
 from refladder.synth.checks import same_text, why_unusable
 from refladder.synth.journal import Entry, Journal
 from refladder.version import __version__
@@ -286,7 +285,7 @@ def _identity(
     """Everything that determines the texts of a build, as JSON values whose names appear in error messages."""
 
     def digest(values: Iterable[object]) -> str:
-        return hashlib.blake2b(json.dumps(list(values)).encode(), digest_size=12).hexdigest()
+        return digest_of(json.dumps(list(values)), size=12)
 
     recipe = drafts[0].recipe
     contexts = dict.fromkeys(draft.context for draft in drafts)
