@@ -341,7 +341,8 @@ def agreement(
     compared = [*methods, *surface_methods(benchmark, dimensions, shown, baselines)]
     asked = best_name(baselines) if protocol.reference == BEST else protocol.reference
     reference = next((method for method in compared if method.name == asked), None)
-    tested = _tested(methods, compared, reference)
+    asked_for, all_of_them = ([each for each in some if each is not reference] for some in (methods, compared))
+    tested = [] if reference is None else asked_for or all_of_them  # these are all baselines
     lengths = {output.id: float(len(words(output.text))) for output in benchmark.outputs}
     levels = tuple(protocol.levels)
     if "within_context" in levels and "pooled" not in levels and _has_single_outputs(benchmark):
@@ -421,14 +422,6 @@ def _p_values(
             if row.p_value is not None and best.get(row.dimension) == reference.name:
                 found[row.method, row.dimension] = row.p_value
     return found
-
-
-def _tested(methods: Sequence[Method], compared: Sequence[Method], reference: Method | None) -> list[Method]:
-    """The methods tested against `reference`: those asked for, or all baselines where there is no other method."""
-    if reference is None:
-        return []
-    others = [method for method in methods if method is not reference]
-    return others or [method for method in compared if method is not reference]
 
 
 def few_permutations(rows: Sequence[Agreement], resamples: int) -> str | None:

@@ -52,7 +52,9 @@ def share_of_good(good: BoolArray, units: IntArray) -> Rate:
     counts = np.bincount(units).astype(np.float64)
     if counts.max() == 1:
         return wilson(int(good.sum()), len(good))
-    if not _covers(counts):
+    # whether an interval over contexts with these numbers of labels covers: bench/results/statistics.md, `rates`
+    effective = float(counts.sum() ** 2 / np.sum(counts**2))
+    if effective < max(LEAST_UNITS - 1e-9, LEAST_EVEN * len(counts)):
         return Rate(float(good.mean()), None, None)
     low, high = share_intervals(np.bincount(units, good).astype(np.float64), counts).tolist()
     return Rate(float(good.mean()), low, high)
@@ -79,12 +81,6 @@ def powered_share(
     error = np.sqrt(np.sum(residuals**2) / (labels * (labels - 1)))
     half = float(stdtrit(labels - 1, (1 + CONFIDENCE) / 2) * error)
     return Rate(share, max(0.0, value - half), min(1.0, value + half))
-
-
-def _covers(counts: FloatArray) -> bool:
-    """Whether an interval over contexts with these numbers of labels covers: bench/results/statistics.md, `rates`."""
-    effective = float(counts.sum() ** 2 / np.sum(counts**2))
-    return effective >= max(LEAST_UNITS - 1e-9, LEAST_EVEN * len(counts))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -25,8 +25,14 @@ SHIPPED = {
 
 def inventory(kind: str, prompts: Path | None = None) -> list[dict[str, str]]:
     """The names of one kind (benchmarks, ladders, backends, methods, rules or prompts), each with its description."""
+    described: dict[str, str] = {}
     if kind == "ladders":
-        described = {name: _ladders(name) for name in published_names()}
+        for name in published_names():
+            opened = load_ladders(name)
+            dimensions = ", ".join(dimension.name for dimension in opened.dimensions)
+            described[name] = (
+                f"{plural(len(opened.ladders), 'ladder')} of {opened.rungs} rungs, {opened.task}: {dimensions}"
+            )
     elif kind == "prompts":
         described = {
             f"{template.task}/{template.role}": f"digest {template.digest}" for template in list_templates(prompts)
@@ -37,9 +43,3 @@ def inventory(kind: str, prompts: Path | None = None) -> list[dict[str, str]]:
     if kind == "benchmarks":
         described |= {name: SHIPPED[name] for name in published_names()}
     return [{"name": name, "about": about} for name, about in described.items()]
-
-
-def _ladders(name: str) -> str:
-    opened = load_ladders(name)
-    dimensions = ", ".join(dimension.name for dimension in opened.dimensions)
-    return f"{plural(len(opened.ladders), 'ladder')} of {opened.rungs} rungs, {opened.task}: {dimensions}"

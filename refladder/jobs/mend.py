@@ -122,8 +122,11 @@ class Mender:
     ) -> dict[Key, list[int]]:
         """The levels out of order, by ladder; with `above`, a top that the judge does not prefer to the level below."""
         if not self.above:
-            rows = {(row["context_id"], row["dimension"]): _levels(row) for row in certificate["of_ladders"]}
-            return {key: levels for key, levels in rows.items() if levels}
+            return {
+                (row["context_id"], row["dimension"]): levels
+                for row in certificate["of_ladders"]
+                if (levels := [level for level, verdict in enumerate(row["rungs"], 1) if verdict in {REWRITE, DROP}])
+            }
         opened = self._set(current)
         verdicts = verdict_arrays(asker.ask(set_questions(opened)), opened.rungs)  # which are stored
         tops = preferences(verdicts, opened.rungs)[:, -2, -1].tolist()
@@ -187,11 +190,6 @@ def _failure(ladder: Ladder, levels: Sequence[int], asker: Asker) -> LadderFailu
         reasons=(reason,),
         recipe=ladder.recipe,
     )
-
-
-def _levels(row: Mapping[str, Any]) -> list[int]:
-    """The levels of a ladder that are out of order."""
-    return [level for level, verdict in enumerate(row["rungs"], start=1) if verdict in {REWRITE, DROP}]
 
 
 def _levels_to_drop(certificate: Mapping[str, Any]) -> list[int]:

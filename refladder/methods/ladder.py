@@ -11,7 +11,6 @@ from refladder.files.jsonl import throw_away, within
 from refladder.files.ladder_sets import LadderSet, choose_dimensions, ladder_set, load_ladders
 from refladder.methods.contract import LADDER, EvaluationMethod, Method, MethodResult, MethodSettings
 from refladder.methods.measures import Tally, of_orders
-from refladder.records import text_id
 from refladder.scoring import recorded
 from refladder.scoring.judgment_file import JudgmentLog
 from refladder.scoring.rules import rule_named
@@ -28,7 +27,6 @@ if TYPE_CHECKING:
     from refladder.methods.contract import Judge
     from refladder.records import (
         Benchmark,
-        Context,
         Dimension,
         Judgment,
         LadderFailure,
@@ -87,21 +85,15 @@ def ladders_for(benchmark: Benchmark, dimensions: Sequence[Dimension], ladders: 
                 f"the ladders of {ladders.name} are of task {ladders.task!r}, and {benchmark.name} is of "
                 f"{context.task!r}; name ladders of that task with {option('ladders')}"
             )
-        if _has_other_text(ladders, context):
+        written_for = ladders.contexts.get(context.id)
+        digest = None if written_for is not None else ladders.digests.get(context.id)
+        if (written_for or context).text != context.text or digest not in (None, context.digest):
             raise UsageError(
                 f"context {context.id!r} has another text in {ladders.name} than in {benchmark.name}; "
                 f"the ladders were written for other data: name others with {option('ladders')}"
             )
     choose_dimensions(ladders.dimensions, [dimension.name for dimension in dimensions])
     return replace(ladders, contexts=contexts | dict(ladders.contexts))
-
-
-def _has_other_text(ladders: LadderSet, context: Context) -> bool:
-    """Whether a set was written for another text of a context, by its text, else by its digest."""
-    written_for = ladders.contexts.get(context.id)
-    if written_for is not None:
-        return written_for.text != context.text
-    return ladders.digests.get(context.id) not in (None, text_id(context.text, context.background))
 
 
 def score_benchmark(

@@ -161,7 +161,11 @@ def _agreement(reader: Reader, context: str, text: str, choices: Sequence[Choice
             rows += fitting
             asked.append(choice)
     amiss[CUT] += sum(row.cut for row in rows)
-    logits = iter(reader.run(rows, _choice_logits))
+
+    def choice_logits(model: Any, arguments: dict[str, Any]) -> Any:  # noqa: ANN401  torch is only there when it is used
+        return model(**{name: values[:, None] for name, values in arguments.items()}).logits
+
+    logits = iter(reader.run(rows, choice_logits))
     distances = []
     for choice in asked:
         numbers = np.array([next(logits)[0] for _ in range(2 * len(choice.options))]).reshape(2, -1)
@@ -172,10 +176,6 @@ def _agreement(reader: Reader, context: str, text: str, choices: Sequence[Choice
         amiss[NO_QUESTION] += 1
         return None
     return 1 - float(np.mean(distances))
-
-
-def _choice_logits(model: Any, arguments: dict[str, Any]) -> Any:  # noqa: ANN401  torch is only there when it is used
-    return model(**{name: values[:, None] for name, values in arguments.items()}).logits
 
 
 def _opened(

@@ -228,18 +228,6 @@ def _mean_probabilities(comparisons: Comparisons, _mean_of_dimension: float) -> 
     return estimators.mean_probability(*comparisons.arrays)
 
 
-def _ranks(comparisons: Comparisons, _mean_of_dimension: float) -> FloatArray:
-    return likelihood_ranking(*comparisons.arrays, names=comparisons.names)
-
-
-def _strengths(comparisons: Comparisons, _mean_of_dimension: float) -> FloatArray:
-    return estimators.bradley_terry(*comparisons.arrays, prior=PRIOR, names=comparisons.names)
-
-
-def _expert_scores(comparisons: Comparisons, mean_of_dimension: float) -> FloatArray:
-    return estimators.product_of_experts(*comparisons.arrays, position_bias=mean_of_dimension, names=comparisons.names)
-
-
 def _method(name: str, estimator: Estimator, *, debiased: bool = False) -> EvaluationMethod:
     """The method that asks about all pairs, or those that the budget allows, and applies an estimator.
 
@@ -275,6 +263,10 @@ win_ratio = _method("win-ratio", win_ratios)
 win_ratio_debiased = _method("win-ratio-debiased", win_ratios, debiased=True)
 mean_probability = _method("mean-probability", _mean_probabilities)
 mean_probability_debiased = _method("mean-probability-debiased", _mean_probabilities, debiased=True)
-bradley_terry = _method("bradley-terry", _strengths)
-product_of_experts = _method("poe", _expert_scores)  # arXiv 2405.05894, with one position bias for each dimension
-likelihood = _method("likelihood", _ranks)
+bradley_terry = _method(
+    "bradley-terry", lambda each, _: estimators.bradley_terry(*each.arrays, prior=PRIOR, names=each.names)
+)
+product_of_experts = _method(  # arXiv 2405.05894, with one position bias for each dimension
+    "poe", lambda each, mean: estimators.product_of_experts(*each.arrays, position_bias=mean, names=each.names)
+)
+likelihood = _method("likelihood", lambda each, _: likelihood_ranking(*each.arrays, names=each.names))

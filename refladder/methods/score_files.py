@@ -54,7 +54,8 @@ def read_scores(
                 (output_id, dimension): number_in(row, column) if column in row.fields else None
                 for dimension, column in columns.items()
             }
-            if output_id in seen and (_names_output(row) or any(scores[key] != read[key] for key in read)):
+            by_name = not {"output_id", "id", "system"}.isdisjoint(row.fields)
+            if output_id in seen and (by_name or any(scores[key] != read[key] for key in read)):
                 raise DataError(f"{row.where}: output {output_id!r} appears twice")
             seen.add(output_id)
             scores.update(read)
@@ -101,11 +102,6 @@ def _score_columns(
             f"{option('dimension')}"
         )
     return columns
-
-
-def _names_output(row: Row) -> bool:
-    """Whether a row has an id of its output, or its system."""
-    return not {"output_id", "id", "system"}.isdisjoint(row.fields)
 
 
 def _output_ids(

@@ -214,7 +214,8 @@ class Cascade(AllRows):
     def values(self, batch: Sequence[Item], log: JudgmentLog | None) -> list[dict[str, Any]]:
         """The added columns of rows, in order; each row must have come from `rows`."""
         estimates = [self._estimates.popleft() for _ in batch]
-        sides = [self._side(estimate) for estimate in estimates]
+        # 1 above the band, -1 below, 0 in it or without an estimate
+        sides = [0 if each is None else (each > self._high) - (each < self._low) for each in estimates]
         checked = [side != 0 and self._is_checked(item) for item, side in zip(batch, sides, strict=True)]
         judged = [row for row, side in enumerate(sides) if side == 0 or checked[row]]
         by_row = dict(zip(judged, super().values([batch[row] for row in judged], log), strict=True))
@@ -242,10 +243,6 @@ class Cascade(AllRows):
                 self.counts.in_band += 1
             values.append(columns)
         return values
-
-    def _side(self, estimate: float | None) -> int:
-        """1 above the band, -1 below, 0 in it or without an estimate."""
-        return 0 if estimate is None else int(estimate > self._high) - int(estimate < self._low)
 
     def _is_checked(self, item: Item) -> bool:
         if item.output is None:

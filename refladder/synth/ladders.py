@@ -358,12 +358,13 @@ class _Writing:
             )
         fresh = []
         for (draft, step), completion in zip(rest, completions, strict=True):
+            text = completion.text  # which no file can hold if it is not legible; `why_unusable` refuses it then
             entry = Entry(
                 context_id=draft.context.id,
                 dimension=draft.dimension.name,
                 level=step.level,
                 attempt=attempt,
-                text=_legible(completion.text),
+                text=text if isinstance(text, Unwritten) else text.encode("utf-8", "replace").decode(),
                 finish=completion.finish,
                 note=completion.note,
                 unusable=why_unusable(completion, draft.texts),
@@ -373,8 +374,3 @@ class _Writing:
         if self.journal is not None:
             self.journal.record(entry for entry in fresh if not isinstance(entry.text, Unwritten))
         return entries + fresh
-
-
-def _legible(text: str) -> str:
-    """A text without characters that no file can hold, which `why_unusable` refuses."""
-    return text if isinstance(text, Unwritten) else text.encode("utf-8", "replace").decode()
