@@ -14,6 +14,7 @@ from urllib.parse import urlsplit
 
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
+from starlette.middleware.base import BaseHTTPMiddleware
 from starlette.responses import HTMLResponse, JSONResponse
 from starlette.routing import Route
 
@@ -26,9 +27,10 @@ from refladder.parsing import parse_json
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
 
+    from starlette.middleware.base import RequestResponseEndpoint
     from starlette.requests import Request
     from starlette.responses import Response
-    from starlette.types import ASGIApp, Message, Receive, Scope, Send
+    from starlette.types import ASGIApp
 
     from refladder.arena.building import Builder
     from refladder.arena.workspace import Workspace
@@ -145,39 +147,31 @@ async def _body(request: Request) -> Any:  # noqa: ANN401  any JSON
 
 def _guarded(app: ASGIApp, token: str, hosts: frozenset[str]) -> ASGIApp:
     """Refuse foreign hosts, foreign origins and requests without the token; add the headers that every answer has."""
-    added = [
-        (b"content-security-policy", f"{policy(served=True)}; frame-ancestors 'none'".encode()),
-        (b"x-content-type-options", b"nosniff"),
-        (b"x-frame-options", b"DENY"),
-        (b"referrer-policy", b"no-referrer"),
-        (b"cross-origin-resource-policy", b"same-origin"),
-        (b"cache-control", b"no-store"),
-    ]
+    added = {
+        "content-security-policy": f"{policy(served=True)}; frame-ancestors 'none'",
+        "x-content-type-options": "nosniff",
+        "x-frame-options": "DENY",
+        "referrer-policy": "no-referrer",
+        "cross-origin-resource-policy": "same-origin",
+        "cache-control": "no-store",
+    }
 
-    def refusal(scope: Scope) -> Response | None:
-        headers = {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in scope["headers"]}
-        if headers.get("host", "").lower() not in hosts:
+    def refusal(request: Request) -> Response | None:
+        if request.headers.get("host", "").lower() not in hosts:
             return _error(421, "this server answers only under the address that it printed")
-        origin = headers.get("origin")
+        origin = request.headers.get("origin")
         if origin is not None and urlsplit(origin).netloc.lower() not in hosts:
             return _error(403, "requests from other pages are refused")
-        given = headers.get("authorization", "").removeprefix("Bearer ")
-        if scope["path"] != "/" and not hmac.compare_digest(given.encode("latin-1"), token.encode()):
+        given = request.headers.get("authorization", "").removeprefix("Bearer ")
+        if request.scope["path"] != "/" and not hmac.compare_digest(given.encode("latin-1"), token.encode()):
             return _error(
                 401, "the key of this page is missing or old; open the address that `refladder review` printed last"
             )
         return None
 
-    async def guarded(scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http":
-            await app(scope, receive, send)
-            return
+    async def guarded(request: Request, call_next: RequestResponseEndpoint) -> Response:
+        response = refusal(request) or await call_next(request)
+        response.headers.update(added)
+        return response
 
-        async def send_guarded(message: Message) -> None:
-            if message["type"] == "http.response.start":
-                message = {**message, "headers": [*message["headers"], *added]}
-            await send(message)
-
-        await (refusal(scope) or app)(scope, receive, send_guarded)
-
-    return guarded
+    return BaseHTTPMiddleware(app, dispatch=guarded)
