@@ -71,7 +71,7 @@ def command(
     """
     from refladder.jobs.score import Mapped
     from refladder.students.distil import distil as distilled
-    from refladder.students.student_table import student_lines, student_table
+    from refladder.students.student import student_lines, student_table
 
     with console.progress("distilling") as progress:
         record, notes = distilled(
@@ -137,7 +137,7 @@ def distil(
     from refladder.jobs.labelling import Asked
     from refladder.jobs.score import FIELDS, Mapped
     from refladder.students.distil import distil as distilled
-    from refladder.students.student_table import surface_lines
+    from refladder.students.student import surface_lines
 
     with Call(distil, locals()) as call:
         mapped = Mapped(columns=dict(columns or {}))

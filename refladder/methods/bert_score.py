@@ -15,24 +15,22 @@ import numpy as np
 
 from refladder.backends.hf.opening import ENCODER
 from refladder.errors import UsageError
-from refladder.methods.checkpoints import (
+from refladder.methods.without_judge import (
     CUT,
     EMPTY,
     MACHINE,
     NO_CHECKPOINT,
     NO_NUMBER,
-    Found,
-    Machine,
-    machine_of,
-    open_reader,
-)
-from refladder.methods.without_judge import (
     NO_REFERENCES,
     Evaluator,
+    Found,
+    Machine,
     ReferenceMetric,
     against_references,
     has_references,
+    machine_of,
     method_without_judge,
+    open_reader,
 )
 
 if TYPE_CHECKING:

@@ -80,8 +80,8 @@ METHODS = {
     "likelihood": _entry(
         "pairwise:likelihood", "the ranking that makes the comparisons most likely, arXiv 2307.07889, appendix B"
     ),
-    "pairs-greedy": _entry("merge_sort:pairs_greedy", "PairS: merge sort by comparisons, arXiv 2403.16950"),
-    "pairs-beam": _entry("merge_sort:pairs_beam", "PairS: merge sort with a beam and uncertainty pruning"),
+    "pairs-greedy": _entry("pairwise:pairs_greedy", "PairS: merge sort by comparisons, arXiv 2403.16950"),
+    "pairs-beam": _entry("pairwise:pairs_beam", "PairS: merge sort with a beam and uncertainty pruning"),
     "zepo": _entry("zepo:zepo", "win ratio with the instruction that favours no place, arXiv 2406.11370"),
     "direct-5": _entry("direct:direct_5", "the most probable grade of 1 to 5"),
     "direct-10": _entry("direct:direct_10", "the most probable grade of 1 to 10, arXiv 2307.07889"),
@@ -89,7 +89,7 @@ METHODS = {
     "g-eval-10": _entry("direct:g_eval_10", "the expected grade of 1 to 10"),
     "g-eval-100": _entry("direct:g_eval_100", "the expected grade of 1 to 100, as in TrustJudge, arXiv 2509.21117"),
     "verifier": _entry(
-        "verifier:verifier", "the expected grade of 20 letters beside each other output, arXiv 2607.05391"
+        "direct:verifier", "the expected grade of 20 letters beside each other output, arXiv 2607.05391"
     ),
     "questions": _entry(
         "questions:questions", "share of yes to questions made from the dimension's description, arXiv 2606.27226"

@@ -1,7 +1,8 @@
-"""Methods that ask the judge for a grade of one text at a time.
+"""Methods that ask the judge for grades.
 
 `direct` takes the most probable grade (arXiv 2307.07889), `g-eval` the expected one (arXiv 2303.16634; of 1 to 100 the
-distribution-sensitive score of arXiv 2509.21117).
+distribution-sensitive score of arXiv 2509.21117). `verifier` (LLM-as-a-Verifier, arXiv 2607.05391) grades both texts of
+a pair on a scale of 20 letters: each pair is shown in both orders, and each of its texts has a question of its own.
 """
 
 from __future__ import annotations
@@ -9,20 +10,29 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from refladder.errors import LabelsUnavailableError
-from refladder.methods.contract import EvaluationMethod, Method, MethodResult
+from refladder.methods.contract import Comparisons, EvaluationMethod, Method, MethodResult
 from refladder.methods.measures import Tally
+from refladder.methods.pairwise import choose_pairs, measures_of, no_scores, signature_of
+from refladder.prompts.template import ROLE_GRADES
 from refladder.scoring.asker import Asker, judging_template, run_of
 from refladder.scoring.grades import expected_grade, grade_question, most_probable_grade, on_scale
+from refladder.scoring.question import question_about
 from refladder.scoring.scorer import batches
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
+    from refladder.arrays import IntArray
     from refladder.methods.contract import Judge, MethodSettings
+    from refladder.methods.pairwise import Cell
     from refladder.records import Benchmark, Dimension, Judgment
     from refladder.scoring.question import Question
 
+VERIFIER = "verifier"
+LETTERS = ROLE_GRADES[VERIFIER]
 ANSWER_TOKENS = 5  # arXiv 2307.07889, section 4.3.2
 
 
@@ -91,3 +101,55 @@ direct_10 = _method("direct-10", 10, most_probable_grade, "most-probable")
 g_eval_5 = _method("g-eval-5", 5, expected_grade, "expected")
 g_eval_10 = _method("g-eval-10", 10, expected_grade, "expected")
 g_eval_100 = _method("g-eval-100", 100, expected_grade, "expected")
+
+
+def _pair_questions(cell: Cell, pairs: IntArray) -> Iterator[Question]:
+    """Which grade the first text of each pair deserves, and which the second."""
+    for first, second in pairs.tolist():
+        both = cell.outputs[first], cell.outputs[second]
+        shown = {"first": both[0].text, "second": both[1].text}
+        for place, (graded, other) in enumerate((both, both[::-1]), 1):
+            texts = shown | {"place": str(place)}
+            yield question_about(cell.context, cell.dimension, subject=graded.id, against=other.id, texts=texts)
+
+
+def _verify(
+    benchmark: Benchmark, dimensions: Sequence[Dimension], judge: Judge, settings: MethodSettings, /
+) -> MethodResult:
+    """The mean of an output's expected grades in all its pairs, told on the dimension's own scale."""
+    settings.own(VERIFIER, {})
+    chosen = choose_pairs(benchmark, dimensions, settings)
+    asker = open_grader(VERIFIER, benchmark, judge, settings)
+    questions = [question for cell, pairs in chosen for question in _pair_questions(cell, pairs)]
+    tally = Tally()
+    with settings.progress(VERIFIER) as progress:
+        try:
+            judgments = tally.ask(asker, questions, progress=progress)
+        except LabelsUnavailableError as error:
+            return without_labels(error)
+    if settings.dry_run:
+        return MethodResult(method=None)
+    grades = np.array([expected_grade(judgment) for judgment in judgments], dtype=np.float64).reshape(-1, 2)
+    ends = np.cumsum([len(pairs) for _, pairs in chosen])
+    scores = no_scores(benchmark, dimensions)
+    comparisons = []
+    for (cell, pairs), read in zip(chosen, np.split(grades, ends[:-1]), strict=True):
+        scale = cell.dimension.low, cell.dimension.high
+        for position, output in enumerate(cell.outputs):
+            own = read[pairs == position]
+            own = own[~np.isnan(own)]
+            if own.size:
+                scores[output.id, cell.dimension.name] = on_scale(float(own.mean()), LETTERS, scale)
+        first = 1 / (
+            1 + np.exp((read[:, 1] - read[:, 0]) / (LETTERS - 1))
+        )  # the paper's soft win, of grades from 0 to 1
+        comparisons.append(Comparisons(**cell._asdict(), pairs=pairs, probabilities=first))
+    return MethodResult(
+        method=Method(name=VERIFIER, signature=f"{VERIFIER}|{signature_of(asker, settings)}", scores=scores),
+        **tally.counts(measures_of(comparisons)),
+        comparisons=comparisons,
+        notes=tally.notes(),
+    )
+
+
+verifier = EvaluationMethod(run=_verify)

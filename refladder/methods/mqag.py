@@ -15,20 +15,21 @@ import numpy as np
 
 from refladder.backends.hf.opening import MULTIPLE_CHOICE
 from refladder.errors import UsageError
-from refladder.methods.checkpoints import (
+from refladder.methods.without_judge import (
     CUT,
     EMPTY,
     MACHINE,
     NO_CHECKPOINT,
+    Evaluator,
     Found,
     joined_inputs,
     machine_of,
+    method_without_judge,
     open_reader,
     open_writer,
     split_checkpoints,
     token_id,
 )
-from refladder.methods.without_judge import Evaluator, method_without_judge
 from refladder.records import Sampling
 from refladder.scoring.rules import probabilities_from
 

@@ -15,19 +15,20 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from refladder.methods.checkpoints import (
+from refladder.methods.trained import first_logprobs, sentences
+from refladder.methods.without_judge import (
     EMPTY,
     MACHINE,
     NO_CHECKPOINT,
+    Evaluator,
     Found,
     joined_inputs,
     machine_of,
+    method_without_judge,
     open_writer,
     split_checkpoints,
     token_id,
 )
-from refladder.methods.trained import first_logprobs, sentences
-from refladder.methods.without_judge import Evaluator, method_without_judge
 from refladder.records import Sampling
 
 if TYPE_CHECKING:

@@ -8,10 +8,10 @@ from refladder.backends import connect
 from refladder.backends.hf.opening import split_revision
 from refladder.backends.rewards import NO_DIMENSION, reward_of
 from refladder.errors import BackendUnavailableError
-from refladder.methods.checkpoints import MACHINE
 from refladder.methods.contract import CHECKPOINT, EvaluationMethod, Method, MethodResult
 from refladder.methods.direct import grade_questions
 from refladder.methods.measures import Tally
+from refladder.methods.without_judge import MACHINE
 from refladder.prompts import load_template
 from refladder.records import REWARD
 from refladder.scoring.asker import Asker, run_of

@@ -18,21 +18,23 @@ import numpy as np
 from refladder.backends.hf.opening import CLASSIFIER
 from refladder.engine.encoder_decoder import EncoderDecoder
 from refladder.errors import BackendUnavailableError, UsageError
-from refladder.methods.checkpoints import (
+from refladder.methods.without_judge import (
     CUT,
     EMPTY,
     MACHINE,
     NO_CHECKPOINT,
     NO_NUMBER,
     TOO_LONG,
+    Evaluator,
     Found,
+    has_references,
     joined,
     machine_of,
+    method_without_judge,
     open_reader,
     open_writer,
     token_id,
 )
-from refladder.methods.without_judge import Evaluator, has_references, method_without_judge
 from refladder.scoring.rules import probabilities_from
 
 if TYPE_CHECKING:

@@ -23,8 +23,7 @@ from refladder.records import Distilled, HeldOut
 from refladder.students.encoder import fit_encoder, settings_of
 from refladder.students.first_pass import context_text_of
 from refladder.students.ngrams import fit_ngrams
-from refladder.students.student import Student, save_student
-from refladder.students.student_table import student_card
+from refladder.students.student import Student, save_student, student_card
 from refladder.version import __version__
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ import pytest
 
 from refladder.errors import BackendUnavailableError, UsageError
 from refladder.methods.bert_score import bert_score, greedy_f1
-from refladder.methods.checkpoints import CUT
+from refladder.methods.without_judge import CUT
 
 torch = pytest.importorskip("torch", reason="the local extra is not installed")
 transformers = pytest.importorskip("transformers", reason="the local extra is not installed")

@@ -9,8 +9,8 @@ import pytest
 
 from refladder.backends.hf.opening import MULTIPLE_CHOICE
 from refladder.errors import BackendUnavailableError
-from refladder.methods.checkpoints import CUT, EMPTY, Machine, open_reader, open_writer
 from refladder.methods.mqag import NO_QUESTION, SUGGESTION, UNREADABLE, draw_choices, mqag, total_variation
+from refladder.methods.without_judge import CUT, EMPTY, Machine, open_reader, open_writer
 from refladder.records import Context
 
 torch = pytest.importorskip("torch", reason="the local extra is not installed")

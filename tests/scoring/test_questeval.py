@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from refladder.errors import BackendUnavailableError
-from refladder.methods.checkpoints import CUT, EMPTY, Machine, open_writer
 from refladder.methods.questeval import NO_QUESTION, SUGGESTION, UNREADABLE, questeval, spans, token_f1
+from refladder.methods.without_judge import CUT, EMPTY, Machine, open_writer
 from refladder.records import Context
 
 torch = pytest.importorskip("torch", reason="the local extra is not installed")

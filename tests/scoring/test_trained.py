@@ -14,17 +14,6 @@ from refladder.backends.hf.opening import CLASSIFIER, ENCODER, split_revision
 from refladder.backends.hf.tokens import Tokens
 from refladder.errors import BackendUnavailableError, UsageError
 from refladder.methods import trained
-from refladder.methods.checkpoints import (
-    CUT,
-    EMPTY,
-    NO_NUMBER,
-    TOO_LONG,
-    Machine,
-    joined,
-    open_reader,
-    open_writer,
-    split_checkpoints,
-)
 from refladder.methods.trained import (
     UNIEVAL_QUESTIONS,
     data_entailment,
@@ -35,6 +24,17 @@ from refladder.methods.trained import (
     unieval,
     unieval_inputs,
     yes_shares,
+)
+from refladder.methods.without_judge import (
+    CUT,
+    EMPTY,
+    NO_NUMBER,
+    TOO_LONG,
+    Machine,
+    joined,
+    open_reader,
+    open_writer,
+    split_checkpoints,
 )
 from refladder.records import Context
 
