@@ -181,7 +181,7 @@ def filter(  # noqa: A001  the name of the command
         else:
             if out is not None or rejected is not None or unscored not in (KEEP, DROP):
                 raise UsageError("out, rejected and a file for unscored rows are for a table in a file; give its path")
-            if condition.best is not None and condition.top_by is None:
+            if condition.best is not None and condition.by is None:
                 asked = replace(asked, by=score_column("the table", call.frame.names))
             tables = Tables(
                 source=call.source(condition_of(asked).needed, number=NUMBER), out=str(call.out(None, "passed"))

@@ -4,22 +4,14 @@ from __future__ import annotations
 
 import math
 from contextlib import ExitStack, nullcontext
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from refladder.errors import DataError, UsageError, option, plural
 from refladder.files.jsonl import read_record
-from refladder.files.tables import (
-    STANDARD,
-    Row,
-    format_of,
-    number_in,
-    open_sink,
-    read_rows,
-    standard_form,
-)
+from refladder.files.tables import STANDARD, Row, format_of, number_in, read_rows
 from refladder.jobs.link import open_link
 from refladder.jobs.scored_tables import (
     cascade_column,
@@ -29,10 +21,12 @@ from refladder.jobs.scored_tables import (
     read_twice,
     refuse_unjudged,
     score_column,
+    table_sink,
 )
 from refladder.loaders.fields import without_number
 from refladder.records import Threshold
 from refladder.scoring.columns import bound_columns
+from refladder.settings import Filtering
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -41,7 +35,7 @@ if TYPE_CHECKING:
     from refladder.files.tables import Write
     from refladder.jobs.link import Linker
     from refladder.records import Progress
-    from refladder.settings import Filtering, Tables
+    from refladder.settings import Tables
 
 
 KEEP, DROP = "keep", "drop"
@@ -49,23 +43,14 @@ _PROGRESS_EVERY = 8192
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Condition:
-    """The rows that pass: every `least` reached, no `most` exceeded; of these the best, or those of a `promise`.
+class Condition(Filtering):
+    """Settings that are checked; those of a threshold are its numbers, and `promise` is its record."""
 
-    The best by column `top_by` are the `top` fraction of all, or the `best` K of each value of column `per`.
-    """
-
-    least: Mapping[str, float] = field(default_factory=dict)
-    most: Mapping[str, float] = field(default_factory=dict)
-    top: float | None = None
-    top_by: str | None = None
-    best: int | None = None
-    per: str | None = None
     promise: Threshold | None = None
 
     def __post_init__(self) -> None:
         low, up, top, best, per, by = map(option, ("min", "max", "top", "best", "per", "by"))
-        if not self.least and not self.most and self.top is None and self.best is None and self.per is None:
+        if not self.min and not self.max and self.top is None and self.best is None and self.per is None:
             raise UsageError(
                 f"nothing to filter by; give {low} COLUMN=VALUE, {up} COLUMN=VALUE, {top} and {by}, or {best} and {per}"
             )
@@ -75,22 +60,22 @@ class Condition:
             raise UsageError(f"{top} is a fraction of all rows, and {best} a number in each group; give one of them")
         if self.best is not None and self.best < 1:
             raise UsageError(f"{best} {self.best}: a number of rows must be 1 or more")
-        if self.best is None and (self.top is None) != (self.top_by is None):
+        if self.best is None and (self.top is None) != (self.by is None):
             raise UsageError(f"{top} FRACTION and {by} COLUMN go together; give both")
         if self.top is not None and not 0 < self.top <= 1:
             raise UsageError(f"{top} {self.top}: a fraction must be more than 0 and at most 1")
-        for column, value in [*self.least.items(), *self.most.items()]:
+        for column, value in [*self.min.items(), *self.max.items()]:
             if not math.isfinite(value):
                 raise UsageError(f"threshold {column}={value}: a threshold must be a finite number")
 
     @property
     def columns(self) -> list[str]:
         """The columns of the condition, each once."""
-        return list(dict.fromkeys([*self.least, *self.most, *([self.top_by] if self.top_by else [])]))
+        return list(dict.fromkeys([*self.min, *self.max, *([self.by] if self.by else [])]))
 
     @property
     def needed(self) -> set[str]:
-        """Every column that `filter_rows` reads, once `top_by` is known: bounds, groups and signature too."""
+        """Every column that `filter_rows` reads, once `by` is known: bounds, groups and signature too."""
         beside = {name for column in self.columns for name in (*bound_columns(column), cascade_column(column))}
         return {*self.columns, *beside, "signature", *([self.per] if self.per else [])}
 
@@ -106,8 +91,8 @@ def promised_condition(threshold: Path | Threshold) -> Condition:
         )
     least = dict(zip(promise.columns, promise.cutoffs, strict=True))
     if promise.per is None:
-        return Condition(least=least, promise=promise)
-    return Condition(least=least, promise=promise, best=1, per=promise.per, top_by=promise.columns[0])
+        return Condition(min=least, promise=promise)
+    return Condition(min=least, promise=promise, best=1, per=promise.per, by=promise.columns[0])
 
 
 def condition_of(asked: Filtering) -> Condition:
@@ -115,16 +100,15 @@ def condition_of(asked: Filtering) -> Condition:
     low, up, top, best, per, mix = map(option, ("min", "max", "top", "best", "per", "mix"))
     numbers = asked.min or asked.max or asked.top is not None or asked.best is not None
     if asked.threshold is None:
-        condition = Condition(
-            least=asked.min, most=asked.max, top=asked.top, top_by=asked.by, best=asked.best, per=asked.per
-        )
+        condition = Condition(**{each.name: getattr(asked, each.name) for each in fields(asked)})
     elif numbers or asked.by or asked.per or asked.mix:
         raise UsageError(
             f"{option('threshold')} cannot be combined with other conditions; leave out {low}, {up}, {top}, {best}, "
             f"{per}, {option('by')} and {mix}"
         )
     else:
-        condition = promised_condition(asked.threshold)
+        others = {name: getattr(asked, name) for name in ("link", "rejected", "unscored")}
+        condition = replace(promised_condition(asked.threshold), **others)
     if asked.link is not None and (asked.mix or asked.top is not None or condition.best is not None):
         raise UsageError(
             f"{option('link')} maps scores for {low}, {up} and {option('threshold')}; leave out {mix}, {top}, {best} "
@@ -153,15 +137,15 @@ class _Thresholds:
     A row about which asking stopped early is tested by the bounds of its columns.
     """
 
-    def __init__(self, condition: Condition, *, mix: bool, linker: Linker | None = None) -> None:
+    def __init__(self, condition: Condition, linker: Linker | None = None) -> None:
         self.ranges: dict[str, tuple[float, float]] = {}
-        self._least, self._most = list(condition.least.items()), list(condition.most.items())
+        self._least, self._most = list(condition.min.items()), list(condition.max.items())
         self._columns = condition.columns
-        self._scale = one_scale(self._columns, mix=mix)
+        self._scale = one_scale(self._columns, mix=condition.mix)
         self._promise = condition.promise
         self._linker = linker
         self.uncertain = 0  # rows whose decision is another at an end of the interval of the link
-        self._ranked = condition.top_by  # needs a number: bounds have no order
+        self._ranked = condition.by  # needs a number: bounds have no order
 
     def __call__(self, row: Row) -> bool | None:
         known = self._known(row)
@@ -229,14 +213,14 @@ class _Thresholds:
         return mapped
 
 
-def _best_rows(source: str, form: str, condition: Condition, *, mix: bool) -> set[int]:
+def _best_rows(source: str, form: str, condition: Condition) -> set[int]:
     """Numbers of the best rows; a top fraction is rounded up, and of equal values the earlier rows are taken."""
-    passes = _Thresholds(condition, mix=mix)
+    passes = _Thresholds(condition)
     numbers: list[int] = []
     values: list[float] = []
     groups: list[int] = []
     group_of: dict[str, int] = {}
-    column = condition.top_by or ""
+    column = condition.by or ""
     for number, row in enumerate(read_rows(source, form)):
         if passes(row):
             numbers.append(number)
@@ -268,31 +252,27 @@ def filter_rows(asked: Filtering, tables: Tables, progress: Progress | None = No
     """
     condition = condition_of(asked)
     linker = None if asked.link is None else open_link(asked.link)
-    source, mix = tables.source, asked.mix
-    form = format_of(source, tables.given)
+    source, form = tables.source, format_of(tables.source, tables.given)
     selects = condition.top is not None or condition.best is not None
     named = "<stdin>" if source == STANDARD else source
     with ExitStack() as stack:
         source = stack.enter_context(read_twice(source, form) if selects else nullcontext(source))
-        parquet = source if form == "parquet" else None
-        if condition.best is not None and condition.top_by is None:
-            condition = replace(condition, top_by=score_column(named, read_rows(source, form).columns()))
-        best = _best_rows(source, form, condition, mix=mix) if selects else None
+        if condition.best is not None and condition.by is None:
+            condition = replace(condition, by=score_column(named, read_rows(source, form).columns()))
+        best = _best_rows(source, form, condition) if selects else None
         rows = read_rows(source, form)
         stack.callback(rows.close)
         columns = rows.columns()
 
         def sink(path: str) -> Write:
-            form_out = tables.out_format or standard_form(path, form)
-            return stack.enter_context(
-                open_sink(path, form_out, {}, columns, parquet, escape_formulas=tables.escape_formulas)
-            )
+            like = replace(tables, source=source, given=form, out=path)
+            return stack.enter_context(table_sink(like, {}, columns))
 
         passed = sink(tables.out)
         failed = sink(asked.rejected) if asked.rejected is not None else _drop
         without = {KEEP: passed, DROP: _drop}.get(asked.unscored) or sink(asked.unscored)
         report = FilterReport(unscored_to=asked.unscored, columns=condition.columns)
-        passes = _Thresholds(condition, mix=mix, linker=linker)
+        passes = _Thresholds(condition, linker)
         for number, row in enumerate(rows):
             verdict = passes(row)
             if verdict is None:

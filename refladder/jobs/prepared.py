@@ -82,4 +82,4 @@ def _stop_thresholds(asked: Scoring) -> tuple[dict[str, float], Threshold | None
             f"{_named(asked.threshold)}: the threshold keeps the best row of each {condition.promise.per}, and rows "
             f"that stop early have no rank; score without {option('threshold')}"
         )
-    return dict(condition.least), condition.promise
+    return dict(condition.min), condition.promise

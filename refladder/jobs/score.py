@@ -17,14 +17,12 @@ from refladder.files.tables import (
     STANDARD,
     Row,
     cell_of,
-    format_of,
-    open_sink,
     read_once,
     read_rows,
-    standard_form,
 )
 from refladder.jobs.human_ratings import ExpectedRatings
 from refladder.jobs.recorded_judgments import check_recorded_ladders
+from refladder.jobs.scored_tables import table_sink
 from refladder.loaders.draft import output_text_id
 from refladder.loaders.fields import row_id
 from refladder.loaders.own import context_text
@@ -40,7 +38,6 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from refladder.files.ladder_sets import LadderSet
-    from refladder.files.tables import Write
     from refladder.records import HumanScale, JudgeCheck, Progress, Score
     from refladder.scoring.columns import ScoreReport
     from refladder.scoring.scorer import LadderScorer
@@ -368,16 +365,6 @@ def score_rows(
             checks = {"judge_check": [asdict(check) for check in asking.checks] or None}
             write_json(Path(f"{out}.run.json"), {**config, "signature": report.signature, **checks, **ends})
     return asking.report
-
-
-def table_sink(
-    tables: Tables, added: Mapping[str, type], columns: Sequence[str] | None
-) -> AbstractContextManager[Write]:
-    """The output of a job whose rows are those of its table, with columns added."""
-    form = format_of(tables.source, tables.given)
-    like = tables.source if form == "parquet" else None
-    form_out = tables.out_format or standard_form(tables.out, form)
-    return open_sink(tables.out, form_out, added, columns, like, escape_formulas=tables.escape_formulas)
 
 
 def _check_recorded(recorded: Recorded, ladders: LadderSet, source: str, given: str | None, mapped: Mapped) -> None:

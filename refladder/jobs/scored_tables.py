@@ -10,14 +10,16 @@ from typing import TYPE_CHECKING
 
 from refladder.errors import DataError, UsageError, option
 from refladder.files.jsonl import cannot_write
-from refladder.files.tables import STANDARD, read_once, standard_input
+from refladder.files.tables import STANDARD, format_of, open_sink, read_once, standard_form, standard_input
 from refladder.records import scale_of
 from refladder.scoring.columns import OVERALL
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
+    from contextlib import AbstractContextManager
 
-    from refladder.files.tables import Row
+    from refladder.files.tables import Row, Write
+    from refladder.settings import Tables
 
 OF_SCORES = ("_score", "_grade", "_spread")  # endings of columns that are comparable within one signature only
 
@@ -100,6 +102,16 @@ def differing_parts(first: object, second: object) -> tuple[str, str]:
     shown = ["|".join(part for part in parts[side] if part not in parts[1 - side]) for side in (0, 1)]
     none = ["no signature" if signature is None else "nothing in its place" for signature in (first, second)]
     return shown[0] or none[0], shown[1] or none[1]
+
+
+def table_sink(
+    tables: Tables, added: Mapping[str, type], columns: Sequence[str] | None
+) -> AbstractContextManager[Write]:
+    """The output of a job whose rows are those of its table, with columns added."""
+    form = format_of(tables.source, tables.given)
+    like = tables.source if form == "parquet" else None
+    form_out = tables.out_format or standard_form(tables.out, form)
+    return open_sink(tables.out, form_out, added, columns, like, escape_formulas=tables.escape_formulas)
 
 
 @contextmanager
