@@ -18,7 +18,7 @@ from refladder.backends.openai.batch import Batches
 from refladder.backends.openai.exact import read_exact_together, sent_tokens
 from refladder.backends.openai.options import Options, read_headers, read_key, read_options
 from refladder.backends.openai.pace import Pace
-from refladder.backends.openai.probe import READERS, VOTES, forget, handshake, keep, kept_probe, still_continues
+from refladder.backends.openai.probe import READERS, VOTES, forget, handshake, keep, kept_probe, still_as_found
 from refladder.backends.openai.reading import written
 from refladder.backends.openai.running import Rows, Running
 from refladder.backends.openai.talk import Talk
@@ -56,7 +56,7 @@ class Endpoint(Backend):
         self._key = key
         self._headers = headers
         self._probe: Probe | None = None
-        self._unproven = 0  # rows that may be begun before the server must show again that it continues them
+        self._unproven = 0  # rows that may be asked before the server must show again what they rely on
         self._first = FirstAnswers(LOG, f"openai:{model}")
         self._tally = Tally()
         self._pace = Pace(
@@ -207,11 +207,11 @@ class Endpoint(Backend):
         results: queue.SimpleQueue[list[tuple[int, Answer]] | None] = queue.SimpleQueue()
 
         async def ask(talk: Talk) -> None:
-            begun = sum(bool(prompt.prefix) for prompt in prompts) if probe.prefix == "on" else 0
-            if begun and self._unproven <= 0:
-                await still_continues(talk, probe)
+            relying = sum(bool(probe.dialect.switch or (prompt.prefix and probe.prefix == "on")) for prompt in prompts)
+            if relying and self._unproven <= 0:
+                await still_as_found(talk, probe)
                 self._unproven = _PROVEN_FOR
-            self._unproven -= begun
+            self._unproven -= relying
             rows = Rows(prompts, answer, failed, results, together)
             if self.options.batch is None:
                 await rows.run(talk)

@@ -62,8 +62,22 @@ async def find_tokens(talk: Talk) -> str | None:
     return f"no token ids of prompts: {reasons[0]}; name the model's tokenizer with the option tokenizer"
 
 
+async def shows_switch(talk: Talk) -> bool:
+    """Whether the server's chat template heeds the switch that keeps the model from thinking, if there is one."""
+    if not talk.dialect.switch or talk.dialect.tokens not in {"server", "template"}:
+        return True
+    without = replace(talk, dialect=replace(talk.dialect, switch=""))
+    return await talk.ids(PROBE) != await without.ids(PROBE)
+
+
+async def _check_switch(talk: Talk) -> None:
+    if not await shows_switch(talk):
+        raise Refusal(f"its prompts are the same with and without {talk.dialect.switch}")
+
+
 async def find_exact(talk: Talk, probe: Probe) -> Probe:
     """The first way that gives true values here; Refusal if none does."""
+    await _check_switch(talk)
     text, logprob = await _first_token(talk)
     try:
         labels = await talk.label_ids(PROBE_LABELS)
@@ -266,6 +280,8 @@ async def find_echo(talk: Talk, probe: Probe) -> Probe:
     """Check that echoed log-probabilities are true: a token said by itself must have the same value when echoed."""
     if probe.mode == "echo" and talk.dialect.tokens not in {"template", "local"}:
         raise Refusal("no chat template to write the prompt with")
+    if probe.mode == "echo":
+        await _check_switch(talk)
     text, choice = await _completed(talk, probe)
     choices = first_choices(choice)
     completed = str(choice["text"])

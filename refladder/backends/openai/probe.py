@@ -26,7 +26,7 @@ from refladder.backends.openai.chat import (
     read_sampled,
     read_top,
 )
-from refladder.backends.openai.exact import find_echo, find_exact, find_tokens, read_echo, read_exact
+from refladder.backends.openai.exact import find_echo, find_exact, find_tokens, read_echo, read_exact, shows_switch
 from refladder.backends.openai.reading import ENDED, Said, said
 from refladder.backends.openai.talk import NOT_CONTINUED, PLAIN_TOKENS, QUESTIONS, SWITCHES, Messages, Mode, Probe, Talk
 from refladder.backends.openai.transport import LOG, Refusal
@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from refladder.backends.openai.options import Options
     from refladder.records import LabelReading
 
+_IGNORED = "it ignores the field that keeps the model from thinking, as it did not in the handshake ({})"
 _THINKS = "the model thinks before it answers, so its first token is not a label"
 
 
@@ -77,11 +78,13 @@ READERS: dict[Mode, _Reader] = {  # the best first
 }
 
 
-async def still_continues(talk: Talk, probe: Probe) -> None:
-    """Check that the server continues an answer as in the handshake; Refusal if not."""
+async def still_as_found(talk: Talk, probe: Probe) -> None:
+    """Check that the server continues a prefix and heeds a switch as in the handshake; Refusal if not."""
     goes_on = {"top": goes_on_from_a_token, "sample": goes_on_from_a_text}.get(probe.mode)
-    if goes_on is not None and not await goes_on(talk):
+    if goes_on is not None and probe.prefix == "on" and not await goes_on(talk):
         raise Refusal(NOT_CONTINUED, ends_the_run=True, changed=True)
+    if probe.mode in {"exact", "echo"} and not await shows_switch(talk):
+        raise Refusal(_IGNORED.format(probe.dialect.switch), ends_the_run=True, changed=True)
 
 
 VOTES = "one answer a question, the same every time: votes, not probabilities"

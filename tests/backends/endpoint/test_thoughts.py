@@ -1,10 +1,12 @@
 """Models that think before they answer, and the switches that keep them from it."""
 
+import json
 from dataclasses import replace
 
 import pytest
 from asked import LABELS, questions, to
-from toy_server import OPENAI, TEXT_ONLY, VLLM
+from toy_model import NO_THOUGHT, encode, render
+from toy_server import LLAMA_SERVER, OPENAI, SGLANG, TEXT_ONLY, VLLM, Quirks, ToyServer
 
 from refladder.errors import BackendUnavailableError
 
@@ -15,6 +17,11 @@ SWITCHES = {  # as the documentation of each maker writes them
     "reasoning_effort": {"reasoning_effort": "none"},
     "reasoning": {"reasoning": {"effort": "none"}},
 }
+ECHO = Quirks(tokenize="template", token_prompts=False, echo="true", chat_logprobs="silent")
+IGNORED = (
+    r"it ignores the field that keeps the model from thinking, as it did not in the handshake \(enable_thinking\), so "
+    "no more rows are read; run the same command again to test what it can do now"
+)
 
 
 @pytest.mark.parametrize("switch", SWITCHES)
@@ -32,6 +39,8 @@ def test_a_switch_of_the_template_holds_for_token_ids_too(serve):
     server = serve(replace(VLLM, thinks=True, switch=SWITCHES["enable_thinking"]))
     backend = to(server)
     assert backend.fingerprint.endswith(" thoughts:off(enable_thinking) prefix:on exact:token-ids")
+    server.asked.clear()
+    backend.read_labels(questions(2), LABELS)
     sent = [body for path, body in server.asked if path == "/tokenize"]
     assert sent
     assert all(body["chat_template_kwargs"] == {"enable_thinking": False} for body in sent)
@@ -55,6 +64,48 @@ def test_a_switch_that_is_ignored_later_ends_the_run(serve):
         f"{server.url}: the model thinks again before it answers, though the handshake switched that off (thinking), "
         "so no more rows are read; run the same command again to test what it can do now"
     )
+
+
+EXACT = {"exact:token-ids": VLLM, "exact:score": SGLANG, "exact:vocabulary": LLAMA_SERVER, "echo": ECHO}
+
+
+@pytest.mark.parametrize(("mode", "quirks"), EXACT.items())
+def test_exact_modes_read_after_the_empty_thought_and_see_that_a_switch_is_ignored_later(serve, mode, quirks, tmp_path):
+    cache = str(tmp_path / "probes.json")
+    server = serve(replace(quirks, thinks=True, switch=SWITCHES["enable_thinking"]))
+    backend = to(server, probe_cache=cache)
+    assert backend.fingerprint.endswith(f" thoughts:off(enable_thinking) prefix:on {mode}")
+    (asked,) = questions(1)
+    (reading,) = backend.read_labels([asked], LABELS)
+    ids = encode(render(asked.messages) + NO_THOUGHT)
+    assert reading.logprobs == pytest.approx([server.model.label(ids, label) for label in LABELS], abs=1e-6)
+    server.quirks = replace(server.quirks, switch=None)
+    later = to(server, probe_cache=cache)  # takes the handshake from the cache
+    with pytest.raises(BackendUnavailableError, match=IGNORED):
+        later.read_labels(questions(1), LABELS)
+    assert json.loads((tmp_path / "probes.json").read_text()) == {}
+
+
+def test_exact_modes_look_from_time_to_time_whether_the_switch_still_works(serve, monkeypatch):
+    monkeypatch.setattr("refladder.backends.openai.endpoint._PROVEN_FOR", 4)
+    server = serve(replace(VLLM, thinks=True, switch=SWITCHES["enable_thinking"]))
+    backend = to(server)
+    assert all(reading.logprobs for reading in backend.read_labels(questions(4), LABELS))
+    server.quirks = replace(server.quirks, switch=None)
+    with pytest.raises(BackendUnavailableError, match=IGNORED):
+        backend.read_labels(questions(1), LABELS)
+
+
+def test_token_ids_that_do_not_show_the_switch_are_not_used():
+    class Deaf(ToyServer):  # its /tokenize takes no chat_template_kwargs
+        def _tokenize(self, sent):
+            return super()._tokenize({key: value for key, value in sent.items() if key != "chat_template_kwargs"})
+
+    with Deaf(replace(VLLM, thinks=True, switch=SWITCHES["enable_thinking"])) as server:
+        backend = to(server)
+        assert " thoughts:off(enable_thinking) " in backend.fingerprint
+        assert " top20" in backend.fingerprint
+        assert "exact: its prompts are the same with and without enable_thinking" in backend.notice
 
 
 def test_a_field_that_the_user_sets_is_left_alone(serve):

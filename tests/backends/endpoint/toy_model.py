@@ -29,6 +29,7 @@ CHARACTERS = tuple(map(chr, range(32, 127))) + ("\n", "…")  # noqa: RUF005
 VOCABULARY = (*SPECIAL, *(word for word in WORDS if len(word) > 1), *CHARACTERS)
 NUMBER = {token: number for number, token in enumerate(VOCABULARY)}
 PREFIX = 'Answer: "'  # of the shipped templates; the model says after it what it says without
+NO_THOUGHT = "<think></think>"  # what a template writes where thoughts are off; the model says after it what it says
 LIKED = ("Better", "W", "Similar", " Better", "better")
 
 
@@ -88,7 +89,9 @@ class ToyModel:
         return self._known[key]
 
     def _bonuses(self, text):
-        said = text.rpartition("<|assistant|>\n")[2].removeprefix(PREFIX) if "<|assistant|>\n" in text else None
+        said = None
+        if "<|assistant|>\n" in text:
+            said = text.rpartition("<|assistant|>\n")[2].removeprefix(NO_THOUGHT).removeprefix(PREFIX)
         if said in {"", None} and any(part in text for part in self._silent_after):
             return [("<eos>", 12.0)]
         if said is not None and ("Count from" in text or "Monday" in text):

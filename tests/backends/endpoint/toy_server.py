@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 from http_server import HttpServer, Reply
-from toy_model import VOCABULARY, ToyModel
+from toy_model import NO_THOUGHT, VOCABULARY, ToyModel
 
 MODEL = "toy"
 
@@ -128,10 +128,7 @@ class ToyServer(HttpServer):
         messages = sent["messages"]
         if quirks.answer is not None:
             return {"choices": [quirks.answer(messages, sent.get("seed", 0))]}
-        begun = messages[-1]["role"] == "assistant"
-        ids = self.model.encode(
-            self.model.render_begun(messages) if begun and quirks.goes_on else self.model.render(messages)
-        )
+        ids = self.model.encode(self._rendered(sent, begun=messages[-1]["role"] == "assistant" and quirks.goes_on))
         number = sent.get("n", 1)
         choices = [self._choice(sent, ids, index) for index in range(number if quirks.several == "yes" else 1)]
         return {"choices": choices, "usage": {"prompt_tokens": len(ids), "completion_tokens": 1}}
@@ -172,7 +169,7 @@ class ToyServer(HttpServer):
             text, said, finish = self._in_form(sent, ids)
         else:
             text, said, finish = self.model.say(ids, most=most, temperature=temperature, seed=seed)
-        if quirks.thinks and not (quirks.switch and quirks.switch.items() <= sent.items()):
+        if quirks.thinks and not self._switched_off(sent):
             text, thought, finish = self._after_a_thought(text, finish, most)
         message = {"role": "assistant", "content": text, **thought}
         choice = {"index": index, "message": message, "finish_reason": finish}
@@ -186,6 +183,17 @@ class ToyServer(HttpServer):
                 for row in content:
                     row["logprob"] = 0.0
         return choice
+
+    def _switched_off(self, sent):
+        return bool(self.quirks.switch) and self.quirks.switch.items() <= sent.items()
+
+    def _rendered(self, sent, *, begun):
+        """The prompt, with an empty thought where thoughts are switched off, and the answer that was begun."""
+        messages = sent["messages"]
+        thought = NO_THOUGHT if self._switched_off(sent) else ""
+        if begun:
+            return self.model.render(messages[:-1]) + thought + messages[-1]["content"]
+        return self.model.render(messages) + thought
 
     def _after_a_thought(self, text, finish, most):
         """The text of an answer, the other fields of its message, and its end."""
@@ -305,9 +313,8 @@ class ToyServer(HttpServer):
             if "content" not in sent:
                 return {"tokens": []}
             return {"tokens": self.model.encode(sent["content"])}
-        messages = sent["messages"]
-        text = self.model.render_begun(messages) if sent.get("continue_final_message") else self.model.render(messages)
+        text = self._rendered(sent, begun=bool(sent.get("continue_final_message")))
         return {"tokens": self.model.encode(text), "count": 1, "max_model_len": 4096}
 
     def _template(self, sent):
-        return {"prompt": self.model.render(sent["messages"])}
+        return {"prompt": self._rendered(sent, begun=False)}
