@@ -146,51 +146,32 @@ def _begins(prefix: tuple[int, ...], sequence: tuple[int, ...]) -> bool:
     return sequence[: len(prefix)] == prefix
 
 
-def reading_from_counts(
-    counts: Sequence[int],
-    answers: int,
-    unparsed: Mapping[str, int],
-    *,
-    example: str = "",
-    cut: bool = False,
-    note: str | None = None,
-) -> LabelReading:
-    """Label probabilities from sampled answers: the shares of the labels among the answers that name one.
-
-    Source: arXiv 2509.05440, Table 2 ("Sample"); arXiv 2307.07889, equation 5.
-    """
-    parsed = sum(counts)
-    problem = None
-    if unparsed:
-        reasons = ", ".join(
-            f"{count} x {reason}" for reason, count in sorted(unparsed.items(), key=lambda item: -item[1])
-        )
-        problem = f"{answers - parsed} of {answers} answers unparsed: {reasons}" + (
-            f", e.g. {example!r}" * bool(example)
-        )
-    if not parsed:
-        return LabelReading(logprobs=None, mass=None, reason=problem or "no answers", cut=cut)
-    return LabelReading(
-        logprobs=tuple(math.log(count / parsed) if count else NEVER for count in counts),
-        mass=parsed / answers,
-        exactness="sampled",
-        cut=cut,
-        note="; ".join(filter(None, (note, problem))) or None,
-    )
-
-
 def reading_from_verdicts(
     verdicts: Sequence[tuple[int | str, str]], labels: int, *, cut: bool = False, note: str | None = None
 ) -> LabelReading:
-    """As `reading_from_counts`, from what `label_in` gave for each answer, and the answer as it may be shown."""
+    """Label probabilities from what `label_in` gave for sampled answers, and these answers as they may be shown.
+
+    They are the shares of the labels among the answers that name one.
+
+    Source: arXiv 2509.05440, Table 2 ("Sample"); arXiv 2307.07889, equation 5.
+    """
     counts = Counter(verdict for verdict, _ in verdicts)
-    return reading_from_counts(
-        [counts[label] for label in range(labels)],
-        len(verdicts),
-        {verdict: count for verdict, count in counts.items() if isinstance(verdict, str)},
-        example=next((text[:_SHOWN] for verdict, text in verdicts if isinstance(verdict, str) and text), ""),
+    unparsed = [(count, verdict) for verdict, count in counts.most_common() if isinstance(verdict, str)]
+    parsed = len(verdicts) - sum(count for count, _ in unparsed)
+    problem = None
+    if unparsed:
+        reasons = ", ".join(f"{count} x {reason}" for count, reason in unparsed)
+        problem = f"{len(verdicts) - parsed} of {len(verdicts)} answers unparsed: {reasons}"
+        example = next((text[:_SHOWN] for verdict, text in verdicts if isinstance(verdict, str) and text), "")
+        problem += f", e.g. {example!r}" if example else ""
+    if not parsed:
+        return LabelReading(logprobs=None, mass=None, reason=problem or "no answers", cut=cut)
+    return LabelReading(
+        logprobs=tuple(math.log(counts[label] / parsed) if counts[label] else NEVER for label in range(labels)),
+        mass=parsed / len(verdicts),
+        exactness="sampled",
         cut=cut,
-        note=note,
+        note="; ".join(filter(None, (note, problem))) or None,
     )
 
 

@@ -16,8 +16,8 @@ from refladder.backends.labels import (
     SEVERAL,
     checked_reading,
     label_in,
-    reading_from_counts,
     reading_from_sequences,
+    reading_from_verdicts,
     without_continuations,
     without_thoughts,
 )
@@ -241,9 +241,15 @@ def test_probabilities_that_add_to_more_than_one_are_no_reading():
     assert checked_reading([0.0], mass=1.005).mass == 1.0
 
 
+def verdicts(counts, unparsed=()):
+    """So many answers that name each label, and the others, each with its reason."""
+    named = [(label, "") for label, count in enumerate(counts) for _ in range(count)]
+    return [*named, *unparsed]
+
+
 def test_shares_of_counted_answers():
     # 20 answers, one unparsed: 12/19, 6/19, 1/19; 19 of 20 name a label
-    reading = reading_from_counts([12, 6, 1], 20, {"refusal": 1})
+    reading = reading_from_verdicts(verdicts([12, 6, 1], [("refusal", "")]), 3)
     assert [math.exp(value) for value in reading.logprobs] == pytest.approx([12 / 19, 6 / 19, 1 / 19])
     assert reading.mass == pytest.approx(19 / 20)
     assert reading.exactness == "sampled"
@@ -252,13 +258,13 @@ def test_shares_of_counted_answers():
 
 
 def test_a_label_that_no_answer_names_has_probability_zero_in_a_softmax():
-    reading = reading_from_counts([3, 0, 0], 3, {}, note="one vote")
+    reading = reading_from_verdicts(verdicts([3, 0, 0]), 3, note="one vote")
     assert reading.logprobs == (0.0, NEVER, NEVER)
     assert math.exp(NEVER) < 1e-21  # nothing beside the least share of any number of answers
     assert reading.note == "one vote"
 
 
 def test_no_parsed_answer_is_no_reading():
-    reading = reading_from_counts([0, 0, 0], 3, {"empty answer": 1, "refusal": 2}, example="I'd rather not")
+    reading = reading_from_verdicts([("empty answer", ""), ("refusal", "I'd rather not"), ("refusal", "No.")], 3)
     assert (reading.logprobs, reading.mass, reading.note) == (None, None, None)
     assert reading.reason == """3 of 3 answers unparsed: 2 x refusal, 1 x empty answer, e.g. "I'd rather not\""""

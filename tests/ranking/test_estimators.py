@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from judges import simulated, spearman
 
-from refladder.backends.labels import reading_from_counts
+from refladder.backends.labels import reading_from_verdicts
 from refladder.errors import ShapeError, UsageError
 from refladder.ranking.estimators import bradley_terry, decisions, mean_probability, product_of_experts, win_ratio
 from refladder.ranking.selection import all_pairs, select_pairs
@@ -141,7 +141,7 @@ def test_an_item_that_always_loses_has_none_either():
 
 def sampled_shares(*counts):
     """P(the first is better) of readings whose labels, first and second, were said so often."""
-    readings = [reading_from_counts(each, sum(each), {}) for each in counts]
+    readings = [reading_from_verdicts([(0, "")] * first + [(1, "")] * second, 2) for first, second in counts]
     return np.exp([reading.logprobs[0] - np.logaddexp(*reading.logprobs) for reading in readings])
 
 
