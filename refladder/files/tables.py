@@ -26,7 +26,6 @@ from refladder.files.jsonl import Writer, atomic, decoded_lines, is_device
 from refladder.files.remote import is_url, open_url
 from refladder.files.scored_shards import check_unchanged
 from refladder.files.table_files import (
-    FORM_OF_EXTENSION,
     digests_by_file,
     form_by_name,
     is_many,
@@ -41,7 +40,6 @@ if TYPE_CHECKING:
     _Stream = Writer | IO[bytes]
 
 FORMATS = ("jsonl", "csv", "parquet")
-EXTENSIONS = tuple(FORM_OF_EXTENSION)
 _encode = json.JSONEncoder(ensure_ascii=False).encode
 _encode_all = json.JSONEncoder(ensure_ascii=False, default=str).encode
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")

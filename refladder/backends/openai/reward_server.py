@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import inspect
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from refladder.backends.openai.endpoint import Endpoint, checked_packages
-from refladder.backends.openai.options import read_headers, read_key, read_options
+from refladder.backends.openai.options import Options, read_headers, read_key, read_options
 from refladder.backends.openai.talk import Messages, Probe, Talk
 from refladder.backends.openai.transport import Refusal, at
 from refladder.backends.rewards import NO_DIMENSION, ONLY_READS, check_role, reward_reading
@@ -37,6 +38,7 @@ _TRIED: tuple[Messages, ...] = tuple(
     [{"role": "user", "content": "What is the capital of France?"}, {"role": "assistant", "content": answer}]
     for answer in ("The capital of France is Paris.", "no no no no")
 )
+_OF_OTHERS = {"mode", "samples", "answer_tokens", "prefix", "probe_cache", "batch"}  # options
 _NO_TOKENIZER = "it takes texts in the chat template, and no tokenizer was named"
 
 
@@ -137,23 +139,13 @@ async def _reward(talk: Talk, way: _Way, messages: Messages, *, use_activation: 
     return float(numbers[0])
 
 
-def open_served(
-    target: str,
-    *,
-    base_url: str | None = None,
-    tokenizer: str | None = None,
-    max_concurrency: str | None = None,
-    requests_per_minute: str | None = None,
-    tokens_per_minute: str | None = None,
-    timeout: str | None = None,
-    attempts: str | None = None,
-    patience: str | None = None,
-    extra: str | None = None,
-    api_key_file: str | None = None,
-    headers_file: str | None = None,
-) -> RewardServer:
-    """Open a reward model on a server; the options are those of `refladder.backends.openai.options.Options`."""
-    given = {name: value for name, value in locals().items() if name != "target"}
+def open_served(target: str, **given: Any) -> RewardServer:  # noqa: ANN401  texts, as on the command line
+    """Open a reward model on a server; its options are those of `Options` that concern no labels and no batches."""
     checked_packages("reward:MODEL")
     options = read_options(given)
     return RewardServer(target, options, key=read_key(options), headers=read_headers(options))
+
+
+open_served.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
+    [each for name, each in inspect.signature(Options).parameters.items() if name not in _OF_OTHERS]
+)
