@@ -214,7 +214,11 @@ def calibrate(pool: Pool, asked: Asked, promise: Promise, earlier: Threshold | N
     above, bad = path.counts(levels), counts(path, levels, ~good)
     worth = counted(unit_sums(levels, np.where(good, none, levels), units, none))
     chosen = int(promise.choose(path, levels, good, units))
-    naive = int(_naive(promise, above, bad, good))
+    if promise.precision is not None:
+        naive = int(naive_candidate(above, bad, promise.share))
+    else:
+        reached = np.flatnonzero(above - bad >= promise.share * good.sum() - 1e-9)
+        naive = int(reached[0]) if good.any() else -1
     sure = promise.certainty(promise.look)
     steps = _steps(path, above, bad, worth, 0.9 if promise.sure is None else walk_certainty(sure))
     lowest, needed, of_units = _needed(promise, path, steps, naive, (levels, good, units))
@@ -223,7 +227,8 @@ def calibrate(pool: Pool, asked: Asked, promise: Promise, earlier: Threshold | N
         labels, bad_labels = kept.labels_above, kept.bad_above
         record = replace(record, cutoffs=kept.cutoffs, labels_above=labels, bad_above=bad_labels, kept=kept.kept)
     last = promise.precision is not None and promise.sure is not None and chosen == len(steps) - 1
-    overall = _combined(path, pool.scores)
+    # One score for each row: its only column, or the number of its candidate, higher for stricter ones.
+    overall = pool.scores[:, 0] if pool.scores.shape[1] == 1 else -path.levels(pool.scores).astype(np.float64)
     labelled_all = pool.lowest is None and bool(inside.all())
     everything = np.ones(len(pool.scores), np.bool_)
     rate, powered, more = good_shares(pool, good, inside, everything, overall) if labelled_all else (None, None, [])
@@ -245,13 +250,6 @@ def calibrate(pool: Pool, asked: Asked, promise: Promise, earlier: Threshold | N
         unscored=pool.unscored,
         notes=(*pool.notes, *notes, *more),
     )
-
-
-def _naive(promise: Promise, above: IntArray, bad: IntArray, good: BoolArray) -> IntArray | int:
-    if promise.precision is not None:
-        return naive_candidate(above, bad, promise.share)
-    reached = np.flatnonzero(above - bad >= promise.share * good.sum() - 1e-9)
-    return int(reached[0]) if good.any() else -1
 
 
 def _steps(path: Candidates, above: IntArray, bad: IntArray, worth: Counted, sure: float) -> tuple[Step, ...]:
@@ -311,11 +309,6 @@ def _needed(
     first = [len(steps) - 1] if of_good else [naive] if naive >= 0 else []
     number = next((each for each in [*first, *others] if missing(each)[0]), others[0])
     return steps[number], *missing(number)
-
-
-def _combined(path: Candidates, scores: FloatArray) -> FloatArray:
-    """One score for each row: its only column, or the number of its candidate, higher for stricter ones."""
-    return scores[:, 0] if scores.shape[1] == 1 else -path.levels(scores).astype(np.float64)
 
 
 def _reached(pool: Pool) -> BoolArray:

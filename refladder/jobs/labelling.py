@@ -278,7 +278,8 @@ class _Reader:
                 f"{row.where}: the scores have another signature here than in {self.first}; calibrate each signature "
                 f"separately: {signature} and {self.signature}"
             )
-        context = _context(row)
+        cells = (row.fields.get(name) for name in ("context_id", "context"))  # its id, else its text
+        context = next((str(cell) for cell in cells if cell is not None and cell != ""), None)
         self.with_context = self.with_context or context is not None
         self.context_of.append(hash((len(self.row_numbers),) if context is None else context))
         if self.asked.per is not None:
@@ -395,12 +396,6 @@ def _numbered(values: IntArray) -> IntArray:
     _, first, inverse = np.unique(values, return_index=True, return_inverse=True)
     numbers: IntArray = np.argsort(np.argsort(first))[inverse]
     return numbers
-
-
-def _context(row: Row) -> str | None:
-    """The id of a row's context, else its text; None where it has neither."""
-    cells = (row.fields.get(name) for name in ("context_id", "context"))
-    return next((str(cell) for cell in cells if cell is not None and cell != ""), None)
 
 
 def _cell(row: Row, column: str) -> Any:  # noqa: ANN401  a cell may hold anything

@@ -75,7 +75,10 @@ def publish(
     """Publish a ladder set to a Hub in one commit; a commit of somebody else that comes first is merged."""
     hub.check_repository(repository)
     offline = dry_run or out is not None
-    _check_packages(["pyarrow", "PyYAML"] if offline else ["huggingface_hub", "pyarrow", "PyYAML"])
+    needed = {"huggingface_hub": "huggingface_hub", "pyarrow": "pyarrow", "yaml": "PyYAML"}
+    missing = [needed[name] for name in list(needed)[offline:] if find_spec(name) is None]
+    if missing:
+        raise UsageError(f"publish needs {' and '.join(missing)}; pip install '.[hub]'")
     if dry_run and out is not None:
         dry = option("dry-run")
         raise UsageError(f"{option('out')} writes the release, and {dry} writes nothing; give one of them")
@@ -106,12 +109,6 @@ def publish(
         return _send(
             hub.Publisher(repository, endpoint), staged, private=private, tag=tag, message=message, licence=licence
         )
-
-
-def _check_packages(names: Sequence[str]) -> None:
-    missing = [name for name in names if find_spec({"PyYAML": "yaml"}.get(name, name)) is None]
-    if missing:
-        raise UsageError(f"publish needs {' and '.join(missing)}; pip install '.[hub]'")
 
 
 def _files(staged: Staged, card: str) -> dict[str, Path | bytes]:

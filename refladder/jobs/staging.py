@@ -24,7 +24,7 @@ from refladder.files.ladder_sets import (
 from refladder.files.release import WHOLE_CERTIFICATE, Manifest, ladder_row, write_shards
 from refladder.files.tables import number_in, read_rows
 from refladder.parsing import parse_json
-from refladder.records import scale_of
+from refladder.records import Judgment, scale_of
 from refladder.report.dataset_card import Facts
 from refladder.scoring.columns import added_columns
 from refladder.scoring.judgment_file import read_judgments
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from refladder.files.release import Parts
-    from refladder.records import Judgment, LadderFailure, Progress, Recipe, Run
+    from refladder.records import Progress, Recipe, Run
 
 BUILTIN = "builtin"  # begins the fingerprint of the writer whose ladders are a baseline
 EXTRAS = ("judgments", "scores", "certificate")
@@ -171,7 +171,11 @@ def stage(
     tally = _Tally(parts, contexts)
     rows = write_shards(folder, "ladders", tally.rows(progress))
     _check_writer(ladders, tally.recipes, baseline=baseline)
-    failures = write_shards(folder, "failures", map(_failure_row, parts.failures))
+    failed = (
+        replace(each, reasons=tuple(map(without_paths, each.reasons)), recipe=_public(each.recipe))
+        for each in parts.failures
+    )
+    failures = write_shards(folder, "failures", map(asdict, failed))
     questions = write_shards(folder, "questions", map(asdict, parts.questions))
     shards, run, digest = [*rows, *texts, *failures, *questions], None, tally.checks.digest
     if "judgments" in extras:
@@ -223,11 +227,6 @@ def _check_writer(ladders: str, recipes: Iterable[Recipe], *, baseline: bool) ->
         raise UsageError(f"{ladders}: its ladders are not of the built-in writer; leave out {option('baseline')}")
 
 
-def _failure_row(failure: LadderFailure) -> dict[str, Any]:
-    reasons = tuple(without_paths(reason) for reason in failure.reasons)
-    return asdict(replace(failure, reasons=reasons, recipe=_public(failure.recipe)))
-
-
 def _judgments(path: Path, digest: str) -> tuple[Run, Iterator[dict[str, Any]]]:
     run, located = read_judgments(path)
     if not (scale_of(run.ladders) or "").endswith(f"@{digest}"):
@@ -235,12 +234,10 @@ def _judgments(path: Path, digest: str) -> tuple[Run, Iterator[dict[str, Any]]]:
             f"{path}: judgments with other ladders ({run.ladders}; this set has the digest {digest}); score with this "
             f"set again, or name other judgments with {option('judgments')}"
         )
-    return replace(run, recipe=_public(run.recipe)), (_judgment_row(judgment) for _, judgment in located)
-
-
-def _judgment_row(judgment: Judgment) -> dict[str, Any]:
-    row = {each.name: getattr(judgment, each.name) for each in fields(judgment)}
-    return {**row, "note": None if judgment.note is None else without_paths(judgment.note)}
+    names = [each.name for each in fields(Judgment)]
+    rows = ({name: getattr(judgment, name) for name in names} for _, judgment in located)
+    public = ({**row, "note": row["note"] and without_paths(row["note"])} for row in rows)
+    return replace(run, recipe=_public(run.recipe)), public
 
 
 def _scored_rows(

@@ -130,10 +130,6 @@ METHODS = {
 CHECKPOINT = "checkpoint"  # the option that `METHOD:PATH` sets
 
 
-def _silent(_what: str) -> AbstractContextManager[Progress | None]:
-    return nullcontext()
-
-
 @dataclass(slots=True)
 class Shared:
     """What the methods of one run share, so that no question is asked twice and no file is read twice.
@@ -188,7 +184,7 @@ class MethodSettings:
     checks: Path | None = None
     dry_run: bool = False
     options: Mapping[str, str] = field(default_factory=dict)
-    progress: Callable[[str], AbstractContextManager[Progress | None]] = _silent
+    progress: Callable[[str], AbstractContextManager[Progress | None]] = lambda _what: nullcontext()
 
     def own(self, method: str, defaults: Mapping[str, str]) -> dict[str, str]:
         """The options of one method, over their defaults.

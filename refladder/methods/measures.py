@@ -72,7 +72,11 @@ def of_judgments(judgments: Iterable[Judgment]) -> Measures:
         counted[2] += has_low_mass(judgment)
         if len(judgment.outcomes) > 1:
             counted[3] += 1
-            counted[4] += _undecided(judgment.outcomes, judgment.logprobs)
+            second, best = sorted(judgment.logprobs)[-2:]
+            # of two answers, log-probabilities that differ by 4 d are probabilities that differ by 2 d where both are
+            # near 1/2
+            tie = judgment.outcomes[judgment.logprobs.index(best)] == TIE
+            counted[4] += tie or best - second <= 4 * SAME
     measures: Measures = {}
     for (dimension, context), (asked, unread, faint, choices, tied) in counts.items():
         measures[Part("unread", dimension, context)] = (unread, asked)
@@ -88,12 +92,6 @@ def of_orders(judgments: Sequence[Judgment]) -> Measures:
     for judgment in judgments:
         groups.setdefault(Part("inconsistency", judgment.dimension, judgment.context_id), []).append(judgment)
     return {part: inconsistency(both_orders) for part, both_orders in groups.items()}
-
-
-def _undecided(outcomes: tuple[str, ...], logprobs: tuple[float, ...]) -> bool:
-    second, best = sorted(logprobs)[-2:]
-    # of two answers, log-probabilities that differ by 4 d are probabilities that differ by 2 d where both are near 1/2
-    return best - second <= 4 * SAME or outcomes[logprobs.index(best)] == TIE
 
 
 def share_of(parts: Iterable[tuple[str, tuple[float, int]]]) -> Share | None:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from refladder.backends import Backend
     from refladder.methods.contract import Judge, MethodSettings
-    from refladder.records import Benchmark, Completion, Dimension, Judgment
+    from refladder.records import Benchmark, Dimension, Judgment
 
 NAME = "questions"
 MOST = 10  # questions of a dimension
@@ -63,18 +63,15 @@ def _written(
             break
         drawn = replace(sampling, seed=sampling.seed + attempt)
         for name, completion in zip(left, writer.write([prompts[name] for name in left], drawn), strict=True):
-            if questions := _of_completion(name, completion):
+            questions = read_questions(completion.text or "")
+            if isinstance(completion.text, Unwritten):  # at most MOST questions, which have all its tokens together
+                questions = tuple(Unwritten(f"{name} {number}", _TOKENS // MOST) for number in range(MOST))
+            if questions:
                 found[name] = questions
                 stored[origins[name]] = Questions(dimension=name, questions=questions, origin=origins[name])
         if path is not None and not settings.dry_run:
             write_records(path, stored.values())
     return found
-
-
-def _of_completion(dimension: str, completion: Completion) -> tuple[str, ...]:
-    if isinstance(completion.text, Unwritten):  # at most MOST questions, which have all its tokens together
-        return tuple(Unwritten(f"{dimension} {number}", _TOKENS // MOST) for number in range(MOST))
-    return read_questions(completion.text or "")
 
 
 def _share(judgments: Sequence[Judgment]) -> float | None:

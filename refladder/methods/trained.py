@@ -304,15 +304,15 @@ def _of_a_classifier(
     name: str,
     suggestion: str,
     score: Callable[[Reader, Context, Sequence[str]], Found],
-    unfit: Callable[[Benchmark], str | None] = lambda _benchmark: None,
+    task: str | None = None,
 ) -> EvaluationMethod:
-    """`NAME:PATH`: the same number on every dimension; `unfit` says why a benchmark cannot be scored."""
+    """`NAME:PATH`: the same number on every dimension, of benchmarks of one task if it is named."""
 
     def opened(
         benchmark: Benchmark, dimensions: Sequence[Dimension], options: dict[str, str], _settings: MethodSettings
     ) -> str | Evaluator:
-        if reason := unfit(benchmark):
-            return reason
+        if task is not None and benchmark.contexts[0].task != task:
+            return f"it reads triples of data, and the task of {benchmark.name} is {benchmark.contexts[0].task}"
         if not options["checkpoint"]:
             return NO_CHECKPOINT + suggestion
         reader = open_reader(options["checkpoint"], CLASSIFIER, name, suggestion, machine_of(options))
@@ -322,11 +322,6 @@ def _of_a_classifier(
     return method_without_judge(name, {"checkpoint": "", **MACHINE}, opened)
 
 
-def _no_triples(benchmark: Benchmark) -> str | None:
-    task = benchmark.contexts[0].task
-    return None if task == "data-to-text" else f"it reads triples of data, and the task of {benchmark.name} is {task}"
-
-
 UNIEVAL = method_without_judge("unieval", {"checkpoint": "", **MACHINE}, _opened_unieval)
-NLI = _of_a_classifier("nli", NLI_SUGGESTION, data_entailment, _no_triples)
+NLI = _of_a_classifier("nli", NLI_SUGGESTION, data_entailment, "data-to-text")
 REGRESSOR = _of_a_classifier("regressor", REGRESSOR_SUGGESTION, regression)

@@ -144,16 +144,15 @@ def _refused(check: JudgeCheck) -> bool:
 
 
 def _counts(checks: Sequence[JudgeCheck]) -> str:
-    return ", ".join(f"{check.dimension} {_count(check)}" for check in checks)
-
-
-def _count(check: JudgeCheck) -> str:
-    if not check.compared:
-        return "not checked, as the set has no texts of its contexts"
-    if check.low is None or check.high is None:
-        return f"no verdict ({check.unparsed} unparsed)"
-    unparsed = f" and {check.unparsed} unparsed" if check.unparsed else ""
-    return f"{check.right:g} of {check.answers}{unparsed}"
+    counts = []
+    for check in checks:
+        count = f"{check.right:g} of {check.answers}{f' and {check.unparsed} unparsed' if check.unparsed else ''}"
+        if not check.compared:
+            count = "not checked, as the set has no texts of its contexts"
+        elif check.low is None or check.high is None:
+            count = f"no verdict ({check.unparsed} unparsed)"
+        counts.append(f"{check.dimension} {count}")
+    return ", ".join(counts)
 
 
 def _file(folder: Path | None, run: Run, questions: Sequence[Question]) -> Path | None:

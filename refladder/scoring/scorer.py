@@ -397,7 +397,9 @@ class LadderScorer:
                 if reason is not None or output is None:
                     reasons[row, number] = reason or "no output"
                     continue
-                context = self._context(output.context_id, contexts[row] if contexts else None)
+                none = Context(id=output.context_id, task=self.ladders.task, text="")
+                of_row = contexts[row] if contexts and self.ladders.anchors else None
+                context = of_row or self._contexts.get(output.context_id, none)
                 for anchor in self.ladders.anchors or (output.context_id,):
                     ladder = self.ladders.ladders[anchor, dimension.name]
                     shown = self.ladders.contexts[anchor] if self.ladders.anchors else None
@@ -406,13 +408,6 @@ class LadderScorer:
                     )
                 blocks.append((row, number))
         return asked, blocks, reasons
-
-    def _context(self, context_id: str, of_row: Context | None) -> Context:
-        """The context with this id; for a shared set, that of the row, and an empty one if there is none."""
-        if not self.ladders.anchors:
-            return self._contexts[context_id]
-        none = Context(id=context_id, task=self.ladders.task, text="")
-        return of_row or self._contexts.get(context_id, none)
 
     def questions_about(self, output: Output) -> tuple[int, int]:
         """How many judgments `score` needs for an output, and how many calls of the judge."""
