@@ -365,7 +365,8 @@ def agreement(
             control=lengths if method in methods else None,
             reference=(reference.name, reference.scores) if reference is not None and method in tested else None,
         )
-    rows = _adjusted(rows)
+    p_values = {place: row.p_value for place, row in enumerate(rows) if row.dimension != MEAN}
+    rows = _corrected(rows, {place: value for place, value in p_values.items() if value is not None}, "p_adjusted")
     return _against_best(rows, benchmark, names, compared, protocol) if protocol.against_best else rows
 
 
@@ -377,7 +378,7 @@ def _against_best(
     protocol: Protocol,
 ) -> list[Agreement]:
     """The rows, with p-values of paired tests of each method against the best of its column, corrected by table."""
-    compared = list(rows)
+    p_values: dict[int, float] = {}
     tables: dict[tuple[str, str], list[int]] = {}
     for position, row in enumerate(rows):
         of_its_own = row.dimension != MEAN or len(names) > 1  # one dimension is its own mean
@@ -387,11 +388,9 @@ def _against_best(
         rising = sorted(positions, key=lambda position: rows[position].value or 0.0)
         best = {rows[position].dimension: rows[position].method for position in rising}
         found = _p_values(benchmark, names, methods, best, replace(protocol, levels=[level], statistics=[statistic]))
-        tests = [place for place in positions if (rows[place].method, rows[place].dimension) in found]
-        adjusted = holm([found[rows[place].method, rows[place].dimension] for place in tests])
-        for place, value in zip(tests, adjusted, strict=True):
-            compared[place] = replace(compared[place], p_best=value)
-    return compared
+        keys = {place: (rows[place].method, rows[place].dimension) for place in positions}
+        p_values |= {place: found[key] for place, key in keys.items() if key in found}
+    return _corrected(rows, p_values, "p_best")
 
 
 def _p_values(
@@ -440,15 +439,11 @@ def few_permutations(rows: Sequence[Agreement], resamples: int) -> str | None:
     )
 
 
-def _adjusted(rows: Sequence[Agreement]) -> list[Agreement]:
-    """Holm's correction over the tests of a table: methods and dimensions of one level and statistic, not the mean."""
-    tested: dict[tuple[str, str], list[int]] = {}
-    for position, row in enumerate(rows):
-        if row.p_value is not None and row.dimension != MEAN:
-            tested.setdefault((row.level, row.statistic), []).append(position)
-    adjusted = list(rows)
-    for positions in tested.values():
-        values = holm([value for position in positions if (value := rows[position].p_value) is not None])
-        for position, value in zip(positions, values, strict=True):
-            adjusted[position] = replace(rows[position], p_adjusted=value)
-    return adjusted
+def _corrected(rows: Sequence[Agreement], p_values: Mapping[int, float], name: str) -> list[Agreement]:
+    """The rows with p-values, by position, after Holm's correction over those of one level and statistic: a table."""
+    corrected = list(rows)
+    for table in {(rows[place].level, rows[place].statistic) for place in p_values}:
+        tested = [place for place in p_values if (rows[place].level, rows[place].statistic) == table]
+        for place, value in zip(tested, holm([p_values[place] for place in tested]), strict=True):
+            corrected[place] = replace(rows[place], **{name: value})  # type: ignore[arg-type]
+    return corrected

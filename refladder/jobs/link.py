@@ -15,7 +15,7 @@ from refladder.records import Link, LinkedColumn, scale_of
 from refladder.scoring.columns import column_names, signature_of
 from refladder.scoring.judging import trusted, verdict_logprobs
 from refladder.scoring.judgment_file import check_outcomes, outcomes_of, read_judgments
-from refladder.scoring.question import RUNG, level_of, rung_id
+from refladder.scoring.question import RUNG, rung_id
 from refladder.scoring.rules import (
     bounds_of,
     expected_grades,
@@ -39,21 +39,15 @@ if TYPE_CHECKING:
 
 LEAST_CONTEXTS, LEAST_ROWS = 8, 20  # that both judges must have judged
 
-# Of an output, by rung and the comparison's subject: the digest of the texts, and the probabilities.
-_Rungs = dict[tuple[str, str], tuple[str, "FloatArray"]]
-
 
 class _Judged(NamedTuple):
-    """The readings of a file by context, dimension and output."""
+    """Whole ladders of a file, by context, dimension and output: digests of the texts, and verdict probabilities.
+
+    The digests are by rung and the comparison's subject. The probabilities have shape (rungs, 3), the orders averaged.
+    """
 
     run: Run
-    readings: dict[tuple[str, str, str], _Rungs]
-
-    @property
-    def rungs(self) -> list[str]:
-        """The rungs that a text is compared with, of all anchors level by level: rungs on top come last."""
-        anchors = sorted(self.run.anchors) or [""]
-        return [rung_id(level, anchor) for level in range(1, self.run.rungs + 1) for anchor in anchors]
+    ladders: dict[tuple[str, str, str], tuple[dict[tuple[str, str], str], FloatArray]]
 
     def scored_by(self, rule: Rule) -> Rule:
         """A rule over `rungs`, the mean over the anchors."""
@@ -64,6 +58,12 @@ class _Judged(NamedTuple):
             return over_anchors(rule, anchors)(levels.swapaxes(1, 2).reshape(probabilities.shape), human)
 
         return by_anchor
+
+
+def _rungs(run: Run) -> list[str]:
+    """The rungs that a text is compared with, of all anchors level by level: rungs on top come last."""
+    anchors = sorted(run.anchors) or [""]
+    return [rung_id(level, anchor) for level in range(1, run.rungs + 1) for anchor in anchors]
 
 
 def link(first: Path, second: Path, scale: Scale, out: Path | None = None) -> Link:
@@ -97,28 +97,35 @@ def _read(path: Path, scale: Scale) -> _Judged:
     if not run.rungs:
         raise DataError(f"{path}: judgments of pairs or of single texts; name a file that `refladder score` wrote")
     outcomes = outcomes_of(run)
-    readings: dict[tuple[str, str, str], _Rungs] = {}
+    rungs = _rungs(run)
+    keys: dict[tuple[str, str, str], dict[tuple[str, str], str]] = {}
+    read: dict[tuple[str, str, str], dict[str, list[FloatArray]]] = {}
     for where, judgment in located:
         check_outcomes(where, judgment, outcomes)
         against = judgment.against or ""
         rung, output_id = (
             (judgment.subject, against) if judgment.subject.startswith(RUNG) else (against, judgment.subject)
         )
-        if (level := level_of(rung)) is None or level > run.rungs:
+        if rung not in rungs:
             raise DataError(f"{where}: {rung!r} is not a rung from 1 to {run.rungs}; score again with --restart")
-        read = probabilities_from(verdict_logprobs(trusted([judgment], scale.least_mass)))[0]
-        row = readings.setdefault((judgment.context_id, judgment.dimension, output_id), {})
-        row[rung, judgment.subject] = judgment.key, read
-    return _Judged(run, readings)
+        row = judgment.context_id, judgment.dimension, output_id
+        probabilities = probabilities_from(verdict_logprobs(trusted([judgment], scale.least_mass)))[0]
+        read.setdefault(row, {each: [] for each in rungs})[rung].append(probabilities)
+        keys.setdefault(row, {})[rung, judgment.subject] = judgment.key
+    means = {
+        row: np.array([np.mean(orders, axis=0) for orders in of.values()])
+        for row, of in read.items()
+        if all(of.values())
+    }
+    return _Judged(run, {row: (keys[row], mean) for row, mean in means.items() if not np.isnan(mean).any()})
 
 
 def _columns(dimension: Dimension, first: _Judged, second: _Judged, scale: Scale, files: str) -> list[LinkedColumn]:
     common = []
-    for row, one in first.readings.items():
-        other = second.readings.get(row, {})
-        same = all(other.get(place, (key,))[0] == key for place, (key, _) in one.items())
-        if row[1] == dimension.name and same and _whole(one, first) and _whole(other, second):
-            common.append(row)
+    for row, (keys, _) in first.ladders.items():
+        if row[1] == dimension.name and row in second.ladders:
+            other, _ = second.ladders[row]
+            common += [row] if all(other.get(place, key) == key for place, key in keys.items()) else []
     units = [f"c{context}" if context else f"o{output}" for context, _, output in common]
     contexts = np.unique(units, return_inverse=True)[1]
     number = len(set(contexts.tolist()))
@@ -128,7 +135,7 @@ def _columns(dimension: Dimension, first: _Judged, second: _Judged, scale: Scale
             f"judges with the same texts; at least {LEAST_ROWS} rows of {LEAST_CONTEXTS} contexts are needed. "
             "Score the same table with both judges, against the same ladders or a set that extends them"
         )
-    read = [_probabilities(judged, common) for judged in (first, second)]
+    read = [np.array([judged.ladders[row][1] for row in common]) for judged in (first, second)]
     odds = [linking.log_odds(probabilities) for probabilities in read]
     score, grade, *_ = column_names(dimension.name)
     human = (dimension.low, dimension.high)
@@ -175,23 +182,6 @@ def _column(
         equipercentile_error=held.error("equipercentile"),
         ends=scales[1].ends,
     )
-
-
-def _whole(read: _Rungs, judged: _Judged) -> bool:
-    return len({rung for rung, _ in read}) == judged.run.compared and not any(
-        np.isnan(probabilities).any() for _, probabilities in read.values()
-    )
-
-
-def _probabilities(judged: _Judged, rows: Sequence[tuple[str, str, str]]) -> FloatArray:
-    """Verdict probabilities, the orders of a pair averaged: shape (rows, rungs, 3)."""
-    means = []
-    for row in rows:
-        read: dict[str, list[FloatArray]] = {rung: [] for rung in judged.rungs}
-        for (rung, _), (_, probabilities) in judged.readings[row].items():
-            read[rung].append(probabilities)
-        means.append([np.mean(orders, axis=0) for orders in read.values()])
-    return np.array(means)
 
 
 def _linked_names(column: str) -> tuple[str, str, str]:
