@@ -35,6 +35,7 @@ class Estimate:
     usage: Usage  # prompts that need a new answer; an upper bound where the estimate is not `exact`
     least: int  # prompts that will be asked whatever the answers are
     free: int  # answers that are stored, or will be when their prompt comes again
+    repeated: int  # those of them that are not stored yet
     too_long: int  # prompts that do not fit the model and will not be read
     exact: bool  # whether `usage` is exact, up to the length of the answers
     unwritten: bool  # whether prompts hold texts that are still to be written, each counted at its first attempt
@@ -56,6 +57,7 @@ class _Asked:
 
     usage: Usage = field(default_factory=Usage)
     free: int = 0
+    repeated: int = 0
     too_long: int = 0
     unwritten: bool = False
     least: int = 0  # prompts of the pools that are certain to be asked
@@ -131,6 +133,7 @@ class Unanswered(Wrapper):
             usage=usage,
             least=asked.usage.prompts + asked.least,
             free=asked.free,
+            repeated=asked.repeated,
             too_long=asked.too_long,
             exact=not asked.unwritten and usage.prompts == asked.usage.prompts,
             unwritten=asked.unwritten,
@@ -165,6 +168,7 @@ class Unanswered(Wrapper):
             return
         unwritten = sum(limits)
         asked.free += len(keys) - len(fresh)
+        asked.repeated += stored.count(None) - len(fresh)
         asked.too_long += (counts or []).count(0)
         asked.unwritten = asked.unwritten or unwritten > 0
         distinct = self.count_distinct_tokens(written, labels)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 from typing import TYPE_CHECKING, Any
 
+from refladder.backends.hf.model_backend import open_hf
 from refladder.backends.hf.reward_model import open_local
 from refladder.backends.openai.reward_server import open_served
 from refladder.errors import UsageError
@@ -17,21 +18,16 @@ def open_reward(target: str, **given: Any) -> Backend:  # noqa: ANN401  texts, a
     """Open a reward model; with the option `base_url` it is on that server, and else its options are those of hf."""
     if not target:
         raise UsageError("reward needs a model: reward:ORG/MODEL, reward:FOLDER, or with base_url its name on a server")
-    opened = open_served if given.get("base_url") else open_local
+    served = bool(given.get("base_url"))
     for name in given:
-        if name not in inspect.signature(opened).parameters:
-            where = "only with base_url" if opened is open_local else "not with base_url"
+        if name not in (_SERVED if served else _LOCAL):
+            where = "not with base_url" if served else "only with base_url"
             raise UsageError(f"reward:{target} takes the option {name} {where}; leave it out")
-    return opened(target, **given)
+    return (open_served if served else open_local)(target, **given)
 
 
 # What opens backends knows their options by the keyword-only parameters of the function.
-open_reward.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
-    list(
-        {
-            name: parameter
-            for opener in (open_local, open_served)
-            for name, parameter in inspect.signature(opener).parameters.items()
-        }.values()
-    )
-)
+_OF_LABELS = ("label_variants", "prefix")
+_LOCAL = {name: each for name, each in inspect.signature(open_hf).parameters.items() if name not in _OF_LABELS}
+_SERVED = inspect.signature(open_served).parameters
+open_reward.__signature__ = inspect.Signature(list({**_LOCAL, **_SERVED}.values()))  # type: ignore[attr-defined]

@@ -107,7 +107,9 @@ def _print_estimates(estimates: Sequence[tuple[str, Estimate]], existing: int, *
         return
     for row, (_, estimate) in zip(rows, estimates, strict=True):
         bound = "" if row["exact"] else "at most "
-        stored = f"{plural(row['free'], 'answer')} from the response store"
+        stored = f"{plural(estimate.free - estimate.repeated, 'answer')} from the response store"
+        if estimate.repeated:
+            stored += f", {estimate.repeated:,} from earlier calls of the run"
         console.say(f"dry run, {row['backend']}: {bound}{console.in_words(row)}; {stored}")
         if estimate.least < row["calls"] and estimate.least:
             console.say(f"  at least {plural(estimate.least, 'call')}")

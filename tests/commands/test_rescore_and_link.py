@@ -89,7 +89,7 @@ def test_missing_scores_are_none_and_counted(judged, command, caplog):
     assert some[0]["coherence_score"] is None
     assert some[0]["coherence_note"].startswith("1 of 5 judgments unparsed")
     assert some[1:] == [row | {"signature": some[1]["signature"]} for row in rows[1:]]
-    assert "72 rows, 1 scores missing; 720 judgments (720 reused, 1 unparsed)" in caplog.text
+    assert "72 rows, 1 score missing; 720 judgments (720 reused, 1 unparsed)" in caplog.text
 
 
 def test_a_folder_of_shards_is_rescored(command, tmp_path):

@@ -10,7 +10,7 @@ import logging
 import time
 from dataclasses import replace
 from functools import cached_property
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from refladder.backends.first_answers import FirstAnswers
 from refladder.backends.hf.opening import open_model, parse_memory
@@ -396,19 +396,28 @@ def open_hf(
     trust_remote_code: str = "false",  # true: Python files that come with the model are run
 ) -> TransformersBackend:
     """Open a model of the Hub, a folder or a GGUF file; options are text, as on the command line."""
-    memory_limit = parse_memory(memory)
-    truncate = flag("truncate_context", truncate_context)
-    variants = flag("label_variants", label_variants)
-    remote = flag("trust_remote_code", trust_remote_code)
+    variants = _flag("label_variants", label_variants)
     if prefix not in PREFIXES:
         raise UsageError(f"prefix={prefix}: must be {' or '.join(PREFIXES)}")
-    opened = open_model(target, dtype=dtype, device=device, revision=revision, trust_remote_code=remote)
-    return TransformersBackend(
-        opened, memory=memory_limit, truncate_context=truncate, label_variants=variants, prefix=prefix == PREFIXES[0]
-    )
+    given = {"memory": memory, "truncate_context": truncate_context, "trust_remote_code": trust_remote_code}
+    opened, settings = open_parts(target, dtype=dtype, device=device, revision=revision, **given)
+    return TransformersBackend(opened, label_variants=variants, prefix=prefix == PREFIXES[0], **settings)
 
 
-def flag(option: str, text: str) -> bool:
+def open_parts(
+    target: str,
+    *,
+    memory: str = "auto",
+    truncate_context: str = "false",
+    trust_remote_code: str = "false",
+    **options: Any,  # noqa: ANN401  of `open_model`
+) -> tuple[Opened, dict[str, Any]]:
+    """A model without its weights, and the settings of a backend that the options name."""
+    settings = {"memory": parse_memory(memory), "truncate_context": _flag("truncate_context", truncate_context)}
+    return open_model(target, trust_remote_code=_flag("trust_remote_code", trust_remote_code), **options), settings
+
+
+def _flag(option: str, text: str) -> bool:
     """An option that is true or false."""
     if text not in {"true", "false"}:
         raise UsageError(f"{option}={text}: must be true or false")

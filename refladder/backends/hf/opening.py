@@ -171,7 +171,7 @@ def split_revision(target: str) -> tuple[str, str | None]:
 def open_model(
     target: str,
     *,
-    dtype: str,
+    dtype: str = "auto",
     device: str = "auto",
     revision: str | None = None,
     trust_remote_code: bool = False,

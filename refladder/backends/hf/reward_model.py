@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from refladder.backends.hf.model_backend import TransformersBackend, flag
-from refladder.backends.hf.opening import CLASSIFIER, open_model, parse_memory
+from refladder.backends.hf.model_backend import TransformersBackend, open_parts
+from refladder.backends.hf.opening import CLASSIFIER
 from refladder.backends.hf.readers import Reader, Row
 from refladder.backends.rewards import NO_DIMENSION, ONLY_READS, check_role, reward_reading
 from refladder.engine.memory import usable_memory
@@ -96,25 +96,7 @@ class RewardModel(TransformersBackend):
         return self.tokens.conversations([prompt.messages for prompt in prompts])
 
 
-def open_local(
-    target: str,
-    *,
-    dtype: str = "auto",
-    device: str = "auto",
-    revision: str | None = None,
-    memory: str = "auto",
-    truncate_context: str = "false",
-    trust_remote_code: str = "false",
-) -> RewardModel:
-    """Open a reward model of the Hub or a folder; the options are those of `open_hf`."""
-    memory_limit, truncate = parse_memory(memory), flag("truncate_context", truncate_context)
-    opened = open_model(
-        target,
-        dtype=dtype,
-        device=device,
-        revision=revision,
-        trust_remote_code=flag("trust_remote_code", trust_remote_code),
-        kind=CLASSIFIER,
-        prefix="reward:",
-    )
-    return RewardModel(opened, memory=memory_limit, truncate_context=truncate)
+def open_local(target: str, **given: Any) -> RewardModel:  # noqa: ANN401  texts, as on the command line
+    """Open a reward model of the Hub or a folder; the options are those of `open_hf` but label_variants and prefix."""
+    opened, settings = open_parts(target, kind=CLASSIFIER, prefix="reward:", **given)
+    return RewardModel(opened, **settings)

@@ -172,6 +172,7 @@ def test_a_dry_run_counts_the_different_texts(models):
     with Session() as session:
         _, [(_, _, estimate)] = session.rehearse(lambda: scored(session, models(), OUTPUTS))
         assert estimate.usage.prompts == 6
+        assert estimate.free == estimate.repeated  # nothing is stored, and each text is read once
         scored(session, models(), OUTPUTS)
         [spent] = session.spent()
         assert spent["prompt_tokens"] == estimate.usage.prompt_tokens > 6
