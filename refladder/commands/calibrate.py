@@ -270,10 +270,9 @@ def _tell_plan(plan: LabelPlan, asked: Asked, promise: Promise, out: Path | None
         return 0
     console.say_tables([plan_table(plan.batches, promise.share, promise.sure or 0.0)])
     where = "all rows" if plan.lowest is None else f"rows with {cutoff_words(asked.by, plan.lowest.cutoffs)}"
-    if out is None:
-        console.say(f"Rows to label next: a random sample of {where}. Add --out FILE to write it.")
-    else:
-        console.say(f"Rows to label next: a random sample of {where}, in the order of labelling.")
+    end = ". Add --out FILE to write it" if out is None else ", in the order of labelling"
+    console.say(f"Rows to label next: a random sample of {where}{end}.")
+    if out is not None:
         console.say(
             f"{out}: {plural(plan.drawn, 'row')}. Labels of the first 20, 50, ... of them are a random sample too."
         )

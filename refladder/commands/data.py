@@ -10,7 +10,7 @@ import click
 
 from refladder.commands import console
 from refladder.commands.frames import Frame
-from refladder.errors import DataError, UnknownNameError, UsageError, option
+from refladder.errors import DataError, UnknownNameError, UsageError, option, plural
 from refladder.files.remote import is_url
 from refladder.files.table_files import form_by_name
 from refladder.files.tables import STANDARD
@@ -94,15 +94,17 @@ def one_alone(count: int, **given: object) -> None:
             )
 
 
-def one_source_each(given: object, count: int) -> list[Any]:
-    """The source of each of `count` benchmarks: those that are given, in the same order, or None where none is."""
-    sources = list(given) if isinstance(given, list | tuple) else [given] * (given is not None)
-    if len(sources) in {0, count}:
-        return sources or [None] * count
-    raise UsageError(
-        f"{len(sources)} {'source' if len(sources) == 1 else 'sources'} for {count} "
-        f"{'benchmark' if count == 1 else 'benchmarks'}; give one {option('source')} for each, in the same order"
-    )
+def one_each(given: Any, count: int, what: str, *, name: str, one_for_all: bool = False) -> list[Any]:  # noqa: ANN401
+    """What is given for each of `count` benchmarks, in the same order, or for all; None where nothing is given."""
+    values = list(given) if isinstance(given, list | tuple) else [given] * (given is not None)
+    number = len(values)
+    if number not in {0, count} and not (one_for_all and number == 1):
+        each = ", or one for each in the same order" if one_for_all else " for each, in the same order"
+        raise UsageError(
+            f"{plural(number, what)} for {plural(count, 'benchmark')}; give {option(name)} once"
+            f"{each if count != 1 else ''}"
+        )
+    return values * (count // number) if values else [None] * count
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,7 +236,7 @@ class DataOptions:
     def each(self) -> list[Data]:
         """The data of each benchmark, checked; see `data`."""
         one_alone(len(self.names), task_file=self.task_file, column=self.column, option=self.option)
-        sources = one_source_each(self.source, len(self.names))
+        sources = one_each(self.source, len(self.names), "source", name="source")
         return [
             replace(self, benchmark=name, source=path).data() for name, path in zip(self.names, sources, strict=True)
         ]
@@ -242,7 +244,7 @@ class DataOptions:
     def data(self) -> Data:
         """The data of one benchmark, checked."""
         columns, (benchmark,) = console.pairs(self.column, "--column"), self.names
-        name, source = benchmark_or_path(benchmark, *one_source_each(self.source, 1))
+        name, source = benchmark_or_path(benchmark, None if isinstance(self.source, tuple) else self.source)
         if name == OWN:
             if self.option:
                 raise UsageError(

@@ -13,7 +13,7 @@ import click
 
 from refladder.commands import console, spending
 from refladder.commands.calling import LOG, Call, checked
-from refladder.commands.data import OWN, SEVERAL, Data, DataOptions, one_alone, one_source_each
+from refladder.commands.data import OWN, SEVERAL, Data, DataOptions, one_alone, one_each
 from refladder.commands.options import JudgeOptions, grouped
 from refladder.commands.recorded import JUDGMENTS_FROM, asking_arguments, asking_options, open_recorded
 from refladder.errors import UsageError
@@ -290,8 +290,8 @@ def command(
         refladder evaluate answers.csv --task-file task.toml --methods ladder,win-ratio --judge openai:MODEL --dry-run
     """
     from refladder.backends.estimate import Unanswered
-    from refladder.jobs.evaluate import Protocol, check_evaluation, check_sets, evaluate_all, parts_of
-    from refladder.jobs.recorded_judgments import check_recorded, default_method
+    from refladder.jobs.evaluate import Protocol, evaluate_all, parts_of
+    from refladder.jobs.recorded_judgments import default_method
     from refladder.methods.contract import MethodSettings
     from refladder.methods.method_runs import rehearse_methods
 
@@ -299,7 +299,7 @@ def command(
         raise UsageError("--ladders names ladders that exist, and --writer writes new ones; give one of them")
     console.check_prompts(asked.prompts)
     one_alone(len(data.names), scores=chosen.scores, judgments_from=judgments_from)
-    check_sets(ladders.ladders, len(data.names))
+    sets = one_each(ladders.ladders, len(data.names), "ladder set", name="ladders", one_for_all=True)
     rated = [each.rated(None) for each in data.each()]
     others = _read_others(chosen, *rated[0])
     table = (*(data.source or ()), *data.names)[0]
@@ -335,9 +335,6 @@ def command(
         if data.names == (OWN,) and data.dimension:  # whose table was read without the other dimensions
             recorded = recorded.on(data.dimension)
         names = [default_method(recorded)] if chosen.methods is None else names
-    parts = parts_of(rated, ladders.ladders, names, settings)
-    if recorded is not None:
-        check_recorded(recorded, parts[0].benchmark, names, parts[0].settings)
     agreed = Protocol(
         levels=protocol.levels or (LEVELS if output.for_programs else LEVELS[:1]),
         statistics=protocol.statistics or (STATISTICS if output.for_programs else STATISTICS[:1]),
@@ -348,8 +345,7 @@ def command(
         baselines=protocol.baselines,
         against_best=output.table_format == "latex",
     )
-    for part in parts:
-        check_evaluation(part.benchmark, part.dimensions, names, others, agreed)  # before a dry run too
+    parts = parts_of(rated, sets, names, settings, others=others, protocol=agreed, recorded=recorded)
 
     def rehearse() -> None:
         unasked = None if recorded is None else Unanswered(recorded)
@@ -361,7 +357,7 @@ def command(
     if not session.continues(rehearse, as_json=output.as_json):
         return 0
     asking, config = recorded or open_judge, console.resolved(context)
-    evaluations = evaluate_all(parts, judge=asking, methods=names, others=others, protocol=agreed, config=config)
+    evaluations = evaluate_all(parts, config, judge=asking, methods=names, others=others, protocol=agreed)
     # The report card is printed for methods that were named: `ladder` alone, the default, has the summary of its run.
     _print(evaluations, output, with_cards=chosen.methods is not None)
     _keep(parts, evaluations, others)
@@ -541,9 +537,9 @@ def evaluate(
         DataError: the data are wrong, with path:line or the number of the row.
         BackendError: the judge failed; its judgments so far are stored, if `work` is given.
     """
-    from refladder.files.ladder_sets import LadderSet, load_ladders
-    from refladder.jobs.evaluate import Protocol, check_evaluation, check_sets, evaluate_all, parts_of
-    from refladder.jobs.recorded_judgments import check_recorded, default_method
+    from refladder.files.ladder_sets import load_ladders
+    from refladder.jobs.evaluate import Protocol, evaluate_all, parts_of
+    from refladder.jobs.recorded_judgments import default_method
     from refladder.methods.contract import LADDER, MethodSettings
     from refladder.methods.score_files import read_scores
 
@@ -554,14 +550,12 @@ def evaluate(
         listed = list(data) if several else [data]
         about = {"task": task, "task_file": task_file, "columns": columns, "options": options}
         one_alone(len(listed), **about, scores=scores, judgments_from=judgments_from)
-        named = [ladders] if isinstance(ladders, str | Path | LadderSet) else list(ladders or ())
-        check_sets(named, len(listed))
-        sets = [each if isinstance(each, LadderSet) else load_ladders(each) for each in named]
+        sources = one_each(source, len(listed), "source", name="source")
+        named = one_each(ladders, len(listed), "ladder set", name="ladders", one_for_all=True)
+        sets = [load_ladders(each) if isinstance(each, str | Path) else each for each in named]
         rated = [
-            Data(each, task, task_file, tuple(dimensions), columns, path, options).rated(
-                sets[number % len(sets)] if sets else None
-            )
-            for number, (each, path) in enumerate(zip(listed, one_source_each(source, len(listed)), strict=True))
+            Data(each, task, task_file, tuple(dimensions), columns, path, options).rated(its)
+            for each, path, its in zip(listed, sources, sets, strict=True)
         ]
         benchmark, chosen = rated[0]
         others = [read_scores(str(path), benchmark, chosen) for path in scores]
@@ -588,14 +582,10 @@ def evaluate(
             checks=asked.checks or session.checks_of(judge or "builtin"),
             progress=partial(console.progress, watch=session.under_way),
         )
-        parts = parts_of(rated, sets, names, asked)
-        if recorded is not None:
-            check_recorded(recorded, benchmark, names, parts[0].settings)
         agreed = protocol or Protocol(seed=asked.seed)
-        for part in parts:
-            check_evaluation(part.benchmark, part.dimensions, names, others, agreed)
+        parts = parts_of(rated, sets, names, asked, others=others, protocol=agreed, recorded=recorded)
         judging, config = recorded or open_judge, call.config()
-        evaluations = evaluate_all(parts, judge=judging, methods=names, others=others, protocol=agreed, config=config)
+        evaluations = evaluate_all(parts, config, judge=judging, methods=names, others=others, protocol=agreed)
         for evaluation in evaluations:
             call.log((*evaluation.limits, *evaluation.notes))
             call.log_checks(evaluation.checks)

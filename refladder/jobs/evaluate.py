@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from refladder.backends.metered import Spent, total
 from refladder.backends.protocol import Backend
-from refladder.errors import UnknownNameError, UsageError, option, plural
+from refladder.errors import UnknownNameError, UsageError
 from refladder.files.jsonl import write_json
 from refladder.files.ladder_sets import LadderSet, load_ladders
 from refladder.files.locks import locked_folder
@@ -159,33 +159,33 @@ class Evaluations(tuple[Evaluation, ...]):
         return [record for evaluation in self for record in evaluation.records()]
 
 
-def check_sets(ladders: Sequence[object], count: int) -> None:
-    """Check that there is one ladder set for all of `count` benchmarks, or one for each, or none."""
-    if len(ladders) not in {0, 1, count}:
-        each = "" if count == 1 else ", or one for each in the same order"
-        sets, benchmarks = plural(len(ladders), "ladder set"), plural(count, "benchmark")
-        raise UsageError(f"{sets} for {benchmarks}; give {option('ladders')} once{each}")
-
-
 def parts_of(
     rated: Sequence[tuple[Benchmark, Sequence[Dimension]]],
-    ladders: Sequence[str | Path | LadderSet],
+    ladders: Sequence[str | Path | LadderSet | None],
     methods: Sequence[str],
     settings: MethodSettings,
+    *,
+    others: Sequence[Method],
+    protocol: Protocol,
+    recorded: Recorded | None,
 ) -> list[Part]:
-    """Benchmarks with their settings: of several, each has its ladders, and a folder in the folder `work`."""
-    check_sets(ladders, len(rated))
-    sets: Sequence[str | Path | LadderSet | None] = ladders or [settings.ladders]
+    """Benchmarks with their settings, checked: of several, each has its ladders, and a folder in the folder `work`."""
+    for benchmark, dimensions in rated:
+        check_evaluation(benchmark, dimensions, methods, others, protocol)
     if len(rated) == 1:
-        return [Part(*rated[0], replace(settings, ladders=sets[0]))]
+        settings = replace(settings, ladders=ladders[0] or settings.ladders)
+        if recorded is not None:
+            check_recorded(recorded, rated[0][0], methods, settings)
+        return [Part(*rated[0], settings)]
     names = [benchmark.name for benchmark, _ in rated]
     for name, times in Counter(names).items():
         if times > 1:
             raise UsageError(f"benchmark {name!r} is named {times} times; name each benchmark once")
-    opened = [each if each is None or isinstance(each, LadderSet) else load_ladders(each) for each in sets]
     stems, parts = file_stems(names), []
-    for number, (benchmark, dimensions) in enumerate(rated):
-        found = opened[number % len(opened)]
+    for (benchmark, dimensions), named in zip(rated, ladders, strict=True):
+        found = named or settings.ladders
+        if found is not None and not isinstance(found, LadderSet):
+            found = load_ladders(found)
         if found is not None and LADDER in methods:
             ladders_for(benchmark, dimensions, found)
         work = None if settings.work is None else settings.work / stems[benchmark.name]
@@ -229,16 +229,8 @@ def evaluate(
     )
 
 
-def evaluate_all(
-    parts: Sequence[Part],
-    *,
-    judge: Backend | Judge,
-    methods: Sequence[str],
-    others: Sequence[Method],
-    protocol: Protocol,
-    config: Mapping[str, Any],
-) -> Evaluations:
-    """`evaluate` each benchmark of a run; its `config` has its own name, source, ladders and folder."""
+def evaluate_all(parts: Sequence[Part], config: Mapping[str, Any], **how: Any) -> Evaluations:  # noqa: ANN401
+    """`evaluate` each benchmark of a run, with the same `how`; its `config` has its own name, set and folder."""
     evaluations = []
     for number, part in enumerate(parts):
         options = dict(config["options"])
@@ -247,18 +239,8 @@ def evaluate_all(
                 options[key] = values[number % len(values)] if values else None
         if part.settings.work is not None:
             options["work"] = str(part.settings.work)
-        evaluations.append(
-            evaluate(
-                part.benchmark,
-                judge=judge,
-                dimensions=part.dimensions,
-                methods=methods,
-                others=others,
-                settings=part.settings,
-                protocol=protocol,
-                config={**config, "options": options},
-            )
-        )
+        its: dict[str, Any] = {"dimensions": part.dimensions, "settings": part.settings}
+        evaluations.append(evaluate(part.benchmark, config={**config, "options": options}, **its, **how))
     return Evaluations(evaluations)
 
 

@@ -147,11 +147,7 @@ class Card:
     calls: int | None = field(
         metadata=_cost(
             lambda run: run.calls,
-            _Shown(
-                "calls",
-                "prompts sent to the model in this run, without answers of the store or of earlier runs",
-                _count,
-            ),
+            _Shown("calls", "prompts sent in this run, without stored or earlier answers", _count),
         )
     )
     characters: int | None = field(

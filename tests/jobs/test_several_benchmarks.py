@@ -67,7 +67,7 @@ def test_a_call_takes_a_source_for_each_benchmark():
     alone = refladder.evaluate("summeval", source=FILES[0], methods="direct-5")
     assert found[0].rows == alone.rows
     assert {row.benchmark for row in found[1].rows} == {"demo/dialogue"}
-    with pytest.raises(UsageError, match=r"^1 source for 2 benchmarks; give one source for each, in the same order$"):
+    with pytest.raises(UsageError, match=r"^1 source for 2 benchmarks; give source once for each, in the same order$"):
         refladder.evaluate(["summeval", "topicalchat"], source=FILES[0])
 
 
@@ -204,15 +204,15 @@ def test_a_run_killed_in_the_second_benchmark_goes_on_and_asks_nothing_twice(pro
         ),
         (
             ("summeval", "topicalchat", "newsroom", *SOURCES),
-            "2 sources for 3 benchmarks; give one --source for each, in the same order",
+            "2 sources for 3 benchmarks; give --source once for each, in the same order",
         ),
         (
             ("summeval", "--source", "a.json", "--source", "b.json"),
-            "2 sources for 1 benchmark; give one --source for each, in the same order",
+            "2 sources for 1 benchmark; give --source once",
         ),
         (
             ("summeval", "topicalchat", "--source", "a.json"),
-            "1 source for 2 benchmarks; give one --source for each, in the same order",
+            "1 source for 2 benchmarks; give --source once for each, in the same order",
         ),
         (
             (*BOTH, "--scores", "x.jsonl"),
