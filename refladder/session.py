@@ -61,7 +61,7 @@ class Session:
         self._store: str | Path | bool | None = store
         self.budget = budget
         self.price_of = price_of
-        self._notify = notify or _warn_once
+        self.notify = notify or _warn_once
         self._opened: dict[tuple[object, ...], _Opened] = {}
         self._stores: dict[Path, ResponseStore] = {}
         self._passing: list[TemporaryDirectory[str]] = []  # folders of stores that end with the session
@@ -162,7 +162,7 @@ class Session:
         price = self.price_of(name, in_batches)
         backend = connect(name, **options)
         if backend.notice is not None:
-            self._notify(backend.notice)
+            self.notify(backend.notice)
         if in_batches and self.budget is not None and price is not None and backend.count_tokens([]) is None:
             raise UsageError(
                 f"{name}: a batch is paid for as a whole, so --budget needs its number of tokens before it starts; "

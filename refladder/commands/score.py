@@ -319,9 +319,13 @@ class _Run:
 
     def checks(self, scorer: LadderScorer, *, ask: bool = True) -> list[JudgeCheck]:
         """The check of the judge, told unless this is a rehearsal; a refusal is an error unless any judge may score."""
-        from refladder.scoring.judge_check import prove
+        from refladder.scoring.judge_check import missing_line, prove
 
         folder = self.session.checks_of(self.judge)
+        if ask and scorer.judge.wants_all and missing_line(scorer, prove(scorer, folder, any_judge=True, ask=False)):
+            self.session.notify(
+                "the judge check is a batch of its own, and the rows are the next: a first run takes two"
+            )
         checks = prove(scorer, folder, any_judge=self.prepared.asked.any_judge, ask=ask)
         if not self.session.rehearsing:
             self.tell(checks)

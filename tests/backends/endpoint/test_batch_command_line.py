@@ -8,6 +8,7 @@ from doubles import Double, asker
 from toy_server import OPENAI
 
 from refladder.backends.cache.cached import Stored
+from refladder.commands import console
 from refladder.commands.main import run
 from refladder.loaders import load_benchmark
 from refladder.prompts import load_template
@@ -45,10 +46,18 @@ def arguments(server, tmp_path, request):
 
 def test_score_submits_everything_at_once_and_collects_later(server, arguments, tmp_path, capsys):
     arguments = [*arguments, "--any-judge"]
+    two = "the judge check is a batch of its own, and the rows are the next: a first run takes two\n"
+    assert run([*arguments, "--dry-run"]) == 0
+    assert capsys.readouterr().err.count(two) == 1
+    console.say_once.cache_clear()
     assert run(arguments) == 1
+    assert capsys.readouterr().err.count(two) == 1
     server.finish("batch_0")  # the check of the judge
     assert run(arguments) == 1
     assert "refladder: submitted batch batch_1 with" in capsys.readouterr().err
+    console.say_once.cache_clear()
+    assert run([*arguments, "--dry-run"]) == 0
+    assert two not in capsys.readouterr().err
     assert not (tmp_path / "out.jsonl").exists()
     server.working("batch_1", 1)
     assert run(arguments) == 1
