@@ -123,7 +123,7 @@ def _contest(folder: Path, kinds: Mapping[str, list[dict[str, Any]]]) -> Sheet:
         if line["row"] is not None and line["criterion"] in rates:
             rates[line["criterion"]][f"{line['row']}/{line['model']}"] = line["rate"]
     sheet.key["columns"] = [
-        _column(sheet, f"{column_names(name)[0].removesuffix('_score')}_win_rate", number, rates[name])
+        _column(f"{column_names(name)[0].removesuffix('_score')}_win_rate", number, map(rates[name].get, sheet.numbers))
         for name, number in sheet.criteria.items()
     ]
     return sheet
@@ -138,12 +138,9 @@ def _criterion(fields: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _column(
-    sheet: Sheet, name: str, criterion: int | None, values: Mapping[str, float | None], kind: str = "score"
-) -> dict[str, Any]:
-    """A number for each text, by its id; `kind` is score or label."""
-    listed = [values.get(text.id) for text in sheet.texts]
-    return {"name": name, "criterion": criterion, "kind": kind, "values": listed}
+def _column(name: str, criterion: int | None, values: Iterable[float | None], kind: str = "score") -> dict[str, Any]:
+    """A number for each text, in the order of the pool; `kind` is score or label."""
+    return {"name": name, "criterion": criterion, "kind": kind, "values": list(values)}
 
 
 def _evaluation(folder: Path, kinds: Mapping[str, list[dict[str, Any]]]) -> Sheet:
@@ -173,7 +170,7 @@ def _evaluation(folder: Path, kinds: Mapping[str, list[dict[str, Any]]]) -> Shee
     for line in kinds.get("score", []):
         scores.setdefault((line["method"], line["criterion"]), {})[line["id"]] = line["value"]
     sheet.key["columns"] = [
-        _column(sheet, f"{method}: {criterion}", sheet.criteria[criterion], values)
+        _column(f"{method}: {criterion}", sheet.criteria[criterion], map(values.get, sheet.numbers))
         for (method, criterion), values in scores.items()
     ]
     sheet.key["columns"] += _mean_ratings(sheet)
@@ -181,18 +178,16 @@ def _evaluation(folder: Path, kinds: Mapping[str, list[dict[str, Any]]]) -> Shee
 
 
 def _mean_ratings(sheet: Sheet) -> list[dict[str, Any]]:
-    names = list(sheet.criteria)
-    given: dict[int, dict[str, list[float]]] = {}
+    given: dict[int, dict[int, list[float]]] = {}
     for text, criterion, value, _ in sheet.key["people"]:
-        given.setdefault(criterion, {}).setdefault(sheet.texts[text].id, []).append(value)
-    means = {
-        criterion: {name: sum(values) / len(values) for name, values in by_text.items()}
-        for criterion, by_text in sorted(given.items())
-    }
-    return [
-        _column(sheet, f"mean human rating: {names[criterion]}", criterion, by_text, "label")
-        for criterion, by_text in means.items()
-    ]
+        given.setdefault(criterion, {}).setdefault(text, []).append(value)
+    names = list(sheet.criteria)
+    columns = []
+    for criterion, by_text in sorted(given.items()):
+        means = {text: sum(values) / len(values) for text, values in by_text.items()}
+        values = map(means.get, range(len(sheet.texts)))
+        columns.append(_column(f"mean human rating: {names[criterion]}", criterion, values, "label"))
+    return columns
 
 
 def _scored(path: Path, allowed: Callable[[str], Path]) -> Sheet:
@@ -319,6 +314,10 @@ def _criteria(run: Run | None, fields: Mapping[str, Mapping[str, Any]]) -> list[
 
 def _add_scores(sheet: Sheet, rows: Sequence[Mapping[str, Any]]) -> None:
     """Add the columns of scores, of notes, and the user's numbers, which may be labels."""
+
+    def numbers(name: str) -> list[float | None]:
+        return [_number(row.get(name)) for row in rows]
+
     added = {"signature"}
     sheet.key["signature"] = str(rows[0].get("signature") or "") if rows else ""
     sheet.key["columns"], sheet.key["notes"], sheet.key["masses"] = [], [], []
@@ -328,24 +327,20 @@ def _add_scores(sheet: Sheet, rows: Sequence[Mapping[str, Any]]) -> None:
         expected = f"{score.removesuffix('_score')}_expected"  # of `score --calibration`
         added |= {expected, f"{expected}_low", f"{expected}_high"}
         for column in (score, grade):
-            sheet.key["columns"].append(_numbers(column, number, rows, "score"))
-        sheet.key["masses"].append(_numbers(mass, number, rows, "score")["values"])
+            sheet.key["columns"].append(_column(column, number, numbers(column)))
+        sheet.key["masses"].append(numbers(mass))
         sheet.key["notes"].append([row.get(note) or None for row in rows])
     first = rows[0] if rows else {}
     for column in OVERALL:
         if len(sheet.criteria) > 1 and column in first and column not in added:
             added.add(column)
-            sheet.key["columns"].append(_numbers(column, None, rows, "score"))
+            sheet.key["columns"].append(_column(column, None, numbers(column)))
     low = sum(mass is not None and mass < LOW_MASS for masses in sheet.key["masses"] for mass in masses)
     if low:
         sheet.key["warnings"].append(f"{plural(low, 'score')} with low label mass in a judgment; see the notes.")
-    others = [_numbers(str(column), None, rows, "label") for column in first if column not in added]
+    others = [_column(str(column), None, numbers(column), "label") for column in first if column not in added]
     others = [each for each in others if any(value is not None for value in each["values"])]
     sheet.key["columns"] += others[:_MOST_LABELS]
-
-
-def _numbers(name: str, criterion: int | None, rows: Iterable[Mapping[str, Any]], kind: str) -> dict[str, Any]:
-    return {"name": name, "criterion": criterion, "kind": kind, "values": [_number(row.get(name)) for row in rows]}
 
 
 def _number(value: object) -> float | None:
