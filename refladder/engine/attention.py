@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from refladder.engine.cover import Piece, Run, Span, cover, key_positions, keys_in, windowed
+from refladder.engine.cover import STEP, Piece, Run, Span, cover, key_positions, keys_in, windowed
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from refladder.engine.trie import Segment
 
 NAME = "refladder_tree"
-_STEP = 16  # queries and keys of pieces: other sizes make the kernel up to a third slower
 _BATCH_STEP = 64  # keys: pieces that differ by less are padded to form one batch
 _CAPPED_CHUNK = 256  # queries whose capped scores are computed together
 _MERGE_CHUNK = 256  # tokens that are merged together, in float32: more would not stay in a core's cache
@@ -69,7 +68,7 @@ def parts_of(
         shown = windowed(segment, shown, window)
     similar: dict[tuple[int, int], list[Piece]] = {}
     for piece in shown.pieces:
-        size = -(piece.last - piece.first) // _STEP, -_piece_keys(piece) // _BATCH_STEP
+        size = -(piece.last - piece.first) // STEP, -_piece_keys(piece) // _BATCH_STEP
         similar.setdefault(size, []).append(piece)
     batches = [_batch(segment, group, dtype, window) for group in similar.values()]
     spans: list[tuple[Span, Any]] = [(span, None) for span in shown.spans]
@@ -95,8 +94,8 @@ def _hiding(hidden: NDArray[np.bool_], dtype: Any) -> Any:  # noqa: ANN401  tens
 
 def _batch(segment: Segment, pieces: list[Piece], dtype: Any, window: int | None) -> Batch:  # noqa: ANN401  of torch
     most_queries, most_keys = max(piece.last - piece.first for piece in pieces), max(map(_piece_keys, pieces))
-    queries = np.full((len(pieces), most_queries + -most_queries % _STEP), segment.tokens.size)
-    keys = np.zeros((len(pieces), most_keys + -most_keys % _STEP), dtype=np.int64)
+    queries = np.full((len(pieces), most_queries + -most_queries % STEP), segment.tokens.size)
+    keys = np.zeros((len(pieces), most_keys + -most_keys % STEP), dtype=np.int64)
     visible = np.zeros((*queries.shape, keys.shape[1]), dtype=bool)
     for number, (first, last, before) in enumerate(pieces):
         tokens, past, size = np.arange(first, last), keys_in(before), last - first

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 _PIECE_TOKENS = 128  # neighbouring subtrees of at most so many tokens share a piece
 _SHORT = 256  # tokens: a longer run is no piece, and of more keys than that most go to spans instead of being copied
-_STEP = 16  # keys of spans, queries and keys of pieces: other sizes make the kernel up to a third slower
+STEP = 16  # queries and keys of pieces: other sizes make the kernel up to a third slower
 _SHORT_CHUNK = 64  # tokens: a chunk of a run that is cut to its window is a piece if it is shorter
 
 Range = tuple[int, int]
@@ -59,11 +59,11 @@ class Cover(NamedTuple):
     bands: list[Span]
 
 
-def cover(segment: Segment, piece_tokens: int = _PIECE_TOKENS, short: int = _SHORT, step: int = _STEP) -> Cover:
+def cover(segment: Segment, piece_tokens: int = _PIECE_TOKENS, short: int = _SHORT) -> Cover:
     """Divide a segment into runs, pieces and spans.
 
     Subtrees of at most `piece_tokens` share a piece. `short` is the maximum length of a run that becomes a piece, and
-    of the keys before a piece, or slightly more. Spans hold multiples of `step` keys, except those before long runs.
+    of the keys that are copied before a piece.
     """
     ends, past = segment.ends, segment.start
     size = int(ends.size)
@@ -76,7 +76,8 @@ def cover(segment: Segment, piece_tokens: int = _PIECE_TOKENS, short: int = _SHO
         while index < last:
             end, stop = int(ends[index]), int(edges[np.searchsorted(edges, index, side="right")])
             if (end < last or stop - index <= short) and keys_in(before) > short:
-                before = _add_spans(parts.spans, index, last, before, step)
+                parts.spans.extend(Span(index, last, *keys) for keys in before)
+                before = ()
             if end - index <= piece_tokens:
                 if end - first > piece_tokens:
                     parts.pieces.append(Piece(first, index, before))
@@ -109,18 +110,6 @@ def _appended(ranges: tuple[Range, ...], more: Range) -> tuple[Range, ...]:
     return (*ranges, more)
 
 
-def _add_spans(spans: list[Span], first: int, last: int, before: tuple[Range, ...], step: int) -> tuple[Range, ...]:
-    """Add spans for the keys that all these queries see, and return the remainders that are no multiple of `step`."""
-    remainders = []
-    for key_first, key_last in before:
-        boundary = key_last - (key_last - key_first) % step
-        if boundary > key_first:
-            spans.append(Span(first, last, key_first, boundary))
-        if boundary < key_last:
-            remainders.append((boundary, key_last))
-    return tuple(remainders)
-
-
 def key_positions(segment: Segment) -> NDArray[np.int64]:
     """The position in its sequence of each key: those of the cache, then those of the segment."""
     return np.concatenate([np.arange(segment.start), segment.positions])
@@ -151,7 +140,7 @@ def windowed(segment: Segment, full: Cover, window: int, short_chunk: int = _SHO
 
 def _chunks(segment: Segment, full: Cover, window: int, short_chunk: int) -> tuple[list[Run], list[Piece], list[Span]]:
     """Runs, pieces and spans of a cover whose runs are not longer than the window."""
-    most = min(_SHORT, max(window - window % _STEP, min(window, _STEP)))
+    most = min(_SHORT, max(window - window % STEP, min(window, STEP)))
     runs, pieces, spans = [], list(full.pieces), list(full.spans)
     for run in full.runs:
         size = run.last - run.first
