@@ -45,10 +45,7 @@ _ANNOUNCED = (
 )
 _LEAD = re.compile(r"(?:(?:the|my)\s+)?(?:final\s+)?" + _ANNOUNCED, re.IGNORECASE)
 # "not better", "isn't any better", "no better", "I do not think it is better"
-_NEGATION = re.compile(
-    r"(?:\b(?:not|no|never|neither|nor|cannot)|n['\u2019]t)\s+(?:\w+\s+){0,3}$",
-    re.IGNORECASE,
-)
+_NEGATION = re.compile(r"(?:\b(?:not|no|never|neither|nor|cannot)|n['\u2019]t)\s+(?:\w+\s+){0,3}$", re.IGNORECASE)
 # "Summary A is not better", "Summary A does not improve on it"
 _DENIAL = re.compile(
     r"\s+(?:(?:is|was|are|were|does|do|did|has|have|can|could|would|should)\s+(?:not|never)\b|cannot\b|\w+n['\u2019]t\b)",

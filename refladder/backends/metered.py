@@ -104,10 +104,7 @@ class Metered(Wrapper):
         return self._ask(lambda chosen: self.backend.read_labels_each(chosen, labels), prompts, self.label_tokens)
 
     def _ask(
-        self,
-        ask: Callable[[Sequence[Prompt]], Iterator[tuple[int, T]]],
-        prompts: Sequence[Prompt],
-        answer_tokens: int,
+        self, ask: Callable[[Sequence[Prompt]], Iterator[tuple[int, T]]], prompts: Sequence[Prompt], answer_tokens: int
     ) -> Iterator[tuple[int, T]]:
         # Counting may itself cost a request, so without a price the numbers that the backend reports later are enough.
         counting = self._price is not None or self.backend.usage is None

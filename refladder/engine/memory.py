@@ -106,11 +106,6 @@ def halve_until_it_fits(run: Callable[[int], T], most: int, least: int, descript
                     "dtype=bfloat16 or a machine with more memory"
                 ) from error
         most //= 2
-        _release_gpu_cache()
-
-
-def _release_gpu_cache() -> None:
-    """Return torch's cached GPU blocks to the driver."""
-    torch = sys.modules.get("torch")
-    if torch is not None and torch.cuda.is_available():
-        torch.cuda.empty_cache()
+        torch = sys.modules.get("torch")
+        if torch is not None and torch.cuda.is_available():
+            torch.cuda.empty_cache()

@@ -425,8 +425,7 @@ def write_ladder_set(
     write_records(folder / "dimensions.jsonl", dimensions)
     write_records(folder / "contexts.jsonl", contexts)
     write_records(
-        folder / "context_digests.jsonl",
-        [ContextDigest(context_id=each.id, digest=each.digest) for each in contexts],
+        folder / "context_digests.jsonl", [ContextDigest(context_id=each.id, digest=each.digest) for each in contexts]
     )
     write_records(folder / "ladders.jsonl", ladders)
     if failures:

@@ -25,13 +25,7 @@ from refladder.files import streams
 from refladder.files.jsonl import Writer, atomic, decoded_lines, is_device
 from refladder.files.remote import is_url, open_url
 from refladder.files.scored_shards import check_unchanged
-from refladder.files.table_files import (
-    digests_by_file,
-    form_by_name,
-    is_many,
-    open_table,
-    table_files,
-)
+from refladder.files.table_files import digests_by_file, form_by_name, is_many, open_table, table_files
 from refladder.parsing import parse_json
 
 if TYPE_CHECKING:
@@ -361,10 +355,7 @@ def _json_writer(stream: _Stream, added: Mapping[str, type], encode: Callable[[o
 
 
 def _csv_writer(
-    stream: _Stream,
-    added: Mapping[str, type],
-    columns: Sequence[str] | None,
-    cell: Callable[[object], object],
+    stream: _Stream, added: Mapping[str, type], columns: Sequence[str] | None, cell: Callable[[object], object]
 ) -> Write:
     text = io.StringIO(newline="")
     writer = csv.writer(text, lineterminator="\r\n")  # so that a cell with either of the two is quoted
@@ -430,11 +421,11 @@ def _parquet_sink(
         nonlocal writer
         with fitting(path, "write .jsonl"):
             if writer is None:
-                fields = (
-                    _schema(source)
-                    if source
-                    else arrow_schema([{name: row[name] for name in header} for row in buffer], header)
-                )
+                if source:
+                    with open_parquet(table_files(source)[0]) as file:
+                        fields = file.schema_arrow
+                else:
+                    fields = arrow_schema([{name: row[name] for name in header} for row in buffer], header)
                 schema = pa.schema([*fields, *(pa.field(name, types[kind]) for name, kind in added.items())])
                 writer = parquet.ParquetWriter(stream, schema)
             writer.write_table(pa.Table.from_pylist(buffer, schema=writer.schema))
@@ -452,11 +443,6 @@ def _parquet_sink(
     yield write
     flush()
     writer.close()
-
-
-def _schema(source: str) -> Any:  # noqa: ANN401  pyarrow has no types
-    with open_parquet(table_files(source)[0]) as file:
-        return file.schema_arrow
 
 
 def arrow_schema(

@@ -29,25 +29,19 @@ BENCHMARKS = {
         "the human story as another system",
     ),
     "newsroom": Entry(
-        "refladder.loaders.newsroom:load",
-        "news summaries: 60 articles, 7 systems, 4 dimensions, 3 raters",
+        "refladder.loaders.newsroom:load", "news summaries: 60 articles, 7 systems, 4 dimensions, 3 raters"
     ),
     "own": Entry(
-        "refladder.loaders.own:load_own",
-        "your own table: give its path instead of the name, and --task-file TASK.toml",
+        "refladder.loaders.own:load_own", "your own table: give its path instead of the name, and --task-file TASK.toml"
     ),
-    "podcast": Entry(
-        "refladder.loaders.podcast:load",
-        "podcast summaries: 179 episodes, 20 systems, overall quality",
-    ),
+    "podcast": Entry("refladder.loaders.podcast:load", "podcast summaries: 179 episodes, 20 systems, overall quality"),
     "summeval": Entry(
         "refladder.loaders.summeval:load",
         "news summaries: 100 articles, 16 systems, 4 dimensions, 3 experts; --option raters=crowd reads the "
         "crowd ratings, raters=all both",
     ),
     "topicalchat": Entry(
-        "refladder.loaders.topicalchat:load",
-        "dialogue responses (USR): 60 contexts, 6 systems, 6 dimensions, 3 raters",
+        "refladder.loaders.topicalchat:load", "dialogue responses (USR): 60 contexts, 6 systems, 6 dimensions, 3 raters"
     ),
     "webnlg": Entry(
         "refladder.loaders.webnlg:load",

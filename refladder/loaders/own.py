@@ -148,14 +148,13 @@ def load_contexts(
     if not rows:
         raise DataError(f"{'the table' if isinstance(source, Rows) else source}: it has no rows")
     first = _with_all_columns(rows)
-    if task == DOCUMENT:
-        columns = _find_columns(first, dict(columns or {}), required=("output",), fields=SEED_FIELDS)
-        for row in rows:
-            _add_seed(draft, row, columns)
-        return draft.finish(name="own", revision="", licence="").contexts
-    columns = _find_columns(first, dict(columns or {}), required=("context",), fields=CONTEXT_FIELDS)
+    required, fields = (("output",), SEED_FIELDS) if task == DOCUMENT else (("context",), CONTEXT_FIELDS)
+    columns = _find_columns(first, dict(columns or {}), required=required, fields=fields)
     for row in rows:
-        _add_context(draft, row, columns)
+        if task == DOCUMENT:
+            _add_seed(draft, row, columns)
+        else:
+            _add_context(draft, row, columns)
     return draft.finish(name="own", revision="", licence="").contexts
 
 

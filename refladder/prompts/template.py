@@ -277,7 +277,8 @@ def load_template(task: str, role: str, folder: Path | None = None) -> Template:
     )
     if path is not None:
         return _parse(path, task, role)
-    user_tasks = [] if folder is None else [entry.name for entry in folder.iterdir() if _is_task_folder(entry)]
+    entries = [] if folder is None else folder.iterdir()
+    user_tasks = [entry.name for entry in entries if entry.is_dir() and _TASK.fullmatch(entry.name)]
     if folder is not None and task in user_tasks:
         raise PromptError(
             f"{folder / task}: no file {role}.md; a new task needs a file for every role that is used, so add it"
@@ -323,10 +324,6 @@ def _require_folder(folder: Path) -> None:
     if not folder.is_dir():
         problem = "is a file" if folder.exists() else "does not exist"
         raise PromptError(f"{folder}: the folder of prompt templates {problem}; give a folder with files TASK/ROLE.md")
-
-
-def _is_task_folder(entry: Path) -> bool:
-    return entry.is_dir() and _TASK.fullmatch(entry.name) is not None
 
 
 def _check_task_name(path: Path, task: str) -> None:

@@ -250,11 +250,7 @@ def _load(name: _Named, kind: str, device: Any, **settings: Any) -> Any:  # noqa
     # The messages below replace its report on weights.
     with quiet(bars=bars), bar_of_gguf, _explained(name):
         model, loading = getattr(transformers, kind).from_pretrained(
-            name.source,
-            use_safetensors=True,
-            output_loading_info=True,
-            ignore_mismatched_sizes=True,
-            **settings,
+            name.source, use_safetensors=True, output_loading_info=True, ignore_mismatched_sizes=True, **settings
         )
         model.eval().requires_grad_(requires_grad=False).to(device)
     # transformers 5 returns the name with both shapes, 4.57 the name alone

@@ -332,10 +332,7 @@ def sequences_of(questions: Sequence[Question]) -> tuple[list[list[int]], list[R
 
 
 def label_reading(
-    labels: Sequence[Sequence[int]],
-    values: Sequence[Sequence[float]],
-    spellings: Sequence[int],
-    note: str | None,
+    labels: Sequence[Sequence[int]], values: Sequence[Sequence[float]], spellings: Sequence[int], note: str | None
 ) -> LabelReading:
     """Combine the token log-probabilities of a prompt into one number per label; `note` says how it was cut, if so."""
     cut = note is not None
