@@ -44,26 +44,12 @@ DEFAULT_RULE = "ladder-sum"
 
 
 def rule_named(name: str) -> Rule:
-    """The rule of that name, built in or registered under `refladder.rule`.
-
-    Raises:
-        UnknownNameError: no such rule.
-    """
+    """The rule of that name, built in or registered under `refladder.rule`."""
     return cast("Rule", registry.find("rule", name, RULES))
 
 
 def of_anchors(rule: Rule, probabilities: FloatArray, anchors: int, scale: tuple[float, float]) -> FloatArray:
-    """The values of a rule on the ladder of each anchor of a shared set.
-
-    Args:
-        rule: any rule.
-        probabilities: shape (outputs, anchors * rungs, 3), the rungs of one anchor next to each other.
-        anchors: number of anchors; 1 for a ladder of its own.
-        scale: the human scale.
-
-    Returns:
-        Shape (outputs, anchors).
-    """
+    """The values of a rule on each anchor's ladder: shape (outputs, anchors * rungs, 3) to (outputs, anchors)."""
     rungs = probabilities.shape[1] // anchors
     return rule(probabilities.reshape(-1, rungs, 3), scale).reshape(-1, anchors)
 
