@@ -132,6 +132,13 @@ def parse_toml(text: str | bytes, where: str, what: str = "not TOML") -> dict[st
     return table
 
 
+def each_leaf(value: Any, change: Callable[[Any], Any]) -> Any:  # noqa: ANN401  any JSON value
+    """A JSON value in which everything but objects and lists is changed."""
+    if isinstance(value, dict):
+        return {key: each_leaf(inner, change) for key, inner in value.items()}
+    return [each_leaf(inner, change) for inner in value] if isinstance(value, list) else change(value)
+
+
 def _check(value: object) -> None:
     """Reject values that are nested too deep, and integers too large for a float."""
     level = [value]

@@ -31,6 +31,7 @@ from refladder.files.locks import locked, locked_folder
 from refladder.metaeval.correction import holm
 from refladder.metaeval.correlation import correlate
 from refladder.metaeval.shares import share_intervals
+from refladder.parsing import each_leaf
 from refladder.prompts import check_folder
 from refladder.ranking.bias import intransitive_triples
 from refladder.ranking.davidson import davidson
@@ -154,17 +155,11 @@ def certify(ladders: LadderSet, asker: Asker, progress: Progress | None = None) 
         # any prompt: the built-in judge reads its slots, never its words
         template = replace(asker.template, role=ladders.role, labels=dict(zip(OUTCOMES, OUTCOMES, strict=True)))
         surface = Asker(baseline, template, JudgmentIndex(None, run_of(baseline, template))).ask(questions)
-    certificate: dict[str, Any] = _rounded(_certificate(ladders, asker, judgments, surface, of_anchors))
+    certificate: dict[str, Any] = each_leaf(  # numbers of six digits: every machine writes the same certificate
+        _certificate(ladders, asker, judgments, surface, of_anchors),
+        lambda leaf: float(f"{leaf:.6g}") if isinstance(leaf, float) else leaf,
+    )
     return {**certificate, "digest": certificate_digest(certificate)}
-
-
-def _rounded(value: Any) -> Any:  # noqa: ANN401  any JSON value
-    """Numbers with six digits, so that every machine writes the same certificate."""
-    if isinstance(value, dict):
-        return {key: _rounded(inner) for key, inner in value.items()}
-    if isinstance(value, list):
-        return [_rounded(inner) for inner in value]
-    return float(f"{value:.6g}") if isinstance(value, float) else value
 
 
 def _certificate(

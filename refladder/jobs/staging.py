@@ -23,7 +23,7 @@ from refladder.files.ladder_sets import (
 )
 from refladder.files.release import WHOLE_CERTIFICATE, Manifest, ladder_row, write_shards
 from refladder.files.tables import number_in, read_rows
-from refladder.parsing import parse_json
+from refladder.parsing import each_leaf, parse_json
 from refladder.records import Judgment, scale_of
 from refladder.report.dataset_card import Facts
 from refladder.scoring.columns import added_columns
@@ -286,15 +286,8 @@ def _object(path: Path) -> dict[str, Any]:
 
 def public_certificate(certificate: Mapping[str, Any], ladders: str) -> dict[str, Any]:
     """A certificate without paths of this machine."""
-
-    def public(value: object) -> object:
-        if isinstance(value, dict):
-            return {key: public(entry) for key, entry in value.items()}
-        if isinstance(value, list):
-            return [public(entry) for entry in value]
-        return without_paths(value) if isinstance(value, str) else value
-
-    shown = {**{key: public(entry) for key, entry in certificate.items()}, "ladders": ladders}
+    shown = each_leaf(dict(certificate), lambda leaf: without_paths(leaf) if isinstance(leaf, str) else leaf)
+    shown["ladders"] = ladders
     return {**shown, "digest": certificate_digest(shown)}
 
 

@@ -397,9 +397,9 @@ class LadderScorer:
                 if reason is not None or output is None:
                     reasons[row, number] = reason or "no output"
                     continue
-                none = Context(id=output.context_id, task=self.ladders.task, text="")
-                of_row = contexts[row] if contexts and self.ladders.anchors else None
-                context = of_row or self._contexts.get(output.context_id, none)
+                context = contexts[row] if contexts and self.ladders.anchors else None
+                context = context or self._contexts.get(output.context_id)
+                context = context or Context(id=output.context_id, task=self.ladders.task, text="")
                 for anchor in self.ladders.anchors or (output.context_id,):
                     ladder = self.ladders.ladders[anchor, dimension.name]
                     shown = self.ladders.contexts[anchor] if self.ladders.anchors else None

@@ -97,17 +97,13 @@ def context_text_of(item: Item, ladders: LadderSet | None) -> str | None:
 
 def estimates_of(student: Student, batch: Sequence[Item], ladders: LadderSet | None) -> list[float | None]:
     """The student's estimate for each row; None where it has no output, or no context that the student reads."""
-    texts: list[tuple[str, str]] = []
-    rows: list[int] = []
+    texts: dict[int, tuple[str, str]] = {}
     for row, item in enumerate(batch):
         context = context_text_of(item, ladders) if student.record.reads_context else ""
         if item.output is not None and context is not None:
-            texts.append((context, item.output.text))
-            rows.append(row)
-    estimates: list[float | None] = [None] * len(batch)
-    for row, estimate in zip(rows, student.estimate(texts).tolist(), strict=True):
-        estimates[row] = estimate
-    return estimates
+            texts[row] = context, item.output.text
+    estimates = dict(zip(texts, student.estimate(list(texts.values())).tolist(), strict=True))
+    return [estimates.get(row) for row in range(len(batch))]
 
 
 def _chunks(rows: Iterable[Item]) -> Iterator[list[Item]]:
