@@ -20,6 +20,7 @@ from refladder.jobs.scored_tables import (
     one_scale,
     read_twice,
     refuse_unjudged,
+    reported,
     score_column,
     table_sink,
 )
@@ -39,7 +40,6 @@ if TYPE_CHECKING:
 
 
 KEEP, DROP = "keep", "drop"
-_PROGRESS_EVERY = 8192
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -273,7 +273,7 @@ def filter_rows(asked: Filtering, tables: Tables, progress: Progress | None = No
         without = {KEEP: passed, DROP: _drop}.get(asked.unscored) or sink(asked.unscored)
         report = FilterReport(unscored_to=asked.unscored, columns=condition.columns)
         passes = _Thresholds(condition, linker)
-        for number, row in enumerate(rows):
+        for number, row in reported(rows, progress):
             verdict = passes(row)
             if verdict is None:
                 report.unscored += 1
@@ -284,8 +284,6 @@ def filter_rows(asked: Filtering, tables: Tables, progress: Progress | None = No
             else:
                 report.rejected += 1
                 failed(row)
-            if progress is not None and number % _PROGRESS_EVERY == 0:
-                progress(number, None)
     report.ranges = passes.ranges
     report.uncertain = passes.uncertain if linker is not None else None
     report.rows = report.passed + report.rejected + report.unscored

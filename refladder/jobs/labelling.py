@@ -15,7 +15,7 @@ import numpy as np
 
 from refladder.errors import DataError, UsageError, option, plural
 from refladder.files.tables import Row, Rows, number_in, parse_number, read_rows
-from refladder.jobs.scored_tables import cascade_column, refuse_unjudged
+from refladder.jobs.scored_tables import cascade_column, refuse_unjudged, reported
 from refladder.loaders.fields import numbers_of, without_number
 from refladder.records import scale_of
 
@@ -33,7 +33,6 @@ _COMPARISONS: dict[str, Callable[[Any, Any], Any]] = {
     ">=": operator.ge, ">": operator.gt, "<=": operator.le, "<": operator.lt,
     "!=": operator.ne, "=": operator.eq, "==": operator.eq,
 }  # fmt: skip
-_PROGRESS_EVERY = 8192
 
 
 class Good:
@@ -238,9 +237,7 @@ class _Reader:
     def read(self, source: str, given: str | None, progress: Progress | None) -> Pool:
         rows = named(read_rows(source, given), self.asked.columns)
         ids, labels, lowest = self._labels(rows.columns() or [], source)
-        for number, row in enumerate(rows):
-            if number % _PROGRESS_EVERY == 0 and progress is not None:
-                progress(number, None)
+        for number, row in reported(rows, progress):
             if not self._add(row, number):
                 continue
             position = len(self.row_numbers) - 1

@@ -24,7 +24,7 @@ from refladder.files.tables import (
     standard_form,
 )
 from refladder.jobs.score import items
-from refladder.jobs.scored_tables import one_scale, read_twice, refuse_unjudged, score_column
+from refladder.jobs.scored_tables import one_scale, read_twice, refuse_unjudged, reported, score_column
 from refladder.records import scale_of
 
 if TYPE_CHECKING:
@@ -40,7 +40,6 @@ TEXTS = ("prompt", "chosen", "rejected", "context_id", "chosen_id", "rejected_id
 ROLES = {"prompt": "user", "chosen": "assistant", "rejected": "assistant"}
 NUMBERS = {"score_chosen": float, "score_rejected": float, "signature": str}
 _ROUNDING = 1e-9  # a difference this much below the margin reaches it: 0.3 - 0.2 is less than 0.1
-_PROGRESS_EVERY = 8192
 
 
 @dataclass(slots=True, kw_only=True)
@@ -248,7 +247,7 @@ def _write_pairs(
         for number in pair:
             uses[number] = uses.get(number, 0) + 1
     waiting: dict[int, _Text] = {}
-    for number, text in enumerate(texts):
+    for number, text in reported(texts, progress, report.rows):
         if text is not None and number in uses:
             waiting[number] = text
         for pair in ready.pop(number, ()):
@@ -257,8 +256,6 @@ def _write_pairs(
                 uses[row] -= 1
                 if not uses[row]:
                     del waiting[row]
-        if progress is not None and number % _PROGRESS_EVERY == 0:
-            progress(number, report.rows)
 
 
 def _write_pair(chosen: _Text, rejected: _Text, write: Write, report: PairReport) -> None:

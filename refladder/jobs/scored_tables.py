@@ -6,7 +6,7 @@ import shutil
 import tempfile
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from refladder.errors import DataError, UsageError, option
 from refladder.files.jsonl import cannot_write
@@ -15,12 +15,15 @@ from refladder.records import scale_of
 from refladder.scoring.columns import OVERALL
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
     from contextlib import AbstractContextManager
 
     from refladder.files.tables import Row, Write
+    from refladder.records import Progress
     from refladder.settings import Tables
 
+T = TypeVar("T")
+_PROGRESS_EVERY = 8192  # rows
 OF_SCORES = ("_score", "_grade", "_spread")  # endings of columns that are comparable within one signature only
 
 
@@ -102,6 +105,14 @@ def differing_parts(first: object, second: object) -> tuple[str, str]:
     shown = ["|".join(part for part in parts[side] if part not in parts[1 - side]) for side in (0, 1)]
     none = ["no signature" if signature is None else "nothing in its place" for signature in (first, second)]
     return shown[0] or none[0], shown[1] or none[1]
+
+
+def reported(rows: Iterable[T], progress: Progress | None, total: int | None = None) -> Iterator[tuple[int, T]]:
+    """The rows with their numbers from 0; `progress` hears of some of them."""
+    for number, row in enumerate(rows):
+        if progress is not None and number % _PROGRESS_EVERY == 0:
+            progress(number, total)
+        yield number, row
 
 
 def table_sink(
