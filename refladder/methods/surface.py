@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -22,26 +21,21 @@ from refladder.trust.threshold import area_under_curve
 from refladder.version import __version__
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
 
     from numpy.typing import NDArray
 
     from refladder.arrays import BoolArray, FloatArray, IntArray
     from refladder.records import Benchmark, Dimension
 
-    Measure = Callable[[Sequence[str], "ContextWords"], float]
-
 _WORD = re.compile(r"\w+(?:['\u2019]\w+)*")
-_LONGEST = 3  # words of an n-gram
+_SIZES = (1, 2, 3)  # words of an n-gram
+MEASURES = (
+    *("length", "distinct words", "coverage"),
+    *(f"{size}-grams in context" for size in _SIZES),
+    *("word overlap", "type/token ratio", "negative length"),
+)
 FOLDS = 5  # of contexts, to choose a measure for labels
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ContextWords:
-    """What measures need of a context: its different words, and its different n-grams of 1, 2 and 3 words."""
-
-    words: frozenset[str]
-    grams: tuple[frozenset[tuple[str, ...]], ...]
 
 
 def words(text: str) -> list[str]:
@@ -50,12 +44,21 @@ def words(text: str) -> list[str]:
 
 
 def surface_measures(context: Context, texts: Iterable[str]) -> NDArray[np.float64]:
-    """Measures of texts beside their context's text, shape (texts, measures) in the order of `MEASURES`."""
+    """Measures of texts beside their context's text, shape (texts, measures) in the order of `MEASURES`.
+
+    The lengths count words; the others are shares between 0 and 1, and 0 of nothing. The word overlap is the Jaccard
+    index of the different words of text and context. Higher is better, so a short text has a high negative length.
+    """
     told = words(context.text)
-    source = ContextWords(
-        words=frozenset(told), grams=tuple(frozenset(_grams(told, size)) for size in range(1, _LONGEST + 1))
-    )
-    rows = [[measure(tokens, source) for measure in MEASURES.values()] for tokens in map(words, texts)]
+    known, grams_told = set(told), {size: set(_grams(told, size)) for size in _SIZES}
+    rows = []
+    for tokens in map(words, texts):
+        count, different = float(len(tokens)), set(tokens)
+        shared = len(known & different)
+        grams = [(_grams(tokens, size), grams_told[size]) for size in _SIZES]
+        in_context = [_share(sum(map(of_context.__contains__, of_text)), len(of_text)) for of_text, of_context in grams]
+        ratio, overlap = _share(len(different), len(tokens)), _share(shared, len(known | different))
+        rows.append([count, len(different), _share(shared, len(known)), *in_context, overlap, ratio, -count])
     return np.array(rows, dtype=np.float64).reshape(-1, len(MEASURES))
 
 
@@ -67,55 +70,6 @@ def _share(part: int, whole: int) -> float:
     return part / whole if whole else 0.0
 
 
-def length(tokens: Sequence[str], _source: ContextWords) -> float:
-    """Number of words."""
-    return float(len(tokens))
-
-
-def negative_length(tokens: Sequence[str], _source: ContextWords) -> float:
-    """Number of words, shorter texts higher."""
-    return -float(len(tokens))
-
-
-def distinct_words(tokens: Sequence[str], _source: ContextWords) -> float:
-    """Number of different words."""
-    return float(len(set(tokens)))
-
-
-def type_token_ratio(tokens: Sequence[str], _source: ContextWords) -> float:
-    """Different words by words, between 0 and 1; 0 for a text without words."""
-    return _share(len(set(tokens)), len(tokens))
-
-
-def coverage(tokens: Sequence[str], source: ContextWords) -> float:
-    """Share of the context's different words that the text has, between 0 and 1; 0 for a context without words."""
-    return _share(len(source.words & set(tokens)), len(source.words))
-
-
-def word_overlap(tokens: Sequence[str], source: ContextWords) -> float:
-    """Different words that both have by those that either has (Jaccard index), between 0 and 1; 0 without words."""
-    return _share(len(source.words & set(tokens)), len(source.words | set(tokens)))
-
-
-def _grams_in_context(size: int) -> Measure:
-    """Share of a text's n-grams that the context has, between 0 and 1; 0 for a text without any."""
-
-    def measure(tokens: Sequence[str], source: ContextWords) -> float:
-        grams = _grams(tokens, size)
-        return _share(sum(gram in source.grams[size - 1] for gram in grams), len(grams))
-
-    return measure
-
-
-MEASURES: dict[str, Measure] = {
-    "length": length,
-    "distinct words": distinct_words,
-    "coverage": coverage,
-    **{f"{size}-grams in context": _grams_in_context(size) for size in range(1, _LONGEST + 1)},
-    "word overlap": word_overlap,
-    "type/token ratio": type_token_ratio,
-    "negative length": negative_length,
-}
 BEST = "best of the surface measures"
 
 
@@ -219,5 +173,5 @@ def best_surface(
         areas = [area_under_curve(measure, good[rest]) for measure in left[rest].T]
         chosen[fold] = np.argmax([0.5 if area is None else area for area in areas])
     turns = chosen[np.arange(len(others)) % FOLDS]
-    name = list(MEASURES)[int(np.bincount(chosen[folds] if len(folds) else chosen).argmax())]
+    name = MEASURES[int(np.bincount(chosen[folds] if len(folds) else chosen).argmax())]
     return left[np.arange(len(left)), chosen[folds]], right[np.arange(len(right)), turns], name

@@ -263,9 +263,9 @@ def _best_measure(surface: FloatArray, target: FloatArray, test: BoolArray) -> t
     best = int(np.argmax(np.nan_to_num(agreements, nan=-2.0)))
     chosen = surface[:, best]
     if known.sum() < 2 or np.ptp(chosen[known]) == 0:  # noqa: PLR2004  no line
-        return list(MEASURES)[best], chosen[test]
+        return MEASURES[best], chosen[test]
     slope, shift = np.polyfit(chosen[known], target[known], 1)
-    return list(MEASURES)[best], np.asarray(slope * chosen[test] + shift)
+    return MEASURES[best], np.asarray(slope * chosen[test] + shift)
 
 
 def _compared(
