@@ -141,7 +141,7 @@ class _Thresholds:
         self.ranges: dict[str, tuple[float, float]] = {}
         self._least, self._most = list(condition.min.items()), list(condition.max.items())
         self._columns = condition.columns
-        self._scale = one_scale(self._columns, mix=condition.mix)
+        self._check_scale = one_scale(self._columns, mix=condition.mix)
         self._promise = condition.promise
         self._linker = linker
         self.uncertain = 0  # rows whose decision is another at an end of the interval of the link
@@ -155,8 +155,8 @@ class _Thresholds:
             known = self._linked(row, known, self._linker)
         elif self._promise is not None:
             check_signature(row.fields.get("signature") or None, self._promise.signature, row.where)
-        elif self._scale is not None:
-            self._scale.check(row)
+        else:
+            self._check_scale(row)
         return self._decided(row, known)
 
     def _known(self, row: Row) -> dict[str, tuple[float, float]]:

@@ -140,7 +140,7 @@ def _texts(
     path: str, form: str, mapped: Mapped, contexts: Mapping[str, Context], column: str, *, mix: bool
 ) -> Iterator[_Text | None]:
     """What pairs need of each row; None for a row without a score or an output."""
-    scale = one_scale([column], mix=mix)
+    check_scale = one_scale([column], mix=mix)
     for item in items(read_rows(path, form), mapped, check_ids=False):
         score = number_in(item.row, column)
         if score is None:
@@ -148,8 +148,7 @@ def _texts(
         if item.output is None or score is None:
             yield None
             continue
-        if scale is not None:
-            scale.check(item.row)
+        check_scale(item.row)
         context_id, prompt = item.output.context_id, item.text
         if prompt is None and context_id not in contexts:
             raise DataError(

@@ -15,7 +15,7 @@ from refladder.records import scale_of
 from refladder.scoring.columns import OVERALL
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from contextlib import AbstractContextManager
 
     from refladder.files.tables import Row, Write
@@ -61,32 +61,25 @@ def refuse_unjudged(row: Row, column: str) -> None:
         )
 
 
-class OneScale:
-    """Checks that all rows have one signature, as scores of different signatures are on different scales."""
+def one_scale(columns: Sequence[str], *, mix: bool) -> Callable[[Row], None]:
+    """A check of rows one by one that all have one signature; of nothing with `mix`, or if no column holds scores."""
+    column = next((name for name in columns if name.endswith(OF_SCORES)), None)
+    seen: list[tuple[object, str]] = []  # the first signature, and the row that has it
 
-    def __init__(self, column: str) -> None:
-        self._column = column
-        self._first: tuple[object, str] | None = None  # a signature and the row that has it
-
-    def check(self, row: Row) -> None:
-        """Compare a row with the first one."""
+    def check(row: Row) -> None:
         signature = row.fields.get("signature") or None
-        if self._first is None:
-            self._first = signature, row.where
-        first, where = self._first
+        if not seen:
+            seen.append((signature, row.where))
+        first, where = seen[0]
         if scale_of(signature) != scale_of(first):
             parts, first_parts = differing_parts(signature, first)
             raise DataError(
-                f"{row.where}: the scores in column {self._column!r} are on different scales: {parts} here, "
+                f"{row.where}: the scores in column {column!r} are on different scales: {parts} here, "
                 f"{first_parts} in {where}; filter each signature separately, or compare them as they are "
                 f"with {option('mix')}"
             )
 
-
-def one_scale(columns: Sequence[str], *, mix: bool) -> OneScale | None:
-    """The check for these columns; None with `mix`, or if none of them holds scores."""
-    compared = next((name for name in columns if name.endswith(OF_SCORES)), None)
-    return None if mix or compared is None else OneScale(compared)
+    return check if column is not None and not mix else lambda _row: None
 
 
 def check_signature(signature: object, wanted: str | None, where: str) -> None:
