@@ -19,10 +19,12 @@ import subprocess
 import sys
 import sysconfig
 import tempfile
+from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
 
 import click
+import command_server
 import pytest
 
 import refladder
@@ -59,25 +61,35 @@ def blocks(page, *, with_data):
     return [text for mark, text in BLOCK.findall(PAGES[page]) if bool(mark) is with_data]
 
 
+@contextmanager
+def programs():
+    """The `refladder` of this very checkout is the first on PATH, and the interpreter of the tests the next."""
+    with command_server.program() as folder, pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PATH", os.pathsep.join([folder, sysconfig.get_path("scripts"), os.environ["PATH"]]))
+        yield
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _programs():
+    with programs():
+        yield
+
+
 def run(command, folder):
     """What a command prints, both streams together, without spaces at line ends."""
-    programs = folder / "bin"
-    if not programs.exists():  # the command of this very checkout, whatever is installed
-        programs.mkdir()
-        program = programs / "refladder"
-        program.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m refladder "$@"\n', "utf-8")
-        program.chmod(0o755)
+    cache = folder / ".cache"  # nothing is remembered from another page
+    if not cache.exists():
+        cache.mkdir()
         for script in (ROOT / "docs/examples").glob("*.py"):
             shutil.copyfile(script, folder / script.name)
-    own = {"XDG_CACHE_HOME": str(programs / "cache")}  # nothing is remembered from another page
-    path = os.pathsep.join([str(programs), sysconfig.get_path("scripts"), os.environ["PATH"]])
+    own = {"XDG_CACHE_HOME": str(cache), "PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": "1", "LC_ALL": "C.UTF-8"}
     done = subprocess.run(
         [shutil.which("bash") or "bash", "-c", command],
         check=False,
         cwd=folder,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
-        env={**os.environ, **own, "PATH": path, "PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": "1", "LC_ALL": "C.UTF-8"},
+        env={**os.environ, **own},
     )
     return [line.rstrip() for line in done.stdout.decode().splitlines()]
 
@@ -250,5 +262,5 @@ def written_anew(text, folder):
 
 if __name__ == "__main__":
     for name, contents in ((name, PAGES[name]) for name in sys.argv[1:] or PAGES):
-        with tempfile.TemporaryDirectory() as scratch:
+        with programs(), tempfile.TemporaryDirectory() as scratch:
             (ROOT / name).write_text(written_anew(contents, Path(scratch)), "utf-8")
