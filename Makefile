@@ -17,6 +17,9 @@ TORCH ?= torch==2.13.0
 # One process of pytest for each core. A file is run by one of them; tests/conftest.py puts the slowest files first.
 PARALLEL := -n logical --maxprocesses 8 --dist loadfile --no-loadscope-reorder
 
+# The tests start hundreds of processes: each is to find the package compiled.
+unexport PYTHONDONTWRITEBYTECODE
+
 .DEFAULT_GOAL := help
 .PHONY: help demo test test-integrations docs bench clean
 

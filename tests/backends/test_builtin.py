@@ -1,28 +1,19 @@
 import itertools
 import math
 import random
-from pathlib import Path
 
 import numpy as np
 import pytest
-from doubles import asker
 
 from refladder.backends import connect
 from refladder.backends.builtin import Builtin, open_builtin
 from refladder.backends.builtin.quality import FACETS, facet_shares, feature_weights, grades, quality, verdict
 from refladder.errors import BackendError, BackendUnavailableError, LabelsUnavailableError
 from refladder.files.ladder_sets import load_ladders, published_names
-from refladder.loaders import load_benchmark
-from refladder.metaeval.levels import correlate_level
 from refladder.prompts import ROLES, TASKS, fill, load_template
 from refladder.records import OUTCOMES, Context, Dimension, Prompt, Sampling
-from refladder.scoring.judging import verdicts
-from refladder.scoring.question import ladder_questions
-from refladder.scoring.rules import ladder_scores
 from refladder.synth import build_ladders
 from refladder.testing import check_backend
-
-DATA = Path(__file__).parents[3] / "shared" / "data"
 
 ARTICLE = """The village of Norrin has opened a library in an old bus. Volunteers painted it green and drove it to the
 square on Monday. Children may borrow three books at a time, and there is no fine for bringing them back late. The bus
@@ -327,56 +318,3 @@ def test_rungs_written_by_hand_are_put_in_order(name):
     for dimension, (every, neighbouring) in DEMO[name].items():
         assert np.mean([good for _, good in right[dimension]]) >= every
         assert np.mean([good for apart, good in right[dimension] if apart == 1]) >= neighbouring
-
-
-# What surface features alone are to reach: mean within-context Spearman over the dimensions, through ladders of 5.
-REAL = {
-    "hanna": ("hanna/hanna_stories_annotations.csv.gz", ("coherence", "surprise", "complexity"), 0.43),
-    "newsroom": ("newsroom/newsroom-human-eval.csv.gz", None, 0.58),
-    "summeval": ("summeval/mteb_summeval.test.jsonl.gz", None, 0.25),
-    "topicalchat": ("topicalchat_usr/tc_usr_data.json", ("naturalness", "engagingness", "overall"), 0.25),
-    "webnlg": ("webnlg2017/all_data_final_averaged.csv.gz", None, 0.40),
-}
-
-
-@pytest.mark.parametrize("name", sorted(REAL))
-def test_agreement_with_people(name):
-    path, wanted, least = REAL[name]
-    if not (DATA / path).is_file():
-        pytest.skip(f"{path} of the shared benchmark data is not there")
-    benchmark = load_benchmark(name, DATA / path)
-    dimensions = [d for d in benchmark.dimensions if wanted is None or d.name in wanted]
-    backend = Builtin()
-    ladders, failures = build_ladders(backend, benchmark.contexts, dimensions)
-    assert not failures
-    rungs = {(ladder.context_id, ladder.dimension): ladder for ladder in ladders}
-    contexts = {context.id: context for context in benchmark.contexts}
-    template = load_template(benchmark.contexts[0].task, "compare")
-    rows = {context: place for place, context in enumerate(contexts)}
-    columns = {system: place for place, system in enumerate(sorted({o.system for o in benchmark.outputs}))}
-    place = {output.id: (rows[output.context_id], columns[output.system]) for output in benchmark.outputs}
-    agreement = []
-    for dimension in dimensions:
-        asked = [
-            question
-            for output in benchmark.outputs
-            for question in ladder_questions(
-                output,
-                contexts[output.context_id],
-                dimension,
-                rungs[output.context_id, dimension.name],
-                orders=1,
-            )
-        ]
-        scores = ladder_scores(verdicts(asker(backend, template).ask(asked), 5, 1), (1, 5))
-        predicted = np.full((len(rows), len(columns)), np.nan)
-        total, count = np.zeros_like(predicted), np.zeros_like(predicted)
-        for output, score in zip(benchmark.outputs, scores, strict=True):
-            predicted[place[output.id]] = score
-        for rating in benchmark.ratings:
-            if rating.dimension == dimension.name:
-                total[place[rating.output_id]] += rating.value
-                count[place[rating.output_id]] += 1
-        human = np.where(count > 0, np.round(total / np.maximum(count, 1), 9), np.nan)
-        agreement.append(correlate_level(predicted, human).value)
-    assert np.mean(agreement) >= least
