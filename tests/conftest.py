@@ -27,6 +27,7 @@ SETTINGS = re.compile(
 
 # The files that take longest, longest first: they run first, so that no process is left alone with one at the end.
 SLOWEST = (
+    "integrations/test_real_model.py",
     "test_readme.py",
     "test_reproduce.py",
     "backends/endpoint/test_real_servers.py",

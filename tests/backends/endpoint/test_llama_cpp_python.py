@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 from asked import LABELS, question, questions
-from test_real_servers import started
+from served import started
 
 from refladder.backends import connect
 from refladder.backends.openai.talk import QUESTIONS
