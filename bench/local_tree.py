@@ -2,15 +2,19 @@
 
     python bench/local_tree.py --rounds 3 --markdown bench/results/local_tree.md
     python bench/local_tree.py --growth           # how time and memory grow, on a small shape
+    python bench/local_tree.py --shared           # documents against a shared set; also with --model
     python bench/local_tree.py --quick            # a tiny model, seconds
     python bench/local_tree.py --device cuda --shape 8B --part 80    # on a GPU; 0.5B, 3B or 8B
+    python bench/local_tree.py --shared --model hf:FILE.gguf         # a real model, opened by hf for every method
 
 One unit of work is a context of 450 words, 5 rungs and 16 outputs on one dimension: 80 prompts. Whoever shares more of
-a prompt gains more, so `--words CONTEXT,RUNG,OUTPUT` makes others. The model has the shape of Qwen2.5-0.5B with random
-weights, the texts are made-up words, the tokenizer is trained on them. Methods are timed in interleaved rounds, each in
-its own process, with the default allocator settings of glibc and torch, or with `tune_allocators` of the hf backend
-(`--memory kept`): freed memory is kept, and large buffers are in huge pages. refladder is timed with both. The slow
-methods run on a part of the prompts and are scaled. On a GPU, memory is that of the GPU, and the clock waits for it.
+a prompt gains more, so `--words CONTEXT,RUNG,OUTPUT` makes others. With `--shared` it is 4 documents of 600 tokens
+against the 10 rungs of a shared set, of 120 tokens: 40 prompts. No method begins the answer with a prefix. The model
+has the shape of Qwen2.5-0.5B with random weights, the texts are made-up words, the tokenizer is trained on them.
+Methods are timed in interleaved rounds, each in its own process, with the default allocator settings of glibc and
+torch, or with `tune_allocators` of the hf backend (`--memory kept`): freed memory is kept, and large buffers are in
+huge pages. refladder is timed with both. The slow methods run on a part of the prompts and are scaled. On a GPU, memory
+is that of the GPU, and the clock waits for it.
 """
 
 # ruff: noqa: ANN401, D102, ISC004, PLC0415, S106
@@ -32,6 +36,7 @@ import torch
 import transformers
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 
+from refladder.backends import connect
 from refladder.backends.hf import TransformersBackend
 from refladder.backends.hf.opening import Opened, operations_per_second, tune_allocators
 from refladder.engine.causal import STRATEGIES
@@ -53,6 +58,7 @@ PLAIN = (
 )
 LABELS = ("Better", "Worse", "Similar")
 WORDS = (450, 40, 45)  # of the context, a rung, an output
+SHARED = load_template("document", "compare-shared")
 FEATURES = ("avx2", "avx512f", "avx512_bf16", "amx_bf16")  # of processors, for products
 SPECIAL = ["<|endoftext|>", "<|im_start|>", "<|im_end|>"]
 CHATML = (
@@ -124,13 +130,26 @@ class Texts:
             for target in targets
         ]
 
+    def shared(self, tokenizer: Any, documents: int = 4, rungs: int = 10) -> list[Prompt]:
+        """Documents of 600 tokens, each against all rungs of a shared set, of 120 tokens."""
+        targets, references = (
+            [tokenizer.decode(tokenizer(self.text(size))["input_ids"][:size]) for _ in range(number)]
+            for number, size in ((documents, 600), (rungs, 120))
+        )
+        criterion = {"dimension": "clarity", "description": "Whether a reader can follow the document to its end."}
+        return [
+            fill(SHARED, {**criterion, "target": target, "reference": reference})
+            for target in targets
+            for reference in references
+        ]
+
     def tokenizer(self) -> Any:
         tokenizer = Tokenizer(models.BPE())
         tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
         tokenizer.decoder = decoders.ByteLevel()
         words = self.unit(10, 1, 1)[0].text.replace("Worse", "W orse")  # as in Qwen's vocabulary: two tokens
         tokenizer.train_from_iterator(
-            [self.text(2000) for _ in range(20)] + [words] * 50,
+            [self.text(2000) for _ in range(20)] + [words, "".join(SHARED.literals)] * 50,
             trainers.BpeTrainer(
                 vocab_size=6000,
                 special_tokens=SPECIAL,
@@ -171,7 +190,17 @@ def local(model: Any, tokenizer: Any, name: str) -> TransformersBackend:
         encoder_decoder=model.config.is_encoder_decoder,
     )
     memory = 4 * 2**30 if model.device.type == "cpu" else None
-    return TransformersBackend(opened, memory=memory, truncate_context=False, label_variants=False)
+    return TransformersBackend(opened, memory=memory, truncate_context=False, label_variants=False, prefix=False)
+
+
+def real(name: str, device: str, dtype: str) -> Any:
+    """A model of the Hub, a folder or a GGUF file; every method reads the weights that hf has opened."""
+    memory = "4G" if device == "cpu" else "auto"
+    backend: Any = connect(name, device=device, dtype=dtype, memory=memory, prefix="none")
+    backend.load()
+    if backend.opened.tokenizer.pad_token is None:  # the plain batches pad
+        backend.opened.tokenizer.pad_token = backend.opened.tokenizer.eos_token
+    return backend
 
 
 def rendered(tokenizer: Any, prompts: list[Prompt]) -> list[str]:
@@ -292,11 +321,13 @@ def methods_of(
 ) -> tuple[TransformersBackend, list[Prompt], dict[str, tuple[float, Callable[[], object]]]]:
     """The model, the prompts of one unit, and for each method its scale (it may run on a part) and a function."""
     texts = Texts(0)
-    tokenizer = texts.tokenizer()
     words, part = arguments.words, arguments.part
-    backend = causal(arguments.shape, tokenizer, arguments.device, arguments.dtype)
-    model = backend.scorer.model
-    prompts = texts.unit(words[0], words=words[1:])
+    if arguments.model:
+        backend: TransformersBackend = real(arguments.model, arguments.device, arguments.dtype)
+    else:
+        backend = causal(arguments.shape, texts.tokenizer(), arguments.device, arguments.dtype)
+    model, tokenizer = backend.scorer.model, backend.opened.tokenizer
+    prompts = texts.shared(tokenizer) if arguments.shared else texts.unit(words[0], words=words[1:])
     few = prompts[:: len(prompts) // part][:part]
     scale = len(prompts) / len(few)
     methods: dict[str, tuple[float, Callable[[], object]]] = {
@@ -342,6 +373,7 @@ def compare(arguments: argparse.Namespace, report: Callable[[list[str]], None]) 
     for name, memory in asked:
         command = [sys.executable, __file__, "--worker", name, "--memory", memory, "--shape", shape]
         command += ["--part", str(arguments.part), "--threads", str(arguments.threads)]
+        command += ["--shared"] * arguments.shared + ["--model", arguments.model] * bool(arguments.model)
         command += [
             "--words",
             ",".join(map(str, arguments.words)),
@@ -566,12 +598,22 @@ def _words(text: str) -> tuple[int, int, int]:
     return context, rung, output
 
 
+def options_of(arguments: argparse.Namespace) -> str:
+    """The options as they were given, without paths."""
+    given = " ".join(one for one in sys.argv[1:] if one != str(arguments.markdown)).replace("--markdown", "").strip()
+    if arguments.model:
+        given = given.replace(arguments.model, f"hf:{Path(arguments.model.removeprefix('hf:')).name}")
+    return given
+
+
 def main() -> None:
     global clock  # noqa: PLW0603  set once, before anything is timed
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--part", type=int, default=4, help="prompts that the slow methods run on")
     parser.add_argument("--words", type=_words, default=WORDS, metavar="CONTEXT,RUNG,OUTPUT")
+    parser.add_argument("--shared", action="store_true", help="4 documents against the 10 rungs of a shared set")
+    parser.add_argument("--model", help="a real model in the place of random weights, such as hf:FILE.gguf")
     parser.add_argument("--threads", type=int, default=1, help="1: processor seconds are counted, else seconds")
     parser.add_argument("--quick", action="store_true", help="a tiny model, one round")
     parser.add_argument("--growth", action="store_true", help="only how time and memory grow")
@@ -598,11 +640,12 @@ def main() -> None:
     if arguments.worker:
         work(arguments)
         return
-    options = " ".join(one for one in sys.argv[1:] if one != str(arguments.markdown)).replace("--markdown", "").strip()
+    options = options_of(arguments)
+    weights = "weights opened once a process by hf" if arguments.model else "random weights"
 
     def report(lines: list[str]) -> None:
         head = [
-            f"`python bench/local_tree.py {options}`: random weights, {arguments.dtype}, {machine(arguments)}, "
+            f"`python bench/local_tree.py {options}`: {weights}, {arguments.dtype}, {machine(arguments)}, "
             f"s is {'processor' if clock is time.process_time else 'wall-clock'} seconds, torch {torch.__version__}, "
             f"transformers {transformers.__version__}.",
             "",

@@ -8,6 +8,7 @@ import shutil
 
 import pytest
 
+import refladder
 from refladder.commands import console
 from refladder.commands.main import run
 from refladder.records import Sampling
@@ -84,6 +85,24 @@ def test_a_dry_run_tells_the_tokens_of_the_run_and_reads_no_weights(name, folder
     assert f"{counts['prompt_tokens']:,}" == sent
     padding = 1.02 if name == "t5" else 1.0
     assert counts["run_tokens"] <= int(through.replace(",", "")) <= padding * counts["run_tokens"]
+
+
+def test_a_dry_run_counts_a_row_once_for_all_rungs_of_a_shared_set(folder, score, tmp_path):
+    seeds = [
+        {"subject": f"subject {number}", "output": f"The tide {number} rises twice a day. " * 4} for number in range(4)
+    ]
+    fluency = refladder.Dimension(name="fluency", description="How the sentences read.")
+    ladders = tmp_path / "shared"
+    refladder.build(seeds, task="document", dimensions=[fluency], shared=2, out=ladders)
+    asked = ("--ladders", str(ladders))
+    long = ["A wave is a change of pressure. " * 60, "Iron rusts where water reaches it. " * 60]
+    _, _, dry = score(folder("llama"), *asked, "--dry-run", "--json", texts=long)  # first: the check is remembered
+    _, _, told = score(folder("llama"), *asked, texts=long)
+    counts = json.loads(dry.splitlines()[-1])["backends"][0]
+    assert counts["calls"] == 2 * 2 * 5 + 4  # 2 rows, 2 anchors of 5 rungs; best against worst of both, in both orders
+    through = int(re.search(r"calls, [\d,]+ prompt tokens \(([\d,]+) through", told)[1].replace(",", ""))
+    assert counts["run_tokens"] <= through <= 1.02 * counts["run_tokens"]
+    assert counts["prompt_tokens"] > 5 * counts["run_tokens"]
 
 
 def test_a_prompt_that_is_too_long_names_the_flag_and_the_flag_cuts_and_marks(copy, score):
