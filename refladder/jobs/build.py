@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -19,10 +20,11 @@ from refladder.files.tables import read_rows
 from refladder.loaders.fields import row_id
 from refladder.records import DOCUMENT, Shared, digest_of
 from refladder.synth import build_ladders, name_subjects
+from refladder.synth.checks import letters_of
 from refladder.synth.journal import JOURNAL, SUBJECTS
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
     from pathlib import Path
 
     from refladder.backends import Backend
@@ -30,7 +32,7 @@ if TYPE_CHECKING:
     from refladder.jobs.mend import Mender
     from refladder.records import Context, Dimension, Ladder, LadderFailure, Progress, Questions, Recipe, Sampling
 
-
+log = logging.getLogger(__name__)
 _HUMAN_FIELDS = {"context_id": str, "dimension": str, "level": int, "text": str}
 
 
@@ -143,6 +145,7 @@ def build(
         if restart:
             throw_away(journal)
             throw_away(folder / SUBJECTS)
+        seeds = contexts
         unnamed: list[LadderFailure] = []
         if shared and extends is None:
             contexts, unnamed = name_subjects(
@@ -166,6 +169,7 @@ def build(
             ladders = extends.with_top(ladders)
         if shared:
             ladders = of_whole_anchors(ladders, dimensions)
+            _warn_of_other_letters(seeds, ladders)
         if mender is not None and not (failures and extends):
             mender = replace(mender, contexts=contexts, shared=shared, above=extends is not None)
             ladders, failures, certificate = mender(ladders, failures)
@@ -183,6 +187,22 @@ def build(
             write_json(folder / "run.json", dict(config))
     failed = () if extends else tuple(failures)
     return BuildReport(ladders=len(ladders), failures=failed, certificate=certificate, anchors=anchors)
+
+
+def _warn_of_other_letters(seeds: Sequence[Context], ladders: Iterable[Ladder]) -> None:
+    """Say which anchors have rungs in other letters than their seed: the writer has not answered in its language."""
+    of_seeds = {seed.id: letters_of(" ".join((seed.text, *seed.references))) for seed in seeds}
+    for ladder in ladders:
+        seed, written = of_seeds[ladder.context_id], letters_of(" ".join(rung.text for rung in ladder.rungs))
+        if seed and written and written != seed:
+            log.warning(
+                "anchor %s, %s: its seed is in %s letters and its rungs in %s; name the language in the description of "
+                "the dimension, or use another writer",
+                ladder.context_id,
+                ladder.dimension,
+                seed,
+                written,
+            )
 
 
 def read_human_rungs(path: str) -> dict[tuple[str, str], dict[int, str]]:

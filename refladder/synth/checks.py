@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import unicodedata
+from collections import Counter
 from typing import TYPE_CHECKING
 
 from refladder.files.jsonl import is_unicode
@@ -101,3 +103,15 @@ def same_text(text: str, existing_texts: Mapping[int, str]) -> int | None:
     """The lowest level that has this text already, after folding case and white space; None when there is none."""
     folded = _folded(text)
     return min((level for level, other in existing_texts.items() if _folded(other) == folded), default=None)
+
+
+def letters_of(text: str) -> str | None:
+    """What most letters of a text are, as Unicode names them (Latin, Cyrillic, Arabic); None without letters.
+
+    Chinese and Japanese are both CJK, as they share characters.
+    """
+    kinds = Counter(unicodedata.name(letter, "").partition(" ")[0] for letter in text if letter.isalpha())
+    if not kinds:
+        return None
+    [(kind, _)] = kinds.most_common(1)
+    return "CJK" if kind in {"CJK", "HIRAGANA", "KATAKANA"} else kind.title()

@@ -309,6 +309,24 @@ def test_contexts_of_a_task_with_contexts_are_anchors_too(tmp_path):
     assert all(row["clarity_score"] is not None for row in scored)
 
 
+def test_a_writer_that_answers_in_other_letters_than_the_seeds_is_named(command, tmp_path, caplog):
+    (tmp_path / "task.toml").write_text(TASK, "utf-8")
+    seeds = {
+        "wave": "Волна переносит энергию. Вода под ней почти не движется.",
+        "arch": "In an arch, every stone presses on its neighbour.",
+    }
+    rows = [{"context_id": name, "subject": name, "output": text} for name, text in seeds.items()]
+    (tmp_path / "seeds.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
+    source = ["--source", str(tmp_path / "seeds.jsonl"), "--task-file", str(tmp_path / "task.toml")]
+    done = command("build", "own", *source, "--shared", "2", "--out", tmp_path / "set")  # builtin writes English
+    assert done.code == 0, done.err
+    [said] = [record.getMessage() for record in caplog.records if record.name == "refladder.jobs.build"]
+    assert said == (
+        "anchor wave, educational value: its seed is in Cyrillic letters and its rungs in Latin; name the language in "
+        "the description of the dimension, or use another writer"
+    )
+
+
 def test_a_function_is_asked_with_both_contexts(tmp_path):
     dimension = refladder.Dimension(name="clarity", description="How clear it is.")
     table = [{"context": f"Explain tide {number} in a few plain words."} for number in range(3)]

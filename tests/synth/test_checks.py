@@ -1,7 +1,7 @@
 import pytest
 
 from refladder.records import Completion
-from refladder.synth.checks import why_unusable
+from refladder.synth.checks import letters_of, why_unusable
 
 
 def reason(text, existing=None, **fields):
@@ -127,3 +127,18 @@ def test_a_duplicate_is_found_through_case_and_white_space():
     existing = {5: "The harbour opens on Thursday.", 1: "Rain."}
     assert reason(" the  HARBOUR opens\non Thursday. ", existing) == "duplicate: the same text as level 5"
     assert reason("The harbour opens on Friday.", existing) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "letters"),
+    [
+        ("Die Welle, 3 mal.", "Latin"),
+        ("Волна (wave) переносит энергию", "Cyrillic"),
+        ("ねこがすき", "CJK"),
+        ("猫在睡觉", "CJK"),
+        ("물결", "Hangul"),
+        ("1, 2, 3!", None),
+    ],
+)
+def test_the_letters_of_a_text_are_those_of_most_of_it(text, letters):
+    assert letters_of(text) == letters

@@ -348,13 +348,13 @@ class TransformersBackend(Backend):
         length: Callable[[T], int],
     ) -> tuple[T | None, str | None]:
         """A prompt of more than `most` tokens with as much of its context as fits, if it may be cut."""
-        too_long = (
-            f"the {prompt.role} prompt has {tokens:,} tokens and {self.opened.name} takes {most:,}; "
-            "shorten the texts, use a model with a longer context"
-        )
+        lengths = f"the {prompt.role} prompt has {tokens:,} tokens and {self.opened.name} takes {most:,}"
+        context = prompt.slots.get("context", "")
+        if not context:
+            return None, f"{lengths}; shorten the texts, or use a model with a longer context"
+        too_long = f"{lengths}; shorten the texts, use a model with a longer context"
         if not self._truncate:
             return None, f"{too_long}, or pass --truncate-context (option truncate_context=true)"
-        context = prompt.slots.get("context", "")
         low, high = 0, len(context)  # bisection: `high` characters do not fit; `low` do, once `best` is set
         best = None
         while high - low > 1 or best is None:

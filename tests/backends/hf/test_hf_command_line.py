@@ -87,14 +87,8 @@ def test_a_dry_run_tells_the_tokens_of_the_run_and_reads_no_weights(name, folder
     assert counts["run_tokens"] <= int(through.replace(",", "")) <= padding * counts["run_tokens"]
 
 
-def test_a_dry_run_counts_a_row_once_for_all_rungs_of_a_shared_set(folder, score, tmp_path):
-    seeds = [
-        {"subject": f"subject {number}", "output": f"The tide {number} rises twice a day. " * 4} for number in range(4)
-    ]
-    fluency = refladder.Dimension(name="fluency", description="How the sentences read.")
-    ladders = tmp_path / "shared"
-    refladder.build(seeds, task="document", dimensions=[fluency], shared=2, out=ladders)
-    asked = ("--ladders", str(ladders))
+def test_a_dry_run_counts_a_row_once_for_all_rungs_of_a_shared_set(folder, score, shared):
+    asked = ("--ladders", str(shared))
     long = ["A wave is a change of pressure. " * 60, "Iron rusts where water reaches it. " * 60]
     _, _, dry = score(folder("llama"), *asked, "--dry-run", "--json", texts=long)  # first: the check is remembered
     _, _, told = score(folder("llama"), *asked, texts=long)
@@ -103,6 +97,32 @@ def test_a_dry_run_counts_a_row_once_for_all_rungs_of_a_shared_set(folder, score
     through = int(re.search(r"calls, [\d,]+ prompt tokens \(([\d,]+) through", told)[1].replace(",", ""))
     assert counts["run_tokens"] <= through <= 1.02 * counts["run_tokens"]
     assert counts["prompt_tokens"] > 5 * counts["run_tokens"]
+
+
+@pytest.fixture
+def shared(tmp_path):
+    """A shared set of documents: two anchors of five rungs."""
+    seeds = [
+        {"subject": f"subject {number}", "output": f"The tide {number} rises twice a day. " * 4} for number in range(4)
+    ]
+    fluency = refladder.Dimension(name="fluency", description="How the sentences read.")
+    refladder.build(seeds, task="document", dimensions=[fluency], shared=2, out=tmp_path / "shared")
+    return tmp_path / "shared"
+
+
+@pytest.mark.parametrize("option", [(), ("--truncate-context",)])
+def test_a_document_that_is_too_long_has_no_score_and_both_lengths_in_its_note(option, copy, score, shared):
+    change(copy, max_position_embeddings=900)
+    texts = ["A wave is a change of pressure. " * 200, "A short text."]
+    _, rows, _ = score(copy, "--ladders", str(shared), *option, texts=texts)
+    # There is no context to cut, so the flag is not named, and changes nothing.
+    assert re.fullmatch(
+        r"10 of 10 judgments unparsed: the compare-shared prompt has \d,\d{3} tokens and copy takes 900; shorten the "
+        "texts, or use a model with a longer context",
+        rows[0]["fluency_note"],
+    )
+    assert rows[0]["fluency_score"] is None
+    assert rows[1]["fluency_score"] is not None
 
 
 def test_a_prompt_that_is_too_long_names_the_flag_and_the_flag_cuts_and_marks(copy, score):
