@@ -10,9 +10,11 @@ import subprocess
 import sys
 import threading
 from contextlib import contextmanager
+from functools import partial
 from http.server import BaseHTTPRequestHandler, SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
+import command_server
 import pytest
 from waiting import HANG
 
@@ -27,7 +29,7 @@ VARIABLES = ("OPENAI_API_KEY", "REFLADDER_API_KEY", "HF_TOKEN", "HUGGING_FACE_HU
 ROOT = Path(__file__).parent.parent
 
 
-def run_with_canary(folder, *arguments, code=None):
+def run_with_canary(program, folder, *arguments, code=None):
     """Run `refladder ARGUMENTS` (or Python `code`) in `folder`; returns (exit code, output and errors).
 
     Fails when the key stands in what was printed, or in any file below `folder`, which is also the home, the cache and
@@ -44,9 +46,9 @@ def run_with_canary(folder, *arguments, code=None):
         **dict.fromkeys(VARIABLES, CANARY),
         "REFLADDER_HEADERS": json.dumps({"X-Key": CANARY}),
     }
-    command = ["-m", "refladder", *map(str, arguments)] if code is None else ["-c", code]
+    command = [program, *map(str, arguments)] if code is None else [sys.executable, "-X", "dev", "-c", code]
     found = subprocess.run(
-        [sys.executable, "-X", "dev", *command],
+        command,
         cwd=folder,
         env=environment,
         capture_output=True,
@@ -57,6 +59,12 @@ def run_with_canary(folder, *arguments, code=None):
     assert CANARY.encode() not in printed, "the key was printed"
     assert leaks(folder) == []
     return found.returncode, printed.decode()
+
+
+@pytest.fixture(scope="module")
+def with_canary():
+    with command_server.program() as folder:
+        yield partial(run_with_canary, Path(folder, "refladder"))
 
 
 def leaks(folder):
@@ -73,29 +81,29 @@ def write_outputs(folder):
 SCORE = ("score", "outputs.jsonl", "--ladders", "demo/summarization", "--out", "scored.jsonl", "--store", "r.sqlite")
 
 
-def test_the_search_finds_a_key(tmp_path):
+def test_the_search_finds_a_key(with_canary, tmp_path):
     (tmp_path / "deep").mkdir()
     (tmp_path / "deep" / "log").write_text(f"Authorization: Bearer {CANARY}")
     assert leaks(tmp_path) == [str(tmp_path / "deep" / "log")]
     for code in ("import os; print(os.environ['OPENAI_API_KEY'])", "import os; raise ValueError(dict(os.environ))"):
         with pytest.raises(AssertionError, match="the key was printed"):
-            run_with_canary(tmp_path / "deep", code=code)
+            with_canary(tmp_path / "deep", code=code)
 
 
-def test_scoring_and_building_leave_no_key(tmp_path):
+def test_scoring_and_building_leave_no_key(with_canary, tmp_path):
     write_outputs(tmp_path)
     (tmp_path / "rules.jsonl").write_text('{"role": "compare", "answer": {"win": -1, "loss": -1.5, "tie": -2}}\n')
-    code, printed = run_with_canary(tmp_path, *SCORE, "--judge", "scripted:rules.jsonl", "--any-judge")
+    code, printed = with_canary(tmp_path, *SCORE, "--judge", "scripted:rules.jsonl", "--any-judge")
     assert code == 0
     assert "2 rows, 0 scores missing" in printed
     assert {path.name for path in tmp_path.iterdir()} >= {"scored.jsonl", "scored.jsonl.run.json", "r.sqlite"}
-    code, _ = run_with_canary(tmp_path, "build", "demo/story", "--out", "built", "--store", "r.sqlite")
+    code, _ = with_canary(tmp_path, "build", "demo/story", "--out", "built", "--store", "r.sqlite")
     assert code == 0
-    code, _ = run_with_canary(tmp_path, "store", "export", "--store", "r.sqlite", "--out", "lines.jsonl")
+    code, _ = with_canary(tmp_path, "store", "export", "--store", "r.sqlite", "--out", "lines.jsonl")
     assert code == 0
 
 
-def test_a_crash_leaves_no_key(tmp_path):
+def test_a_crash_leaves_no_key(with_canary, tmp_path):
     write_outputs(tmp_path)
     crash = f"""
 import os, sys
@@ -107,7 +115,7 @@ def broken(self, prompts, labels):
 builtin.Builtin.read_labels = broken
 sys.exit(cli.run({list(SCORE)!r}))
 """
-    code, printed = run_with_canary(tmp_path, code=crash)
+    code, printed = with_canary(tmp_path, code=crash)
     assert code == 1
     assert "RuntimeError: a fault of the backend" in printed
 
@@ -120,11 +128,11 @@ sys.exit(cli.run({list(SCORE)!r}))
         f"base_url=http://127.0.0.1:1/v1?k={CANARY}",
     ],
 )
-def test_a_key_that_is_given_where_none_belongs_is_not_repeated(tmp_path, option):
+def test_a_key_that_is_given_where_none_belongs_is_not_repeated(with_canary, tmp_path, option):
     write_outputs(tmp_path)
     shards = (*SCORE[:4], "--out", "shards", "--judge", "openai:m", "--judge-option", option)
-    assert run_with_canary(tmp_path, *shards)[0] == 2
-    code, printed = run_with_canary(tmp_path, *SCORE, "--judge", "openai:m", "--judge-option", option)
+    assert with_canary(tmp_path, *shards)[0] == 2
+    code, printed = with_canary(tmp_path, *SCORE, "--judge", "openai:m", "--judge-option", option)
     assert code == 2
     assert "unknown option of backend 'openai' 'api_key'" in printed or "base_url must hold no user, pass" in printed
 
@@ -165,10 +173,10 @@ def server(status):
 
 @pytest.mark.skipif("openai" not in BACKENDS, reason="there is no backend openai that would send a key")
 @pytest.mark.parametrize("status", [400, 401, 404])
-def test_a_server_that_repeats_the_key(tmp_path, status):
+def test_a_server_that_repeats_the_key(with_canary, tmp_path, status):
     write_outputs(tmp_path)
     with server(status) as (url, seen):
-        code, printed = run_with_canary(tmp_path, *SCORE, "--judge", "openai:m", "--judge-option", f"base_url={url}")
+        code, printed = with_canary(tmp_path, *SCORE, "--judge", "openai:m", "--judge-option", f"base_url={url}")
     assert code == 1
     assert printed.strip()
     assert f"Bearer {CANARY}" in seen  # it was sent, so it could have leaked
@@ -249,7 +257,7 @@ def files_at_a_url(folder):
         running.server_close()
 
 
-def test_a_signed_url_is_read_and_its_signature_is_kept_nowhere(tmp_path):
+def test_a_signed_url_is_read_and_its_signature_is_kept_nowhere(with_canary, tmp_path):
     pytest.importorskip("fsspec")
     pytest.importorskip("aiohttp")
     served, work = tmp_path / "served", tmp_path / "work"
@@ -259,28 +267,28 @@ def test_a_signed_url_is_read_and_its_signature_is_kept_nowhere(tmp_path):
     with files_at_a_url(served) as url:
         source = f"{url}/outputs.jsonl?X-Amz-Signature={CANARY}&token={CANARY}&name=/a.jsonl"
         score = ("--ladders", "demo/summarization", "--out")
-        code, printed = run_with_canary(work, "score", source, *score, "scored.jsonl")
+        code, printed = with_canary(work, "score", source, *score, "scored.jsonl")
         assert code == 0, printed
-        code, printed = run_with_canary(work, "score", source, *score, "shards")
+        code, printed = with_canary(work, "score", source, *score, "shards")
         assert code == 0, printed
-        code, printed = run_with_canary(work, "score", source, *score, "shards")
+        code, printed = with_canary(work, "score", source, *score, "shards")
         assert (code, "1 from earlier runs" in printed) == (0, True), printed
-        code, printed = run_with_canary(work, "score", source.replace("outputs", "none"), *score, "x.jsonl")
+        code, printed = with_canary(work, "score", source.replace("outputs", "none"), *score, "x.jsonl")
         assert (code, "?X-Amz-Signature=***&token=***&name=/a.jsonl: no " in printed) == (2, True), printed
         address = url.replace("//", f"//u:{CANARY}@")
-        code, printed = run_with_canary(work, "score", f"{address}/a.jsonl", *score, "x.jsonl")
+        code, printed = with_canary(work, "score", f"{address}/a.jsonl", *score, "x.jsonl")
         assert (code, "the URL contains a password" in printed) == (2, True), printed
 
 
 @pytest.mark.skipif("openai" not in BACKENDS, reason="there is no backend openai")
-def test_a_key_in_extra_is_sent_and_kept_nowhere(tmp_path):
+def test_a_key_in_extra_is_sent_and_kept_nowhere(with_canary, tmp_path):
     write_outputs(tmp_path)
     extra = json.dumps({"api_key": CANARY, "top_k": 3})
     with server(200) as (url, _):
         options = ("--judge", "openai:m", "--judge-option", f"base_url={url}", "--judge-option", f"extra={extra}")
         for out in ("scored.jsonl", "shards"):
-            assert run_with_canary(tmp_path, *SCORE[:4], "--out", out, *options)[0] in (0, 1, 3)
-        twice = run_with_canary(tmp_path, *SCORE, *options, "--judge-option", f"extra={extra}")
+            assert with_canary(tmp_path, *SCORE[:4], "--out", out, *options)[0] in (0, 1, 3)
+        twice = with_canary(tmp_path, *SCORE, *options, "--judge-option", f"extra={extra}")
         assert (twice[0], "given twice" in twice[1]) == (2, True)
     judge = connect("openai:m", base_url="http://127.0.0.1:9/v1", extra=extra)
     judge._probe = Probe(mode="top", top=5)

@@ -66,15 +66,16 @@ def test_symmetric_and_debiased_are_ahead_when_the_judge_is_biased():
 def test_debiased_curves_of_single_answers_are_the_plain_ones_and_say_so():
     answers = {"answers": 1, "sampling": Sampling()}
     settings = MethodSettings(**answers)
-    runs = run_methods(["win-ratio"], MADE, MADE.dimensions, lambda: Simulated(first=1.0), settings)
-    points = budget_curve(runs[0].result.comparisons, human_means(MADE.ratings), "worth", budgets=[14, 28], draws=5)
+    made = benchmark_of(np.random.default_rng(0).standard_normal((6, 6)))
+    runs = run_methods(["win-ratio"], made, made.dimensions, lambda: Simulated(first=1.0), settings)
+    points = budget_curve(runs[0].result.comparisons, human_means(made.ratings), "worth", budgets=[14, 28], draws=5)
     plain, debiased = ([point for point in points if point.debiased == wanted] for wanted in (False, True))
     assert [(p.value, p.first) for p in plain] == [(p.value, p.first) for p in debiased]
     assert all(point.first > 0.6 for point in points)
     protocol = Protocol(levels=["within_context"], statistics=["spearman"], resamples=5)
-    rows = agreement(MADE, MADE.dimensions, [runs[0].result.method], protocol)
-    cards = report_cards(runs, MADE, MADE.dimensions)
-    _, notes = draw_figures(rows, cards, runs, MADE, dimensions=MADE.dimensions)
+    rows = agreement(made, made.dimensions, [runs[0].result.method], protocol)
+    cards = report_cards(runs, made, made.dimensions)
+    _, notes = draw_figures(rows, cards, runs, made, dimensions=made.dimensions)
     (note,) = notes
     assert re.fullmatch(
         r"budget curve of worth: no threshold that leaves ties alone brings P\(first\) near 1/2 in (\d+) of \1 "
