@@ -184,6 +184,7 @@ def local(model: Any, tokenizer: Any, name: str) -> TransformersBackend:
         name=name,
         config=model.config,
         load=lambda: model,
+        settings=lambda: None,
         tokenizer=tokenizer,
         revision="random",
         dtype=str(model.dtype).removeprefix("torch."),
