@@ -52,6 +52,12 @@ def test_a_gguf_file_reads_and_writes_as_the_folder_it_was_made_of(file, opened,
     assert by_file.write(prompts[:2], sampling) == by_folder.write(prompts[:2], sampling)
 
 
+def test_a_gguf_file_has_no_sampling_of_its_own(write):
+    path = write("alone.gguf")
+    path.with_name("generation_config.json").write_text('{"do_sample": true, "temperature": 0.2}')  # of another model
+    assert connect(f"hf:{path}").own_sampling == (1.0, 1.0)
+
+
 def test_the_fingerprint_holds_the_name_and_the_digest_of_the_file(file, write):
     import hashlib  # noqa: PLC0415
 
