@@ -254,11 +254,12 @@ def about_real(real: Real) -> tuple[str, str]:
     """The title and the text of a real model's section."""
     import torch  # noqa: PLC0415
 
-    name = real.judge.rpartition("/")[2]
+    name = real.judge.removeprefix("hf:").rpartition("/")[2]
+    contexts = "context" if real.contexts == 1 else f"{real.contexts} contexts"
     device = torch.cuda.get_device_name() if torch.cuda.is_available() else "no GPU"
     text = (
         f"`hf:{name}`, float32, without a minimum label mass, on {os.cpu_count()} cores and {device}: the first "
-        f"{real.contexts} contexts of TopicalChat ({6 * real.contexts} outputs) on {', '.join(real.dimensions)}. The "
+        f"{contexts} of TopicalChat ({6 * real.contexts} outputs) on {', '.join(real.dimensions)}. The "
         "ladders are by builtin, a writer without a model. The two questions of a dimension are its description and "
         "its name. Methods that need the same answers share them."
     )
