@@ -331,7 +331,7 @@ def test_a_model_with_two_outputs_is_no_regressor(models):
 def test_what_cannot_be_opened(models, tmp_path):
     with pytest.raises(
         BackendUnavailableError,
-        match=r"^nli:/.*: weights are missing from its files \(2, such as classifier.bias\), and .*; fetch it$",
+        match=r"^nli:/.*: weights are missing from its files \(2, such as classifier.bias\), so .*; fetch it$",
     ):
         classifier(models["encoder"])
     with pytest.raises(BackendUnavailableError, match=r"^nli:/.*: this folder has no config.json.*; fetch it$"):

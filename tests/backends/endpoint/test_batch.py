@@ -74,9 +74,9 @@ def test_more_prompts_later_make_a_batch_of_their_own(server, folder):
 
 def test_a_large_batch_is_divided(server, folder, monkeypatch):
     monkeypatch.setattr(batch, "MOST_REQUESTS", 2)
-    submitted(server, folder, "batch_0 with 2 requests; submitted batch batch_1 with 2 .*batch_2 with 1 requests")
+    submitted(server, folder, "batch_0 with 2 requests; submitted batch batch_1 with 2 .*batch_2 with 1 request")
     monkeypatch.setattr(batch, "MOST_BYTES", 100)
-    submitted(server, folder, r"batch_3 with 1 requests; submitted batch batch_4 with 1 requests \(", number=7)
+    submitted(server, folder, r"batch_3 with 1 request; submitted batch batch_4 with 1 request \(", number=7)
 
 
 def test_answers_that_came_go_to_the_store_before_the_run_ends(server, folder, tmp_path):
@@ -100,7 +100,7 @@ def test_a_refused_request_is_unreadable_and_an_overloaded_one_is_asked_again(se
     submitted(server, folder)
     server.finish("batch_0", refuse=1, overload=1)
     submitted(server, folder, "batch_0 completed with 4 answers, 1 request without one: overloaded")
-    submitted(server, folder, "submitted batch batch_1 with 1 requests")
+    submitted(server, folder, "submitted batch batch_1 with 1 request")
     server.finish("batch_1")
     found = read(server, folder)
     assert found[0].logprobs is None
@@ -183,7 +183,7 @@ def test_a_batch_that_was_never_begun_is_submitted_once(server, folder):
     server.faults["POST", "files"] = Reply({"error": {"message": "no"}}, 400)
     with pytest.raises(BackendUnavailableError, match="/files: the server answered 400: no"):
         read(server, folder, 6)
-    submitted(server, folder, "batch_0 is validating; submitted batch batch_1 with 1 requests", number=6)
+    submitted(server, folder, "batch_0 is validating; submitted batch batch_1 with 1 request", number=6)
 
 
 def test_files_come_again_after_a_broken_connection(server, folder):

@@ -92,9 +92,9 @@ def test_headers_go_to_no_other_server(monkeypatch):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        (f'["{SECRET}"]', 'holds no JSON object with a text for each header, such as {"X-Team": "a"}'),
-        (f'{{"api-key": "{SECRET}', "holds no JSON object"),
-        ('{"X-Number": 1}', "holds no JSON object"),
+        (f'["{SECRET}"]', 'must hold a JSON object with a string for each header, such as {"X-Team": "a"}'),
+        (f'{{"api-key": "{SECRET}', "must hold a JSON object"),
+        ('{"X-Number": 1}', "must hold a JSON object"),
         ('{"Host": "h"}', "header 'Host' must not be set; remove it"),
         ('{"two words": "h"}', "header 'two words' must not be set; remove it"),
         (f'{{"api-key": "{SECRET}\\r\\nX: y"}}', "the value of header 'api-key' must be one line of ASCII"),

@@ -201,7 +201,7 @@ def test_a_model_that_answers_in_another_language(serve):
         (TRANSFORMERS, "top", "top: log-probabilities were asked for and not returned"),
         (replace(OPENAI, chat_logprobs="refused"), "top", "logprobs are not supported with this model"),
         (LLAMA_CPP_PYTHON, "echo", "echo-plain: the echo of .* has log-probability .*, and was .* when it was said"),
-        (replace(VLLM, thinks=True), "exact", "the model thinks before it answers, so its first token is no label"),
+        (replace(VLLM, thinks=True), "exact", "the model thinks before it answers, so its first token is not a label"),
         (replace(VLLM, token_prompts=False), "exact", "completions of token ids: the server answered 400"),
     ],
 )
