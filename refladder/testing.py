@@ -15,7 +15,7 @@ from refladder.backends import Backend, connect
 from refladder.backends.estimate import Unanswered
 from refladder.backends.metered import Metered
 from refladder.errors import BackendError, ShapeError, UnknownNameError, UsageError
-from refladder.loaders.integrity import check_integrity
+from refladder.loaders import check_integrity
 from refladder.methods.contract import MethodResult, MethodSettings
 from refladder.prompts import check_template
 from refladder.records import (

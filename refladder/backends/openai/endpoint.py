@@ -8,9 +8,13 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import itertools
 import queue
+import threading
+from contextlib import suppress
+from dataclasses import dataclass, field
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Generic, NoReturn, Self, TypeVar, cast
 from urllib.parse import urlsplit
 
 from refladder.backends.first_answers import FirstAnswers
@@ -20,16 +24,15 @@ from refladder.backends.openai.options import Options, read_headers, read_key, r
 from refladder.backends.openai.pace import Pace
 from refladder.backends.openai.probe import READERS, VOTES, forget, handshake, keep, kept_probe, still_as_found
 from refladder.backends.openai.reading import written
-from refladder.backends.openai.running import Rows, Running
 from refladder.backends.openai.talk import Talk
-from refladder.backends.openai.transport import LOG, Refusal, Tally, unavailable
+from refladder.backends.openai.transport import LOG, NotYet, Refusal, Tally, unavailable
 from refladder.backends.protocol import Backend, in_order
 from refladder.backends.usage import Usage
 from refladder.errors import BackendUnavailableError, UsageError, option, redacted
 from refladder.records import Completion, LabelReading
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Generator, Iterator, Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterator, Mapping, Sequence
 
     from refladder.backends.openai.server import Server
     from refladder.backends.openai.talk import Probe
@@ -37,6 +40,10 @@ if TYPE_CHECKING:
 
 _PACKAGES = ("aiohttp", "tenacity")
 _PROVEN_FOR = 200  # rows
+_TOGETHER = 0.005  # seconds that an answer may wait for others
+HOPELESS = 20  # rows that fail one after the other before the run stops
+BLOCK = 32  # rows that are asked together, where a request can hold many prompts
+_AHEAD = 4  # rows under way then, for each request that may be in flight
 _FINGERPRINT = str.maketrans({"|": "%7C", "\n": " ", "\r": " "})
 
 Answer = TypeVar("Answer", LabelReading, Completion)
@@ -266,3 +273,128 @@ def checked_packages(name: str) -> None:
 
 # What opens backends knows their options by the keyword-only parameters of the function.
 open_endpoint.__signature__ = inspect.signature(Options)  # type: ignore[attr-defined]
+
+
+@dataclass(slots=True)
+class Rows(Generic[T]):
+    """The rows of one batch: asked by as many workers as may be in flight, each answered once.
+
+    Answers that come within `_TOGETHER` seconds go to `results` together, since each `put` wakes the thread that waits.
+    Where `together` answers many rows, BLOCK are asked at a time, and a block that is refused is asked row by row.
+    """
+
+    prompts: Sequence[Prompt]
+    answer: Callable[[Talk, Prompt], Awaitable[T]]
+    failed: Callable[[str], T]
+    results: queue.SimpleQueue[list[tuple[int, T]] | None]
+    together: Callable[[Talk, Sequence[Prompt]], Awaitable[list[T]]] | None = None
+    _ready: list[tuple[int, T]] = field(default_factory=list)  # answers that are not delivered yet
+    _hopeless: list[tuple[int, Refusal]] = field(default_factory=list)  # failures since the last answer, held back
+
+    async def run(self, talk: Talk) -> None:
+        """Ask every row."""
+        rows = iter(enumerate(self.prompts))
+        try:
+            async with asyncio.TaskGroup() as group:
+                most, block = talk.options.max_concurrency, 1
+                if self.together is not None:
+                    most, block = -(-most * _AHEAD // BLOCK), BLOCK
+                for _ in range(min(-(-len(self.prompts) // block), most)):
+                    group.create_task(self._work(talk, rows))
+            if len(self._hopeless) == len(self.prompts):
+                self._stop()
+            self._release()
+        except BaseExceptionGroup as errors:
+            raise errors.exceptions[0] from None  # the first ended the run; the others only followed it
+        finally:
+            self._deliver()
+
+    async def _work(self, talk: Talk, rows: Iterator[tuple[int, Prompt]]) -> None:
+        while block := list(itertools.islice(rows, 1 if self.together is None else BLOCK)):
+            if not await self._answered_together(talk, block):
+                for row, prompt in block:
+                    await self._ask(talk, row, prompt)
+
+    async def _answered_together(self, talk: Talk, block: Sequence[tuple[int, Prompt]]) -> bool:
+        if self.together is None or len(block) == 1:
+            return False
+        try:
+            answers = await self.together(talk, [prompt for _, prompt in block])
+        except Refusal as refusal:
+            if refusal.ends_the_run:
+                raise
+            return False
+        self._release()
+        for (row, _), answer in zip(block, answers, strict=True):
+            self._put(row, answer)
+        return True
+
+    async def _ask(self, talk: Talk, row: int, prompt: Prompt) -> None:
+        try:
+            answer = await self.answer(talk, prompt)
+        except NotYet:
+            return
+        except Refusal as refusal:
+            if refusal.ends_the_run:
+                raise
+            if not refusal.of_the_server:
+                self._put(row, self.failed(refusal.reason))
+                return
+            self._hopeless.append((row, refusal))
+            if len(self._hopeless) >= HOPELESS:
+                self._stop()
+        else:
+            self._release()
+            self._put(row, answer)
+
+    def _put(self, row: int, answer: T) -> None:
+        if not self._ready:
+            asyncio.get_running_loop().call_later(_TOGETHER, self._deliver)
+        self._ready.append((row, answer))
+
+    def _deliver(self) -> None:
+        if self._ready:
+            self.results.put(self._ready)
+            self._ready = []
+
+    def _release(self) -> None:
+        for row, refusal in self._hopeless:
+            self._put(row, self.failed(f"request failed: {refusal.reason}"))
+        self._hopeless.clear()
+
+    def _stop(self) -> NoReturn:
+        rows = "the only row" if len(self._hopeless) == 1 else f"{len(self._hopeless)} rows, one after the other,"
+        last = self._hopeless[-1][1]
+        raise Refusal(f"{rows} failed, so the run was stopped: {last.reason}", status=last.status, ends_the_run=True)
+
+
+class Running(Generic[T]):
+    """A coroutine in a thread and event loop of its own, in which `ended` is called last; leaving `with` cancels it."""
+
+    def __init__(self, work: Coroutine[Any, Any, T], ended: Callable[[], None] = lambda: None) -> None:
+        self._runner = asyncio.Runner(loop_factory=asyncio.new_event_loop)
+        self._loop = self._runner.get_loop()
+        self._task = self._loop.create_task(work)
+        self._ended = ended
+        self._thread = threading.Thread(target=self._run, name="refladder-endpoint", daemon=True)
+        self._thread.start()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        with suppress(RuntimeError):  # the loop is closed: it is over
+            self._loop.call_soon_threadsafe(self._task.cancel)
+        self._thread.join()
+
+    def result(self) -> T:
+        """Wait for the end of the work; returns its result or raises its error."""
+        self._thread.join()
+        return self._task.result()
+
+    def _run(self) -> None:
+        try:
+            with self._runner:
+                self._loop.run_until_complete(asyncio.gather(self._task, return_exceptions=True))
+        finally:
+            self._ended()
