@@ -163,11 +163,7 @@ class Backend(ABC):
 
 
 class Wrapper(Backend):
-    """A backend around another one: it answers as the inner backend does unless a subclass changes that.
-
-    Args:
-        backend: the inner backend.
-    """
+    """A backend around another one: it answers as the inner backend does unless a subclass changes that."""
 
     def __init__(self, backend: Backend) -> None:
         self.backend = backend
@@ -271,11 +267,7 @@ class Wrapper(Backend):
 
 
 def whole(backend: Backend, prompts: Sequence[Prompt], answers: Sequence[T]) -> Sequence[T]:
-    """The answers to a batch, once it is certain that there is one for each prompt.
-
-    Raises:
-        BackendError: there are more or fewer answers than prompts.
-    """
+    """The answers to a batch, once it is certain that there is one for each prompt; else BackendError."""
     if len(answers) != len(prompts):
         raise BackendError(
             f"{backend.fingerprint} gave {plural(len(answers), 'answer')} for {plural(len(prompts), 'prompt')}; test "

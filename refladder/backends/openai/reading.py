@@ -127,17 +127,12 @@ class Beginning(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Partial:
-    """Labels read from the most probable tokens of one position.
+    """Labels read from the most probable tokens of one position."""
 
-    `logs` are natural logarithms of the tokens that spell a whole label; None without such a token. `begun` are the
-    tokens that begin a label and are worth a second look; `bound` is the most that any token outside the list can have;
-    `seen` is the sum of the probabilities in the list.
-    """
-
-    logs: tuple[float | None, ...]
-    begun: tuple[Beginning, ...]
-    bound: float
-    seen: float
+    logs: tuple[float | None, ...]  # natural logarithms of the tokens that spell a whole label; None without such
+    begun: tuple[Beginning, ...]  # tokens that begin a label and are worth a second look
+    bound: float  # the most that any token outside the list can have
+    seen: float  # the sum of the probabilities in the list
     top: int
     first: str
 

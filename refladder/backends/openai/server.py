@@ -255,11 +255,7 @@ class Server:
         raise Refusal(f"it redirects a request more than {_MOST_REDIRECTS} times", ends_the_run=True)
 
     def _connections(self) -> aiohttp.ClientSession:
-        """The session for the next request. The first requests get a connection each.
-
-        Until two answers had different ids, an answer that was sent twice could not be noticed, and on a connection
-        that is reused every later request would get the answer to the one before.
-        """
+        """The session for the next request: a connection each, until ids show that a misplaced answer is noticed."""
         first = self._tally.counts["requests"] <= _FIRST_REQUESTS and not self._tally.identities.proven
         return self._single_use if first else self._session
 

@@ -27,8 +27,8 @@ _REMEMBERED = 4096  # ids; an answer that goes astray does so at once
 class Refusal(Exception):  # noqa: N818  never leaves this package: a row's reason, or the end of the run
     """A request that failed for good, with one clause for people, without the key.
 
-    `status` is None when no answer came; `said` is the server's own text, where the reason adds to it; `ends_the_run`
-    if all others must fail too (key, model, quota, address); `changed` if the server is not what the handshake found.
+    `status` is None when no answer came; `said` is the server's own text; `ends_the_run` if all others must fail too;
+    `changed` if the server is not what the handshake found.
     """
 
     reason: str
