@@ -29,17 +29,20 @@ SETTINGS = re.compile(
 SLOWEST = (
     "integrations/test_real_model.py",
     "test_readme.py",
-    "test_reproduce.py",
-    "backends/endpoint/test_real_servers.py",
     "fleet/test_shards.py",
-    "commands/test_malformed.py",
-    "commands/test_fuzz.py",
+    "backends/hf/test_hf_writing.py",
     "engine/test_self_check.py",
+    "test_reproduce.py",
     "backends/hf/test_hf_reading.py",
-    "scoring/test_trained.py",
-    "students/test_encoder.py",
-    "backends/test_builtin.py",
     "jobs/test_two_runs.py",
+    "backends/hf/test_hf_command_line.py",
+    "hub/test_publish.py",
+    "commands/test_malformed.py",
+    "commands/test_streams.py",
+    "jobs/test_several_benchmarks.py",
+    "arena/test_serving.py",
+    "methods/test_metric_methods.py",
+    "backends/endpoint/test_real_servers.py",
 )
 
 with suppress(ImportError):  # the tests with other packages do without

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import runpy
 import subprocess
 import sys
@@ -64,6 +65,11 @@ def module_of(path: Path) -> str:
 MODULES = {module_of(path): path for path in FILES}
 
 
+@functools.cache
+def parsed(path: Path):
+    return ast.parse(path.read_text(encoding="utf-8"))
+
+
 def imported(tree: ast.AST):
     """Every module that a file imports, wherever the import is: in a function or for type checkers only too."""
     for node in ast.walk(tree):
@@ -103,14 +109,13 @@ def test_imports_point_one_way(path):
     if unit in {"__init__", "__main__"}:
         return
     assert unit in LEVEL_OF, f"{unit} is on no level: add it to LEVELS"
-    tree = ast.parse(path.read_text(encoding="utf-8"))
+    tree = parsed(path)
     assert [name for name in imported(tree) if against_the_arrow(unit, name)] == []
 
 
 def test_no_file_imports_itself_through_others():
     graph = {
-        name: {other for other in imported(ast.parse(path.read_text(encoding="utf-8"))) if other in MODULES} - {name}
-        for name, path in MODULES.items()
+        name: {other for other in imported(parsed(path)) if other in MODULES} - {name} for name, path in MODULES.items()
     }
     while leaves := [name for name, others in graph.items() if not others & graph.keys()]:
         for name in leaves:
@@ -127,7 +132,7 @@ def test_no_two_modules_share_a_name():
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(PACKAGE)))
 def test_only_the_command_line_prints_and_leaves(path):
-    calls = [node.func for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))) if isinstance(node, ast.Call)]
+    calls = [node.func for node in ast.walk(parsed(path)) if isinstance(node, ast.Call)]
     names = {ast.unparse(call) for call in calls}
     assert "print" not in names  # commands have click.echo
     if unit_of(path) not in {"commands", "__main__"}:
@@ -168,12 +173,12 @@ def test_help_loads_no_arrays_models_or_tables(arguments):
 
 
 def calls_in(path: Path):
-    return [node for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))) if isinstance(node, ast.Call)]
+    return [node for node in ast.walk(parsed(path)) if isinstance(node, ast.Call)]
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(PACKAGE)))
 def test_nothing_that_is_read_can_run_as_code(path):
-    names = set(imported(ast.parse(path.read_text(encoding="utf-8"))))
+    names = set(imported(parsed(path)))
     assert not names & {"pickle", "marshal", "shelve", "dill", "joblib", "subprocess"}
     for call in calls_in(path):
         called = ast.unparse(call.func)

@@ -29,7 +29,8 @@ SAMPLING = Sampling(max_tokens=24, temperature=0.8, top_p=0.95, seed=5)
 def test_a_text_depends_on_its_prompt_and_seed_alone(name, opened, prompts):
     backend = opened(name)
     together = backend.write(prompts, SAMPLING)
-    assert together == [backend.write([prompt], SAMPLING)[0] for prompt in prompts]
+    for place in (0, 4, 8):  # each rung and each output once
+        assert backend.write([prompts[place]], SAMPLING) == [together[place]]
     assert together == backend.write(prompts[::-1], SAMPLING)[::-1]
     assert together != backend.write(prompts, replace(SAMPLING, seed=6))
 
