@@ -1,6 +1,8 @@
 """llama-cpp-python's server with tiny models trained on the spot: pytest -m llama; needs the package gguf too.
 
-REFLADDER_TEST_GGUF=FILE asks a small chat model of yours instead, in the tests that hold for any.
+REFLADDER_TEST_GGUF=FILE asks a small chat model of yours instead, in the tests that hold for any. The readings are
+those of `hf`, which reads as a plain loop does, to .002 in probability in float32; with a file of yours to .05, a bound
+that was not measured: llama.cpp rounds what is multiplied with packed weights to 8 bits, and `hf` unpacks them.
 """
 
 import math
@@ -75,16 +77,26 @@ def test_labels_from_the_most_probable_tokens(server):
     assert backend.read_labels(questions(3), LABELS) == readings
 
 
-def test_it_reads_what_the_local_backend_reads_from_the_same_weights(server, sharp):
+@pytest.fixture(scope="module")
+def local(request):
+    """The same weights, read here."""
+    model = GIVEN or request.getfixturevalue("sharp")[0]
+    return connect(f"hf:{model}", dtype="float32", label_variants="true", prefix="none")
+
+
+def test_it_reads_what_the_local_backend_reads_from_the_same_weights(server, local):
     prompts = [*questions(6), question("both")]  # the last is trained to be better and worse, half and half
-    there = small(server).read_labels(prompts, LABELS)
-    here = connect(f"hf:{sharp[0]}", dtype="float32", label_variants="true").read_labels(prompts, LABELS)
-    for reading, expected in zip(there, here, strict=True):
+    there, here = (backend.read_labels(prompts, LABELS) for backend in (small(server), local))
+    pairs = [pair for pair in zip(there, here, strict=True) if pair[0].logprobs is not None]
+    assert pairs if GIVEN else len(pairs) == len(prompts)
+    for reading, expected in pairs:
         shares, exact = ([math.exp(value) for value in each.logprobs] for each in (reading, expected))
-        assert shares == pytest.approx(exact, abs=2e-3)  # spellings under 0.1 % are left out
-        assert (reading.exactness, reading.note) == ("exact", None)
-    assert all(reading.logprobs[place % 3] > math.log(0.9) for place, reading in enumerate(there[:6]))
-    assert [math.exp(value) for value in there[6].logprobs[:2]] == pytest.approx([0.5, 0.5], abs=0.1)
+        print(shares, exact)  # noqa: T201  shown with -s
+        assert shares == pytest.approx(exact, abs=0.05 if GIVEN else 2e-3)  # spellings under 0.1 % are left out
+    if not GIVEN:
+        assert all((reading.exactness, reading.note) == ("exact", None) for reading in there)
+        assert all(reading.logprobs[place % 3] > math.log(0.9) for place, reading in enumerate(there[:6]))
+        assert [math.exp(value) for value in there[6].logprobs[:2]] == pytest.approx([0.5, 0.5], abs=0.1)
 
 
 def test_a_model_that_ends_its_first_answer_at_once_is_read_all_the_same(tmp_path):
