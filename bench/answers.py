@@ -75,7 +75,7 @@ COLUMNS = """| judge | asked | answers a text, mean | most | coverage | its inte
 | --- | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: |
 """
 MODEL_HEAD = "\n## A small real model\n\n"
-MODEL_WORDS = f"""SmolLM2-135M-Instruct (float32, CPU) on texts of demo/story, {DRAWS} times each. It seldom begins
+MODEL_WORDS = f"""SmolLM2-135M-Instruct (float32) on texts of demo/story, {DRAWS} times each. It seldom begins
 an answer with a label, so the answers are drawn from its label probabilities after the answer prefix. Those of
 `placement` are the mean over the {SHUFFLES} shuffles that are asked. Over the {{both}} texts that have both, the two
 full scores have a Spearman correlation of {{rank:.2f}}.

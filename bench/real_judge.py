@@ -183,7 +183,7 @@ def speeds(judge: Watched) -> list[str]:
         "| read by | prompts | prompt tokens | tokens run | s | prompt tokens/s |",
         "| --- | ---: | ---: | ---: | ---: | ---: |",
         *(
-            f"| {name} | {len(texts)} | {tokens:,} | {ran} | {seconds:.1f} | {tokens / seconds:,.0f} |"
+            f"| {name} | {len(texts)} | {tokens:,} | {ran} | {seconds:.3g} | {tokens / seconds:,.0f} |"
             for name, ran, seconds in (
                 ("refladder, hf (all tokens of each label)", f"{run:,}", tree),
                 (f"AutoModelForCausalLM, batches of {PLAIN_BATCH} (first token only)", "all, and padding", plain),
