@@ -80,6 +80,8 @@ def write_options(command: click.Command, context: click.Context, formatter: cli
         if record is not None and option.opts[0] not in left_out:
             names = re.sub("(FLOAT|INTEGER)( RANGE)?", lambda found: {"F": "NUMBER", "I": "N"}[found[0][0]], record[0])
             heading = _UNDER.get(option.opts[0], _FIRST) if len(command.params) > _GROUPED else _FIRST
+            if option.opts[0] == "--threshold" and not any("--stop-at" in each.opts for each in command.params):
+                heading = _FIRST  # of `filter`, which calls no judge
             groups[heading].append((names, record[1]))
     widths = [len(name) for rows in groups.values() for name, _ in rows]
     column = max((width for width in widths if width <= _COLUMN), default=0)
