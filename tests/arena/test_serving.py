@@ -293,7 +293,7 @@ def form(**more):
         ({"judge": "shell:rm"}, "backend 'shell:rm' is unknown; choose one of"),
         ({"judge": "--restart"}, "backend '--restart' is unknown"),
         ({"models": "x"}, "fill in 'models'"),
-        ({"models": [{"name": "a=b", "backend": "builtin"}]}, "name 'a=b' holds a '='"),
+        ({"models": [{"name": "a=b", "backend": "builtin"}]}, "name 'a=b' contains '='; choose another name"),
     ],
 )
 def test_a_form_cannot_reach_further_than_the_page(folder, change, message):

@@ -265,7 +265,7 @@ def test_a_batch_with_a_missing_answer_is_refused_and_not_stored(tmp_path):
 
     with ResponseStore(tmp_path / "r.sqlite") as store:
         for judge in (Short(), ShortStream()):
-            with pytest.raises(BackendError, match=r"counting/1: asked 3 prompts, answered [12]"):
+            with pytest.raises(BackendError, match=r"counting/1 gave [12] answers? for 3 prompts;"):
                 Stored(judge, store).read_labels([compare(number) for number in range(3)], LABELS)
         # what the stream answered has its right key; of the batch nothing is known
         assert [one.answers for one in store.holdings()] == [1]

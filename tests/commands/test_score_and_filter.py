@@ -200,7 +200,7 @@ def test_filter_keeps_rows_of_the_same_kind(kind, caplog):
 def test_missing_scores_are_counted_in_a_warning(caplog):
     caplog.set_level(logging.INFO, "refladder")
     refladder.score(MAKE["rows"](), ladders="demo/story", dimensions=["coherence"])
-    assert "3 rows, 1 scores missing; 10 judgments (0 reused, 0 unparsed)" in caplog.messages
+    assert "3 rows, 1 score missing; 10 judgments (0 reused, 0 unparsed)" in caplog.messages
     assert "  1 x the output is empty" in caplog.messages
     caplog.clear()
     refladder.score(MAKE["rows"]()[:1], ladders="demo/story")

@@ -207,7 +207,7 @@ def test_a_killed_worker_costs_no_row_of_a_shared_set(start, command, rows, tmp_
     hold.unlink()
     _, err = run.communicate(timeout=HANG)
     assert run.returncode == 0, err
-    assert b"a-00001.jsonl: the worker died (1 of at most 3 times); another worker takes it" in err
+    assert b"a-00001.jsonl: the worker died (1 of at most 3 times); another worker scores it" in err
     assert err.decode().endswith("3 shards: 600 rows = 600 scored + 0 unscored\n")
     again = command("score", table, *ladders, "--out", tmp_path / "whole.jsonl")
     assert again.code == 0, again.err

@@ -229,7 +229,7 @@ def test_a_ladder_by_hand(command, write_jsonl, write):
     assert done.code == 3
     assert [row["coherence_score"] for row in done.rows] == [-1.25, None]
     assert done.rows[1]["coherence_note"] == "5 of 5 judgments unparsed: not among the recorded judgments"
-    assert "2 rows, 1 scores missing; 10 judgments (0 reused, 5 unparsed)" in done.err
+    assert "2 rows, 1 score missing; 10 judgments (0 reused, 5 unparsed)" in done.err
     words = ["win", "win", "tie", "", "loss"]
     path = write(
         LADDER_COLUMNS + "outcome\n"

@@ -59,7 +59,7 @@ def test_every_name_leads_to_a_method(name):
 
 def test_a_registered_function_that_is_no_method_is_refused(monkeypatch):
     monkeypatch.setitem(METHODS, "plain", Entry("refladder.methods.method_runs:run_methods", ""))
-    with pytest.raises(UsageError, match=r"method 'plain' is registered as <function run_methods .* no Evaluation"):
+    with pytest.raises(UsageError, match=r"method 'plain' is registered as <function run_methods .* not an Evaluation"):
         method_named("plain")
 
 

@@ -157,7 +157,7 @@ def test_judgments_are_kept_and_a_run_that_was_cut_off_goes_on(dialogues, tmp_pa
     assert file.read_bytes() == kept
     changed = {**graded, "outcomes": ["win", "loss"], "logprobs": [-1.0, -1.0]}
     file.write_bytes(lines[0] + json.dumps(changed).encode() + b"\n")
-    with pytest.raises(DataError, match=r":2: outcomes 'win, loss', and .* between 1, 2, \.\.\., 100, text; mend"):
+    with pytest.raises(DataError, match=r":2: outcomes 'win, loss', and .* between 1, 2, \.\.\., 100, text; correct"):
         one(dialogues, connect("builtin"), work=tmp_path)
 
 

@@ -187,7 +187,7 @@ class Broken(Double):
 
 def test_a_judge_that_breaks_its_contract_is_named():
     template = load_template("story", "compare")
-    with pytest.raises(BackendError, match="broken/1: asked 2 prompts, answered 1"):
+    with pytest.raises(BackendError, match="broken/1 gave 1 answer for 2 prompts;"):
         asker(Broken([LabelReading(logprobs=(0.0, 0.0, 0.0), mass=1.0)]), template).ask(asked())
     message = "the judge gave 2 log-probabilities for the 3 labels .*; test it with refladder.testing.check_backend"
     with pytest.raises(BackendError, match=message):

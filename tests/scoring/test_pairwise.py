@@ -129,9 +129,9 @@ def test_a_judge_that_answers_too_little_broke_its_contract():
         def write(self, _prompts, _sampling):
             return []
 
-    with pytest.raises(BackendError, match="asked 1 prompts, answered 0"):
+    with pytest.raises(BackendError, match="gave 0 answers for 1 prompt;"):
         asker(Short(), TEMPLATE).ask([question("a", "b")])
-    with pytest.raises(BackendError, match="asked 1 prompts, answered 0"):
+    with pytest.raises(BackendError, match="gave 0 answers for 1 prompt;"):
         asker(Short(), TEMPLATE, answers=2, sampling=Sampling()).ask([question("a", "b")])
 
 

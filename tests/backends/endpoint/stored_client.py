@@ -56,7 +56,7 @@ def main():
         with ResponseStore(Path(path)) as store:
             judge = Stored(backend, store)
             readings = judge.read_labels(questions(int(rows)), LABELS)
-            said = f"asked {judge.asked}, wrong {wrong(readings)}"
+            said = f"asked {judge.sent}, wrong {wrong(readings)}"
     except RefladderError as error:
         said = f"refladder: {error}"
     sys.stdout.write(said + "\n")
