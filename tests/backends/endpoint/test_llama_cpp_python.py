@@ -1,8 +1,8 @@
 """llama-cpp-python's server with tiny models trained on the spot: pytest -m llama; needs the package gguf too.
 
 REFLADDER_TEST_GGUF=FILE asks a small chat model of yours instead, in the tests that hold for any. The readings are
-those of `hf`, which reads as a plain loop does, to .002 in probability in float32; with a file of yours to .05, a bound
-that was not measured: llama.cpp rounds what is multiplied with packed weights to 8 bits, and `hf` unpacks them.
+those of `hf`, which reads as a plain loop does, to .002 in probability in float32; with a file of yours to .1, since
+llama.cpp rounds what is multiplied with packed weights to 8 bits and `hf` unpacks them: see test_real_model.py.
 """
 
 import math
@@ -92,7 +92,7 @@ def test_it_reads_what_the_local_backend_reads_from_the_same_weights(server, loc
     for reading, expected in pairs:
         shares, exact = ([math.exp(value) for value in each.logprobs] for each in (reading, expected))
         print(shares, exact)  # noqa: T201  shown with -s
-        assert shares == pytest.approx(exact, abs=0.05 if GIVEN else 2e-3)  # spellings under 0.1 % are left out
+        assert shares == pytest.approx(exact, abs=0.1 if GIVEN else 2e-3)  # spellings under 0.1 % are left out
     if not GIVEN:
         assert all((reading.exactness, reading.note) == ("exact", None) for reading in there)
         assert all(reading.logprobs[place % 3] > math.log(0.9) for place, reading in enumerate(there[:6]))
