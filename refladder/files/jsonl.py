@@ -305,7 +305,11 @@ def appended_text(line: bytes, where: str) -> str:
 
 def is_unicode(text: str) -> bool:
     """Whether a text has no half surrogate pairs, which are valid in JSON escapes but not in UTF-8."""
-    return text.isascii() or not any("\ud800" <= character <= "\udfff" for character in text)
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def to_json(value: object, indent: int | None = None) -> bytes:

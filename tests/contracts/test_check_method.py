@@ -137,7 +137,7 @@ def with_measures(measures):
         (lambda *_: MethodResult(method=None), "gave neither scores nor a reason; say in `skipped` why"),
         (wrong(name="other"), "calls itself 'other'; tables would show another name"),
         (wrong(signature="two\nlines"), "the signature is one line of text, found"),
-        (wrong(scores={("nowhere", "fluency"): 1.0}), r"scored \('nowhere', 'fluency'\), which is not an \(output id, dim"),
+        (wrong(scores={("nowhere", "fluency"): 1.0}), r"scored \('nowhere', 'fluency'\), which is not an \(output id"),
         (wrong(value=lambda _: float("nan")), "the score nan; a score is a finite float or None"),
         (seeing_ratings, "gives other scores without the ratings; equal questions must have equal answers"),
         (changing(), "gives other scores a second time; equal questions must have equal answers"),
