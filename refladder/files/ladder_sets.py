@@ -125,7 +125,7 @@ def find_folder(name: str) -> Path:
         folder = f", {path.parent}" if _is_of_a_set(path) else ""
         raise UsageError(f"{name}: a file, and a ladder set is a folder; name the folder{folder}")
     if not path.is_dir():
-        raise UnknownNameError("ladder set (nor is there such a folder)", name, published_names())
+        raise UnknownNameError("ladder set or folder", name, published_names())
     return path
 
 

@@ -123,7 +123,7 @@ def test_csv_rows_with_too_many_or_too_few_cells(score, text_file):
     [
         (
             ("score", "x.jsonl", "--ladders", "demo/storys"),
-            "unknown ladder set (nor is there such a folder) 'demo/storys'; did you mean 'demo/story'? Known: ",
+            "unknown ladder set or folder 'demo/storys'; did you mean 'demo/story'? Known: ",
         ),
         (
             ("score", "x.jsonl", *LADDERS, "--rule", "laddersum"),

@@ -62,7 +62,7 @@ def test_a_changed_context_does_not_have_its_digest(tmp_path):
 
 def test_sets_that_are_not_there(tmp_path):
     with pytest.raises(
-        UnknownNameError, match=r"unknown ladder set \(nor is there such a folder\) 'none'; Known: demo/"
+        UnknownNameError, match=r"unknown ladder set or folder 'none'; Known: demo/"
     ):
         load_ladders("none")
     message = f"^{tmp_path}/ladders.jsonl: no such file; build a ladder set with `refladder build`$"
