@@ -61,7 +61,7 @@ def joined(parts: Iterable[Mapping[Part, tuple[float, int]]]) -> Measures:
 
 
 def of_judgments(judgments: Iterable[Judgment]) -> Measures:
-    """The shares of all judgments, by dimension and context: `unread` of all; `faint` and `tied` of those parsed."""
+    """Shares of judgments by dimension and context: unparsed of all; of low label mass and tied of those parsed."""
     counts: dict[tuple[str, str], list[int]] = {}
     for judgment in judgments:
         counted = counts.setdefault((judgment.dimension, judgment.context_id), [0, 0, 0, 0, 0])
