@@ -369,9 +369,8 @@ class Score:
     `anchor_spread` is the standard deviation (n - 1) over the anchors of a shared set, in units of `value`; None with
     one anchor, or without anchors.
 
-    `value_bounds` and `grade_bounds` hold the least and the greatest number that the whole ladder can give, where
-    asking stopped before every rung was judged; value, grade and spread are then None. `interval` is the 95 % interval
-    of the value that all probabilities of the judge would give, where it is estimated from few answers.
+    `interval` is the 95 % interval of the value that all probabilities of the judge would give, where it is estimated
+    from few answers.
     """
 
     output_id: str | None
@@ -382,20 +381,18 @@ class Score:
     mass: float | None
     reason: str | None
     signature: str
-    value_bounds: tuple[float, float] | None = None
-    grade_bounds: tuple[float, float] | None = None
     anchor_spread: float | None = None
     interval: tuple[float, float] | None = None
 
 
-@record("run/1")
+@record("run/2")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Run:
     """The first line of a judgments file: what made it, so that the file can be read, resumed and rescored alone.
 
     `rungs` is the number of rungs of every ladder, `orders` 1, or 2 when every pair was asked in both orders.
-    `answers` is how many answers were sampled for each question; 0 where label probabilities were read. `stop_at` says
-    when asking about a row stopped; it is empty where every rung was judged. `anchors` are those of a shared set.
+    `answers` is how many answers were sampled for each question; 0 where label probabilities were read. `anchors` are
+    those of a shared set.
     `mode` is `sequential` or `placement` where `answers` are those about a text and a ladder, not those to a question.
     """
 
@@ -405,7 +402,6 @@ class Run:
     rungs: int
     orders: int
     answers: int = 0
-    stop_at: str = ""
     anchors: tuple[str, ...] = ()
     mode: str = ""
 

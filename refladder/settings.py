@@ -105,8 +105,7 @@ class Pairing:
 class Scoring:
     """All that decides the scores of texts, beside the judge; no dimensions are all of the set.
 
-    `answers` to sample for each question (0 reads label probabilities), or one of `MODES`. Asking about a row stops
-    when it is certain which columns reach the numbers of `stop_at`, or the cut-offs of `threshold` or its file.
+    `answers` to sample for each question (0 reads label probabilities), or one of `MODES`.
     `calibration` is a human scale or its file, which adds the expected rating. `any_judge` keeps a judge that fails.
     """
 
@@ -119,8 +118,6 @@ class Scoring:
     both_orders: bool = False
     yes_no: bool = False
     prompts: Path | None = None
-    stop_at: Mapping[str, float] = field(default_factory=dict)
-    threshold: Path | Threshold | None = None
     calibration: Path | HumanScale | None = None
     any_judge: bool = False
 
@@ -145,9 +142,6 @@ class Scoring:
             raise UsageError(f"{mode} asks for one answer, and {option('yes-no')} for three; leave one of them out")
         if self.both_orders and self.answers == "placement":
             raise UsageError(f"{mode} shuffles the rungs, so there are no orders; leave out {option('both-orders')}")
-        if self.stop_at or self.threshold is not None:
-            given = option("stop-at" if self.stop_at else "threshold")
-            raise UsageError(f"{mode} and {given} both say when to stop asking; leave one of them out")
 
     @property
     def mode(self) -> str:

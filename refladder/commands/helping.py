@@ -31,7 +31,7 @@ _HEADINGS = {
     "Generation": ("--extend --rungs --human --seed", "--attempts --max-tokens --temperature --top-p"),
     "Scores": ("--rule --calibration --link", "--weight --comparisons --selection --method-option"),
     "Agreement": ("--level --statistic --reference", "--constant --resamples --baselines"),
-    "Fewer calls": ("--stop-at", "--threshold --cascade --between --check-share"),
+    "Fewer calls": ("", "--cascade --between --check-share"),
     "Cost": ("--dry-run --prices --budget", "--store --no-store"),
     "Many machines": ("", "--workers --shard --shard-rows --engine --address"),
     "Run and output": ("--judgments --restart --html --figures --json --quiet -h --help-all", "--intervals"),
@@ -80,8 +80,6 @@ def write_options(command: click.Command, context: click.Context, formatter: cli
         if record is not None and option.opts[0] not in left_out:
             names = re.sub("(FLOAT|INTEGER)( RANGE)?", lambda found: {"F": "NUMBER", "I": "N"}[found[0][0]], record[0])
             heading = _UNDER.get(option.opts[0], _FIRST) if len(command.params) > _GROUPED else _FIRST
-            if option.opts[0] == "--threshold" and not any("--stop-at" in each.opts for each in command.params):
-                heading = _FIRST  # of `filter`, which calls no judge
             groups[heading].append((names, record[1]))
     widths = [len(name) for rows in groups.values() for name, _ in rows]
     column = max((width for width in widths if width <= _COLUMN), default=0)

@@ -18,7 +18,7 @@ _OPTION_OF = {
     "by": "top_by", "dimensions": "dimension", "link": "link_file", "max": "most", "min": "least",
     "weights": "weight",
 }  # fmt: skip
-_FLAG = {"criteria": "criterion", "least": "min", "most": "max", "stop_at": "stop-at"}
+_FLAG = {"criteria": "criterion", "least": "min", "most": "max"}
 _READ: dict[str, Callable[..., Any]] = {"Mapping[str, float]": numbers, "Mapping[str, str]": pairs}
 
 

@@ -37,16 +37,13 @@ if TYPE_CHECKING:
     from refladder.jobs.check_drift import DriftReport
     from refladder.jobs.prepared import Prepared
     from refladder.jobs.score import AllRows, Mapped, RowScorer
-    from refladder.records import HumanScale, JudgeCheck, Progress, Score, Threshold
+    from refladder.records import HumanScale, JudgeCheck, Progress, Score
     from refladder.scoring.columns import ScoreReport
     from refladder.scoring.recorded import Recorded
     from refladder.scoring.scorer import LadderScorer
     from refladder.students.student import Student
 
 Table = TypeVar("Table")
-SAMPLED = (
-    "sampled answers: each decision is that of the whole ladder with the same answers; others may decide otherwise"
-)
 # What a student alone has a use for; the other options say how a judge is asked.
 _OF_STUDENTS = {"ladders", "judge", "columns", "context_id", "out"}
 _ALONE = {*_OF_STUDENTS - {"columns"}, "source", "column", "given", "out_format", "escape_formulas", "as_json", "quiet"}
@@ -133,19 +130,6 @@ class FileOptions:
 @console.SCORE_ANSWERS
 @console.JUDGING
 @click.option(
-    "--stop-at",
-    "stop_at",
-    multiple=True,
-    metavar="COLUMN=NUMBER",
-    help="Stop judging a row once it is certain whether COLUMN reaches NUMBER. Such rows get bounds instead of a "
-    "score. Repeatable: a row passes when all columns do.",
-)
-@click.option(
-    "--threshold",
-    type=console.PATH,
-    help="As --stop-at, with the cut-offs of a threshold file of `refladder calibrate`.",
-)
-@click.option(
     "--judgments",
     type=console.PATH,
     help="Judgments file, for resuming and `rescore`. Default: OUT.judgments.jsonl.",
@@ -225,7 +209,7 @@ def command(
     from refladder.jobs.score import Mapped
     from refladder.students.first_pass import PREFIX
 
-    _check_text_options(text, tables, files, given=[*column, *asked.stop_at, asked.threshold, asked.calibration])
+    _check_text_options(text, tables, files, given=[*column, asked.calibration])
     sharding = sharding.into(tables)
     mapped = Mapped(columns=console.pairs(column, "--column"), context=context_id)
     if judge.name.startswith(PREFIX):
@@ -236,8 +220,7 @@ def command(
         raise click.MissingParameter(
             ctx=context, param=next(option for option in context.command.params if option.name == "ladders")
         )
-    refused = [option for option, value in (("--text", text), ("--threshold", asked.threshold)) if value]
-    student = first.student(refused)
+    student = first.student(["--text"] if text else [])
     prepared = Prepared(asked)
     console.say_lines(_notices(prepared))
     session = spending.Spending(money)
@@ -355,8 +338,6 @@ def _notices(prepared: Prepared) -> Iterator[str]:
     if len(prepared.dimensions) > 1 and overall_column(prepared.dimensions) != OVERALL[0]:
         column = f"the weighted score is {overall_column(prepared.dimensions)}"
         yield f"{OVERALL[0]} is the score on the dimension 'overall'; {column}"
-    if prepared.thresholds and prepared.asked.answers:
-        yield SAMPLED
     if prepared.asked.mode:
         bound = "at most " * (prepared.asked.mode == "sequential")
         yield f"--answers {prepared.asked.mode}: {bound}{plural(prepared.answers, 'answer')} per text and dimension"
@@ -562,8 +543,6 @@ def score(
     both_orders: bool = False,
     yes_no: bool = False,
     prompts: str | Path | None = None,
-    stop_at: Mapping[str, float] | None = None,
-    threshold: str | Path | Threshold | None = None,
     calibration: str | Path | HumanScale | None = None,
     any_judge: bool = False,
     judgments_from: str | Path | None = None,
@@ -603,10 +582,6 @@ def score(
         both_orders: judge every pair in both orders.
         yes_no: ask three yes/no questions for each comparison.
         prompts: folder of templates that replace the shipped ones.
-        stop_at: column (NAME_score, NAME_grade or the overall score) to a number: asking about a row stops when it is
-            certain which columns reach theirs. A row that stops has bounds in COLUMN_least and COLUMN_most, and no
-            score.
-        threshold: as `stop_at`, with the cut-offs of a threshold from `calibrate`, or of its file.
         calibration: a human scale from `human_scale`, or its file. It adds NAME_expected (the expected rating),
             NAME_expected_low and NAME_expected_high.
         any_judge: score also with a judge that does not tell the best rung of ladders from the worst. Before the first
@@ -662,7 +637,7 @@ def score(
         if ladders is None:
             raise UsageError(f"give the ladder set: ladders=SET; only judge='{PREFIX}FOLDER' needs none")
         first = FirstPass(cascade=cascade, between=between, check_share=check_share)
-        student = first.student([] if threshold is None else ["threshold"])
+        student = first.student([])
         prepared = Prepared(chosen(Scoring, call.given))
         recorded = open_recorded(
             judgments_from, asking_arguments(call.given), partial(LOG.info, "%s"), ladders=prepared.ladders

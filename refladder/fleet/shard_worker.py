@@ -47,7 +47,7 @@ _FULL = (errno.ENOSPC, errno.EDQUOT)
 # Fields of a task that say where something is or what it costs, not what the scores are.
 _PLACES = {"folder", "form", "directory", "ladders", "store", "judgments", "price", "budget", "both_orders", "yes_no"}
 _PLACES |= {"any_judge", "checks"}
-_PATHS = ("threshold", "prompts", "student", "calibration")  # of which the content counts, not the path
+_PATHS = ("prompts", "student", "calibration")  # of which the content counts, not the path
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

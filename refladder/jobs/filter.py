@@ -16,7 +16,6 @@ from refladder.jobs.link import open_link
 from refladder.jobs.scored_tables import (
     cascade_column,
     check_signature,
-    judged_column,
     one_scale,
     read_twice,
     refuse_unjudged,
@@ -26,7 +25,6 @@ from refladder.jobs.scored_tables import (
 )
 from refladder.loaders.fields import without_number
 from refladder.records import Threshold
-from refladder.scoring.columns import bound_columns
 from refladder.settings import Filtering
 
 if TYPE_CHECKING:
@@ -75,8 +73,8 @@ class Condition(Filtering):
 
     @property
     def needed(self) -> set[str]:
-        """Every column that `filter_rows` reads, once `by` is known: bounds, groups and signature too."""
-        beside = {name for column in self.columns for name in (*bound_columns(column), cascade_column(column))}
+        """Every column that `filter_rows` reads, once `by` is known: groups and signature too."""
+        beside = set(map(cascade_column, self.columns))
         return {*self.columns, *beside, "signature", *([self.per] if self.per else [])}
 
 
@@ -132,10 +130,7 @@ class FilterReport:
 
 
 class _Thresholds:
-    """Tests rows: True for one that passes, None for one without a score in some column. Records each column's range.
-
-    A row about which asking stopped early is tested by the bounds of its columns.
-    """
+    """Tests rows: True for one that passes, None for one without a score. Records the range of each column."""
 
     def __init__(self, condition: Condition, linker: Linker | None = None) -> None:
         self.ranges: dict[str, tuple[float, float]] = {}
@@ -145,7 +140,6 @@ class _Thresholds:
         self._promise = condition.promise
         self._linker = linker
         self.uncertain = 0  # rows whose decision is another at an end of the interval of the link
-        self._ranked = condition.by  # needs a number: bounds have no order
 
     def __call__(self, row: Row) -> bool | None:
         known = self._known(row)
@@ -157,43 +151,27 @@ class _Thresholds:
             check_signature(row.fields.get("signature") or None, self._promise.signature, row.where)
         else:
             self._check_scale(row)
-        return self._decided(row, known)
+        return self._decided(known)
 
-    def _known(self, row: Row) -> dict[str, tuple[float, float]]:
-        """The least and the greatest that each column of a row can be; those without a number or bounds are absent."""
-        known: dict[str, tuple[float, float]] = {}
+    def _known(self, row: Row) -> dict[str, float]:
+        """Return the columns of a row that have a number, and widen their ranges."""
+        known: dict[str, float] = {}
         for column in self._columns:
             value = number_in(row, column)
-            ends = None if value is None else (value, value)
-            if ends is None and column != self._ranked and row.fields.keys() >= set(bound_columns(column)):
-                least, most = (number_in(row, name) for name in bound_columns(column))
-                ends = None if least is None or most is None else (least, most)
-            if ends is None:
+            if value is None:
                 refuse_unjudged(row, column)
                 continue
-            known[column] = ends
-            low, high = self.ranges.setdefault(column, ends)
-            if ends[0] < low or ends[1] > high:
-                self.ranges[column] = (min(low, ends[0]), max(high, ends[1]))
+            known[column] = value
+            low, high = self.ranges.get(column, (value, value))
+            self.ranges[column] = min(low, value), max(high, value)
         return known
 
-    def _decided(self, row: Row, known: Mapping[str, tuple[float, float]]) -> bool:
-        least = [(column, bound, *known[column]) for column, bound in self._least]
-        most = [(column, bound, *known[column]) for column, bound in self._most]
-        if any(high < bound for _, bound, _, high in least) or any(low > bound for _, bound, low, _ in most):
-            return False
-        undecided = [each for each in least if each[2] < each[1]] + [each for each in most if each[3] > each[1]]
-        if undecided:
-            column, bound, low, high = undecided[0]
-            raise DataError(
-                f"{row.where}: {column} is only known to lie between {low:g} and {high:g}, because judging stopped "
-                f"early, not at {bound:g}; score again with --stop-at {judged_column(column)}={bound:g}, or without it"
-            )
-        return True
+    def _decided(self, known: Mapping[str, float]) -> bool:
+        return all(known[column] >= bound for column, bound in self._least) and all(
+            known[column] <= bound for column, bound in self._most
+        )
 
-    def _linked(
-        self, row: Row, known: dict[str, tuple[float, float]], linker: Linker
-    ) -> dict[str, tuple[float, float]]:
+    def _linked(self, row: Row, known: dict[str, float], linker: Linker) -> dict[str, float]:
         """The numbers of a row on the scale of the link."""
         if self._promise is not None:
             check_signature(linker.target, self._promise.signature, "the link")
@@ -201,14 +179,11 @@ class _Thresholds:
             return known
         uncertain = False
         mapped = {}
-        for column, ends in known.items():
-            (low, low_least, low_most), (high, high_least, high_most) = (
-                linker.value(column, end, row.where) for end in ends
-            )
-            mapped[column] = low, high
+        for column, score in known.items():
+            value, *ends = linker.value(column, score, row.where)
+            mapped[column] = value
             bounds = [bound for name, bound in [*self._least, *self._most] if name == column]
-            sides = ((low, low_least), (low, low_most), (high, high_least), (high, high_most))
-            uncertain |= any((value >= bound) != (end >= bound) for bound in bounds for value, end in sides)
+            uncertain |= any((value >= bound) != (end >= bound) for bound in bounds for end in ends)
         self.uncertain += uncertain
         return mapped
 

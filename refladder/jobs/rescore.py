@@ -48,11 +48,6 @@ def rescore(
             f"{judgments}: judgments of pairs or of single texts, and rescore reads comparisons with ladders; "
             "run `refladder evaluate` with the same --work again, which asks nothing twice"
         )
-    if run.stop_at:
-        raise UsageError(
-            f"{judgments}: only the rungs that decide {run.stop_at} were judged, so there is no whole ladder to score; "
-            "run `refladder score` again without --stop-at for the scores"
-        )
     if run.mode and scale.rule not in LINEAR:
         raise UsageError(
             f"{judgments}: {run.mode} answers support only the rules {', '.join(LINEAR)}, found "

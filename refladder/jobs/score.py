@@ -27,7 +27,7 @@ from refladder.loaders.draft import output_text_id
 from refladder.loaders.fields import row_id
 from refladder.loaders.own import context_text
 from refladder.records import Context, Output, is_shared, text_id
-from refladder.scoring.columns import Columns, bound_columns, column_names
+from refladder.scoring.columns import Columns, column_names
 from refladder.scoring.judgment_file import JudgmentLog
 from refladder.scoring.question import RUNG
 from refladder.scoring.recorded import Recorded
@@ -231,17 +231,17 @@ class RowScorer:
     Attributes:
         ladders: the set that rows must have a ladder in; None where they need none.
         alone: whether a row needs no context, see `Mapped`.
-        complete: a row with a value in all columns of one of these groups is scored.
+        complete: a row with a value in all of these columns is scored.
         scored: such rows so far.
     """
 
-    def __init__(self, report: ScoreReport, added: Mapping[str, type], complete: Sequence[Sequence[str]]) -> None:
+    def __init__(self, report: ScoreReport, added: Mapping[str, type], complete: Sequence[str]) -> None:
         self.report = report
         self.ladders: LadderSet | None = None
         self.recorded: Recorded | None = None
         self.alone = False
         self.added = dict(added)
-        self.complete = [names for names in complete if names]
+        self.complete = list(complete)
         self.scored = 0
         self.prove: Callable[[], list[JudgeCheck]] = list
         self.checks: list[JudgeCheck] = []
@@ -260,18 +260,16 @@ class RowScorer:
 
     def count(self, values: Mapping[str, Any]) -> None:
         """Count a row that is scored."""
-        self.scored += any(all(values[column] is not None for column in names) for names in self.complete)
+        self.scored += all(values[column] is not None for column in self.complete)
 
 
 class AllRows(RowScorer):
     """Asks the judge about every row; `refladder.students.first_pass.Cascade` asks about some."""
 
     def __init__(self, scorer: LadderScorer) -> None:
-        stopped_by = () if scorer.stop is None else tuple(scorer.stop.thresholds)
         scores = [column_names(dimension.name)[0] for dimension in scorer.dimensions]
-        bounds = [bound_columns(column)[0] for column in stopped_by]
-        self._table = Columns(scorer.run, scorer.scale, stopped_by)
-        super().__init__(scorer.report, self._table.added, [scores, bounds])
+        self._table = Columns(scorer.run, scorer.scale)
+        super().__init__(scorer.report, self._table.added, scores)
         self.scorer, self.ladders, self.alone = scorer, scorer.ladders, bool(scorer.ladders.anchors)
         self.recorded = scorer.judge if isinstance(scorer.judge, Recorded) else None
 

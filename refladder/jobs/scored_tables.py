@@ -45,12 +45,6 @@ def cascade_column(column: str, what: str = "cascade") -> str:
     return f"{stem}_{what}_{kind}"
 
 
-def judged_column(column: str) -> str:
-    """The judge's column that belongs to a column of `score --cascade`; any other column is its own."""
-    stem, _, kind = column.rpartition("_")
-    return f"{stem.removesuffix('_cascade')}_{kind}" if stem.endswith("_cascade") else column
-
-
 def refuse_unjudged(row: Row, column: str) -> None:
     """Refuse an empty score of a row that a student decided in place of the judge: it is not unscored."""
     instead = cascade_column(column)

@@ -24,9 +24,7 @@ def summary(report: ScoreReport) -> dict[str, Any]:
         first_pass = {"first_pass": {**counts, "interval": report.first_pass.interval}}
     return {
         **{name: getattr(report, name) for name in ("rows", "unscored", "reasons", "judgments", "reused")},
-        **{name: getattr(report, name) for name in ("above_top", "below_bottom", "stopped")},
-        "saved_judgments": report.saved,
-        "saved_calls": report.saved_calls,
+        **{name: getattr(report, name) for name in ("above_top", "below_bottom")},
         "unparsed": report.unreadable,
         "unreadable": report.unreadable,  # this and `faint`: the old names, for one version
         "cut": report.cut,
@@ -48,11 +46,6 @@ def summary_lines(report: ScoreReport) -> list[str]:
         *warning_lines(report),
         *(f"  {count:,} x {reason}" for reason, count in reasons[:_REASONS]),
     ]
-    if report.saved is not None:
-        full = report.judgments + report.saved
-        part = f" ({report.saved / full:.1%})" if full else ""
-        saved = f"saved {report.saved:,} of {plural(full, 'judgment')}{part}"
-        lines.insert(1, f"stopped early: {plural(report.stopped, 'row')}; {saved}")
     if report.first_pass is not None:
         lines += first_pass_lines(report.first_pass)
     if len(reasons) > _REASONS:
@@ -91,8 +84,7 @@ def first_pass_lines(counts: FirstPass) -> list[str]:
     changed = (
         f"changed decisions: at the threshold {counts.threshold:g}, the judge would decide {of_checked}) otherwise"
     )
-    if counts.changed_somewhere is not None:
-        changed += f"; {counts.changed_somewhere:,} at some threshold {band}"
+    changed += f"; {counts.changed_somewhere:,} at some threshold {band}"
     return [saved, changed]
 
 

@@ -14,7 +14,7 @@ from refladder.errors import UnknownNameError, UsageError, option, plural
 from refladder.scoring.rules import bounds_of, overall, rule_named
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from refladder.arrays import FloatArray
     from refladder.records import Dimension, Judgment, Run, Score
@@ -34,8 +34,8 @@ class FirstPass:
     """Counts of a first pass: rows whose estimate lay between `low` and `high`, and rows that the student decided.
 
     Of the decided rows, `checked` were judged all the same and have a score. The judge would decide `changed` of them
-    otherwise at `threshold`, and `changed_somewhere` at some threshold in the band (None with early stopping, which
-    decides at one). `checked_of` and `changed_of` count by one of 4,096 groups of contexts, so counts of shards add up.
+    otherwise at `threshold`, and `changed_somewhere` at some threshold in the band. `checked_of` and `changed_of` count
+    by one of 4,096 groups of contexts, so counts of shards add up.
     """
 
     low: float
@@ -48,7 +48,7 @@ class FirstPass:
     checked: int = 0
     unchecked: int = 0
     changed: int = 0
-    changed_somewhere: int | None = 0
+    changed_somewhere: int = 0
     checked_of: dict[str, int] = field(default_factory=dict)
     changed_of: dict[str, int] = field(default_factory=dict)
 
@@ -76,13 +76,11 @@ class ScoreReport:
     """Counts of a run: rows, missing scores by dimension and by reason, judgments needed and reused.
 
     `unreadable` judgments are unparsed, `cut` ones of a shortened context, `faint` ones of a label mass below one half.
-    `stopped` rows have bounds in place of a score; `saved` judgments were not asked for that reason (None where asking
-    does not stop early). By dimension, of `judged_top` texts, `above_top` beat the top rung with p above 1/2.
+    By dimension, of `judged_top` texts, `above_top` beat the top rung with p above 1/2.
     """
 
     rows: int = 0
     unscored: dict[str, int] = field(default_factory=dict)
-    stopped: int = 0
     reasons: dict[str, int] = field(default_factory=dict)
     judgments: int = 0
     reused: int = 0
@@ -91,8 +89,6 @@ class ScoreReport:
     faint: int = 0
     disagreements: int = 0
     order_pairs: int = 0
-    saved: int | None = None
-    saved_calls: int | None = None
     first_pass: FirstPass | None = None
     above_top: dict[str, int] = field(default_factory=dict)
     judged_top: dict[str, int] = field(default_factory=dict)
@@ -115,9 +111,8 @@ class ScoreReport:
         """Add rows, and those of their scores that are missing, by dimension and by reason."""
         self.rows += len(rows)
         for scores in rows:
-            self.stopped += any(score.value_bounds is not None for score in scores)
             for score in scores:
-                if score.value is None and score.value_bounds is None:
+                if score.value is None:
                     self.unscored[score.dimension] = self.unscored.get(score.dimension, 0) + 1
                     kind = _QUOTED.sub("...", score.reason or "unparsed")
                     self.reasons[kind] = self.reasons.get(kind, 0) + 1
@@ -140,20 +135,13 @@ def overall_column(dimensions: Sequence[Dimension]) -> str:
     return OVERALL[OVERALL[0] in taken]
 
 
-def bound_columns(column: str) -> tuple[str, str]:
-    """The columns that hold the least and the greatest number that a column can have on the whole ladder."""
-    return f"{column}_least", f"{column}_most"
-
-
 def interval_columns(column: str) -> tuple[str, str]:
     """The columns that hold the ends of the interval of a score from few answers."""
     return f"{column}_low", f"{column}_high"
 
 
-def added_columns(
-    dimensions: Sequence[Dimension], stopped_by: Iterable[str] = (), *, shared: bool = False, mode: str = ""
-) -> dict[str, type]:
-    """Every column that scoring adds to a row, with its type; each of `stopped_by` has bounds too."""
+def added_columns(dimensions: Sequence[Dimension], *, shared: bool = False, mode: str = "") -> dict[str, type]:
+    """Every column that scoring adds to a row, with its type."""
     added: dict[str, type] = {}
     for dimension in dimensions:
         *numbers, note = column_names(dimension.name)
@@ -174,8 +162,6 @@ def added_columns(
                 f"in two runs with {option('dimension')}"
             )
         added[overall_column(dimensions)] = float
-    for column in stopped_by:
-        added.update(dict.fromkeys(bound_columns(column), float))
     for dimension in dimensions if mode else ():
         added.update(dict.fromkeys(interval_columns(column_names(dimension.name)[0]), float))
     added["signature"] = str
@@ -199,10 +185,10 @@ def weights_for(dimensions: Sequence[Dimension], weights: Mapping[str, float]) -
 class Columns:
     """Turns scores into the columns of a table's rows: those that are `added`."""
 
-    def __init__(self, run: Run, scale: Scale, stopped_by: Iterable[str] = ()) -> None:
-        self._stopped_by, self._shared, self._mode = list(stopped_by), bool(run.anchors), run.mode
+    def __init__(self, run: Run, scale: Scale) -> None:
+        self._shared, self._mode = bool(run.anchors), run.mode
         dimensions, rule = run.dimensions, rule_named(scale.rule)
-        self.added = added_columns(dimensions, self._stopped_by, shared=self._shared, mode=run.mode)
+        self.added = added_columns(dimensions, shared=self._shared, mode=run.mode)
         self._names = [column_names(dimension.name) for dimension in dimensions]
         self._overall = overall_column(dimensions) if len(dimensions) > 1 else None
         self._weights = weights_for(dimensions, scale.weights)
@@ -210,11 +196,9 @@ class Columns:
 
     def overall(self, rows: Sequence[Sequence[Score]]) -> list[float | None]:
         """The weighted score of each row, between 0 and 1; None where a dimension with a weight has no score."""
-        return self._combined([[score.value for score in scores] for scores in rows])
-
-    def _combined(self, rows: Sequence[Sequence[float | None]]) -> list[float | None]:
-        values = np.array(rows, dtype=np.float64).reshape(-1, len(self._names))
-        combined = overall(values, self._bounds, self._weights)
+        values = [[score.value for score in scores] for scores in rows]
+        numbers = np.array(values, dtype=np.float64).reshape(-1, len(self._names))
+        combined = overall(numbers, self._bounds, self._weights)
         return [None if math.isnan(value) else value for value in combined.tolist()]
 
     def rows(self, rows: Sequence[Sequence[Score]]) -> list[dict[str, Any]]:
@@ -231,29 +215,12 @@ class Columns:
         if self._overall is not None:
             for columns, combined in zip(table, self.overall(rows), strict=True):
                 columns[self._overall] = combined
-        if self._stopped_by:
-            self._add_bounds(table, rows)
         for columns, scores in zip(table, rows, strict=True) if self._mode else ():
             for (column, *_), score in zip(self._names, scores, strict=True):
                 columns |= dict(zip(interval_columns(column), score.interval or (None, None), strict=True))
         for columns, scores in zip(table, rows, strict=True):
             columns["signature"] = scores[0].signature
         return table
-
-    def _add_bounds(self, table: list[dict[str, Any]], rows: Sequence[Sequence[Score]]) -> None:
-        for end in (0, 1):
-            ends = [
-                [score.value if score.value_bounds is None else score.value_bounds[end] for score in scores]
-                for scores in rows
-            ]
-            combined = self._combined(ends) if self._overall is not None else [None] * len(rows)
-            for columns, scores, values, of_all in zip(table, rows, ends, combined, strict=True):
-                known: dict[str | None, float | None] = {self._overall: of_all}
-                for (column, grade, *_), score, value in zip(self._names, scores, values, strict=True):
-                    known[column] = value
-                    known[grade] = score.grade if score.grade_bounds is None else score.grade_bounds[end]
-                for column in self._stopped_by:
-                    columns[bound_columns(column)[end]] = known[column]
 
 
 def signature_of(run: Run, scale: Scale) -> str:

@@ -38,19 +38,16 @@ from refladder.files.remote import is_url
 from refladder.files.scored_shards import RUN_FOLDER, finished_shards
 from refladder.files.streams import GZIP, LONGEST_LINE, check_line
 from refladder.files.table_files import is_many, open_table
-from refladder.parsing import parse_json
 from refladder.records import (
     LOSS,
     NO,
     OUTCOMES,
-    SCHEMAS,
     TEXT,
     WIN,
     YES,
     Comparison,
     Judgment,
     NotJudged,
-    Recipe,
     Run,
     impossible,
     scale_of,
@@ -347,8 +344,7 @@ class JudgmentLog:
 class JudgmentIndex(JudgmentLog):
     """Judgments by the key of their question, in memory and, with a path, in a file, whose folder its user locks.
 
-    Two questions that show the same texts are one. A file of an earlier version is read too: its first line is a
-    recipe/1, or a run/1 with dimensions, and its name holds the number of sampled answers.
+    Two questions that show the same texts are one.
     """
 
     def __init__(self, path: Path | None, run: Run, *, restart: bool = False, read_only: bool = False) -> None:
@@ -367,13 +363,7 @@ class JudgmentIndex(JudgmentLog):
                 self.judgments[judgment.key] = judgment
 
     def _check_run(self, where: str, line: str) -> bool:
-        fields = parse_json(line, where)
-        if isinstance(fields, dict) and fields.get("schema") == SCHEMAS[Recipe]:
-            stored = replace(self.run, recipe=from_line(Recipe, line, where))
-        else:
-            stored = from_line(Run, line, where)
-            if stored.dimensions:
-                stored = replace(stored, dimensions=(), answers=self.run.answers)
+        stored = from_line(Run, line, where)
         if stored != self.run:
             raise UsageError(
                 f"{self._path}: these judgments are of another run ({_difference(stored, self.run)}); "
@@ -452,8 +442,6 @@ def _difference(stored: Run, wanted: Run) -> str:
         return f"of {_answers_of(stored)}, this run of {wanted.answers if same else _answers_of(wanted)}"
     if stored.orders != wanted.orders:
         return f"asked in {plural(stored.orders, 'order')}, this run in {wanted.orders}"
-    if stored.stop_at != wanted.stop_at:
-        return f"stopped at {stored.stop_at or 'no threshold'}, this run at {wanted.stop_at or 'no threshold'}"
     return "of dimensions " + ", ".join(dimension.name for dimension in stored.dimensions)
 
 

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
-from refladder.backends.estimate import Unanswered
 from refladder.backends.sampled import ANSWER_TOKENS
 from refladder.errors import UsageError, option
 from refladder.records import Context, Recipe, Run, Sampling, Score
@@ -21,7 +20,6 @@ from refladder.scoring.few_answers import FewAnswers, score_intervals
 from refladder.scoring.judging import inconsistency, trusted, verdicts
 from refladder.scoring.question import ladder_questions, rung_id
 from refladder.scoring.rules import bounds_of, expected_grades, grade_spreads, of_anchors, rule_named, rung_steps
-from refladder.scoring.stopping import StopRule, ask_in_rounds, undecided
 from refladder.version import __version__
 
 if TYPE_CHECKING:
@@ -89,8 +87,8 @@ class Verdicts:
         self.report = ScoreReport(signature=signature_of(run, scale))
         self._rule = rule_named(scale.rule)  # once: the look-up reads the metadata of every installed package
 
-    def count(self, judgments: Sequence[Judgment], *, whole: bool = True) -> None:
-        """Add judgments to `report`; `whole` says that each text has those of every rung, in the canonical order."""
+    def count(self, judgments: Sequence[Judgment]) -> None:
+        """Add judgments to `report`: those of every rung for each text, in the canonical order."""
         self.report.judgments += len(judgments)
         self.report.count(judgments)
         if self.run.orders > 1 and judgments:
@@ -102,7 +100,7 @@ class Verdicts:
             (self.run.rungs, 0, report.judged_top, report.above_top),  # p(win) against the top rung
             (1, 1, report.judged_bottom, report.below_bottom),  # p(loss) against the lowest
         )
-        for level, outcome, judged, beyond in ends if whole or not self.run.anchors else ():
+        for level, outcome, judged, beyond in ends:
             rungs = {rung_id(level, anchor) for anchor in self.run.anchors or ("",)}
             of_level = [judgment for judgment in judgments if judgment.subject in rungs or judgment.against in rungs]
             read = verdicts(of_level, len(rungs), self.run.orders)[:, :, outcome].mean(axis=1).tolist()
@@ -118,12 +116,11 @@ class Verdicts:
         judgments: Sequence[Judgment],
         blocks: Sequence[tuple[int, int]],
         reasons: Mapping[tuple[int, int], str],
-        bounds: Mapping[tuple[int, int], tuple[tuple[float, float], tuple[float, float]]] | None = None,
     ) -> list[tuple[Score, ...]]:
         """Score rows, and add their counts to `report`: the scores of each row, one for each dimension, in order.
 
         `judgments` are as `trusted` gives them, compared rungs * orders for each of `blocks` (row, number of the
-        dimension). `reasons` say why others have none, or not all; `bounds` (value, grade) are of those with not all.
+        dimension). `reasons` say why others have none.
         """
         rungs, orders, dimensions = self.run.compared, self.run.orders, self.run.dimensions
         anchors = max(len(self.run.anchors), 1)
@@ -134,7 +131,6 @@ class Verdicts:
             rows, numbers = np.array(blocks).T
             masses[rows, numbers] = least_masses(judgments, rungs * orders)
             probabilities[rows, numbers] = verdicts(judgments, rungs, orders)
-        bounds = bounds or {}
         reasons = {**reasons, **block_notes(judgments, blocks, rungs * orders)}
         intervals = self._intervals(judgments, blocks) if self.run.mode and judgments else {}
         by_dimension = []
@@ -156,13 +152,10 @@ class Verdicts:
                         mass=mass,
                         reason=reasons.get((row, number)),
                         signature=self.report.signature,
-                        value_bounds=ends[0],
-                        grade_bounds=ends[1],
                         anchor_spread=between,
                         interval=None if value is None else intervals.get((row, number)),
                     )
                     for row, (output_id, value, grade, spread, between, mass) in enumerate(cells)
-                    for ends in [bounds.get((row, number), (None, None))]
                 ]
             )
         scores = list(zip(*by_dimension, strict=True))
@@ -190,7 +183,7 @@ class LadderScorer:
     """A judge, a ladder set and a scale, ready to score batches of outputs into a log of judgments.
 
     `answers` are sampled for each question (0 reads label probabilities), or with `mode` are the most about a text
-    and a ladder. Asking about a row stops when it is certain whether it reaches `stop_at`; None asks every rung.
+    and a ladder.
     """
 
     def __init__(
@@ -206,7 +199,6 @@ class LadderScorer:
         answers: int = 0,
         mode: str = "",
         sampling: Sampling | None = None,
-        stop_at: Mapping[str, float] | None = None,
     ) -> None:
         self.ladders = ladders
         self._contexts = dict(ladders.contexts)  # and those from rows, for a set without texts
@@ -231,7 +223,6 @@ class LadderScorer:
             sampling=replace(sampling or Sampling(), max_tokens=ANSWER_TOKENS) if answers else None,
             version=__version__,
         )
-        self.stop = StopRule(stop_at, self.dimensions, ladders.rungs, scale, ladders.ladders_each) if stop_at else None
         self.run = Run(
             recipe=recipe,
             ladders=ladders.signature,
@@ -239,15 +230,11 @@ class LadderScorer:
             rungs=ladders.rungs,
             orders=orders,
             answers=answers,
-            stop_at="" if self.stop is None else self.stop.words,
             anchors=ladders.anchors,
             mode=mode,
         )
         self._verdicts = Verdicts(self.run, scale)
         self.report = self._verdicts.report
-        if self.stop is not None:
-            self.report.saved = self.report.saved_calls = 0
-        self._counted: set[str] = set()  # rows of which a dry run has counted the fewest calls, by their first question
         # Called with the judgments of each batch, and the characters of their prompts.
         self.watch: Callable[[Sequence[Judgment], int], None] | None = None
 
@@ -265,8 +252,6 @@ class LadderScorer:
         asked, blocks, reasons = self._asked(outputs, notes, contexts)
         asker = Asker(self.judge, self.template, log, self.scale.least_mass, batch=max(len(asked), 1))
         ids = [None if output is None else output.id for output in outputs]
-        if self.stop is not None:
-            return self._score_in_rounds(self.stop, asker, asked, blocks, reasons, ids=ids)
         reused = log.reused
         judgments = self._by_few_answers(asked, asker) if self.run.mode else asker.ask(asked)
         self.report.reused += log.reused - reused
@@ -288,101 +273,7 @@ class LadderScorer:
             new = {} if len(of_ladder) == each else dict(enumerate(next(made)))
             log.append([judgment for position, judgment in new.items() if position not in of_ladder])
             judgments += [of_ladder.get(position) or new[position] for position in range(each)]
-        return self._trust(judgments)
-
-    def _score_in_rounds(
-        self,
-        stop: StopRule,
-        asker: Asker,
-        asked: Sequence[Question],
-        blocks: Sequence[tuple[int, int]],
-        reasons: Mapping[tuple[int, int], str],
-        *,
-        ids: Sequence[str | None],
-    ) -> list[tuple[Score, ...]]:
-        each = self.run.compared * self.run.orders
-        rows, questions = self._whole_rows(asked, blocks)
-        stored = [asker.log.stored_of(of_row) for of_row in questions]
-        if isinstance(self.judge, Unanswered):
-            self._count_rounds(stop, self.judge, asker, questions, stored)
-            return self._verdicts.scores(ids, [], [], {**reasons, **dict.fromkeys(blocks, "not asked")})
-        judgments, ends = ask_in_rounds(stop, self._shape, questions, stored, ask=asker.judge, trust=self._trust)
-        new = [
-            of_row[position]
-            for of_row, before in zip(judgments, stored, strict=True)
-            for position in sorted(of_row)
-            if position not in before
-        ]
-        asker.log.append(new)
-        needed = sum(map(len, judgments))
-        self.report.reused += needed - len(new)
-        whole: list[tuple[int, int]] = []
-        judged: list[Judgment] = []
-        partly: list[Judgment] = []
-        bounds = {}
-        reasons = {**reasons, **dict.fromkeys(blocks, "not asked: another dimension of the row has no score")}
-        for number, (row, of_row) in enumerate(zip(rows, judgments, strict=True)):
-            for dimension in range(len(self.dimensions)):
-                positions = [index for index in sorted(of_row) if index // each == dimension]
-                of_block = self._trust([of_row[index] for index in positions])
-                block = row, dimension
-                if len(of_block) == each:
-                    whole.append(block)
-                    judged += of_block
-                    reasons.pop(block)
-                    continue
-                partly += of_block
-                reasons[block] = block_notes(of_block, [block], len(of_block)).get(block, "")
-                if any(judgment.logprobs is None for judgment in of_block):
-                    continue
-                stopped = f"stopped after {len(of_block) // self.run.orders} of {self.run.compared} rungs"
-                reasons[block] = "; ".join(filter(None, [stopped, reasons[block]]))
-                value, grade = (array[number, dimension].tolist() for array in ends)
-                bounds[block] = (value[0], value[1]), (grade[0], grade[1])
-        self._verdicts.count(partly, whole=False)
-        saved = sum(map(len, questions)) - needed
-        self.report.saved = (self.report.saved or 0) + saved
-        self.report.saved_calls = (self.report.saved_calls or 0) + saved * asker.calls
-        return self._verdicts.scores(ids, judged, whole, reasons, bounds)
-
-    def _count_rounds(
-        self,
-        stop: StopRule,
-        judge: Unanswered,
-        asker: Asker,
-        rows: Sequence[Sequence[Question]],
-        stored: Sequence[Mapping[int, Judgment]],
-    ) -> None:
-        """In a dry run, count what the rounds ask at most and at least: answers decide how many there are."""
-        missing: list[Question] = []
-        least = 0
-        for row in undecided(stop, self._shape, stored, self._trust):
-            missing += [question for position, question in enumerate(rows[row]) if position not in stored[row]]
-            if rows[row][0].key not in self._counted:
-                least += max(stop.fewest * self.run.orders - len(stored[row]), 0)
-            self._counted.add(rows[row][0].key)
-        self.report.reused += sum(map(len, stored))
-        each = calls_of(self.template, 1)
-        with judge.at_most(len(missing) * each, least * each):
-            asker.judge(missing)
-
-    @property
-    def _shape(self) -> tuple[int, int, int]:
-        return len(self.dimensions), self.run.compared, self.run.orders
-
-    def _trust(self, judgments: Sequence[Judgment]) -> list[Judgment]:
         return trusted(judgments, self.scale.least_mass)
-
-    def _whole_rows(
-        self, asked: Sequence[Question], blocks: Sequence[tuple[int, int]]
-    ) -> tuple[list[int], list[list[Question]]]:
-        """The rows that can be asked about in every dimension, and the questions of each."""
-        each = self.run.compared * self.run.orders
-        by_row: dict[int, list[Question]] = {}
-        for number, (row, _) in enumerate(blocks):
-            by_row.setdefault(row, []).extend(asked[number * each : (number + 1) * each])
-        whole = {row: of_row for row, of_row in by_row.items() if len(of_row) == each * len(self.dimensions)}
-        return list(whole), list(whole.values())
 
     def _asked(
         self, outputs: Sequence[Output | None], notes: Sequence[str | None], contexts: Sequence[Context | None]

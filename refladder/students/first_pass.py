@@ -13,7 +13,7 @@ from refladder.errors import UsageError, either, option
 from refladder.jobs.score import AllRows, RowScorer
 from refladder.jobs.scored_tables import cascade_column, differing_parts
 from refladder.records import is_shared, scale_of
-from refladder.scoring.columns import FirstPass, ScoreReport, bound_columns, column_names, overall_column
+from refladder.scoring.columns import FirstPass, ScoreReport, column_names, overall_column
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -125,7 +125,7 @@ class StudentAlone(RowScorer):
     def __init__(self, student: Student, ladders: LadderSet | None) -> None:
         added = estimate_columns(student)
         self._column, self._note, _ = added
-        super().__init__(ScoreReport(signature=student.signature), added, [[self._column]])
+        super().__init__(ScoreReport(signature=student.signature), added, [self._column])
         self._student, self._texts = student, ladders
         self.alone = is_shared(student.record.teacher)
 
@@ -151,7 +151,7 @@ class Cascade(AllRows):
     """A first pass: rows whose estimate lies in a band, ends included, go to the judge; the student decides others.
 
     A row has the judge's columns, empty where the student decided; the student's estimate; and a column for `filter`,
-    which is the judge's score (or its bounds) where there is one, else the estimate. All rows have one signature, which
+    which is the judge's score where there is one, else the estimate. All rows have one signature, which
     is not the judge's. `check` is the share of decided rows, by a digest of their ids, that the judge gets too.
     """
 
@@ -174,27 +174,14 @@ class Cascade(AllRows):
                 f"the student learned from scores with another signature: {here} here, {there} in the student; distil "
                 "one from scores of this judge"
             )
-        threshold, stopped_by = (low + high) / 2, []
-        if scorer.stop is not None:
-            threshold, stopped_by = scorer.stop.thresholds.get(column, math.nan), [column]
-            if set(scorer.stop.thresholds) != {column} or not low <= threshold <= high:
-                raise UsageError(
-                    f"with {option('cascade')}, {option('stop-at')} must be {column}=NUMBER, and NUMBER must lie in "
-                    f"{_band(f'{low:g}', f'{high:g}')}"
-                )
-        self.counts = scorer.report.first_pass = FirstPass(
-            low=low, high=high, threshold=threshold, changed_somewhere=None if stopped_by else 0
-        )
+        self.counts = scorer.report.first_pass = FirstPass(low=low, high=high, threshold=(low + high) / 2)
         shown = f"first-pass:{student.fingerprint}|between:{low!r},{high!r}|check:{check:g}"
         scorer.report.signature = f"{scorer.report.signature}|{shown}"
         super().__init__(scorer)
         self.student_column, self.cascade_column = cascade_column(column, "student"), cascade_column(column)
-        # The judge's column of each column of the cascade: the score, and with early stopping its bounds.
-        self._of_judge = {self.cascade_column: column}
-        for name in stopped_by:
-            self._of_judge |= dict(zip(bound_columns(self.cascade_column), bound_columns(name), strict=True))
-        self.added = {**dict.fromkeys([self.student_column, *self._of_judge], float), **self.added}
-        self.complete[0] = [self.cascade_column]
+        self._of_judge = column
+        self.added = {**dict.fromkeys([self.student_column, self.cascade_column], float), **self.added}
+        self.complete = [self.cascade_column]
         self._empty = dict.fromkeys(self.added)
         self._notes = [column_names(dimension.name)[-1] for dimension in scorer.dimensions]
         self._student = student
@@ -221,12 +208,10 @@ class Cascade(AllRows):
         for row, (item, estimate, side) in enumerate(zip(batch, estimates, sides, strict=True)):
             columns = {**self._empty, "signature": report.signature, **by_row.get(row, {})}
             columns[self.student_column] = estimate
-            score, *bounds = (columns[of_judge] for of_judge in self._of_judge.values())
-            unjudged = score is None and None in (bounds or [None])
-            for of_cascade, of_judge in self._of_judge.items():
-                columns[of_cascade] = estimate if side != 0 and unjudged else columns[of_judge]
+            score = columns[self._of_judge]
+            columns[self.cascade_column] = estimate if side != 0 and score is None else score
             if checked[row]:
-                self._count_check(item, side, None if unjudged else bounds[0] if bounds else score)
+                self._count_check(item, side, score)
                 for note in self._notes:
                     columns[note] = "; ".join(filter(None, [CHECKED, columns[note]]))
             elif side != 0 and item.output is not None:
@@ -248,12 +233,11 @@ class Cascade(AllRows):
         return drawn < self._check
 
     def _count_check(self, item: Item, side: int, score: float | None) -> None:
-        """Compare a decision with the judge's, at the threshold and, without early stopping, at all in the band."""
+        """Compare a decision with the judge's, at the threshold and at all in the band."""
         self.counts.decided += 1
         if score is None or item.output is None:
             self.counts.unchecked += 1
             return
         unit = item.output.context_id or item.output.id  # a text without a context is a unit of its own
         self.counts.count_check(unit, changed=(score >= self.counts.threshold) != (side > 0))
-        if self.counts.changed_somewhere is not None:
-            self.counts.changed_somewhere += score < self._high if side > 0 else score >= self._low
+        self.counts.changed_somewhere += score < self._high if side > 0 else score >= self._low

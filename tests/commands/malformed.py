@@ -90,7 +90,6 @@ READERS = {
         "labelled.jsonl", 2, f"calibrate {{t}} {PROMISE} --label coherence --plan --out {{f}}/to-label.csv"
     ),
     "threshold, filter": ("threshold.json", 3, "filter {f}/labelled.jsonl --threshold {t}"),
-    "threshold, score": ("threshold.json", 2, f"score {{f}}/rows.jsonl {COHERENCE} --threshold {{t}}"),
     "human scale": ("scale.json", 3, f"score {{f}}/rows.jsonl {COHERENCE} --calibration {{t}}"),
     "link": ("link.json", 3, "filter {f}/labelled.jsonl --min coherence_score=1 --link {t}"),
     "judgments of link": ("first.jsonl", 3, "link --from {t} --to {f}/second.jsonl --out {f}/other.json"),

@@ -159,27 +159,12 @@ def test_labels_in_files(rows, tmp_path):
 
 
 @pytest.mark.parametrize("as_file", [False, True])
-def test_a_threshold_filters_and_stops_scoring(as_file, rows, scored, command, tmp_path):
+def test_a_threshold_filters(as_file, rows, scored, command, tmp_path):
     threshold = refladder.calibrate(rows, out=tmp_path / "threshold.json", **ASKED).threshold
     given = str(tmp_path / "threshold.json") if as_file else threshold
     expected = [row["output_id"] for row in command("filter", scored, "--threshold", tmp_path / "threshold.json").rows]
     frame = pl.DataFrame(rows)
     assert refladder.filter(frame, threshold=given)["output_id"].to_list() == expected
-    texts = frame.select("output_id", "context_id", "context", "background", "output")
-    asked = {"ladders": "demo/story", "dimensions": ["coherence"]}
-    stopped = refladder.score(texts, threshold=given, **asked)
-    (cutoff,) = threshold.cutoffs
-    by_hand = refladder.score(texts, stop_at={"coherence_score": cutoff}, **asked)
-    assert stopped.equals(by_hand)
-    source = tmp_path / "in.jsonl"
-    source.write_text("".join(json.dumps(row) + "\n" for row in texts.to_dicts()), "utf-8")
-    named = ("--dimension", "coherence", "--threshold", tmp_path / "threshold.json")
-    typed = command("score", source, "--ladders", "demo/story", *named).rows
-    assert stopped.to_dicts() == typed
-    assert stopped["coherence_score"].null_count() > 0
-    assert refladder.filter(stopped, threshold=given)["output_id"].to_list() == expected
-    with pytest.raises(UsageError, match=r"add one for complexity_score, or leave it out with dimensions$"):
-        refladder.score(texts, ladders="demo/story", threshold=given)
 
 
 def test_a_refused_promise_is_told_and_filters_nothing(rows, caplog):
@@ -299,10 +284,3 @@ def test_errors_speak_of_arguments_and_tables(rows):
         UsageError, match=r"^threshold cannot be combined with other conditions; leave out min, max, top, best"
     ):
         refladder.filter(rows, min={"coherence_score": 1}, threshold=refladder.calibrate(rows, **ASKED).threshold)
-    with pytest.raises(UsageError, match="stop_at and threshold both say where to stop; give one of them"):
-        refladder.score(
-            rows,
-            ladders="demo/story",
-            stop_at={"coherence_score": 1},
-            threshold=refladder.calibrate(rows, **ASKED).threshold,
-        )

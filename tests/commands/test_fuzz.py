@@ -95,7 +95,7 @@ def test_no_standard_input_breaks_a_command(content):
 
 
 @FEW
-@given(content=st.one_of(st.binary(max_size=60), OBJECTS, st.just(b'{"schema":"run/1","x":1}\n')))
+@given(content=st.one_of(st.binary(max_size=60), OBJECTS, st.just(b'{"schema":"run/2","x":1}\n')))
 def test_no_judgments_file_breaks_rescore(folder, content):
     path = folder / "kept.jsonl"
     path.write_bytes(content)

@@ -20,7 +20,7 @@ NO_FILES = {
     "address", "backend", "base_url", "best", "by", "column", "columns", "context_id", "criteria",
     "dimension", "dimensions", "endpoint", "folders", "good", "host", "id_column", "include", "kind", "label",
     "least", "licence", "memory", "message", "method_options", "methods", "most", "name", "option", "options",
-    "per", "prompt_text", "reference", "repository", "rule", "score_column", "shard", "stop_at", "tag", "task",
+    "per", "prompt_text", "reference", "repository", "rule", "score_column", "shard", "tag", "task",
     "text", "top_by", "weight", "weights", "worst",
 }  # fmt: skip
 PREFIX = {"models": "m=scripted:", "model": "hf:", "cascade": "distilled:"}

@@ -156,18 +156,6 @@ def test_certify_writes_the_share_of_levels_above_those_of_other_anchors(made, r
     (made / "set" / "certificate.json").unlink()
 
 
-def test_early_stopping_decides_as_the_whole_run_does(made, run, tmp_path):
-    done = run("score TABLE --ladders SET --stop-at educational_value_score=1 --out OUT/early.jsonl")
-    assert "stopped early" in done.err
-    column = "educational_value_score"
-    for full, early in zip(lines(made / "scored.jsonl"), lines(tmp_path / "early.jsonl"), strict=True):
-        if early[column] is None:
-            assert early[f"{column}_least"] <= full[column] <= early[f"{column}_most"]
-            assert early[f"{column}_least"] >= 1 or early[f"{column}_most"] < 1
-        else:
-            assert early[column] == full[column]
-
-
 def test_shards_of_two_workers_are_the_rows_of_one_run(made, run, tmp_path):
     run("score TABLE --ladders SET --out OUT/parts --shard-rows 20 --workers 2")
     shards = sorted((tmp_path / "parts").glob("documents-*.jsonl"))

@@ -197,21 +197,17 @@ def test_a_file_and_a_table_with_a_file_are_those_of_the_command(ending, command
         source = tmp_path / f"in.{ending}"
         frame = pd.DataFrame(rows).drop(columns="references", errors="ignore")
         frame.to_csv(source, index=False) if ending == "csv" else frame.to_parquet(source)
-    options = ("--cascade", cascade["cascade"], *BETWEEN, "--stop-at", f"{COLUMN}=1")
+    options = ("--cascade", cascade["cascade"], *BETWEEN)
     command("score", source, *TYPED, *options, "--out", tmp_path / f"typed.{ending}")
-    called = refladder.score(str(source), out=str(tmp_path / f"called.{ending}"), stop_at={COLUMN: 1}, **cascade)
+    called = refladder.score(str(source), out=str(tmp_path / f"called.{ending}"), **cascade)
     assert called == str(tmp_path / f"called.{ending}")
     for name in ("", ".judgments.jsonl"):
         typed = (tmp_path / f"typed.{ending}{name}").read_bytes()
         assert (tmp_path / f"called.{ending}{name}").read_bytes() == typed
     options = json.loads((tmp_path / f"called.{ending}.run.json").read_text())["options"]
     assert (options["cascade"], options["between"], options["check_share"]) == (cascade["cascade"], [-2, 4], 0.05)
-    both = refladder.score(rows, out=tmp_path / f"rows.{ending}", stop_at={COLUMN: 1}, **cascade)
+    refladder.score(rows, out=tmp_path / f"rows.{ending}", **cascade)
     assert (tmp_path / f"rows.{ending}.judgments.jsonl").exists()
-    stopped = [row for row in both if row[CASCADE] is None]
-    assert stopped
-    for row in stopped:
-        assert row[f"{CASCADE}_least"] == row[f"{COLUMN}_least"] < row[f"{CASCADE}_most"]
 
 
 def test_ratings_are_expected_of_the_column_of_the_cascade(command, made, rows, cascade, tmp_path):
@@ -275,8 +271,6 @@ def test_a_row_that_a_student_decided_is_not_taken_for_an_unscored_one(rows, cas
         ({"CASCADE": 1, "between": (-1e20, float("inf"))}, r"between=\(-1e\+20, inf\): must be two finite numbers"),
         ({"CASCADE": 1, "between": 3}, r"between 3: must be two finite numbers"),
         ({"CASCADE": 1, "check_share": 1.5}, r"check_share 1.5: must be between 0 and 1$"),
-        ({"CASCADE": 1, "threshold": "t.json"}, r"cascade cannot be combined with threshold; leave one of them out$"),
-        ({"CASCADE": 1, "stop_at": {COLUMN: 5}}, rf"stop_at must be {COLUMN}=NUMBER, .* between=\(-2, 4\)$"),
         ({"CASCADE": 1, "cascade": "student"}, r"cascade 'student': must be distilled:FOLDER"),
         ({"CASCADE": 1, "cascade": Path("student")}, r"cascade 'student': must be distilled:FOLDER"),
         ({"CASCADE": 1, "both_orders": True}, r"scores with another signature: orders:2 here, orders:1 in the student"),

@@ -79,19 +79,6 @@ def test_a_cascade_in_shards_has_the_rows_and_counts_of_one_process(command, mad
     assert command("filter", out, *least).out == command("filter", whole, *least).out
 
 
-def test_a_cascade_in_shards_may_stop_early(command, made, tmp_path):
-    source, student = made
-    stop = ("--between", "-10", "-9.5", "--stop-at", f"{COLUMN}=-9.8")
-    first = (*LADDERS, "--cascade", f"distilled:{student}", *stop, "--check-share", "0.3")
-    whole, out = tmp_path / "whole.jsonl", tmp_path / "out"
-    alone = json.loads(command("score", source, *first, "--out", whole, "--json").out)
-    together = json.loads(command("score", source, *first, "--out", out, *SHARDS, "--json").out)
-    assert scored(out) == whole.read_bytes()
-    assert together["shards"]["scored"] == 1200  # a row that has bounds is decided
-    assert together["first_pass"] == alone["first_pass"]
-    assert together["saved_calls"] == alone["saved_calls"] > 0
-
-
 def test_another_student_is_another_run(command, fails, made, tmp_path):
     source, student = made
     out = tmp_path / "out"

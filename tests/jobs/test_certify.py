@@ -226,7 +226,7 @@ def test_a_dry_run_reads_the_judgments_where_they_are(command, fails, folder, tm
         assert judgments.read_bytes() == before
     judgments.write_text("{}\n")
     text = fails(2, "certify", folder, "--judgments", judgments, "--dry-run")
-    assert f'{judgments}:1: expected a line with "schema": "run/1", found None' in text
+    assert f'{judgments}:1: expected a line with "schema": "run/2", found None' in text
 
 
 def test_a_shipped_set_keeps_its_certificate(command):

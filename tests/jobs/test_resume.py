@@ -276,7 +276,7 @@ def test_a_file_that_holds_no_judgments(fails, stories, tmp_path):
     kept = tmp_path / "kept.jsonl"
     kept.write_text('{"a": 1}\n')
     assert fails(2, "score", stories, *LADDERS, "--judgments", kept) == (
-        f'refladder: {kept}:1: expected a line with "schema": "run/1", found None\n'
+        f'refladder: {kept}:1: expected a line with "schema": "run/2", found None\n'
     )
     kept.write_bytes(b"\x1f\x8b\x08\x00rest")
     assert fails(2, "score", stories, *LADDERS, "--judgments", kept) == (

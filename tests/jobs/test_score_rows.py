@@ -187,21 +187,6 @@ def test_texts_beyond_the_ladders_are_counted_in_every_record_of_the_run(command
     assert read_run(out).key["warnings"] == []
 
 
-@pytest.mark.parametrize("threshold", [-14, -3, 14])
-def test_a_row_that_stopped_early_counts_at_the_ends_where_it_was_judged(command, judge, stories, tmp_path, threshold):
-    backend, out = judge({"answer": log(0.6, 0.3, 0.1)}), tmp_path / "out.jsonl"
-    asked = ("--dimension", "coherence", "--stop-at", f"coherence_score={threshold}", "--json")
-    counts = json.loads(
-        command("score", stories, *LADDERS, "--any-judge", "--judge", backend, "--out", out, *asked).out
-    )
-    # Every text beats every rung with .6, so those judged against the top rung are above it, and none is below.
-    judged = [json.loads(line)["against"] for line in Path(f"{out}.judgments.jsonl").read_text().splitlines()[1:]]
-    top, bottom = judged.count("rung:5"), judged.count("rung:1")
-    assert len(judged) < 30
-    assert counts["above_top"] == ({"coherence": top} if top else {})
-    assert counts["below_bottom"] == ({"coherence": 0} if bottom else {})
-
-
 def test_low_label_mass_gives_no_score_and_the_reason(command, judge, write_jsonl, tmp_path):
     """A base model that gives its labels .004 of the probability has said nothing about the text."""
     backend = judge(

@@ -157,21 +157,6 @@ def test_a_row_with_the_context_of_an_anchor_is_compared_with_all_anchors(tmp_pa
     assert [judge.prompts[place].slots["context"] for place in (0, 4, 8)] == ["", "Other.", "Talk a."]
 
 
-def test_stopping_early_decides_as_the_whole_ladders_do():
-    ladders = shared({"a": ("10", "20", "30"), "b": ("5", "25", "35"), "c": ("15", "16", "40")})
-    texts = [str(number) for number in (1, 7, 12, 17, 22, 27, 33, 38, 50)]
-    whole, _ = scored(ladders, texts)
-    early, scorer = scored(ladders, texts, stop_at={"worth_score": 1.0})
-    for full, stopped in zip(whole, early, strict=True):
-        low, high = (stopped.value, stopped.value) if stopped.value_bounds is None else stopped.value_bounds
-        assert low <= full.value <= high
-        assert (low >= 1.0) == (full.value >= 1.0)
-        assert (high < 1.0) == (full.value < 1.0)
-    assert 0 < scorer.report.saved < 9 * 9
-    # 50 beats every rung: 1 + 2 + 3 on each of 3 ladders. After the first rung asked the mean is still open below 1.
-    assert any("of 9 rungs" in (score.reason or "") for score in early)
-
-
 def test_yes_no_questions_show_one_context():
     with pytest.raises(UsageError, match=r"^shared: the set is shared, and yes/no questions show one context"):
         scored(shared({"a": ("1", "2")}), ["3"], yes_no=True)

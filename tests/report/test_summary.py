@@ -30,13 +30,6 @@ def test_a_run_without_faults_is_one_line():
                 "order inconsistency: 0.0% of 1 pair",
             ],
         ),
-        (
-            ScoreReport(rows=1, judgments=1, stopped=1, saved=0),
-            [
-                "1 row, 0 scores missing; 1 judgment (0 reused, 0 unparsed)",
-                "stopped early: 1 row; saved 0 of 1 judgment (0.0%)",
-            ],
-        ),
     ],
 )
 def test_one_of_a_thing_is_singular(report, lines):
@@ -74,8 +67,7 @@ def test_warnings_and_reasons_follow_the_counts():
     [
         (({"wit": 3}, {"wit": 0}, {"wit": 72}, {"wit": 72}), "wit: 3 of 72 texts beat the top rung"),
         (({"wit": 0}, {"wit": 1}, {"wit": 72}, {"wit": 72}), "wit: 1 of 72 texts falls below the lowest rung"),
-        # early stopping: 40 texts were judged against the top rung, and 1,200 against the lowest
-        (
+        (  # unparsed: 40 texts were judged against the top rung, and 1,200 against the lowest
             ({"wit": 1}, {"wit": 1100}, {"wit": 40}, {"wit": 1200}),
             "wit: 1 of 40 texts beats the top rung, 1,100 of 1,200 texts fall below the lowest",
         ),
@@ -108,8 +100,8 @@ def test_the_summary_names_only_dimensions_with_texts_beyond_the_ladder():
 
 def test_the_keys_of_the_summary_are_fixed():
     assert list(summary(ScoreReport())) == [
-        "rows", "unscored", "reasons", "judgments", "reused", "above_top", "below_bottom", "stopped", "saved_judgments",
-        "saved_calls", "unparsed", "unreadable", "cut", "low_mass", "faint", "inconsistency", "signature",
+        "rows", "unscored", "reasons", "judgments", "reused", "above_top", "below_bottom",
+        "unparsed", "unreadable", "cut", "low_mass", "faint", "inconsistency", "signature",
     ]  # fmt: skip
     assert summary(ScoreReport())["inconsistency"] is None
 

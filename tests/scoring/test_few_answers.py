@@ -209,10 +209,6 @@ def test_settings_that_do_not_go_with_few_answers():
             {"answers": "placement", "both_orders": True},
             "answers placement shuffles the rungs, so there are no orders; leave out both_orders",
         ),
-        (
-            {"answers": "sequential", "stop_at": {"worth_score": 3.0}},
-            "answers sequential and stop_at both say when to stop asking; leave one of them out",
-        ),
     ]
     for settings, message in refused:
         with pytest.raises(UsageError, match=f"^{re.escape(message)}$"):

@@ -14,7 +14,7 @@ from refladder import load_ladders
 from refladder.errors import DataError, UsageError
 from refladder.files.jsonl import append_records, read_appended, to_line
 from refladder.prompts import load_template
-from refladder.records import OUTCOMES, Context, Dimension, Judgment, LabelReading, Output, Run, Sampling
+from refladder.records import OUTCOMES, Context, Dimension, Judgment, LabelReading, Output, Sampling
 from refladder.scoring.asker import run_of
 from refladder.scoring.grades import grade_question
 from refladder.scoring.judgment_file import read_judgments
@@ -69,37 +69,6 @@ def test_after_a_text_has_changed_it_alone_is_asked_again(tmp_path):
     again = asker(Even(), GRADES, path=path)
     again.ask([LAMP, SEA, changed])
     assert (again.backend.asked, again.log.reused) == (0, 3)
-
-
-def test_pairs_of_an_earlier_version_are_read_and_added_to(tmp_path):
-    path = tmp_path / "pairs.jsonl"
-    (judgment,) = asker(Even(), PAIRS).ask([PAIR])
-    run = run_of(Even(), PAIRS)
-    append_records(path, [run.recipe, judgment])  # a recipe on the first line
-    judge = Even()
-    paired = asker(judge, PAIRS, path=path)
-    assert paired.ask([PAIR]) == [judgment]
-    assert judge.asked == 0
-    turned = pair_question(CONTEXT, SURPRISE, output("b", "It was the sea."), output("a", "The lamp lit itself."))
-    paired.ask([turned])
-    third = Even()
-    assert asker(third, PAIRS, path=path).ask([PAIR, turned])[0] == judgment
-    assert third.asked == 0
-    assert path.read_bytes().startswith(to_line(run.recipe))
-    with pytest.raises(UsageError, match=r"of another run \(made by backend:even/1.*pairwise@.*, this run is"):
-        asker(Even(), GRADES, path=path)
-
-
-def test_grades_of_an_earlier_version_are_read_whatever_their_dimensions(tmp_path):
-    path, sampling = tmp_path / "direct-5-3-answers.judgments.jsonl", Sampling(seed=4)
-    run = run_of(Even(), GRADES, answers=3, sampling=sampling)
-    (judgment,) = asker(Even(), GRADES).ask([LAMP])
-    # the run held the dimensions, and the name of the file the number of answers
-    head = Run(recipe=run.recipe, ladders="none", dimensions=(SURPRISE,), rungs=0, orders=1)
-    append_records(path, [head, judgment])
-    judge = Even()
-    assert asker(judge, GRADES, path=path, answers=3, sampling=sampling).ask([LAMP]) == [judgment]
-    assert judge.asked == 0
 
 
 def test_other_numbers_of_sampled_answers_are_another_run(tmp_path):

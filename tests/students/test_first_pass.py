@@ -234,41 +234,12 @@ def test_csv_and_parquet_have_the_same_columns(cascade, command, made, tmp_path)
         assert [row["output_id"] for row in done.rows] == [row["output_id"] for row in rows if row[CASCADE] >= 1]
 
 
-def test_a_cascade_that_stops_early_decides_as_one_that_asks_every_rung(cascade, command, fails, tmp_path):
-    whole, rows = cascade("--check-share", "0.5")
-    early, stopped = cascade("--check-share", "0.5", "--stop-at", f"{COLUMN}=1", out=tmp_path / "early.jsonl")
-    least = ("--min", f"{CASCADE}=1")
-    passed = [command("filter", tmp_path / name, *least).rows for name in ("out.jsonl", "early.jsonl")]
-    assert [row["output_id"] for row in passed[0]] == [row["output_id"] for row in passed[1]]
-    assert 0 < len(passed[0]) < len(rows)
-    counts = whole["first_pass"], early["first_pass"]
-    for name in ("in_band", "decided", "checked", "changed", "threshold", "interval", "saved_calls"):
-        assert counts[0][name] == counts[1][name], name
-    assert counts[1]["changed_somewhere"] is None
-    assert early["spent"][0]["calls"] < whole["spent"][0]["calls"]
-    partly = 0
-    for row, full in zip(stopped, rows, strict=True):
-        low, high = row[f"{CASCADE}_least"], row[f"{CASCADE}_most"]
-        assert low <= full[CASCADE] <= high
-        if row[CASCADE] is None:
-            partly += 1
-            assert low >= 1 or high < 1
-        else:
-            assert row[CASCADE] == full[CASCADE] == low == high
-    assert partly > 0
-    text = fails(2, "filter", tmp_path / "early.jsonl", "--min", f"{CASCADE}=2", "--out", tmp_path / "kept.jsonl")
-    assert f"score again with --stop-at {COLUMN}=2, or without it" in text
-
-
 @pytest.mark.parametrize(
     ("options", "message"),
     [
         (("--between", "1", "2"), "--between is the undecided band of --cascade distilled:FOLDER; give both"),
         (("--cascade", "STUDENT"), "--cascade needs --between LOW HIGH"),
         (("--cascade", "STUDENT", "--between", "4", "1"), "--between 4 1: must be two finite numbers, the lower one"),
-        (("--cascade", "STUDENT", *BETWEEN, "--threshold", "t"), "--cascade cannot be combined with --threshold;"),
-        (("--cascade", "STUDENT", *BETWEEN, "--stop-at", f"{COLUMN}=5"), "and NUMBER must lie in --between -2 4"),
-        (("--cascade", "STUDENT", *BETWEEN, "--stop-at", "coherence_grade=3"), f"--stop-at must be {COLUMN}=NUMBER"),
         (("--cascade", "FOLDER", *BETWEEN), "--cascade 'FOLDER': must be distilled:FOLDER, with a folder of"),
         (("--cascade", "distilled:nowhere", *BETWEEN), "nowhere: no student.json; name a folder"),
         (("--cascade", "STUDENT", *BETWEEN, "--both-orders"), "scores with another signature: orders:2"),
@@ -329,10 +300,10 @@ def test_ends_of_the_band_are_undecided_and_a_score_at_the_threshold_passes(made
     estimates |= {texts[20]: low - 1}  # the judge's score is the lower end: it passes at that threshold
     estimates |= {texts[19]: low - 1}  # just below: it fails at all
 
-    def counts(**stop):
+    def counts():
         ladders = load_ladders("demo/story")
         dimensions = [dimension for dimension in ladders.dimensions if dimension.name == "coherence"]
-        scorer = LadderScorer(connect("builtin"), ladders, dimensions, Scale(rule="ladder-sum", weights={}), **stop)
+        scorer = LadderScorer(connect("builtin"), ladders, dimensions, Scale(rule="ladder-sum", weights={}))
         cascade = Cascade(Fixed(scorer.report.signature, estimates), scorer, (low, high), 1.0)
         out = tmp_path / "out.jsonl"
         score_rows(cascade, Tables(source=str(made[0]), out=str(out)), Mapped(columns={}))
@@ -342,5 +313,3 @@ def test_ends_of_the_band_are_undecided_and_a_score_at_the_threshold_passes(made
     assert rows[texts[19]] < low < rows[texts[49]] < high
     assert (whole.in_band, whole.decided, whole.checked) == (len(texts) - 4, 4, 4)
     assert (whole.threshold, whole.changed, whole.changed_somewhere) == (middle, 0, 2)  # texts 49 and 20
-    assert counts(stop_at={COLUMN: low}).changed == 1  # text 20 passes at its own score
-    assert counts(stop_at={COLUMN: high}).changed == 1  # text 49 fails there, and text 50 passes

@@ -325,17 +325,6 @@ def test_certify_and_audit_with_a_reward_model(models):
     assert found["unparsed"] == 0
 
 
-def test_stopping_early_gives_the_decisions_of_the_whole_ladder(models):
-    with Session() as session:
-        whole = scored(session, models(), OUTPUTS)
-        values = sorted(score.value for score in whole)
-        stopped = scored(session, models(), OUTPUTS, stop_at={"quality_score": values[1]})
-    for score, early in zip(whole, stopped, strict=True):
-        assert early.value in (None, pytest.approx(score.value))
-        if early.value is None:
-            assert (early.value_bounds[1] < values[1]) == (score.value < values[1])
-
-
 def test_a_table_is_scored_and_rescored_by_a_call(models, tmp_path):
     table = [{"context_id": "harbour", "output": text} for text in OUTPUTS]
     out = tmp_path / "scored.jsonl"
