@@ -75,7 +75,7 @@ def either(command: str, call: str) -> str:
 
 
 def option(name: str) -> str:
-    """A setting in a message, as the user writes it: `--check-share`, or in a call of Python `check_share`.
+    """A setting in a message, as the user writes it: `--both-orders`, or in a call of Python `both_orders`.
 
     Args:
         name: of the option, without its dashes. One that the call has no parameter for stays an option.

@@ -64,7 +64,7 @@ def command(
     """Train a student: a small regressor that learns the scores in a column of SCORED from the texts.
 
     A fifth of the contexts is held out, and the printed figures are of these rows. Use the student with `score --judge
-    distilled:FOLDER`, or before a judge with `score --cascade distilled:FOLDER`.
+    distilled:FOLDER`.
 
     Examples:
         refladder distil scored.jsonl --by overall_score --out student
@@ -89,7 +89,7 @@ def command(
         return
     console.say_lines(notes)
     console.say_tables([student_table(record)])
-    for line in student_lines(record, str(out)):
+    for line in student_lines(record):
         console.say(line)
 
 
@@ -109,7 +109,7 @@ def distil(
     """Train a student, a small regressor that learns a column of scores from the texts, as `refladder distil`.
 
     A fifth of the contexts is held out; the figures are those of rows that the student has not seen. Use it with
-    `refladder.score(..., judge="distilled:FOLDER")`, or before a judge with `cascade="distilled:FOLDER"`.
+    `refladder.score(..., judge="distilled:FOLDER")`.
 
     Args:
         table: scored rows, as for `refladder.score`; at least 50 of them with a score.

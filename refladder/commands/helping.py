@@ -31,7 +31,6 @@ _HEADINGS = {
     "Generation": ("--extend --rungs --human --seed", "--attempts --max-tokens --temperature --top-p"),
     "Scores": ("--rule --calibration --link", "--weight --comparisons --selection --method-option"),
     "Agreement": ("--level --statistic --reference", "--constant --resamples --baselines"),
-    "Fewer calls": ("", "--cascade --between --check-share"),
     "Cost": ("--dry-run --prices --budget", "--store --no-store"),
     "Many machines": ("", "--workers --shard --shard-rows --engine --address"),
     "Run and output": ("--judgments --restart --html --figures --json --quiet -h --help-all", "--intervals"),

@@ -127,7 +127,7 @@ def pairs(
     """
     from refladder.jobs.preference_pairs import pair_lines, preference_pairs
     from refladder.jobs.score import FIELDS, Mapped
-    from refladder.jobs.scored_tables import cascade_column, score_column
+    from refladder.jobs.scored_tables import score_column
 
     with Call(pairs, locals()) as call:
         mapped = Mapped(columns=dict(columns or {}))
@@ -137,7 +137,7 @@ def pairs(
             by = by or score_column("the table", call.frame.names)
             asked = replace(asked, by=by)
             fields = {mapped.columns.get(name, name) for name in FIELDS}
-            needed = {*fields, by, cascade_column(by), "signature"}
+            needed = {*fields, by, "signature"}
         tables = Tables(source=call.source(needed), out=str(call.out(out, "pairs")))
         with console.progress("pairing") as bar:
             report = preference_pairs(asked, tables, mapped, bar)

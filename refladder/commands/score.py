@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import logging
 import re
 from collections.abc import Sized
 from contextlib import nullcontext
@@ -41,49 +40,12 @@ if TYPE_CHECKING:
     from refladder.scoring.columns import ScoreReport
     from refladder.scoring.recorded import Recorded
     from refladder.scoring.scorer import LadderScorer
-    from refladder.students.student import Student
 
 Table = TypeVar("Table")
 # What a student alone has a use for; the other options say how a judge is asked.
 _OF_STUDENTS = {"ladders", "judge", "columns", "context_id", "out"}
 _ALONE = {*_OF_STUDENTS - {"columns"}, "source", "column", "given", "out_format", "escape_formulas", "as_json", "quiet"}
 _NOT_OF_SHARDS = {"out_format", "escape_formulas"}
-
-CASCADE = console.options(
-    click.option(
-        "--cascade",
-        metavar="distilled:FOLDER",
-        help="Student of `refladder distil` that decides rows outside --between. The judge scores the others.",
-    ),
-    click.option(
-        "--between",
-        type=float,
-        nargs=2,
-        metavar="LOW HIGH",
-        help="Range of estimates that go to the judge, in units of the score. Requires --cascade.",
-    ),
-    click.option(
-        "--check-share",
-        default=0.05,
-        type=click.FloatRange(0, 1),
-        help="Share of the rows decided by --cascade that the judge scores too, to count changed decisions.",
-    ),
-)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FirstPass:
-    """A student before the judge: its name, the band of estimates that the judge gets, and the checked share."""
-
-    cascade: str | None
-    between: tuple[float, float] | None
-    check_share: float
-
-    def student(self, refused: Sequence[str]) -> Student | None:
-        """The student, read; None without one. `refused` are options that are given and do not go with it."""
-        from refladder.students.first_pass import student_before_judge
-
-        return student_before_judge(self.cascade, self.between, self.check_share, refused=refused)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -134,7 +96,6 @@ class FileOptions:
     type=console.PATH,
     help="Judgments file, for resuming and `rescore`. Default: OUT.judgments.jsonl.",
 )
-@CASCADE
 @click.option(
     "--any-judge",
     is_flag=True,
@@ -168,7 +129,6 @@ class FileOptions:
     judge=JudgeOptions,
     files=FileOptions,
     money=spending.SpendingOptions,
-    first=FirstPass,
     sharding=ShardOptions,
 )
 def command(
@@ -180,7 +140,6 @@ def command(
     judge: JudgeOptions,
     files: FileOptions,
     money: spending.SpendingOptions,
-    first: FirstPass,
     sharding: ShardOptions,
     text: tuple[str, ...],
     context_id: str | None,
@@ -220,7 +179,6 @@ def command(
         raise click.MissingParameter(
             ctx=context, param=next(option for option in context.command.params if option.name == "ladders")
         )
-    student = first.student(["--text"] if text else [])
     prepared = Prepared(asked)
     console.say_lines(_notices(prepared))
     session = spending.Spending(money)
@@ -233,8 +191,6 @@ def command(
         mapped=mapped,
         judgments=files.judgments,
         restart=files.restart,
-        first=first,
-        student=student,
         config=console.resolved(context),
         tell=str if as_json else console.say_checks,
     )
@@ -277,8 +233,6 @@ class _Run:
     mapped: Mapped
     judgments: Path | None
     restart: bool
-    first: FirstPass
-    student: Student | None
     config: Mapping[str, Any] | None
     tell: Callable[[Sequence[JudgeCheck]], object]
     recorded: Recorded | None = None
@@ -288,15 +242,11 @@ class _Run:
         return self.prepared.scorer(self.recorded or self.session.open(self.judge, self.judge_options))
 
     def asking(self) -> AllRows:
-        """Which rows the judge gets: all, or those that a student before it does not decide."""
+        """The judge, ready for the rows of the table."""
         from refladder.jobs.score import AllRows
-        from refladder.students.first_pass import Cascade
 
         scorer = self.scorer()
-        if self.student is None or self.first.between is None:
-            asking = AllRows(scorer)
-        else:
-            asking = Cascade(self.student, scorer, self.first.between, self.first.check_share)
+        asking = AllRows(scorer)
         asking.prove = partial(self.checks, scorer)
         return asking
 
@@ -445,7 +395,6 @@ def _score_in_shards(
     as_json: bool,
 ) -> int:
     from refladder.fleet.shard_worker import Task
-    from refladder.students.first_pass import student_folder
 
     judge, options = str(run.judge), {name: str(value) for name, value in run.judge_options.items()}
     check_shard_options(context, judge, options, sharding, budget=budget, judgments=run.judgments)
@@ -466,9 +415,6 @@ def _score_in_shards(
         budget=None if price is None else budget,
         judgments=run.judgments is None,
         checks=session.checks_of(judge) is not None,
-        student=None if run.student is None else str(student_folder(run.first.cascade or "")),
-        between=None if run.first.between is None else list(run.first.between),
-        check_share=run.first.check_share,
     )
 
     def rehearsed() -> int:
@@ -546,9 +492,6 @@ def score(
     calibration: str | Path | HumanScale | None = None,
     any_judge: bool = False,
     judgments_from: str | Path | None = None,
-    cascade: str | None = None,
-    between: tuple[float, float] | None = None,
-    check_share: float = 0.05,
     out: str | Path | None = None,
     judgments: str | Path | None = None,
     restart: bool = False,
@@ -588,12 +531,6 @@ def score(
             row, it compares them on up to 16 ladders of each dimension, once for a named judge and a set.
         judgments_from: table of judgments that another program made, instead of a judge. No model is asked; a
             comparison that is not in the table is unparsed.
-        cascade: `distilled:FOLDER`, a student from `distil` that decides the rows whose estimate is outside of
-            `between`. The judge gets the others. It adds NAME_student_score (the estimate) and NAME_cascade_score (the
-            judge's score where there is one, else the estimate). The logger `refladder` counts the calls saved, and the
-            decisions that the judge would change: in warnings where it changes one or none was checked.
-        between: least and greatest estimate that are undecided, in units of the score.
-        check_share: share (0 to 1) of the rows decided by the student that the judge gets all the same.
         out: file for the scored rows, required where `table` is a path. An interrupted call continues from
             `OUT.judgments.jsonl` when it is made again.
         judgments: file that stores the judgments; None for `OUT.judgments.jsonl`, or none without `out` or with
@@ -606,8 +543,7 @@ def score(
         Rows of a file are streamed and never held in memory together.
 
     Raises:
-        UsageError, UnknownNameError: an argument is wrong, or the student is of another judge or column; the judge was
-            not asked.
+        UsageError, UnknownNameError: an argument is wrong; the judge was not asked.
         JudgeRefusedError: the judge does not tell the best rung of ladders from the worst; see `any_judge`.
         DataError: a row is wrong, with path:line or the number of the row; or a file cannot be read or written.
         BackendError: the judge failed; its judgments so far are stored, if they have a file.
@@ -636,8 +572,6 @@ def score(
             return _returned(call, table, files, asking)
         if ladders is None:
             raise UsageError(f"give the ladder set: ladders=SET; only judge='{PREFIX}FOLDER' needs none")
-        first = FirstPass(cascade=cascade, between=between, check_share=check_share)
-        student = first.student([])
         prepared = Prepared(chosen(Scoring, call.given))
         recorded = open_recorded(
             judgments_from, asking_arguments(call.given), partial(LOG.info, "%s"), ladders=prepared.ladders
@@ -659,8 +593,6 @@ def score(
             mapped=mapped,
             judgments=kept,
             restart=restart,
-            first=first,
-            student=student,
             config=config,
             tell=call.log_checks,
             recorded=recorded,
@@ -686,12 +618,9 @@ def _returned(
 ) -> Table:
     """The scored table, as the user gave it; the counts go to the logger."""
     from refladder.jobs.score import added_by
-    from refladder.report.summary import essential_lines, first_pass_lines, settled
+    from refladder.report.summary import essential_lines
 
-    report = asking.report
-    call.log(essential_lines(report))
-    if report.complete and report.first_pass is not None and settled(report.first_pass):
-        call.log(first_pass_lines(report.first_pass), logging.INFO)  # for those who ask for them
+    call.log(essential_lines(asking.report))
     if call.frame is None:
         return type(table)(call.given["out"])  # type: ignore[call-arg]
     added, _ = added_by(asking, human_scale)

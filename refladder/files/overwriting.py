@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
 TABLES = {"benchmark", "data", "first", "judgments_from", "labels", "scores", "second", "source", "table", "to"}
-BACKENDS = {"cascade", "judge", "model", "models", "writer"}  # such as `scripted:FILE` and NAME=hf:FOLDER
+BACKENDS = {"judge", "model", "models", "writer"}  # such as `scripted:FILE` and NAME=hf:FOLDER
 OPTIONS = {"judge_option", "judge_options", "model_option", "model_options", "writer_option", "writer_options"}
 OTHERS = {
     "calibration",

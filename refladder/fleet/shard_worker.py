@@ -27,7 +27,7 @@ from refladder.records import scale_of
 from refladder.scoring.judge_check import prove
 from refladder.session import Session, default_store
 from refladder.settings import Scoring, Tables, chosen
-from refladder.students.first_pass import Cascade, StudentAlone
+from refladder.students.first_pass import StudentAlone
 from refladder.students.student import open_student
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ class Task(Scoring):
     """What a worker needs for every shard: plain values, so that it can be sent to another machine.
 
     Paths are relative to `directory`. `version` is the digest of the ladder set; empty for a student that needs none.
-    The student decides the rows outside of `between` before the judge; without `between`, it is the judge. `store` and
+    A `student` is the judge. `store` and
     `checks` are those of each machine, and `budget` that of this worker.
     """
 
@@ -68,8 +68,6 @@ class Task(Scoring):
     judge: str = "builtin"
     judge_options: dict[str, str] = field(default_factory=dict)
     student: str | None = None
-    between: list[float] | None = None
-    check_share: float = 0.05
     store: str | None = None
     price: dict[str, Any] | None = None
     budget: float | None = None
@@ -196,15 +194,12 @@ class ShardWorker:
     def _asking(self, spent: float) -> tuple[RowScorer, HumanScale | None]:
         """What scores the rows of one shard: what they say about contexts must not change another's scores."""
         task, student, ladders = self._task, self._student, self._ladders
-        if student is not None and task.between is None:
+        if student is not None:
             return StudentAlone(student, ladders), None
         if ladders is None:
             raise UsageError("no ladder set was named; give --ladders SET")
         prepared = Prepared(replace(task, ladders=ladders))
-        scorer = prepared.scorer(self._opened(spent))
-        if student is None or task.between is None:
-            return AllRows(scorer), prepared.human_scale
-        return Cascade(student, scorer, task.between, task.check_share), prepared.human_scale
+        return AllRows(prepared.scorer(self._opened(spent))), prepared.human_scale
 
     def _scored(self, shard: Shard | None, before: str | None, spent: float) -> Mark | None:
         folder = self._folder

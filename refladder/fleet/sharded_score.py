@@ -32,7 +32,7 @@ from refladder.fleet.run_folder import (
     write_manifest,
 )
 from refladder.records import scale_of
-from refladder.scoring.columns import FirstPass, ScoreReport
+from refladder.scoring.columns import ScoreReport
 from refladder.scoring.judgment_file import JUDGMENTS_FOLDER
 
 if TYPE_CHECKING:
@@ -356,8 +356,6 @@ def merged(reports: Sequence[ScoreReport]) -> ScoreReport:
     total: dict[str, Any] = {}
     for report in reports:
         total = _added(total, asdict(report))
-    if total.get("first_pass") is not None:
-        total["first_pass"] = FirstPass(**total["first_pass"])
     return ScoreReport(**total)
 
 

@@ -14,11 +14,9 @@ from refladder.files.jsonl import read_record
 from refladder.files.tables import STANDARD, Row, format_of, number_in, read_rows
 from refladder.jobs.link import open_link
 from refladder.jobs.scored_tables import (
-    cascade_column,
     check_signature,
     one_scale,
     read_twice,
-    refuse_unjudged,
     reported,
     score_column,
     table_sink,
@@ -74,8 +72,7 @@ class Condition(Filtering):
     @property
     def needed(self) -> set[str]:
         """Every column that `filter_rows` reads, once `by` is known: groups and signature too."""
-        beside = set(map(cascade_column, self.columns))
-        return {*self.columns, *beside, "signature", *([self.per] if self.per else [])}
+        return {*self.columns, "signature", *([self.per] if self.per else [])}
 
 
 def promised_condition(threshold: Path | Threshold) -> Condition:
@@ -158,12 +155,10 @@ class _Thresholds:
         known: dict[str, float] = {}
         for column in self._columns:
             value = number_in(row, column)
-            if value is None:
-                refuse_unjudged(row, column)
-                continue
-            known[column] = value
-            low, high = self.ranges.get(column, (value, value))
-            self.ranges[column] = min(low, value), max(high, value)
+            if value is not None:
+                known[column] = value
+                low, high = self.ranges.get(column, (value, value))
+                self.ranges[column] = min(low, value), max(high, value)
         return known
 
     def _decided(self, known: Mapping[str, float]) -> bool:

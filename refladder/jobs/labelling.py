@@ -15,7 +15,7 @@ import numpy as np
 
 from refladder.errors import DataError, UsageError, option, plural
 from refladder.files.tables import Row, Rows, number_in, parse_number, read_rows
-from refladder.jobs.scored_tables import cascade_column, refuse_unjudged, reported
+from refladder.jobs.scored_tables import reported
 from refladder.loaders.fields import numbers_of, without_number
 from refladder.records import scale_of
 
@@ -100,7 +100,7 @@ class Asked:
     def needed(self) -> set[str]:
         """Every column of the tables that `read_pool` reads."""
         ids = {name for names in _IDS for name in names}
-        beside = {name for column in self.by for name in (sampled_above(column), cascade_column(column))}
+        beside = set(map(sampled_above, self.by))
         return {*self.by, *self.label, *ids, *beside, "context", "signature"}.union(
             [self.per] if self.per else [], self.columns.values()
         )
@@ -263,8 +263,6 @@ class _Reader:
         """Keep the scores of a row if it has all of them."""
         values = [value for column in self.asked.by if (value := number_in(row, column)) is not None]
         if len(values) < len(self.asked.by):
-            for name in self.asked.by:
-                refuse_unjudged(row, name)
             self.unscored += 1
             return False
         signature = row.fields.get("signature") or None

@@ -24,7 +24,7 @@ from refladder.files.tables import (
     standard_form,
 )
 from refladder.jobs.score import items
-from refladder.jobs.scored_tables import one_scale, read_twice, refuse_unjudged, reported, score_column
+from refladder.jobs.scored_tables import one_scale, read_twice, reported, score_column
 from refladder.records import scale_of
 
 if TYPE_CHECKING:
@@ -143,8 +143,6 @@ def _texts(
     check_scale = one_scale([column], mix=mix)
     for item in items(read_rows(path, form), mapped, check_ids=False):
         score = number_in(item.row, column)
-        if score is None:
-            refuse_unjudged(item.row, column)
         if item.output is None or score is None:
             yield None
             continue

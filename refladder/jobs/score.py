@@ -264,7 +264,7 @@ class RowScorer:
 
 
 class AllRows(RowScorer):
-    """Asks the judge about every row; `refladder.students.first_pass.Cascade` asks about some."""
+    """Asks the judge about every row."""
 
     def __init__(self, scorer: LadderScorer) -> None:
         scores = [column_names(dimension.name)[0] for dimension in scorer.dimensions]
@@ -277,18 +277,15 @@ class AllRows(RowScorer):
         """The log of the judgments; in a dry run it is only read."""
         return JudgmentLog(path, self.scorer.run, restart=restart, read_only=dry_run)
 
-    def rows(self, rows: Iterable[Item]) -> Iterator[Item]:
-        """The same rows, in order, with the texts of their contexts given to the scorer."""
-        return (with_context(self.scorer, item) for item in rows)
-
     def batches(self, rows: Iterable[Item]) -> Iterator[list[Item]]:
-        """The rows in batches that take seconds each."""
+        """The rows in batches that take seconds each, with the texts of their contexts given to the scorer."""
 
         # Rows against a shared set share no context with each other, but each its own with all rungs.
         def context_of(item: Item) -> str | None:
             return None if item.output is None else item.output.context_id
 
-        return batches(self.rows(rows), self.scorer.judge, None if self.scorer.ladders.anchors else context_of)
+        rows = (with_context(self.scorer, item) for item in rows)
+        return batches(rows, self.scorer.judge, None if self.scorer.ladders.anchors else context_of)
 
     def values(self, batch: Sequence[Item], log: JudgmentLog | None) -> list[dict[str, Any]]:
         """The added columns of the rows of a batch."""

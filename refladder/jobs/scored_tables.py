@@ -39,22 +39,6 @@ def score_column(source: str, columns: Sequence[str] | None) -> str:
     return chosen[0]
 
 
-def cascade_column(column: str, what: str = "cascade") -> str:
-    """The column of `score --cascade` that belongs to a score column: NAME_cascade_score for NAME_score."""
-    stem, _, kind = column.rpartition("_")
-    return f"{stem}_{what}_{kind}"
-
-
-def refuse_unjudged(row: Row, column: str) -> None:
-    """Refuse an empty score of a row that a student decided in place of the judge: it is not unscored."""
-    instead = cascade_column(column)
-    if row.fields.get(instead) not in (None, ""):
-        raise DataError(
-            f"{row.where}: a student decided this row, so the judge gave it no {column!r}; use {instead!r}, the "
-            "judge's score where there is one, else the student's estimate"
-        )
-
-
 def one_scale(columns: Sequence[str], *, mix: bool) -> Callable[[Row], None]:
     """A check of rows one by one that all have one signature; of nothing with `mix`, or if no column holds scores."""
     column = next((name for name in columns if name.endswith(OF_SCORES)), None)

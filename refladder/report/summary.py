@@ -2,26 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from refladder.errors import option, plural
+from refladder.errors import plural
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from refladder.scoring.columns import FirstPass, ScoreReport
+    from refladder.scoring.columns import ScoreReport
 
 _REASONS = 10  # shown of a run, the most frequent
 
 
 def summary(report: ScoreReport) -> dict[str, Any]:
     """The counts of a scoring run, as JSON values."""
-    first_pass = {}
-    if report.first_pass is not None:
-        counts = asdict(report.first_pass)
-        del counts["checked_of"], counts["changed_of"]
-        first_pass = {"first_pass": {**counts, "interval": report.first_pass.interval}}
     return {
         **{name: getattr(report, name) for name in ("rows", "unscored", "reasons", "judgments", "reused")},
         **{name: getattr(report, name) for name in ("above_top", "below_bottom")},
@@ -32,7 +26,6 @@ def summary(report: ScoreReport) -> dict[str, Any]:
         "faint": report.faint,
         "inconsistency": report.disagreements / report.order_pairs if report.order_pairs else None,
         "signature": report.signature,
-        **first_pass,
     }
 
 
@@ -46,8 +39,6 @@ def summary_lines(report: ScoreReport) -> list[str]:
         *warning_lines(report),
         *(f"  {count:,} x {reason}" for reason, count in reasons[:_REASONS]),
     ]
-    if report.first_pass is not None:
-        lines += first_pass_lines(report.first_pass)
     if len(reasons) > _REASONS:
         lines.append(f"  {sum(count for _, count in reasons[_REASONS:]):,} x other reasons")
     if report.order_pairs:
@@ -57,35 +48,8 @@ def summary_lines(report: ScoreReport) -> list[str]:
 
 
 def essential_lines(report: ScoreReport) -> list[str]:
-    """What changes what the scores mean: warnings, and all counts where scores are missing or decisions may change."""
-    if not report.complete:
-        return summary_lines(report)
-    unsure = report.first_pass is not None and not settled(report.first_pass)
-    return warning_lines(report) + (first_pass_lines(report.first_pass) if report.first_pass and unsure else [])
-
-
-def settled(counts: FirstPass) -> bool:
-    """Whether the judge would change no decision of the student, as far as was measured."""
-    return not counts.decided or bool(counts.checked and not counts.changed and not counts.changed_somewhere)
-
-
-def first_pass_lines(counts: FirstPass) -> list[str]:
-    """How many rows a student decided, the calls saved, and the decisions that the judge would change."""
-    rows = counts.decided + counts.in_band
-    share = f" ({counts.decided / rows:.1%})" if rows else ""
-    band = f"between {counts.low:g} and {counts.high:g}"
-    decided = f"first pass: the student decided {counts.decided:,} of {plural(rows, 'row')}{share}; the rest lie {band}"
-    saved = f"{decided}; saved {plural(counts.saved_calls, 'judge call')}"
-    if not counts.checked:
-        return [saved, f"changed decisions: not measured, as no decided row was judged; see {option('check-share')}"]
-    of_checked = f"{counts.changed:,} of {counts.checked:,} checked rows ({counts.changed / counts.checked:.1%}"
-    if counts.interval is not None:
-        of_checked += f", 95 % interval {counts.interval[0]:.1%} to {counts.interval[1]:.1%}"
-    changed = (
-        f"changed decisions: at the threshold {counts.threshold:g}, the judge would decide {of_checked}) otherwise"
-    )
-    changed += f"; {counts.changed_somewhere:,} at some threshold {band}"
-    return [saved, changed]
+    """What changes what the scores mean: warnings, and all counts where scores are missing."""
+    return warning_lines(report) if report.complete else summary_lines(report)
 
 
 def warning_lines(report: ScoreReport) -> list[str]:

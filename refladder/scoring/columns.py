@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import math
 import re
 from dataclasses import dataclass, field
@@ -24,51 +23,8 @@ if TYPE_CHECKING:
 SPREAD_LEGEND = "spread: how undecided the judge was, in units of the grade. Not a confidence interval."
 LOW_MASS = 0.5  # below this label mass, everything else that the judge could answer was more probable than the labels
 OVERALL = ("overall_score", "all_dimensions_score")  # the second where a dimension itself is called overall
-_GROUPS = 4096  # of contexts, in the interval of a first pass; see FirstPass
 # An id or a length in a reason: left out, so that equal reasons are counted together.
 _QUOTED = re.compile(r"'[^']*'|\"[^\"]*\"|(?<=has )[\d,]+(?= tokens)|(?<=label mass )[\d.e-]+")
-
-
-@dataclass(slots=True, kw_only=True)
-class FirstPass:
-    """Counts of a first pass: rows whose estimate lay between `low` and `high`, and rows that the student decided.
-
-    Of the decided rows, `checked` were judged all the same and have a score. The judge would decide `changed` of them
-    otherwise at `threshold`, and `changed_somewhere` at some threshold in the band. `checked_of` and `changed_of` count
-    by one of 4,096 groups of contexts, so counts of shards add up.
-    """
-
-    low: float
-    high: float
-    threshold: float
-    in_band: int = 0
-    decided: int = 0
-    saved_judgments: int = 0
-    saved_calls: int = 0
-    checked: int = 0
-    unchecked: int = 0
-    changed: int = 0
-    changed_somewhere: int = 0
-    checked_of: dict[str, int] = field(default_factory=dict)
-    changed_of: dict[str, int] = field(default_factory=dict)
-
-    @property
-    def interval(self) -> tuple[float, float] | None:
-        """The 95 % interval over groups of contexts of changed / checked; None where there are too few."""
-        from refladder.metaeval.shares import share_intervals  # noqa: PLC0415  scipy: 0.2 s
-
-        changed = np.array([self.changed_of.get(group, 0) for group in self.checked_of], dtype=np.float64)
-        low, high = share_intervals(changed, np.array(list(self.checked_of.values()), dtype=np.float64)).tolist()
-        return None if math.isnan(low) else (low, high)
-
-    def count_check(self, context_id: str, *, changed: bool) -> None:
-        """Add a checked row."""
-        self.checked += 1
-        self.changed += changed
-        digest = hashlib.blake2b(context_id.encode("utf-8", "replace"), digest_size=2).digest()
-        group = f"{int.from_bytes(digest, 'big') % _GROUPS:03x}"
-        self.checked_of[group] = self.checked_of.get(group, 0) + 1
-        self.changed_of[group] = self.changed_of.get(group, 0) + changed
 
 
 @dataclass(slots=True, kw_only=True)
@@ -89,7 +45,6 @@ class ScoreReport:
     faint: int = 0
     disagreements: int = 0
     order_pairs: int = 0
-    first_pass: FirstPass | None = None
     above_top: dict[str, int] = field(default_factory=dict)
     judged_top: dict[str, int] = field(default_factory=dict)
     below_bottom: dict[str, int] = field(default_factory=dict)

@@ -14,7 +14,7 @@ import numpy as np
 from refladder.backends.sampled import ANSWER_TOKENS
 from refladder.errors import UsageError, option
 from refladder.records import Context, Recipe, Run, Sampling, Score
-from refladder.scoring.asker import Asker, calls_of, judging_template, prompts_of
+from refladder.scoring.asker import Asker, judging_template, prompts_of
 from refladder.scoring.columns import ScoreReport, block_notes, least_masses, signature_of
 from refladder.scoring.few_answers import FewAnswers, score_intervals
 from refladder.scoring.judging import inconsistency, trusted, verdicts
@@ -299,13 +299,6 @@ class LadderScorer:
                     )
                 blocks.append((row, number))
         return asked, blocks, reasons
-
-    def questions_about(self, output: Output) -> tuple[int, int]:
-        """How many judgments `score` needs for an output, and how many calls of the judge."""
-        asked = sum(self._why_not(output.context_id, dimension.name) is None for dimension in self.dimensions)
-        questions = asked * self.run.compared * self.run.orders
-        calls = asked if self.run.mode else questions
-        return questions, calls * calls_of(self.template, self.run.answers)
 
     def _why_not(self, context_id: str, dimension: str) -> str | None:
         if self.ladders.anchors:

@@ -102,7 +102,7 @@ def student_table(record: Distilled) -> PlainTable:
     return PlainTable("", [*heads, "error"], rows, LEGEND)
 
 
-def student_lines(record: Distilled, folder: str) -> list[str]:
+def student_lines(record: Distilled) -> list[str]:
     """What was learned, how far an estimate can be off, and the surface measure where it is no worse."""
     what = "hashed n-grams" if record.kind == "ngrams" else record.model
     read = "the output and its context" if record.reads_context else "the output only"
@@ -111,10 +111,7 @@ def student_lines(record: Distilled, folder: str) -> list[str]:
     half = f"{record.half_width:.2f}"
     of = f" of {plural(record.contexts, 'context')}" if record.held_out_by == "context" else ""
     learned = f"{plural(record.rows, 'row')}{of} ({what}; reads {read})"
-    band = (
-        f": for a threshold T, give `score --cascade distilled:{folder}` the band from T - {half} to T + {half} with "
-        "--between"
-    )
+    band = f": for a threshold T, let the judge score the rows with an estimate from T - {half} to T + {half}"
     lines = [
         f"learned {record.column} from {learned}; {plural(rows, 'row')} held out ({others})",
         f"90 % of the held-out estimates are within {half} of the score{band if record.teacher else ''}",

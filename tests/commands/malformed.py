@@ -96,9 +96,6 @@ READERS = {
     "rows of distil": ("labelled.jsonl", 3, "distil {t} --by coherence_score --label coherence --out {f}/new"),
     "record of a student": ("student/student.json", 3, "score {f}/rows.jsonl --judge distilled:{f}/student"),
     "weights of a student": ("student/weights.npz", 2, "score {f}/rows.jsonl --judge distilled:{f}/student"),
-    "first pass": (
-        "rows.jsonl", 3, f"score {{t}} {COHERENCE} --cascade distilled:{{f}}/student --between -2 4"
-    ),
     "rows of shards": ("rows.jsonl", 3, f"score {{t}} {SHARDS} --out {{f}}/new"),
     "records of shards": ("shards/.refladder/**/*.json", 4, f"score {{f}}/rows.jsonl {SHARDS} --out {{f}}/shards"),
     "records of shards, filter": (

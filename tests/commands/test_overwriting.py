@@ -23,7 +23,7 @@ NO_FILES = {
     "per", "prompt_text", "reference", "repository", "rule", "score_column", "shard", "tag", "task",
     "text", "top_by", "weight", "weights", "worst",
 }  # fmt: skip
-PREFIX = {"models": "m=scripted:", "model": "hf:", "cascade": "distilled:"}
+PREFIX = {"models": "m=scripted:", "model": "hf:"}
 
 
 def leaves(name, found):

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import logging
-from pathlib import Path
 
 import pytest
 
@@ -19,10 +17,8 @@ pl = pytest.importorskip("polars")
 datasets = pytest.importorskip("datasets")
 datasets.disable_progress_bars()
 
-COLUMN, CASCADE, STUDENT = "coherence_score", "coherence_cascade_score", "coherence_student_score"
-ASKED = {"ladders": "demo/story", "dimensions": ["coherence"]}
+COLUMN = "coherence_score"
 TYPED = ("--ladders", "demo/story", "--dimension", "coherence")
-BETWEEN = ("--between", "-2", "4")
 CHECK = "judge check, best rung against the worst: coherence 24 of 24"
 KINDS = {
     "rows": lambda rows: rows,
@@ -70,12 +66,6 @@ def made(tmp_path_factory):
 @pytest.fixture
 def rows(made):
     return lines(made[0])
-
-
-@pytest.fixture
-def cascade(made):
-    """Arguments of a first pass."""
-    return {**ASKED, "cascade": f"distilled:{made[2]}", "between": (-2, 4)}
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -177,84 +167,6 @@ def test_a_student_alone_takes_contexts_from_ladders_and_says_what_it_could_not_
     assert "give it in a column 'context', or with ladders" in caplog.text
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_a_student_before_the_judge_gives_the_rows_of_the_command(kind, command, made, cascade):
-    table = KINDS[kind](lines(made[0]))
-    scored = refladder.score(table, check_share=0.3, **cascade)
-    assert type(scored) is type(table)
-    options = ("--cascade", cascade["cascade"], *BETWEEN, "--check-share", "0.3")
-    typed = command("score", made[0], *TYPED, *options).rows
-    assert dicts(scored) == typed
-    assert list(dicts(scored)[0]) == list(typed[0])
-    notes = [row["coherence_note"] for row in typed]
-    assert {notes.count(note) > 0 for note in (None, "decided by the student, not judged")} == {True}
-
-
-@pytest.mark.parametrize("ending", ["jsonl", "csv", "parquet"])
-def test_a_file_and_a_table_with_a_file_are_those_of_the_command(ending, command, made, cascade, tmp_path):
-    source, rows = made[0], lines(made[0])
-    if ending != "jsonl":
-        source = tmp_path / f"in.{ending}"
-        frame = pd.DataFrame(rows).drop(columns="references", errors="ignore")
-        frame.to_csv(source, index=False) if ending == "csv" else frame.to_parquet(source)
-    options = ("--cascade", cascade["cascade"], *BETWEEN)
-    command("score", source, *TYPED, *options, "--out", tmp_path / f"typed.{ending}")
-    called = refladder.score(str(source), out=str(tmp_path / f"called.{ending}"), **cascade)
-    assert called == str(tmp_path / f"called.{ending}")
-    for name in ("", ".judgments.jsonl"):
-        typed = (tmp_path / f"typed.{ending}{name}").read_bytes()
-        assert (tmp_path / f"called.{ending}{name}").read_bytes() == typed
-    options = json.loads((tmp_path / f"called.{ending}.run.json").read_text())["options"]
-    assert (options["cascade"], options["between"], options["check_share"]) == (cascade["cascade"], [-2, 4], 0.05)
-    refladder.score(rows, out=tmp_path / f"rows.{ending}", **cascade)
-    assert (tmp_path / f"rows.{ending}.judgments.jsonl").exists()
-
-
-def test_ratings_are_expected_of_the_column_of_the_cascade(command, made, rows, cascade, tmp_path):
-    scored = refladder.score(pd.DataFrame(rows), **cascade)
-    scale = refladder.human_scale(scored, by=CASCADE, label="coherence", out=tmp_path / "scale.json")
-    called = refladder.score(rows, calibration=scale, **cascade)
-    options = ("--cascade", cascade["cascade"], *BETWEEN, "--calibration", tmp_path / "scale.json")
-    assert called == command("score", made[0], *TYPED, *options).rows
-    assert all(row["coherence_cascade_expected"] is not None for row in called)
-
-
-def test_the_counts_of_a_first_pass_are_logged(rows, cascade, caplog):
-    """A warning where the judge would decide otherwise or was not asked; else for those who want to know."""
-    caplog.set_level(logging.INFO, "refladder")
-    refladder.score(rows, check_share=0, **cascade)
-    decided = "first pass: the student decided 42 of 72 rows (58.3%); the rest lie between -2 and 4; saved 210 judge"
-    missing = "changed decisions: not measured, as no decided row was judged; see check_share"
-    assert logged(caplog) == [("WARNING", f"{decided} calls"), ("WARNING", missing)]
-    caplog.clear()
-    refladder.score(rows, check_share=1, **{**cascade, "between": (1, 1)})
-    assert [level for level, _ in logged(caplog)] == ["WARNING", "WARNING"]
-    assert "at the threshold 1, the judge would decide 6 of 72 checked rows (8.3%" in caplog.text
-    caplog.clear()
-    refladder.score(rows, check_share=1, **{**cascade, "between": (-12, 12)})
-    assert [level for level, _ in logged(caplog)] == ["INFO", "INFO"]
-    assert "the judge would decide 0 of 3 checked rows" in caplog.text
-    caplog.clear()
-    refladder.score([{**rows[0], "output": " "}, *rows], **cascade)
-    assert ("WARNING", "  1 x the output is empty") in logged(caplog)
-    assert decided[:40] in caplog.text
-
-
-def test_a_row_that_a_student_decided_is_not_taken_for_an_unscored_one(rows, cascade, tmp_path):
-    frame = pd.DataFrame(refladder.score(rows, check_share=0, **cascade))
-    first = next(number for number, row in enumerate(dicts(frame), start=1) if row[COLUMN] is None)
-    message = rf"^row {first}: a student decided this row, so the judge gave it no '{COLUMN}'; use '{CASCADE}'"
-    for call in (
-        lambda: refladder.filter(frame, min={COLUMN: 1}),
-        lambda: refladder.distil(frame, by=COLUMN, out=tmp_path / "student"),
-        lambda: refladder.calibrate(frame, by=COLUMN, label="coherence", good=">=3", precision=0.8),
-    ):
-        with pytest.raises(DataError, match=message):
-            call()
-    passed = refladder.filter(frame, min={CASCADE: 1})
-    assert 0 < len(passed) == sum(row[CASCADE] >= 1 for row in dicts(frame))
-
-
 @pytest.mark.parametrize(
     ("asked", "message"),
     [
@@ -264,23 +176,9 @@ def test_a_row_that_a_student_decided_is_not_taken_for_an_unscored_one(rows, cas
         ({"judge": "STUDENT", "rule": "expected-grade"}, r"asks no model, and rule is for asking one; leave it out$"),
         ({"judge": "STUDENT", "judge_options": {"dtype": "x"}}, r"asks no model, and judge_options is for asking one"),
         ({"judge": "STUDENT", "store": "answers.db"}, r"asks no model, and store is for asking one"),
-        ({"judge": "STUDENT", "cascade": "STUDENT"}, r"asks no model, and cascade is for asking one"),
-        ({**ASKED, "between": (1, 2)}, r"between is the undecided band of cascade distilled:FOLDER; give both$"),
-        ({**ASKED, "cascade": "STUDENT"}, r"cascade needs between=\(LOW, HIGH\), the estimates that the judge gets$"),
-        ({"CASCADE": 1, "between": (4, 1)}, r"between=\(4, 1\): must be two finite numbers, the lower one first$"),
-        ({"CASCADE": 1, "between": (-1e20, float("inf"))}, r"between=\(-1e\+20, inf\): must be two finite numbers"),
-        ({"CASCADE": 1, "between": 3}, r"between 3: must be two finite numbers"),
-        ({"CASCADE": 1, "check_share": 1.5}, r"check_share 1.5: must be between 0 and 1$"),
-        ({"CASCADE": 1, "cascade": "student"}, r"cascade 'student': must be distilled:FOLDER"),
-        ({"CASCADE": 1, "cascade": Path("student")}, r"cascade 'student': must be distilled:FOLDER"),
-        ({"CASCADE": 1, "both_orders": True}, r"scores with another signature: orders:2 here, orders:1 in the student"),
-        ({"CASCADE": 1, "dimensions": ["complexity"]}, r"gives complexity_score .*; choose others with dimensions, or"),
-        ({"CASCADE": 1, "dimensions": []}, r"gives overall_score; choose only coherence with dimensions, or distil"),
     ],
 )  # fmt: skip
-def test_arguments_that_do_not_fit_are_named(asked, message, made, cascade, tmp_path):
-    asked = {**(cascade if "CASCADE" in asked else {}), **asked}
-    asked.pop("CASCADE", None)
+def test_arguments_that_do_not_fit_are_named(asked, message, made, tmp_path):
     student = f"distilled:{made[2]}"
     asked = {name: student if value == "STUDENT" else value for name, value in asked.items()}
     with pytest.raises(RefladderError, match=message):

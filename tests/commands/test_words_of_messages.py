@@ -17,15 +17,15 @@ STORY = "demo/story"
 
 
 def test_an_option_is_written_as_the_user_writes_it():
-    names = ("check-share", "dimension", "judge-option", "with", "base-url", "budget")
-    on_the_command_line = ["--check-share", "--dimension", "--judge-option", "--with", "--base-url", "--budget"]
+    names = ("both-orders", "dimension", "judge-option", "with", "base-url", "budget")
+    on_the_command_line = ["--both-orders", "--dimension", "--judge-option", "--with", "--base-url", "--budget"]
     assert [*map(option, names)] == on_the_command_line
-    with in_call({"check_share", "dimensions", "judge_options", "include"}):
+    with in_call({"both_orders", "dimensions", "judge_options", "include"}):
         # Every call that names a backend takes the options of backends; none has a budget.
-        words = ["check_share", "dimensions", "judge_options", "include", "base_url", "--budget"]
+        words = ["both_orders", "dimensions", "judge_options", "include", "base_url", "--budget"]
         assert [*map(option, names)] == words
         with in_call({"budget"}):  # such as a judge that is a function and makes a call
-            assert (option("budget"), option("check-share")) == ("budget", "--check-share")
+            assert (option("budget"), option("both-orders")) == ("budget", "--both-orders")
         assert [*map(option, names)] == words
     assert [*map(option, names)] == on_the_command_line
     assert option("config_file") == "--config-file"
@@ -38,9 +38,9 @@ def test_words_that_are_others_in_a_call():
 
 
 def test_a_call_leaves_its_words_when_it_fails():
-    with pytest.raises(UsageError, match=r"^check_share 2: must be between 0 and 1$"):
-        refladder.score([], ladders=STORY, cascade="distilled:x", between=(0, 1), check_share=2)
-    assert option("check-share") == "--check-share"
+    with pytest.raises(UsageError, match=r"^judge 'distilled:': must be distilled:FOLDER"):
+        refladder.score([], judge="distilled:")
+    assert option("both-orders") == "--both-orders"
 
 
 def test_a_call_in_another_thread_changes_no_words():
@@ -74,18 +74,6 @@ BOTH = [  # arguments of the command after SOURCE, those of the call, and the me
         {},
         "nothing to filter by; give --min COLUMN=VALUE, --max COLUMN=VALUE, --top and --by, or --best and --per",
         "nothing to filter by; give min COLUMN=VALUE, max COLUMN=VALUE, top and by, or best and per",
-    ),
-    (
-        ["score", "--ladders", STORY, "--cascade", "distilled:x"],
-        {"ladders": STORY, "cascade": "distilled:x"},
-        "--cascade needs --between LOW HIGH, the estimates that the judge gets",
-        "cascade needs between=(LOW, HIGH), the estimates that the judge gets",
-    ),
-    (
-        ["score", "--ladders", STORY, "--cascade", "distilled:x", "--between", "1", "-inf"],
-        {"ladders": STORY, "cascade": "distilled:x", "between": (1, float("-inf"))},
-        "--between 1 -inf: must be two finite numbers, the lower one first",
-        "between=(1, -inf): must be two finite numbers, the lower one first",
     ),
     (
         ["score", "--ladders", STORY, "--context-id", "c", "--column", "context_id=id"],

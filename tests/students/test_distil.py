@@ -127,8 +127,9 @@ def test_the_table_and_the_card_say_what_was_measured(command, scored, tmp_path)
     path, _ = scored
     done = command("distil", path, "--by", COLUMN, "--label", "people", "--out", tmp_path / "student")
     assert done.code == 0, done.err
-    for words in ("student", "teacher", "people", "surface: ", "32 rows held out (whole contexts)", "--between"):
-        assert words in done.out
+    words = ("student", "teacher", "people", "surface: ", "32 rows held out (whole contexts)", "let the judge score")
+    for word in words:
+        assert word in done.out
     card = (tmp_path / "student" / "README.md").read_text()
     assert f"# A student of `{COLUMN}`" in card
     assert "- Signature of these scores: `judge/1`" in card
