@@ -538,43 +538,6 @@ class Unwritten(str):
         return text
 
 
-@record()
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Probe:
-    """A pair of neighbouring rungs that a judge compared: the rung of `level` + 1 against that of `level`.
-
-    `shares` are the probabilities of win, loss and tie, summing to 1. `key` is a digest of the texts that were shown.
-    """
-
-    context_id: str
-    dimension: str
-    level: int
-    key: str
-    shares: tuple[float, float, float]
-
-
-@record("drift/1")
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DriftWatch:
-    """What is known of a judge's changes: its first reading of probes, and the changes that were seen since.
-
-    `recipe`, `ladders` and `answers` are those of the scoring runs. `repeats` are changes between readings of the same
-    run, and `looks` those of every later look. A change is a distance and a shift (see `refladder.trust.drift`), None
-    where the reading is unparsed.
-    """
-
-    recipe: Recipe
-    ladders: str
-    answers: int
-    probes: tuple[Probe, ...]
-    repeats: tuple[tuple[float, float] | None, ...]
-    looks: tuple[tuple[tuple[float, float] | None, ...], ...] = ()
-
-    def __post_init__(self) -> None:
-        if not self.probes or not self.repeats or len({len(look) for look in self.looks}) > 1:
-            raise ValueError("it needs probes, repeats, and looks of one length")
-
-
 @record("judge-check/1")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JudgeCheck:

@@ -82,11 +82,6 @@ class Session:
         asked.load()
         return asked
 
-    def without_store(self, backend: Backend | Judge | str, options: Mapping[str, object] | None = None) -> Backend:
-        """The same with its meter only: every question is asked again."""
-        opened = self._once(backend, options)
-        return Unanswered(opened.metered, opened.unanswered) if self.rehearsing else opened.metered
-
     def rehearse(self, run: Callable[[], T]) -> tuple[T, list[tuple[str, Price | None, Estimate]]]:
         """Make a run with backends that are `Unanswered`: its result; and name, price and estimate of each."""
         self.rehearsing = True

@@ -89,9 +89,9 @@ class _Asked:
 class Unanswered(Wrapper):
     """A backend in a dry run: it counts what it is asked, and gives the answers of a response store, or none."""
 
-    def __init__(self, backend: Backend, sharing: Unanswered | None = None) -> None:
+    def __init__(self, backend: Backend) -> None:
         super().__init__(backend)
-        self.asked: _Asked = _Asked() if sharing is None else sharing.asked
+        self.asked = _Asked()
         self._bounds: tuple[int, int] | None = None  # most and least prompts of each call
 
     def load(self) -> None:

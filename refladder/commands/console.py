@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 
     from rich.console import Console, ConsoleOptions, RenderableType
 
-    from refladder.jobs.check_drift import DriftReport
     from refladder.records import JudgeCheck, Progress
     from refladder.report.rendering import PlainTable
     from refladder.scoring.columns import ScoreReport
@@ -397,19 +396,18 @@ def tell(
     as_json: bool,
     to_stderr: bool,
     spent: Sequence[Mapping[str, Any]] = (),
-    drift: DriftReport | None = None,
     checks: Sequence[JudgeCheck] | None = None,
 ) -> int:
     """Print the summary of a scoring run, and what its backends were asked; returns the exit code."""
     if as_json:
-        seen: dict[str, Any] = {} if drift is None else {"drift": dataclasses.asdict(drift)}
+        seen: dict[str, Any] = {}
         if checks is not None:
             seen["judge_check"] = [dataclasses.asdict(check) for check in checks] or None
         say_json({**summary(report), **seen, "spent": list(spent)}, err=to_stderr)
     else:
         say_summary(report)
         tell_spent(spent)
-    return 0 if report.complete and not (drift and drift.alarm) else UNSCORED
+    return 0 if report.complete else UNSCORED
 
 
 def say_summary(report: ScoreReport) -> None:

@@ -23,10 +23,7 @@ _HEADINGS = {
     ),
     "Judge and writer": (
         "--judge-option --writer-option --base-url --answers --both-orders",
-        (
-            "--any-judge --judgments-from --memory --truncate-context --yes-no --least-mass --prompts --check-drift"
-            " --drift-file"
-        ),
+        "--any-judge --judgments-from --memory --truncate-context --yes-no --least-mass --prompts",
     ),
     "Generation": ("--extend --rungs --human --seed", "--attempts --max-tokens --temperature --top-p"),
     "Scores": ("--rule --calibration --link", "--weight --comparisons --selection --method-option"),

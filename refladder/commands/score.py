@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import re
 from collections.abc import Sized
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass, fields, replace
@@ -25,7 +24,7 @@ from refladder.files.ladder_sets import LadderSet, load_ladders
 from refladder.files.locks import locked
 from refladder.files.tables import STANDARD, read_once
 from refladder.records import is_shared
-from refladder.session import Session, default_store
+from refladder.session import Session
 from refladder.settings import LEAST_MASS, Scoring, Tables, chosen
 
 if TYPE_CHECKING:
@@ -33,7 +32,6 @@ if TYPE_CHECKING:
 
     from refladder.backends import Backend
     from refladder.backends.plain_function import Judge
-    from refladder.jobs.check_drift import DriftReport
     from refladder.jobs.prepared import Prepared
     from refladder.jobs.score import AllRows, Mapped, RowScorer
     from refladder.records import HumanScale, JudgeCheck, Progress, Score
@@ -54,8 +52,6 @@ class FileOptions:
 
     judgments: Path | None
     judgments_from: str | None
-    check_drift: bool
-    drift_file: Path | None
     restart: bool
 
 
@@ -100,17 +96,6 @@ class FileOptions:
     "--any-judge",
     is_flag=True,
     help="Score even if the judge does not distinguish the best rung from the worst.",
-)
-@click.option(
-    "--check-drift",
-    "check_drift",
-    is_flag=True,
-    help="Before scoring, judge a few pairs of rungs and compare with the first run. Exit code 3: the judge changed.",
-)
-@click.option(
-    "--drift-file",
-    type=console.PATH,
-    help="File of earlier readings of --check-drift. Default: one per ladder set and judge in the user's cache folder.",
 )
 @click.option(
     "--calibration",
@@ -211,14 +196,12 @@ def _check_text_options(
         raise UsageError("give either a SOURCE table or --text, not both" if text else "give a SOURCE table, or --text")
     if not text:
         return
-    given = [*given, files.judgments, files.judgments_from, files.drift_file]
+    given = [*given, files.judgments, files.judgments_from]
     if tables.out != STANDARD or any(given) or tables.given or tables.out_format or tables.escape_formulas:
         raise UsageError(
             "--text prints its scores and writes no file; --out, --judgments, --calibration and similar options need "
             "a SOURCE table"
         )
-    if files.check_drift:
-        raise UsageError("--check-drift needs a SOURCE table; give one, or leave it out")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -303,53 +286,26 @@ def _score_table(
     recorded = open_recorded(
         files.judgments_from, asking_options(context), console.notify, source=source, ladders=run.prepared.ladders
     )
-    if files.check_drift and run.prepared.asked.mode:
-        raise UsageError(
-            f"--check-drift cannot be combined with --answers {run.prepared.asked.mode}, which does not compare "
-            "pairs of texts; leave one of them out"
-        )
-    if recorded is not None and files.check_drift:
-        raise UsageError("--check-drift asks a judge, and recorded judgments have none; leave it out")
     to_stderr = out == STANDARD
     kept = run.judgments
     if kept is None and recorded is None and not (to_stderr or is_device(Path(out))):
         kept = Path(f"{out}.judgments.jsonl")
     run = replace(run, recorded=recorded, judgments=kept)
-    if not session.continues(lambda: _asked(run, session, files, as_json=as_json)[0].reused, as_json=as_json):
+    if not session.continues(lambda: _scored(run, session)[0].reused, as_json=as_json):
         return 0
     # Before a model is loaded or a server is asked:
     context.with_resource(nullcontext() if to_stderr else locked(Path(out)))
     context.with_resource(nullcontext() if kept is None else locked(kept))
-    report, seen = _asked(run, session, files, counted=counted, as_json=as_json)
-    return console.tell(report, as_json=as_json, to_stderr=to_stderr, spent=session.spent(), **seen)
+    report, checks = _scored(run, session, counted)
+    return console.tell(report, as_json=as_json, to_stderr=to_stderr, spent=session.spent(), checks=checks)
 
 
-def _asked(
-    run: _Run, session: spending.Spending, files: FileOptions, *, counted: int | None = None, as_json: bool
-) -> tuple[ScoreReport, dict[str, Any]]:
-    """Look at the judge and score the table, or rehearse both; the counts, and what was seen of the judge."""
+def _scored(run: _Run, session: spending.Spending, counted: int | None = None) -> tuple[ScoreReport, list[JudgeCheck]]:
+    """Score the table, or rehearse it; the counts, and the checks of the judge."""
     asking = run.asking()
-    drift = _drift(run, asking.scorer, files.drift_file, as_json=as_json) if files.check_drift else None
     with session.progress("scoring") as progress:
         report = run.score(asking, progress, counted)
-    return report, {"drift": drift, "checks": asking.checks}
-
-
-def _drift(run: _Run, scorer: LadderScorer, path: Path | None, *, as_json: bool) -> DriftReport:
-    """Take a look at the judge; in a dry run, print how many calls it takes."""
-    from refladder.jobs.check_drift import check_drift, drift_line
-    from refladder.scoring.asker import calls_of
-
-    # The default is one file for each ladder set and each judge as the user names it.
-    name = re.sub(r"[^\w.-]+", "-", f"{scorer.ladders.name}-{scorer.ladders.digest}-{run.judge}")
-    path = path or default_store().parent / "drift" / f"{name}.json"
-    report = check_drift(scorer, run.session.without_store(run.judge, run.judge_options), path)
-    if run.session.rehearsing:
-        calls = report.asked * calls_of(scorer.template, scorer.run.answers)
-        console.say(f"of these, --check-drift: {plural(calls, 'call')}", err=True)
-    elif not as_json:
-        console.notify(drift_line(report), warns=report.alarm)
-    return report
+    return report, asking.checks
 
 
 def _score_texts(

@@ -106,7 +106,6 @@ READERS = {
     "certificate": ("set/certificate.json", 3, WITH_SET),
     "judgments of certify": ("set/certificate.judgments.jsonl", 3, "certify {f}/set"),
     "judgments of audit": ("audit.jsonl", 3, "audit --ladders demo/story --contexts 2 --judgments {t}"),
-    "drift file": ("drift.json", 3, f"score {{f}}/rows.jsonl {COHERENCE} --check-drift --drift-file {{t}}"),
     "set to publish": ("set/*.json*", 3, "publish {f}/set group/name --dry-run --baseline"),
     "sets to compare": ("set/*.json*", 3, "diff {f}/set demo/story"),
     "export of a benchmark": ("hanna.csv", 1, "export hanna --source {t} --out {f}/o.jsonl"),
@@ -196,7 +195,6 @@ def good_files(folder):
         f"score {{f}}/rows.jsonl {SHARDS} --out {{f}}/shards",
         "certify {f}/set",
         "audit --ladders demo/story --contexts 2 --judgments {f}/audit.jsonl",
-        READERS["drift file"][2].replace("{t}", "{f}/drift.json"),
     ):
         _made(command, folder)
     for path in folder.glob("o.jsonl*"):

@@ -23,7 +23,6 @@ def table(write_jsonl):
     [
         (*SCORE, "--judgments", "{pipe}"),
         (*SCORE, "--judgments", "{pipe}", "--restart"),
-        (*SCORE, "--check-drift", "--drift-file", "{pipe}"),
         ("audit", "--ladders", "demo/story", "--contexts", "2", "--judgments", "{pipe}"),
         ("certify", "demo/story", "--judgments", "{pipe}"),
     ],

@@ -138,7 +138,6 @@ def test_the_scored_rows_have_no_context_and_the_new_column(made):
             "build own --source SEEDS --task-file TASK --shared 2 --out OUT/new --dry-run",
             "dry run, builtin: at most 10 calls",
         ),
-        ("score TABLE --ladders SET --check-drift --drift-file OUT/d.json --out OUT/s.jsonl", "drift: first readings"),
     ],
 )
 def test_a_shared_set_passes_through(run, made, words, printed):

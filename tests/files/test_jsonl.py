@@ -33,7 +33,6 @@ from refladder.records import (
     Context,
     Dimension,
     Distilled,
-    DriftWatch,
     Generated,
     HeldOut,
     HumanScale,
@@ -43,7 +42,6 @@ from refladder.records import (
     Link,
     LinkedColumn,
     Output,
-    Probe,
     Rating,
     Recipe,
     Run,
@@ -112,17 +110,6 @@ RECORDS = st.one_of(
         ),
     ),
     st.builds(
-        DriftWatch, recipe=RECIPES, ladders=TEXT, answers=st.just(0),
-        probes=st.tuples(
-            st.builds(
-                Probe, context_id=TEXT, dimension=TEXT, level=st.just(2), key=TEXT,
-                shares=st.tuples(NUMBER, NUMBER, NUMBER),
-            )
-        ),
-        repeats=st.tuples(st.tuples(NUMBER, NUMBER), st.none()),
-        looks=st.tuples(st.tuples(st.tuples(NUMBER, NUMBER), st.none())),
-    ),
-    st.builds(
         Link, from_signature=TEXT, to_signature=TEXT, version=TEXT,
         columns=st.tuples(
             st.builds(
@@ -159,7 +146,6 @@ def test_every_schema_is_round_tripped():
         "Run",
         "Recipe",
         "Distilled",
-        "DriftWatch",
         "Generated",
         "HumanScale",
         "Link",

@@ -542,7 +542,6 @@ def test_workers_share_the_limits_of_an_endpoint():
         (("--shard", "1/2", "--restart"), "--restart would discard the shards of other parts; delete"),
         (("--address", "auto"), "--address is that of a Ray cluster; add --engine ray"),
         (("--workers", "2", "--out-format", "csv"), "--out-format does not work with shards; leave it out"),
-        (("--workers", "2", "--check-drift"), "--check-drift does not work with shards; leave it out"),
         (("--workers", "2", "--budget", "1"), "--budget needs the model's price; give a table of prices with --prices"),
         (("--workers", "2", "--judgments", "j.jsonl"), "--judgments j.jsonl: shards keep their judgments in --out"),
         (("--workers", "2", "--judge", "nothing"), "unknown backend 'nothing'"),

@@ -242,8 +242,3 @@ def test_a_dry_run_says_how_many_answers_there_are(tmp_path, command, write_json
     done = command(*base, "--answers", "often", "--dry-run")
     assert (done.code, done.out) == (2, "")
     assert "--answers 'often': use a number of 0 or more, sequential or placement" in done.err
-    done = command(*base, "--answers", "placement", "--check-drift", "--dry-run")
-    assert done.code == 2
-    assert (
-        "--check-drift cannot be combined with --answers placement, which does not compare pairs of texts;" in done.err
-    )
