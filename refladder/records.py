@@ -229,7 +229,7 @@ def scale_of(signature: object) -> str | None:
 
 def is_shared(signature: object) -> bool:
     """Whether scores with a signature are against a shared set, so that their rows need no context."""
-    return "/compare-shared@" in str(signature)
+    return "-shared@" in str(signature)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -318,7 +318,8 @@ class Judgment:
     judge gave no reading, and then `note` says why. `mass` is the sum of the label probabilities. `cut` is True if the
     context that the judge saw was shortened to fit. `key` is a digest of the texts that were shown, so that a judgment
     is never used for other texts. `recipe` is a Recipe.digest; the recipe itself is in the file's first line (Run).
-    `answers` is how many written answers with a label it rests on, where a run decides that for each question, else 0.
+    `stated` holds the probabilities in percent that a judge wrote, one for each order in which the ladder was shown,
+    None for an answer that could not be read; it is empty where the judge was asked otherwise.
     """
 
     context_id: str
@@ -332,7 +333,7 @@ class Judgment:
     recipe: str
     note: str | None = None
     cut: bool = False
-    answers: int = 0
+    stated: tuple[float | None, ...] = ()
 
     def __post_init__(self) -> None:
         if not self.outcomes or len(set(self.outcomes)) != len(self.outcomes):
@@ -369,8 +370,8 @@ class Score:
     `anchor_spread` is the standard deviation (n - 1) over the anchors of a shared set, in units of `value`; None with
     one anchor, or without anchors.
 
-    `interval` is the 95 % interval of the value that all probabilities of the judge would give, where it is estimated
-    from few answers.
+    `interval` is the 95 % interval of the mean value over all orders of the rungs, where the judge stated probabilities
+    in five orders or more.
     """
 
     output_id: str | None
@@ -392,8 +393,8 @@ class Run:
 
     `rungs` is the number of rungs of every ladder, `orders` 1, or 2 when every pair was asked in both orders.
     `answers` is how many answers were sampled for each question; 0 where label probabilities were read. `anchors` are
-    those of a shared set.
-    `mode` is `sequential` or `placement` where `answers` are those about a text and a ladder, not those to a question.
+    those of a shared set. `stated` is in how many orders each ladder was shown, where the judge stated probabilities;
+    else 0.
     """
 
     recipe: Recipe
@@ -403,7 +404,7 @@ class Run:
     orders: int
     answers: int = 0
     anchors: tuple[str, ...] = ()
-    mode: str = ""
+    stated: int = 0
 
     @property
     def compared(self) -> int:

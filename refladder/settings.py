@@ -5,6 +5,7 @@ Options of a command, parameters of a call, the task of a shard and the signatur
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -18,8 +19,8 @@ if TYPE_CHECKING:
     from refladder.records import HumanScale, Link, Threshold
 
 LEAST_MASS = 0.05  # default; a judge that gives its labels less than this would have answered something else
-MODES = ("sequential", "placement")  # of --answers: few answers about a text and a ladder, instead of a number each
-LINEAR = ("ladder-sum", "mean-difference", "expected-grade")  # rules that few answers give an interval
+STATED = re.compile(r"stated(?::([1-9]\d{0,2}))?", re.ASCII)  # of --answers: probabilities that the judge writes
+LINEAR = ("ladder-sum", "mean-difference", "expected-grade")  # rules for stated probabilities
 INTERVAL_SIZES = ("none", "small", "full")  # of the intervals beside figures in LaTeX tables
 Settings = TypeVar("Settings")
 
@@ -105,7 +106,7 @@ class Pairing:
 class Scoring:
     """All that decides the scores of texts, beside the judge; no dimensions are all of the set.
 
-    `answers` to sample for each question (0 reads label probabilities), or one of `MODES`.
+    `answers` to sample for each question (0 reads label probabilities), or `stated`, `stated:K`.
     `calibration` is a human scale or its file, which adds the expected rating. `any_judge` keeps a judge that fails.
     """
 
@@ -126,12 +127,12 @@ class Scoring:
             check_asking(least_mass=self.least_mass, answers=self.answers)
             return
         check_asking(least_mass=self.least_mass)
-        if self.answers not in MODES:
-            raise UsageError(f"{option('answers')} {self.answers!r}: use a number of 0 or more, {' or '.join(MODES)}")
-        self._check_mode()
+        if STATED.fullmatch(self.answers) is None:
+            raise UsageError(f"{option('answers')} {self.answers!r}: use a number of 0 or more, stated, or stated:K")
+        self._check_stated()
 
-    def _check_mode(self) -> None:
-        """Refuse what does not go with few answers about a text."""
+    def _check_stated(self) -> None:
+        """Refuse what does not go with stated probabilities."""
         mode = f"{option('answers')} {self.answers}"
         if self.rule not in LINEAR:
             raise UsageError(
@@ -139,14 +140,23 @@ class Scoring:
                 f"{option('answers')} a number"
             )
         if self.yes_no:
-            raise UsageError(f"{mode} asks for one answer, and {option('yes-no')} for three; leave one of them out")
-        if self.both_orders and self.answers == "placement":
-            raise UsageError(f"{mode} shuffles the rungs, so there are no orders; leave out {option('both-orders')}")
+            raise UsageError(f"{mode} asks no yes/no questions; leave out {option('yes-no')}")
+        if self.both_orders:
+            raise UsageError(
+                f"{mode} shows all rungs in one prompt, so pairs have no orders; leave out {option('both-orders')}, or "
+                "use stated:2"
+            )
 
     @property
-    def mode(self) -> str:
-        """`sequential` or `placement`; empty where the same number of answers is sampled for each question."""
-        return self.answers if isinstance(self.answers, str) else ""
+    def sampled(self) -> int:
+        """The number of answers to sample for each question; 0 for label probabilities and for stated ones."""
+        return self.answers if isinstance(self.answers, int) else 0
+
+    @property
+    def stated(self) -> int:
+        """In how many orders each ladder is shown to a judge that states probabilities; 0 for other judges."""
+        orders = None if isinstance(self.answers, int) else STATED.fullmatch(self.answers)
+        return 0 if orders is None else int(orders[1] or 1)
 
     @property
     def scale(self) -> Scale:

@@ -69,6 +69,10 @@ class FunctionJudge(Backend):
         """`function:` and the name of the function."""
         return self._fingerprint
 
+    @property
+    def answering(self) -> None:
+        """None: it writes nothing."""
+
     def write(self, prompts: Sequence[Prompt], sampling: Sampling) -> list[Completion]:
         """Raise UsageError: a function writes nothing."""
         del prompts, sampling

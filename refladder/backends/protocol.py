@@ -10,15 +10,18 @@ from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, TypeVar
 
 from refladder.errors import BackendError, plural
+from refladder.records import Sampling
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from refladder.backends.prices import Price
     from refladder.backends.usage import Usage
-    from refladder.records import Comparison, Completion, LabelReading, Prompt, Sampling
+    from refladder.records import Comparison, Completion, LabelReading, Prompt
 
 T = TypeVar("T")
+
+STATED_TOKENS = 300  # of an answer that a judge writes: a line for each rung, with room for an explanation
 
 
 class Backend(ABC):
@@ -90,6 +93,11 @@ class Backend(ABC):
     def own_sampling(self) -> tuple[float, float]:
         """Temperature and top-p of texts where a `Sampling` names none; `write` is called with numbers."""
         return 1.0, 1.0
+
+    @property
+    def answering(self) -> Sampling | None:
+        """How one answer of a judge is written: the most probable text. None for a judge that writes no answers."""
+        return Sampling(max_tokens=STATED_TOKENS, temperature=0.0)
 
     @property
     def rewards(self) -> bool:
@@ -204,6 +212,11 @@ class Wrapper(Backend):
     def rewards(self) -> bool:
         """As the inner backend."""
         return self.backend.rewards
+
+    @property
+    def answering(self) -> Sampling | None:
+        """As the inner backend."""
+        return self.backend.answering
 
     @property
     def own_sampling(self) -> tuple[float, float]:

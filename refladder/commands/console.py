@@ -256,7 +256,7 @@ ANSWERS = click.option(
 )
 
 
-class _FewAnswers(click.ParamType[int | str]):
+class _Answers(click.ParamType[int | str]):
     """A number, or a word that `Scoring` checks."""
 
     name = "answers"
@@ -269,10 +269,10 @@ class _FewAnswers(click.ParamType[int | str]):
 SCORE_ANSWERS = click.option(
     "--answers",
     default=0,
-    type=_FewAnswers(),
-    metavar="N|sequential|placement",
-    help="Sample N answers per question instead of reading label probabilities. 0 = read probabilities. "
-    "sequential and placement need at most 10 answers per text and dimension, and add an interval.",
+    type=_Answers(),
+    metavar="N|stated[:K]",
+    help="Sample N answers per question instead of reading label probabilities. 0 = read probabilities. stated: the "
+    "judge sees all rungs in one prompt and writes its probabilities; K averages K orders of the rungs.",
 )
 JUDGING = options(
     click.option("--both-orders", is_flag=True, help="Judge pairs in both orders. Doubles the calls."),

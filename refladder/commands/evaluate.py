@@ -138,7 +138,7 @@ class OutputOptions:
     type=click.Choice(SCHEMES),
     help="How --comparisons are selected: random ordered pairs, no pair twice, or both orders of each pair.",
 )
-@console.ANSWERS
+@console.SCORE_ANSWERS
 @click.option(
     "--method-option",
     "method_options",
@@ -322,7 +322,8 @@ def command(
         yes_no=asked.yes_no,
         budget=chosen.comparisons,
         selection=chosen.selection,
-        answers=int(asked.answers),
+        answers=asked.sampled,
+        stated=asked.stated,
         prompts=asked.prompts,
         work=work,
         restart=restart,

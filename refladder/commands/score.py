@@ -271,9 +271,6 @@ def _notices(prepared: Prepared) -> Iterator[str]:
     if len(prepared.dimensions) > 1 and overall_column(prepared.dimensions) != OVERALL[0]:
         column = f"the weighted score is {overall_column(prepared.dimensions)}"
         yield f"{OVERALL[0]} is the score on the dimension 'overall'; {column}"
-    if prepared.asked.mode:
-        bound = "at most " * (prepared.asked.mode == "sequential")
-        yield f"--answers {prepared.asked.mode}: {bound}{plural(prepared.answers, 'answer')} per text and dimension"
 
 
 def _score_table(
@@ -475,9 +472,9 @@ def score(
         rule: scoring rule (see `refladder list rules`).
         weights: weight of a dimension in the overall score; 1 for those that are not named.
         least_mass: least label mass, a probability; a judgment below it gives no score.
-        answers: answers to sample for each question; 0 reads label probabilities. `sequential` and `placement` take at
-            most 10 answers for each text and dimension, and add NAME_score_low and NAME_score_high, the ends of an
-            interval.
+        answers: answers to sample for each question; 0 reads label probabilities. `stated` lets the judge write its
+            probabilities for all rungs in one answer, and `stated:K` averages K orders of the rungs. From 5 orders on,
+            NAME_score_low and NAME_score_high are the ends of an interval.
         both_orders: judge every pair in both orders.
         yes_no: ask three yes/no questions for each comparison.
         prompts: folder of templates that replace the shipped ones.

@@ -40,8 +40,8 @@ class Scorer:
         rule: scoring rule (see `refladder list rules`).
         weights: weight of a dimension in `overall`; 1 for those that are not named.
         least_mass: least label mass, a probability; a judgment below it gives no score.
-        answers: answers to sample for each question; 0 reads label probabilities. `sequential` and `placement` take at
-            most 10 answers for each text and dimension; a score then has an `interval`.
+        answers: answers to sample for each question; 0 reads label probabilities. `stated` lets the judge write its
+            probabilities for all rungs in one answer, and `stated:K` averages K orders of the rungs.
         both_orders: judge every pair in both orders.
         yes_no: ask three yes/no questions for each comparison.
         prompts: folder of templates that replace the shipped ones.

@@ -9,9 +9,9 @@ from refladder.files.ladder_sets import LadderSet, choose_dimensions, load_ladde
 from refladder.prompts import check_folder
 from refladder.records import HumanScale
 from refladder.scoring.columns import weights_for
-from refladder.scoring.few_answers import most_answers
 from refladder.scoring.rules import rule_named
 from refladder.scoring.scorer import LadderScorer
+from refladder.scoring.stated import check_orders
 
 if TYPE_CHECKING:
     from refladder.backends import Backend
@@ -31,13 +31,8 @@ class Prepared:
         self.ladders = asked.ladders if isinstance(asked.ladders, LadderSet) else load_ladders(asked.ladders)
         self.dimensions = choose_dimensions(self.ladders.dimensions, asked.dimensions)
         weights_for(self.dimensions, asked.weights)
-
-    @property
-    def answers(self) -> int:
-        """Answers to sample for each question; with a mode, the most about a text and a ladder."""
-        if isinstance(self.asked.answers, int):
-            return self.asked.answers
-        return most_answers(self.asked.mode, self.ladders.rungs, self.asked.orders)
+        if asked.stated:
+            check_orders(asked.stated, self.ladders.rungs)
 
     def scorer(self, judge: Backend) -> LadderScorer:
         """Make the scorer with a judge."""
@@ -49,6 +44,6 @@ class Prepared:
             yes_no=self.asked.yes_no,
             orders=self.asked.orders,
             prompts=self.asked.prompts,
-            answers=self.answers,
-            mode=self.asked.mode,
+            answers=self.asked.sampled,
+            stated=self.asked.stated,
         )

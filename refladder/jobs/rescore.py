@@ -48,9 +48,9 @@ def rescore(
             f"{judgments}: judgments of pairs or of single texts, and rescore reads comparisons with ladders; "
             "run `refladder evaluate` with the same --work again, which asks nothing twice"
         )
-    if run.mode and scale.rule not in LINEAR:
+    if run.stated and scale.rule not in LINEAR:
         raise UsageError(
-            f"{judgments}: {run.mode} answers support only the rules {', '.join(LINEAR)}, found "
+            f"{judgments}: stated probabilities support only the rules {', '.join(LINEAR)}, found "
             f"{scale.rule!r}; choose one of them with {option('rule')}"
         )
     columns = Columns(run, scale)

@@ -152,8 +152,9 @@ class MethodSettings:
     `work` is the folder where a method keeps what it asked, in files of its own name, to go on from; `restart` throws
     that away.
 
-    `answers` 0 reads label probabilities, K samples K written answers. For methods that compare outputs with each
-    other: `budget` is the number of comparisons of one context and dimension (None: all pairs in both orders), chosen
+    `answers` 0 reads label probabilities, K samples K written answers. With `stated`, the judge of method `ladder`
+    states probabilities in so many orders of the rungs. For methods that compare outputs with each other: `budget` is
+    the number of comparisons of one context and dimension (None: all pairs in both orders), chosen
     by `selection` (see `refladder.ranking.selection`). `shared` holds what was answered in this run, so that no method
     asks again what another has asked.
 
@@ -177,6 +178,7 @@ class MethodSettings:
     budget: int | None = None
     selection: str = "symmetric"
     answers: int = 0
+    stated: int = 0
     shared: Shared = field(default_factory=Shared)
     prompts: Path | None = None
     work: Path | None = None

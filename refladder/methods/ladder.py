@@ -148,6 +148,7 @@ def _run(
         orders=settings.orders,
         prompts=settings.prompts,
         answers=settings.answers,
+        stated=settings.stated,
         sampling=replace(settings.sampling, seed=settings.seed),
     )
     with settings.progress("judging") as progress:

@@ -53,7 +53,8 @@ ROLES: dict[str, tuple[str, ...]] = {
     "direct-5": (*_CRITERION, "target"),
     "direct-10": (*_CRITERION, "target"),
     "direct-100": (*_CRITERION, "target"),
-    "placement": (*_CRITERION, "references", "target"),
+    "stated": (*_CRITERION, "references", "target"),
+    "stated-shared": (*_CRITERION, "references", "target", "reference_context", "reference_background"),
     "pairwise": (*_CRITERION, "first", "second"),
     "verifier": (*_CRITERION, "first", "second", "place"),
     "questions": ("dimension", "description"),
@@ -73,7 +74,6 @@ ROLE_OUTCOMES: dict[str, tuple[str, ...]] = {
     "compare-yesno": (YES, NO),
     "question": (YES, NO),
     **{role: tuple(str(grade) for grade in range(1, most + 1)) for role, most in ROLE_GRADES.items()},
-    "placement": ("none",),  # beside the letters of the rungs
     "pairwise": (WIN, LOSS),
     REWARD: (WIN, LOSS),  # against a text whose reward is 0
 }

@@ -170,17 +170,15 @@ def _judgments(manifest: Manifest, address: str) -> str:
     if run is None:
         return ""
     judgments, scores = (sum(shard.rows for shard in manifest.of(config)) for config in ("judgments", "scores"))
-    asked = (
-        "label probabilities"
-        if not run.answers
-        else f"{plural(run.answers, 'sampled answer')} per {'ladder, ' + run.mode if run.mode else 'question'}"
-    )
+    asked = f"{plural(run.answers, 'sampled answer')} per question" if run.answers else "label probabilities"
+    if run.stated:
+        asked = f"probabilities stated in {plural(run.stated, 'order')} of the rungs"
     table = _table(
         ["", ""],
         [
             ["judge", f"`{run.recipe.backend}`"],
             ["prompt", _prompts(run.recipe)],
-            ["reading", f"{asked}, {'both orders' if run.orders > 1 else 'one order'}"],
+            ["reading", asked if run.stated else f"{asked}, {'both orders' if run.orders > 1 else 'one order'}"],
             ["ladders", f"`{run.ladders}`"],
             ["judgments, scored rows", f"{judgments:,}, {scores:,}"],
         ],

@@ -25,6 +25,7 @@ def summary(report: ScoreReport) -> dict[str, Any]:
         "low_mass": report.faint,
         "faint": report.faint,
         "inconsistency": report.disagreements / report.order_pairs if report.order_pairs else None,
+        "order_spread": report.order_spread,
         "signature": report.signature,
     }
 
@@ -44,6 +45,8 @@ def summary_lines(report: ScoreReport) -> list[str]:
     if report.order_pairs:
         share = report.disagreements / report.order_pairs
         lines.append(f"order inconsistency: {share:.1%} of {plural(report.order_pairs, 'pair')}")
+    for name, spread in report.order_spread.items():
+        lines.append(f"{name}: standard deviation of the score between orders of the rungs {spread:.2f}")
     return lines + beyond_lines(report.above_top, report.below_bottom, report.judged_top, report.judged_bottom)
 
 

@@ -13,7 +13,7 @@ from refladder.backends.labels import possible
 from refladder.backends.rewards import ONLY_READS, ROLES, reward_of, reward_reading
 from refladder.backends.sampled import Sampled
 from refladder.backends.usage import characters
-from refladder.errors import BackendError, UsageError
+from refladder.errors import BackendError, UsageError, option
 from refladder.prompts import fill, load_template
 from refladder.records import (
     LOSS,
@@ -53,6 +53,11 @@ def judging_template(
 ) -> Template:
     """The template that a judge is asked a role with: for a reward model, that of the two texts it reads apart."""
     if not backend.rewards:
+        if answers and backend.answering is None:
+            raise UsageError(
+                f"{backend.fingerprint} writes no answers, and {option('answers')} asks for them; leave it out, or "
+                f"name a model with {option('judge')}"
+            )
         return load_template(task, role, folder)
     if role not in ROLES or answers:
         raise UsageError(ONLY_READS.format(backend.fingerprint))
@@ -204,9 +209,13 @@ class Asker:
         return self.judged(question, reading, OUTCOMES if self.template.claims else answers)
 
     def judged(
-        self, question: Question, reading: LabelReading, outcomes: tuple[str, ...], answers: int = 0
+        self,
+        question: Question,
+        reading: LabelReading,
+        outcomes: tuple[str, ...],
+        stated: tuple[float | None, ...] = (),
     ) -> Judgment:
-        """The judgment of a question from its reading; `answers` as `Judgment` has them."""
+        """The judgment of a question from its reading; `stated` as `Judgment` has it."""
         return judgment_of(
             question,
             self.log.run.recipe.digest,
@@ -216,7 +225,7 @@ class Asker:
             note=reading.reason or reading.note,
             cut=reading.cut,
             kind=NotJudged if isinstance(reading, NotAsked) else Judgment,
-            answers=answers,
+            stated=stated,
         )
 
 

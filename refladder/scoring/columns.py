@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 SPREAD_LEGEND = "spread: how undecided the judge was, in units of the grade. Not a confidence interval."
 LOW_MASS = 0.5  # below this label mass, everything else that the judge could answer was more probable than the labels
 OVERALL = ("overall_score", "all_dimensions_score")  # the second where a dimension itself is called overall
+LEAST_FOR_INTERVAL = 5  # orders of the rungs from which a score has an interval
 # An id or a length in a reason: left out, so that equal reasons are counted together.
 _QUOTED = re.compile(r"'[^']*'|\"[^\"]*\"|(?<=has )[\d,]+(?= tokens)|(?<=label mass )[\d.e-]+")
 
@@ -32,7 +33,8 @@ class ScoreReport:
     """Counts of a run: rows, missing scores by dimension and by reason, judgments needed and reused.
 
     `unreadable` judgments are unparsed, `cut` ones of a shortened context, `faint` ones of a label mass below one half.
-    By dimension, of `judged_top` texts, `above_top` beat the top rung with p above 1/2.
+    By dimension, of `judged_top` texts, `above_top` beat the top rung with p above 1/2. `order_variance` sums, over
+    `order_texts`, the variance of the score between the orders of the rungs.
     """
 
     rows: int = 0
@@ -48,6 +50,8 @@ class ScoreReport:
     above_top: dict[str, int] = field(default_factory=dict)
     judged_top: dict[str, int] = field(default_factory=dict)
     below_bottom: dict[str, int] = field(default_factory=dict)
+    order_variance: dict[str, float] = field(default_factory=dict)
+    order_texts: dict[str, int] = field(default_factory=dict)
     judged_bottom: dict[str, int] = field(default_factory=dict)
     signature: str = ""
 
@@ -61,6 +65,17 @@ class ScoreReport:
         self.unreadable += sum(judgment.logprobs is None for judgment in judgments)
         self.cut += sum(judgment.cut for judgment in judgments)
         self.faint += sum(map(has_low_mass, judgments))
+
+    def count_orders(self, dimension: str, variances: FloatArray) -> None:
+        """Add the variance between orders of the score of each text on a dimension."""
+        if len(variances):
+            self.order_variance[dimension] = self.order_variance.get(dimension, 0.0) + float(variances.sum())
+            self.order_texts[dimension] = self.order_texts.get(dimension, 0) + len(variances)
+
+    @property
+    def order_spread(self) -> dict[str, float]:
+        """Root mean square, over texts, of the standard deviation of the score between orders, by dimension."""
+        return {name: math.sqrt(total / self.order_texts[name]) for name, total in self.order_variance.items()}
 
     def count_rows(self, rows: Sequence[Sequence[Score]]) -> None:
         """Add rows, and those of their scores that are missing, by dimension and by reason."""
@@ -91,11 +106,11 @@ def overall_column(dimensions: Sequence[Dimension]) -> str:
 
 
 def interval_columns(column: str) -> tuple[str, str]:
-    """The columns that hold the ends of the interval of a score from few answers."""
+    """The columns that hold the ends of the interval of a score over the orders of the rungs."""
     return f"{column}_low", f"{column}_high"
 
 
-def added_columns(dimensions: Sequence[Dimension], *, shared: bool = False, mode: str = "") -> dict[str, type]:
+def added_columns(dimensions: Sequence[Dimension], *, shared: bool = False, intervals: bool = False) -> dict[str, type]:
     """Every column that scoring adds to a row, with its type."""
     added: dict[str, type] = {}
     for dimension in dimensions:
@@ -117,7 +132,7 @@ def added_columns(dimensions: Sequence[Dimension], *, shared: bool = False, mode
                 f"in two runs with {option('dimension')}"
             )
         added[overall_column(dimensions)] = float
-    for dimension in dimensions if mode else ():
+    for dimension in dimensions if intervals else ():
         added.update(dict.fromkeys(interval_columns(column_names(dimension.name)[0]), float))
     added["signature"] = str
     return added
@@ -141,9 +156,9 @@ class Columns:
     """Turns scores into the columns of a table's rows: those that are `added`."""
 
     def __init__(self, run: Run, scale: Scale) -> None:
-        self._shared, self._mode = bool(run.anchors), run.mode
+        self._shared, self._intervals = bool(run.anchors), run.stated >= LEAST_FOR_INTERVAL
         dimensions, rule = run.dimensions, rule_named(scale.rule)
-        self.added = added_columns(dimensions, shared=self._shared, mode=run.mode)
+        self.added = added_columns(dimensions, shared=self._shared, intervals=self._intervals)
         self._names = [column_names(dimension.name) for dimension in dimensions]
         self._overall = overall_column(dimensions) if len(dimensions) > 1 else None
         self._weights = weights_for(dimensions, scale.weights)
@@ -170,7 +185,7 @@ class Columns:
         if self._overall is not None:
             for columns, combined in zip(table, self.overall(rows), strict=True):
                 columns[self._overall] = combined
-        for columns, scores in zip(table, rows, strict=True) if self._mode else ():
+        for columns, scores in zip(table, rows, strict=True) if self._intervals else ():
             for (column, *_), score in zip(self._names, scores, strict=True):
                 columns |= dict(zip(interval_columns(column), score.interval or (None, None), strict=True))
         for columns, scores in zip(table, rows, strict=True):
@@ -181,7 +196,8 @@ class Columns:
 def signature_of(run: Run, scale: Scale) -> str:
     """Everything that determines a score, in one line."""
     rule = f"rule:{scale.rule}|least-mass:{scale.least_mass:g}"
-    answers = f"answers:{run.mode}{run.answers}|" if run.answers else ""
+    asked = f"stated:{run.stated}" if run.stated else str(run.answers or "")
+    answers = f"answers:{asked}|" if asked else ""
     return f"ladders:{run.ladders}|{run.recipe.signature}|{answers}orders:{run.orders}|{rule}"
 
 
@@ -211,6 +227,7 @@ def block_notes(
         notes = (
             [f"{len(cut)} of {plural(each, 'judgment')}: {cut[0].note or 'the context was truncated'}"] if cut else []
         )
+        notes += [judgment.note or "" for judgment in judged if None in judgment.stated][:1]
         notes += [f"low label mass in {len(low)} of {plural(each, 'judgment')}, minimum {min(low):.2g}"] if low else []
         if notes:
             reasons[block] = "; ".join(notes)

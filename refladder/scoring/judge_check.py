@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -16,6 +17,7 @@ from refladder.scoring.asker import Asker, run_of
 from refladder.scoring.judging import outcome_probabilities
 from refladder.scoring.judgment_file import JudgmentIndex
 from refladder.scoring.question import comparison_of, rung_side
+from refladder.scoring.stated import Stated
 from refladder.trust.rate import wilson
 
 if TYPE_CHECKING:
@@ -39,14 +41,15 @@ def prove(scorer: LadderScorer, folder: Path | None, *, any_judge: bool = False,
     """
     if scorer.judge.recorded is not None:
         return []
-    answers = 1 if scorer.run.mode else scorer.run.answers
-    run = run_of(scorer.judge, scorer.comparing, answers=answers, sampling=scorer.run.recipe.sampling)
-    drawn = {dimension.name: drawn_questions(scorer.ladders, dimension) for dimension in scorer.dimensions}
+    stated = bool(scorer.run.stated)
+    answers = 1 if stated else scorer.run.answers
+    run = run_of(scorer.judge, scorer.template, answers=answers, sampling=scorer.run.recipe.sampling)
+    drawn = {each.name: drawn_questions(scorer.ladders, each, stated=stated) for each in scorer.dimensions}
     files = {name: _file(folder, run, questions) for name, questions in drawn.items()}
     known = {name: read_record(JudgeCheck, path) for name, path in files.items() if path and path.exists()}
     new = {name: questions for name, questions in drawn.items() if name not in known}
     if ask and new:
-        asker = Asker(scorer.judge, scorer.comparing, JudgmentIndex(None, run))
+        asker = Asker(scorer.judge, scorer.template, JudgmentIndex(None, run))
         for check in judge_checks(scorer.ladders, asker, new):
             known[check.dimension] = check
             if (path := files[check.dimension]) and check.answers:
@@ -63,8 +66,11 @@ def prove(scorer: LadderScorer, folder: Path | None, *, any_judge: bool = False,
     return checks
 
 
-def drawn_questions(ladders: LadderSet, dimension: Dimension) -> list[Question]:
-    """The best rung against the worst in both orders, on ladders that a fixed seed draws of those with contexts."""
+def drawn_questions(ladders: LadderSet, dimension: Dimension, *, stated: bool = False) -> list[Question]:
+    """The best rung against the worst in both orders, on ladders that a fixed seed draws of those with contexts.
+
+    A judge that states probabilities compares the best rung, and then the worst, with all other rungs of its ladder.
+    """
     able = [
         (ladders.contexts[context_id], ladder)
         for (context_id, name), ladder in ladders.ladders.items()
@@ -74,7 +80,8 @@ def drawn_questions(ladders: LadderSet, dimension: Dimension) -> list[Question]:
     return [
         comparison_of(context, dimension, *(rung_side(rung, context if ladders.anchors else None) for rung in pair))
         for context, ladder in (able[number] for number in sorted(chosen))
-        for pair in ((ladder.rungs[-1], ladder.rungs[0]), (ladder.rungs[0], ladder.rungs[-1]))
+        for end, others in ((-1, ladder.rungs[:-1]), (0, ladder.rungs[1:]))
+        for pair in ((ladder.rungs[end], other) for other in (others if stated else [ladder.rungs[-1 - end]]))
     ]
 
 
@@ -88,14 +95,24 @@ def judge_checks(
     if drawn is None:
         drawn = {dimension.name: drawn_questions(ladders, dimension) for dimension in ladders.dimensions}
     asked = sorted((each for questions in drawn.values() for each in questions), key=lambda each: each.context.id)
-    judged = zip(asked, replace(asker, least_mass=0).ask(asked), strict=True)
-    judgments = {question.comparison: judgment for question, judgment in judged}
+    stated = asker.template.role.startswith("stated")
+    if stated:
+        size = ladders.rungs - 1
+        ends = [asked[start : start + size] for start in range(0, len(asked), size)]
+        answered = list(itertools.chain(*Stated(asker, 1).judge(ends)))
+    else:
+        answered = replace(asker, least_mass=0).ask(asked)
+    judgments = {question.comparison: judgment for question, judgment in zip(asked, answered, strict=True)}
     if isinstance(asker.backend, Unanswered):
         return []
     checks = []
     for name, questions in drawn.items():
-        shares = outcome_probabilities([judgments[question.comparison] for question in questions]).reshape(-1, 2, 3)
-        preferred = ((shares[:, :, 0] - shares[:, :, 1]) * (1, -1)).ravel()  # above 0: the best rung
+        shares = outcome_probabilities([judgments[question.comparison] for question in questions])
+        each = shares.reshape(-1, 2, ladders.rungs - 1 if stated else 1, 3).mean(axis=2)
+        preferred = (each[:, :, 0] - each[:, :, 1]) * (1, -1)  # above 0: the best rung
+        if stated:  # a ladder is right if the best rung gets a mean above 50, and the worst one below
+            preferred = np.min(preferred, axis=1, keepdims=True)
+            preferred[preferred == 0] = -1
         read = preferred[~np.isnan(preferred)]
         right = float(np.sum(read > 0) + np.sum(read == 0) / 2)
         interval = wilson(right, len(read)) if len(read) else None
@@ -105,10 +122,10 @@ def judge_checks(
                 ladders=ladders.digest,
                 template=asker.template.signature,
                 dimension=name,
-                compared=len(shares),
+                compared=len(each),
                 right=right,
                 answers=len(read),
-                unparsed=len(preferred) - len(read),
+                unparsed=preferred.size - len(read),
                 low=interval and interval.low,
                 high=interval and interval.high,
             )

@@ -33,7 +33,7 @@ def judgment_of(
     note: str | None,
     cut: bool = False,
     kind: type[Judgment] = Judgment,
-    answers: int = 0,
+    stated: tuple[float | None, ...] = (),
 ) -> Judgment:
     """The judgment of a question; log-probabilities that are missing or impossible become None with a note."""
     if logprobs is not None and (wrong := impossible(logprobs, mass, apart=True)):
@@ -51,7 +51,7 @@ def judgment_of(
         recipe=recipe,
         note=(note or "unparsed") if logprobs is None else note,
         cut=cut,
-        answers=answers,
+        stated=stated,
     )
 
 

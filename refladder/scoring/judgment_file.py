@@ -288,24 +288,6 @@ class JudgmentLog:
         """The questions without a judgment; those with one are read, so the next call continues behind them."""
         return list(questions[len(self._next(questions)) :])
 
-    def stored_of(self, questions: Sequence[Question]) -> dict[int, Judgment]:
-        """The judgments of one output in a file of which asking stopped early, by the position of their question."""
-        wanted = {question.comparison: position for position, question in enumerate(questions)}
-        judgments: dict[int, Judgment] = {}
-        while (ahead := self._peek()) is not None:
-            where, judgment = ahead
-            position = wanted.get(_comparison(judgment))
-            if position is None or position in judgments:
-                if not judgments:
-                    raise _changed(where, judgment, questions[0])
-                break
-            if judgment.key != questions[position].key:
-                raise _changed(where, judgment, questions[position])
-            check_outcomes(where, judgment, outcomes_of(self.run))
-            judgments[position] = judgment
-            self._ahead = None
-        return judgments
-
     def _next(self, questions: Sequence[Question]) -> list[Judgment]:
         """The judgments of as many of the first questions as the file still holds."""
         judgments: list[Judgment] = []
@@ -437,15 +419,16 @@ def _difference(stored: Run, wanted: Run) -> str:
         return f"made by {stored.recipe.signature}, this run is {wanted.recipe.signature}"
     if scale_of(stored.ladders) != scale_of(wanted.ladders):
         return f"against ladders {stored.ladders}, this run's are {wanted.ladders}"
-    same = stored.mode == wanted.mode
-    if not same or stored.answers != wanted.answers:
-        return f"of {_answers_of(stored)}, this run of {wanted.answers if same else _answers_of(wanted)}"
+    if (stored.stated, stored.answers) != (wanted.stated, wanted.answers):
+        other = wanted.stated or wanted.answers
+        other_words = str(other) if bool(stored.stated) == bool(wanted.stated) else _answers_of(wanted)
+        return f"of {_answers_of(stored)}, this run of {other_words}"
     if stored.orders != wanted.orders:
         return f"asked in {plural(stored.orders, 'order')}, this run in {wanted.orders}"
     return "of dimensions " + ", ".join(dimension.name for dimension in stored.dimensions)
 
 
 def _answers_of(run: Run) -> str:
-    if run.mode:
-        return f"{plural(run.answers, f'{run.mode} answer')} per ladder"
+    if run.stated:
+        return f"probabilities stated in {plural(run.stated, 'order')}"
     return f"{plural(run.answers, 'sampled answer')} per question"

@@ -16,10 +16,10 @@ from refladder.errors import UsageError, option
 from refladder.records import Context, Recipe, Run, Sampling, Score
 from refladder.scoring.asker import Asker, judging_template, prompts_of
 from refladder.scoring.columns import ScoreReport, block_notes, least_masses, signature_of
-from refladder.scoring.few_answers import FewAnswers, score_intervals
 from refladder.scoring.judging import inconsistency, trusted, verdicts
 from refladder.scoring.question import ladder_questions, rung_id
 from refladder.scoring.rules import bounds_of, expected_grades, grade_spreads, of_anchors, rule_named, rung_steps
+from refladder.scoring.stated import Stated, check_orders, intervals_of, order_scores
 from refladder.version import __version__
 
 if TYPE_CHECKING:
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from refladder.arrays import FloatArray
     from refladder.backends import Backend
     from refladder.files.ladder_sets import LadderSet
-    from refladder.prompts import Template
     from refladder.records import Dimension, Judgment, Output
     from refladder.scoring.judgment_file import JudgmentLog
     from refladder.scoring.question import Question
@@ -132,7 +131,7 @@ class Verdicts:
             masses[rows, numbers] = least_masses(judgments, rungs * orders)
             probabilities[rows, numbers] = verdicts(judgments, rungs, orders)
         reasons = {**reasons, **block_notes(judgments, blocks, rungs * orders)}
-        intervals = self._intervals(judgments, blocks) if self.run.mode and judgments else {}
+        intervals = self._intervals(judgments, blocks) if self.run.stated > 1 and judgments else {}
         by_dimension = []
         for number, dimension in enumerate(dimensions):
             human, read = (dimension.low, dimension.high), probabilities[:, number]
@@ -153,7 +152,7 @@ class Verdicts:
                         reason=reasons.get((row, number)),
                         signature=self.report.signature,
                         anchor_spread=between,
-                        interval=None if value is None else intervals.get((row, number)),
+                        interval=intervals.get((row, number)),
                     )
                     for row, (output_id, value, grade, spread, between, mass) in enumerate(cells)
                 ]
@@ -165,25 +164,29 @@ class Verdicts:
     def _intervals(
         self, judgments: Sequence[Judgment], blocks: Sequence[tuple[int, int]]
     ) -> dict[tuple[int, int], tuple[float, float]]:
-        """The interval of each score, by row and number of the dimension; NaN with unparsed judgments."""
-        each = self.run.rungs * self.run.orders
+        """The interval of each score over orders, by row and number of the dimension; their spread goes to `report`."""
+        each, anchors = self.run.compared, max(len(self.run.anchors), 1)
         found = {}
         for number, dimension in enumerate(self.run.dimensions):
             human = (dimension.low, dimension.high)
-            low, _ = bounds_of(self._rule, self.run.rungs, human)
-            steps = rung_steps(self._rule, self.run.rungs, human)
+            low, high = bounds_of(self._rule, self.run.rungs, human)
+            steps = np.tile(rung_steps(self._rule, self.run.rungs, human), anchors) / anchors
             places = [place for place, (_, of_block) in enumerate(blocks) if of_block == number]
             of_dimension = [judgment for place in places for judgment in judgments[place * each : (place + 1) * each]]
-            ends = score_intervals(of_dimension, self.run, low, steps).tolist()
-            found.update({blocks[place]: (pair[0], pair[1]) for place, pair in zip(places, ends, strict=True)})
+            scores = order_scores(of_dimension, each, self.run.stated, low, steps)
+            several = scores[(~np.isnan(scores)).sum(axis=1) > 1]
+            self.report.count_orders(dimension.name, np.nanvar(several, axis=1, ddof=1))
+            for place, (least, most) in zip(places, intervals_of(scores, low, high).tolist(), strict=True):
+                if not math.isnan(least):
+                    found[blocks[place]] = (least, most)
         return found
 
 
 class LadderScorer:
     """A judge, a ladder set and a scale, ready to score batches of outputs into a log of judgments.
 
-    `answers` are sampled for each question (0 reads label probabilities), or with `mode` are the most about a text
-    and a ladder.
+    `answers` are sampled for each question (0 reads label probabilities). With `stated`, the judge states probabilities
+    in so many orders of each ladder.
     """
 
     def __init__(
@@ -197,7 +200,7 @@ class LadderScorer:
         orders: int = 1,
         prompts: Path | None = None,
         answers: int = 0,
-        mode: str = "",
+        stated: int = 0,
         sampling: Sampling | None = None,
     ) -> None:
         self.ladders = ladders
@@ -206,21 +209,21 @@ class LadderScorer:
         self.dimensions = tuple(dimensions)
         self.scale = scale
         self.judge = judge_backend
-        if ladders.anchors and (yes_no or mode):
-            why = f"{mode} answers are about one ladder" if mode else "yes/no questions show one context for both texts"
-            given = option("answers" if mode else "yes-no")
-            raise UsageError(f"{ladders.name}: the set is shared, and {why}; leave out {given}")
+        if ladders.anchors and yes_no:
+            raise UsageError(
+                f"{ladders.name}: the set is shared, and yes/no questions show one context for both texts; leave out "
+                f"{option('yes-no')}"
+            )
         role = "compare-yesno" if yes_no else ladders.role
-
-        def template(role: str) -> Template:
-            return judging_template(judge_backend, ladders.task, role, prompts, answers=answers)
-
-        self.comparing = template(role)  # a text with one rung
-        self.template = template("placement") if mode == "placement" else self.comparing
+        if stated:
+            check_orders(stated, ladders.rungs)
+            role = "stated-shared" if ladders.anchors else "stated"
+        self.template = judging_template(judge_backend, ladders.task, role, prompts, answers=answers or stated)
+        drawn = replace(sampling or Sampling(), max_tokens=ANSWER_TOKENS) if answers else None
         recipe = Recipe(
             backend=judge_backend.fingerprint,
             prompts=prompts_of(judge_backend, self.template),
-            sampling=replace(sampling or Sampling(), max_tokens=ANSWER_TOKENS) if answers else None,
+            sampling=judge_backend.answering if stated else drawn,
             version=__version__,
         )
         self.run = Run(
@@ -231,7 +234,7 @@ class LadderScorer:
             orders=orders,
             answers=answers,
             anchors=ladders.anchors,
-            mode=mode,
+            stated=stated,
         )
         self._verdicts = Verdicts(self.run, scale)
         self.report = self._verdicts.report
@@ -253,27 +256,32 @@ class LadderScorer:
         asker = Asker(self.judge, self.template, log, self.scale.least_mass, batch=max(len(asked), 1))
         ids = [None if output is None else output.id for output in outputs]
         reused = log.reused
-        judgments = self._by_few_answers(asked, asker) if self.run.mode else asker.ask(asked)
+        judgments = self._stated(asked, asker) if self.run.stated else asker.ask(asked)
         self.report.reused += log.reused - reused
         if self.watch is not None:
-            self.watch(judgments, sum(map(asker.characters, asked)))
+            ladders = Stated(asker, self.run.stated).characters(self._by_ladder(asked)) if self.run.stated else None
+            self.watch(judgments, sum(map(asker.characters, asked)) if ladders is None else ladders)
         return self._verdicts.scores(ids, judgments, blocks, reasons)
 
-    def _by_few_answers(self, asked: Sequence[Question], asker: Asker) -> list[Judgment]:
+    def _by_ladder(self, asked: Sequence[Question]) -> list[Sequence[Question]]:
+        return [asked[start : start + self.run.rungs] for start in range(0, len(asked), self.run.rungs)]
+
+    def _stated(self, asked: Sequence[Question], asker: Asker) -> list[Judgment]:
         """Judgments of whole ladders; one of which the file holds a part only is asked about again."""
-        each, log = self.run.rungs * self.run.orders, asker.log
-        ladders = [asked[start : start + each] for start in range(0, len(asked), each)]
-        stored = [log.stored_of(ladder) for ladder in ladders]
-        steps = rung_steps(rule_named(self.scale.rule), each // self.run.orders, (0.0, 1.0))
-        missing = [ladder for ladder, of_ladder in zip(ladders, stored, strict=True) if len(of_ladder) < each]
-        made = iter(FewAnswers(asker, steps).judge(missing))
-        judgments: list[Judgment] = []
-        for of_ladder in stored:
-            log.reused += len(of_ladder)
-            new = {} if len(of_ladder) == each else dict(enumerate(next(made)))
-            log.append([judgment for position, judgment in new.items() if position not in of_ladder])
-            judgments += [of_ladder.get(position) or new[position] for position in range(each)]
-        return trusted(judgments, self.scale.least_mass)
+        ladders, log = self._by_ladder(asked), asker.log
+        ladder_of = {id(question): number for number, ladder in enumerate(ladders) for question in ladder}
+
+        def answer(new: Sequence[Question]) -> Iterator[list[Judgment]]:
+            numbers = list(dict.fromkeys(ladder_of[id(question)] for question in new))
+            judged = Stated(asker, self.run.stated).judge([ladders[number] for number in numbers])
+            by_question = {
+                id(question): judgment
+                for number, of_ladder in zip(numbers, judged, strict=True)
+                for question, judgment in zip(ladders[number], of_ladder, strict=True)
+            }
+            yield [by_question[id(question)] for question in new]
+
+        return trusted(log.complete(asked, answer), self.scale.least_mass)
 
     def _asked(
         self, outputs: Sequence[Output | None], notes: Sequence[str | None], contexts: Sequence[Context | None]

@@ -274,7 +274,7 @@ def test_max_tokens_is_kept():
 def test_every_role_is_answered():
     answered = {"worst", "best", "between", "above", "compare", "compare-yesno", "pairwise"}
     answered |= {"compare-shared", "subject", "direct-5", "direct-10", "direct-100", "verifier", "question"}
-    assert set(ROLES) == answered | {"placement", "questions", "reward"}, "which it does not answer"
+    assert set(ROLES) == answered | {"stated", "stated-shared", "questions", "reward"}, "which it does not answer"
 
 
 def test_texts_of_a_megabyte_are_judged():

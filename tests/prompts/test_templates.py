@@ -70,7 +70,6 @@ LABELS = {
     "compare-shared": ("Better", "Worse", "Similar"),
     "compare-yesno": ("Yes", "No"),  # Tables 16 to 18
     "question": ("Yes", "No"),
-    "placement": ("None",),  # and the letters of the rungs
     "direct-5": ("1", "2", "3", "4", "5"),
     "direct-10": ("1", "2", "3", "4", "5", "6", "7", "8", "9", "10"),
     "direct-100": tuple(map(str, range(1, 101))),
@@ -244,7 +243,7 @@ def test_claims_read_well_in_the_question(task, claim, question):
 
 
 @pytest.mark.parametrize("task", ["dialogue", "open"])
-@pytest.mark.parametrize("role", sorted(set(ROLES) - {"questions", "subject", "compare-shared"}))
+@pytest.mark.parametrize("role", sorted(set(ROLES) - {"questions", "subject", "compare-shared", "stated-shared"}))
 def test_an_empty_background_still_reads_well(task, role):
     assert "\n\nBackground (empty if there is none):\n<background>\n" in plain(task, role)
 
@@ -269,3 +268,24 @@ def test_a_documents_prompts_show_it_alone():
     for role in WRITING:  # the subject, and the limit of words
         assert {"context", "background"} < set(load_template("document", role).names)
     assert load_template("document", "subject").names == ("target",)
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_stated_shows_the_references_before_the_target_and_ends_with_the_form_of_the_answer(task):
+    noun = PAIRWISE_LABELS[task][0].split()[0].lower()
+    for role in ("stated", "stated-shared"):
+        text = plain(task, role)
+        shown = ["<references>", "<context>", "<background>", "<target>"]
+        if role == "stated":
+            shown = [shown[1], shown[2], shown[0], shown[3]]
+        else:
+            shown = ["<reference_context>", "<reference_background>", *shown]
+        places = [text.index(slot) for slot in shown if slot in text]
+        assert places == sorted(places)
+        assert all(text.count(slot) <= 1 for slot in shown)
+        assert f"\nTarget {noun}:\n<target>\n\nAnswer with one line for each reference {noun}, " in text
+        assert text.endswith('the letter, a colon and a number from 0 to 100, in the form "A: number":\n')
+    shared = plain(task, "stated-shared")
+    assert ("<context>" in shared) == ("<reference_context>" in shared) == (task != "document")
+    assert ("<background>" in shared) == ("<reference_background>" in shared) == (task in {"dialogue", "open"})
+    assert ("and judge each by its own " in shared) == (task != "document")

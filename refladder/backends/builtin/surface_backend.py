@@ -41,6 +41,10 @@ class Builtin(Backend):
         """What it is, and that it is no model."""
         return NOTICE
 
+    @property
+    def answering(self) -> None:
+        """None: it writes rungs and subjects alone."""
+
     def write(self, prompts: Sequence[Prompt], sampling: Sampling) -> list[Completion]:
         """Make a rung for each prompt of a role of `_WRITTEN` from its context, by `seed` and `max_tokens`."""
         return [Completion(text=self._write(prompt, sampling)) for prompt in prompts]

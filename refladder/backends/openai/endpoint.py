@@ -24,19 +24,19 @@ from refladder.backends.openai.options import Options, read_headers, read_key, r
 from refladder.backends.openai.pace import Pace
 from refladder.backends.openai.probe import READERS, VOTES, forget, handshake, keep, kept_probe, still_as_found
 from refladder.backends.openai.reading import written
-from refladder.backends.openai.talk import Talk
+from refladder.backends.openai.talk import THINKING_TOKENS, Talk
 from refladder.backends.openai.transport import LOG, NotYet, Refusal, Tally, unavailable
-from refladder.backends.protocol import Backend, in_order
+from refladder.backends.protocol import STATED_TOKENS, Backend, in_order
 from refladder.backends.usage import Usage
 from refladder.errors import BackendUnavailableError, UsageError, option, redacted
-from refladder.records import Completion, LabelReading
+from refladder.records import Completion, LabelReading, Sampling
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterator, Mapping, Sequence
 
     from refladder.backends.openai.server import Server
     from refladder.backends.openai.talk import Probe
-    from refladder.records import Prompt, Sampling
+    from refladder.records import Prompt
 
 _PACKAGES = ("aiohttp", "tenacity")
 _PROVEN_FOR = 200  # rows
@@ -143,6 +143,12 @@ class Endpoint(Backend):
         if self.probe.mode != "sample":
             return 1
         return self.probe.answers(self.options) * self.probe.answer_tokens(self.options)
+
+    @property
+    def answering(self) -> Sampling:
+        """With room for thoughts where the model thinks, and at temperature 1 where it takes no other."""
+        most = self.options.answer_tokens or (THINKING_TOKENS if self.probe.thinks else STATED_TOKENS)
+        return Sampling(max_tokens=most, temperature=0.0 if self.probe.dialect.tempered else 1.0)
 
     def count_tokens(self, prompts: Sequence[Prompt]) -> list[int] | None:
         """Prompt tokens over all requests for each prompt, but those that complete a label; None if unknown."""

@@ -58,7 +58,7 @@ SWITCHES: dict[str, dict[str, Any]] = {
     "reasoning": {"reasoning": {"effort": "none"}},  # OpenRouter
 }
 PLAIN_TOKENS = 16  # an answer of one word, with room for quotes and a full stop
-_THINKING_TOKENS = 4096
+THINKING_TOKENS = 4096
 _MOST_MERGED = 4  # tokens of a template's end that a label may merge with
 
 
@@ -107,7 +107,7 @@ class Probe:
 
     def answer_tokens(self, options: Options) -> int:
         """Maximum number of tokens of a sampled answer."""
-        return options.answer_tokens or (_THINKING_TOKENS if self.thinks else PLAIN_TOKENS)
+        return options.answer_tokens or (THINKING_TOKENS if self.thinks else PLAIN_TOKENS)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

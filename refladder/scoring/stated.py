@@ -1,0 +1,199 @@
+"""Stated probabilities: a judge sees the rungs of a ladder in one prompt, and states how probably a text beats each.
+
+The rungs are the references, named by letters. They are shown in one of at most 8 fixed orders, which a digest of text
+and ladder chooses, so that a repeated run asks the same. Several orders are averaged.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+import string
+from typing import TYPE_CHECKING, NamedTuple, cast
+
+import numpy as np
+
+from refladder.backends import whole
+from refladder.backends.estimate import NOT_ASKED
+from refladder.errors import BackendError, UsageError, option, plural
+from refladder.prompts import fill
+from refladder.records import IMPOSSIBLE, OUTCOMES, LabelReading, Prompt, Unwritten, digest_of
+from refladder.scoring.columns import LEAST_FOR_INTERVAL
+from refladder.scoring.stated_answer import HIGHEST, stated_numbers
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from refladder.arrays import FloatArray
+    from refladder.prompts import Template
+    from refladder.records import Completion, Judgment
+    from refladder.scoring.asker import Asker
+    from refladder.scoring.question import Question
+
+ORDERS = 8  # the most orders in which the rungs of a ladder are shown
+LETTERS = string.ascii_uppercase
+_SHOWN = 60  # characters of an unparsed answer in a note
+
+
+def check_orders(asked: int, rungs: int) -> None:
+    """Check that ladders have so many rungs that they can be shown in `asked` orders, and not more than letters."""
+    if rungs > len(LETTERS):
+        raise UsageError(
+            f"{option('answers')} stated names rungs by {len(LETTERS)} letters, and the ladders have {rungs} rungs; "
+            f"give {option('answers')} a number"
+        )
+    if asked > (most := min(ORDERS, math.factorial(rungs))):
+        raise UsageError(
+            f"{option('answers')} stated:{asked} asks in {asked} different orders, and ladders of "
+            f"{plural(rungs, 'rung')} are shown in {most}; use stated:{most}"
+        )
+
+
+@functools.cache
+def orders_of(rungs: int) -> tuple[tuple[int, ...], ...]:
+    """The fixed orders in which references are shown: different permutations of their numbers, from 0."""
+    orders: dict[tuple[int, ...], None] = {}
+    number = 0
+    while len(orders) < min(ORDERS, math.factorial(rungs)):
+        drawn = sorted(range(rungs), key=lambda rung: digest_of("order", *map(str, (rungs, number, rung))))
+        orders[tuple(drawn)] = None
+        number += 1
+    return tuple(orders)
+
+
+def orders_for(ladder: Sequence[Question], number: int) -> list[tuple[int, ...]]:
+    """The orders in which the questions of a text and a ladder are asked; a digest of both chooses the first."""
+    orders = orders_of(len(ladder))
+    first = int(digest_of(*(question.key for question in ladder)), 16)
+    return [orders[(first + step) % len(orders)] for step in range(min(number, len(orders)))]
+
+
+def stated_prompt(template: Template, ladder: Sequence[Question], order: Sequence[int]) -> Prompt:
+    """The prompt about a text and the rungs of a ladder in this order; the text and the contexts are shown once."""
+    listed = [f"{letter}:\n{ladder[rung].texts['reference']}" for letter, rung in zip(LETTERS, order, strict=False)]
+    slots = {**ladder[0].slots, "references": "\n\n".join(listed)}
+    del slots["reference"]
+    return fill(template, slots)
+
+
+class Stated(NamedTuple):
+    """A judge that states probabilities, in so many orders for each ladder. The asker has a template of this mode."""
+
+    asker: Asker
+    orders: int
+
+    def characters(self, ladders: Iterable[Sequence[Question]]) -> int:
+        """The length of the prompts about texts and ladders, in characters."""
+        return sum(
+            len(stated_prompt(self.asker.template, ladder, order).text)
+            for ladder in ladders
+            for order in orders_for(ladder, self.orders)
+        )
+
+    def judge(self, ladders: Sequence[Sequence[Question]]) -> list[list[Judgment]]:
+        """Ask about texts and whole ladders: a judgment for each question. If the judge fails, what it said is kept."""
+        sampling = self.asker.log.run.recipe.sampling
+        if sampling is None or not ladders:
+            return [[] for _ in ladders]
+        asked = [(number, order) for number, ladder in enumerate(ladders) for order in orders_for(ladder, self.orders)]
+        # Prompts that begin alike are next to each other: those of a context, or of an anchor, in one order.
+        asked.sort(key=lambda place: (*_beginning(ladders[place[0]][0]), place[1]))
+        prompts = [stated_prompt(self.asker.template, ladders[number], order) for number, order in asked]
+        answers: dict[int, Completion] = {}
+
+        def judgments() -> dict[int, list[Judgment]]:
+            of_ladder: dict[int, list[tuple[tuple[int, ...], Completion | None]]] = {}
+            for position, (number, order) in enumerate(asked):
+                of_ladder.setdefault(number, []).append((order, answers.get(position)))
+            return {
+                number: self._judged(ladders[number], [(order, answer) for order, answer in given if answer])
+                for number, given in of_ladder.items()
+                if all(answer is not None for _, answer in given)
+            }
+
+        try:
+            answers.update(self.asker.backend.write_each(prompts, sampling))
+        except (BackendError, KeyboardInterrupt):
+            self.asker.log.keep([judgment for of_ladder in judgments().values() for judgment in of_ladder])
+            raise
+        whole(self.asker.backend, prompts, list(answers.values()))
+        judged = judgments()
+        return [judged[number] for number in range(len(ladders))]
+
+    def _judged(
+        self, ladder: Sequence[Question], answers: Sequence[tuple[tuple[int, ...], Completion]]
+    ) -> list[Judgment]:
+        if any(isinstance(answer.text, Unwritten) for _, answer in answers):
+            return [self.asker.judged(question, NOT_ASKED, OUTCOMES) for question in ladder]
+        stated = np.full((len(ladder), len(answers)), np.nan)
+        problems = []
+        for column, (order, answer) in enumerate(answers):
+            numbers = _numbers_of(answer, len(ladder))
+            if isinstance(numbers, str):
+                problems.append(numbers)
+            else:
+                stated[list(order), column] = numbers
+        note = f"{len(problems)} of {plural(len(answers), 'answer')} unparsed: {problems[0]}" if problems else None
+        cut = any(answer.cut for _, answer in answers)
+        return [self._judgment(question, of_rung, note, cut) for question, of_rung in zip(ladder, stated, strict=True)]
+
+    def _judgment(self, question: Question, stated: FloatArray, note: str | None, cut: bool) -> Judgment:
+        read = stated[~np.isnan(stated)]
+        values = tuple(None if math.isnan(value) else value for value in stated.tolist())
+        if not len(read):
+            return self.asker.judged(question, LabelReading(logprobs=None, mass=None, reason=note, cut=cut), OUTCOMES)
+        win = float(read.mean()) / HIGHEST
+        logprobs = (_log(win), _log(1 - win), IMPOSSIBLE)
+        reading = LabelReading(logprobs=logprobs, mass=None, cut=cut, exactness="sampled", note=note)
+        return self.asker.judged(question, reading, OUTCOMES, values)
+
+
+def _beginning(question: Question) -> tuple[str, str]:
+    return question.texts.get("reference_context", ""), question.context.id
+
+
+def _log(probability: float) -> float:
+    return math.log(probability) if probability > 0 else IMPOSSIBLE
+
+
+def _numbers_of(answer: Completion, rungs: int) -> list[float] | str:
+    if answer.finish == "error":
+        return answer.note or "no answer"
+    numbers = stated_numbers(answer.text, LETTERS[:rungs], ended=answer.finish != "length")
+    return f"{numbers}; the answer is {answer.text[:_SHOWN]!r}" if isinstance(numbers, str) else numbers
+
+
+def order_scores(
+    judgments: Sequence[Judgment], compared: int, orders: int, low: float, steps: FloatArray
+) -> FloatArray:
+    """The score of each order in which a text was asked about, shape (texts, orders); NaN where one is unparsed.
+
+    Args:
+        judgments: of whole texts, `compared` for each: the rungs of one anchor after another.
+        compared: the number of rungs that each text is compared with.
+        orders: in which each ladder was shown.
+        low: the score of a text that loses to every rung.
+        steps: what beating each rung adds, shape (compared,).
+    """
+    none = (None,) * orders
+    stated = np.array([judgment.stated or none for judgment in judgments], dtype=np.float64)
+    shares = stated.reshape(-1, compared, orders) / HIGHEST
+    return cast("FloatArray", low + (shares * steps[:, None]).sum(axis=1))
+
+
+def intervals_of(scores: FloatArray, low: float, high: float) -> FloatArray:
+    """95 % intervals of the mean score over all orders, shape (texts, 2), from `order_scores`.
+
+    Student's t of the scores that were read. NaN for fewer than `LEAST_FOR_INTERVAL` of them; the ends are within
+    `low` and `high`.
+    """
+    from scipy.special import stdtrit  # noqa: PLC0415  scipy: 0.2 s
+
+    number = (~np.isnan(scores)).sum(axis=1)
+    enough = number >= LEAST_FOR_INTERVAL
+    ends = np.full((len(scores), 2), np.nan)
+    if enough.any():
+        read, count = scores[enough], number[enough]
+        half = stdtrit(count - 1, 0.975) * np.nanstd(read, axis=1, ddof=1) / np.sqrt(count)
+        ends[enough] = np.clip(np.nanmean(read, axis=1)[:, None] + half[:, None] * np.array([-1.0, 1.0]), low, high)
+    return ends
