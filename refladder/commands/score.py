@@ -18,7 +18,7 @@ from refladder.commands.frames import read_columns
 from refladder.commands.options import JudgeOptions, given_by_user, grouped
 from refladder.commands.recorded import JUDGMENTS_FROM, asking_arguments, asking_options, open_recorded
 from refladder.commands.sharding import OF_SHARDS, SHARDING, ShardOptions, check_shard_options, score_in_shards
-from refladder.errors import UsageError, plural
+from refladder.errors import UsageError
 from refladder.files.jsonl import is_device
 from refladder.files.ladder_sets import LadderSet, load_ladders
 from refladder.files.locks import locked
