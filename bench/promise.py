@@ -29,7 +29,6 @@ from refladder.methods.contract import MethodSettings
 from refladder.methods.method_runs import run_methods
 from refladder.methods.surface import MEASURES, surface_measures
 from refladder.report.rendering import PlainTable, markdown
-from refladder.trust.human_scale import LEAST_INTERVAL, fit_human_scale
 from refladder.trust.rate import LEAST, wilson
 from refladder.trust.threshold import Candidates, area_under_curve, candidates, naive_candidate
 
@@ -176,11 +175,11 @@ def cells(pool: Pool, labels: int, above_base: float) -> dict[str, Cell]:
 
 
 def coverage(pool: Pool, labels: int) -> dict[str, float]:
-    """Shares of draws whose intervals hold the share of good rows, and of texts whose interval holds the rating."""
+    """Shares of draws whose intervals hold the share of good rows."""
     generator = np.random.default_rng([labels, 11])
     rows = draws(pool, labels, generator)[:INTERVAL_DRAWS]
     truth, scores = float(pool.good.mean()), pool.scores[:, 0]
-    hits: dict[str, list[float]] = {"Wilson": [], "PPI++": [], "human scale": []}
+    hits: dict[str, list[float]] = {"Wilson": [], "PPI++": []}
     for drawn in rows:
         everywhere = scores[generator.integers(0, len(scores), len(scores))]  # rows of which the pool is the population
         good = pool.good[drawn]
@@ -190,11 +189,6 @@ def coverage(pool: Pool, labels: int) -> dict[str, float]:
         labelled = good, scores[drawn], rows[:labels]
         _, low, high = powered_share(*labelled, everywhere, rows[labels:], folds=pool.contexts[drawn])
         hits["PPI++"].append(low <= truth <= high)
-        if np.ptp(scores[drawn]) > 0 and np.ptp(pool.ratings[drawn]) > 0:
-            fit = fit_human_scale(scores[drawn], pool.ratings[drawn], pool.contexts[drawn])
-            if fit.half_width is not None:
-                expected = np.interp(scores, fit.scores, fit.ratings)
-                hits["human scale"].append(float((np.abs(expected - pool.ratings) <= fit.half_width + 1e-9).mean()))
     return {name: float(np.mean(values)) for name, values in hits.items() if values}
 
 
@@ -294,10 +288,7 @@ def _interval_table(covered: dict[tuple[str, str, int], list[float]]) -> PlainTa
             [f"{interval}, {judge}"]
             + [f"{np.mean(each):.3f} ({min(each):.2f}-{max(each):.2f})" if each else "none" for each in cells_of]
         )
-    legend = (
-        ("human scale", "share of texts, mean over draws"),
-        ("PPI++", f"printed from {LEAST} labels on; human scale: from {LEAST_INTERVAL} labels on"),
-    )
+    legend = (("PPI++", f"printed from {LEAST} labels on"),)
     title = f"Coverage of 95 % intervals in {INTERVAL_DRAWS} draws: mean, least and greatest of the benchmarks"
     return PlainTable(title, ["interval", *map(str, LABELS)], rows, legend)
 

@@ -13,7 +13,6 @@ if TYPE_CHECKING:
     from refladder.commands.audit import audit as audit
     from refladder.commands.build import build as build
     from refladder.commands.calibrate import calibrate as calibrate
-    from refladder.commands.calibrate import human_scale as human_scale
     from refladder.commands.certify import certify as certify
     from refladder.commands.compete import compete as compete
     from refladder.commands.diff import diff as diff
@@ -60,7 +59,6 @@ _PUBLIC = {
     "evaluate": "refladder.commands.evaluate",
     "evaluate_method": "refladder.metaeval.agreement",
     "filter": "refladder.commands.filter",
-    "human_scale": "refladder.commands.calibrate",
     "ladder_set_of_rows": "refladder.files.ladder_sets",
     "link": "refladder.commands.link",
     "load_benchmark": "refladder.loaders",

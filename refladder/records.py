@@ -601,35 +601,6 @@ class Threshold:
             raise ValueError("its look must be 1 or more")
 
 
-@record("human-scale/1")
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HumanScale:
-    """The expected human rating as a function of a score: straight between knots, constant beyond them.
-
-    `column` holds the scores, and `signature` is theirs (None where they have none). `method` is `linear` or
-    `isotonic`. `scores` rise and `ratings` never fall; both have one number for each knot. `half_width` is half of the
-    length of a text's interval in units of the ratings, None where there were too few labels. The interval is cut at
-    `low` and `high`, the least and the greatest rating seen. `fitted` labels made the curve and `held_out` labels of
-    other contexts the interval.
-    """
-
-    column: str
-    signature: str | None
-    label: str
-    method: Literal["linear", "isotonic"]
-    scores: tuple[float, ...]
-    ratings: tuple[float, ...]
-    half_width: float | None
-    low: float
-    high: float
-    fitted: int
-    held_out: int
-    version: str
-
-    def __post_init__(self) -> None:
-        _check_knots(self.scores, self.ratings)
-
-
 @record()
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LinkedColumn:

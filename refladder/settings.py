@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from refladder.files.ladder_sets import LadderSet
-    from refladder.records import HumanScale, Link, Threshold
+    from refladder.records import Link, Threshold
 
 LEAST_MASS = 0.05  # default; a judge that gives its labels less than this would have answered something else
 STATED = re.compile(r"stated(?::([1-9]\d{0,2}))?", re.ASCII)  # of --answers: probabilities that the judge writes
@@ -107,7 +107,7 @@ class Scoring:
     """All that decides the scores of texts, beside the judge; no dimensions are all of the set.
 
     `answers` to sample for each question (0 reads label probabilities), or `stated`, `stated:K`.
-    `calibration` is a human scale or its file, which adds the expected rating. `any_judge` keeps a judge that fails.
+    `any_judge` keeps a judge that fails.
     """
 
     ladders: str | Path | LadderSet = ""
@@ -119,7 +119,6 @@ class Scoring:
     both_orders: bool = False
     yes_no: bool = False
     prompts: Path | None = None
-    calibration: Path | HumanScale | None = None
     any_judge: bool = False
 
     def __post_init__(self) -> None:
@@ -177,7 +176,7 @@ def check_asking(*, least_mass: float, answers: int = 0) -> None:
         raise UsageError(f"answers={answers}: must be 0 or more")
 
 
-_FILES = ("prompts", "threshold", "calibration", "link", "judgments")  # paths, which a call may give as text
+_FILES = ("prompts", "threshold", "link", "judgments")  # paths, which a call may give as text
 
 
 def chosen(kind: type[Settings], given: Mapping[str, Any]) -> Settings:

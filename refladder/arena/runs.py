@@ -324,8 +324,6 @@ def _add_scores(sheet: Sheet, rows: Sequence[Mapping[str, Any]]) -> None:
     for number, name in enumerate(sheet.criteria):
         score, grade, spread, mass, note = column_names(name)
         added |= {score, grade, spread, mass, note, anchor_spread_column(name)}
-        expected = f"{score.removesuffix('_score')}_expected"  # of `score --calibration`
-        added |= {expected, f"{expected}_low", f"{expected}_high"}
         for column in (score, grade):
             sheet.key["columns"].append(_column(column, number, numbers(column)))
         sheet.key["masses"].append(numbers(mass))

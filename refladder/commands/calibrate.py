@@ -1,4 +1,4 @@
-"""refladder calibrate: the command, and the calls calibrate and human_scale."""
+"""refladder calibrate: the command and the call."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from refladder.commands.calling import LOG, Call, checked, output_path
 from refladder.commands.options import grouped
 from refladder.errors import UsageError, plural
 from refladder.files.jsonl import atomic, read_record, write_record
-from refladder.records import HumanScale, Threshold
+from refladder.records import Threshold
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -89,7 +89,7 @@ class _Promised:
 @click.option(
     "--out",
     type=console.PATH,
-    help="Output file: the cut-off for `filter --threshold`, the rows of --plan, or the map of --human-scale.",
+    help="Output file: the cut-off for `filter --threshold`, or the rows of --plan.",
 )
 @click.option(
     "--plot",
@@ -106,9 +106,6 @@ class _Promised:
     metavar="THRESHOLD",
     help="Estimate the share of good rows among those that this file keeps, from labels not used to choose it.",
 )
-@click.option(
-    "--human-scale", is_flag=True, help="Map the score to the expected human rating, for `score --calibration`."
-)
 @console.COLUMN
 @console.FORMAT
 @console.ESCAPE_FORMULAS
@@ -123,7 +120,6 @@ def command(
     plot: Path | None,
     plan: bool,
     rate: Path | None,
-    human_scale: bool,
     given: str | None,
     escape_formulas: bool,
     as_json: bool,
@@ -133,7 +129,7 @@ def command(
     First label a random sample of the rows. The cut-off keeps as many rows as the promise allows. Exit code 3: no
     cut-off can be promised; the number of labels that could change this is printed.
 
-    --plan, --rate and --human-scale use the labels for other purposes.
+    --plan and --rate use the labels for other purposes.
 
     Examples:
         refladder calibrate scored.jsonl --label good --good =yes --by overall_score --precision 0.9 --out cut.json
@@ -142,14 +138,12 @@ def command(
     from refladder.jobs.labelling import Asked, Good, read_pool
     from refladder.jobs.score import Mapped
 
-    if plan + human_scale + (rate is not None) > 1:
-        raise UsageError("--plan, --rate and --human-scale are different runs; give one of them")
-    if (human_scale or rate is not None) and (promised.precision is not None or promised.recall is not None):
-        raise UsageError("--rate and --human-scale promise nothing; leave out --precision and --recall")
+    if plan and rate is not None:
+        raise UsageError("--plan and --rate are different runs; give one of them")
+    if rate is not None and (promised.precision is not None or promised.recall is not None):
+        raise UsageError("--rate promises nothing; leave out --precision and --recall")
     if rate is not None and out is not None:
         raise UsageError("--rate prints its result and writes no file; leave out --out")
-    if human_scale and labelled.unit is not None:
-        raise UsageError("--human-scale holds out whole contexts; leave out --unit")
     threshold = None if rate is None else read_record(Threshold, rate)
     if threshold is not None and (labelled.by or labelled.per):
         raise UsageError("--rate takes --by and --per from the threshold file; leave them out")
@@ -162,12 +156,10 @@ def command(
         unit=labelled.unit or (threshold.unit if threshold else None),
         columns=Mapped(columns=console.pairs(labelled.column, "--column")).columns,
     )
-    _check_labels(asked, plan=plan, human_scale=human_scale)
-    promise = None if human_scale or threshold is not None else promised.promise()
+    _check_labels(asked, plan=plan)
+    promise = None if threshold is not None else promised.promise()
     with console.progress("reading") as progress:
         pool = read_pool(source, asked, given, progress)
-    if human_scale:
-        return _human_scale(pool, asked, out, as_json=as_json)
     if threshold is not None:
         return _rate(pool, asked, threshold, as_json=as_json)
     if promise is not None and plan:
@@ -181,10 +173,8 @@ def command(
     return _threshold(pool, asked, promise, out, plot, as_json=as_json)  # type: ignore[arg-type]
 
 
-def _check_labels(asked: Asked, *, plan: bool, human_scale: bool) -> None:
-    if human_scale and asked.good:
-        raise UsageError("--human-scale takes the labels as ratings; leave out --good")
-    if not human_scale and bool(asked.label) != bool(asked.good):
+def _check_labels(asked: Asked, *, plan: bool) -> None:
+    if bool(asked.label) != bool(asked.good):
         raise UsageError("give the column of the labels and which are good: --label COLUMN --good '>=4'")
     if not asked.label and not plan:
         raise UsageError("give the column of the labels: --label COLUMN; `--plan` shows which rows to label")
@@ -211,30 +201,6 @@ def _threshold(
     else:
         _print(result)
     return console.UNSCORED if result.refused else 0
-
-
-def _human_scale(pool: Pool, asked: Asked, out: Path | None, *, as_json: bool) -> int:
-    from refladder.jobs.human_ratings import human_scale
-    from refladder.trust.human_scale import LEAST_INTERVAL
-
-    scale = human_scale(pool, asked)
-    if out is not None:
-        write_record(out, scale)
-    if as_json:
-        console.say_json(asdict(scale) | {"notes": pool.notes})
-        return 0
-    held_out = f"{scale.held_out:,} of other contexts"
-    console.say(f"fitted on {plural(scale.fitted, 'label')} ({scale.method}), checked on {held_out}")
-    for score, rating in list(zip(scale.scores, scale.ratings, strict=True))[:: max(1, len(scale.scores) // 8)]:
-        console.say(f"  {scale.column} {score:.4g}: expected rating {rating:.2f}")
-    if scale.half_width is None:
-        console.say(f"Interval of a text: none, it needs {LEAST_INTERVAL} labels of several contexts or more")
-    else:
-        console.say(
-            f"Interval of a text: +- {scale.half_width:.2f}, with probability 0.95 for a text of another context"
-        )
-    console.say_lines(f"Note: {note}" for note in pool.notes)
-    return 0
 
 
 def _rate(pool: Pool, asked: Asked, threshold: Threshold, *, as_json: bool) -> int:
@@ -506,46 +472,6 @@ def calibrate(
             )
         call.log(result.notes)
         return result
-
-
-@checked
-def human_scale(
-    table: Any,  # noqa: ANN401  a table of any package
-    *,
-    label: str,
-    by: str,
-    labels: Any = None,  # noqa: ANN401  as above
-    per: str | None = None,
-    columns: Mapping[str, str] | None = None,
-    out: str | Path | None = None,
-) -> HumanScale:
-    """Map a score to the expected human rating, from ratings of some rows, as `refladder calibrate --human-scale`.
-
-    Args:
-        table: scored rows, as for `refladder.score`.
-        label: column of the ratings.
-        by: column of the scores.
-        labels: as for `calibrate`.
-        per: as for `calibrate`.
-        columns: as for `calibrate`.
-        out: file for the scale, for `refladder score --calibration`.
-
-    Returns:
-        The scale, which `refladder.score` takes as `calibration`.
-
-    Raises:
-        UsageError: an argument is wrong, the ratings are of one context, or scores or ratings are constant.
-        DataError: see `calibrate`.
-    """
-    from refladder.jobs.human_ratings import human_scale as fitted
-
-    with Call(human_scale, locals()) as call:
-        pool, asked = _pool(call, labels, columns, by=(by,), label=(label,), per=per)
-        scale = fitted(pool, asked)
-        if out is not None:
-            write_record(output_path(out), scale)
-        call.log(pool.notes)
-        return scale
 
 
 def _names(value: str | Sequence[str]) -> tuple[str, ...]:

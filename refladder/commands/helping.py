@@ -26,7 +26,7 @@ _HEADINGS = {
         "--any-judge --judgments-from --memory --truncate-context --yes-no --least-mass --prompts",
     ),
     "Generation": ("--extend --rungs --human --seed", "--attempts --max-tokens --temperature --top-p"),
-    "Scores": ("--rule --calibration --link", "--weight --comparisons --selection --method-option"),
+    "Scores": ("--rule --link", "--weight --comparisons --selection --method-option"),
     "Agreement": ("--level --statistic --reference", "--constant --resamples --baselines"),
     "Cost": ("--dry-run --prices --budget", "--store --no-store"),
     "Many machines": ("", "--workers --shard --shard-rows --engine --address"),

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from refladder.backends.plain_function import Judge
     from refladder.jobs.prepared import Prepared
     from refladder.jobs.score import AllRows, Mapped, RowScorer
-    from refladder.records import HumanScale, JudgeCheck, Progress, Score
+    from refladder.records import JudgeCheck, Progress, Score
     from refladder.scoring.columns import ScoreReport
     from refladder.scoring.recorded import Recorded
     from refladder.scoring.scorer import LadderScorer
@@ -97,11 +97,6 @@ class FileOptions:
     is_flag=True,
     help="Score even if the judge does not distinguish the best rung from the worst.",
 )
-@click.option(
-    "--calibration",
-    type=console.PATH,
-    help="File of `calibrate --human-scale`. Adds the expected rating and its interval.",
-)
 @spending.SPENDING
 @console.PROMPTS
 @console.RESTART
@@ -153,7 +148,7 @@ def command(
     from refladder.jobs.score import Mapped
     from refladder.students.first_pass import PREFIX
 
-    _check_text_options(text, tables, files, given=[*column, asked.calibration])
+    _check_text_options(text, tables, files, given=column)
     sharding = sharding.into(tables)
     mapped = Mapped(columns=console.pairs(column, "--column"), context=context_id)
     if judge.name.startswith(PREFIX):
@@ -199,8 +194,7 @@ def _check_text_options(
     given = [*given, files.judgments, files.judgments_from]
     if tables.out != STANDARD or any(given) or tables.given or tables.out_format or tables.escape_formulas:
         raise UsageError(
-            "--text prints its scores and writes no file; --out, --judgments, --calibration and similar options need "
-            "a SOURCE table"
+            "--text prints its scores and writes no file; --out, --judgments and similar options need a SOURCE table"
         )
 
 
@@ -257,7 +251,6 @@ class _Run:
             self.mapped,
             judgments=self.judgments,
             restart=self.restart,
-            calibration=self.prepared.human_scale,
             config=self.config,
             checked=counted,
             dry_run=self.session.rehearsing,
@@ -442,7 +435,6 @@ def score(
     both_orders: bool = False,
     yes_no: bool = False,
     prompts: str | Path | None = None,
-    calibration: str | Path | HumanScale | None = None,
     any_judge: bool = False,
     judgments_from: str | Path | None = None,
     out: str | Path | None = None,
@@ -478,8 +470,6 @@ def score(
         both_orders: judge every pair in both orders.
         yes_no: ask three yes/no questions for each comparison.
         prompts: folder of templates that replace the shipped ones.
-        calibration: a human scale from `human_scale`, or its file. It adds NAME_expected (the expected rating),
-            NAME_expected_low and NAME_expected_high.
         any_judge: score also with a judge that does not tell the best rung of ladders from the worst. Before the first
             row, it compares them on up to 16 ladders of each dimension, once for a named judge and a set.
         judgments_from: table of judgments that another program made, instead of a judge. No model is asked; a
@@ -553,7 +543,7 @@ def score(
         by_judge = run.asking()
         with console.progress("scoring", run.session.under_way) as bar:
             run.score(by_judge, bar, counted)
-        return _returned(call, table, files, by_judge, prepared.human_scale)
+        return _returned(call, table, files, by_judge)
 
 
 def _asking(given: Mapping[str, object]) -> Iterator[str]:
@@ -566,15 +556,12 @@ def _asking(given: Mapping[str, object]) -> Iterator[str]:
                 yield name
 
 
-def _returned(
-    call: Call, table: Table, files: Tables, asking: RowScorer, human_scale: HumanScale | None = None
-) -> Table:
+def _returned(call: Call, table: Table, files: Tables, asking: RowScorer) -> Table:
     """The scored table, as the user gave it; the counts go to the logger."""
-    from refladder.jobs.score import added_by
     from refladder.report.summary import essential_lines
 
     call.log(essential_lines(asking.report))
     if call.frame is None:
         return type(table)(call.given["out"])  # type: ignore[call-arg]
-    added, _ = added_by(asking, human_scale)
+    added = asking.added
     return cast("Table", call.frame.with_columns(read_columns(Path(files.out), added), added))

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 _KNOWN = {
     *("source", "ladders", "dimension", "out", "context_id", "column", "given", "judge", "judge_option", "base_url"),
     *("memory", "truncate_context", "rule", "weight", "least_mass", "answers", "both_orders", "yes_no"),
-    *("any_judge", "judgments", "calibration"),
+    *("any_judge", "judgments"),
     *("store", "without_store", "prices", "budget", "prompts", "restart", "as_json", "quiet"),
     *("shard_rows", "shard", "workers", "engine", "address"),
 }

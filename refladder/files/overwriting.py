@@ -26,7 +26,6 @@ TABLES = {"benchmark", "data", "first", "judgments_from", "labels", "scores", "s
 BACKENDS = {"judge", "model", "models", "writer"}  # such as `scripted:FILE` and NAME=hf:FOLDER
 OPTIONS = {"judge_option", "judge_options", "model_option", "model_options", "writer_option", "writer_options"}
 OTHERS = {
-    "calibration",
     "config_file",
     "extend",
     "human",

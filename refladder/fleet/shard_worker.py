@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from refladder.files.ladder_sets import LadderSet
     from refladder.fleet.shards import Shard
     from refladder.jobs.score import RowScorer
-    from refladder.records import HumanScale, JudgeCheck
+    from refladder.records import JudgeCheck
     from refladder.scoring.columns import ScoreReport
     from refladder.students.student import Student
 
@@ -47,7 +47,7 @@ _FULL = (errno.ENOSPC, errno.EDQUOT)
 # Fields of a task that say where something is or what it costs, not what the scores are.
 _PLACES = {"folder", "form", "directory", "ladders", "store", "judgments", "price", "budget", "both_orders", "yes_no"}
 _PLACES |= {"any_judge", "checks"}
-_PATHS = ("prompts", "student", "calibration")  # of which the content counts, not the path
+_PATHS = ("prompts", "student")  # of which the content counts, not the path
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -191,20 +191,20 @@ class ShardWorker:
             self._last_told = time.monotonic()
             self._tell(rows)
 
-    def _asking(self, spent: float) -> tuple[RowScorer, HumanScale | None]:
+    def _asking(self, spent: float) -> RowScorer:
         """What scores the rows of one shard: what they say about contexts must not change another's scores."""
         task, student, ladders = self._task, self._student, self._ladders
         if student is not None:
-            return StudentAlone(student, ladders), None
+            return StudentAlone(student, ladders)
         if ladders is None:
             raise UsageError("no ladder set was named; give --ladders SET")
         prepared = Prepared(replace(task, ladders=ladders))
-        return AllRows(prepared.scorer(self._opened(spent))), prepared.human_scale
+        return AllRows(prepared.scorer(self._opened(spent)))
 
     def _scored(self, shard: Shard | None, before: str | None, spent: float) -> Mark | None:
         folder = self._folder
         try:
-            asking, human_scale = self._asking(spent)
+            asking = self._asking(spent)
         except DataError as error:  # not about rows: every shard would fail
             raise UsageError(str(error)) from error
         signature = asking.report.signature
@@ -225,9 +225,7 @@ class ShardWorker:
         def score(judgments: Path | None) -> ScoreReport:
             tables = Tables(source=str(rows), out=str(out))
             mapped = Mapped(columns=self._task.columns, context=self._task.context_id)
-            return score_rows(
-                asking, tables, mapped, judgments=judgments, calibration=human_scale, progress=self._progress
-            )
+            return score_rows(asking, tables, mapped, judgments=judgments, progress=self._progress)
 
         try:
             judgments = folder.fetched(name) if self._task.judgments else None

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from refladder.files.jsonl import read_record
 from refladder.files.ladder_sets import LadderSet, choose_dimensions, load_ladders
 from refladder.prompts import check_folder
-from refladder.records import HumanScale
 from refladder.scoring.columns import weights_for
 from refladder.scoring.rules import rule_named
 from refladder.scoring.scorer import LadderScorer
@@ -25,8 +23,6 @@ class Prepared:
         rule_named(asked.rule)
         if asked.prompts is not None:
             check_folder(asked.prompts)
-        scale = asked.calibration
-        self.human_scale = scale if scale is None or isinstance(scale, HumanScale) else read_record(HumanScale, scale)
         self.asked = asked
         self.ladders = asked.ladders if isinstance(asked.ladders, LadderSet) else load_ladders(asked.ladders)
         self.dimensions = choose_dimensions(self.ladders.dimensions, asked.dimensions)

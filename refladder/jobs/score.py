@@ -20,7 +20,6 @@ from refladder.files.tables import (
     read_once,
     read_rows,
 )
-from refladder.jobs.human_ratings import ExpectedRatings
 from refladder.jobs.recorded_judgments import check_recorded_ladders
 from refladder.jobs.scored_tables import table_sink
 from refladder.loaders.draft import output_text_id
@@ -38,7 +37,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from refladder.files.ladder_sets import LadderSet
-    from refladder.records import HumanScale, JudgeCheck, Progress, Score
+    from refladder.records import JudgeCheck, Progress, Score
     from refladder.scoring.columns import ScoreReport
     from refladder.scoring.scorer import LadderScorer
     from refladder.settings import Tables
@@ -298,14 +297,6 @@ class AllRows(RowScorer):
         return self._table.rows(scores)
 
 
-def added_by(asking: RowScorer, calibration: HumanScale | None) -> tuple[dict[str, type], ExpectedRatings | None]:
-    """Every column that a run adds, with its type; and what makes those of a human scale."""
-    if calibration is None:
-        return asking.added, None
-    expected = ExpectedRatings(calibration, asking.added, asking.report.signature)
-    return asking.added | expected.added, expected
-
-
 def score_rows(
     asking: RowScorer,
     tables: Tables,
@@ -313,7 +304,6 @@ def score_rows(
     *,
     judgments: Path | None = None,
     restart: bool = False,
-    calibration: HumanScale | None = None,
     config: Mapping[str, Any] | None = None,
     checked: int | None = None,
     dry_run: bool = False,
@@ -329,12 +319,11 @@ def score_rows(
     total = check_input(source, given, mapped, asking.ladders) if checked is None and not dry_run else checked
     if recorded is not None and asking.ladders is not None:
         _check_recorded(recorded, asking.ladders, source, given, mapped)
-    added, expected = added_by(asking, calibration)
     out = None if dry_run else tables.out
     lock = nullcontext() if out is None or out == STANDARD else locked(Path(out))
     with closing(read_rows(source, given)) as rows, lock:
         columns = rows.columns() or []
-        if clash := sorted(set(columns) & set(added)):
+        if clash := sorted(set(columns) & set(asking.added)):
             raise UsageError(f"{source}: column {clash[0]!r} exists already; rename or drop it first")
         # The ids of a file that can be read twice are checked by `check_input`.
         read = items(rows, mapped, check_ids=read_once(source))
@@ -342,14 +331,14 @@ def score_rows(
             read = with_every_judged(recorded, "<stdin>" if source == STANDARD else source, read, mapped)
         with (
             asking.log(judgments, restart=restart, dry_run=dry_run) as log,
-            nullcontext(lambda *_: None) if dry_run else table_sink(tables, added, columns) as write,
+            nullcontext(lambda *_: None) if dry_run else table_sink(tables, asking.added, columns) as write,
         ):
             for number, batch in enumerate(asking.batches(read)):
                 if not number:
                     asking.checks = asking.prove()
                 for item, values in zip(batch, asking.values(batch, log), strict=True):
                     asking.count(values)
-                    write(item.row, values if expected is None else values | expected.values(values))
+                    write(item.row, values)
                 if progress is not None:
                     progress(asking.report.rows, total)
             if log is not None:

@@ -90,7 +90,6 @@ READERS = {
         "labelled.jsonl", 2, f"calibrate {{t}} {PROMISE} --label coherence --plan --out {{f}}/to-label.csv"
     ),
     "threshold, filter": ("threshold.json", 3, "filter {f}/labelled.jsonl --threshold {t}"),
-    "human scale": ("scale.json", 3, f"score {{f}}/rows.jsonl {COHERENCE} --calibration {{t}}"),
     "link": ("link.json", 3, "filter {f}/labelled.jsonl --min coherence_score=1 --link {t}"),
     "judgments of link": ("first.jsonl", 3, "link --from {t} --to {f}/second.jsonl --out {f}/other.json"),
     "rows of distil": ("labelled.jsonl", 3, "distil {t} --by coherence_score --label coherence --out {f}/new"),
@@ -189,7 +188,6 @@ def good_files(folder):
         f"{stories} --out {{f}}/labelled.jsonl --judgments {{f}}/first.jsonl",
         f"{stories} --out {{f}}/o.jsonl --judgments {{f}}/second.jsonl --both-orders",
         f"calibrate {{f}}/labelled.jsonl {PROMISE} --label coherence --out {{f}}/threshold.json",
-        "calibrate {f}/labelled.jsonl --human-scale --by coherence_score --label coherence --out {f}/scale.json",
         "link --from {f}/first.jsonl --to {f}/second.jsonl --out {f}/link.json",
         "distil {f}/labelled.jsonl --by coherence_score --out {f}/student",
         f"score {{f}}/rows.jsonl {SHARDS} --out {{f}}/shards",

@@ -279,7 +279,7 @@ def test_nothing_or_two_things_to_score(fails, stories):
         "refladder: --text needs --context-id, one of: story-01, story-02, "
     )
     assert fails(2, "score", "--text", "x", "--context-id", "story-01", "--out", "f.jsonl", *LADDERS) == (
-        "refladder: --text prints its scores and writes no file; --out, --judgments, --calibration and similar options "
+        "refladder: --text prints its scores and writes no file; --out, --judgments and similar options "
         "need a SOURCE table\n"
     )
 

@@ -14,7 +14,7 @@ import refladder
 from refladder.errors import DataError, UsageError
 from refladder.files.jsonl import read_record
 from refladder.files.ladder_sets import find_folder
-from refladder.records import HumanScale, Threshold
+from refladder.records import Threshold
 
 pa = pytest.importorskip("pyarrow")
 pd = pytest.importorskip("pandas")
@@ -174,23 +174,6 @@ def test_a_refused_promise_is_told_and_filters_nothing(rows, caplog):
     assert f"no cut-off can be promised; this could change with {result.labels_needed} more labels" in caplog.text
     with pytest.raises(DataError, match="the threshold: no cut-off could be promised from 6 labels"):
         refladder.filter(rows, threshold=result.threshold)
-
-
-def test_a_human_scale_adds_expected_ratings(rows, scored, command, tmp_path):
-    scale = refladder.human_scale(pl.DataFrame(rows), label="rating", by="coherence_score", out=tmp_path / "a.json")
-    named = ("--label", "rating", "--by", "coherence_score", "--human-scale", "--out", tmp_path / "b.json")
-    assert command("calibrate", scored, *named).code == 0
-    assert (tmp_path / "a.json").read_bytes() == (tmp_path / "b.json").read_bytes()
-    assert scale == read_record(HumanScale, tmp_path / "b.json")
-    texts = [{"context_id": row["context_id"], "output": row["output"]} for row in rows]
-    source = tmp_path / "in.jsonl"
-    source.write_text("".join(json.dumps(row) + "\n" for row in texts), "utf-8")
-    typed = command("score", source, "--ladders", "demo/story", "--calibration", tmp_path / "b.json").rows
-    assert "coherence_expected" in typed[0]
-    for given in (scale, tmp_path / "b.json"):
-        assert refladder.score(texts, ladders="demo/story", calibration=given) == typed
-    with pytest.raises(UsageError, match="calibration: a scale of column 'coherence_score', which these scores"):
-        refladder.score(texts, ladders="demo/story", dimensions=["complexity"], calibration=scale)
 
 
 def test_a_link_maps_what_filter_compares(rows, command, tmp_path):

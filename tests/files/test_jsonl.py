@@ -35,7 +35,6 @@ from refladder.records import (
     Distilled,
     Generated,
     HeldOut,
-    HumanScale,
     Judgment,
     Ladder,
     LadderFailure,
@@ -93,11 +92,6 @@ RECORDS = st.one_of(
         kept=st.just(7), used=st.tuples(TEXT, TEXT), version=TEXT,
     ),
     st.builds(
-        HumanScale, column=TEXT, signature=st.none() | TEXT, label=TEXT, method=st.sampled_from(["linear", "isotonic"]),
-        scores=st.tuples(NUMBER, NUMBER).map(sorted).map(tuple), ratings=st.tuples(NUMBER, NUMBER),
-        half_width=st.none() | NUMBER, low=NUMBER, high=NUMBER, fitted=st.just(20), held_out=st.just(19), version=TEXT,
-    ),
-    st.builds(
         Distilled, kind=st.just("encoder"), model=TEXT, column=TEXT, teacher=st.none() | TEXT,
         reads_context=st.booleans(), rows=st.just(80), contexts=st.just(8), low=NUMBER, high=NUMBER,
         settings=st.just({"epochs": 3.0}), weights=TEXT, held_out_by=st.just("context"),
@@ -147,7 +141,6 @@ def test_every_schema_is_round_tripped():
         "Recipe",
         "Distilled",
         "Generated",
-        "HumanScale",
         "Link",
         "Questions",
         "Shared",

@@ -68,19 +68,3 @@ def test_another_student_is_another_run(command, fails, made, tmp_path):
     (other / "student.json").write_text(json.dumps({**record, "half_width": 1.0}))
     text = fails(2, *second)
     assert "holds shards of another run (other student)" in text
-
-
-def test_shards_get_the_expected_rating_of_a_human_scale(command, made, tmp_path):
-    source, _ = made
-    labelled, scale = tmp_path / "labelled.jsonl", tmp_path / "scale.json"
-    command("export", "demo/story", "--out", tmp_path / "outputs.jsonl")
-    command("score", tmp_path / "outputs.jsonl", *LADDERS, "--out", labelled)
-    made_scale = command(
-        *("calibrate", labelled, "--label", "coherence", "--by", COLUMN, "--human-scale", "--out", scale)
-    )
-    assert made_scale.code == 0, made_scale.err
-    whole, out = tmp_path / "whole.jsonl", tmp_path / "out"
-    assert command("score", source, *LADDERS, "--calibration", scale, "--out", whole).code == 0
-    assert command("score", source, *LADDERS, "--calibration", scale, "--out", out, *SHARDS).code == 0
-    assert scored(out) == whole.read_bytes()
-    assert b'"coherence_expected":' in whole.read_bytes()

@@ -13,7 +13,7 @@ from scipy.stats import binom
 from refladder.files.jsonl import read_record, write_record
 from refladder.jobs.calibrate import Promise, calibrate
 from refladder.jobs.labelling import Asked, Good, read_pool
-from refladder.records import HumanScale, Threshold
+from refladder.records import Threshold
 
 BY = ("--by", "clarity_score")
 GOOD = ("--label", "rating", "--good", ">=4")
@@ -313,30 +313,6 @@ def test_a_threshold_file_that_knows_only_ids_is_said_to(command, write_jsonl, t
     assert told["notes"] == [f"{note}be used again; calibrate again on a table with texts"]
 
 
-def test_a_human_scale_adds_expected_ratings(command, stories, tmp_path, write_jsonl):
-    out, again, scale = (tmp_path / name for name in ("scored.jsonl", "again.jsonl", "scale.json"))
-    score = ("score", stories, "--ladders", "demo/story", "--dimension", "coherence", "--out")
-    command(*score, out)
-    rows = [json.loads(line) for line in out.read_text().splitlines()]
-    ratings = write_jsonl([{"output_id": row["output_id"], "rating": 1 + n} for n, row in enumerate(rows)], "l.jsonl")
-    common = ("calibrate", out, "--labels", ratings, "--label", "rating", "--by", "coherence_score", "--human-scale")
-    done = command(*common, "--out", scale)
-    assert done.code == 0
-    assert "Interval of a text: none" in done.out
-    wide = read_record(HumanScale, scale)
-    assert wide.method == "linear"
-    command(*score, again, "--calibration", scale)
-    for row in map(json.loads, again.read_text().splitlines()):
-        expected = np.interp(row["coherence_score"], wide.scores, wide.ratings)
-        assert row["coherence_expected"] == pytest.approx(expected)
-        assert (row["coherence_expected_low"], row["coherence_expected_high"]) == (None, None)
-    other = command(*score, tmp_path / "x.jsonl", "--both-orders", "--calibration", scale)
-    assert other.code == 2
-    assert "--calibration: a scale for scores with another signature" in other.err
-    other = command("score", stories, "--ladders", "demo/story", "--dimension", "creativity", "--calibration", scale)
-    assert other.code == 2
-
-
 @pytest.mark.parametrize("listed", [lambda ratings: ratings, json.dumps])
 def test_ratings_of_several_people_are_their_mean(command, write_jsonl, listed):
     """A list, or JSON in a cell: [4, 5, 3] is 4, as `evaluate own` reads it; null and blank are not given."""
@@ -352,11 +328,6 @@ def test_ratings_of_several_people_are_their_mean(command, write_jsonl, listed):
     assert done.err == f"refladder: {path}:1: column 'rating': expected a finite number, found '[4, x]'\n"
     empty = write_jsonl([{**row, "rating": []} for row in rows])
     assert "no scored row has a label in rating" in command("calibrate", empty, *GOOD, *BY, *PROMISE).err
-    scale = ("--label", "rating", *BY, "--human-scale", "--json")
-    assert (
-        json.loads(command("calibrate", write_jsonl(rows), *scale).out)["ratings"]
-        == json.loads(command("calibrate", write_jsonl(lists), *scale).out)["ratings"]
-    )
 
 
 def test_the_files_survive_a_round_trip(tmp_path):

@@ -120,13 +120,10 @@ def test_not_a_number(fails, tables):
     )
 
 
-def test_one_context(command, fails, tables):
+def test_one_context(command, tables):
     table, labels = tables(change_row=lambda _, row: row.update(context_id="only"))
     done = command("calibrate", table, "--labels", labels, *CALIBRATE)
     assert "Note: all labels are of one context, so they show nothing about rows of other contexts\n" in done.err
-    assert "a human scale needs labels of two contexts or more" in fails(
-        2, "calibrate", table, "--labels", labels, "--label", "rating", "--by", "clarity_score", "--human-scale"
-    )
 
 
 def test_labels_that_are_no_random_sample(command, write_jsonl):
@@ -171,9 +168,8 @@ def test_rows_of_two_signatures(fails, tables):
         ((*CALIBRATE[:4], "--precision", "0.8"), "give the column of the scores: --by COLUMN"),
         ((*CALIBRATE, "--by", "clarity_score"), "--by names a column twice: clarity_score, clarity_score"),
         ((*CALIBRATE, "--by", "tone_score", "--per", "context_id"), "--per keeps the best row by one column"),
-        ((*CALIBRATE, "--plan", "--human-scale"), "--plan, --rate and --human-scale are different runs"),
-        ((*CALIBRATE[:-2], "--human-scale"), "--human-scale takes the labels as ratings; leave out --good"),
-        (("--human-scale", "--precision", "0.8"), "--rate and --human-scale promise nothing"),
+        ((*CALIBRATE, "--plan", "--rate", "t.json"), "--plan and --rate are different runs; give one of them"),
+        (("--rate", "t.json", "--precision", "0.8"), "--rate promises nothing; leave out --precision and --recall"),
         ((*CALIBRATE[:-2], "--recall", "0.8", "--on-average"), "--on-average promises a precision"),
         ((*CALIBRATE[:-2], "--recall", "0.8", "--plan"), "--plan is about --precision with --sure"),
         ((*CALIBRATE[:5], "clarity_scor", *CALIBRATE[6:]), "no column 'clarity_scor'; did you mean 'clarity_score'?"),
@@ -232,15 +228,3 @@ def test_a_damaged_threshold_file(command, fails, tables, tmp_path, changed):
     path.write_text(json.dumps({**json.loads(path.read_text()), **changed}))
     words = f"{path}: threshold/1: it needs one cut-off for each column, and at least one column"
     assert words in fails(2, "filter", table, "--threshold", path)
-
-
-def test_a_damaged_human_scale(command, fails, tables, tmp_path, stories):
-    table, labels = tables()
-    path = tmp_path / "scale.json"
-    human = ("--human-scale", "--label", "rating", "--by", "clarity_score", "--out", path)
-    done = command("calibrate", table, "--labels", labels, *human)
-    assert done.code == 0, done.err
-    path.write_text(json.dumps({**json.loads(path.read_text()), "ratings": [1.0]}))
-    assert f"{path}: human-scale/1: it needs scores in rising order, and as many other numbers at these knots" in fails(
-        2, "score", stories, "--ladders", "demo/story", "--calibration", path, "--out", tmp_path / "o.jsonl"
-    )

@@ -59,8 +59,6 @@ def test_contexts_are_asked_for_where_there_are_none(fails, write_jsonl):
     table = write_jsonl(without_contexts([{**row, "rating": 4} for row in scored()]))
     words = "in.jsonl:1: no row has a context_id or a context; leave out --unit context"
     assert words in fails(2, "calibrate", table, *ASKED, "--unit", "context")
-    scale = ("--label", "rating", "--by", "clarity_score", "--human-scale", "--unit", "row")
-    assert "--human-scale holds out whole contexts; leave out --unit" in fails(2, "calibrate", table, *scale)
     with pytest.raises(UsageError, match="--unit 'rows': must be row or context"):
         Asked(by=("clarity_score",), unit="rows")
 
