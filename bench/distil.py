@@ -44,7 +44,6 @@ RESULTS = Path(__file__).resolve().parent / "results" / "distil.md"
 TEACHERS, FOLDS, BATCH = ("builtin", "sharp"), 5, 256
 THRESHOLDS, WIDTHS = {"middle": 0.5, "high": 0.8}, (0.8, HALF_WIDTH, 0.98)
 SPEED_ROWS = 10_000
-ENCODER = "\n## An encoder as the student\n"
 HEAD = """# Students
 
 Made by `python bench/distil.py` on {machine}.
@@ -198,8 +197,7 @@ def main() -> None:
     text += "\n".join(cascades) + "\n" + SPEED.format(rows=SPEED_ROWS)
     text += "| what | texts of | words of an output | rows/s of a core |\n| --- | --- | ---: | ---: |\n"
     text += "\n".join([*speeds, "", f"({time.perf_counter() - started:.0f} s)", ""])
-    _, heading, encoder = RESULTS.read_text().partition(ENCODER)  # which is measured by the commands in it
-    RESULTS.write_text(text + heading + encoder)
+    RESULTS.write_text(text)
 
 
 if __name__ == "__main__":

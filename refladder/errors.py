@@ -36,7 +36,7 @@ T = TypeVar("T")
 _PARAMETERS: ContextVar[Collection[str] | None] = ContextVar("parameters", default=None)  # of the call under way
 _OTHER_NAMES = {  # options whose parameter is called otherwise
     "dimension": "dimensions", "judge-option": "judge_options", "writer-option": "writer_options",
-    "model-option": "model_options", "with": "include",
+    "with": "include",
 }  # fmt: skip
 _OF_BACKENDS = ("base_url", "memory", "truncate_context")  # options of backends that have options of commands
 _HIDDEN = "***"

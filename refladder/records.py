@@ -674,12 +674,12 @@ class HeldOut:
     error: float | None
 
 
-@record("distilled/1")
+@record("distilled/2")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Distilled:
     """A small regressor (a student) that has learned a column of scores from their texts.
 
-    `kind` is `ngrams`, or `encoder`; `model` is the encoder's name. `column` and `teacher` are the name and the
+    `column` and `teacher` are the name and the
     signature of the scores it learned from (None where they have none). `reads_context` says whether it reads the text
     of the context beside the output. `rows` of `contexts` contexts trained it. Estimates are cut at `low` and `high`,
     the least and the greatest score among these. `settings` are those of the training. `weights` is a digest of the
@@ -687,8 +687,6 @@ class Distilled:
     one context, or none. `half_width` is the .9 quantile of the absolute errors of held-out rows.
     """
 
-    kind: Literal["ngrams", "encoder"]
-    model: str
     column: str
     teacher: str | None
     reads_context: bool

@@ -24,17 +24,6 @@ if TYPE_CHECKING:
 @click.option("--by", "by", required=True, metavar="COLUMN", help="Column of the scores to learn, such as NAME_score.")
 @click.option("--out", type=console.PATH, required=True, help="Output folder for the student.")
 @click.option(
-    "--model",
-    metavar="hf:ENCODER",
-    help="Encoder to train (a model of transformers). Default: hashed n-grams and ridge regression.",
-)
-@click.option(
-    "--model-option",
-    multiple=True,
-    metavar="KEY=VALUE",
-    help="Training setting of the encoder: epochs, learning_rate, batch, max_tokens or seed. Repeatable.",
-)
-@click.option(
     "--ladders",
     metavar="SET",
     shell_complete=console.names_of("ladders"),
@@ -55,7 +44,6 @@ def command(
     source: str,
     by: str,
     out: Path,
-    model_option: tuple[str, ...],
     ladders: str | None,
     column: tuple[str, ...],
     as_json: bool,
@@ -80,7 +68,6 @@ def command(
             out,
             mapped=Mapped(columns=console.pairs(column, "--column")),
             ladders=None if ladders is None else load_ladders(ladders),
-            options=console.pairs(model_option, "--model-option"),
             **asked,
             progress=progress,
         )
@@ -99,8 +86,6 @@ def distil(
     *,
     by: str,
     out: str | Path,
-    model: str | None = None,
-    model_options: Mapping[str, object] | None = None,
     ladders: str | Path | LadderSet | None = None,
     labels: Any = None,  # noqa: ANN401  as above
     label: str | None = None,
@@ -115,8 +100,6 @@ def distil(
         table: scored rows, as for `refladder.score`; at least 50 of them with a score.
         by: column of the scores to learn, such as `NAME_score`.
         out: output folder for the student. It must be empty, or not exist.
-        model: encoder to train, `hf:ENCODER`; None for hashed n-grams and ridge regression.
-        model_options: settings of the encoder's training: `epochs`, `learning_rate`, `batch`, `max_tokens`, `seed`.
         ladders: ladder set with the texts of the contexts, for a table without a column of them.
         labels: table of people's labels with the ids of rows, as `table`; or a list of paths of such tables. None: the
             labels are in `table`.
@@ -132,7 +115,6 @@ def distil(
         UsageError: an argument is wrong, a library is missing, or the folder holds something else.
         DataError: a column is missing or wrong, scores have several signatures, or there are too few of them; with
             path:line or the number of the row.
-        BackendUnavailableError: the encoder cannot be opened.
     """
     from refladder.jobs.labelling import Asked
     from refladder.jobs.score import FIELDS, Mapped
@@ -153,8 +135,6 @@ def distil(
                 ladders=load_ladders(ladders) if isinstance(ladders, str | Path) else ladders,
                 labels=label_tables,
                 label=label,
-                model=model,
-                options={name: str(value) for name, value in (model_options or {}).items()},
                 progress=bar,
             )
         call.log(note if call.frame is None else note.replace(source, "the table") for note in notes)

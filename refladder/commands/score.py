@@ -410,8 +410,8 @@ def _score_with_student(
             judgments=False,
             student=str(student_folder(judge)),
         )
-        gpus, mapped = student.record.kind == "encoder", replace(mapped, alone=is_shared(student.record.teacher))
-        return score_in_shards(context, sharding, task, tables, mapped, gpus=gpus, as_json=as_json)
+        mapped = replace(mapped, alone=is_shared(student.record.teacher))
+        return score_in_shards(context, sharding, task, tables, mapped, gpus=False, as_json=as_json)
     asking, config = StudentAlone(student, contexts), console.resolved(context)
     with console.progress("scoring") as progress:
         report = score_rows(asking, tables, mapped, config=config, progress=progress)

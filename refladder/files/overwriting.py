@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
 TABLES = {"benchmark", "data", "first", "judgments_from", "labels", "scores", "second", "source", "table", "to"}
-BACKENDS = {"judge", "model", "models", "writer"}  # such as `scripted:FILE` and NAME=hf:FOLDER
-OPTIONS = {"judge_option", "judge_options", "model_option", "model_options", "writer_option", "writer_options"}
+BACKENDS = {"judge", "models", "writer"}  # such as `scripted:FILE` and NAME=hf:FOLDER
+OPTIONS = {"judge_option", "judge_options", "writer_option", "writer_options"}
 OTHERS = {
     "config_file",
     "extend",

@@ -20,21 +20,19 @@ from refladder.metaeval.by_context import mean_within
 from refladder.metaeval.correlation import correlate
 from refladder.methods.surface import MEASURES, measured
 from refladder.records import Distilled, HeldOut
-from refladder.students.encoder import fit_encoder, settings_of
 from refladder.students.first_pass import context_text_of
-from refladder.students.ngrams import fit_ngrams
+from refladder.students.ngrams import NgramStudent, fit_ngrams
 from refladder.students.student import Student, save_student, student_card
 from refladder.version import __version__
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Sequence
     from pathlib import Path
 
     from refladder.arrays import BoolArray, FloatArray, IntArray
     from refladder.files.ladder_sets import LadderSet
     from refladder.jobs.score import Mapped
     from refladder.records import Progress
-    from refladder.students.student import Regressor
 
 HELD_OUT = 0.2  # of the contexts
 LEAST_ROWS = 50
@@ -70,19 +68,11 @@ def distil(
     ladders: LadderSet | None = None,
     labels: Sequence[str] = (),
     label: str | None = None,
-    model: str | None = None,
-    options: Mapping[str, str] | None = None,
     progress: Progress | None = None,
 ) -> tuple[Distilled, list[str]]:
     """Train a student on a column of scores, measure it on whole contexts that it has not seen, and write it."""
     if labels and label is None:
         raise UsageError(f"{option('labels')} needs {option('label')} COLUMN, the column of the labels in it")
-    settings = settings_of(options or {})
-    kind, _, target = (model or "").partition(":")
-    if model is not None and not (kind == "hf" and target):
-        raise UsageError(f"{option('model')} {model!r}: must be hf:ORG/MODEL or hf:FOLDER, an encoder of transformers")
-    if options and model is None:
-        raise UsageError(f"{option('model-option')} is for an encoder; name it with {option('model')} hf:ENCODER")
     if out.exists() and not out.is_dir():
         raise UsageError(f"{out}: a file; {option('out')} names a folder")
     if out.is_dir() and any(path.name != ".lock" for path in out.iterdir()):
@@ -93,11 +83,7 @@ def distil(
     with locked_folder(out):
         train = np.flatnonzero(~lessons.held_out)
         texts = [lessons.texts[row] for row in train]
-        regressor: Regressor
-        if model is None:
-            regressor = fit_ngrams(texts, lessons.scores[train], lessons.groups[train], progress)
-        else:
-            regressor = fit_encoder(target, texts, lessons.scores[train], settings, progress)
+        regressor = fit_ngrams(texts, lessons.scores[train], lessons.groups[train], progress)
         student = save_student(measured_student(regressor, column, lessons), out)
         with atomic(out / "README.md") as stream:
             stream.write(student_card(student.record).encode())
@@ -202,19 +188,12 @@ def _held_out(names: Sequence[str]) -> BoolArray:
     return np.array([name in chosen for name in names], dtype=np.bool_)
 
 
-def measured_student(regressor: Regressor, column: str, lessons: Lessons) -> Student:
+def measured_student(regressor: NgramStudent, column: str, lessons: Lessons) -> Student:
     """The student with its record: agreement on the held-out rows with its teacher, and with people."""
     train, test = ~lessons.held_out, lessons.held_out
     low, high = float(lessons.scores[train].min()), float(lessons.scores[train].max())
     estimates = np.clip(regressor.estimate([lessons.texts[row] for row in np.flatnonzero(test)]), low, high)
-    if not np.isfinite(estimates).all():
-        raise DataError(
-            "the training has diverged: the student's estimates are not finite; give a smaller rate with "
-            f"{option('model-option')} learning_rate=NUMBER"
-        )
     record = Distilled(
-        kind=regressor.kind,
-        model=regressor.model,
         column=column,
         teacher=lessons.teacher,
         reads_context=lessons.reads_context,

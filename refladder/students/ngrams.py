@@ -1,4 +1,4 @@
-"""Ridge regression over hashed n-grams and surface measures: the student that needs no model."""
+"""Ridge regression over hashed n-grams and surface measures."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import io
 import struct
 import zipfile
 import zlib
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -39,9 +39,6 @@ _FAR = 4.0  # standard deviations: what a measure counts at most, so that a very
 
 class NgramStudent:
     """Estimates scores: hashed n-grams (of norm 1) and surface measures (standardised), times weights."""
-
-    kind: Literal["ngrams", "encoder"] = "ngrams"
-    model = ""
 
     def __init__(self, arrays: Mapping[str, FloatArray], settings: Mapping[str, float] | None = None) -> None:
         self._arrays = dict(arrays)

@@ -3,7 +3,6 @@
 FOLDER/
   student.json   one Distilled record
   weights.npz    the weights of a student of n-grams (numpy arrays, no pickle), or
-  encoder/       a model of transformers and its tokenizer (safetensors)
   README.md      the card
 """
 
@@ -19,7 +18,6 @@ from refladder.errors import DataError, plural
 from refladder.files.jsonl import read_record, to_line, write_record
 from refladder.records import Distilled, digest_of
 from refladder.report.rendering import PlainTable, markdown, number
-from refladder.students.encoder import EncoderStudent
 from refladder.students.ngrams import NgramStudent
 from refladder.version import __version__
 
@@ -36,7 +34,6 @@ LEGEND = (
     ("error", "mean absolute error, in units of the scores"),
     ("surface", "the surface measure that agreed best in the other rows"),
 )
-Regressor = NgramStudent | EncoderStudent
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,12 +41,12 @@ class Student:
     """A regressor with its record."""
 
     record: Distilled
-    regressor: Regressor
+    regressor: NgramStudent
 
     @property
     def fingerprint(self) -> str:
         """A digest of the record, which holds a digest of the weights."""
-        return f"distilled:{self.record.kind}@{digest_of(to_line(self.record).decode(), size=6)}"
+        return f"distilled:ngrams@{digest_of(to_line(self.record).decode(), size=6)}"
 
     @property
     def signature(self) -> str:
@@ -79,11 +76,7 @@ def open_student(folder: Path) -> Student:
     if not (folder / RECORD).is_file():
         raise DataError(f"{folder}: no {RECORD}; name a folder that `refladder distil` wrote")
     record = read_record(Distilled, folder / RECORD)
-    regressor: Regressor
-    if record.kind == "ngrams":
-        regressor, weights = NgramStudent.load(folder)
-    else:
-        regressor, weights = EncoderStudent.load(folder, record.model, record.settings)
+    regressor, weights = NgramStudent.load(folder)
     if weights != record.weights:
         raise DataError(f"{folder}: the weights are not those that {RECORD} describes; distil again, or copy all files")
     return Student(record=record, regressor=regressor)
@@ -104,13 +97,12 @@ def student_table(record: Distilled) -> PlainTable:
 
 def student_lines(record: Distilled) -> list[str]:
     """What was learned, how far an estimate can be off, and the surface measure where it is no worse."""
-    what = "hashed n-grams" if record.kind == "ngrams" else record.model
     read = "the output and its context" if record.reads_context else "the output only"
     rows = record.held_out[0].rows
     others = "whole contexts" if record.held_out_by == "context" else "texts"
     half = f"{record.half_width:.2f}"
     of = f" of {plural(record.contexts, 'context')}" if record.held_out_by == "context" else ""
-    learned = f"{plural(record.rows, 'row')}{of} ({what}; reads {read})"
+    learned = f"{plural(record.rows, 'row')}{of} (hashed n-grams; reads {read})"
     band = f": for a threshold T, let the judge score the rows with an estimate from T - {half} to T + {half}"
     lines = [
         f"learned {record.column} from {learned}; {plural(rows, 'row')} held out ({others})",
@@ -132,15 +124,9 @@ def surface_lines(record: Distilled) -> list[str]:
 
 def student_card(record: Distilled) -> str:
     """The card: what the student is, how far it agrees, and how it is used."""
-    what = (
-        "Ridge regression over hashed n-grams and surface measures of a text."
-        if record.kind == "ngrams"
-        else f"The encoder {record.model}, trained with one output."
-    )
     read = "The output and the text of its context." if record.reads_context else "The output only."
     return _CARD.read_text(encoding="utf-8").format(
         record=record,
-        what=what,
         teacher=record.teacher or "none",
         read=read,
         settings=", ".join(f"{name} {value:g}" for name, value in record.settings.items()),

@@ -205,9 +205,6 @@ def test_a_student_alone_and_distil_name_rows_and_arguments(made, tmp_path):
         ({"labels": scored}, r"^labels needs label COLUMN"),
         ({"labels": [{"output_id": "x", "people": 1}], "label": "people"}, r"^labels: 1 of 1 label not used"),
         ({"labels": [{**scored[0], "people": "?"}], "label": "people"}, r"^row 1 of labels: column 'people' must be"),
-        ({"model": "bert"}, r"^model 'bert': must be hf:ORG/MODEL or hf:FOLDER"),
-        ({"model_options": {"epochs": 3}}, r"^model_options is for an encoder; name it with model hf:ENCODER"),
-        ({"model": "hf:x", "model_options": {"epoch": 3}}, r"^model_options epoch: unknown; choose from epochs,"),
     ):
         with pytest.raises(RefladderError, match=message):
             refladder.distil(scored, **{"by": COLUMN, "out": out, **asked})

@@ -15,7 +15,7 @@ CALLS = [name for name in COMMANDS if name in refladder._PUBLIC]
 # The option of a parameter whose name differs.
 OPTION_OF = {
     "columns": "column", "dimensions": "dimension", "judge_options": "judge_option",
-    "link": "link_file", "max": "most", "min": "least", "model_options": "model_option",
+    "link": "link_file", "max": "most", "min": "least",
     "options": "option", "weights": "weight", "writer_options": "writer_option",
 }  # fmt: skip
 OF_ONE_COMMAND = {

@@ -92,9 +92,9 @@ RECORDS = st.one_of(
         kept=st.just(7), used=st.tuples(TEXT, TEXT), version=TEXT,
     ),
     st.builds(
-        Distilled, kind=st.just("encoder"), model=TEXT, column=TEXT, teacher=st.none() | TEXT,
+        Distilled, column=TEXT, teacher=st.none() | TEXT,
         reads_context=st.booleans(), rows=st.just(80), contexts=st.just(8), low=NUMBER, high=NUMBER,
-        settings=st.just({"epochs": 3.0}), weights=TEXT, held_out_by=st.just("context"),
+        settings=st.just({"penalty": 3.0}), weights=TEXT, held_out_by=st.just("context"),
         half_width=NUMBER, version=TEXT,
         held_out=st.tuples(
             st.builds(

@@ -183,8 +183,6 @@ def test_a_table_from_standard_input_gives_the_same_student(command, scored, tmp
         (("--by", "worth_scor"), "no column 'worth_scor'; did you mean 'worth_score'?"),
         (("--by", "output"), "column 'output' must be a finite number or empty"),
         (("--by", COLUMN, "--labels", "x.csv"), "--labels needs --label COLUMN"),
-        (("--by", COLUMN, "--model", "bert"), "--model 'bert': must be hf:ORG/MODEL or hf:FOLDER"),
-        (("--by", COLUMN, "--model-option", "epochs=3"), "--model-option is for an encoder; name it with --model"),
         (("--by", COLUMN, "--label", "nobody"), "no scored row has a number in 'nobody'"),
     ],
 )
