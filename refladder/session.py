@@ -6,7 +6,6 @@ import functools
 import logging
 import os
 import shutil
-import sys
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -19,6 +18,7 @@ from refladder.backends.estimate import Unanswered
 from refladder.backends.metered import Metered, spent_counts
 from refladder.backends.plain_function import FunctionJudge
 from refladder.errors import UsageError
+from refladder.files.folders import cache_folder
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -183,13 +183,7 @@ class Session:
 
 def default_store() -> Path:
     """Where answers are stored when no file is named: in the user's cache folder."""
-    if sys.platform == "win32":
-        home = os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local"
-    elif sys.platform == "darwin":
-        home = Path.home() / "Library" / "Caches"
-    else:
-        home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(home) / "refladder" / "responses.sqlite"
+    return cache_folder() / "responses.sqlite"
 
 
 def as_backend(judge: Backend | Judge) -> Backend:

@@ -171,9 +171,9 @@ class Scoring:
 def check_asking(*, least_mass: float, answers: int = 0) -> None:
     """Check how a judge is asked and what is trusted of its answers, before it is opened."""
     if not 0 <= least_mass <= 1:
-        raise UsageError(f"least_mass={least_mass:g}: must be a probability from 0 to 1")
+        raise UsageError(f"{option('least-mass')}={least_mass:g}: must be a probability from 0 to 1")
     if answers < 0:
-        raise UsageError(f"answers={answers}: must be 0 or more")
+        raise UsageError(f"{option('answers')}={answers}: must be 0 or more")
 
 
 _FILES = ("prompts", "threshold", "link", "judgments")  # paths, which a call may give as text

@@ -44,8 +44,9 @@ NEEDS_DATA = "<!-- needs ../shared/data -->\n"
 BLOCK = re.compile(rf"({re.escape(NEEDS_DATA)})?```console\n(.*?)```", re.DOTALL)
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 CODE = re.compile(r"`([^`]+)`")
-# The seconds that a run took, in its summary and in the report card: the one thing that is not the same every time.
-SECONDS = re.compile(r"\b\d+\.\d(?= s\b|$)")
+# What is not the same on every machine: the seconds that a run took, in its summary and in the report card, and digests
+# of trained weights, whose last bits depend on the processor and its libraries.
+VARIES = re.compile(r"\b\d+\.\d(?= s\b|$)|(?<=ngrams@)[0-9a-f]{12}")
 
 
 def commands_of(block):
@@ -102,7 +103,7 @@ def check(block, folder):
         if reader == "cat" and not (folder / name).exists():
             (folder / name).write_text("\n".join(expected) + "\n", "utf-8")
         printed, shown = (
-            [SECONDS.sub("?", line.rstrip()) for line in lines] for lines in (run(command, folder), expected)
+            [VARIES.sub("?", line.rstrip()) for line in lines] for lines in (run(command, folder), expected)
         )
         assert (command, printed) == (command, shown)
 

@@ -145,6 +145,14 @@ async def _body(request: Request) -> Any:  # noqa: ANN401  any JSON
     return value
 
 
+def _host_of(origin: str) -> str | None:
+    """Return the host and port of an origin in small letters; None if it is no URL."""
+    try:
+        return urlsplit(origin).netloc.lower()
+    except ValueError:
+        return None
+
+
 def _guarded(app: ASGIApp, token: str, hosts: frozenset[str]) -> ASGIApp:
     """Refuse foreign hosts, foreign origins and requests without the token; add the headers that every answer has."""
     added = {
@@ -160,7 +168,7 @@ def _guarded(app: ASGIApp, token: str, hosts: frozenset[str]) -> ASGIApp:
         if request.headers.get("host", "").lower() not in hosts:
             return _error(421, "this server answers only under the address that it printed")
         origin = request.headers.get("origin")
-        if origin is not None and urlsplit(origin).netloc.lower() not in hosts:
+        if origin is not None and _host_of(origin) not in hosts:
             return _error(403, "requests from other pages are refused")
         given = request.headers.get("authorization", "").removeprefix("Bearer ")
         if request.scope["path"] != "/" and not hmac.compare_digest(given.encode("latin-1"), token.encode()):

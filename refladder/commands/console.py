@@ -89,8 +89,8 @@ class Command(click.Command):
         self.params.append(QUIET)
 
     def get_params(self, context: click.Context) -> list[click.Parameter]:
-        """Its parameters, with --help, and --help-all if --help leaves options out."""
-        return [*super().get_params(context), *([HELP_ALL] if helping.hidden(self) else [])]
+        """Its parameters, with --help and --help-all."""
+        return [*super().get_params(context), HELP_ALL]
 
     def format_help_text(self, _context: click.Context, formatter: click.HelpFormatter) -> None:
         """Write what the command does."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import sys
 import tempfile
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -18,6 +19,17 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 _BLOCK = 1 << 20
+
+
+def cache_folder() -> Path:
+    """Return the folder of refladder among the caches of the user, where the system has them."""
+    if sys.platform == "win32":
+        home = os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local"
+    elif sys.platform == "darwin":
+        home = Path.home() / "Library" / "Caches"
+    else:
+        home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(home) / "refladder"
 
 
 def open_folder(address: str) -> Folder:

@@ -12,6 +12,8 @@ import csv
 import io
 import itertools
 import json
+import logging
+import math
 import re
 import sys
 from collections.abc import Generator
@@ -20,7 +22,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Protocol
 
-from refladder.errors import DataError, UsageError, did_you_mean, either, option
+from refladder.errors import DataError, UsageError, did_you_mean, either, option, plural
 from refladder.files import streams
 from refladder.files.jsonl import Writer, atomic, decoded_lines, is_device
 from refladder.files.remote import is_url, open_url
@@ -33,9 +35,10 @@ if TYPE_CHECKING:
 
     _Stream = Writer | IO[bytes]
 
+LOG = logging.getLogger(__name__)
 FORMATS = ("jsonl", "csv", "parquet")
-_encode = json.JSONEncoder(ensure_ascii=False).encode
-_encode_all = json.JSONEncoder(ensure_ascii=False, default=str).encode
+_encode = json.JSONEncoder(ensure_ascii=False, allow_nan=False).encode
+_encode_all = json.JSONEncoder(ensure_ascii=False, allow_nan=False, default=str).encode
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 _NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
 _BATCH = 4096  # Parquet rows in memory
@@ -326,7 +329,15 @@ def open_sink(
             yield _csv_writer(stream, added, columns, _escaped if escape_formulas else _cell)
         else:
             # Parquet has dates and bytes, which become text in JSON.
-            yield _json_writer(stream, added, _encode if source is None else _encode_all)
+            infinite: list[str] = []
+            yield _json_writer(stream, added, _encode if source is None else _encode_all, infinite)
+            if infinite:
+                LOG.warning(
+                    "%s: NaN and Infinity are written as null, as JSON has neither: %s, the first at %s",
+                    path,
+                    plural(len(infinite), "value"),
+                    infinite[0],
+                )
         stream.flush()
 
 
@@ -336,11 +347,15 @@ def _refuse_clash(row: Row, added: Mapping[str, type]) -> None:
         raise UsageError(f"{row.where}: column {clash[0]!r} already exists; rename or remove it first")
 
 
-def _json_writer(stream: _Stream, added: Mapping[str, type], encode: Callable[[object], str]) -> Write:
+def _json_writer(
+    stream: _Stream, added: Mapping[str, type], encode: Callable[[object], str], infinite: list[str]
+) -> Write:
+    """Write rows as JSON lines; `infinite` gets the place of each number that is written as null."""
+
     def write(row: Row, values: Mapping[str, Any] | None = None, /) -> None:
         if added:
             _refuse_clash(row, added)
-        if row.raw is not None:
+        if row.raw is not None and not ("NaN" in row.raw or "Infinity" in row.raw):
             if not values:
                 stream.write((row.raw if row.raw.endswith("\n") else row.raw + "\n").encode())
                 return
@@ -348,10 +363,26 @@ def _json_writer(stream: _Stream, added: Mapping[str, type], encode: Callable[[o
             comma = "," if row.fields else ""
             stream.write(f"{head}{comma}{_encode(values)[1:]}\n".encode("utf-8", "backslashreplace"))
             return
-        line = encode({**row.fields, **(values or {})})
+        fields = {**row.fields, **(values or {})}
+        try:
+            line = encode(fields)
+        except ValueError:  # a number that JSON has not
+            line = encode(
+                {name: _finite(value, f"{row.where}, column {name!r}", infinite) for name, value in fields.items()}
+            )
         stream.write(line.encode("utf-8", "backslashreplace") + b"\n")  # half a surrogate pair stays a JSON escape
 
     return write
+
+
+def _finite(value: object, where: str, infinite: list[str]) -> object:
+    """Return the value with None for each NaN and Infinity in it, whose place is added to `infinite`."""
+    if isinstance(value, float) and not math.isfinite(value):
+        infinite.append(where)
+        return None
+    if isinstance(value, dict):
+        return {key: _finite(each, where, infinite) for key, each in value.items()}
+    return [_finite(each, where, infinite) for each in value] if isinstance(value, list | tuple) else value
 
 
 def _csv_writer(

@@ -19,7 +19,7 @@ from refladder.backends import connect
 from refladder.backends.estimate import Unanswered
 from refladder.backends.rewards import NO_DIMENSION
 from refladder.backends.sampled import ANSWER_TOKENS
-from refladder.errors import UsageError
+from refladder.errors import NotConvergedError, UsageError
 from refladder.files.ladder_sets import (
     CERTIFICATE_SCHEMA,
     LadderSet,
@@ -241,7 +241,7 @@ def _certificate(
             "alpha": trust.ALPHA,
         },
         "built": None,
-        "notes": _notes(asker, members, adjusted.size),
+        "notes": _notes(asker, members, adjusted.size, dimensions),
         "dimensions": dimensions,
         "of_ladders": rows,
         **({"sharing": sharing} if sharing else {}),
@@ -369,11 +369,16 @@ def _strengths(verdicts: FloatArray, rungs: int) -> tuple[list[float | None], fl
         ties[low, high] = ties[high, low] = np.nansum(first[:, 2]) + np.nansum(second[:, 2])
     if not (wins + ties).any():
         return [None] * rungs, None
-    fit = davidson(wins, ties)
+    try:
+        fit = davidson(wins, ties)
+    except NotConvergedError:
+        return [None] * rungs, None
     return [float(value) for value in fit.strengths - fit.strengths[0]], fit.ties
 
 
-def _notes(asker: Asker, members: Mapping[str, Sequence[int]], tests: int) -> list[str]:
+def _notes(
+    asker: Asker, members: Mapping[str, Sequence[int]], tests: int, dimensions: Sequence[Mapping[str, Any]]
+) -> list[str]:
     """What a reader has to know to read the certificate."""
     notes = []
     if asker.backend.fingerprint == connect(_SURFACE).fingerprint:
@@ -390,4 +395,15 @@ def _notes(asker: Asker, members: Mapping[str, Sequence[int]], tests: int) -> li
             f"{', '.join(few)}: fewer than {needed} contexts, so no sign test of {tests} can pass even if all ladders "
             "rise; build ladders for more contexts."
         )
+    unfitted = [
+        each["dimension"] for each in dimensions if each["ties"] is None and any(map(_is_judged, each["steps"]))
+    ]
+    if unfitted:
+        notes.append(
+            f"{', '.join(unfitted)}: no strengths and no spacing, because the fit of Davidson's model did not converge."
+        )
     return notes
+
+
+def _is_judged(step: Mapping[str, Any]) -> bool:
+    return step["w"] is not None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import io
+import math
 import struct
 import zipfile
 import zlib
@@ -28,6 +29,7 @@ _DAMAGED = (
     *(ValueError, KeyError, OSError, EOFError, RuntimeError, MemoryError, OverflowError),
     *(zipfile.BadZipFile, zlib.error, struct.error),
 )
+_HEADER = 1024  # bytes, more than those before the numbers of an array
 BUCKETS = 2**18  # of the hash; a power of 2
 LONGEST = 2  # words of an n-gram
 PENALTIES = (0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0)
@@ -72,6 +74,7 @@ class NgramStudent:
         shapes: dict[str, tuple[int, ...]] = {"ngrams": (BUCKETS,), "intercept": ()}
         shapes.update(dict.fromkeys(("measures", "middle", "spread"), (len(MEASURES),)))
         try:
+            _check_sizes(data, shapes)
             with np.load(io.BytesIO(data), allow_pickle=False) as file:
                 arrays = {name: np.asarray(file[name], dtype=np.float64) for name in shapes}
         except _DAMAGED as error:
@@ -153,6 +156,15 @@ def _hasher() -> Any:  # noqa: ANN401  as above
 def _standardised(surface: FloatArray, middle: FloatArray, spread: FloatArray) -> FloatArray:
     scaled = (surface - middle) / np.where(spread > 0, spread, 1.0)
     return np.clip(np.where(spread > 0, scaled, 0.0), -_FAR, _FAR)
+
+
+def _check_sizes(data: bytes, shapes: Mapping[str, tuple[int, ...]]) -> None:
+    """Refuse an archive whose members unpack to more than arrays of these shapes, before anything is unpacked."""
+    with zipfile.ZipFile(io.BytesIO(data)) as archive:
+        for member in archive.infolist():
+            shape = shapes.get(member.filename.removesuffix(".npy"))
+            if shape is None or member.file_size > _HEADER + 8 * math.prod(shape):
+                raise ValueError(f"{member.filename:.40} of {member.file_size:,} bytes is not one of its arrays")
 
 
 def _digest(data: bytes) -> str:

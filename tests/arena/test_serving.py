@@ -75,6 +75,7 @@ def app(folder):
         ({"host": None}, 421, "answers only under"),
         ({"origin": "http://evil.example"}, 403, "requests from other pages are refused"),
         ({"origin": "null"}, 403, "requests from other pages are refused"),
+        ({"origin": "http://["}, 403, "requests from other pages are refused"),  # no URL
         ({"authorization": None}, 401, "open the address that `refladder review` printed last"),
         ({"authorization": "Bearer a-tokem"}, 401, "the key of this page is missing or old"),
     ],

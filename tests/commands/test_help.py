@@ -55,10 +55,6 @@ def test_help_all_shows_every_option_and_help_says_that_there_are_more(command, 
     hidden = options_of(names) - options_in(short)
     more = f"\nMore options: refladder {' '.join(names)} --help-all\n"
     assert (more in short) == bool(hidden)
-    if not hidden:
-        assert options_in(short) == options_of(names)
-        assert "No such option" in command(*names, "--help-all").err
-        return
     done = command(*names, "--help-all")
     assert (done.code, done.err) == (0, "")
     assert options_in(done.out) == options_of(names) | {"--help-all"}

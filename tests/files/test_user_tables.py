@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import csv
 import io
+import json
 import sys
 
 import pytest
@@ -112,3 +113,24 @@ def test_what_can_be_read_once(tmp_path):
     assert [read_once(str(path)) for path in ("-", "/dev/null", file, tmp_path, tmp_path / "none")] == [
         True, True, False, False, False,
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ["table.jsonl", "table.parquet"])
+def test_numbers_that_json_has_not_are_null_counted_and_said(tmp_path, caplog, name):
+    path = tmp_path / name
+    if name.endswith("jsonl"):
+        path.write_text('{"a": 1, "b": NaN, "c": [Infinity, 2]}\n{"a": 3, "b": 0.5, "c": []}\n', "utf-8")
+    else:
+        pa = pytest.importorskip("pyarrow")
+        rows = [{"a": 1, "b": float("nan"), "c": [float("inf"), 2.0]}, {"a": 3, "b": 0.5, "c": []}]
+        pytest.importorskip("pyarrow.parquet").write_table(pa.Table.from_pylist(rows), path)
+    out = tmp_path / "out.jsonl"
+    with open_sink(str(out), None, {}) as write:
+        for row in read_rows(str(path)):
+            write(row)
+    assert [json.loads(line, parse_constant=pytest.fail) for line in out.read_text("utf-8").splitlines()] == [
+        {"a": 1, "b": None, "c": [None, 2]},
+        {"a": 3, "b": 0.5, "c": []},
+    ]
+    assert "out.jsonl: NaN and Infinity are written as null, as JSON has neither: 2 values" in caplog.text
+    assert f"the first at {path}:1, column 'b'" in caplog.text

@@ -51,6 +51,16 @@ def test_rising_ladders_pass():
     assert json.loads(json.dumps(found, allow_nan=False)) == found
 
 
+def test_strengths_that_cannot_be_fitted_are_absent_with_a_note(monkeypatch):
+    monkeypatch.setattr("refladder.ranking.davidson._STEPS", 1)  # no fit converges
+    found = certificate_of([[0, 1, 2, 4]] * 12)
+    (dimension,) = found["dimensions"]
+    assert found["verdict"] == "pass"
+    assert [level["strength"] for level in dimension["levels"]] == [None] * 4
+    assert dimension["ties"] is None
+    assert any("no strengths and no spacing, because the fit of Davidson's model did not" in n for n in found["notes"])
+
+
 def test_one_swapped_ladder_is_named_and_the_set_passes():
     found = certificate_of([[0, 1, 3, 2.5, 4]] + [[0, 1, 2, 3, 4]] * 11)
     assert found["verdict"] == "pass"

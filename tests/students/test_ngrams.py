@@ -110,6 +110,15 @@ def test_the_file_holds_plain_arrays_only(tmp_path):
             assert np.lib.format.read_array(io.BytesIO(file.read(name)), allow_pickle=False).dtype.kind == "f"
 
 
+def test_an_archive_that_would_fill_the_memory_is_not_unpacked(tmp_path):
+    with zipfile.ZipFile(tmp_path / "weights.npz", "w", zipfile.ZIP_DEFLATED) as file:
+        file.writestr("ngrams.npy", b"\0" * (8 * 2**18 + 2000))  # 2 kB packed
+    with pytest.raises(
+        DataError, match=r"weights.npz: damaged \(ngrams.npy of 2,099,152 bytes is not one of its arrays\)"
+    ):
+        NgramStudent.load(tmp_path)
+
+
 @pytest.mark.parametrize(
     ("arrays", "message"),
     [

@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 
 from refladder.backends.labels import PREFIXES
 from refladder.errors import BackendUnavailableError, DataError, UsageError, option
+from refladder.files.folders import cache_folder
 from refladder.parsing import parse_json
 
 if TYPE_CHECKING:
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 OPENAI_URL = "https://api.openai.com/v1"
 MODES = ("auto", "exact", "echo", "top", "sample")
 BATCH_MODES = ("auto", "top", "sample")
-_CACHE = "refladder/endpoints.json"
+_CACHE = "endpoints.json"
 _HEADERS = "REFLADDER_HEADERS"
 _HEADER_NAME, _HEADER_VALUE = r"[!#$%&'*+.^_`|~0-9A-Za-z-]+", r"[\x21-\x7e]([\x20-\x7e]*[\x21-\x7e])?"
 _OF_THE_CLIENT = {"accept-encoding", "connection", "content-length", "content-type", "host", "transfer-encoding"}
@@ -79,7 +80,7 @@ def read_options(given: Mapping[str, Any]) -> Options:
             values[name] = _value(name, value)
     values["base_url"] = _checked_url(values["base_url"])
     if "probe_cache" not in values and not is_local(values["base_url"]):
-        values["probe_cache"] = str(Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / _CACHE)
+        values["probe_cache"] = str(cache_folder() / _CACHE)
     if values.get("mode", "auto") not in MODES:
         raise UsageError(f"mode must be one of {', '.join(MODES)}, found {values['mode']!r}")
     if values.get("prefix", "template") not in PREFIXES:

@@ -151,7 +151,7 @@ class Server:
         """The ids of the models the server offers; empty when it does not say."""
         try:
             content, _ = await self._exchange("GET", "/models")
-            return [str(entry["id"]) for entry in parse_json(content, "the models")["data"]][:20]
+            return [str(entry["id"]) for entry in parse_json(content, "the models")["data"]]
         except (Refusal, TryAgain, DataError, LookupError, TypeError) as error:
             LOG.debug("no list of models: %s", type(error).__name__)
             return []

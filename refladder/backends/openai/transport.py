@@ -18,6 +18,7 @@ LOG = logging.getLogger("refladder.endpoint")
 TOO_MANY_REQUESTS = 429
 SHOWN_CHARACTERS = 200  # of a server's text that go into a message
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]+")
+_SHOWN, _LONGEST_NAME = 20, 80  # models that an error names, and characters of a name
 _LONG_WORD = 8  # characters of a header's value that may be a secret
 _LONG_ID = 24  # characters; OpenAI, vLLM, SGLang and llama-server give 32 and more
 _REMEMBERED = 4096  # ids; an answer that goes astray does so at once
@@ -146,10 +147,18 @@ def shown(text: str, key: str | None, headers: Collection[str] = ()) -> str:
 _KEY_STEP = "set REFLADDER_API_KEY or OPENAI_API_KEY to a key of this server, or name a file with api_key_file"
 
 
+def _few(models: list[str]) -> str:
+    """Return the first names of a list, shortened, and how many more there are."""
+    names = ", ".join(
+        f"{model[:_LONGEST_NAME]}..." if len(model) > _LONGEST_NAME else model for model in models[:_SHOWN]
+    )
+    return names + (f", and {len(models) - _SHOWN:,} more" if len(models) > _SHOWN else "")
+
+
 def unavailable(url: str, model: str, refusal: Refusal, models: list[str]) -> BackendUnavailableError:
     """The error that ends a run, from the refusal that ended it; `models` are those of the server, for a 404."""
     if models and model not in models:
-        return BackendUnavailableError(f"{url}: model {model!r} is not served; it serves: {', '.join(models)}")
+        return BackendUnavailableError(f"{url}: model {model!r} is not served; it serves: {_few(models)}")
     steps = {
         401: _KEY_STEP,
         403: _KEY_STEP,

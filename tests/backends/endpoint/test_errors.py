@@ -12,6 +12,7 @@ from toy_server import MODEL, OPENAI, TEXT_ONLY, VLLM, Quirks, ToyServer
 from waiting import HANG
 
 from refladder.backends import connect
+from refladder.backends.openai.transport import Refusal, unavailable
 from refladder.errors import BackendUnavailableError, UnknownNameError, UsageError
 from refladder.records import Sampling
 
@@ -51,6 +52,14 @@ def test_an_unknown_model(serve):
     server = serve(OPENAI)
     with pytest.raises(BackendUnavailableError, match=r"/v1: model 'toi' is not served; it serves: toy"):
         _ = connect("openai:toi", base_url=server.url).fingerprint
+
+
+def test_a_long_list_of_models_is_shortened():
+    names = ["x" * 200, *(f"model-{number}" for number in range(500))]
+    error = unavailable("http://host/v1", "toi", Refusal("the server answered 404", status=404), names)
+    assert f"it serves: {'x' * 80}..., model-0, model-1, " in str(error)
+    assert str(error).endswith(", model-18, and 481 more")
+    assert len(str(error)) < 400
 
 
 def test_a_path_that_is_not_the_interface(serve):
