@@ -52,17 +52,28 @@ class Scale:
 class Asking:
     """How a judge of rungs is asked: `judgments` is the file that stores what it says, `restart` empties it.
 
-    `answers` to sample for each question, 0 for label probabilities; `prompts` is a folder of templates.
+    `answers` to sample for each question, 0 for label probabilities, or `stated`, `stated:K`; `prompts` is a folder of
+    templates.
     """
 
     judgments: Path | None = None
-    answers: int = 0
+    answers: int | str = 0
     least_mass: float = LEAST_MASS
     prompts: Path | None = None
     restart: bool = False
 
     def __post_init__(self) -> None:
         check_asking(least_mass=self.least_mass, answers=self.answers)
+
+    @property
+    def sampled(self) -> int:
+        """The number of answers to sample for each question."""
+        return self.answers if isinstance(self.answers, int) else 0
+
+    @property
+    def stated(self) -> int:
+        """In how many orders a ladder is shown to a judge that states probabilities; 0 for other judges."""
+        return stated_orders(self.answers)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,13 +133,9 @@ class Scoring:
     any_judge: bool = False
 
     def __post_init__(self) -> None:
-        if not isinstance(self.answers, str):
-            check_asking(least_mass=self.least_mass, answers=self.answers)
-            return
-        check_asking(least_mass=self.least_mass)
-        if STATED.fullmatch(self.answers) is None:
-            raise UsageError(f"{option('answers')} {self.answers!r}: use a number of 0 or more, stated, or stated:K")
-        self._check_stated()
+        check_asking(least_mass=self.least_mass, answers=self.answers)
+        if self.stated:
+            self._check_stated()
 
     def _check_stated(self) -> None:
         """Refuse what does not go with stated probabilities."""
@@ -154,8 +161,7 @@ class Scoring:
     @property
     def stated(self) -> int:
         """In how many orders each ladder is shown to a judge that states probabilities; 0 for other judges."""
-        orders = None if isinstance(self.answers, int) else STATED.fullmatch(self.answers)
-        return 0 if orders is None else int(orders[1] or 1)
+        return stated_orders(self.answers)
 
     @property
     def scale(self) -> Scale:
@@ -168,11 +174,20 @@ class Scoring:
         return 2 if self.both_orders else 1
 
 
-def check_asking(*, least_mass: float, answers: int = 0) -> None:
+def stated_orders(answers: int | str) -> int:
+    """K of `stated:K`, 1 of `stated`, and 0 of a number of answers."""
+    orders = None if isinstance(answers, int) else STATED.fullmatch(answers)
+    return 0 if orders is None else int(orders[1] or 1)
+
+
+def check_asking(*, least_mass: float, answers: int | str = 0) -> None:
     """Check how a judge is asked and what is trusted of its answers, before it is opened."""
     if not 0 <= least_mass <= 1:
         raise UsageError(f"{option('least-mass')}={least_mass:g}: must be a probability from 0 to 1")
-    if answers < 0:
+    if isinstance(answers, str):
+        if not stated_orders(answers):
+            raise UsageError(f"{option('answers')} {answers!r}: use a number of 0 or more, stated, or stated:K")
+    elif answers < 0:
         raise UsageError(f"{option('answers')}={answers}: must be 0 or more")
 
 

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 @console.BASE_URL
 @console.LOCAL
 @console.LEAST_MASS
-@console.ANSWERS
+@console.SCORE_ANSWERS
 @click.option(
     "--judgments",
     type=console.PATH,
@@ -115,7 +115,7 @@ def certify(
     judge: str | Backend | Judge = "builtin",
     judge_options: Mapping[str, object] | None = None,
     least_mass: float = LEAST_MASS,
-    answers: int = 0,
+    answers: int | str = 0,
     prompts: str | Path | None = None,
     judgments: str | Path | None = None,
     restart: bool = False,
@@ -129,7 +129,8 @@ def certify(
         judge: a backend by name, an open one, or a function.
         judge_options: options of a named judge.
         least_mass: least label mass, a probability; a judgment below it is unparsed.
-        answers: answers to sample for each question; 0 reads label probabilities.
+        answers: answers to sample for each question; 0 reads label probabilities. With `stated` or `stated:K`, each
+            rung is shown with the others, and the judge writes its probabilities.
         prompts: folder of templates that replace the shipped ones.
         judgments: file that stores the judgments; None for `certificate.judgments.jsonl` in the folder, or none without
             a folder.

@@ -52,6 +52,10 @@ class Row(NamedTuple):
 
 def rungs_to_audit(ladders: str | Path | LadderSet, asking: Asking, contexts: int | None, seed: int) -> Rungs:
     """The rungs of a set, or of some contexts of it."""
+    if asking.stated:
+        raise UsageError(
+            f"{option('answers')} {asking.answers}: the audit compares pairs of texts; give a number of answers"
+        )
     if asking.prompts is not None:
         check_folder(asking.prompts)
     opened = ladders if isinstance(ladders, LadderSet) else load_ladders(ladders)

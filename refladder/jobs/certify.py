@@ -41,6 +41,7 @@ from refladder.scoring.columns import has_low_mass
 from refladder.scoring.judging import outcome_probabilities
 from refladder.scoring.judgment_file import JudgmentIndex
 from refladder.scoring.question import comparison_of, rung_questions, rung_side
+from refladder.scoring.stated import Stated, check_orders
 from refladder.settings import Asking
 from refladder.synth.checks import same_text
 from refladder.trust import certificate as trust
@@ -106,9 +107,13 @@ def open_asker(ladders: LadderSet, judge: Backend, asking: Asking | None = None)
     if not ladders.contexts:
         raise UsageError(f"{ladders.name}: the set has no contexts.jsonl, which a judge needs; add that file")
     asking = asking or Asking()
-    template = judging_template(judge, ladders.task, ladders.role, asking.prompts, answers=asking.answers)
-    sampling = Sampling(max_tokens=ANSWER_TOKENS) if asking.answers else None
-    run = run_of(judge, template, answers=asking.answers, sampling=sampling)
+    role, sampled, stated = ladders.role, asking.sampled, asking.stated
+    if stated:
+        check_orders(stated, ladders.rungs - 1)
+        role = "stated-shared" if ladders.anchors else "stated"
+    template = judging_template(judge, ladders.task, role, asking.prompts, answers=sampled or stated)
+    sampling = judge.answering if stated else Sampling(max_tokens=ANSWER_TOKENS)
+    run = run_of(judge, template, answers=sampled, stated=stated, sampling=sampling if sampled or stated else None)
     log = JudgmentIndex(asking.judgments, run, restart=asking.restart, read_only=isinstance(judge, Unanswered))
     return Asker(judge, template, log, asking.least_mass, batch=BATCH)
 
@@ -140,6 +145,40 @@ def questions_across(ladders: LadderSet) -> list[Question]:
     return questions
 
 
+def stated_judgments(ladders: LadderSet, asker: Asker, questions: Sequence[Question]) -> list[Judgment]:
+    """Judgments of the questions of `set_questions` and `questions_across`, by a judge that states probabilities.
+
+    Each rung is the text in question among the other rungs of its ladder; in a shared set also against the whole ladder
+    of every other anchor.
+    """
+    dimensions = {dimension.name: dimension for dimension in ladders.dimensions}
+    sides = {
+        (context_id, name): [
+            rung_side(rung, ladders.contexts[context_id] if ladders.anchors else None) for rung in ladder.rungs
+        ]
+        for (context_id, name), ladder in ladders.ladders.items()
+    }
+    asked = []
+    for (context_id, name), own in sides.items():
+        for other_id in ladders.anchors or (context_id,):
+            asked += [
+                [
+                    comparison_of(ladders.contexts[context_id], dimensions[name], target, other)
+                    for other in sides[other_id, name]
+                    if other != target
+                ]
+                for target in own
+            ]
+    judged = Stated(asker).ask(asked)
+
+    def of(question: Question) -> tuple[str, str, str, str]:
+        ids = question.comparison  # in a shared set, the ids of the rungs name their anchors
+        return "" if ladders.anchors else ids.context_id, ids.dimension, ids.subject, ids.against
+
+    found = dict(zip((of(question) for ladder in asked for question in ladder), judged, strict=True))
+    return [found[of(question)] for question in questions]
+
+
 def verdict_arrays(judgments: Sequence[Judgment], rungs: int) -> FloatArray:
     """The judgments of `set_questions`, shape (ladders, pairs, 2, 3), for `refladder.trust.certificate.preferences`."""
     return outcome_probabilities(judgments).reshape(-1, rungs * (rungs - 1) // 2, 2, len(OUTCOMES))
@@ -148,12 +187,14 @@ def verdict_arrays(judgments: Sequence[Judgment], rungs: int) -> FloatArray:
 def certify(ladders: LadderSet, asker: Asker, progress: Progress | None = None) -> dict[str, Any]:
     """Judge every pair of rungs in both orders, and say which rungs rise: the certificate, JSON values only."""
     questions, across = set_questions(ladders), questions_across(ladders)
-    both = asker.ask([*questions, *across], progress)
+    asked = [*questions, *across]
+    both = stated_judgments(ladders, asker, asked) if asker.log.run.stated else asker.ask(asked, progress)
     judgments, of_anchors = both[: len(questions)], both[len(questions) :]
     surface = judgments
     if asker.backend.fingerprint != (baseline := connect(_SURFACE)).fingerprint:
         # any prompt: the built-in judge reads its slots, never its words
-        template = replace(asker.template, role=ladders.role, labels=dict(zip(OUTCOMES, OUTCOMES, strict=True)))
+        labels = dict(zip(OUTCOMES, OUTCOMES, strict=True))
+        template = replace(asker.template, role=ladders.role, labels=labels, literals=("",), names=())
         surface = Asker(baseline, template, JudgmentIndex(None, run_of(baseline, template))).ask(questions)
     certificate: dict[str, Any] = each_leaf(  # numbers of six digits: every machine writes the same certificate
         _certificate(ladders, asker, judgments, surface, of_anchors),

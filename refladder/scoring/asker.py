@@ -64,17 +64,19 @@ def judging_template(
     return load_template(task, REWARD, folder)
 
 
-def run_of(backend: Backend, template: Template, *, answers: int = 0, sampling: Sampling | None = None) -> Run:
+def run_of(
+    backend: Backend, template: Template, *, answers: int = 0, stated: int = 0, sampling: Sampling | None = None
+) -> Run:
     """The first line of a file whose judgments are found by key: any dimension, no ladders."""
     if answers and sampling is None:
         raise UsageError("sampled answers need a sampling; give one, or read label probabilities (answers=0)")
     recipe = Recipe(
         backend=backend.fingerprint,
         prompts=prompts_of(backend, template),
-        sampling=sampling if answers else None,
+        sampling=sampling if answers or stated else None,
         version=__version__,
     )
-    return Run(recipe=recipe, ladders="none", dimensions=(), rungs=0, orders=1, answers=answers)
+    return Run(recipe=recipe, ladders="none", dimensions=(), rungs=0, orders=1, answers=answers, stated=stated)
 
 
 def calls_of(template: Template, answers: int) -> int:
@@ -106,7 +108,8 @@ class Asker:
     def signature(self) -> str:
         """Everything that determines a judgment."""
         run = self.log.run
-        return f"{run.recipe.signature}|answers:{run.answers or 'logprobs'}|least-mass:{self.least_mass:g}"
+        answers = f"stated:{run.stated}" if run.stated else run.answers or "logprobs"
+        return f"{run.recipe.signature}|answers:{answers}|least-mass:{self.least_mass:g}"
 
     def ask(self, questions: Sequence[Question], progress: Progress | None = None) -> list[Judgment]:
         """A judgment for every question, in order; without a readable answer it has a note. Stored ones are reused."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import json
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -42,8 +41,8 @@ def prove(scorer: LadderScorer, folder: Path | None, *, any_judge: bool = False,
     if scorer.judge.recorded is not None:
         return []
     stated = bool(scorer.run.stated)
-    answers = 1 if stated else scorer.run.answers
-    run = run_of(scorer.judge, scorer.template, answers=answers, sampling=scorer.run.recipe.sampling)
+    sampling, answers = scorer.run.recipe.sampling, scorer.run.answers
+    run = run_of(scorer.judge, scorer.template, answers=answers, stated=int(stated), sampling=sampling)
     drawn = {each.name: drawn_questions(scorer.ladders, each, stated=stated) for each in scorer.dimensions}
     files = {name: _file(folder, run, questions) for name, questions in drawn.items()}
     known = {name: read_record(JudgeCheck, path) for name, path in files.items() if path and path.exists()}
@@ -92,14 +91,14 @@ def judge_checks(
 
     An answer of low label mass counts too: it says which rung the judge prefers, and rows have their own warning.
     """
+    stated = asker.log.run.stated > 0
     if drawn is None:
-        drawn = {dimension.name: drawn_questions(ladders, dimension) for dimension in ladders.dimensions}
+        drawn = {each.name: drawn_questions(ladders, each, stated=stated) for each in ladders.dimensions}
     asked = sorted((each for questions in drawn.values() for each in questions), key=lambda each: each.context.id)
-    stated = asker.template.role.startswith("stated")
     if stated:
         size = ladders.rungs - 1
         ends = [asked[start : start + size] for start in range(0, len(asked), size)]
-        answered = list(itertools.chain(*Stated(asker, 1).judge(ends)))
+        answered = Stated(asker).ask(ends)
     else:
         answered = replace(asker, least_mass=0).ask(asked)
     judgments = {question.comparison: judgment for question, judgment in zip(asked, answered, strict=True)}

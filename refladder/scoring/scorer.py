@@ -16,7 +16,7 @@ from refladder.errors import UsageError, option
 from refladder.records import Context, Recipe, Run, Sampling, Score
 from refladder.scoring.asker import Asker, judging_template, prompts_of
 from refladder.scoring.columns import ScoreReport, block_notes, least_masses, signature_of
-from refladder.scoring.judging import inconsistency, trusted, verdicts
+from refladder.scoring.judging import inconsistency, verdicts
 from refladder.scoring.question import ladder_questions, rung_id
 from refladder.scoring.rules import bounds_of, expected_grades, grade_spreads, of_anchors, rule_named, rung_steps
 from refladder.scoring.stated import Stated, check_orders, intervals_of, order_scores
@@ -256,32 +256,16 @@ class LadderScorer:
         asker = Asker(self.judge, self.template, log, self.scale.least_mass, batch=max(len(asked), 1))
         ids = [None if output is None else output.id for output in outputs]
         reused = log.reused
-        judgments = self._stated(asked, asker) if self.run.stated else asker.ask(asked)
+        if self.run.stated:
+            stating = Stated(asker)
+            ladders = [asked[start : start + self.run.rungs] for start in range(0, len(asked), self.run.rungs)]
+            judgments = stating.ask(ladders)
+        else:
+            judgments = asker.ask(asked)
         self.report.reused += log.reused - reused
         if self.watch is not None:
-            ladders = Stated(asker, self.run.stated).characters(self._by_ladder(asked)) if self.run.stated else None
-            self.watch(judgments, sum(map(asker.characters, asked)) if ladders is None else ladders)
+            self.watch(judgments, stating.characters(ladders) if self.run.stated else sum(map(asker.characters, asked)))
         return self._verdicts.scores(ids, judgments, blocks, reasons)
-
-    def _by_ladder(self, asked: Sequence[Question]) -> list[Sequence[Question]]:
-        return [asked[start : start + self.run.rungs] for start in range(0, len(asked), self.run.rungs)]
-
-    def _stated(self, asked: Sequence[Question], asker: Asker) -> list[Judgment]:
-        """Judgments of whole ladders; one of which the file holds a part only is asked about again."""
-        ladders, log = self._by_ladder(asked), asker.log
-        ladder_of = {id(question): number for number, ladder in enumerate(ladders) for question in ladder}
-
-        def answer(new: Sequence[Question]) -> Iterator[list[Judgment]]:
-            numbers = list(dict.fromkeys(ladder_of[id(question)] for question in new))
-            judged = Stated(asker, self.run.stated).judge([ladders[number] for number in numbers])
-            by_question = {
-                id(question): judgment
-                for number, of_ladder in zip(numbers, judged, strict=True)
-                for question, judgment in zip(ladders[number], of_ladder, strict=True)
-            }
-            yield [by_question[id(question)] for question in new]
-
-        return trusted(log.complete(asked, answer), self.scale.least_mass)
 
     def _asked(
         self, outputs: Sequence[Output | None], notes: Sequence[str | None], contexts: Sequence[Context | None]

@@ -22,7 +22,7 @@ from refladder.scoring.columns import LEAST_FOR_INTERVAL
 from refladder.scoring.stated_answer import HIGHEST, stated_numbers
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from refladder.arrays import FloatArray
     from refladder.prompts import Template
@@ -77,10 +77,14 @@ def stated_prompt(template: Template, ladder: Sequence[Question], order: Sequenc
 
 
 class Stated(NamedTuple):
-    """A judge that states probabilities, in so many orders for each ladder. The asker has a template of this mode."""
+    """A judge that states probabilities: the asker's template and run are of this mode."""
 
     asker: Asker
-    orders: int
+
+    @property
+    def orders(self) -> int:
+        """In how many orders each ladder is shown."""
+        return self.asker.log.run.stated
 
     def characters(self, ladders: Iterable[Sequence[Question]]) -> int:
         """The length of the prompts about texts and ladders, in characters."""
@@ -90,7 +94,26 @@ class Stated(NamedTuple):
             for order in orders_for(ladder, self.orders)
         )
 
-    def judge(self, ladders: Sequence[Sequence[Question]]) -> list[list[Judgment]]:
+    def ask(self, ladders: Sequence[Sequence[Question]]) -> list[Judgment]:
+        """A judgment for every question about texts and whole ladders, in order. Stored ones are reused.
+
+        A ladder of which the file of judgments holds a part only is asked about again.
+        """
+        ladder_of = {id(question): number for number, ladder in enumerate(ladders) for question in ladder}
+
+        def answer(new: Sequence[Question]) -> Iterator[list[Judgment]]:
+            numbers = list(dict.fromkeys(ladder_of[id(question)] for question in new))
+            judged = self._judge([ladders[number] for number in numbers])
+            by_question = {
+                id(question): judgment
+                for number, of_ladder in zip(numbers, judged, strict=True)
+                for question, judgment in zip(ladders[number], of_ladder, strict=True)
+            }
+            yield [by_question[id(question)] for question in new]
+
+        return self.asker.log.complete([question for ladder in ladders for question in ladder], answer)
+
+    def _judge(self, ladders: Sequence[Sequence[Question]]) -> list[list[Judgment]]:
         """Ask about texts and whole ladders: a judgment for each question. If the judge fails, what it said is kept."""
         sampling = self.asker.log.run.recipe.sampling
         if sampling is None or not ladders:

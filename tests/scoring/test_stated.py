@@ -431,3 +431,43 @@ def test_a_dry_run_counts_the_answers(tmp_path, command, write_jsonl):
     done = command(*base, "--answers", "often", "--dry-run")
     assert (done.code, done.out) == (2, "")
     assert "--answers 'often': use a number of 0 or more, stated, or stated:K" in done.err
+
+
+class Biased(Stating):
+    """30 for each unit of quality, and 10 in favour of the text in question."""
+
+    def said(self, prompt):
+        self.asked.append((prompt.slots["target"], prompt.text))
+        target, shown = quality_of(prompt.slots["target"]), SHOWN.findall(prompt.slots["references"])
+        return "\n".join(f"{name}: {min(100, max(0, 60 + 30 * (target - quality_of(text)))):g}" for name, text in shown)
+
+
+def test_a_certificate_is_made_of_what_both_rungs_of_a_pair_get():
+    # A step of .5: p(higher) = 75, p(lower) = 45, so w = (.75 + 1 - .45) / 2 = .65. Two steps: 90 and 30, w = .8.
+    judge = Biased()
+    ladders = set_of([[1.0, 1.5, 2.0], [2.0, 1.5, 2.5]])
+    certificate = refladder.certify(ladders, judge=judge, answers="stated")
+    assert len(judge.asked) == 2 * 3  # each rung among the others of its ladder, and nothing more for the judge check
+    (dimension,) = certificate["dimensions"]
+    # Second ladder: 2 to 1.5 is -.5 (w .35), 1.5 to 2.5 is 1 (w .8). Means .5 and (.65 + .8) / 2.
+    assert [step["w"] for step in dimension["steps"]] == pytest.approx([0.5, 0.725])
+    assert [step["in_order"] for step in dimension["steps"]] == [1, 2]
+    assert "|answers:stated:1|" in certificate["judge"]["signature"]
+    assert "story/stated@" in certificate["judge"]["signature"]
+    assert certificate["counts"]["judgments"] == 2 * 6
+
+
+def test_a_certificate_of_a_shared_set_compares_the_anchors():
+    judge = Biased()
+    certificate = refladder.certify(shared_set(), judge=judge, answers="stated")
+    assert len(judge.asked) == 2 * 2 * 2  # each rung of each anchor, against each anchor's ladder
+    # Level 2 of an anchor against level 1 of the other: 2 against 2 (no winner), and 3 against 1 (above).
+    sharing = certificate["sharing"]
+    assert (sharing["in_order"], sharing["of"]) == (1, 1)
+
+
+def test_an_audit_and_long_ladders_are_refused():
+    with pytest.raises(UsageError, match=r"^answers stated: the audit compares pairs of texts; give a number of "):
+        refladder.audit(LADDERS, judge=Biased(), answers="stated")
+    with pytest.raises(UsageError, match=r"^answers stated:3 asks in 3 different orders, and ladders of 2 rungs are"):
+        refladder.certify(set_of([[1.0, 2.0, 3.0]]), judge=Biased(), answers="stated:3")
