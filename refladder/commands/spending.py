@@ -115,7 +115,9 @@ def _print_estimates(estimates: Sequence[tuple[str, Estimate]], existing: int, *
             console.say(f"  at least {plural(estimate.least, 'call')}")
         if estimate.unwritten and row["prompt_tokens"] is None:
             console.say("  texts that are still to be written are not counted in the characters")
-        if estimate.drawn not in {None, (1.0, 1.0)}:
+        if estimate.drawn is not None and estimate.drawn[0] == 0:
+            console.say("  texts are the most probable ones (temperature 0)")
+        elif estimate.drawn not in {None, (1.0, 1.0)}:
             console.say(
                 "  texts are drawn with temperature {:g}, top-p {:g}, the model's own where --temperature and --top-p "
                 "name no other".format(*estimate.drawn)

@@ -36,7 +36,7 @@ from refladder.prompts import check_folder
 from refladder.ranking.bias import intransitive_triples
 from refladder.ranking.davidson import davidson
 from refladder.records import OUTCOMES, Sampling
-from refladder.scoring.asker import Asker, judging_template, run_of
+from refladder.scoring.asker import Asker, answering_of, judging_template, run_of
 from refladder.scoring.columns import has_low_mass
 from refladder.scoring.judging import outcome_probabilities
 from refladder.scoring.judgment_file import JudgmentIndex
@@ -112,7 +112,7 @@ def open_asker(ladders: LadderSet, judge: Backend, asking: Asking | None = None)
         check_orders(stated, ladders.rungs - 1)
         role = "stated-shared" if ladders.anchors else "stated"
     template = judging_template(judge, ladders.task, role, asking.prompts, answers=sampled or stated)
-    sampling = judge.answering if stated else Sampling(max_tokens=ANSWER_TOKENS)
+    sampling = answering_of(judge) if stated else Sampling(max_tokens=ANSWER_TOKENS)
     run = run_of(judge, template, answers=sampled, stated=stated, sampling=sampling if sampled or stated else None)
     log = JudgmentIndex(asking.judgments, run, restart=asking.restart, read_only=isinstance(judge, Unanswered))
     return Asker(judge, template, log, asking.least_mass, batch=BATCH)

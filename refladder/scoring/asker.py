@@ -53,15 +53,20 @@ def judging_template(
 ) -> Template:
     """The template that a judge is asked a role with: for a reward model, that of the two texts it reads apart."""
     if not backend.rewards:
-        if answers and backend.answering is None:
-            raise UsageError(
-                f"{backend.fingerprint} writes no answers, and {option('answers')} asks for them; leave it out, or "
-                f"name a model with {option('judge')}"
-            )
         return load_template(task, role, folder)
     if role not in ROLES or answers:
         raise UsageError(ONLY_READS.format(backend.fingerprint))
     return load_template(task, REWARD, folder)
+
+
+def answering_of(backend: Backend) -> Sampling:
+    """How the answer of a judge is written that states probabilities; a judge that writes none is a UsageError."""
+    if backend.answering is None:
+        raise UsageError(
+            f"{backend.fingerprint} writes no answers, and {option('answers')} stated asks for them; leave it out, or "
+            f"name a model with {option('judge')}"
+        )
+    return backend.answering
 
 
 def run_of(

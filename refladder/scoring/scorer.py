@@ -14,7 +14,7 @@ import numpy as np
 from refladder.backends.sampled import ANSWER_TOKENS
 from refladder.errors import UsageError, option
 from refladder.records import Context, Recipe, Run, Sampling, Score
-from refladder.scoring.asker import Asker, judging_template, prompts_of
+from refladder.scoring.asker import Asker, answering_of, judging_template, prompts_of
 from refladder.scoring.columns import ScoreReport, block_notes, least_masses, signature_of
 from refladder.scoring.judging import inconsistency, verdicts
 from refladder.scoring.question import ladder_questions, rung_id
@@ -223,7 +223,7 @@ class LadderScorer:
         recipe = Recipe(
             backend=judge_backend.fingerprint,
             prompts=prompts_of(judge_backend, self.template),
-            sampling=judge_backend.answering if stated else drawn,
+            sampling=answering_of(judge_backend) if stated else drawn,
             version=__version__,
         )
         self.run = Run(

@@ -332,10 +332,10 @@ def test_a_judge_that_writes_nothing_is_refused_before_it_is_asked(command, writ
         done = command("score", table, "--ladders", "demo/story", "--answers", "stated", *judge)
         assert done.code == 2
         assert (
-            "builtin/1 writes no answers, and --answers asks for them; leave it out, or name a model with --judge"
+            "builtin/1 writes no answers, and --answers stated asks for them; leave it out, or name a model with --jud"
             in done.err
         )
-    with pytest.raises(UsageError, match=r"^function:\S+ writes no answers, and answers asks for them; leave "):
+    with pytest.raises(UsageError, match=r"^function:\S+ writes no answers, and answers stated asks for them; "):
         refladder.score(ROWS, ladders=LADDERS, judge=lambda questions: [{} for _ in questions], answers="stated")
 
 
@@ -426,6 +426,7 @@ def test_a_dry_run_counts_the_answers(tmp_path, command, write_jsonl):
     for mode, calls in (("stated", 26), ("stated:8", 40)):  # the judge check: both ends of 12 ladders, asked once
         done = command(*base, "--answers", mode, "--dry-run")
         assert f": {calls} calls," in done.out + done.err
+        assert "  texts are the most probable ones (temperature 0)\n" in done.out + done.err
         done = command(*base, "--answers", mode, "--json", "--out", tmp_path / f"{calls}.jsonl")
         assert done.rows[0]["spent"][0]["calls"] == calls
     done = command(*base, "--answers", "often", "--dry-run")

@@ -223,6 +223,19 @@ def test_a_key_header_that_is_missing_is_named_in_the_servers_words(serve):
         _ = to(serve(SERVERS["Claude"].quirks)).fingerprint
 
 
+@pytest.mark.parametrize(
+    ("name", "most", "temperature"),
+    [("OpenAI o3, gpt-5", 4096, 1.0), ("one that refuses a temperature", 300, 1.0), ("vLLM", 300, 0.0)],
+)
+def test_one_answer_has_room_for_thoughts_and_the_temperature_that_a_server_takes(name, most, temperature, judge):
+    server, backend = judge(SERVERS[name])
+    assert backend.answering == Sampling(max_tokens=most, temperature=temperature)
+    backend.write(questions(1), backend.answering)
+    asked = server.asked[-1][1]
+    assert asked.get("max_tokens", asked.get("max_completion_tokens")) == most
+    assert asked.get("temperature", 1.0) == temperature
+
+
 @pytest.mark.parametrize("name", ["OpenAI o3, gpt-5", "one that refuses a temperature"])
 def test_a_writer_without_a_temperature_writes_with_none_and_refuses_another(name, judge):
     server, backend = judge(SERVERS[name])
