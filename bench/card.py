@@ -36,8 +36,8 @@ from refladder.prompts.template import ROLE_GRADES
 from refladder.records import NO, WIN, YES, LabelReading
 from refladder.report.agreement_tables import agreement_tables
 from refladder.report.cards import ALL
+from refladder.report.charts import Chart
 from refladder.report.rendering import DASH, PlainTable, markdown
-from refladder.report.svg import Chart
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -14,7 +14,7 @@ from refladder.arena.ratings import ratings_of
 from refladder.report.rendering import shared_legends
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from refladder.arena.sheet import Sheet
     from refladder.report.rendering import PlainTable
@@ -67,7 +67,7 @@ def policy(*, served: bool) -> str:
 
 def style_policy() -> str:
     """The content security policy of a page without scripts."""
-    return f"default-src 'none'; style-src '{_hash(style())}'; base-uri 'none'; form-action 'none'"
+    return f"default-src 'none'; img-src data:; style-src '{_hash(style())}'; base-uri 'none'; form-action 'none'"
 
 
 def review_page(sheet: Sheet | None = None) -> str:
@@ -102,14 +102,20 @@ def inert_json(value: object) -> str:
     return text.encode("utf-8", "backslashreplace").decode()
 
 
+def _data_url(svg: str) -> str:
+    return f"data:image/svg+xml;base64,{base64.b64encode(svg.encode()).decode()}"
+
+
 def _hash(text: str) -> str:
     return f"sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}"
 
 
-def card_page(title: str, tables: Iterable[PlainTable], figures: Iterable[str], notes: Sequence[str]) -> str:
-    """The report card as one page: tables, SVG figures as they are, and notes on how it was made."""
+def card_page(title: str, tables: Iterable[PlainTable], figures: Mapping[str, str], notes: Sequence[str]) -> str:
+    """The report card as one page: tables, SVG figures by name as images, and notes on how it was made."""
     listed = "".join(f"<li>{escape(note)}</li>" for note in notes)
-    drawn = "".join(f"<figure>{figure}</figure>" for figure in figures)
+    drawn = "".join(
+        f'<figure><img alt="{escape(name)}" src="{_data_url(svg)}"></figure>' for name, svg in figures.items()
+    )
     parts = [*map(_table, shared_legends(tables)), f"<div class=figures>{drawn}</div>" if drawn else ""]
     made = f"<details class=made open><summary>How it was made</summary><ul class=signature>{listed}</ul></details>"
     body = f"<main>\n<h1>{escape(title)}</h1>\n{''.join(parts)}\n{made}\n</main>"

@@ -94,8 +94,8 @@ class _Promised:
 @click.option(
     "--plot",
     type=console.PATH,
-    help="Output file of a chart (SVG): precision against the share of rows kept. If matplotlib is installed, "
-    "FILE.png is written beside FILE.svg.",
+    help="Output file of a chart (SVG, or PNG by its ending): precision against the share of rows kept. Requires "
+    "matplotlib.",
 )
 @click.option(
     "--plan", is_flag=True, help="Show what more labels can promise, and write the next rows to label to --out."
@@ -137,6 +137,7 @@ def command(
     """
     from refladder.jobs.labelling import Asked, Good, read_pool
     from refladder.jobs.score import Mapped
+    from refladder.report.charts import check_charts
 
     if plan and rate is not None:
         raise UsageError("--plan and --rate are different runs; give one of them")
@@ -144,6 +145,8 @@ def command(
         raise UsageError("--rate promises nothing; leave out --precision and --recall")
     if rate is not None and out is not None:
         raise UsageError("--rate prints its result and writes no file; leave out --out")
+    if plot is not None:
+        check_charts()
     threshold = None if rate is None else read_record(Threshold, rate)
     if threshold is not None and (labelled.by or labelled.per):
         raise UsageError("--rate takes --by and --per from the threshold file; leave them out")
@@ -192,10 +195,7 @@ def _threshold(
     if plot is not None:
         chart = kept_chart("Kept rows and their precision", result.steps, promise.precision)
         with atomic(plot) as stream:
-            stream.write(chart.svg().encode())
-        if plot.suffix != ".png" and (drawn := chart.png()) is not None:
-            with atomic(plot.with_suffix(".png")) as stream:
-                stream.write(drawn)
+            stream.write(chart.png() if plot.suffix == ".png" else chart.svg().encode())
     if as_json:
         console.say_json(_summary(result))
     else:

@@ -223,8 +223,7 @@ class OutputOptions:
 @click.option(
     "--figures",
     type=console.PATH,
-    help="Output folder for figures: agreement by cost and by number of comparisons. SVG; PNG too if matplotlib is "
-    "installed.",
+    help="Output folder for figures: agreement by cost and by number of comparisons. SVG and PNG; requires matplotlib.",
 )
 @click.option("--html", "page", type=console.PATH, help="Output file for tables and figures as a single HTML page.")
 @click.option(
@@ -407,13 +406,14 @@ def _draw(output: OutputOptions, evaluations: Evaluations, parts: Sequence[Part]
     from refladder.files.jsonl import atomic
     from refladder.report.agreement_tables import agreement_tables
     from refladder.report.cards import card_tables
+    from refladder.report.charts import file_stems
     from refladder.report.figures import consistency_tables, draw_figures
-    from refladder.report.svg import file_stems
     from refladder.scoring.judge_check import check_lines
 
     if output.figures is None and output.page is None:
         return
-    tables, drawn = agreement_tables(evaluations.rows), []
+    tables = agreement_tables(evaluations.rows)
+    drawn: dict[str, str] = {}
     notes = [f"{row.method}: {row.signature}" for row in evaluations.rows]
     stems = file_stems([part.benchmark.name for part in parts])
     for part, evaluation in zip(parts, evaluations, strict=True):
@@ -429,7 +429,8 @@ def _draw(output: OutputOptions, evaluations: Evaluations, parts: Sequence[Part]
                 with atomic(folder / name) as stream:
                     stream.write(text if isinstance(text, bytes) else text.encode())
         tables += [*card_tables(cards), *consistency_tables(files)]
-        drawn += [text for name, text in files.items() if isinstance(text, str) and name.endswith(".svg")]
+        charts = {name: text for name, text in files.items() if isinstance(text, str) and name.endswith(".svg")}
+        drawn |= {f"{benchmark.name}: {name.removesuffix('.svg')}": text for name, text in charts.items()}
         notes += [*evaluation.notes, *itertools.chain(*check_lines(evaluation.checks)), *missing]
     if output.page is not None:
         title = f"{', '.join(stems)}: agreement with people"

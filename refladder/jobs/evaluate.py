@@ -31,7 +31,7 @@ from refladder.methods.ladder import ladders_for
 from refladder.methods.method_runs import run_methods, scored_methods
 from refladder.methods.surface import BEST, MEASURES, best_name, surface_methods, words
 from refladder.report.cards import Card, report_cards
-from refladder.report.svg import file_stems
+from refladder.report.charts import file_stems
 from refladder.scoring.recorded import Recorded
 
 if TYPE_CHECKING:

@@ -12,9 +12,9 @@ from refladder.ranking import SCHEMES
 from refladder.ranking.bias import NEAR
 from refladder.ranking.selection import most_pairs
 from refladder.report.cards import ALL
+from refladder.report.charts import Chart, Series, check_charts, file_stems
 from refladder.report.curves import budget_curve, consistency_rows
 from refladder.report.rendering import PlainTable, number
-from refladder.report.svg import Chart, Series, file_stems
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -36,17 +36,17 @@ def draw_figures(
     seed: int = 0,
 ) -> tuple[dict[str, str | bytes], list[str]]:
     """Files by name: `cost.svg`, for all pairs `curve-DIMENSION.svg` and `curves.jsonl`; and what is missing."""
-    files: dict[str, str | bytes] = {}
-    missing = []
+    charts: dict[str, Chart] = {}
+    missing: list[str] = []
     figure = _cost(rows, cards, len(benchmark.outputs))
     if figure is None:
         missing.append("no cost figure: no method has both calls to a judge and a correlation")
     else:
-        files |= _files("cost", figure)
+        charts["cost"] = figure
     comparisons = next((run.result.comparisons for run in runs if _has_all_pairs(run)), None)
     if comparisons is None:
         missing.append("no budget curves: they need every pair judged, as win-ratio does without --comparisons")
-        return files, missing
+        return _files(charts, missing), missing
     human = human_means(benchmark.ratings)
     stems = file_stems([dimension.name for dimension in dimensions])
     points: list[CurvePoint | ConsistencyRow] = []
@@ -65,15 +65,20 @@ def draw_figures(
             continue
         title = f"{benchmark.name}, {dimension.name}: win ratio by budget, 90 % of the draws in the bands"
         across, up = "comparisons of one context", "Spearman correlation within contexts"
-        files |= _files(f"curve-{stems[dimension.name]}", Chart(title=title, across=across, up=up, series=drawn))
-    files["curves.jsonl"] = "".join(json.dumps(asdict(point), allow_nan=False) + "\n" for point in points)
-    return files, missing
+        charts[f"curve-{stems[dimension.name]}"] = Chart(title=title, across=across, up=up, series=drawn)
+    data = "".join(json.dumps(asdict(point), allow_nan=False) + "\n" for point in points)
+    return {**_files(charts, missing), "curves.jsonl": data}, missing
 
 
-def _files(stem: str, chart: Chart) -> dict[str, str | bytes]:
-    """The files of a chart."""
-    drawn = chart.png()
-    return {f"{stem}.svg": chart.svg()} | ({} if drawn is None else {f"{stem}.png": drawn})
+def _files(charts: Mapping[str, Chart], missing: list[str]) -> dict[str, str | bytes]:
+    """Return the files of charts, two for each; without matplotlib none, and `missing` says so."""
+    try:
+        check_charts()
+    except UsageError as error:
+        missing.append(str(error))
+        return {}
+    svgs = {f"{stem}.svg": chart.svg() for stem, chart in charts.items()}
+    return {**svgs, **{f"{stem}.png": chart.png() for stem, chart in charts.items()}}
 
 
 def consistency_tables(files: Mapping[str, str | bytes]) -> list[PlainTable]:

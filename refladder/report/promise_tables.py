@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from refladder.report.charts import Chart, Series
 from refladder.report.rendering import DASH, PlainTable, number
-from refladder.report.svg import Chart, Series
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -120,7 +120,7 @@ def test_figures_page_and_differences_are_of_each_benchmark(command, tmp_path):
     done = command("evaluate", *BOTH, "--methods", "direct-5,win-ratio", *extra)
     assert len(list(tmp_path.glob("drawn/*/cost.svg"))) == 2
     page = (tmp_path / "page.html").read_text()
-    assert page.count("agreement against cost") == 2
+    assert [page.count(f'<img alt="{name}: cost" src="data:image/svg+xml;base64,') for name in BOTH] == [1, 1]
     assert "<title>demo/story, demo/dialogue: agreement with people</title>" in page
     for name in BOTH:
         assert f"{name}, within_context: Spearman, the method minus direct-5" in done.out

@@ -11,6 +11,7 @@ from xml.etree import ElementTree as ET
 
 import numpy as np
 import pytest
+from matplotlib.figure import Figure
 from simulated import DIMENSION, Simulated, benchmark_of
 
 from refladder.commands.main import run as run_command
@@ -21,9 +22,9 @@ from refladder.methods.contract import MethodSettings
 from refladder.methods.method_runs import run_methods, scored_methods
 from refladder.records import Sampling
 from refladder.report.cards import report_cards
+from refladder.report.charts import Chart, Series, _round_numbers, file_stems
 from refladder.report.curves import budget_curve
 from refladder.report.figures import _cost, draw_figures
-from refladder.report.svg import HEIGHT, WIDTH, Chart, Series, axis_of, file_stems
 
 MADE = benchmark_of(np.random.default_rng(0).standard_normal((25, 8)))
 
@@ -116,61 +117,70 @@ def test_a_curve_needs_all_pairs_and_contexts_of_one_size():
         budget_curve(compared(Simulated(), uneven), human, "worth")
 
 
-def numbers(svg):
-    """Coordinates of all lines and points of a figure."""
-    tree = ET.fromstring(svg)  # noqa: S314  made here
-    texts = [node.get("points") for node in tree.iter() if node.get("points")]
-    return [tuple(map(float, pair.split(","))) for text in texts for pair in text.split()]
-
-
-def test_lines_stay_inside_the_figure_and_names_are_escaped():
-    one = Series(name="a < b & c", points=((1, 0.2), (5, 0.4)), band=((0.1, 0.3), (0.35, 0.5)), dashed=True)
-    svg = Chart(title="A & B", across="across", up="up", series=[one]).svg()
-    assert all(0 <= x <= WIDTH and 0 <= y <= HEIGHT for x, y in numbers(svg))
-    assert "a &lt; b &amp; c" in svg
-    assert "stroke-dasharray" in svg
-    # higher values stand higher: the second point of the line has the smaller y
-    line = re.search(r'polyline points="([\d.]+),([\d.]+) ([\d.]+),([\d.]+)"', svg)
-    assert float(line[1]) < float(line[3])
-    assert float(line[2]) > float(line[4])
-
-
-def test_ticks_are_round_and_inside():
-    assert axis_of("x", [3, 56]).ticks() == [10, 20, 30, 40, 50]
-    assert axis_of("x", [0.31, 0.52]).ticks() == pytest.approx([0.3, 0.35, 0.4, 0.45, 0.5])
-    assert axis_of("x", [120, 45_000], logarithmic=True).ticks() == [100, 1000, 10_000, 100_000]
-    assert axis_of("x", [2.0, 2.0]).ticks()  # one value still has an axis
-
-
-def test_nothing_to_draw_is_refused():
-    with pytest.raises(UsageError, match="nothing to draw along 'across': no values"):
-        Chart(title="T", across="across", up="up").svg()
-    with pytest.raises(UsageError, match="nothing to draw along 'cost': a value is not above 0"):
-        Chart(title="T", across="cost", up="up", points=[("a", 0.0, 1.0)]).svg()
-
-
 def test_points_at_the_same_place_have_one_tag():
     points = [("a", 10.0, 0.5), ("b", 1000.0, 0.1), ("c", 10.1, 0.501), ("d", 10.0, 0.6)]
     # by hand: c is 0.2 % of the logarithmic axis and 0.2 % of the other one away from a, d 18 % of the other one
     chart = Chart(title="T", across="across", up="up", points=points)
     assert chart.tags() == [(10.0, 0.5, "1, 3"), (1000.0, 0.1, "2"), (10.0, 0.6, "4")]
     assert ">1, 3</text>" in chart.svg()
+    assert Chart(title="T", across="across", up="up").tags() == []
 
 
-def test_the_names_of_many_points_stay_in_the_chart():
+def test_a_chart_is_the_same_in_every_run_and_its_text_is_text():
+    one = Series(name="a < b & $c", points=((1, 0.2), (5, 0.4)), band=((0.1, 0.3), (0.35, 0.5)), dashed=True)
+    drawn = [Chart(title="A & B", across="across", up="up", series=[one]).svg() for _ in range(2)]
+    assert drawn[0] == drawn[1]
+    assert not re.search(r"\d{4}-\d\d-\d\d", drawn[0])  # no date
+    texts = {node.text for node in ET.fromstring(drawn[0]).iter("{http://www.w3.org/2000/svg}text")}  # noqa: S314  made here
+    assert {"A & B", "across", "up", "a < b & $c"} <= texts
+
+
+def test_a_chart_can_be_read_on_a_telephone():
     points = [(f"m{number}", 10.0 + number, 0.5) for number in range(30)]
     drawn = Chart(title="T", across="across", up="up", points=points).svg()
-    heights = [float(height) for height in re.findall(r'y="([\d.]+)" fill="#[^>]*>\d+ m', drawn)]
-    assert len(set(heights)) == 30
-    assert max(heights) <= HEIGHT
+    width, height = map(float, re.search(r'viewBox="0 0 ([\d.]+) ([\d.]+)"', drawn).groups())
+    sizes = [float(size) for size in re.findall(r"font-size: ([\d.]+)px", drawn)]
+    assert len(sizes) >= 30
+    assert min(sizes) * 390 / width > 10  # pixels
+    places = [tuple(map(float, pair)) for pair in re.findall(r'x="([\d.]+)" y="([\d.]+)"', drawn)]
+    assert len(places) >= 30
+    assert all(0 <= x <= width and 0 <= y <= height for x, y in places)
 
 
-def test_the_command_draws_figures(tmp_path, capsys, monkeypatch):
+@pytest.mark.parametrize(
+    ("ends", "ticks"),
+    [
+        ((90, 20_000), [100, 1000, 10_000]),
+        ((90, 600), [100, 200, 500]),
+        ((0.04, 0.3), [0.05, 0.1, 0.2]),
+        ((41, 44), [41, 44]),  # none within: the ends
+    ],
+)
+def test_numbers_along_a_logarithmic_axis_are_round(ends, ticks):
+    assert _round_numbers(*ends) == pytest.approx(ticks)
+
+
+def test_nothing_to_draw_is_refused():
+    with pytest.raises(UsageError, match=r"^T: nothing to draw$"):
+        Chart(title="T", across="across", up="up").svg()
+
+
+def test_without_matplotlib_the_data_are_written_and_a_line_says_what_is_missing(tmp_path, command, monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)  # as if it were not installed
+    asked = ("evaluate", "demo/dialogue", "--resamples", "5", "--methods", "win-ratio")
+    done = command(*asked, "--figures", tmp_path / "figures")
+    assert done.code == 0
+    assert [path.name for path in (tmp_path / "figures").iterdir()] == ["curves.jsonl"]
+    assert "charts need matplotlib; pip install matplotlib\n" in done.err
+    done = command("calibrate", tmp_path / "x.jsonl", "--plot", tmp_path / "chart.svg")
+    assert (done.code, done.err) == (2, "refladder: charts need matplotlib; pip install matplotlib\n")
+
+
+def test_the_command_draws_figures(tmp_path, capsys):
     command = ["evaluate", "demo/dialogue", "--resamples", "5", "--figures", str(tmp_path / "figures"), "--methods"]
     assert run_command([*command, "win-ratio,ladder"]) == 0
     assert sorted(path.name for path in (tmp_path / "figures").iterdir()) == [
-        "cost.svg", "curve-engagingness.svg", "curves.jsonl",
+        "cost.png", "cost.svg", "curve-engagingness.png", "curve-engagingness.svg", "curves.jsonl",
     ]  # fmt: skip
     for name in ("cost.svg", "curve-engagingness.svg"):
         assert ET.fromstring((tmp_path / "figures" / name).read_text()).tag.endswith("svg")  # noqa: S314  made here
@@ -216,10 +226,9 @@ def test_figures_of_dimensions_whose_names_differ_in_signs_or_letters_alone_have
     assert re.fullmatch(r"流暢さ", stems["流暢さ"])
 
 
-def test_with_matplotlib_each_chart_is_a_png_of_the_same_points_too(tmp_path, command, monkeypatch):
-    figure = pytest.importorskip("matplotlib.figure").Figure
-    saved, save = [], figure.savefig
-    monkeypatch.setattr(figure, "savefig", lambda self, *given, **how: (saved.append(self), save(self, *given, **how)))
+def test_each_chart_has_the_points_of_the_data_as_svg_and_as_png(tmp_path, command, monkeypatch):
+    saved, save = [], Figure.savefig
+    monkeypatch.setattr(Figure, "savefig", lambda self, *given, **how: (saved.append(self), save(self, *given, **how)))
     line = ("evaluate", "demo/dialogue", "--methods", "win-ratio,direct-5", "--figures", tmp_path, "--json")
     lines_read = command(*line).rows
     names = sorted(path.stem for path in tmp_path.glob("*.svg"))
@@ -227,8 +236,8 @@ def test_with_matplotlib_each_chart_is_a_png_of_the_same_points_too(tmp_path, co
     for path in tmp_path.glob("*.png"):  # the width and the height follow the signature and the name of the first part
         head = path.read_bytes()[:24]
         assert head[:8] == b"\x89PNG\r\n\x1a\n"
-        assert (int.from_bytes(head[16:20]), int.from_bytes(head[20:24])) == (1520, 920)
-    cost, curve = (each.axes[0] for each in saved)
+        assert (int.from_bytes(head[16:20]), int.from_bytes(head[20:24])) > (1200, 900)
+    cost, curve = (each.axes[0] for each in saved[:2])
     cards = [row for row in lines_read if row.get("kind") == "card" and row["dimension"] == "all"]
     means = {row["method"]: row["value"] for row in lines_read if row["dimension"] == "mean" and "kind" not in row
              and (row["level"], row["statistic"]) == ("within_context", "spearman")}  # fmt: skip

@@ -1,0 +1,160 @@
+"""Charts by matplotlib, the same bytes in every run: lines with bands, and numbered points."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import math
+import re
+import unicodedata
+from collections import Counter
+from dataclasses import dataclass
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from refladder.errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+# Distinct for most forms of colour blindness (Okabe and Ito).
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
+WIDTH, HEIGHT = 4.2, 3.0  # inches; text of 9 points is then 11 pixels high on a screen of 390
+_ROW = 0.17  # inches of a row of the legend
+_NEAR = 0.03  # of an axis, which the number of a point takes
+_DARK = "<style>@media (prefers-color-scheme: dark) { svg { filter: invert(1) hue-rotate(180deg) } }</style>"
+_LONGEST_STEM = 60  # characters: at most 240 bytes of UTF-8, where file systems take 255 with an ending
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Series:
+    """A line: points (x, y), the ends of its band at each (or none), and whether it is dashed."""
+
+    name: str
+    points: tuple[tuple[float, float], ...]
+    band: tuple[tuple[float, float], ...] = ()
+    dashed: bool = False
+    colour: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Chart:
+    """A chart of lines, or of named points (name, x above 0 on a logarithmic axis, y)."""
+
+    title: str
+    across: str
+    up: str
+    series: Sequence[Series] = ()
+    points: Sequence[tuple[str, float, float]] = ()
+
+    def tags(self) -> list[tuple[float, float, str]]:
+        """Return the numbers beside points; those that would be written over each other are one tag, as in "3, 7"."""
+        if not self.points:
+            return []
+        places = np.array([(np.log(x), y) for _, x, y in self.points])
+        spans = np.ptp(places, axis=0)
+        places = places / np.where(spans > 0, spans, 1.0)
+        found: list[tuple[int, list[str]]] = []
+        for number in range(len(places)):
+            near = [names for first, names in found if np.abs(places[number] - places[first]).max() < _NEAR]
+            if near:
+                near[0].append(str(number + 1))
+            else:
+                found.append((number, [str(number + 1)]))
+        return [(self.points[first][1], self.points[first][2], ", ".join(names)) for first, names in found]
+
+    def svg(self) -> str:
+        """Return the chart as SVG. Its text stays text, and it has dark colours where the reader prefers them."""
+        return svg_of(self._figure())
+
+    def png(self) -> bytes:
+        """Return the chart as PNG."""
+        stream = io.BytesIO()
+        self._figure().savefig(stream, format="png", dpi=300, metadata={"Software": None})
+        return stream.getvalue()
+
+    def _figure(self) -> Any:  # noqa: ANN401  of matplotlib
+        if not self.series and not self.points:
+            raise UsageError(f"{self.title}: nothing to draw")
+        names = len(self.series) + len(self.points)
+        figure = matplotlib_figure(WIDTH, HEIGHT + _ROW * ((names + 1) // 2))
+        axes = figure.add_subplot()
+        for line in self.series:
+            colour, (xs, ys) = COLOURS[line.colour % len(COLOURS)], zip(*line.points, strict=True)
+            axes.plot(xs, ys, "--" if line.dashed else "-", color=colour, label=_plain(line.name))
+            if line.band:
+                axes.fill_between(xs, *zip(*line.band, strict=True), color=colour, alpha=0.12, linewidth=0)
+        for number, (name, x, y) in enumerate(self.points, start=1):
+            axes.scatter([x], [y], color=COLOURS[(number - 1) % len(COLOURS)], label=_plain(f"{number} {name}"))
+        for x, y, tag in self.tags():
+            axes.annotate(tag, (x, y), xytext=(4, 4), textcoords="offset points", fontsize=8)
+        if self.points:
+            axes.set_xscale("log")
+            ticks = _round_numbers(*axes.get_xlim())
+            axes.set_xticks(ticks, [f"{tick:,.3g}" if tick < 1 else f"{tick:,.0f}" for tick in ticks])
+            axes.minorticks_off()
+        axes.set_title(_plain(self.title), loc="left", fontsize=9, wrap=True)
+        axes.set_xlabel(_plain(self.across), fontsize=9)
+        axes.set_ylabel(_plain(self.up), fontsize=9)
+        axes.tick_params(labelsize=8)
+        axes.grid(color="#ddd")
+        axes.set_axisbelow(True)
+        figure.legend(loc="outside lower left", fontsize=8, ncols=2, frameon=False)
+        return figure
+
+
+def check_charts() -> None:
+    """Raise UsageError if matplotlib is not installed."""
+    try:
+        import_module("matplotlib.figure")
+    except ImportError as error:
+        raise UsageError("charts need matplotlib; pip install matplotlib") from error
+
+
+def matplotlib_figure(width: float, height: float) -> Any:  # noqa: ANN401  of matplotlib
+    """Make an empty figure of matplotlib, `width` by `height` inches; without matplotlib it is a UsageError."""
+    check_charts()
+    library: Any = import_module("matplotlib.figure")
+    return library.Figure(figsize=(width, height), layout="constrained")
+
+
+def svg_of(figure: Any) -> str:  # noqa: ANN401  of matplotlib
+    """Return a figure of matplotlib as SVG, without a date and with the same names of its parts in every run."""
+    library: Any = import_module("matplotlib")
+    stream = io.StringIO()
+    with library.rc_context({"svg.fonttype": "none", "svg.hashsalt": "refladder"}):
+        figure.savefig(stream, format="svg", metadata={"Date": None, "Creator": None})
+    text = stream.getvalue()
+    text = text[text.index("<svg") :]
+    return "\n".join(line.rstrip() for line in text.replace(">", f">\n {_DARK}", 1).splitlines()) + "\n"
+
+
+def file_stems(names: Sequence[str]) -> dict[str, str]:
+    """Distinct, readable names for files, without an ending, and the same in every run.
+
+    A name with other characters than letters, digits, `_` and `-`, or equal to another but for case, gets its digest.
+    """
+    composed = {name: unicodedata.normalize("NFC", name) for name in names}
+    folded = Counter(text.casefold() for text in composed.values())
+    stems = {}
+    for name, text in composed.items():
+        stem = re.sub(r"[^\w-]+", "_", text)[:_LONGEST_STEM]
+        if stem != name or folded[text.casefold()] > 1:
+            stem += f"-{hashlib.blake2b(name.encode('utf-8', 'surrogatepass'), digest_size=4).hexdigest()}"
+        stems[name] = stem
+    return stems
+
+
+def _round_numbers(low: float, high: float) -> list[float]:
+    """Return round numbers along a logarithmic axis: powers of ten, and 2 and 5 times these on a short axis."""
+    powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
+    steps = (1.0,) if high / low > 100 else (1.0, 2.0, 5.0)  # noqa: PLR2004  two decades
+    ticks = [step * 10.0**power for power in powers for step in steps if low <= step * 10.0**power <= high]
+    return ticks if len(ticks) > 1 else [low, high]
+
+
+def _plain(text: str) -> str:
+    """Text in which matplotlib sees no formulas."""
+    return text.replace("$", r"\$")
