@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import argparse
 import math
-import multiprocessing
 import os
 import platform
 import random
@@ -21,7 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from refladder.backends import Backend
-from refladder.backends.cache.cached import Stored, stored
+from refladder.backends.cache.cached import Stored, label_keys
 from refladder.backends.cache.store import ResponseStore
 from refladder.prompts import fill, load_template
 from refladder.records import LabelReading, Prompt
@@ -94,17 +93,6 @@ def rate(what: Callable[[list[Prompt]], object], numbers: Sequence[int]) -> floa
     return len(numbers) * BATCH / seconds
 
 
-def half(path: str, total: int, reverse: bool, found: multiprocessing.Queue[int]) -> None:
-    """One of two processes that judge the same prompts at the same time, from opposite ends or from one."""
-    judge = Instant()
-    starts = range(0, total, BATCH)
-    backend = stored(judge, Path(path))
-    for start in reversed(starts) if reverse else starts:
-        backend.read_labels(prompts(start, BATCH), LABELS)
-    backend.store.close()
-    found.put(judge.asked)
-
-
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--judgments", type=int, default=1_000_000)
@@ -122,7 +110,7 @@ def main() -> None:
         with ResponseStore(path) as store:
             backend = Stored(judge, store)
             asking = rate(lambda batch: backend.read_labels(batch, LABELS), starts)
-            print(f"| judged and stored, first run (digest, look-up, claim, insert) | {asking:,.0f} a second |")
+            print(f"| judged and stored, first run (digest, look-up, insert) | {asking:,.0f} a second |")
         print(f"| size on disk | {path.stat().st_size / 1e6:,.0f} MB, {path.stat().st_size / total:,.0f} bytes each |")
         with ResponseStore(path) as store:
             backend = Stored(judge, store)
@@ -131,7 +119,7 @@ def main() -> None:
             again = rate(lambda batch: backend.read_labels(batch, LABELS), chosen)
             print(f"| found again through the backend (digest of the prompt, look-up, JSON) | {again:,.0f} a second |")
             print(f"| calls of the judge in the second run | {judge.asked - before} |")
-            keys = [one.key for one in store.each()]
+            keys = [key for at in starts for key in label_keys(judge, prompts(at, BATCH), LABELS)]
             random.Random(2).shuffle(keys)  # noqa: S311  no secret
             sample = keys[: 40 * BATCH]
             started = time.perf_counter()
@@ -146,36 +134,6 @@ def main() -> None:
                 store.find(absent[at : at + BATCH])
             absent_rate = len(absent) / (time.perf_counter() - started)
             print(f"| look-ups of keys that are not there | {absent_rate:,.0f} a second |")
-            started = time.perf_counter()
-            count, damaged = store.verify()
-            seconds = time.perf_counter() - started
-            print(f"| `refladder store verify`: {count:,} answers, {len(damaged)} damaged | {seconds:.1f} s |")
-        two_processes(Path(folder), min(total, 100_000))
-
-
-def two_processes(folder: Path, total: int) -> None:
-    """Two processes on one store, and whether any answer was asked twice."""
-    for reverse, how in ((False, "same order"), (True, "opposite orders")):
-        shared = folder / f"shared-{reverse}.sqlite"
-        context = multiprocessing.get_context("spawn")
-        queue: multiprocessing.Queue[int] = context.Queue()
-        started = time.perf_counter()
-        processes = [
-            context.Process(target=half, args=(str(shared), total, reverse and place == 1, queue)) for place in range(2)
-        ]
-        for process in processes:
-            process.start()
-        asked = [queue.get() for _ in processes]
-        for process in processes:
-            process.join()
-        with ResponseStore(shared) as store:
-            count, damaged = store.verify()
-        calls = f"{sum(asked):,} calls ({asked[0]:,} + {asked[1]:,})"
-        seconds = time.perf_counter() - started
-        print(
-            f"| two processes, the same {total:,} prompts, {how} | {calls}, {count:,} answers, "
-            f"{len(damaged)} damaged, {seconds:.1f} s |"
-        )
 
 
 if __name__ == "__main__":

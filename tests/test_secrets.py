@@ -99,7 +99,7 @@ def test_scoring_and_building_leave_no_key(with_canary, tmp_path):
     assert {path.name for path in tmp_path.iterdir()} >= {"scored.jsonl", "scored.jsonl.run.json", "r.sqlite"}
     code, _ = with_canary(tmp_path, "build", "demo/story", "--out", "built", "--store", "r.sqlite")
     assert code == 0
-    code, _ = with_canary(tmp_path, "store", "export", "--store", "r.sqlite", "--out", "lines.jsonl")
+    code, _ = with_canary(tmp_path, "store", "show", "--store", "r.sqlite")
     assert code == 0
 
 

@@ -166,7 +166,7 @@ def test_texts_are_charged_at_their_length_limit(tmp_path):
         with pytest.raises(BackendError, match=r"\(90\.0000 USD spent by this run, 4 prompts"):
             backend.write(PROMPTS, Sampling(max_tokens=4))
         assert writer.asked == PROMPTS[:2]
-        assert [holding.answers for holding in store.holdings()] == [2]
+        assert store.count() == 2
 
 
 def test_a_run_stops_when_the_server_says_that_the_budget_is_spent(tmp_path):
@@ -176,7 +176,7 @@ def test_a_run_stops_when_the_server_says_that_the_budget_is_spent(tmp_path):
         backend = Stored(Metered(judge, PRICE, Budget(100)), store)
         with pytest.raises(BackendError, match=r"\(108\.0000 USD spent by this run, 2 prompts of this batch"):
             backend.read_labels(PROMPTS, LABELS)
-        assert [holding.answers for holding in store.holdings()] == [4]
+        assert store.count() == 4
         with pytest.raises(BackendError, match=r"the budget of 100\.00 USD does not cover"):
             backend.read_labels(PROMPTS, LABELS)
     assert len(judge.asked) == 4

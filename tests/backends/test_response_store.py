@@ -1,4 +1,4 @@
-"""The SQLite file of the response store: claims, damage, other files, full disks, many processes."""
+"""The SQLite file of the response store: damage, other files, full disks, many processes."""
 
 import multiprocessing
 import os
@@ -6,12 +6,11 @@ import sqlite3
 import threading
 
 import pytest
-from waiting import HANG, until
+from waiting import HANG
 
 from refladder.backends.cache import store as response_store
-from refladder.backends.cache.store import Answer, ResponseStore
-from refladder.errors import DataError, UnknownNameError
-from refladder.files import locks
+from refladder.backends.cache.store import ResponseStore
+from refladder.errors import DataError
 
 KEYS = [bytes([number]) * 16 for number in range(20)]
 TEXT = '{"text":"a","finish":"stop","note":null}'
@@ -40,77 +39,19 @@ def test_more_keys_than_one_statement_takes(store):
     keys = [number.to_bytes(16, "big") for number in range(2 * response_store.CHUNK + 7)]
     store.add("model/1", "labels", [(key, str(place)) for place, key in enumerate(keys)])
     assert store.find(keys[::-1]) == {key: str(place).encode() for place, key in enumerate(keys)}
-    assert store.claim(keys) == ({key: str(place).encode() for place, key in enumerate(keys)}, [])
+    assert store.count() == len(keys)
 
 
-def test_claims_keep_two_from_asking_the_same(path, store):
-    with ResponseStore(path) as other:
-        assert store.claim(KEYS[:3]) == ({}, KEYS[:3])
-        assert store.claim(KEYS[:3]) == ({}, KEYS[:3])  # its own
-        assert other.claim(KEYS[:4]) == ({}, KEYS[3:4])
-        store.add("model/1", "write", [(KEYS[0], TEXT)])
-        store.release(KEYS[1:2])  # it could not be read
-        assert other.claim(KEYS[:4]) == ({KEYS[0]: TEXT.encode()}, [KEYS[1], KEYS[3]])
-        other.release(KEYS[2:3])  # a claim of another is not its to end
-        assert other.claim(KEYS[2:3]) == ({}, [])
-        store.close()
-        assert other.claim(KEYS[2:3]) == ({}, KEYS[2:3])
-
-
-def _claim_and_end(path):
-    ResponseStore(path).claim(KEYS[:2])
-    os._exit(0)  # as a kill: nothing is given up
-
-
-def test_claims_of_a_process_that_has_ended_are_free(path, store):
-    child = multiprocessing.get_context("spawn").Process(target=_claim_and_end, args=(path,))
-    child.start()
-    child.join()
-    assert store.claim(KEYS[:2]) == ({}, KEYS[:2])
-
-
-def test_claims_of_a_holder_that_fell_silent_are_free(path, store, monkeypatch):
-    with ResponseStore(path) as other:
-        other.claim(KEYS[:2])
-        assert store.claim(KEYS[:2]) == ({}, [])
-        monkeypatch.setattr(response_store, "STALE", -1.0)
-        assert store.claim(KEYS[:2]) == ({}, KEYS[:2])
-
-
-def test_a_holder_gives_signs_of_life(path, store, monkeypatch):
-    monkeypatch.setattr(response_store, "SEEN_EVERY", 0.01)
-    store.claim(KEYS[:1])
-    database = sqlite3.connect(path)
-    seen = "SELECT seen FROM holders"
-    (first,) = database.execute(seen).fetchone()
-    until(lambda: database.execute(seen).fetchone()[0] != first)
-    database.close()
-
-
-def test_a_closed_store_is_one_file(path, monkeypatch):
-    monkeypatch.setattr(response_store, "SEEN_EVERY", 0.01)
+def test_a_closed_store_is_one_file(path):
     with ResponseStore(path) as store:
-        store.claim(KEYS[:1])
-        begun = store._database.execute("SELECT seen FROM holders").fetchone()
-        until(lambda: store._database.execute("SELECT seen FROM holders").fetchone() != begun)
+        store.add("model/1", "write", [(KEYS[0], TEXT)])
     assert [file.name for file in path.parent.iterdir()] == [path.name]
-
-
-def test_a_process_of_another_user_or_of_a_system_without_signals_has_not_ended(monkeypatch):
-    def forbidden(_process, _signal):
-        raise PermissionError
-
-    monkeypatch.setattr(os, "kill", forbidden)
-    assert not locks.has_ended(1)
-    monkeypatch.setattr(locks.os, "name", "nt")
-    assert not locks.has_ended(1)
 
 
 def _add(path, place):
     with ResponseStore(path) as store:
         for round_ in range(10):
             key = f"{place:08}{round_:08}".encode()
-            store.claim([key, KEYS[0]])
             store.add(f"model/{place % 2}", "write", [(key, TEXT), (KEYS[0], TEXT)])
 
 
@@ -123,8 +64,7 @@ def test_many_processes_make_and_fill_one_file(path):
         process.join(HANG)  # a loaded machine takes long to start four interpreters
     assert [process.exitcode for process in processes] == [0] * 4
     with ResponseStore(path) as store:
-        assert store.verify() == (4 * 10 + 1, [])
-        assert {holding.fingerprint for holding in store.holdings()} == {"model/0", "model/1"}
+        assert store.count() == 4 * 10 + 1
 
 
 @pytest.mark.parametrize("code", [sqlite3.SQLITE_BUSY, sqlite3.SQLITE_PROTOCOL])
@@ -150,7 +90,7 @@ def test_a_file_that_many_open_at_once_is_waited_for(path, monkeypatch, code):
     monkeypatch.setattr(response_store, "_connect", lambda path: Crowded(connect(path)))
     with ResponseStore(path) as store:
         assert store._database.left == 0
-        assert store.verify() == (0, [])
+        assert store.count() == 0
 
 
 def test_a_file_that_another_makes_between_two_looks_is_no_other_schema(path, monkeypatch):
@@ -172,7 +112,7 @@ def test_a_file_that_another_makes_between_two_looks_is_no_other_schema(path, mo
     ResponseStore(path).close()
     makers[0].join()
     with ResponseStore(path, create=False) as store:
-        assert store.verify() == (0, [])
+        assert store.count() == 0
 
 
 def test_another_schema_is_refused(path):
@@ -181,7 +121,7 @@ def test_another_schema_is_refused(path):
     database.execute("PRAGMA user_version = 7")
     database.close()
     with pytest.raises(
-        DataError, match=r"r\.sqlite: a response store of schema 7, and this refladder reads schema 1; "
+        DataError, match=r"r\.sqlite: a response store of schema 7, and this refladder reads schema 2; "
     ):
         ResponseStore(path)
 
@@ -213,8 +153,9 @@ def test_a_file_that_is_no_database(tmp_path):
 
 
 def test_a_file_with_damaged_pages(path):
+    keys = [os.urandom(16) for _ in range(2000)]
     with ResponseStore(path) as store:
-        store.add("model/1", "write", [(os.urandom(16), TEXT * 20) for _ in range(2000)])
+        store.add("model/1", "write", [(key, TEXT * 20) for key in keys])
     raw = bytearray(path.read_bytes())
     raw[8 * 4096 : -4096] = os.urandom(len(raw) - 9 * 4096)
     path.write_bytes(raw)
@@ -222,7 +163,7 @@ def test_a_file_with_damaged_pages(path):
         ResponseStore(path) as store,
         pytest.raises(DataError, match=r"r\.sqlite: damaged, or not a response store; move it away"),
     ):
-        store.verify()
+        store.find(keys)
 
 
 def test_a_damaged_answer_is_never_used(path):
@@ -233,15 +174,12 @@ def test_a_damaged_answer_is_never_used(path):
     database.commit()
     database.close()
     with ResponseStore(path) as store:
-        message = rf"r\.sqlite: the answer {KEYS[1].hex()} is damaged; `refladder store verify --remove` removes"
+        message = rf"r\.sqlite: the answer {KEYS[1].hex()} is damaged; empty the store with `refladder store clear`"
         with pytest.raises(DataError, match=message):
             store.find(KEYS)
-        with pytest.raises(DataError, match=message):
-            list(store.each())
-        assert store.verify() == (3, [KEYS[1]])
-        assert store.verify(remove=True) == (3, [KEYS[1]])
-        assert store.verify() == (2, [])
-        assert set(store.find(KEYS)) == {KEYS[0], KEYS[2]}
+        assert set(store.find([KEYS[0], KEYS[2]])) == {KEYS[0], KEYS[2]}
+        assert store.clear() == 3
+        assert store.find(KEYS) == {}
 
 
 def test_a_full_disk_keeps_what_was_stored(store):
@@ -252,7 +190,7 @@ def test_a_full_disk_keeps_what_was_stored(store):
     assert set(store.find(KEYS)) == {KEYS[0]}
     store._database.execute("PRAGMA max_page_count = 1000000")
     store.add("model/1", "write", [(KEYS[1], TEXT * 10_000)])
-    assert store.verify() == (2, [])
+    assert set(store.find(KEYS)) == set(KEYS[:2])
 
 
 def test_a_store_that_is_read_only(store):
@@ -284,9 +222,9 @@ def test_a_store_that_is_locked_too_long(path, store, monkeypatch):
 
 
 def test_an_unforeseen_failure_of_sqlite(store):
-    store._database.execute("DROP TABLE claims")
+    store._database.execute("DROP TABLE answers")
     with pytest.raises(DataError, match=r"the response store failed; check the disk and run the same command again"):
-        store.claim(KEYS[:1])
+        store.find(KEYS[:1])
 
 
 def test_a_store_that_is_not_there(tmp_path):
@@ -294,20 +232,11 @@ def test_a_store_that_is_not_there(tmp_path):
         ResponseStore(tmp_path / "none.sqlite", create=False)
 
 
-def test_holdings_prune_and_size(path, store):
-    store.insert(
-        Answer(key, f"model/{place % 2}", "labels", 1000 + place, TEXT.encode()) for place, key in enumerate(KEYS)
-    )
-    assert [tuple(holding) for holding in store.holdings()] == [
-        ("model/0", "labels", 10, 1000, 1018),
-        ("model/1", "labels", 10, 1001, 1019),
-    ]
-    assert store.size() >= path.stat().st_size
-    with pytest.raises(UnknownNameError, match=r"unknown backend in .*r\.sqlite 'model/3'; did you mean 'model/"):
-        store.prune(fingerprints=["model/3"])
-    assert store.prune(fingerprints=["model/1"], before=1011) == 5  # 1001, 1003, ..., 1009
-    assert store.prune(before=1004) == 2  # 1000, 1002
-    assert store.prune(fingerprints=["model/0"]) == 8
-    assert [tuple(holding) for holding in store.holdings()] == [("model/1", "labels", 5, 1011, 1019)]
-    assert store.prune() == 5
-    assert store.prune() == 0
+def test_a_store_is_emptied_while_others_use_it(path, store):
+    with ResponseStore(path) as other:
+        other.add("model/1", "labels", [(key, TEXT * 200) for key in KEYS])
+        before = store.size()
+        assert (store.count(), store.clear(), store.count(), store.clear()) == (20, 20, 0, 0)
+        assert store.size() < before
+        other.add("model/1", "labels", [(KEYS[0], TEXT)])
+    assert store.count() == 1

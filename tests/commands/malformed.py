@@ -60,8 +60,7 @@ READERS = {
     "recorded judgments, pairs": ("verdicts.csv", 4, f"{TRUE_OWN} --judgments-from {{t}}"),
     "rescore": ("kept.jsonl", 6, "rescore {t}"),
     "kept judgments": ("kept.jsonl", 6, f"score {{f}}/rows.jsonl {STORY} --dimension coherence --judgments {{t}}"),
-    "store import": ("export.jsonl", 8, "store import {t} --store {f}/other.db"),
-    "response store": ("store.db", 3, "store verify --store {t}"),
+    "response store": ("store.db", 3, "store show --store {t}"),
     "config": ("config.toml", 6, "--config {t} score {f}/rows.jsonl --out {f}/o.jsonl"),
     "prices": ("prices.toml", 4, f"score {{f}}/rows.jsonl {STORY} --prices {{t}} --dry-run"),
     "task file": ("task.toml", 4, TRUE_OWN),
@@ -155,7 +154,6 @@ def good_files(folder):
     _parquet(folder / "rows.parquet", rows)
     for command in (
         f"score {{f}}/rows.jsonl {STORY} --dimension coherence --judgments {{f}}/kept.jsonl --store {{f}}/store.db",
-        "store export --store {f}/store.db --out {f}/export.jsonl",
         f"build {OWN} --source {{f}}/own.jsonl --out {{f}}/set --rungs 3",
         READERS["texts of compete"][2],
         READERS["judgments of evaluate"][2],

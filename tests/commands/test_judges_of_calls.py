@@ -14,7 +14,7 @@ ROWS = [{"context_id": "story-01", "output": "A keeper found a bottle, and she w
 
 def answers_in(path):
     with ResponseStore(path, create=False) as store:
-        return sum(1 for _ in store.each())
+        return store.count()
 
 
 def test_a_store_keeps_every_answer(tmp_path, monkeypatch):

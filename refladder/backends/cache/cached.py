@@ -9,20 +9,18 @@ from __future__ import annotations
 import hashlib
 import json
 import time
-from contextlib import suppress
-from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from dataclasses import asdict
+from typing import TYPE_CHECKING, TypeVar
 
-from refladder.backends.cache.store import Answer, ResponseStore
+from refladder.backends.cache.store import ResponseStore
 from refladder.backends.labels import possible
 from refladder.backends.protocol import Wrapper, whole
-from refladder.errors import DataError
-from refladder.files.jsonl import is_unicode, read_lines
-from refladder.parsing import adapter, parse_as, parse_json
+from refladder.files.jsonl import is_unicode
+from refladder.parsing import adapter
 from refladder.records import Completion, LabelReading, impossible
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
     from refladder.backends.protocol import Backend
@@ -34,7 +32,6 @@ KEY_SCHEMA = "response-key/1"  # part of every key, so that another way of makin
 KEY_BYTES = 16
 WRITE, LABELS = "write", "labels"  # kinds of answers in a store
 BURST = 0.01  # seconds; answers that come faster than this one after another are stored together
-FIRST_WAIT, LONGEST_WAIT = 0.02, 1.0  # seconds between two looks at what another process is asking
 
 
 def stored(backend: Backend, path: Path) -> Stored:
@@ -43,7 +40,7 @@ def stored(backend: Backend, path: Path) -> Stored:
 
 
 class Stored(Wrapper):
-    """A backend that looks in a response store before it asks another; what another process asks is awaited."""
+    """A backend that looks in a response store before it asks another."""
 
     def __init__(self, backend: Backend, store: ResponseStore) -> None:
         super().__init__(backend)
@@ -93,32 +90,23 @@ class Stored(Wrapper):
         ask: Callable[[Sequence[Prompt]], Iterator[tuple[int, Answered]]],
         read: Callable[[bytes], Answered],
     ) -> list[Answered]:
-        """Find, claim and ask until there is an answer to every prompt."""
+        """Find the answers, and ask for those that are missing, each once."""
         answers = {key: read(text) for key, text in self.store.find(keys).items()}
-        first: dict[bytes, Prompt] = {}  # of each key: asked in this order, each once
+        missing: dict[bytes, Prompt] = {}
         for key, prompt in zip(keys, prompts, strict=True):
             if key not in answers:
-                first.setdefault(key, prompt)
-        asked = 0
-        wait = FIRST_WAIT
-        while missing := [key for key in first if key not in answers]:
-            stored_since, mine = self.store.claim(missing)
-            answers.update((key, read(text)) for key, text in stored_since.items())
-            if mine:
-                asked += len(mine)
-                answers.update(self._ask(kind, {key: first[key] for key in mine}, ask))
-            elif not stored_since:
-                time.sleep(wait)
-                wait = min(2 * wait, LONGEST_WAIT)
-        self._sent += asked
-        self.reused += len(keys) - asked
+                missing.setdefault(key, prompt)
+        if missing:
+            answers.update(self._ask(kind, missing, ask))
+        self._sent += len(missing)
+        self.reused += len(keys) - len(missing)
         return [answers[key] for key in keys]
 
     def _ask(
-        self, kind: str, claimed: dict[bytes, Prompt], ask: Callable[[Sequence[Prompt]], Iterator[tuple[int, Answered]]]
+        self, kind: str, missing: dict[bytes, Prompt], ask: Callable[[Sequence[Prompt]], Iterator[tuple[int, Answered]]]
     ) -> dict[bytes, Answered]:
-        """Ask what this process has claimed, and store what comes as it comes."""
-        keys, prompts = list(claimed), list(claimed.values())
+        """Ask for what is missing, and store what comes as it comes."""
+        keys, prompts = list(missing), list(missing.values())
         fingerprint = self.backend.fingerprint
         answers: dict[bytes, Answered] = {}
         held: list[tuple[bytes, str]] = []
@@ -134,7 +122,6 @@ class Stored(Wrapper):
                     written = time.monotonic()
         finally:  # the backend may have stopped early: its answers so far are stored
             self.store.add(fingerprint, kind, held)
-            self.store.release(keys)
         whole(self.backend, prompts, list(answers.values()))
         return answers
 
@@ -191,57 +178,3 @@ def read_completion(text: bytes) -> Completion:
 def read_reading(text: bytes) -> LabelReading:
     """A reading from the text that `dump` returned; unparsed where an earlier version stored what is impossible."""
     return possible(adapter(LabelReading).validate_json(text), "the response store holds")
-
-
-SCHEMA = "response/1"
-_KINDS: dict[str, type[Completion | LabelReading]] = {"write": Completion, "labels": LabelReading}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Line:
-    key: str
-    fingerprint: str
-    kind: Literal["write", "labels"]
-    time: int
-    answer: dict[str, Any]
-
-
-def to_lines(answers: Iterable[Answer]) -> Iterator[bytes]:
-    """Each answer as one JSON line: schema, key, fingerprint, kind, time (since 1970), and the answer of `dump`."""
-    for answer in answers:
-        head = {"schema": SCHEMA, "key": answer.key.hex(), "fingerprint": answer.fingerprint, "kind": answer.kind}
-        text = json.dumps({**head, "time": answer.time}, separators=(",", ":"))
-        yield text[:-1].encode() + b',"answer":' + answer.answer + b"}\n"
-
-
-def from_lines(path: Path) -> Iterator[Answer]:
-    """The answers of a file that `to_lines` wrote, strictly checked; DataError with path:line."""
-    for number, text in read_lines(path):
-        where = f"{path}:{number}"
-        fields = parse_json(text, where)
-        if not isinstance(fields, dict) or fields.pop("schema", None) != SCHEMA:
-            raise DataError(
-                f'{where}: expected a line with "schema": "{SCHEMA}", as `refladder store export` writes it'
-            )
-        line = parse_as(_Line, json.dumps(fields), where, SCHEMA)
-        if not 0 <= line.time < 2**62:
-            raise DataError(f"{where}: {SCHEMA} field 'time': seconds since 1970, found {line.time}")
-        yield Answer(_key(line.key, where), line.fingerprint, line.kind, line.time, _checked(line, where))
-
-
-def _key(text: str, where: str) -> bytes:
-    with suppress(ValueError):
-        if len(key := bytes.fromhex(text)) == KEY_BYTES:
-            return key
-    raise DataError(f"{where}: field 'key' must be {2 * KEY_BYTES} hexadecimal digits, found {text!r:.60}")
-
-
-def _checked(line: _Line, where: str) -> bytes:
-    """The answer's JSON text, once it is certain that a store holds such answers."""
-    answer = parse_as(_KINDS[line.kind], json.dumps(line.answer), where, "answer")
-    if isinstance(answer, LabelReading) and answer.logprobs and (wrong := impossible(answer.logprobs, answer.mass)):
-        raise DataError(f"{where}: field 'answer': {wrong}; correct or delete the line")
-    text = dump(answer)
-    if text is None:
-        raise DataError(f"{where}: field 'answer' is a failure, not an answer; delete the line")
-    return text.encode()

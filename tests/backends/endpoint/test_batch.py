@@ -90,7 +90,7 @@ def test_answers_that_came_go_to_the_store_before_the_run_ends(server, folder, t
             r"in time\. \(.*\); answers are kept; run the same command again to resubmit the other 2",
         ):
             judge.read_labels(questions(5), LABELS)
-        assert [holding.answers for holding in store.holdings()] == [3]
+        assert store.count() == 3
     submitted(server, folder, "submitted batch batch_1 with 2 requests")
     server.finish("batch_1")
     assert read(server, folder) == to(server, mode="top").read_labels(questions(5), LABELS)
