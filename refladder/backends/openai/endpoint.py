@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from refladder.records import Prompt
 
 _PACKAGES = ("aiohttp", "tenacity")
-_PROVEN_FOR = 200  # rows
+PROVEN_FOR = 200  # rows
 _TOGETHER = 0.005  # seconds that an answer may wait for others
 HOPELESS = 20  # rows that fail one after the other before the run stops
 BLOCK = 32  # rows that are asked together, where a request can hold many prompts
@@ -97,7 +97,7 @@ class Endpoint(Backend):
             self._probe = kept_probe(self.options, self.model)
             if self._probe is None:
                 self._probe = self._do(handshake)
-                self._unproven = _PROVEN_FOR
+                self._unproven = PROVEN_FOR
                 keep(self._probe, self.options, self.model)
             LOG.info("%s", self.notice)
         return self._probe
@@ -220,10 +220,10 @@ class Endpoint(Backend):
         results: queue.SimpleQueue[list[tuple[int, Answer]] | None] = queue.SimpleQueue()
 
         async def ask(talk: Talk) -> None:
-            relying = sum(bool(probe.dialect.switch or (prompt.prefix and probe.prefix == "on")) for prompt in prompts)
+            relying = self._relying(probe, prompts)
             if relying and self._unproven <= 0:
-                await still_as_found(talk, probe)
-                self._unproven = _PROVEN_FOR
+                await self._check_again(talk, probe)
+                self._unproven = PROVEN_FOR
             self._unproven -= relying
             rows = Rows(prompts, answer, failed, results, together)
             if self.options.batch is None:
@@ -253,6 +253,14 @@ class Endpoint(Backend):
                     forget(self.options, self.model)
                 models = await server.models() if refusal.status == 404 else []  # noqa: PLR2004  Not Found
                 raise unavailable(self.options.base_url, self.model, refusal, models) from None
+
+    def _relying(self, probe: Probe, prompts: Sequence[Prompt]) -> int:
+        """Return the number of prompts that rely on what the handshake found."""
+        return sum(bool(probe.dialect.switch or (prompt.prefix and probe.prefix == "on")) for prompt in prompts)
+
+    async def _check_again(self, talk: Talk, probe: Probe) -> None:
+        """Raise Refusal if the server is not what the handshake found."""
+        await still_as_found(talk, probe)
 
     def _do(self, work: Callable[[Talk], Awaitable[T]]) -> T:
         with Running(self._talk(work)) as running:

@@ -17,7 +17,16 @@ from typing import TYPE_CHECKING, Any
 
 from refladder.backends.labels import spellings_after
 from refladder.backends.openai.reading import first_choices, from_tokens, is_logprob, next_tokens, said
-from refladder.backends.openai.talk import PROBE, PROBE_LABELS, QUESTIONS, Messages, Talk, split_answer
+from refladder.backends.openai.talk import (
+    NOT_CONTINUED,
+    PROBE,
+    PROBE_LABELS,
+    QUESTIONS,
+    Messages,
+    Talk,
+    common_length,
+    split_answer,
+)
 from refladder.backends.openai.transport import Refusal, at
 
 if TYPE_CHECKING:
@@ -167,6 +176,8 @@ async def read_exact_together(
     whole = await asyncio.gather(*(talk.ids(messages, label_ids.prefix) for messages in asked))
     parts: list[list[list[int]]] = [[]]
     for ids in whole:
+        if label_ids.tail and tuple(ids[-len(label_ids.tail) :]) != label_ids.tail:
+            raise Refusal(NOT_CONTINUED, ends_the_run=True, changed=True)
         if parts[-1] and sum(map(len, parts[-1])) + len(ids) > _MOST_TOKENS:
             parts.append([])
         parts[-1].append(ids[: len(ids) - label_ids.merged])
@@ -214,8 +225,7 @@ def _picked(choice: Any, wanted: list[int]) -> dict[int, float]:  # noqa: ANN401
 async def _by_score(talk: Talk, bases: Sequence[list[int]], sequences: tuple[Tokens, ...]) -> list[Values]:
     wanted = next_tokens(sequences)
     every = sorted({token for ids in wanted.values() for token in ids})
-    pairs = zip(min(bases), max(bases), strict=False)  # between these two are all others
-    same = sum(1 for _ in itertools.takewhile(lambda pair: pair[0] == pair[1], pairs))
+    same = common_length(min(bases), max(bases))  # between these two are all others
     shared = min(same, *(len(base) - 1 for base in bases))
     body = {
         "model": talk.model,

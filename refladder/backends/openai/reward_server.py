@@ -5,9 +5,9 @@ from __future__ import annotations
 import inspect
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from refladder.backends.openai.endpoint import Endpoint, checked_packages
+from refladder.backends.openai.endpoint import PROVEN_FOR, Endpoint, checked_packages
 from refladder.backends.openai.options import Options, read_headers, read_key, read_options
-from refladder.backends.openai.talk import Messages, Probe, Talk
+from refladder.backends.openai.talk import Messages, Probe, Talk, in_order_of_index
 from refladder.backends.openai.transport import Refusal, at
 from refladder.backends.rewards import NO_DIMENSION, ONLY_READS, check_role, reward_reading
 from refladder.errors import BackendUnavailableError, UsageError, option
@@ -54,8 +54,23 @@ class RewardServer(Endpoint):
         """What is known of the server, found out at the first use."""
         if self._probe is None:
             self._way = self._do(_find)
+            self._unproven = PROVEN_FOR
             self._probe = Probe(mode="exact")
         return self._probe
+
+    def _relying(self, probe: Probe, prompts: Sequence[Prompt]) -> int:
+        """Return the number of texts whose reward may be squashed."""
+        del probe
+        return 0 if WAYS[self._way].field == "text" else len(prompts)
+
+    async def _check_again(self, talk: Talk, probe: Probe) -> None:
+        """Raise Refusal if the server squashes rewards now."""
+        del probe
+        way = WAYS[self._way]
+        try:
+            await _check_raw(talk, way, [await _reward(talk, way, messages) for messages in _TRIED])
+        except Refusal as refusal:
+            raise Refusal(refusal.reason, ends_the_run=True, changed=True) from None
 
     @property
     def _mode(self) -> str:
@@ -131,7 +146,9 @@ async def _reward(talk: Talk, way: _Way, messages: Messages, *, use_activation: 
         asked = [talk.conversation(messages)]
     switch = {} if way.field == "text" else {"use_activation": use_activation}
     answer = await talk.post(f"{talk.root}{way.path}", {"model": talk.model, way.field: asked, **switch})
-    numbers = at(answer, "data", 0, way.found)
+    entries = answer.get("data")
+    (entry,) = in_order_of_index(entries if isinstance(entries, list) else [], 1, "entries of data")
+    numbers = at(entry, way.found)
     numbers = numbers if isinstance(numbers, list) else [numbers]
     if len(numbers) != 1 or isinstance(numbers[0], bool) or not isinstance(numbers[0], int | float):
         found = f"{len(numbers)} numbers" if len(numbers) > 1 else "no number"

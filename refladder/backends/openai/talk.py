@@ -8,12 +8,13 @@ import re
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cache
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Literal
 
 from refladder.backends.labels import both_count, shortened, spellings_after
 from refladder.backends.openai.reading import said
 from refladder.backends.openai.transport import Refusal, at
-from refladder.errors import BackendUnavailableError
+from refladder.errors import BackendUnavailableError, plural
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -112,11 +113,15 @@ class Probe:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LabelIds:
-    """Token ids of the spellings of each label behind `prefix`; `merged` tokens of the prompt's end belong to them."""
+    """Token ids of the spellings of each label behind `prefix`; `merged` tokens of the prompt's end belong to them.
+
+    `tail` are the tokens with which every prompt ends that the server has continued by `prefix`.
+    """
 
     groups: tuple[tuple[tuple[int, ...], ...], ...]
     merged: int
     prefix: str = ""
+    tail: tuple[int, ...] = ()
 
     @property
     def sequences(self) -> tuple[tuple[int, ...], ...]:
@@ -178,6 +183,7 @@ class Talk:
             if known and refusal.status in (400, 422) and _OF_THE_BEGINNING.search(refusal.reason):
                 raise Refusal(NOT_CONTINUED, ends_the_run=True, changed=True) from None
             raise
+        _check_number(choices, more.get("n", 1))
         if self.dialect.switch and not self.settling and any(said(choice).thought for choice in choices):
             switch = self.dialect.switch
             reason = f"the model thinks again before it answers, though the handshake switched that off ({switch})"
@@ -194,17 +200,14 @@ class Talk:
     async def complete(self, prompt: str | Sequence[int], **more: Any) -> Any:  # noqa: ANN401
         """One completion of a text or of token ids, one token long, the most probable."""
         body = {"model": self.model, "prompt": prompt, "max_tokens": 1, "temperature": 0, **more}
-        return _choices(await self.post("/completions", body))[0]
+        return in_order_of_index(_choices(await self.post("/completions", body)), 1, "choices")[0]
 
     async def complete_each(self, prompts: Sequence[list[int]], **more: Any) -> list[Any]:  # noqa: ANN401
         """The same of several prompts of token ids in one request, in their order."""
         if len(prompts) == 1:
             return [await self.complete(prompts[0], **more)]
         body = {"model": self.model, "prompt": prompts, "max_tokens": 1, "temperature": 0, **more}
-        choices = {at(choice, "index"): choice for choice in _choices(await self.post("/completions", body))}
-        if choices.keys() != set(range(len(prompts))):
-            raise Refusal(f"{len(choices)} choices for {len(prompts)} prompts")
-        return [choices[number] for number in range(len(prompts))]
+        return in_order_of_index(_choices(await self.post("/completions", body)), len(prompts), "choices")
 
     @property
     def root(self) -> str:
@@ -278,12 +281,11 @@ class Talk:
             if all(group[0] for group in found):
                 kept = tuple(found) if both_count(found) else tuple(group[:1] for group in found)
                 if len({*itertools.chain(*kept)}) == sum(map(len, kept)):
-                    return LabelIds(groups=kept, merged=0, prefix=part)
+                    bare = await self.ids(PROBE) if part else before
+                    tail = tuple(before[common_length(bare, before) :])
+                    return LabelIds(groups=kept, merged=0, prefix=part, tail=tail)
         prompt, *answered = await asyncio.gather(self.ids(PROBE), *(self.ids(PROBE, label) for label in labels))
-        common = len(prompt)
-        for ids in answered:
-            while prompt[:common] != ids[:common]:
-                common -= 1
+        common = min(common_length(prompt, ids) for ids in answered)
         sequences = tuple(tuple(ids[common:]) for ids in answered)
         if len(prompt) - common > _MOST_MERGED or not all(sequences) or len(set(sequences)) < len(labels):
             raise Refusal(f"its tokenizer does not keep the labels {', '.join(labels)} apart from the prompt")
@@ -308,6 +310,12 @@ def _local_tokenizer(name: str) -> Any:  # noqa: ANN401  a transformers tokenize
         ) from None
 
 
+def common_length(first: Sequence[int], second: Sequence[int]) -> int:
+    """Return the number of tokens with which both begin."""
+    pairs = itertools.takewhile(lambda pair: pair[0] == pair[1], zip(first, second, strict=False))
+    return sum(1 for _ in pairs)
+
+
 def _begins_anew(text: str, begun: str) -> bool:
     """Whether an answer begins with the words with which it was begun already."""
     start, word = text.lstrip(), begun.partition(" ")[0]
@@ -318,4 +326,31 @@ def _choices(answer: dict[str, Any]) -> list[Any]:
     choices = answer.get("choices")
     if not isinstance(choices, list) or not choices:
         raise Refusal("the answer holds no choices")
-    return choices
+    return [choice for number, choice in enumerate(choices) if not _is_copy(choice, choices[:number])]
+
+
+def _is_copy(choice: Any, earlier: Sequence[Any]) -> bool:  # noqa: ANN401  a server's JSON
+    """Whether a choice is sent again, with its index; without one, equal choices are equal answers."""
+    return at(choice, "index") is not None and choice in earlier
+
+
+def _check_number(choices: Sequence[Any], most: int) -> None:
+    """Refuse more answers than were asked for, and two with one index: nobody knows what they are."""
+    numbers = [number for choice in choices if (number := at(choice, "index")) is not None]
+    if len(choices) > most or any(type(number) is not int for number in numbers) or len({*numbers}) < len(numbers):
+        shown = ", ".join(f"{number!r:.20}" for number in numbers[:5])
+        raise Refusal(f"{len(choices)} choices with the indices {shown}, where {most} were asked for")
+
+
+def in_order_of_index(entries: Sequence[Any], count: int, what: str) -> list[Any]:
+    """Return the entries of an answer to `count` texts in the order of the texts; Refusal unless each has one.
+
+    A single entry needs no `index`.
+    """
+    numbers = [at(entry, "index") for entry in entries]
+    if len(entries) == count == 1 and numbers[0] in (None, 0):
+        return list(entries)
+    if any(type(number) is not int for number in numbers) or sorted(numbers) != list(range(count)):
+        shown = ", ".join(f"{number!r:.20}" for number in numbers[:5])
+        raise Refusal(f"{len(entries)} {what} with the indices {shown or 'none'} for {plural(count, 'text')}")
+    return [entry for _, entry in sorted(zip(numbers, entries, strict=True), key=itemgetter(0))]

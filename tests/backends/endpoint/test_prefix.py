@@ -100,13 +100,26 @@ def test_a_server_that_stops_to_continue_ends_the_run_before_a_row_is_read(serve
 
 
 def test_it_must_show_again_from_time_to_time_that_it_continues(serve, monkeypatch):
-    monkeypatch.setattr("refladder.backends.openai.endpoint._PROVEN_FOR", 4)
+    monkeypatch.setattr("refladder.backends.openai.endpoint.PROVEN_FOR", 4)
     server = serve(TOP)
     backend = to(server)
     assert all(reading.logprobs for reading in backend.read_labels(begun(4), LABELS))
     server.quirks = replace(TOP, goes_on=False)
     with pytest.raises(BackendUnavailableError, match="it no longer continues an answer"):
         backend.read_labels(begun(1), LABELS)
+
+
+@pytest.mark.parametrize("quirks", [VLLM, SGLANG])
+def test_exact_modes_read_no_row_behind_a_prefix_that_is_not_there(serve, quirks):
+    """Within the same batch as a good row: every row's tokens end in those of the prefix."""
+    server = serve(quirks)
+    backend = to(server)
+    assert prefix_of(backend) == "prefix:on"
+    expected = backend.read_labels(begun(2), LABELS)
+    assert all(reading.logprobs for reading in expected)
+    server.quirks = replace(quirks, tokenizes_begun=False)
+    with pytest.raises(BackendUnavailableError, match="it no longer continues an answer"):
+        backend.read_labels(begun(2), LABELS)
 
 
 def anew(_messages, _seed):

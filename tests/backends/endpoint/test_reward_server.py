@@ -31,9 +31,10 @@ def reward(text):
 class Rewards(HttpServer):
     """An imitation; `kinds` are the requests that it knows, `paths` counts them."""
 
-    def __init__(self, *kinds, squashes=False, outputs=1, status=404):
+    def __init__(self, *kinds, squashes=False, outputs=1, status=404, entries=1):
         super().__init__(self._answer_http)
         self.kinds, self.squashes, self.outputs, self.status = kinds, squashes, outputs, status
+        self.entries = entries
         self.asked = []
 
     def _answer_http(self, method, path, _headers, body):
@@ -59,7 +60,8 @@ class Rewards(HttpServer):
         if field == "text":
             return Reply([{"embedding": numbers, "meta_info": {"prompt_tokens": 7}}])
         key = "data" if path == "/pooling" else "probs"
-        return Reply({"data": [{"index": 0, key: numbers}], "usage": {"prompt_tokens": 7, "completion_tokens": 0}})
+        data = [{"index": number, key: numbers} for number in range(self.entries)]
+        return Reply({"data": data, "usage": {"prompt_tokens": 7, "completion_tokens": 0}})
 
 
 SGLANG, POOLING, CLASSIFY = ("/classify", "text"), ("/pooling", "messages"), ("/classify", "messages")
@@ -146,3 +148,24 @@ def test_an_answer_without_a_number_loses_its_text_only():
     assert [reading.logprobs is not None for reading in readings] == [True, False, False, True]
     assert readings[1].reason == "/pooling gave no number for a text, and a reward model gives one"
     assert readings[2].reason == "the server answered 400: out of range"
+
+
+def test_two_entries_for_one_text_are_no_reward():
+    with Rewards(POOLING) as server:
+        backend, [first] = read(server, "good")
+        server.entries = 2
+        [second] = backend.read_labels(shown("good"), ("win", "loss"))
+    assert first.logprobs is not None
+    assert second.logprobs is None
+    assert "2 entries of data with the indices 0, 1 for 1 text" in second.reason
+
+
+def test_a_server_that_begins_to_squash_rewards_ends_the_run(monkeypatch):
+    monkeypatch.setattr("refladder.backends.openai.endpoint.PROVEN_FOR", 2)
+    monkeypatch.setattr("refladder.backends.openai.reward_server.PROVEN_FOR", 2)
+    with Rewards(POOLING) as server:
+        backend, readings = read(server, "good", "better")
+        assert all(reading.logprobs for reading in readings)
+        server.squashes = True
+        with pytest.raises(BackendUnavailableError, match="it ignores use_activation"):
+            backend.read_labels(shown("another"), ("win", "loss"))

@@ -87,7 +87,7 @@ def test_exact_modes_read_after_the_empty_thought_and_see_that_a_switch_is_ignor
 
 
 def test_exact_modes_look_from_time_to_time_whether_the_switch_still_works(serve, monkeypatch):
-    monkeypatch.setattr("refladder.backends.openai.endpoint._PROVEN_FOR", 4)
+    monkeypatch.setattr("refladder.backends.openai.endpoint.PROVEN_FOR", 4)
     server = serve(replace(VLLM, thinks=True, switch=SWITCHES["enable_thinking"]))
     backend = to(server)
     assert all(reading.logprobs for reading in backend.read_labels(questions(4), LABELS))

@@ -35,6 +35,7 @@ class Quirks:
     most_answers: int = 128  # the largest n
     fixed: bool = False  # temperature and seed ignored
     goes_on: bool = False  # continues an answer that was begun
+    tokenizes_begun: bool = True  # and so in /tokenize
     form: str = "ignored"  # a grammar and a bias of tokens: kept, ignored, biased (and so are the values it returns)
     silent_after: tuple = ()  # parts of prompts after which the model ends its answer at once
     thinks: bool = False
@@ -313,7 +314,7 @@ class ToyServer(HttpServer):
             if "content" not in sent:
                 return {"tokens": []}
             return {"tokens": self.model.encode(sent["content"])}
-        text = self._rendered(sent, begun=bool(sent.get("continue_final_message")))
+        text = self._rendered(sent, begun=bool(sent.get("continue_final_message")) and self.quirks.tokenizes_begun)
         return {"tokens": self.model.encode(text), "count": 1, "max_model_len": 4096}
 
     def _template(self, sent):
