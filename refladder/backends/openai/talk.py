@@ -272,6 +272,10 @@ class Talk:
         return begun_answer(asked, prefix)
 
     async def _label_ids(self, labels: tuple[str, ...], prefix: str) -> LabelIds:
+        prompt, *answered = await asyncio.gather(self.ids(PROBE), *(self.ids(PROBE, label) for label in labels))
+        if self.dialect.tokens == "server" and all(ids[-1] == prompt[-1] for ids in answered):
+            # Behind the label, the template has ended the answer and begun another one.
+            raise Refusal(NOT_CONTINUED, ends_the_run=not self.settling, changed=not self.settling)
         for part in shortened(prefix):
             groups = [spellings_after(part, label) for label in labels]
             texts = ["", *itertools.chain(*groups)]
@@ -281,10 +285,8 @@ class Talk:
             if all(group[0] for group in found):
                 kept = tuple(found) if both_count(found) else tuple(group[:1] for group in found)
                 if len({*itertools.chain(*kept)}) == sum(map(len, kept)):
-                    bare = await self.ids(PROBE) if part else before
-                    tail = tuple(before[common_length(bare, before) :])
+                    tail = tuple(before[common_length(prompt, before) :])
                     return LabelIds(groups=kept, merged=0, prefix=part, tail=tail)
-        prompt, *answered = await asyncio.gather(self.ids(PROBE), *(self.ids(PROBE, label) for label in labels))
         common = min(common_length(prompt, ids) for ids in answered)
         sequences = tuple(tuple(ids[common:]) for ids in answered)
         if len(prompt) - common > _MOST_MERGED or not all(sequences) or len(set(sequences)) < len(labels):

@@ -9,6 +9,7 @@ from asked import LABELS, question, questions, to
 from toy_model import PREFIX, encode, render
 from toy_server import LLAMA_SERVER, MODEL, OPENAI, SGLANG, TEXT_ONLY, VLLM, VLLM_OLDER, Quirks, RefusedError
 
+from refladder.backends.openai.talk import Talk
 from refladder.errors import BackendUnavailableError, UsageError
 
 ECHO = Quirks(tokenize="template", token_prompts=False, echo="true", chat_logprobs="silent")
@@ -111,13 +112,29 @@ def test_it_must_show_again_from_time_to_time_that_it_continues(serve, monkeypat
 
 @pytest.mark.parametrize("quirks", [VLLM, SGLANG])
 def test_exact_modes_read_no_row_behind_a_prefix_that_is_not_there(serve, quirks):
-    """Within the same batch as a good row: every row's tokens end in those of the prefix."""
     server = serve(quirks)
     backend = to(server)
     assert prefix_of(backend) == "prefix:on"
     expected = backend.read_labels(begun(2), LABELS)
     assert all(reading.logprobs for reading in expected)
     server.quirks = replace(quirks, tokenizes_begun=False)
+    with pytest.raises(BackendUnavailableError, match="it no longer continues an answer"):
+        backend.read_labels(begun(2), LABELS)
+    assert " exact" not in to(server).fingerprint  # a new handshake does not believe it
+
+
+def test_within_a_batch_every_row_must_end_in_the_tokens_of_the_prefix(serve, monkeypatch):
+    server = serve(VLLM)
+    backend = to(server)
+    _ = backend.fingerprint
+    known = Talk._label_ids
+
+    async def labels_then_a_change(talk, labels, prefix):
+        found = await known(talk, labels, prefix)
+        server.quirks = replace(VLLM, tokenizes_begun=False)
+        return found
+
+    monkeypatch.setattr(Talk, "_label_ids", labels_then_a_change)
     with pytest.raises(BackendUnavailableError, match="it no longer continues an answer"):
         backend.read_labels(begun(2), LABELS)
 
