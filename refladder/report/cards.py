@@ -140,8 +140,6 @@ class Card:
             _Shown("low mass", "judgments whose labels have a total probability under 0.5", _count, _JUDGMENTS),
         )
     )
-    unreadable: int | None = field(metadata=_column(lambda evidence: evidence.points("unread")))  # old names, for one
-    faint: int | None = field(metadata=_column(lambda evidence: evidence.points("faint")))  # version
     reused: int | None = field(metadata=_cost(lambda run: run.result.reused))
     unscored: int = field(metadata=_column(lambda evidence: evidence.unscored))
     calls: int | None = field(

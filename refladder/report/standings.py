@@ -18,7 +18,13 @@ if TYPE_CHECKING:
 
 OVERALL = "overall"
 _WIN, _TIE, _LOSS, _UNPARSED = range(4)
-_COUNTS = {"wins": "wins", "ties": "ties", "losses": "losses", "unread": "unparsed", "failed": "no text"}  # key to head
+_COUNTS = {
+    "wins": "wins",
+    "ties": "ties",
+    "losses": "losses",
+    "unparsed": "unparsed",
+    "failed": "no text",
+}  # key to head
 _LEGEND = (
     ("win rate", "(wins + ties / 2) / (wins + ties + losses)"),
     ("interval", "95 % interval over rows"),
@@ -57,7 +63,7 @@ class Standing:
 
     `rate` = (wins + ties / 2) / trials, None without trials; `low` and `high` are the ends of its 95 % interval, by the
     spread between rows (see `share_intervals`), None where fewer than two rows have a trial. `failed` rows have no text
-    of the model, `unparsed` trials could not be judged; neither counts. `unread` is the old name, for one version.
+    of the model, `unparsed` trials could not be judged; neither counts.
     """
 
     kind: str = "standing"
@@ -71,7 +77,6 @@ class Standing:
     ties: int
     losses: int
     unparsed: int
-    unread: int
     failed: int
 
 
@@ -164,7 +169,6 @@ def _standing(counts: NDArray[np.int64], failed: int, row: str | None, model: st
         ties=ties,
         losses=losses,
         unparsed=unparsed,
-        unread=unparsed,
         failed=failed,
     )
 

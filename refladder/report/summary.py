@@ -20,10 +20,8 @@ def summary(report: ScoreReport) -> dict[str, Any]:
         **{name: getattr(report, name) for name in ("rows", "unscored", "reasons", "judgments", "reused")},
         **{name: getattr(report, name) for name in ("above_top", "below_bottom")},
         "unparsed": report.unreadable,
-        "unreadable": report.unreadable,  # this and `faint`: the old names, for one version
         "cut": report.cut,
         "low_mass": report.faint,
-        "faint": report.faint,
         "inconsistency": report.disagreements / report.order_pairs if report.order_pairs else None,
         "order_spread": report.order_spread,
         "signature": report.signature,

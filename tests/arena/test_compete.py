@@ -211,7 +211,10 @@ def test_an_unread_trial_is_neither_won_nor_tied(tmp_path):
     unread = found.trials[1]
     assert (unread.winner, unread.tie, unread.forward, unread.note) == (None, False, None, "no answer")
     assert unread.backward is not None
-    assert [(one.wins, one.losses, one.unread) for one in found.standings if one.row is None] == [(1, 0, 1), (0, 1, 1)]
+    assert [(one.wins, one.losses, one.unparsed) for one in found.standings if one.row is None] == [
+        (1, 0, 1),
+        (0, 1, 1),
+    ]
 
 
 def test_a_run_goes_on_and_failed_texts_are_tried_again(tmp_path):
@@ -314,7 +317,7 @@ def test_standings_by_hand_and_their_interval():
     found = standings_of(trials, written, rows=rows, models=["y", "x"], criteria=["c"])
     best, worst = found[-2:]
     # rows 0 .. 37: ten are multiples of 4, won by y; 28 by x; one tie, one unread
-    assert (best.model, best.wins, best.ties, best.losses, best.unread) == ("x", 28, 1, 10, 1)
+    assert (best.model, best.wins, best.ties, best.losses, best.unparsed) == ("x", 28, 1, 10, 1)
     assert best.rate == pytest.approx(28.5 / 39)
     assert worst.rate == pytest.approx(10.5 / 39)
     # the standard error of a share of .73 over 39 rows is .071
@@ -433,7 +436,6 @@ def test_the_command_prints_standings_and_says_what_failed(tmp_path, capsys):
     assert run_command([*command, "--prompt-text", "Write about {topic}.", "--json"]) == 3
     lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert [(line["model"], line["rate"]) for line in lines] == [("one", 1.0), ("two", 0.0)]
-    assert [line["unparsed"] for line in lines] == [line["unread"] for line in lines]
     assert json.loads((tmp_path / "out" / "run.json").read_text())["signature"].startswith(
         "compete|models:one=scripted@"
     )

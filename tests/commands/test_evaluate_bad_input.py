@@ -95,7 +95,7 @@ def test_all_ties_have_no_correlation_and_no_number(own):
     rows = [row for row in done.rows if row.get("kind") != "card"]
     assert {row["value"] for row in rows} == {None}
     cards = [row for row in done.rows if row.get("kind") == "card" and row["dimension"] == "all"]
-    assert {(card["tied"]["value"], card["unscored"], card["unreadable"]) for card in cards} == {(1.0, 0, 0)}
+    assert {(card["tied"]["value"], card["unscored"], card["unparsed"]) for card in cards} == {(1.0, 0, 0)}
 
 
 def test_a_disconnected_graph_names_its_components(command):
@@ -140,8 +140,8 @@ def test_unreadable_judgments_are_counted_in_every_row(command, tmp_path):
     assert done.code == 3
     cards = {row["method"]: row for row in done.rows if row.get("kind") == "card" and row["dimension"] == "all"}
     # 14 contexts of 6 outputs: all 30 pairs; a sort gives up at the first of three runs of two that cannot be read
-    assert cards["win-ratio"]["unreadable"] == cards["bradley-terry"]["unreadable"] == 14 * 30
-    assert cards["pairs-greedy"]["unreadable"] == cards["pairs-greedy"]["judgments"] > 0
+    assert cards["win-ratio"]["unparsed"] == cards["bradley-terry"]["unparsed"] == 14 * 30
+    assert cards["pairs-greedy"]["unparsed"] == cards["pairs-greedy"]["judgments"] > 0
     assert {card["unscored"] for card in cards.values()} == {84}
     assert {row["value"] for row in done.rows if row.get("method") in cards and "value" in row} == {None}
 

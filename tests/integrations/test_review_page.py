@@ -86,7 +86,7 @@ def test_the_leaderboard_is_that_of_the_command(opened, run):
             row = cells(page, line["model"], "th, td")
             assert row[1] == f"{line['rate']:.3f}"
             assert row[3] == f"[{line['low']:.3f}, {line['high']:.3f}]"
-            assert row[4:] == [str(line[key]) for key in ("wins", "ties", "losses", "unread", "failed")]
+            assert row[4:] == [str(line[key]) for key in ("wins", "ties", "losses", "unparsed", "failed")]
     assert page.locator("#data").count() == 0
 
 

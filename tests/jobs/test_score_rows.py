@@ -124,7 +124,7 @@ def test_unreadable_judgments_give_no_score(command, judge, stories, tmp_path):
     counts = json.loads(done.out)
     assert counts["unscored"] == {"coherence": 1}
     assert counts["reasons"] == {"5 of 5 judgments unparsed: HTTP 503": 1}
-    assert (counts["rows"], counts["judgments"], counts["unreadable"]) == (6, 60, 5)
+    assert (counts["rows"], counts["judgments"], counts["unparsed"]) == (6, 60, 5)
     # what filters these rows counts it as unscored, and does not drop it in silence
     done = command("filter", out, "--min", "coherence_score=-15")
     assert "5 passed (83.3%), 0 rejected, 1 unscored (dropped)" in done.err
@@ -142,7 +142,7 @@ def test_a_judge_that_would_rather_say_something_else_is_told_of(command, judge,
     told = "Low label mass in 5 of 60 judgments: the judge gave the labels less than half of its probability."
     assert told in done.err
     done = command("rescore", f"{out}.judgments.jsonl", "--out", tmp_path / "again.jsonl", "--json")
-    assert json.loads(done.out)["faint"] == 5
+    assert json.loads(done.out)["low_mass"] == 5
     done = command("score", stories, *LADDERS, "--any-judge", "--judge", judge({"answer": log(0.5, 0.3, 0.2)}))
     assert "Low label mass" not in done.err
     faint = judge({"answer": log(0.2, 0.1, 0.1)})
@@ -202,7 +202,6 @@ def test_low_label_mass_gives_no_score_and_the_reason(command, judge, write_json
     assert done.code == 3
     counts = json.loads(done.out)
     assert (counts["unscored"], counts["unparsed"], counts["low_mass"]) == ({"coherence": 1}, 5, 5)
-    assert (counts["unreadable"], counts["faint"]) == (5, 5)  # the old names
     assert counts["reasons"] == {"5 of 5 judgments unparsed: label mass ... is below 0.05 (--least-mass)": 1}
     trains, boats, planes = (json.loads(line) for line in out.read_text().splitlines())
     assert (trains["coherence_score"], trains["coherence_grade"], trains["coherence_spread"]) == (None, None, None)

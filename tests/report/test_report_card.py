@@ -100,7 +100,6 @@ def test_unread_and_tied_judgments_are_in_every_form():
     runs = run_methods(["win-ratio"], made, [DIMENSION], lambda: judge, MethodSettings())
     cards = report_cards(runs, made, [DIMENSION])
     assert (cards[0].unparsed, cards[0].low_mass, cards[0].tied.value, cards[0].unscored) == (4, 0, 1.0, 1)
-    assert (cards[0].unreadable, cards[0].faint) == (4, 0)  # the old names
     tables = card_tables(cards)
     assert "| win-ratio | 6 | 6 | " in markdown(tables)
     assert "| win-ratio | 4 | 0 | 1.000 | 0.500 | " in markdown(tables)
@@ -139,7 +138,7 @@ def test_every_column_has_a_line_in_the_legend_in_the_same_order():
 def test_the_keys_of_the_json_form_are_fixed():
     (card,) = cards_of(Simulated(), "win-ratio")
     assert list(json.loads(json_lines([card]))) == [
-        "kind", "method", "benchmark", "dimension", "judgments", "unparsed", "low_mass", "unreadable", "faint",
+        "kind", "method", "benchmark", "dimension", "judgments", "unparsed", "low_mass",
         "reused", "unscored", "calls", "characters", "prompt_tokens",
         "distinct_tokens", "usd", "seconds", "judge_seconds", "tied", "first", "longer",
         "inconsistency", "intransitive", "conflict", "accuracy",

@@ -78,8 +78,8 @@ def test_counts_of_judgments(found):
     given = asked(runs)
     card = cards["win-ratio"]
     assert card.judgments == len(given) == 8 * 6 * 5
-    assert card.unreadable == sum(math.isnan(p) for p in given.values()) > 0
-    assert card.faint > 0
+    assert card.unparsed == sum(math.isnan(p) for p in given.values()) > 0
+    assert card.low_mass > 0
     read = [p for p in given.values() if not math.isnan(p)]
     assert card.tied.of == len(read)
     assert card.tied.value == pytest.approx(sum(choice(p) == "tie" for p in read) / len(read))

@@ -91,7 +91,7 @@ def test_the_whole_job_over_transformers_serve(transformers_serve, folder, tmp_p
     first = json.loads(refladder(*judged)[0])
     assert (first["rows"], first["judgments"], first["reused"]) == (6, 18, 0)
     again = json.loads(refladder(*judged, "--restart")[0])
-    readable = 18 - first["unreadable"]
+    readable = 18 - first["unparsed"]
     assert readable > 0
     assert again["unscored"] == first["unscored"]
 
