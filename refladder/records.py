@@ -30,7 +30,6 @@ LARGEST_SUM = 1.01  # sum of probabilities that rounding in half precision can r
 Exactness = Literal["exact", "bounded", "sampled"]  # of label probabilities, see LabelReading
 
 T = TypeVar("T")
-_CUT_BEFORE_THE_FIELD = "the context was cut"  # begins the note of a record written before `cut` was a field
 _CERTIFICATE = re.compile(r"\|certificate:[^|]*")
 
 Progress = Callable[[int, int | None], None]  # called with what is done, and with the total or None if it is unknown
@@ -94,12 +93,6 @@ def text_id(text: str, background: str = "") -> str:
     """
     data = json.dumps([text, background], ensure_ascii=False) if background else text
     return hashlib.blake2b(data.encode(), digest_size=8).hexdigest()
-
-
-def _mark_cut(record: Judgment | Completion | LabelReading) -> None:
-    """Set `cut` where only the note of a record says it, as in files written before there was this field."""
-    if not record.cut and record.note is not None and record.note.startswith(_CUT_BEFORE_THE_FIELD):
-        object.__setattr__(record, "cut", True)
 
 
 @record("questions/1")
@@ -343,7 +336,6 @@ class Judgment:
         # The three outcomes of yes/no questions may add to more than 1; readers that know the prompts check the sum.
         if wrong := impossible(self.logprobs or (), self.mass, apart=True):
             raise ValueError(f"{wrong}; correct the line, or ask the judge again with {option('restart')}")
-        _mark_cut(self)
 
     def logprobs_of(self, outcomes: tuple[str, ...]) -> tuple[float, ...] | None:
         """The log-probabilities of some of the outcomes, in the order asked for; None if the judge gave no reading.
@@ -463,9 +455,6 @@ class Completion:
     note: str | None = None
     cut: bool = False
 
-    def __post_init__(self) -> None:
-        _mark_cut(self)
-
 
 @record("generated/1")
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -503,9 +492,6 @@ class LabelReading:
     cut: bool = False
     exactness: Exactness = "exact"
     note: str | None = None
-
-    def __post_init__(self) -> None:
-        _mark_cut(self)
 
 
 class NotAsked(LabelReading):

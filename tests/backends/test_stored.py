@@ -173,16 +173,10 @@ def test_answers_survive_as_they_are(finish):
         assert read_reading(dump(reading).encode()) == reading
 
 
-def test_answers_stored_before_cut_and_exactness_were_fields_are_read():
-    note = "the context was cut from 9 to 5 characters to fit"
-    assert read_reading(b'{"logprobs":[-0.5],"mass":0.6,"note":null}') == LabelReading(logprobs=(-0.5,), mass=0.6)
-    cut = read_reading(b'{"logprobs":[-0.5],"mass":0.6,"note":"%s"}' % note.encode())
-    assert cut == LabelReading(logprobs=(-0.5,), mass=0.6, cut=True, note=note)
-    text = read_completion(b'{"text":"a","finish":"stop","note":"%s"}' % note.encode())
-    assert text == Completion(text="a", note=note, cut=True)
-    # what has no cut context and is exact is stored as before
+def test_fields_with_their_default_are_not_stored():
     assert dump(LabelReading(logprobs=(-0.5,), mass=0.6)) == '{"logprobs":[-0.5],"mass":0.6,"note":null}'
     assert dump(Completion(text="a")) == '{"text":"a","finish":"stop","note":null}'
+    assert read_reading(b'{"logprobs":[-0.5],"mass":0.6,"note":null}') == LabelReading(logprobs=(-0.5,), mass=0.6)
 
 
 def test_everything_that_can_change_an_answer_is_in_the_key():
