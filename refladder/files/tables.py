@@ -180,10 +180,14 @@ def _chained(rows: Rows, others: Sequence[tuple[str, str | None]], form: str) ->
 
 
 def standard_input() -> IO[bytes]:
-    """Standard input."""
+    """Return standard input, unpacked if it is a gzip stream."""
     if sys.stdin is None:
         raise UsageError("standard input is closed; name a file")
-    return sys.stdin.buffer
+    given: Any = sys.stdin.buffer
+    stream = given if isinstance(given, io.BufferedReader) else io.BufferedReader(given)
+    if stream.peek(len(streams.GZIP))[: len(streams.GZIP)] == streams.GZIP:
+        return streams.limited(stream, "<stdin>", packed=True)
+    return stream
 
 
 def _read_jsonl(name: str, lines: Iterator[str]) -> Iterator[Row]:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import csv
+import gzip
 import io
 import json
 import sys
@@ -113,6 +114,15 @@ def test_what_can_be_read_once(tmp_path):
     assert [read_once(str(path)) for path in ("-", "/dev/null", file, tmp_path, tmp_path / "none")] == [
         True, True, False, False, False,
     ]  # fmt: skip
+
+
+def test_gzip_on_standard_input_is_unpacked(monkeypatch):
+    packed = gzip.compress(b'{"a": 1}\n{"a": 2}\n')
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(packed)))
+    assert [row.fields["a"] for row in read_rows("-")] == [1, 2]
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(packed[:-9])))
+    with pytest.raises(DataError, match=r"<stdin>:.*the stream is damaged or incomplete"):
+        list(read_rows("-"))
 
 
 @pytest.mark.parametrize("name", ["table.jsonl", "table.parquet"])

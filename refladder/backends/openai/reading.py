@@ -35,7 +35,7 @@ _WORTH_A_LOOK = 1e-3  # share of the labels' mass below which a token that begin
 _LITTLE = math.log(0.05)  # of a label's probability, which a part of unknown size may be without being told
 _LONGEST_ID = 30  # characters of `token_id:N`
 _NOTHING = 1e-12  # share of the mass that replaces a bound of 0, whose logarithm is not finite
-_AROUND = " \t\r\n\"'`*.,:;!Ġ▁“”‘’«»"  # noqa: RUF001  characters around a label that do not change it
+_AROUND = " \t\r\n\"'`*.,:;!Ġ▁“”‘’«»\u200b\u200c\u200d\u2060\ufeff"  # noqa: RUF001  characters around a label that do not change it
 
 
 class Choice(NamedTuple):

@@ -31,6 +31,18 @@ def probabilities(reading):
     return [math.exp(value) for value in reading.logprobs]
 
 
+@pytest.mark.parametrize("mark", ["\u200b", "\u200d", "\u2060", "\ufeff", " \u200b"])
+def test_an_invisible_character_around_a_label_changes_nothing(mark):
+    choices = [
+        Choice("Better", 1, -1.0),
+        Choice(f"{mark}Better", 2, -1.5),
+        Choice("Worse", 3, -1.2),
+        Choice("Similar", 4, -3.0),
+    ]
+    better = from_top(choices, ("Better", "Worse", "Similar")).logs[0]
+    assert better == pytest.approx(math.log(math.exp(-1.0) + math.exp(-1.5)))
+
+
 def test_a_label_is_the_sum_over_its_own_tokens():
     values = {(): {1: math.log(0.5), 2: math.log(0.2), 4: math.log(0.1)}, (2,): {3: math.log(0.9)}}
     reading = from_tokens([[(1,)], [(2, 3)], [(4,)]], values)
