@@ -33,7 +33,7 @@ from refladder.metaeval.agreement import MEAN, PARTIAL, human_means
 from refladder.methods.contract import METHODS, MethodSettings
 from refladder.methods.ladder import evaluation_ladders
 from refladder.prompts.template import ROLE_GRADES
-from refladder.records import NO, WIN, YES, LabelReading
+from refladder.records import WIN, LabelReading
 from refladder.report.agreement_tables import agreement_tables
 from refladder.report.cards import ALL
 from refladder.report.charts import Chart
@@ -65,7 +65,6 @@ SIMULATED = {"sharp": 0.05, "middle": 0.15, "blunt": 0.4}  # noise, as a share o
 OF_SIMULATED = [
     *("ladder", "win-ratio", "win-ratio-debiased", "mean-probability", "bradley-terry", "poe", "likelihood"),
     *("pairs-greedy", "pairs-beam", "verifier", "direct-5", "g-eval-5", "direct-10", "g-eval-10", "g-eval-100"),
-    "questions",
 ]
 SHARPNESS, FIRST = 8.0, 0.5  # log-odds of the whole scale, and for the first of a pair
 SMALL = "smollm2"
@@ -97,7 +96,7 @@ class Judge(Simulated):
         super().__init__(name, qualities, (SHARPNESS, noise, SHARPNESS * noise))
 
     def read_labels(self, prompts: Sequence[Prompt], labels: Sequence[str]) -> list[LabelReading]:
-        """Comparisons with rungs as in certificate.py; pairs, grades and yes/no questions from the same qualities."""
+        """Comparisons with rungs as in certificate.py; pairs and grades from the same qualities."""
         if prompts[0].role == "compare":
             return super().read_labels(prompts, labels)
         return [self._answer(prompt, labels) for prompt in prompts]
@@ -106,14 +105,12 @@ class Judge(Simulated):
         slots = prompt.slots
         texts = [slots[name] for name in ("first", "second", "target") if name in slots]
         graded = texts[0] if slots.get("place", "1") == "1" else texts[-1]
-        fresh = self.pair_noise * normal(prompt.role, slots["dimension"], slots.get("question", ""), graded, *texts)
+        fresh = self.pair_noise * normal(prompt.role, slots["dimension"], "", graded, *texts)
         if prompt.role == "pairwise":
             half = (SHARPNESS * (self._worth(slots, texts[0]) - self._worth(slots, texts[1])) + FIRST + fresh) / 2
             values = {outcome: half if outcome == WIN else -half for outcome in prompt.outcomes}
         else:
-            value = SHARPNESS * (self._worth(slots, graded) - 0.5) + fresh
-            half = value / 2
-            values = grades(value, ROLE_GRADES[prompt.role]) if prompt.role in ROLE_GRADES else {YES: half, NO: -half}
+            values = grades(SHARPNESS * (self._worth(slots, graded) - 0.5) + fresh, ROLE_GRADES[prompt.role])
         whole = math.log(sum(map(math.exp, values.values())))
         outcomes = dict(zip(prompt.labels, prompt.outcomes, strict=True))
         return LabelReading(logprobs=tuple(values[outcomes[label]] - whole for label in labels), mass=1.0)
@@ -167,11 +164,7 @@ def measured(judge_name: str, name: str, real: Real | None = None) -> Measured:
         judge, writer = Judge(judge_name, qualities), Writer(qualities)
     settings = MethodSettings(rungs=RUNGS, least_mass=0.0)
     ladders, _ = evaluation_ladders(writer, benchmark, benchmark.dimensions, settings)
-    asked = {
-        dimension.name: (f"Is the text good in this: {dimension.description}?", f"Is its {dimension.name} high?")
-        for dimension in benchmark.dimensions
-    }
-    settings = replace(settings, ladders=replace(ladders, questions=asked))
+    settings = replace(settings, ladders=ladders)
     found = evaluate(benchmark, judge=judge, methods=methods, settings=settings, protocol=Protocol(resamples=200))
     seconds = sum(run.seconds for run in found.runs)
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (1 << (20 if sys.platform == "darwin" else 10))
@@ -231,8 +224,7 @@ ABOUT = {
         f"builtin judge, first {CONTEXTS} contexts, all dimensions",
         (
             "The builtin judge puts every text at one number, so every method that asks it enough finds the same "
-            "order. The two questions of a dimension are its description and its name, as builtin writes none; "
-            "ladders are by builtin."
+            "order. Ladders are by builtin."
         ),
     ),
     **{
@@ -260,8 +252,7 @@ def about_real(real: Real) -> tuple[str, str]:
     text = (
         f"`hf:{name}`, float32, without a minimum label mass, on {os.cpu_count()} cores and {device}: the first "
         f"{contexts} of TopicalChat ({6 * real.contexts} outputs) on {', '.join(real.dimensions)}. The "
-        "ladders are by builtin, a writer without a model. The two questions of a dimension are its description and "
-        "its name. Methods that need the same answers share them."
+        "ladders are by builtin, a writer without a model. Methods that need the same answers share them."
     )
     return f"{name.removesuffix('.gguf')}, a real model", text
 

@@ -95,19 +95,6 @@ def text_id(text: str, background: str = "") -> str:
     return hashlib.blake2b(data.encode(), digest_size=8).hexdigest()
 
 
-@record("questions/1")
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Questions:
-    """Yes/no questions about a single text, to which a good text on the dimension deserves the answer yes.
-
-    `origin` is a digest of the prompt, writer and sampling; empty for questions that people wrote.
-    """
-
-    dimension: str
-    questions: tuple[str, ...]
-    origin: str = ""
-
-
 @record("context-digest/1")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ContextDigest:

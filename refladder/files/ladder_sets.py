@@ -6,7 +6,6 @@ SET/
   context_digests.jsonl  a digest of each context's text (absent from sets of refladder 0.1.0 and before)
   ladders.jsonl      one Ladder a line
   failures.jsonl     ladders that failed, if any
-  questions.jsonl    yes/no questions on the dimensions for `evaluate --methods questions`, if any
   set.json           that the set is shared, its anchors and the seed that drew them (absent from other sets)
   run.json           the resolved configuration of `refladder build`
   certificate.json   what `refladder certify` found, if it was run
@@ -36,7 +35,7 @@ from refladder.files.jsonl import (
 from refladder.files.release import MANIFEST, OF_A_SET, Parts, ladders_of_rows, read_release, record_of
 from refladder.files.tables import Row, read_rows
 from refladder.parsing import parse_json
-from refladder.records import Context, ContextDigest, Dimension, Ladder, LadderFailure, Questions, Shared
+from refladder.records import Context, ContextDigest, Dimension, Ladder, LadderFailure, Shared
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -44,7 +43,6 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 CERTIFICATE, SET = "certificate.json", "set.json"
-QUESTIONS = "questions.jsonl"
 CERTIFICATE_SCHEMA = "certificate/1"
 
 
@@ -54,9 +52,9 @@ class LadderSet:
 
     `contexts` is empty where the texts may not be redistributed. `digests` has the `text_id` of each context by id, so
     that texts from elsewhere can be checked; it is empty only where the set has neither texts nor digests.
-    `certificate` is what `refladder certify` wrote for exactly these ladders; None for a set without one. `questions`
-    are yes/no questions by dimension name, about a single text; they are no part of the ladders. `anchors` are the
-    contexts of a shared set, whose ladders every text is compared with, whatever its context; empty for other sets.
+    `certificate` is what `refladder certify` wrote for exactly these ladders; None for a set without one. `anchors`
+    are the contexts of a shared set, whose ladders every text is compared with, whatever its context; empty for other
+    sets.
     """
 
     name: str
@@ -68,7 +66,6 @@ class LadderSet:
     failures: Mapping[tuple[str, str], LadderFailure]
     digests: Mapping[str, str] = field(default_factory=dict)
     certificate: Mapping[str, Any] | None = None
-    questions: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     anchors: tuple[str, ...] = ()
 
     def __repr__(self) -> str:
@@ -327,7 +324,7 @@ def load_ladders(name: str | Path, *, certified: bool = True) -> LadderSet:
     opened = ladder_set(
         name, parts.dimensions, parts.contexts, ladders, parts.failures, digests=digests, anchors=anchors
     )
-    opened = replace(opened, name=parts.name, questions={each.dimension: each.questions for each in parts.questions})
+    opened = replace(opened, name=parts.name)
     where, certificate = f"{name}: {CERTIFICATE}", parts.certificate
     if certificate is None and not name.startswith(hub.PREFIX) and (path := find_folder(name) / CERTIFICATE).is_file():
         where, certificate = str(path), parse_json(read_bytes(path), str(path), whole_file=True)
@@ -357,7 +354,6 @@ def open_parts(name: str) -> Parts:
         context_digests={
             each.context_id: each.digest for each in _read_if_any(ContextDigest, folder / "context_digests.jsonl")
         },
-        questions=tuple(_read_if_any(Questions, folder / QUESTIONS)),
         shared=read_record(Shared, folder / SET) if (folder / SET).is_file() else None,
     )
 
@@ -403,7 +399,6 @@ def write_ladder_set(
     failures: Sequence[LadderFailure],
     *,
     shared: Shared | None = None,
-    questions: Sequence[Questions] = (),
 ) -> None:
     """Write a ladder set; each file appears complete or not at all. A certificate of other ladders is removed.
 
@@ -414,7 +409,6 @@ def write_ladder_set(
         ladders: from `refladder.synth.build_ladders`.
         failures: from `refladder.synth.build_ladders`.
         shared: for a shared set, its anchors.
-        questions: on the dimensions; without any, those in the folder stay.
 
     Raises:
         DataError: the folder cannot be written.
@@ -436,8 +430,6 @@ def write_ladder_set(
         throw_away(folder / SET)
     else:
         write_record(folder / SET, shared)
-    if questions:
-        write_records(folder / QUESTIONS, questions)
 
 
 def choose_dimensions(dimensions: Sequence[Dimension], names: Sequence[str]) -> tuple[Dimension, ...]:

@@ -43,7 +43,7 @@ _WORDS = ("-", "keep", "drop", "")  # no files: standard input and output, and w
 _IN_FOLDERS = {  # what refladder looks for, and writes, in folders
     f"{name}.jsonl"
     for name in ("build.journal", "context_digests", "contexts", "dimensions", "failures", "generated", "ladders")
-} | {f"{name}.jsonl" for name in ("outputs", "preferences", "questions", "ratings", "results")}
+} | {f"{name}.jsonl" for name in ("outputs", "preferences", "ratings", "results")}
 _IN_FOLDERS |= {"certificate.json", "manifest.json", "run.json", "student.json"}
 
 

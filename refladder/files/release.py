@@ -5,7 +5,6 @@ FOLDER/
   data/ladders/*.parquet    one ladder a row, with its recipe and what its dimension is
   data/contexts/*.parquet   the contexts; absent where their texts may not be distributed
   data/failures/*.parquet   ladders that failed, if any
-  data/questions/*.parquet  yes/no questions on the dimensions, if any
   data/judgments, data/scores, data/certificate   if they were published
 """
 
@@ -30,7 +29,6 @@ from refladder.records import (
     Judgment,
     Ladder,
     LadderFailure,
-    Questions,
     Recipe,
     Run,
     Shared,
@@ -44,7 +42,7 @@ T = TypeVar("T")
 
 MANIFEST = "manifest.json"
 SCHEMA, _FAMILY = "ladder-release/1", "ladder-release/"
-OF_A_SET = ("ladders", "contexts", "failures", "questions", "certificate")  # the configs that a ladder set is read from
+OF_A_SET = ("ladders", "contexts", "failures", "certificate")  # the configs that a ladder set is read from
 WHOLE_CERTIFICATE = "certificate"  # the name of the row of the whole certificate, beside those of its parts
 _ROWS = 2048  # of a row group, which is what a reader holds in memory
 _PATH = re.compile(r"\w[\w.-]*(/\w[\w.-]*)*", re.ASCII)  # of a shard: inside the folder on every system
@@ -54,7 +52,6 @@ _RECORDS = {  # by config
     "ladders": Ladder,
     "contexts": Context,
     "failures": LadderFailure,
-    "questions": Questions,
     "judgments": Judgment,
 }
 _DIMENSION = {"dimension_description": "description", "low": "low", "high": "high"}  # column to field
@@ -156,7 +153,6 @@ class Parts:
     failures: Iterator[LadderFailure]
     context_digests: dict[str, str]
     certificate: dict[str, Any] | None = None
-    questions: tuple[Questions, ...] = ()
     shared: Shared | None = None
 
 
@@ -176,7 +172,6 @@ def read_release(folder: Path, label: str, manifest: Manifest | None = None) -> 
         failures=(record_of(LadderFailure, row) for row in rows_of(folder, shards["failures"])),
         context_digests=digests,
         certificate=_certificate_of(rows_of(folder, shards["certificate"])),
-        questions=tuple(record_of(Questions, row) for row in rows_of(folder, shards["questions"])),
         shared=manifest.shared,
     )
 

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from refladder.backends import Backend
     from refladder.files.ladder_sets import LadderSet
     from refladder.jobs.mend import Mender
-    from refladder.records import Context, Dimension, Ladder, LadderFailure, Progress, Questions, Recipe, Sampling
+    from refladder.records import Context, Dimension, Ladder, LadderFailure, Progress, Recipe, Sampling
 
 log = logging.getLogger(__name__)
 _HUMAN_FIELDS = {"context_id": str, "dimension": str, "level": int, "text": str}
@@ -52,7 +52,6 @@ class Extension:
 
     ladders: LadderSet
     shared: Shared | None = None
-    questions: Sequence[Questions] = ()
 
     @property
     def texts(self) -> dict[tuple[str, str], dict[int, str]]:
@@ -97,7 +96,7 @@ def to_extend(name: str | Path) -> Extension:
     if not ladders.contexts:
         raise UsageError(f"{name}: the set has no contexts.jsonl, which the writer needs; add that file")
     parts = open_parts(str(name))
-    return Extension(ladders, parts.shared, parts.questions)
+    return Extension(ladders, parts.shared)
 
 
 def draw_anchors(seeds: Sequence[Context], count: int, sampling: Sampling) -> list[Context]:
@@ -179,8 +178,7 @@ def build(
         of_set = Shared(anchors=anchors, seed=sampling.seed) if shared else None
         if extends is not None:
             of_set, failures = extends.shared, list(extends.ladders.failures.values())
-        questions = extends.questions if extends is not None else ()
-        write_ladder_set(folder, dimensions, contexts, ladders, failures, shared=of_set, questions=questions)
+        write_ladder_set(folder, dimensions, contexts, ladders, failures, shared=of_set)
         if certificate is not None:
             write_certificate(folder, certificate)
         if config is not None:

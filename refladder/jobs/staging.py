@@ -176,8 +176,7 @@ def stage(
         for each in parts.failures
     )
     failures = write_shards(folder, "failures", map(asdict, failed))
-    questions = write_shards(folder, "questions", map(asdict, parts.questions))
-    shards, run, digest = [*rows, *texts, *failures, *questions], None, tally.checks.digest
+    shards, run, digest = [*rows, *texts, *failures], None, tally.checks.digest
     if "judgments" in extras:
         run, judged = _judgments(extras["judgments"], digest)
         shards += write_shards(folder, "judgments", judged)

@@ -91,9 +91,6 @@ METHODS = {
     "verifier": _entry(
         "direct:verifier", "the expected grade of 20 letters beside each other output, arXiv 2607.05391"
     ),
-    "questions": _entry(
-        "questions:questions", "share of yes to questions made from the dimension's description, arXiv 2606.27226"
-    ),
     "gptscore": _entry(
         "gptscore:gptscore", "mean log-probability of the output's tokens, with a judge hf:PATH, arXiv 2302.04166"
     ),

@@ -57,8 +57,6 @@ ROLES: dict[str, tuple[str, ...]] = {
     "stated-shared": (*_CRITERION, "references", "target", "reference_context", "reference_background"),
     "pairwise": (*_CRITERION, "first", "second"),
     "verifier": (*_CRITERION, "first", "second", "place"),
-    "questions": ("dimension", "description"),
-    "question": (*_CRITERION, "target", "question"),
     REWARD: (*_CRITERION, OUTPUT),
     "subject": ("target",),
 }
@@ -72,7 +70,6 @@ ROLE_OUTCOMES: dict[str, tuple[str, ...]] = {
     "compare": (WIN, LOSS, TIE),
     "compare-shared": (WIN, LOSS, TIE),
     "compare-yesno": (YES, NO),
-    "question": (YES, NO),
     **{role: tuple(str(grade) for grade in range(1, most + 1)) for role, most in ROLE_GRADES.items()},
     "pairwise": (WIN, LOSS),
     REWARD: (WIN, LOSS),  # against a text whose reward is 0

@@ -40,11 +40,9 @@ from refladder.files.streams import GZIP, LONGEST_LINE, check_line
 from refladder.files.table_files import is_many, open_table
 from refladder.records import (
     LOSS,
-    NO,
     OUTCOMES,
     TEXT,
     WIN,
-    YES,
     Comparison,
     Judgment,
     NotJudged,
@@ -67,7 +65,7 @@ _YES_NO = "/compare-yesno@"  # in the prompts of a recipe
 _VERIFIER = "/verifier@"  # likewise; a grade of one of two texts
 _REWARD = "/reward@"  # in the signature of the prompt of a reward model
 _START = len(b'{"schema":"')  # of every line
-_GRADES = (YES, NO, *map(str, range(1, 101)), TEXT)  # outcomes of judgments that are no choice between texts
+_GRADES = (*map(str, range(1, 101)), TEXT)  # outcomes of judgments that are no choice between texts
 
 
 def read_judgments(path: str | Path) -> tuple[Run, Iterator[tuple[str, Judgment]]]:

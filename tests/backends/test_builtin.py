@@ -166,14 +166,6 @@ def test_the_grade_of_one_of_two_texts_is_that_of_the_text(place):
     assert found == grades(worth, 20)
 
 
-def test_a_question_is_answered_by_the_quality_with_its_words_as_the_description():
-    slots = {"target": TEXTS[8], "question": "Is every sentence grammatical?"}
-    (found,) = read([prompt_for("story", "question", **slots)])
-    worth = quality(TEXTS[8], *CONTEXTS["story"], "story", "relevance", "Is every sentence grammatical?")
-    assert math.exp(found["yes"]) == pytest.approx(1 / (1 + math.exp(-worth)), abs=1e-12)
-    assert math.exp(found["yes"]) + math.exp(found["no"]) == pytest.approx(1, abs=1e-12)
-
-
 def test_labels_may_be_asked_in_another_order_and_in_part():
     prompt = prompt_for("story", "compare", reference=TEXTS[7], target=TEXTS[8])
     (whole,) = Builtin().read_labels([prompt], prompt.labels)
@@ -273,8 +265,8 @@ def test_max_tokens_is_kept():
 
 def test_every_role_is_answered():
     answered = {"worst", "best", "between", "above", "compare", "compare-yesno", "pairwise"}
-    answered |= {"compare-shared", "subject", "direct-5", "direct-10", "direct-100", "verifier", "question"}
-    assert set(ROLES) == answered | {"stated", "stated-shared", "questions", "reward"}, "which it does not answer"
+    answered |= {"compare-shared", "subject", "direct-5", "direct-10", "direct-100", "verifier"}
+    assert set(ROLES) == answered | {"stated", "stated-shared", "reward"}, "which it does not answer"
 
 
 def test_texts_of_a_megabyte_are_judged():

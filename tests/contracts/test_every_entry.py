@@ -13,12 +13,9 @@ from refladder.prompts import list_templates
 from refladder.scoring.rules import RULES, rule_named
 from refladder.testing import check_backend, check_benchmark, check_estimator, check_method, check_prompt
 
-# without a checkpoint, a judge with likelihoods of texts, or a writer of questions, they say what they need; tested in
-# test_methods with small models
-NEEDS_A_MODEL = {
-    *("gptscore", "bertscore", "embedding", "unieval", "nli", "regressor", "reward", "questeval", "mqag"),
-    "questions",
-}
+# without a checkpoint or a judge with likelihoods of texts they say what they need; tested in test_methods with small
+# models
+NEEDS_A_MODEL = {"gptscore", "bertscore", "embedding", "unieval", "nli", "regressor", "reward", "questeval", "mqag"}
 
 
 @pytest.mark.parametrize("name", RULES)

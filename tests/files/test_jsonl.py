@@ -142,7 +142,6 @@ def test_every_schema_is_round_tripped():
         "Distilled",
         "Generated",
         "Link",
-        "Questions",
         "Shared",
         "Threshold",
     }

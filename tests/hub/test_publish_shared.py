@@ -9,10 +9,9 @@ from ladders_to_publish import CONTEXTS, DIMENSIONS, ladders_of
 
 import refladder
 from refladder.errors import UsageError
-from refladder.files.jsonl import write_records
 from refladder.files.ladder_sets import ladder_set_of_rows, load_ladders, write_ladder_set
 from refladder.files.tables import read_rows
-from refladder.records import Questions, Shared
+from refladder.records import Shared
 
 SCORE = """
 import refladder
@@ -43,36 +42,6 @@ def test_a_shared_set_comes_back_in_another_process_and_scores_the_same(hub, sha
     repository = hub.repositories["me/mine"]
     assert "manifest.json" in hub.files("me/mine")
     assert repository.tags == {}
-
-
-QUESTIONS = """
-import refladder
-print(refladder.load_ladders("ADDRESS").questions)
-"""
-
-
-def test_questions_of_a_set_are_published_with_it(hub, shared, command, python, tmp_path):
-    asked = [
-        Questions(dimension="clarity", questions=("Is it clear?", "Is every word needed?")),
-        Questions(dimension="wit", questions=("Does it make you smile?",), origin="0123456789ab"),
-    ]
-    write_records(shared / "questions.jsonl", asked)
-    done = command("publish", shared, "me/mine")
-    assert done.code == 0, done.err
-    expected = {"clarity": ("Is it clear?", "Is every word needed?"), "wit": ("Does it make you smile?",)}
-    found = python(QUESTIONS.replace("ADDRESS", done.out.strip()), HF_HOME=str(tmp_path / "home"))
-    assert found == f"{expected}\n"
-    card = command("publish", shared, "me/mine", "--dry-run").out
-    assert "- config_name: questions\n  data_files: data/questions/*.parquet\n" in card
-    out = tmp_path / "release"
-    assert command("publish", shared, "me/mine", "--out", out).code == 0
-    assert load_ladders(out).questions == expected
-    rows = [row.fields for row in read_rows(str(out / "data" / "questions" / "00000.parquet"))]
-    assert [row["origin"] for row in rows] == ["", "0123456789ab"]
-    (shared / "questions.jsonl").unlink()
-    again = command("publish", shared, "me/mine")
-    assert load_ladders(again.out.strip()).questions == {}
-    assert not [path for path in hub.files("me/mine") if "questions" in path]
 
 
 def test_the_card_says_that_the_set_is_shared_and_how_far_its_anchors_agree(shared, command):

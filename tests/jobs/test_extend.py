@@ -12,12 +12,12 @@ from simulated import quality_of, text_of
 
 import refladder
 from refladder.errors import UsageError
-from refladder.files.jsonl import to_line, write_records
+from refladder.files.jsonl import to_line
 from refladder.files.ladder_sets import CERTIFICATE, SET, load_ladders, write_ladder_set
 from refladder.jobs.build import Extension, build, to_extend
 from refladder.jobs.certify import certify, open_asker
 from refladder.jobs.mend import Mender
-from refladder.records import Completion, Questions, Sampling, Shared
+from refladder.records import Completion, Sampling, Shared
 
 QUALITIES = [[0.0, 2.0, 4.0]] * 8
 
@@ -92,14 +92,6 @@ def extended(old, folder, writer, *, judge=None, **how):
     )
 
 
-def test_questions_are_those_of_the_set(old, tmp_path):
-    asked = [Questions(dimension=DIMENSION.name, questions=("Is it good?", "Is it true?"), origin="0123")]
-    write_records(old / "questions.jsonl", asked)
-    extended(old, tmp_path / "new", Writer())
-    assert load_ladders(tmp_path / "new").questions == {DIMENSION.name: ("Is it good?", "Is it true?")}
-    assert (tmp_path / "new" / "questions.jsonl").read_bytes() == (old / "questions.jsonl").read_bytes()
-
-
 def test_every_ladder_gets_a_top_and_the_lower_levels_stay_as_they_are(old, tmp_path):
     writer = Writer()
     report = extended(old, tmp_path / "new", writer)
@@ -121,7 +113,6 @@ def test_every_ladder_gets_a_top_and_the_lower_levels_stay_as_they_are(old, tmp_
     }
     for name in ("contexts.jsonl", "dimensions.jsonl", "context_digests.jsonl"):
         assert (tmp_path / "new" / name).read_bytes() == (old / name).read_bytes()
-    assert not (tmp_path / "new" / "questions.jsonl").exists()
     # Once more: the second top is written above the first.
     extended(tmp_path / "new", tmp_path / "higher", writer)
     highest = load_ladders(tmp_path / "higher").ladders["c0", "worth"]

@@ -69,7 +69,6 @@ LABELS = {
     "compare": ("Better", "Worse", "Similar"),  # Tables 13 to 15, in their order
     "compare-shared": ("Better", "Worse", "Similar"),
     "compare-yesno": ("Yes", "No"),  # Tables 16 to 18
-    "question": ("Yes", "No"),
     "direct-5": ("1", "2", "3", "4", "5"),
     "direct-10": ("1", "2", "3", "4", "5", "6", "7", "8", "9", "10"),
     "direct-100": tuple(map(str, range(1, 101))),
@@ -138,7 +137,6 @@ def test_headings_name_the_texts(task):
     verifier = plain(task, "pairwise").replace(f"{noun} A", f"{noun} 1").replace(f"{noun} B", f"{noun} 2")
     assert plain(task, "verifier").startswith(verifier[: verifier.index("\nWhich ")])
     assert f"\n{noun}:\n<target>\n\n" in plain(task, "direct-5")
-    assert plain(task, "question").startswith(plain(task, "direct-10").partition("How good is")[0])
     assert f"\n{noun}:\n<target>\n\n" in plain(task, "direct-10")
     assert plain(task, "direct-100") == plain(task, "direct-10").replace(" 10 ", " 100 ").replace(" 10:", " 100:")
 
@@ -243,7 +241,7 @@ def test_claims_read_well_in_the_question(task, claim, question):
 
 
 @pytest.mark.parametrize("task", ["dialogue", "open"])
-@pytest.mark.parametrize("role", sorted(set(ROLES) - {"questions", "subject", "compare-shared", "stated-shared"}))
+@pytest.mark.parametrize("role", sorted(set(ROLES) - {"subject", "compare-shared", "stated-shared"}))
 def test_an_empty_background_still_reads_well(task, role):
     assert "\n\nBackground (empty if there is none):\n<background>\n" in plain(task, role)
 

@@ -137,20 +137,11 @@ def _pairwise(prompt: Prompt) -> dict[str, float]:
     return {WIN: half - whole, LOSS: -half - whole}
 
 
-def _question(prompt: Prompt) -> dict[str, float]:
-    """p(yes) = 1 / (1 + e^-q), where q is the quality of the text with the question as description of the dimension."""
-    slots = prompt.slots
-    criterion = slots["dimension"], slots["question"]
-    value = quality(slots["target"], slots["context"], slots.get("background", ""), prompt.task, *criterion)
-    return {YES: -math.log1p(math.exp(-value)), NO: -math.log1p(math.exp(value))}
-
-
 _READERS: dict[str, Callable[[Prompt], dict[str, float]]] = {
     "compare": _compare,
     "compare-shared": _compare_shared,
     "compare-yesno": _compare_yes_or_no,
     "pairwise": _pairwise,
-    "question": _question,
     "direct-5": lambda prompt: grades(_worth(prompt, prompt.slots["target"]), 5),
     "direct-10": lambda prompt: grades(_worth(prompt, prompt.slots["target"]), 10),
     "direct-100": lambda prompt: grades(_worth(prompt, prompt.slots["target"]), 100),
