@@ -12,7 +12,7 @@ from refladder.arena.sheet import GRADES, PAIRS, Sheet, Text, sheet_of
 from refladder.errors import DataError, RefladderError, UsageError, plural
 from refladder.files.jsonl import read_bytes, read_lines, within
 from refladder.files.ladder_sets import load_ladders, published_names
-from refladder.files.scored_shards import is_scored
+from refladder.files.scored_folders import is_scored
 from refladder.files.table_files import table_files
 from refladder.files.tables import parse_number, read_rows
 from refladder.jobs.evaluation_results import RESULTS
@@ -40,7 +40,7 @@ def read_run(run: Path, allowed: Callable[[str], Path] | None = None) -> Sheet:
     if run.is_dir():
         if is_scored(str(run)):
             raise DataError(
-                f"{run}: a folder of scored shards; give one of its tables, such as {table_files(str(run))[0]}"
+                f"{run}: a folder of scored files; give one of its tables, such as {table_files(str(run))[0]}"
             )
         if not (run / RESULTS).is_file():
             raise DataError(

@@ -29,7 +29,7 @@ _HEADINGS = {
     "Scores": ("--rule --link", "--weight --comparisons --selection --method-option"),
     "Agreement": ("--level --statistic --reference", "--constant --resamples --baselines"),
     "Cost": ("--dry-run --prices --budget", "--store --no-store"),
-    "Many machines": ("", "--workers --shard --shard-rows --engine --address"),
+    "Many machines": ("", "--workers --engine --shard"),
     "Run and output": ("--judgments --restart --html --figures --json --quiet -h --help-all", "--intervals"),
 }
 _UNDER = {flag: heading for heading, flags in _HEADINGS.items() for flag in " ".join(flags).split()}

@@ -15,9 +15,9 @@ import click
 from refladder.commands import console, spending
 from refladder.commands.calling import LOG, Call, checked
 from refladder.commands.frames import read_columns
+from refladder.commands.many_files import MANY_FILES, ManyFiles, check_judge, check_options, score_many_files
 from refladder.commands.options import JudgeOptions, given_by_user, grouped
 from refladder.commands.recorded import JUDGMENTS_FROM, asking_arguments, asking_options, open_recorded
-from refladder.commands.sharding import OF_SHARDS, SHARDING, ShardOptions, check_shard_options, score_in_shards
 from refladder.errors import UsageError
 from refladder.files.jsonl import is_device
 from refladder.files.ladder_sets import LadderSet, load_ladders
@@ -43,7 +43,6 @@ Table = TypeVar("Table")
 # What a student alone has a use for; the other options say how a judge is asked.
 _OF_STUDENTS = {"ladders", "judge", "columns", "context_id", "out"}
 _ALONE = {*_OF_STUDENTS - {"columns"}, "source", "column", "given", "out_format", "escape_formulas", "as_json", "quiet"}
-_NOT_OF_SHARDS = {"out_format", "escape_formulas"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,7 +66,7 @@ class FileOptions:
 @click.option(
     "--out",
     default=STANDARD,
-    help="Output file; - is standard output. A folder (no extension) or a URL gets one file per shard.",
+    help="Output file; - is standard output. A folder (no extension) or a URL gets one file per input file.",
 )
 @click.option(
     "--text", "text", multiple=True, help="Text to score instead of a table. Repeatable. Requires --context-id."
@@ -100,7 +99,7 @@ class FileOptions:
 @spending.SPENDING
 @console.PROMPTS
 @console.RESTART
-@SHARDING
+@MANY_FILES
 @console.JSON
 @click.pass_context
 @grouped(
@@ -109,7 +108,7 @@ class FileOptions:
     judge=JudgeOptions,
     files=FileOptions,
     money=spending.SpendingOptions,
-    sharding=ShardOptions,
+    many=ManyFiles,
 )
 def command(
     context: click.Context,
@@ -120,7 +119,7 @@ def command(
     judge: JudgeOptions,
     files: FileOptions,
     money: spending.SpendingOptions,
-    sharding: ShardOptions,
+    many: ManyFiles,
     text: tuple[str, ...],
     context_id: str | None,
     column: tuple[str, ...],
@@ -128,7 +127,7 @@ def command(
 ) -> int:
     """Add score columns to every row of SOURCE (JSON lines, CSV or Parquet; - is standard input).
 
-    SOURCE may be a folder, a quoted glob or a URL. With --workers, or if OUT is a folder, it is scored shard by shard.
+    SOURCE may be a folder, a quoted glob or a URL. With --workers, or a folder as OUT, each file is scored by itself.
 
     A row needs an output, and a context_id or the text of its context (with a shared set, the output only). Each
     dimension adds NAME_score, NAME_grade (on the human scale), NAME_spread (how undecided the judge was), NAME_mass
@@ -149,11 +148,13 @@ def command(
     from refladder.students.first_pass import PREFIX
 
     _check_text_options(text, tables, files, given=column)
-    sharding = sharding.into(tables)
+    many = many.into(tables)
+    if many.given and not money.dry_run:
+        check_options(context)
     mapped = Mapped(columns=console.pairs(column, "--column"), context=context_id)
     if judge.name.startswith(PREFIX):
         return _score_with_student(
-            context, judge.name, asked.ladders, tables, mapped=mapped, sharding=sharding, as_json=as_json
+            context, judge.name, asked.ladders, tables, mapped=mapped, many=many, as_json=as_json
         )
     if asked.ladders is None:
         raise click.MissingParameter(
@@ -176,8 +177,8 @@ def command(
     )
     if text:
         return _score_texts(run, session, text, context_id, as_json=as_json)
-    if sharding.given and not money.dry_run:
-        return _score_in_shards(context, run, session, sharding, money.budget, as_json=as_json)
+    if many.given and not money.dry_run:
+        return _score_many_files(context, run, session, many, money.budget, as_json=as_json)
     if read_once(tables.source) and money.budget is not None and not money.dry_run:
         raise UsageError("--budget reads SOURCE twice, so it cannot be standard input or a pipe; give a file")
     return _score_table(context, run, session, files, as_json=as_json)
@@ -331,20 +332,20 @@ def _score_texts(
     return 0 if scorer.report.complete else console.UNSCORED
 
 
-def _score_in_shards(
+def _score_many_files(
     context: click.Context,
     run: _Run,
     session: spending.Spending,
-    sharding: ShardOptions,
+    many: ManyFiles,
     budget: float | None,
     *,
     as_json: bool,
 ) -> int:
-    from refladder.fleet.shard_worker import Task
+    from refladder.fleet.worker import Task
 
     judge, options = str(run.judge), {name: str(value) for name, value in run.judge_options.items()}
-    check_shard_options(context, judge, options, sharding, budget=budget, judgments=run.judgments)
-    price = session.price_of(judge, False)  # noqa: FBT003  shards take no batches
+    check_judge(judge, options, many, budget=budget, judgments=run.judgments)
+    price = session.price_of(judge, False)  # noqa: FBT003  many files take no batches
     store = session.store_of(judge, costs=price is not None)
     prepared = run.prepared
     asked: dict[str, Any] = {each.name: getattr(prepared.asked, each.name) for each in fields(Scoring)}
@@ -371,7 +372,7 @@ def _score_in_shards(
         return 0
     gpus = judge.startswith(("hf:", "reward:")) and "base_url" not in options
     mapped = replace(run.mapped, alone=bool(run.prepared.ladders.anchors))
-    return score_in_shards(context, sharding, task, run.tables, mapped, gpus=gpus, as_json=as_json)
+    return score_many_files(context, many, task, run.tables, mapped, gpus=gpus, as_json=as_json)
 
 
 def _score_with_student(
@@ -381,26 +382,21 @@ def _score_with_student(
     tables: Tables,
     *,
     mapped: Mapped,
-    sharding: ShardOptions,
+    many: ManyFiles,
     as_json: bool,
 ) -> int:
     """Score a table with a student as the judge."""
-    from refladder.fleet.shard_worker import Task
+    from refladder.fleet.worker import Task
     from refladder.jobs.score import score_rows
     from refladder.students.first_pass import StudentAlone, student_folder, student_judge
 
-    known = (_ALONE - _NOT_OF_SHARDS) | OF_SHARDS if sharding.given else _ALONE
-    given = []
-    for option in context.command.params:
-        if option.name not in known and given_by_user(context, option.name):
-            if sharding.given and option.name in _ALONE:
-                raise UsageError(f"{option.opts[0]} does not work with shards; leave it out, or score the table whole")
-            given.append(option.opts[0])
-    student = student_judge(judge, given)
+    known = _ALONE | {"workers", "engine", "shard"} if many.given else _ALONE
+    given = (option for option in context.command.params if given_by_user(context, option.name))
+    student = student_judge(judge, [option.opts[0] for option in given if option.name not in known])
     if tables.source is None:
         raise UsageError("give a SOURCE table")
     contexts = None if ladders is None else load_ladders(str(ladders))
-    if sharding.given:
+    if many.given:
         task = Task(
             ladders=str(ladders or ""),
             version="" if contexts is None else contexts.signature,
@@ -411,7 +407,7 @@ def _score_with_student(
             student=str(student_folder(judge)),
         )
         mapped = replace(mapped, alone=is_shared(student.record.teacher))
-        return score_in_shards(context, sharding, task, tables, mapped, gpus=False, as_json=as_json)
+        return score_many_files(context, many, task, tables, mapped, gpus=False, as_json=as_json)
     asking, config = StudentAlone(student, contexts), console.resolved(context)
     with console.progress("scoring") as progress:
         report = score_rows(asking, tables, mapped, config=config, progress=progress)

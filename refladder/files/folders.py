@@ -1,4 +1,4 @@
-"""A folder on this machine or at a URL, with the few operations that a run of many shards needs of it."""
+"""A folder on this machine or at a URL, with the few operations that a run over many files needs."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ import sys
 import tempfile
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import IO, TYPE_CHECKING
+from typing import TYPE_CHECKING
 
 from refladder.errors import DataError
-from refladder.files.jsonl import atomic, cannot_write, throw_away
-from refladder.files.locks import holder_in, holder_record, in_use, locked, locked_folder, may_be_running
+from refladder.files.jsonl import atomic, cannot_write, throw_away, writing
+from refladder.files.locks import locked, locked_folder
 from refladder.files.remote import filesystem, is_url, reaching
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-_BLOCK = 1 << 20
+WORK = ".work"  # in a folder: files that are being written
 
 
 def cache_folder() -> Path:
@@ -47,74 +47,70 @@ class Folder:
         """The path or URL of a file."""
         return f"{self.address}/{name}"
 
-    def open(self, name: str) -> IO[bytes] | None:
-        """Open a file for reading; None if it does not exist."""
+    def read(self, name: str) -> bytes | None:
+        """Return the content of a file; None if it does not exist."""
         try:
-            return Path(self.address, name).open("rb")
+            return Path(self.address, name).read_bytes()
         except (FileNotFoundError, NotADirectoryError):
             return None
         except OSError as error:
             raise DataError(f"{self.path_of(name)}: cannot be read ({error.strerror})") from error
-
-    def read(self, name: str) -> bytes | None:
-        """The content of a file; None if it does not exist."""
-        stream = self.open(name)
-        if stream is None:
-            return None
-        with stream:
-            return stream.read()
-
-    def digest(self, name: str) -> str | None:
-        """BLAKE2b (16 bytes, hexadecimal) of a file; None if it does not exist."""
-        stream = self.open(name)
-        if stream is None:
-            return None
-        digest = hashlib.blake2b(digest_size=16)
-        with stream:
-            while block := stream.read(_BLOCK):
-                digest.update(block)
-        return digest.hexdigest()
 
     def write(self, name: str, data: bytes) -> None:
         """Write a file that appears complete or not at all."""
         with atomic(Path(self.address, name)) as stream:
             stream.write(data)
 
-    def names(self, under: str = "") -> list[str]:
-        """Names of the files directly in the folder, or in a folder inside it, sorted."""
-        folder = Path(self.address, under)
-        return sorted(path.name for path in folder.iterdir() if path.is_file()) if folder.is_dir() else []
+    def sizes(self, under: str = "") -> dict[str, int]:
+        """Return the bytes of each file in the folder and in folders inside it, by name, without hidden ones."""
+        root = Path(self.address)
+        files = sorted(path for path in (root / under).rglob("*") if path.is_file())
+        names = {path.relative_to(root).as_posix(): path for path in files}
+        return {name: path.stat().st_size for name, path in names.items() if not _is_hidden(name)}
 
     def remove(self, name: str) -> None:
         """Remove a file, if it exists."""
         throw_away(Path(self.address, name))
 
+    def fetched(self, name: str) -> Path:
+        """Return where a process appends to a file, with the content that the folder has for it, if any."""
+        return self._made(Path(self.address, name))
+
+    def forget(self, name: str) -> bool:
+        """Remove the copy of a file on this machine, unless that is the file itself; return whether it was removed."""
+        del name
+        return False
+
     def work_file(self, name: str) -> Path:
-        """Where a process writes a file before `publish`: here the file itself, as writers write aside or append."""
-        path = Path(self.address, name)
+        """Return where a process writes a file aside, before `publish`."""
+        return Path(self.address, WORK, name)
+
+    def publish(self, file: Path, name: str) -> None:
+        """Move a complete file of this machine to its final name."""
+        target = self._made(Path(self.address, name))
+        if file != target:
+            with writing(target):
+                file.replace(target)
+            with suppress(OSError):  # folders that are empty now
+                for folder in list(file.parents)[: name.count("/") + 1]:
+                    folder.rmdir()
+
+    def _made(self, path: Path) -> Path:
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise cannot_write(path, error) from error
         return path
 
-    def fetched(self, name: str) -> Path:
-        """The work file of a name, with the content that the folder has for it, if any."""
-        return self.work_file(name)
-
-    def forget(self, name: str) -> bool:
-        """Remove the work file of a name, unless that is the file of the folder itself; whether it was removed."""
-        del name
-        return False
-
-    def publish(self, name: str) -> None:
-        """Put a complete `work_file` in its position."""
-
     @contextmanager
     def claimed(self, name: str | None) -> Iterator[None]:
-        """Refuse other processes that claim the same name, or the whole folder (None), while the block runs."""
-        with locked_folder(Path(self.address)) if name is None else locked(Path(self.address, name)):
+        """Refuse other processes of this run, or of its part `name`, while the block runs."""
+        with locked_folder(Path(self.address)) if name is None else locked(Path(self.address, WORK, name)):
             yield
+
+
+def _is_hidden(name: str) -> bool:
+    return name.startswith(".") or "/." in name
 
 
 def _user() -> int:
@@ -146,24 +142,18 @@ class RemoteFolder(Folder):
             return bytes(self._system.cat_file(path))
         return None
 
-    def open(self, name: str) -> IO[bytes] | None:
-        """Open a file for reading; None if it does not exist."""
-        with self._at(name) as path, suppress(FileNotFoundError):
-            stream: IO[bytes] = self._system.open(path, "rb")
-            return stream
-        return None
-
     def write(self, name: str, data: bytes) -> None:
         """Upload a file; object stores show it when it is complete."""
         with self._at(name, write=True) as path:
             self._system.pipe_file(path, data)
 
-    def names(self, under: str = "") -> list[str]:
-        """Names of the files directly in a folder."""
+    def sizes(self, under: str = "") -> dict[str, int]:
+        """Return the bytes of each file in the folder and in folders inside it, by name, without hidden ones."""
+        root = f"{self._root.rstrip('/')}/"
         with self._at(under) as path, suppress(FileNotFoundError):
-            entries = self._system.ls(path, detail=True)
-            return sorted(entry["name"].rpartition("/")[2] for entry in entries if entry["type"] == "file")
-        return []
+            found = {name.removeprefix(root): entry for name, entry in self._system.find(path, detail=True).items()}
+            return {name: int(entry["size"] or 0) for name, entry in sorted(found.items()) if not _is_hidden(name)}
+        return {}
 
     def remove(self, name: str) -> None:
         """Remove a file, if it exists, and its work file."""
@@ -201,27 +191,14 @@ class RemoteFolder(Folder):
                     self._system.get_file(uploaded, str(path))
         return path
 
-    def publish(self, name: str) -> None:
-        """Upload the work file and remove it here."""
-        path = self.work_file(name)
+    def publish(self, file: Path, name: str) -> None:
+        """Upload a file of this machine, and remove it here."""
         with self._at(name, write=True) as uploaded:
-            self._system.put_file(str(path), uploaded)
-        throw_away(path)
+            self._system.put_file(str(file), uploaded)
+        throw_away(file)
 
     @contextmanager
     def claimed(self, name: str | None) -> Iterator[None]:
-        """A small object with process and host, put only if absent; of another machine, it must be removed by hand."""
-        claim = f"{name or '.refladder/folder'}.claim"
-        record, holding = holder_record(), self.read(claim)
-        if holding is None:
-            with self._at(claim, write=True) as path, suppress(FileExistsError):  # another process was quicker
-                self._system.pipe_file(path, record, mode="create")
-        elif not may_be_running(holder_in(holding)):
-            self.write(claim, record)
-        if (holding := self.read(claim) or b"") != record:
-            raise in_use(self.address, holder_in(holding), self.path_of(claim))
-        try:
-            yield
-        finally:
-            if self.read(claim) == record:
-                self.remove(claim)
+        """Claim nothing: object stores have no locks, and two runs would write the same files."""
+        del name
+        yield

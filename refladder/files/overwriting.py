@@ -16,7 +16,7 @@ from refladder.errors import UsageError, option
 from refladder.files.jsonl import is_device
 from refladder.files.ladder_sets import find_folder, published_names
 from refladder.files.remote import is_url
-from refladder.files.scored_shards import RUN_FOLDER
+from refladder.files.scored_folders import COUNTS, JUDGMENTS
 from refladder.files.table_files import form_by_name, is_many
 
 if TYPE_CHECKING:
@@ -114,5 +114,7 @@ def _is_in(name: str, folder: str, file: str) -> bool:
     parts = real.relative_to(inside).parts
     if len(parts) == 1 and (parts[0] in _IN_FOLDERS or (name in {*TABLES, "judgments"} and form_by_name(parts[0]))):
         return True
-    whole = name in BACKENDS or parts[0] in ("data", RUN_FOLDER) or real.suffix == ".md"  # with all that is in it
+    whole = (
+        name in BACKENDS or parts[0] in ("data", JUDGMENTS, COUNTS) or real.suffix == ".md"
+    )  # with all that is in it
     return whole and name in {*READ, "judgments"} and real.is_file()

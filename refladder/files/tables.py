@@ -26,8 +26,7 @@ from refladder.errors import DataError, UsageError, did_you_mean, either, option
 from refladder.files import streams
 from refladder.files.jsonl import Writer, atomic, decoded_lines, is_device
 from refladder.files.remote import is_url, open_url
-from refladder.files.scored_shards import check_unchanged
-from refladder.files.table_files import digests_by_file, form_by_name, is_many, open_table, table_files
+from refladder.files.table_files import form_by_name, is_many, open_table, table_files
 from refladder.parsing import parse_json
 
 if TYPE_CHECKING:
@@ -156,14 +155,12 @@ class Rows:
 def read_rows(path: str, given: str | None = None) -> Rows:
     """The rows of a table, in order, with at most a few thousand in memory; only the end may have blank lines."""
     form = format_of(path, given)
-    (first, digest), *others = digests_by_file(path).items()
-    rows = _read_file(first, form, digest)
+    first, *others = table_files(path)
+    rows = _read_file(first, form)
     return rows if not others else Rows(_chained(rows, others, form), rows.columns())
 
 
-def _read_file(path: str, form: str, digest: str | None) -> Rows:
-    if digest is not None:
-        check_unchanged(path, digest)
+def _read_file(path: str, form: str) -> Rows:
     if form == "parquet":
         return _read_parquet(path)
     name = "<stdin>" if path == STANDARD else path
@@ -171,11 +168,11 @@ def _read_file(path: str, form: str, digest: str | None) -> Rows:
     return Rows(_read_jsonl(name, lines)) if form == "jsonl" else _read_csv(name, lines)
 
 
-def _chained(rows: Rows, others: Sequence[tuple[str, str | None]], form: str) -> Iterator[Row]:
+def _chained(rows: Rows, others: Sequence[str], form: str) -> Iterator[Row]:
     with closing(rows):
         yield from rows
-    for path, digest in others:
-        with closing(_read_file(path, form, digest)) as more:
+    for path in others:
+        with closing(_read_file(path, form)) as more:
             yield from more
 
 

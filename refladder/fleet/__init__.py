@@ -1,1 +1,1 @@
-"""Shards: a table scored slice by slice, by several workers, into a folder that any run can continue."""
+"""Many files: each is scored by one worker, into a folder that the same command continues."""

@@ -1,8 +1,8 @@
-"""Workers that score shards: processes of this machine, or Ray actors. One loop (`sharded_score`) drives both.
+"""Workers that score files: processes of this machine, or Ray actors. One loop (`run`) drives both.
 
-Both have a `number` of workers, counted from 0. `start` starts them with what they need for every shard: a `Task` as
-JSON. `put` gives an idle worker the arguments of `ShardWorker.run`. `wait` waits until a worker is ready, and returns
-its number and its answer; None if it died, and another has its number now. `close` ends all, also in mid-shard.
+Both have a `number` of workers, counted from 0. `start` starts them with what they need for every file: a `Task` as
+JSON. `put` gives an idle worker the arguments of `Worker.run`. `wait` waits until a worker is ready, and returns its
+number and its answer; None if it died, and another has its number now. `close` ends all, also in mid-file.
 """
 
 from __future__ import annotations
@@ -25,9 +25,10 @@ if TYPE_CHECKING:
     from multiprocessing.connection import Connection
     from multiprocessing.context import SpawnProcess
 
-    from refladder.fleet.shard_worker import ShardAnswer
-    from refladder.fleet.shards import Shard
+    from refladder.files.scored_folders import ScoredFile
+    from refladder.fleet.worker import Answer
 
+DEATHS = 3  # of workers with one file, after which the file has failed
 _THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 _CLOSE = 5.0  # seconds for a worker to end after it was asked to
 
@@ -40,12 +41,14 @@ def cores() -> int:
 class Processes:
     """Processes of this machine; with `gpus`, each gets one GPU in turn, if the machine has any."""
 
-    def __init__(self, number: int, *, gpus: bool) -> None:
-        self.number = number
+    tries = DEATHS  # of a file that ends its worker, before it has failed
+
+    def __init__(self, number: int, files: int, *, gpus: bool) -> None:
+        self.number = max(1, min(number, files))
         self._gpus = gpus
         self._task = ""
         self._running: list[tuple[SpawnProcess, Connection]] = []
-        self._busy: dict[Any, int] = {}  # by the pipe of a worker that has a shard
+        self._busy: dict[Any, int] = {}  # by the pipe of a worker that has a file
 
     def start(self, task: str) -> None:
         """Start all processes."""
@@ -65,15 +68,15 @@ class Processes:
         theirs.close()
         return process, ours
 
-    def put(self, worker: int, shard: Shard | None, signature: str | None, usd: float) -> None:
-        """Give a shard to a process."""
+    def put(self, worker: int, file: ScoredFile | None, signature: str | None, usd: float) -> None:
+        """Give a file to a process."""
         pipe = self._running[worker][1]
         self._busy[pipe] = worker
         with suppress(OSError):  # it has died: `wait` says so
-            pipe.send((shard, signature, usd))
+            pipe.send((file, signature, usd))
 
-    def wait(self, tell: Callable[[int, int], None]) -> tuple[int, ShardAnswer | None]:
-        """Wait until a process is ready; `tell` is called with its number and how many rows of its shard are done."""
+    def wait(self, tell: Callable[[int, int], None]) -> tuple[int, Answer | None]:
+        """Wait until a process is ready; `tell` is called with its number and how many rows of its file are done."""
         while True:
             pipe: Any = connection.wait(list(self._busy))[0]
             worker = self._busy[pipe]
@@ -106,15 +109,15 @@ class Processes:
 
 
 def _serve(pipe: Connection, task: str, environment: dict[str, str], gpu: int | None) -> None:
-    """The life of a worker process: one answer for each shard, until the driver has ended."""
+    """The life of a worker process: one answer for each file, until the driver has ended."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the driver, which ends its workers
     os.environ.update(environment)  # before numpy and torch are imported
     threading.Thread(target=_end_with_driver, daemon=True).start()
     if gpu is not None:
         _take_gpu(gpu)
-    from refladder.fleet.shard_worker import ShardWorker  # noqa: PLC0415  after the environment is set
+    from refladder.fleet.worker import Worker  # noqa: PLC0415  after the environment is set
 
-    worker = ShardWorker(task, pipe.send)
+    worker = Worker(task, pipe.send)
     while True:
         try:
             asked = pipe.recv()
@@ -146,24 +149,29 @@ def _take_gpu(worker: int) -> None:
 
 
 class RayActors:
-    """Ray Core actors on the cluster at `address` or RAY_ADDRESS, or here: one on each GPU, or core but one."""
+    """Ray Core actors on the cluster at RAY_ADDRESS, or here: one on each GPU, or core but one.
 
-    def __init__(self, number: int | None, address: str | None, *, gpus: bool) -> None:
+    Ray starts a dead actor anew, on another node if its node is gone, and gives it its file again.
+    """
+
+    tries = 1  # beside those of Ray
+
+    def __init__(self, number: int | None, files: int, *, gpus: bool) -> None:
         try:
             ray: Any = import_module("ray")  # optional, 240 MB
         except ImportError as error:
             raise UsageError("--engine ray needs Ray; pip install ray") from error
         self._ray = ray
-        local = {} if address or os.environ.get("RAY_ADDRESS") else {"include_dashboard": False}
+        local = {} if os.environ.get("RAY_ADDRESS") else {"include_dashboard": False}
         self._began = not ray.is_initialized()
         try:
             if self._began:
-                ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR, **local)
+                ray.init(log_to_driver=False, logging_level=logging.ERROR, **local)
             has = ray.cluster_resources()
         except (ConnectionError, ValueError, RuntimeError) as error:
             raise BackendUnavailableError(
-                f"the Ray cluster {address or ''} cannot be reached ({' '.join(str(error).split())[:200]}); "
-                "check --address, or start one with `ray start --head`"
+                f"the Ray cluster cannot be reached ({' '.join(str(error).split())[:200]}); check RAY_ADDRESS, "
+                "or start one with `ray start --head`"
             ) from error
         machines = sum(node["Alive"] for node in ray.nodes())
         processors, devices = int(has.get("CPU", 0)), int(has.get("GPU", 0)) if gpus else 0
@@ -172,40 +180,36 @@ class RayActors:
             what = plural(devices, "GPU") if devices else plural(processors, "core")
             self.close()
             raise UsageError(f"--workers {self.number}: the Ray cluster has {what}; give fewer workers")
+        self.number = max(1, min(self.number, files))
         self._options = {
             "num_cpus": max(1, (processors - 1) // self.number),
             "num_gpus": 1 if devices else 0,
-            "max_restarts": 0,  # the driver replaces a dead actor and gives its shard to another
+            "max_restarts": -1,  # as often as necessary; a file is tried DEATHS times
+            "max_task_retries": DEATHS - 1,
             "runtime_env": {"env_vars": {WORKERS: str(math.ceil(self.number / machines))}},
         }
-        self._task = ""
         self._actors: list[Any] = []
         self._answers: dict[Any, int] = {}
 
     def start(self, task: str) -> None:
         """Start all actors."""
-        self._task = task
-        self._actors = [self._started() for _ in range(self.number)]
+        from refladder.fleet.worker import Worker  # noqa: PLC0415  not in the driver of processes
 
-    def _started(self) -> Any:  # noqa: ANN401  Ray has no types for actors
-        from refladder.fleet.shard_worker import ShardWorker  # noqa: PLC0415  not in the driver of processes
+        actor = self._ray.remote(Worker).options(**self._options)
+        self._actors = [actor.remote(task) for _ in range(self.number)]
 
-        return self._ray.remote(ShardWorker).options(**self._options).remote(self._task)
+    def put(self, worker: int, file: ScoredFile | None, signature: str | None, usd: float) -> None:
+        """Give a file to an actor."""
+        self._answers[self._actors[worker].run.remote(file, signature, usd)] = worker
 
-    def put(self, worker: int, shard: Shard | None, signature: str | None, usd: float) -> None:
-        """Give a shard to an actor."""
-        self._answers[self._actors[worker].run.remote(shard, signature, usd)] = worker
-
-    def wait(self, tell: Callable[[int, int], None]) -> tuple[int, ShardAnswer | None]:
-        """Wait until an actor with a shard is ready; actors do not tell how far they are."""
+    def wait(self, tell: Callable[[int, int], None]) -> tuple[int, Answer | None]:
+        """Wait until an actor with a file is ready; actors do not tell how far they are."""
         del tell
         (ready, *_), _ = self._ray.wait(list(self._answers), num_returns=1)
         worker = self._answers.pop(ready)
         try:
             return worker, self._ray.get(ready)
         except self._ray.exceptions.RayError:
-            self._ray.kill(self._actors[worker])
-            self._actors[worker] = self._started()
             return worker, None
 
     def close(self) -> None:

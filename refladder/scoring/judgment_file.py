@@ -35,7 +35,7 @@ from refladder.files.jsonl import (
 )
 from refladder.files.locks import locked
 from refladder.files.remote import is_url
-from refladder.files.scored_shards import RUN_FOLDER, finished_shards
+from refladder.files.scored_folders import JUDGMENTS, finished_files, judgments_name
 from refladder.files.streams import GZIP, LONGEST_LINE, check_line
 from refladder.files.table_files import is_many, open_table
 from refladder.records import (
@@ -59,7 +59,6 @@ if TYPE_CHECKING:
 
     Answer = Callable[[Sequence[Question]], Iterable[Sequence[Judgment]]]
 
-JUDGMENTS_FOLDER = f"{RUN_FOLDER}/judgments"  # in a folder of scored shards
 _CHUNK = 1024  # lines read at a time
 _YES_NO = "/compare-yesno@"  # in the prompts of a recipe
 _VERIFIER = "/verifier@"  # likewise; a grade of one of two texts
@@ -69,7 +68,7 @@ _GRADES = (*map(str, range(1, 101)), TEXT)  # outcomes of judgments that are no 
 
 
 def read_judgments(path: str | Path) -> tuple[Run, Iterator[tuple[str, Judgment]]]:
-    """A judgments file, or all of a folder of scored shards: its Run, and its judgments with the path:line of each."""
+    """A judgments file, or all of a folder of scored files: its Run, and its judgments with the path:line of each."""
     path = str(path)
     if is_many(path):
         return _read_folder(path)
@@ -92,16 +91,15 @@ def read_judgments(path: str | Path) -> tuple[Run, Iterator[tuple[str, Judgment]
 
 def _read_folder(path: str) -> tuple[Run, Iterator[tuple[str, Judgment]]]:
     files = []
-    if (shards := finished_shards(path)) is not None:
+    if (scored := finished_files(path)) is not None:
         folder = open_folder(path)
-        existing = set(folder.names(JUDGMENTS_FOLDER))
-        files = [
-            folder.path_of(f"{JUDGMENTS_FOLDER}/{shard.judgments}") for shard in shards if shard.judgments in existing
-        ]
-        if files and (without := next((shard for shard in shards if shard.judgments not in existing), None)):
+        existing = folder.sizes(JUDGMENTS)
+        names = {file.name: judgments_name(file.name) for file in scored if file.rows}
+        files = [folder.path_of(name) for name in names.values() if name in existing]
+        if files and (without := next((name for name, judged in names.items() if judged not in existing), None)):
             raise DataError(
-                f"{path.rstrip('/')}/{without.name}: the judgments of this shard are missing; delete this file, and "
-                "run the same `refladder score` command again, which asks the judge about its rows again"
+                f"{folder.path_of(without)}: the judgments of this file are missing; delete this file, and run the "
+                "same `refladder score` command again, which asks the judge about its rows again"
             )
     if not files:
         raise DataError(

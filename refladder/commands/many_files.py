@@ -1,0 +1,192 @@
+"""Options of `score` for inputs of many files, and the run itself."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from refladder.commands import console
+from refladder.commands.options import given_by_user
+from refladder.errors import UsageError, plural
+from refladder.files.jsonl import is_device
+from refladder.files.remote import is_url
+from refladder.files.table_files import form_by_name
+from refladder.files.tables import STANDARD
+from refladder.report.summary import summary
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from refladder.fleet.run import FilesReport
+    from refladder.fleet.worker import Task
+    from refladder.fleet.workers import Workers
+    from refladder.jobs.score import Mapped
+    from refladder.settings import Tables
+
+# The options of `score` that workers do not know; they are refused, not ignored.
+_UNKNOWN = {"out_format", "judgments_from", "restart"}
+
+MANY_FILES = console.options(
+    click.option(
+        "--workers",
+        type=click.IntRange(min=1),
+        metavar="N",
+        help="Number of processes that score files of a folder, a glob or a URL, each with its own judge. Default: 1; "
+        "with --engine ray one per GPU, or per core but one.",
+    ),
+    click.option(
+        "--engine",
+        type=click.Choice(("processes", "ray")),
+        help="Where files are scored: processes on this machine, or actors of the Ray cluster at RAY_ADDRESS (else "
+        "Ray starts here). Default: processes.",
+    ),
+    click.option(
+        "--shard",
+        metavar="I/N",
+        help="Score only every N-th file, starting at number I (1 to N). Run N such jobs with the same OUT.",
+    ),
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ManyFiles:
+    """Options for many files; without any of them, a table is scored into one file."""
+
+    shard: str | None
+    workers: int | None
+    engine: str | None
+
+    @property
+    def given(self) -> bool:
+        """Whether each file is scored by itself."""
+        return any((self.shard, self.workers, self.engine))
+
+    def into(self, table: Tables) -> ManyFiles:
+        """Return the options for an output: in a folder each file is scored by itself, also if none is given."""
+        out = table.out
+        if is_url(out) and form_by_name(out) is not None:
+            raise UsageError(
+                f"--out {out}: at a URL, scored rows are written as a folder; name a folder (without extension), or a "
+                "file on this machine"
+            )
+        if self.given or out == STANDARD or table.out_format is not None or is_device(Path(out)):
+            return self
+        a_folder = form_by_name(out) is None if is_url(out) else Path(out).is_dir() or not Path(out).suffix
+        return replace(self, workers=1) if a_folder or out.endswith("/") else self
+
+    @property
+    def part(self) -> tuple[int, int]:
+        """(i, n) of --shard."""
+        if self.shard is None:
+            return 1, 1
+        match = re.fullmatch(r"([0-9]{1,9})/([0-9]{1,9})", self.shard)
+        if match is None or not 1 <= int(match[1]) <= int(match[2]):
+            raise UsageError(f"--shard {self.shard!r}: must be I/N, such as 1/8, with I from 1 to N")
+        return int(match[1]), int(match[2])
+
+
+def check_options(context: click.Context) -> None:
+    """Refuse the options that do not go with a folder of scored files."""
+    for parameter in context.command.params:
+        if parameter.name in _UNKNOWN and given_by_user(context, parameter.name):
+            raise UsageError(
+                f"{parameter.opts[0]} does not work with a folder of scored files; leave it out, or give --out FILE"
+            )
+
+
+def check_judge(
+    judge: str, options: Mapping[str, str], many: ManyFiles, *, budget: float | None, judgments: Path | None
+) -> None:
+    """Check that the options of a judge and those of the run go together with many files."""
+    from refladder.backends import opener_of
+    from refladder.backends.openai.options import read_options
+
+    opener_of(judge, options)  # the options are written to files, where a key has no business
+    if judge.startswith("openai:"):
+        read_options(options)
+    if "batch" in options:
+        raise UsageError("batch=FOLDER sends a whole table at once; score the table into one file")
+    if judgments is not None and not is_device(judgments):
+        raise UsageError(
+            f"--judgments {judgments}: a folder of scored files keeps its judgments, for `rescore`; leave --judgments "
+            "out, or give /dev/null to store none"
+        )
+    if budget is not None and many.part[1] > 1:
+        raise UsageError(
+            "--budget is compared with the cost of the whole table, and --shard scores a part of it; leave one of them "
+            "out"
+        )
+
+
+def score_many_files(
+    context: click.Context,
+    many: ManyFiles,
+    task: Task,
+    tables: Tables,
+    mapped: Mapped,
+    *,
+    gpus: bool,
+    as_json: bool,
+) -> int:
+    """Score the files of an input, and print the counts; where the task is, is filled in here."""
+    from refladder.backends.openai.options import share_of_limits
+    from refladder.fleet.run import check_places, score_files
+    from refladder.fleet.workers import Processes, RayActors
+
+    source, out = tables.source, tables.out
+    check_places(source, out, many.workers)
+    task = replace(
+        task, folder=out, directory=str(Path.cwd()), given=tables.given, escape_formulas=tables.escape_formulas
+    )
+
+    def open_workers(files: int) -> tuple[Workers, Task]:
+        wanted = many.workers
+        workers: Workers = (
+            RayActors(wanted, files, gpus=gpus) if many.engine == "ray" else Processes(wanted or 1, files, gpus=gpus)
+        )
+        if wanted is not None and workers.number < wanted and files:
+            console.notify(f"only {plural(files, 'file')} for {wanted} workers")
+        options, budget = task.judge_options, task.budget
+        if task.judge.startswith("openai:"):
+            options = share_of_limits(options, workers.number)
+        if budget is not None and workers.number > 1:
+            budget /= workers.number
+            console.notify(f"--budget: each of {workers.number} workers may spend {budget:.4g} USD")
+        return workers, replace(task, judge_options=options, budget=budget)
+
+    with console.progress("scoring") as progress:
+        report = score_files(
+            open_workers,
+            source,
+            out,
+            task=task,
+            mapped=mapped,
+            part=many.part,
+            config=console.resolved(context),
+            progress=progress,
+            say=console.notify,
+            tell=str if as_json else console.say_checks,
+        )
+    return _tell(report, task.judge, out, as_json=as_json)
+
+
+def _tell(report: FilesReport, judge: str, out: str, *, as_json: bool) -> int:
+    spent = [{"backend": judge, **report.spent}] if report.spent else []
+    counts = {name: getattr(report, name) for name in ("files", "reused", "missing", "rows", "scored", "unscored")}
+    if as_json:
+        checks = [asdict(check) for check in report.checks] or None
+        shown = {**summary(report.scores), "judge_check": checks, "out": out, "files": counts, "spent": spent}
+        console.say_json(shown)
+    else:
+        console.say_summary(report.scores)
+        console.tell_spent(spent)
+        earlier = f" ({report.reused:,} from earlier runs)" if report.reused else ""
+        rows = f"{plural(report.rows, 'row')} = {report.scored:,} scored + {report.unscored:,} unscored"
+        console.notify(f"{plural(report.files, 'file')}{earlier}: {rows}", warns=report.unscored > 0)
+        if report.missing:
+            console.say(f"{out}: not scored yet: {plural(report.missing, 'file')} of other parts", err=True)
+    return 0 if report.scores.complete else console.UNSCORED

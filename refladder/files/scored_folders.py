@@ -1,0 +1,126 @@
+"""A folder of scored files, as `score` writes it: run.json lists the input files, and at the end their counts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from refladder.errors import DataError
+from refladder.files.folders import open_folder
+from refladder.parsing import adapter, parse_json
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from refladder.files.folders import Folder
+
+RUN, JUDGMENTS, COUNTS = "run.json", "judgments", "counts"
+SCHEMA = "scored-folder/1"
+TABLES = (".jsonl", ".ndjson", ".json", ".csv", ".parquet", ".gz")
+_AGAIN = "run the same `refladder score` command again"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScoredFile:
+    """An input file with its stamp (size and time), and its output `name`, relative to the folder.
+
+    `rows` = `scored` + `unscored`, and `bytes` is the size of the output; None until all files of the run are scored.
+    """
+
+    source: str
+    stamp: str
+    name: str
+    rows: int | None = None
+    scored: int | None = None
+    unscored: int | None = None
+    bytes: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FolderRun:
+    """The content of run.json: `settings` determine the scores, apart from the `judge`, whose `signature` counts."""
+
+    schema: str = SCHEMA
+    signature: str | None = None
+    settings: dict[str, Any]
+    judge: dict[str, Any]
+    files: list[ScoredFile]
+    judge_check: list[dict[str, Any]] | None = None
+    config: dict[str, Any] = field(default_factory=dict)
+
+
+def judgments_name(name: str) -> str:
+    """Return the judgments file of an output file, relative to the folder."""
+    return f"{JUDGMENTS}/{name if name.endswith('.jsonl') else f'{name}.jsonl'}"
+
+
+def counts_name(name: str) -> str:
+    """Return the file with the counts of an output file, relative to the folder."""
+    return f"{COUNTS}/{name}.json"
+
+
+def read_run(folder: Folder) -> FolderRun | None:
+    """Read run.json; None if the folder has none of a scored folder, DataError if it is damaged."""
+    data, path = folder.read(RUN), folder.path_of(RUN)
+    if data is None or b'"scored-folder/' not in data:
+        if folder.sizes(COUNTS):
+            raise DataError(f"{path}: missing or damaged; delete it, and {_AGAIN}")
+        return None
+    fields = parse_json(data, path, whole_file=True)
+    if isinstance(fields, dict) and fields.get("schema") != SCHEMA:
+        raise DataError(
+            f"{path}: expected the schema {SCHEMA!r}, found {fields.get('schema')!r}; choose another folder"
+        )
+    try:
+        run: FolderRun = adapter(FolderRun).validate_json(data, strict=True, extra="forbid")
+    except ValueError as error:
+        raise DataError(f"{path}: damaged; delete it, and {_AGAIN}") from error
+    for file in run.files:
+        if file.name.startswith("/") or ".." in file.name.split("/"):
+            raise DataError(f"{path}: names the file {file.name!r:.80}, which is outside the folder; do not use it")
+    return run
+
+
+def is_scored(path: str) -> bool:
+    """Whether a folder is one of scored files."""
+    return read_run(open_folder(path)) is not None
+
+
+def finished_files(path: str) -> list[ScoredFile] | None:
+    """Return the files of a scored folder, in order; None for any other folder.
+
+    Raises:
+        DataError: a file is missing, has another size than its run wrote, or is of no run.
+    """
+    folder = open_folder(path)
+    run = read_run(folder)
+    if run is None:
+        return None
+    sizes = folder.sizes()
+    if any(file.bytes is None for file in run.files):
+        raise DataError(
+            f"{path}: not all of its files are scored yet; {_AGAIN}, or name the finished files with a quoted glob"
+        )
+    for file in run.files:
+        where = folder.path_of(file.name)
+        if file.name not in sizes:
+            raise DataError(f"{where}: this file of scored rows is missing; {_AGAIN}, which scores it again")
+        if sizes[file.name] != file.bytes:
+            raise DataError(
+                f"{where}: {sizes[file.name]:,} bytes, and its run wrote {file.bytes:,}; {_AGAIN}, which scores it "
+                "again, or name the files to read with a quoted glob"
+            )
+    check_strangers(folder, run, sizes)
+    return run.files
+
+
+def check_strangers(folder: Folder, run: FolderRun, sizes: Mapping[str, int]) -> None:
+    """Check that each table in the folder is of its run, because its rows would count like the others."""
+    names = {file.name for file in run.files}
+    for name in sizes:
+        ours = name in names or name == RUN or name.startswith((f"{JUDGMENTS}/", f"{COUNTS}/"))
+        if not ours and name.endswith(TABLES):
+            raise DataError(
+                f"{folder.path_of(name)}: no scored file of this run (of another input, or of one that is gone); move "
+                "it away, or name the files to read with a quoted glob"
+            )

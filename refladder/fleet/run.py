@@ -1,0 +1,374 @@
+"""score over many files: list them, give each to a worker, and check that every row came out once."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import time
+from collections import Counter, deque
+from contextlib import closing
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from refladder.backends.metered import SPENT
+from refladder.errors import BackendError, DataError, UsageError, plural, redacted
+from refladder.files.folders import open_folder
+from refladder.files.jsonl import to_json
+from refladder.files.remote import is_url
+from refladder.files.scored_folders import (
+    COUNTS,
+    JUDGMENTS,
+    RUN,
+    FolderRun,
+    ScoredFile,
+    check_strangers,
+    counts_name,
+    judgments_name,
+    read_run,
+)
+from refladder.files.table_files import form_by_name, is_glob, is_many, table_files
+from refladder.files.tables import STANDARD, format_of, read_once, read_rows
+from refladder.fleet.worker import read_counts, stamp
+from refladder.fleet.workers import DEATHS
+from refladder.records import scale_of
+from refladder.scoring.columns import ScoreReport
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from refladder.files.folders import Folder
+    from refladder.fleet.worker import Answer, Counts, Task
+    from refladder.fleet.workers import Workers
+    from refladder.jobs.score import Mapped
+    from refladder.records import JudgeCheck, Progress
+
+_SHOWN = 10  # most failed files in the message
+
+
+@dataclass(slots=True, kw_only=True)
+class FilesReport:
+    """What a run over files did: counts of all rows of its part, those of earlier runs included.
+
+    `reused` files were scored by earlier runs, `missing` are those of other parts. `spent` is of this run.
+    """
+
+    scores: ScoreReport
+    files: int
+    reused: int
+    rows: int
+    scored: int
+    unscored: int
+    missing: int
+    spent: dict[str, float | None]
+    checks: list[JudgeCheck]
+
+
+def check_places(source: str, out: str, workers: int | None) -> None:
+    """Check that an input is of files that workers can share, and that its scored rows get a folder."""
+    if read_once(source):
+        raise UsageError("a folder of scored files needs a SOURCE of files: a file, a folder, a quoted glob or a URL")
+    if out == STANDARD:
+        raise UsageError("several workers need --out FOLDER (or a URL)")
+    if not is_url(out) and Path(out).exists() and not Path(out).is_dir():
+        raise UsageError(f"{out}: a file, and several workers need a folder; name a folder")
+    if form_by_name(out) is not None and not out.endswith("/") and (is_url(out) or not Path(out).exists()):
+        stem = out.removesuffix(".gz").rpartition(".")[0]
+        folder = stem if stem and not stem.endswith("/") else "scored"
+        raise UsageError(f"{out}: the name of a file, and several workers need a folder; name one, such as {folder}")
+    if (workers or 1) > 1 and not is_many(source):
+        how = f"`mkdir parts; split -l 50000 --additional-suffix=.jsonl {source} parts/`"
+        if form_by_name(source) != "jsonl":
+            how = "see 'Split a large file' in docs/scale.md"
+        raise UsageError(f"{source}: one file is scored by one worker; split it ({how}), or give --workers 1")
+
+
+def list_files(source: str, given: str | None, out: str) -> list[ScoredFile]:
+    """Return the files of an input; files in `out` are none. Each output is named like its input in `source`."""
+    form = format_of(source, given)
+    paths = [path for path in table_files(source) if not _is_inside(path, out)]
+    if not paths:
+        raise UsageError(f"{source}: its files are in {out}, the folder of the scored rows; name another --out")
+    files: dict[str, ScoredFile] = {}
+    for path in paths:
+        name = _name(source, path, form)
+        if name == RUN or name.startswith((f"{JUDGMENTS}/", f"{COUNTS}/", ".")):
+            raise UsageError(f"{path}: the run has a file of this name in --out; rename it")
+        if name in files:
+            raise UsageError(f"{path}: the output of this file and of {files[name].source} have one name; rename one")
+        files[name] = ScoredFile(source=path, stamp=stamp(path), name=name)
+    return list(files.values())
+
+
+def _name(source: str, path: str, form: str) -> str:
+    """Return the name of an output: the path of its input in the folder, or below the first wildcard of the glob."""
+    parts = _parts(path)
+    fixed = itertools.takewhile(lambda part: not any(mark in part for mark in "*?["), _parts(source))
+    name = "/".join(parts[len(list(fixed)) :] if is_glob(source) else parts[-1:]).removesuffix(".gz")
+    return name if form_by_name(name) == form else f"{name}.{form}"
+
+
+def _parts(path: str) -> list[str]:
+    return [part for part in path.replace("\\", "/").rpartition("://")[2].split("/") if part]
+
+
+def _is_inside(file: str, folder: str) -> bool:
+    if is_url(folder) or is_url(file):
+        return file.startswith(f"{folder.rstrip('/')}/")
+    return Path(folder).resolve() in Path(file).resolve().parents
+
+
+def score_files(
+    open_workers: Callable[[int], tuple[Workers, Task]],
+    source: str,
+    out: str,
+    *,
+    task: Task,
+    mapped: Mapped,
+    part: tuple[int, int] = (1, 1),
+    config: Mapping[str, Any] | None = None,
+    progress: Progress | None = None,
+    say: Callable[[str], None] = lambda _text: None,
+    tell: Callable[[Sequence[JudgeCheck]], object] = str,
+) -> FilesReport:
+    """Score each file of an input into a folder; the same call continues an interrupted run.
+
+    A file whose worker dies is given to another worker. A file that fails does not stop the others; a judge that
+    fails, or a full disk, stops the run; what was scored before is kept. `part` (i, n) takes every n-th file from the
+    i-th on. `open_workers` gets the number of files that are left; it is not called if there is none and the judge is
+    that of before.
+    """
+    folder = open_folder(out)
+    number, parts = part
+    settings = redacted(json.loads(json.dumps({"source": source, **task.settings()}, default=str)))
+    judge = redacted({"judge": task.judge, "judge_options": dict(task.judge_options)})
+    with folder.claimed(None if parts == 1 else f"part-{number}-of-{parts}"):
+        before = read_run(folder)
+        files = list_files(source, task.given, out)
+        run = FolderRun(settings=settings, judge=judge, files=files, config=dict(config or {}))
+        sizes = folder.sizes()
+        run = _continued(folder, run, before, sizes)
+        check_strangers(folder, run, sizes)
+        mine = files[number - 1 :: parts]
+        earlier = _finished(folder, mine, sizes)
+        left = [file for file in mine if file.name not in earlier]
+        if left:
+            _check_columns(left[0].source, task.given, mapped)
+            _write(folder, run)
+        driver = _Driver(folder=folder, run=run, counts=dict(earlier), progress=progress, say=say, tell=tell)
+        if left or run.signature is None or (before is not None and before.judge != judge):
+            workers, placed = open_workers(len(left))
+            driver.score([None, *left], workers, placed)
+        missing = _finish(folder, driver.run, driver.counts)
+    scores = merged([counts.report for counts in driver.counts.values()])
+    totals = {
+        name: sum(getattr(counts.file, name) or 0 for counts in driver.counts.values())
+        for name in ("rows", "scored", "unscored")
+    }
+    return FilesReport(
+        scores=scores,
+        files=len(mine),
+        reused=len(earlier),
+        **totals,
+        missing=missing,
+        spent=driver.spent,
+        checks=driver.checks,
+    )
+
+
+def _continued(folder: Folder, run: FolderRun, before: FolderRun | None, sizes: Mapping[str, int]) -> FolderRun:
+    """Return the run with the signature of the one before it; a run with other settings is refused."""
+    if before is None:
+        return run
+    others = sorted(name for name in {*run.settings, *before.settings} if _differs(name, run.settings, before.settings))
+    if not others:
+        return replace(run, signature=before.signature, judge_check=before.judge_check)
+    if any(name.startswith((f"{JUDGMENTS}/", f"{COUNTS}/")) for name in sizes):
+        raise UsageError(
+            f"{folder.address}: holds files of another run (other {', '.join(others)}); choose another folder, "
+            "or delete this one"
+        )
+    return run  # the earlier command asked nothing, such as one with a wrong column
+
+
+def _differs(name: str, settings: Mapping[str, Any], before: Mapping[str, Any]) -> bool:
+    one, other = settings.get(name), before.get(name)
+    return scale_of(one) != scale_of(other) if name == "ladders" else one != other
+
+
+def _finished(folder: Folder, files: Sequence[ScoredFile], sizes: Mapping[str, int]) -> dict[str, Counts]:
+    """Return the counts of the files that are scored, by name: of this input, and of this output."""
+    finished = {}
+    for file in files:
+        if file.name in sizes:
+            if counts_name(file.name) not in sizes:
+                raise DataError(
+                    f"{folder.path_of(file.name)}: not written by this run, which would replace it; move it away, or "
+                    "choose another --out"
+                )
+            counts = read_counts(folder, file.name)
+            if counts is not None and (counts.file.stamp, counts.file.bytes) == (file.stamp, sizes[file.name]):
+                finished[file.name] = counts
+    return finished
+
+
+def _write(folder: Folder, run: FolderRun) -> None:
+    files = [replace(file, source=redacted(file.source)) for file in run.files]
+    folder.write(RUN, to_json(asdict(replace(run, files=files)), indent=1) + b"\n")
+
+
+def _check_columns(path: str, given: str | None, mapped: Mapped) -> None:
+    """Check the columns of the first row of a file, before every file fails for a wrong name of one."""
+    try:
+        with closing(read_rows(path, given)) as rows:
+            first = next(rows, None)
+    except DataError:  # reported by the worker, and the other files are scored
+        return
+    if first is not None:
+        mapped.cell(first, "output")
+        mapped.context_of(first, *mapped.context_text(first))
+
+
+@dataclass(slots=True, kw_only=True)
+class _Driver:
+    """Gives files to workers until none is left."""
+
+    folder: Folder
+    run: FolderRun
+    counts: dict[str, Counts]
+    progress: Progress | None
+    say: Callable[[str], None]
+    tell: Callable[[Sequence[JudgeCheck]], object]
+    deaths: Counter[str] = field(default_factory=Counter)
+    failed: dict[str, str] = field(default_factory=dict)
+    notices: set[str] = field(default_factory=set)
+    costs: Counter[str] = field(default_factory=Counter)
+    usd: dict[int, float] = field(default_factory=dict)  # that a worker told; one in its place may spend so much less
+    checks: list[JudgeCheck] = field(default_factory=list)
+    partly: dict[int, int] = field(default_factory=dict)  # rows done of each worker's file
+    begun: float = field(default_factory=time.monotonic)
+
+    def score(self, files: Sequence[ScoredFile | None], workers: Workers, task: Task) -> None:
+        """Score files, and add their counts; None compares the signature with earlier files, and checks the judge."""
+        queue = deque(files)
+        try:
+            workers.start(task.to_json())
+            running: dict[int, ScoredFile | None] = {}
+            idle = list(range(workers.number))
+            while queue or running:
+                while queue and idle and None not in running.values():  # the judge is checked before the first row
+                    worker = idle.pop()
+                    running[worker] = queue.popleft()
+                    workers.put(worker, running[worker], self.run.signature, self.usd.get(worker, 0.0))
+                worker, answer = workers.wait(self._under_way)
+                idle.append(worker)
+                file = running.pop(worker)
+                self.partly.pop(worker, None)
+                if answer is not None:
+                    self._take(worker, file, answer)
+                elif file is None:
+                    raise BackendError("the worker died when it opened the judge; check its memory and its judge")
+                elif self._has_died(file, workers.tries):
+                    queue.appendleft(file)
+        finally:
+            workers.close()
+        if self.failed:
+            shown = "; ".join(list(self.failed.values())[:_SHOWN])
+            more = f"; and {len(self.failed) - _SHOWN:,} more" if len(self.failed) > _SHOWN else ""
+            raise DataError(
+                f"{self.folder.address}: {plural(len(self.failed), 'file')} failed: {shown}{more}; {self._kept()}"
+            )
+
+    @property
+    def spent(self) -> dict[str, float | None]:
+        """What the workers asked their judges, and the seconds of this run; what dead workers asked is not known."""
+        if not self.costs["calls"] and not self.costs["from_store"]:
+            return {}
+        return {**dict.fromkeys(SPENT), **self.costs, "seconds": time.monotonic() - self.begun}
+
+    def _has_died(self, file: ScoredFile, tries: int) -> bool:
+        """Count the death of a worker; return whether its file is to be tried again."""
+        self.deaths[file.name] += 1
+        again = self.deaths[file.name] < tries
+        if again:
+            count = f"{self.deaths[file.name]} of at most {DEATHS} times"
+            self.say(f"{file.name}: the worker died ({count}); another worker scores it")
+        else:
+            self.failed[file.name] = f"{file.source}: the worker died {DEATHS} times; check its memory and its judge"
+            self.say(f"{file.name}: the worker died {DEATHS} times; not tried again")
+        return again
+
+    def _take(self, worker: int, file: ScoredFile | None, answer: Answer) -> None:
+        self.costs.update(answer.spent)
+        self.usd[worker] = self.usd.get(worker, 0.0) + answer.spent.get("usd", 0.0)
+        error = answer.error
+        if error is not None and answer.stops:
+            continues = "" if file is None or isinstance(error, UsageError) else f"; {self._kept()}"
+            raise type(error)(f"{error}{continues}")
+        if answer.notice is not None and answer.notice not in self.notices:
+            self.notices.add(answer.notice)
+            self.say(answer.notice)
+        if file is None:
+            self.checks = answer.checks
+            self.tell(self.checks)
+            told = [asdict(check) for check in self.checks] or self.run.judge_check
+            self.run = replace(self.run, signature=self.run.signature or answer.signature, judge_check=told)
+            _write(self.folder, self.run)  # a killed run is continued by a judge of this signature only
+        elif answer.counts is None:
+            self.failed[file.name] = str(error)
+            self.say(f"{file.name}: failed: {error}")
+        else:
+            self.counts[file.name] = answer.counts
+            self._report()
+
+    def _under_way(self, worker: int, rows: int) -> None:
+        self.partly[worker] = rows
+        self._report()
+
+    def _report(self) -> None:
+        if self.progress is not None:
+            self.progress(sum(each.file.rows or 0 for each in self.counts.values()) + sum(self.partly.values()), None)
+
+    def _kept(self) -> str:
+        if not self.counts:
+            return "no file is scored yet"
+        return f"{plural(len(self.counts), 'scored file')} kept, and the same command continues"
+
+
+def _finish(folder: Folder, run: FolderRun, counts: Mapping[str, Counts]) -> int:
+    """Write the counts to run.json if every file is scored; return the number of those that are not."""
+    sizes = folder.sizes()
+    everything = {**_finished(folder, [file for file in run.files if file.name not in counts], sizes), **counts}
+    for name, each in everything.items():
+        if sizes.get(name) != each.file.bytes:
+            raise DataError(f"{folder.path_of(name)}: missing or changed during the run; run the same command again")
+        if scale_of(each.report.signature) != scale_of(run.signature):
+            raise DataError(
+                f"{folder.path_of(name)}: its scores are on another scale ({each.report.signature}) than those of the "
+                f"run ({run.signature}); delete this file and run the same command again"
+            )
+    missing = len(run.files) - len(everything)
+    if missing:
+        return missing
+    _write(folder, replace(run, files=[everything[file.name].file for file in run.files]))
+    used = {name for file in run.files for name in (judgments_name(file.name), counts_name(file.name))}
+    for name in sizes:
+        if name.startswith((f"{JUDGMENTS}/", f"{COUNTS}/")) and name not in used:
+            folder.remove(name)  # of inputs that are gone
+    return 0
+
+
+def merged(reports: Sequence[ScoreReport]) -> ScoreReport:
+    """Return the counts of several runs together."""
+    total: dict[str, Any] = {}
+    for report in reports:
+        total = _added(total, asdict(report))
+    return ScoreReport(**total)
+
+
+def _added(before: Any, value: Any) -> Any:  # noqa: ANN401  JSON
+    """Counts added, also those of inner objects; of anything else the last value."""
+    if isinstance(value, dict):
+        before = before or {}
+        return {**before, **{key: _added(before.get(key), entry) for key, entry in value.items()}}
+    return value + (before or 0) if isinstance(value, int | float) else value

@@ -1,0 +1,316 @@
+"""A worker: opens one judge, and scores one file after another with it."""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import json
+import os
+import time
+from contextlib import suppress
+from dataclasses import asdict, dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from refladder.backends.prices import Budget, Price
+from refladder.errors import (
+    BackendError,
+    DataError,
+    JudgeRefusedError,
+    OtherRunError,
+    RefladderError,
+    UsageError,
+    redacted,
+)
+from refladder.files.folders import open_folder
+from refladder.files.jsonl import to_json
+from refladder.files.ladder_sets import load_ladders
+from refladder.files.remote import is_url, stamp_of
+from refladder.files.scored_folders import ScoredFile, counts_name, judgments_name
+from refladder.jobs.prepared import Prepared
+from refladder.jobs.score import AllRows, Mapped, check_input, score_rows
+from refladder.parsing import adapter
+from refladder.records import scale_of
+from refladder.scoring.columns import ScoreReport  # noqa: TC001  pydantic reads the annotation
+from refladder.scoring.judge_check import prove
+from refladder.session import Session, default_store
+from refladder.settings import Scoring, Tables, chosen
+from refladder.students.first_pass import StudentAlone
+from refladder.students.student import open_student
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from refladder.backends import Backend
+    from refladder.files.folders import Folder
+    from refladder.files.ladder_sets import LadderSet
+    from refladder.jobs.score import RowScorer
+    from refladder.records import JudgeCheck
+    from refladder.students.student import Student
+
+_EVERY = 1.0  # seconds between two messages about a file under way
+_FULL = (errno.ENOSPC, errno.EDQUOT)
+# Fields of a task that say where something is or what it costs, not what the scores are. The judge counts by its
+# signature.
+_PLACES = {"folder", "directory", "ladders", "store", "judgments", "price", "budget", "any_judge", "checks"}
+_PLACES |= {"judge", "judge_options"}
+_PATHS = ("prompts", "student")  # of which the content counts, not the path
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Task(Scoring):
+    """What a worker needs for every file: plain values, so that it can be sent to another machine.
+
+    Paths are relative to `directory`. `version` is the signature of the ladder set; empty for a student that needs
+    none. A `student` is the judge. `store` and `checks` are those of each machine, and `budget` that of this worker.
+    """
+
+    folder: str = ""
+    directory: str = "."
+    given: str | None = None
+    escape_formulas: bool = False
+    version: str = ""
+    columns: dict[str, str] = field(default_factory=dict)
+    context_id: str | None = None
+    judge: str = "builtin"
+    judge_options: dict[str, str] = field(default_factory=dict)
+    student: str | None = None
+    store: str | None = None
+    price: dict[str, Any] | None = None
+    budget: float | None = None
+    judgments: bool = True
+    checks: bool = True
+
+    def settings(self) -> dict[str, Any]:
+        """Return what determines the scored rows, apart from the judge: files of another run are refused."""
+        values = {name: value for name, value in asdict(self).items() if name not in _PLACES}
+        values["ladders"] = values.pop("version")
+        for name in _PATHS:
+            if values[name] is not None:
+                values[name] = _digest_of_files(Path(values[name]))
+        return values
+
+    def to_json(self) -> str:
+        """Return the task as a worker takes it."""
+        return json.dumps(asdict(self), default=str)
+
+
+def _digest_of_files(path: Path) -> str:
+    digest = hashlib.blake2b(digest_size=6)
+    for file in sorted(path.rglob("*")) if path.is_dir() else [path]:
+        if file.is_file():
+            digest.update(f"{file.relative_to(path)}\0".encode())
+            with file.open("rb") as stream:
+                digest.update(hashlib.file_digest(stream, "blake2b").digest())
+    return digest.hexdigest()
+
+
+def stamp(path: str) -> str:
+    """Return size and time of a file, which change when the file changes."""
+    if is_url(path):
+        return stamp_of(path)
+    try:
+        status = Path(path).stat()
+    except FileNotFoundError as error:
+        raise DataError(f"{path}: no such file") from error
+    except OSError as error:
+        raise DataError(f"{path}: cannot be read ({error.strerror})") from error
+    return f"{status.st_size}-{status.st_mtime_ns}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Counts:
+    """The counts of a scored file, with the counts of its run; rows = scored + unscored."""
+
+    file: ScoredFile
+    report: ScoreReport
+
+
+def read_counts(folder: Folder, name: str) -> Counts | None:
+    """Read the counts of an output file; None if there are none, DataError if they are damaged."""
+    data = folder.read(counts_name(name))
+    if data is None:
+        return None
+    try:
+        counts: Counts = adapter(Counts).validate_json(data, strict=True, extra="forbid")
+    except (ValueError, RecursionError) as error:
+        raise DataError(
+            f"{folder.path_of(counts_name(name))}: damaged; delete it and {folder.path_of(name)}, and run the same "
+            "command again"
+        ) from error
+    file = counts.file
+    if file.rows is None or not file.rows == counts.report.rows == (file.scored or 0) + (file.unscored or 0):
+        raise DataError(
+            f"{folder.path_of(name)}: {counts.report.rows:,} rows in, {file.scored:,} scored and {file.unscored:,} "
+            "unscored; delete this file and run the same command again"
+        )
+    return counts
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """What a worker did: the counts of a file or the error, whether every other file would fail too, and the costs."""
+
+    counts: Counts | None = None
+    signature: str = ""
+    notice: str | None = None
+    error: RefladderError | None = None
+    stops: bool = False
+    spent: dict[str, float] = field(default_factory=dict)
+    checks: list[JudgeCheck] = field(default_factory=list)
+
+
+def _sendable(error: RefladderError) -> RefladderError:
+    """Return the error as one line, of a kind that decides what the driver does, and that can be pickled."""
+    kinds = (BackendError, JudgeRefusedError, UsageError)
+    kind = next((kind for kind in kinds if isinstance(error, kind)), DataError)
+    return kind(" ".join(str(error).split()))
+
+
+class Worker:
+    """Scores files; the judge is opened for the first one and stays open."""
+
+    def __init__(self, task: str, tell: Callable[[int], None] | None = None) -> None:
+        self._task = opened = chosen(Task, json.loads(task))
+        self._tell = tell
+        self._last_told = time.monotonic()
+        with suppress(OSError):  # on another machine it may not exist, and paths need not be relative
+            os.chdir(opened.directory)
+        price = None if opened.price is None else Price(**opened.price)
+        self._budget = None if opened.budget is None else Budget(opened.budget)
+        self._session = Session(opened.store or False, price_of=lambda *_: price, budget=self._budget, notify=str)
+        self._judge: Backend | None = None
+        self._told: dict[str, float] = {}
+
+    def run(self, file: ScoredFile | None, signature: str | None, usd: float = 0.0) -> Answer:
+        """Score a file; None only checks the judge. A failure is an answer too.
+
+        `signature` is that of the files before. `usd` is what a worker that died had spent of the budget.
+        """
+        counts, error, stops, checks, own = None, None, False, [], ""
+        try:
+            asking = self._asking(usd)
+            own = asking.report.signature
+            self._compare(own, signature)
+            if file is not None:
+                counts = self._scored(file, asking)
+            elif isinstance(asking, AllRows):
+                folder = default_store().with_name("checks") if self._task.checks else None
+                checks = prove(asking.scorer, folder, any_judge=self._task.any_judge)
+        except RefladderError as failure:
+            cause = failure.__cause__
+            error = _sendable(failure)
+            stops = not isinstance(error, DataError) or (isinstance(cause, OSError) and cause.errno in _FULL)
+        except Exception as failure:  # noqa: BLE001  one row must not end the run; the text has the type
+            where = f"{file.source}: " if file else ""
+            error = DataError(f"{where}{type(failure).__name__}: {' '.join(str(failure).split())}")
+        # A judge that failed may have none: the notice of a server is that of its handshake.
+        notice = None if self._judge is None or error is not None else self._judge.notice
+        return Answer(
+            counts=counts,
+            signature=own,
+            notice=notice,
+            error=error,
+            stops=stops or (error is not None and file is None),
+            spent=self._spent(),
+            checks=checks,
+        )
+
+    def _compare(self, own: str, before: str | None) -> None:
+        if before is not None and scale_of(own) != scale_of(before):
+            raise UsageError(
+                f"{self._task.folder}: its files are of another run ({before}), this run is {own}; choose another "
+                "folder, or delete this one"
+            )
+
+    def _spent(self) -> dict[str, float]:
+        """Counts of the judge since the last call; those that it does not know are absent."""
+        if not (spent := self._session.spent()):
+            return {}
+        known = {name: count for name, count in spent[0].items() if count is not None and name != "backend"}
+        before, self._told = self._told, known
+        return {name: count - before.get(name, 0) for name, count in known.items()}
+
+    @cached_property
+    def _folder(self) -> Folder:
+        return open_folder(self._task.folder)
+
+    @cached_property
+    def _student(self) -> Student | None:
+        return None if self._task.student is None else open_student(Path(self._task.student))
+
+    @cached_property
+    def _ladders(self) -> LadderSet | None:
+        task = self._task
+        if not task.ladders:
+            return None
+        ladders = load_ladders(str(task.ladders))
+        if scale_of(ladders.signature) != scale_of(task.version):
+            raise UsageError(
+                f"{task.ladders}: the ladder set has changed since the run began, or is another one on this machine "
+                f"({ladders.signature}, expected {task.version}); restore it, or choose another --out"
+            )
+        return ladders
+
+    def _asking(self, spent: float) -> RowScorer:
+        """Return what scores the rows of one file: what they say about contexts must not change another's scores."""
+        try:
+            if self._student is not None:
+                return StudentAlone(self._student, self._ladders)
+            if self._ladders is None:
+                raise UsageError("no ladder set was named; give --ladders SET")
+            prepared = Prepared(replace(self._task, ladders=self._ladders))
+        except DataError as error:  # not about rows: every file would fail
+            raise UsageError(str(error)) from error
+        if self._judge is None:
+            if self._budget is not None:
+                self._budget.spent = spent
+            self._judge = self._session.open(self._task.judge, self._task.judge_options)
+        return AllRows(prepared.scorer(self._judge))
+
+    def _progress(self, rows: int, _total: int | None) -> None:
+        if self._tell is not None and time.monotonic() - self._last_told >= _EVERY:
+            self._last_told = time.monotonic()
+            self._tell(rows)
+
+    def _scored(self, file: ScoredFile, asking: RowScorer) -> Counts:
+        """Score a file aside; if no row is missing and the input is unchanged, give the output its final name."""
+        task, folder = self._task, self._folder
+        out, judged = folder.work_file(file.name), judgments_name(file.name)
+        tables = Tables(source=file.source, out=str(out), given=task.given, escape_formulas=task.escape_formulas)
+        mapped = Mapped(columns=task.columns, context=task.context_id, alone=asking.alone)
+        # Without the ladders, as rows that have none are unscored, also if they are all of one file:
+        rows = check_input(file.source, task.given, mapped)
+
+        def score(judgments: Path | None) -> ScoreReport:
+            return score_rows(asking, tables, mapped, judgments=judgments, checked=rows, progress=self._progress)
+
+        judgments = folder.fetched(judged) if task.judgments else None
+        try:
+            report = score(judgments)
+        except OtherRunError:  # a killed run at the same URL may have left them on this machine
+            if judgments is None or not folder.forget(judged):
+                raise
+            report = score(judgments := folder.fetched(judged))
+        if rows != report.rows:
+            raise DataError(
+                f"{file.source}: {rows or 0:,} rows in, {report.rows:,} rows out; run the same command again"
+            )
+        if stamp(file.source) != file.stamp:
+            raise DataError(f"{file.source}: the file has changed during the run; run the same command again")
+        scored = replace(
+            file,
+            source=redacted(file.source),
+            rows=report.rows,
+            scored=asking.scored,
+            unscored=report.rows - asking.scored,
+            bytes=out.stat().st_size,
+        )
+        counts = Counts(file=scored, report=report)
+        if judgments is not None and judgments.exists():
+            folder.publish(judgments, judged)
+        folder.remove(file.name)  # the counts are never those of an earlier output
+        folder.write(counts_name(file.name), to_json(asdict(counts)) + b"\n")
+        folder.publish(out, file.name)
+        return counts
