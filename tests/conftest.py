@@ -29,7 +29,7 @@ SETTINGS = re.compile(
 SLOWEST = (
     "integrations/test_real_model.py",
     "test_readme.py",
-    "fleet/test_shards.py",
+    "fleet/test_many_files.py",
     "backends/hf/test_hf_writing.py",
     "engine/test_self_check.py",
     "test_reproduce.py",

@@ -130,8 +130,8 @@ sys.exit(cli.run({list(SCORE)!r}))
 )
 def test_a_key_that_is_given_where_none_belongs_is_not_repeated(with_canary, tmp_path, option):
     write_outputs(tmp_path)
-    shards = (*SCORE[:4], "--out", "shards", "--judge", "openai:m", "--judge-option", option)
-    assert with_canary(tmp_path, *shards)[0] == 2
+    folder = (*SCORE[:4], "--out", "folder", "--judge", "openai:m", "--judge-option", option)
+    assert with_canary(tmp_path, *folder)[0] == 2
     code, printed = with_canary(tmp_path, *SCORE, "--judge", "openai:m", "--judge-option", option)
     assert code == 2
     assert "unknown option of backend 'openai' 'api_key'" in printed or "base_url must hold no user, pass" in printed
@@ -269,9 +269,9 @@ def test_a_signed_url_is_read_and_its_signature_is_kept_nowhere(with_canary, tmp
         score = ("--ladders", "demo/summarization", "--out")
         code, printed = with_canary(work, "score", source, *score, "scored.jsonl")
         assert code == 0, printed
-        code, printed = with_canary(work, "score", source, *score, "shards")
+        code, printed = with_canary(work, "score", source, *score, "folder")
         assert code == 0, printed
-        code, printed = with_canary(work, "score", source, *score, "shards")
+        code, printed = with_canary(work, "score", source, *score, "folder")
         assert (code, "1 from earlier runs" in printed) == (0, True), printed
         code, printed = with_canary(work, "score", source.replace("outputs", "none"), *score, "x.jsonl")
         assert (code, "?X-Amz-Signature=***&token=***&name=/a.jsonl: no " in printed) == (2, True), printed
@@ -286,7 +286,7 @@ def test_a_key_in_extra_is_sent_and_kept_nowhere(with_canary, tmp_path):
     extra = json.dumps({"api_key": CANARY, "top_k": 3})
     with server(200) as (url, _):
         options = ("--judge", "openai:m", "--judge-option", f"base_url={url}", "--judge-option", f"extra={extra}")
-        for out in ("scored.jsonl", "shards"):
+        for out in ("scored.jsonl", "folder"):
             assert with_canary(tmp_path, *SCORE[:4], "--out", out, *options)[0] in (0, 1, 3)
         twice = with_canary(tmp_path, *SCORE, *options, "--judge-option", f"extra={extra}")
         assert (twice[0], "given twice" in twice[1]) == (2, True)

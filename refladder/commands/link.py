@@ -62,7 +62,7 @@ def link(
     Both judges must have judged rows of the same table on the same ladders.
 
     Args:
-        judgments: judgments file of the scores that are to be mapped, or a folder of scored shards.
+        judgments: judgments file of the scores that are to be mapped, or a folder of scored files.
         to: likewise, of the scores on the target scale.
         rule: scoring rule: ladder-sum, mean-difference or expected-grade.
         least_mass: least label mass, a probability; a judgment below it is unparsed.

@@ -149,7 +149,7 @@ def score_many_files(
             RayActors(wanted, files, gpus=gpus) if many.engine == "ray" else Processes(wanted or 1, files, gpus=gpus)
         )
         if wanted is not None and workers.number < wanted and files:
-            console.notify(f"only {plural(files, 'file')} for {wanted} workers")
+            console.notify(f"only {plural(files, 'file')} to score for {wanted} workers")
         options, budget = task.judge_options, task.budget
         if task.judge.startswith("openai:"):
             options = share_of_limits(options, workers.number)

@@ -156,8 +156,7 @@ class RemoteFolder(Folder):
         return {}
 
     def remove(self, name: str) -> None:
-        """Remove a file, if it exists, and its work file."""
-        self.forget(name)
+        """Remove a file, if it exists."""
         with self._at(name) as path, suppress(FileNotFoundError):
             if self._system.exists(path):  # some stores have errors of their own for a missing file
                 self._system.rm_file(path)

@@ -102,6 +102,8 @@ def list_files(source: str, given: str | None, out: str) -> list[ScoredFile]:
 
 def _name(source: str, path: str, form: str) -> str:
     """Return the name of an output: the path of its input in the folder, or below the first wildcard of the glob."""
+    if path.startswith(("http://", "https://")):
+        path = path.partition("?")[0]  # which may hold a signature
     parts = _parts(path)
     fixed = itertools.takewhile(lambda part: not any(mark in part for mark in "*?["), _parts(source))
     name = "/".join(parts[len(list(fixed)) :] if is_glob(source) else parts[-1:]).removesuffix(".gz")

@@ -11,7 +11,6 @@ import random
 import re
 import shutil
 import signal
-import socket
 import sys
 import time
 import traceback
@@ -20,7 +19,7 @@ from importlib.resources import files
 from pathlib import Path
 from unittest import mock
 
-from shard_folders import Inline
+from scored_folders import Inline
 
 from refladder.commands import console
 from refladder.commands.main import run as run_command
@@ -43,7 +42,7 @@ MODELS = "--model a=scripted:{f}/rules.jsonl --model b=scripted:{f}/rules.jsonl 
 CONTEST = f"--prompt-text Say-{{output}} --criterion good=words {MODELS}"
 
 COHERENCE = f"{STORY} --dimension coherence"
-SHARDS = "--ladders demo/story --dimension coherence --shard-rows 1"
+FOLDER = "--ladders demo/story --dimension coherence"
 PROMISE = "--good >=2 --by coherence_score --precision 0.6"
 
 # name of the reader: (file that is spoilt, its share of the inputs, the command)
@@ -94,13 +93,13 @@ READERS = {
     "rows of distil": ("labelled.jsonl", 3, "distil {t} --by coherence_score --label coherence --out {f}/new"),
     "record of a student": ("student/student.json", 3, "score {f}/rows.jsonl --judge distilled:{f}/student"),
     "weights of a student": ("student/weights.npz", 2, "score {f}/rows.jsonl --judge distilled:{f}/student"),
-    "rows of shards": ("rows.jsonl", 3, f"score {{t}} {SHARDS} --out {{f}}/new"),
-    "records of shards": ("shards/.refladder/**/*.json", 4, f"score {{f}}/rows.jsonl {SHARDS} --out {{f}}/shards"),
-    "records of shards, filter": (
-        "shards/.refladder/*.json", 2, "filter {f}/shards --min coherence_score=1 --out {f}/o.jsonl"
+    "rows of a folder": ("rows.jsonl", 3, f"score {{t}} {FOLDER} --out {{f}}/new"),
+    "records of scored files": ("scored/counts/*.json", 4, f"score {{f}}/rows.jsonl {FOLDER} --out {{f}}/scored"),
+    "records of scored files, filter": (
+        "scored/run.json", 2, "filter {f}/scored --min coherence_score=1 --out {f}/o.jsonl"
     ),
-    "judgments of shards": ("shards/.refladder/judgments/*", 3, "rescore {f}/shards --out {f}/o.jsonl"),
-    "scored shards": ("shards/*.jsonl", 3, "filter {f}/shards --min coherence_score=1 --out {f}/o.jsonl"),
+    "judgments of scored files": ("scored/judgments/*", 3, "rescore {f}/scored --out {f}/o.jsonl"),
+    "scored files": ("scored/*.jsonl", 3, "filter {f}/scored --min coherence_score=1 --out {f}/o.jsonl"),
     "certificate": ("set/certificate.json", 3, WITH_SET),
     "judgments of certify": ("set/certificate.judgments.jsonl", 3, "certify {f}/set"),
     "judgments of audit": ("audit.jsonl", 3, "audit --ladders demo/story --contexts 2 --judgments {t}"),
@@ -112,10 +111,8 @@ READERS = {
     "results of compete, reviewed": ("contest/results.jsonl", 3, "review {f}/contest --html {f}/page.html"),
     "scored table, reviewed": ("labelled.jsonl", 2, "review {t} --html {f}/page.html"),
     "record of compete, reviewed": ("contest/run.json", 2, "review {f}/contest --html {f}/page.html"),
-    "claim at a URL": (
-        "remote/.refladder/folder.claim", 2, f"score {{f}}/rows.jsonl {SHARDS} --out file://{{f}}/remote"
-    ),
-    "shards, rescored": ("shards/.refladder/*.json", 2, "rescore {f}/shards --out {f}/o.jsonl"),
+    "run of a folder": ("scored/run.json", 4, f"score {{f}}/rows.jsonl {FOLDER} --out {{f}}/scored"),
+    "scored files, rescored": ("scored/run.json", 2, "rescore {f}/scored --out {f}/o.jsonl"),
     "rows, packed": ("rows.jsonl.gz", 3, f"score {{t}} {STORY}"),
     "judgments of evaluate": ("work/*", 2, f"{TRUE_OWN} --methods win-ratio,g-eval-5 --work {{f}}/work"),
 }  # fmt: skip
@@ -188,7 +185,7 @@ def good_files(folder):
         f"calibrate {{f}}/labelled.jsonl {PROMISE} --label coherence --out {{f}}/threshold.json",
         "link --from {f}/first.jsonl --to {f}/second.jsonl --out {f}/link.json",
         "distil {f}/labelled.jsonl --by coherence_score --out {f}/student",
-        f"score {{f}}/rows.jsonl {SHARDS} --out {{f}}/shards",
+        f"score {{f}}/rows.jsonl {FOLDER} --out {{f}}/scored",
         "certify {f}/set",
         "audit --ladders demo/story --contexts 2 --judgments {f}/audit.jsonl",
     ):
@@ -198,9 +195,6 @@ def good_files(folder):
     labelled = [json.loads(line) for line in (folder / "labelled.jsonl").read_text().splitlines()]
     (folder / "human.csv").write_text("context_id,dimension,level,text\nstory-01,coherence,3,My best story.\n")
     (folder / "rows.jsonl.gz").write_bytes(gzip.compress((folder / "rows.jsonl").read_bytes()))
-    (folder / "remote/.refladder").mkdir(parents=True)
-    ended_process = json.dumps({"process": 1 << 30, "host": socket.gethostname(), "since": "2026-01-01 00:00:00"})
-    (folder / "remote/.refladder/folder.claim").write_text(ended_process)
     labels = [f"{row['output_id']},{row['coherence']}" for row in labelled]
     (folder / "labels.csv").write_text("\n".join(["output_id,quality", *labels, ""]))
     verdicts = [f"{context},clarity,{ids[0]},{ids[1]},first" for context, ids in systems.items() if len(ids) > 1]
@@ -273,7 +267,7 @@ def tried(name, good, folder, seed):
     )
     if seed is not None:
         path.write_bytes(damaged(path.read_bytes(), drawn))
-    for written in [folder / "config.toml", *folder.glob("shards/.refladder/*.json")]:  # they name the folder
+    for written in [folder / "config.toml", *folder.glob("scored/run.json")]:  # they name the folder
         written.write_bytes(written.read_bytes().replace(str(good).encode(), str(folder).encode()))
     with contextlib.chdir(folder):  # a spoilt configuration may name a file of its own
         return timed(_words(command, folder, path))

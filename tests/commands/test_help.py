@@ -128,9 +128,9 @@ def test_quiet_keeps_missing_scores_results_and_errors(command, fails, write_jso
     assert "no row passes" in done.err
 
 
-def test_quiet_goes_with_shards_and_students(fails, stories, tmp_path):
+def test_quiet_goes_with_many_files_and_students(fails, stories, tmp_path):
     given = ("score", stories, *LADDERS, "--out", tmp_path / "out", "--quiet")
-    assert "--restart would discard" in fails(2, *given, "--shard", "1/2", "--restart")
+    assert "--shard '3/2': must be I/N" in fails(2, *given, "--shard", "3/2")
     message = fails(2, *given, "--judge", f"distilled:{tmp_path}")
     assert "--quiet" not in message
 

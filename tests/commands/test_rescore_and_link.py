@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from scored_folders import split
 
 import refladder
 from refladder.backends.builtin import Builtin
@@ -92,13 +93,12 @@ def test_missing_scores_are_none_and_counted(judged, command, caplog):
     assert "72 rows, 1 score missing; 720 judgments (720 reused, 1 unparsed)" in caplog.text
 
 
-def test_a_folder_of_shards_is_rescored(command, tmp_path):
+def test_a_scored_folder_is_rescored(command, tmp_path):
     rows = [
         {"output_id": f"o{n}", "context_id": "story-01", "output": f"The keeper read letter {n}."} for n in range(9)
     ]
-    (tmp_path / "in.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
-    named = ("--workers", "1", "--shard-rows", "4", "--out", tmp_path / "scored")
-    done = command("score", tmp_path / "in.jsonl", "--ladders", "demo/story", *named)
+    named = ("--workers", "1", "--out", tmp_path / "scored")
+    done = command("score", split(rows, tmp_path / "in", 4), "--ladders", "demo/story", *named)
     assert done.code == 0, done.err
     again = refladder.rescore(tmp_path / "scored")
     assert [row["output_id"] for row in again] == [row["output_id"] for row in rows]

@@ -8,6 +8,7 @@ import statistics
 
 import numpy as np
 import pytest
+from scored_folders import split
 
 import refladder
 from refladder.arena.runs import read_run
@@ -155,10 +156,12 @@ def test_certify_writes_the_share_of_levels_above_those_of_other_anchors(made, r
     (made / "set" / "certificate.json").unlink()
 
 
-def test_shards_of_two_workers_are_the_rows_of_one_run(made, run, tmp_path):
-    run("score TABLE --ladders SET --out OUT/parts --shard-rows 20 --workers 2")
-    shards = sorted((tmp_path / "parts").glob("documents-*.jsonl"))
-    assert [row for shard in shards for row in lines(shard)] == lines(made / "scored.jsonl")
+def test_files_of_two_workers_are_the_rows_of_one_run(made, run, tmp_path):
+    split(lines(made / "documents.jsonl"), tmp_path / "in", 20)
+    run("score OUT/in --ladders SET --out OUT/parts --workers 2")
+    files = sorted((tmp_path / "parts").glob("*.jsonl"))
+    assert len(files) > 1
+    assert [row for file in files for row in lines(file)] == lines(made / "scored.jsonl")
 
 
 def test_calibrate_and_distil_read_rows_without_a_context(made, run, tmp_path):

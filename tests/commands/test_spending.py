@@ -6,14 +6,14 @@ from types import ModuleType
 
 import pytest
 from doubles import Double
-from shard_folders import Inline
+from scored_folders import Inline, split
 
 from refladder import backends
 from refladder.backends import connect
 from refladder.backends.usage import Usage
 from refladder.commands import main as cli
 from refladder.commands.spending import Spending, SpendingOptions
-from refladder.fleet.shard_worker import ShardWorker
+from refladder.fleet.worker import Worker
 from refladder.loaders import load_benchmark
 from refladder.registry import Entry
 
@@ -65,6 +65,12 @@ def table(tmp_path):
     rows = [{"output_id": one.id, "context_id": one.context_id, "output": one.text} for one in outputs]
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
     return path
+
+
+@pytest.fixture
+def tables(table, tmp_path):
+    """A folder with the rows of the table, one to a file."""
+    return split([json.loads(line) for line in table.read_text().splitlines()], tmp_path / "in", 1)
 
 
 @pytest.fixture
@@ -285,37 +291,36 @@ def test_a_run_above_the_budget_asks_and_stops_there_and_the_next_goes_on(capsys
     assert len({prompt.text for prompt in Words.sent}) == len(Words.sent) == CHECK + ROWS * EACH
 
 
-def test_shards_report_what_was_asked_and_have_a_budget(capsys, table, tmp_path, prices, monkeypatch):
+def test_files_report_what_was_asked_and_have_a_budget(capsys, table, tables, prices, monkeypatch):
     monkeypatch.setattr("refladder.fleet.workers.Processes", Inline)
     monkeypatch.setattr("sys.stdin.isatty", lambda: True, raising=False)
     monkeypatch.setattr("click.confirm", lambda _text, **_: True)
-    store = ("--prices", prices, "--store", tmp_path / "r.sqlite")
-    shards = ("--shard-rows", "1", "--json")
+    store = ("--prices", prices, "--store", table.with_name("r.sqlite"))
     (whole,) = spent(capsys, table, "--prices", prices)
     Words.sent = []
-    code, _, err = score(capsys, table, *store, *shards, "--budget", "5", out="out")
+    code, _, err = score(capsys, tables, *store, "--json", "--budget", "5", out="out")
     assert code == 1
     assert "the budget of 5.00 USD does not cover the next prompt" in err
     done = len(Words.sent)
     assert 0 < done < ROWS * EACH
-    code, out, _ = score(capsys, table, *store, *shards, "--budget", "100", out="out")
+    code, out, _ = score(capsys, tables, *store, "--json", "--budget", "100", out="out")
     (after,) = json.loads(out)["spent"]
     assert code == 0
     assert (after["backend"], after["calls"]) == ("words:m", ROWS * EACH - done)
     assert after["usd"] == pytest.approx(after["prompt_tokens"] * 0.001 + after["calls"] * 0.01)
-    _, out, _ = score(capsys, table, *shards, "--prices", prices, "--no-store", out="anew")
+    _, out, _ = score(capsys, tables, "--json", "--prices", prices, "--no-store", out="anew")
     (alone,) = json.loads(out)["spent"]
     assert {name: alone[name] for name in whole if name != "seconds"} == {
         name: count for name, count in whole.items() if name != "seconds"
     }
-    _, out, err = score(capsys, table, *shards[:2], "--prices", prices, "--no-store", "--restart", out="anew")
+    _, out, err = score(capsys, tables, "--prices", prices, "--no-store", out="again")
     assert f"words:m: {CHECK + ROWS * EACH} calls, {whole['prompt_tokens']:,} prompt tokens" in err
     assert f"{whole['usd']:.4f} USD in" in err
-    _, out, _ = score(capsys, table, *shards, "--prices", prices, "--no-store", out="anew")
+    _, out, _ = score(capsys, tables, "--json", "--prices", prices, "--no-store", out="anew")
     assert json.loads(out)["spent"] == []  # nothing was left
 
 
-def test_each_worker_of_shards_may_spend_its_share(capsys, table, tmp_path, prices, monkeypatch):
+def test_each_worker_of_many_files_may_spend_its_share(capsys, tables, tmp_path, prices, monkeypatch):
     tasks = []
 
     class Two(Inline):
@@ -335,40 +340,40 @@ def test_each_worker_of_shards_may_spend_its_share(capsys, table, tmp_path, pric
 
     monkeypatch.setattr("refladder.fleet.workers.Processes", Two)
     budget = ("--prices", prices, "--budget", "90", "--workers", "2")
-    code, _, err = score(capsys, table, *budget, "--store", tmp_path / "r.sqlite", out="out")
+    code, _, err = score(capsys, tables, *budget, "--store", tmp_path / "r.sqlite", out="out")
     assert code == 0
     assert "--budget: each of 2 workers may spend 45 USD" in err
     assert [task["budget"] for task in tasks] == [45]
-    code, _, err = score(capsys, table, *budget[:4], "--shard", "1/2", out="other")
+    code, _, err = score(capsys, tables, *budget[:4], "--shard", "1/2", out="other")
     assert code == 2
     assert "--budget is compared with the cost of the whole table, and --shard scores a part of it; leave" in err
 
 
-def test_a_worker_in_the_place_of_a_dead_one_may_spend_what_is_left(capsys, table, prices, monkeypatch):
+def test_a_worker_in_the_place_of_a_dead_one_may_spend_what_is_left(capsys, table, tmp_path, prices, monkeypatch):
+    rows = [json.loads(line) for line in table.read_text().splitlines()]
+    source = split(rows, tmp_path / "in", ROWS - 1)
     (whole,) = spent(capsys, table, "--prices", prices)
 
     class Dying(Inline):
-        shards = 0
+        calls = 0
 
         def start(self, task):
             self.task = task
             super().start(task)
 
         def wait(self, tell):
-            self.shards += 1
-            if self.shards != 2:  # the first has two rows of one context
+            self.calls += 1
+            if self.calls != 2:  # the check of the judge, and the second file
                 return super().wait(tell)
-            self.worker = ShardWorker(self.task)  # the answer is lost with the worker that died
+            self.worker = Worker(self.task)  # the answer is lost with the worker that died
             return 0, None
 
     monkeypatch.setattr("refladder.fleet.workers.Processes", Dying)
     monkeypatch.setattr("sys.stdin.isatty", lambda: True, raising=False)
     monkeypatch.setattr("click.confirm", lambda _text, **_: True)
-    budget = 0.75 * whole["usd"]  # most goes to the first shard; what the second asked stays in its judgments
+    budget = 0.75 * whole["usd"]  # most goes to the first file; what the second asked stays in its judgments
     Words.sent = []
-    code, _, err = score(
-        capsys, table, "--prices", prices, "--budget", budget, "--no-store", "--shard-rows", "1", out="out"
-    )
+    code, _, err = score(capsys, source, "--prices", prices, "--budget", budget, "--no-store", out="out")
     assert code == 1, err
     assert f"the budget of {budget:.2f} USD does not cover the next prompt" in err
 

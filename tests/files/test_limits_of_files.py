@@ -16,8 +16,6 @@ from refladder.errors import DataError
 from refladder.files import streams
 from refladder.files.jsonl import read_bytes, read_lines
 from refladder.files.tables import read_rows
-from refladder.fleet.run_folder import make_plan
-from refladder.jobs.score import Mapped
 from refladder.parsing import parse_toml
 
 LONG = json.dumps({"output": "x" * 3000})  # longer than the limit of these tests, 2,048 bytes
@@ -50,8 +48,6 @@ def test_a_line_has_a_greatest_length(tmp_path, ending):
         list(read_rows(str(path)))
     with pytest.raises(DataError, match=rf"rows\.jsonl:2: {TOO_LONG}"):
         list(read_lines(path))
-    with pytest.raises(DataError, match=rf"rows\.jsonl:2: {TOO_LONG}"):
-        make_plan(str(path), None, Mapped(columns={}, context="c"), shard_rows=1, settings={}, config={})
 
 
 @pytest.mark.usefixtures("short_lines")

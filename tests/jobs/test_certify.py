@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 from ladder_judges import DIMENSION, RECIPE, Comparing, set_of
-from shard_folders import Inline
+from scored_folders import Inline, split
 
 from refladder.backends import connect
 from refladder.errors import DataError, UsageError
@@ -322,21 +322,22 @@ def test_a_certificate_does_not_change_the_scale(folder, command, fails, stories
     assert "have the same signature, so their scores are on one scale already" in text
 
 
-def test_shards_of_a_set_that_was_certified_since_are_not_scored_again(folder, command, stories, tmp_path, monkeypatch):
+def test_files_of_a_set_that_was_certified_since_are_not_scored_again(folder, command, stories, tmp_path, monkeypatch):
     monkeypatch.setattr("refladder.fleet.workers.Processes", Inline)
-    shards = tmp_path / "shards"
-    score = ("score", stories, "--ladders", folder, "--shard-rows", "1", "--out", shards)
+    out = tmp_path / "out"
+    source = split([json.loads(line) for line in stories.read_text("utf-8").splitlines()], tmp_path / "in", 1)
+    score = ("score", source, "--ladders", folder, "--out", out)
     assert command(*score).code == 0
     assert command("certify", folder).code == 0
-    before = sorted((path, path.stat().st_mtime_ns) for path in shards.glob("*.jsonl"))
+    before = sorted((path, path.stat().st_mtime_ns) for path in out.glob("*.jsonl"))
     assert len(before) == 6
     assert command(*score).code == 0
-    assert sorted((path, path.stat().st_mtime_ns) for path in shards.glob("*.jsonl")) == before
-    before[0][0].unlink()  # a shard that is to be scored again gets the new signature
+    assert sorted((path, path.stat().st_mtime_ns) for path in out.glob("*.jsonl")) == before
+    before[0][0].unlink()  # a file that is to be scored again gets the new signature
     assert command(*score).code == 0
     signatures = {json.loads(path.read_text().splitlines()[0])["signature"] for path, _ in before}
     assert len(signatures) == 2
     assert len({scale_of(signature) for signature in signatures}) == 1
     least = ("--min", "coherence_score=-99")
-    assert command("filter", shards, *least, "--out", tmp_path / "kept.jsonl").code == 0
-    assert command("rescore", shards, "--out", tmp_path / "again.jsonl").code == 0
+    assert command("filter", out, *least, "--out", tmp_path / "kept.jsonl").code == 0
+    assert command("rescore", out, "--out", tmp_path / "again.jsonl").code == 0

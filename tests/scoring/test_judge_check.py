@@ -6,14 +6,13 @@ import json
 import logging
 import math
 import re
-import shutil
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from doubles import Double
 from scipy.stats import binomtest
-from shard_folders import Inline
+from scored_folders import Inline, split
 
 import refladder
 from refladder.backends import BACKENDS
@@ -287,18 +286,22 @@ def test_evaluate_of_python_shows_it(caplog):
     assert refladder.evaluate("demo/story", judge="builtin", methods="win-ratio").checks == ()
 
 
-@pytest.mark.parametrize("out", ["whole.jsonl", "shards"])
+@pytest.mark.parametrize("out", ["whole.jsonl", "folder"])
 def test_quiet_keeps_the_warning_of_a_check_and_json_prints_none(judge, command, table, monkeypatch, out):
     monkeypatch.setattr("refladder.fleet.workers.Processes", Inline)
     judge(WIN, WIN)
-    arguments = ("score", table, *COHERENCE, "--any-judge", "--restart", "--out", table.with_name(out))
+    outs = (table.with_name(f"{number}-{out}") for number in range(3))
+
+    def go(*arguments):
+        return command("score", table, *COHERENCE, "--any-judge", "--out", next(outs), *arguments)
+
     shown = "judge check, best rung against the worst: coherence 12 of 24\n"
     warning = "The judge does not distinguish the best rung from the worst on coherence; its scores mean nothing.\n"
-    assert shown + warning in command(*arguments).err
-    quiet = command(*arguments, "--quiet").err
+    assert shown + warning in go().err
+    quiet = go("--quiet").err
     assert warning in quiet
     assert "judge check" not in quiet
-    assert command(*arguments, "--json").err == ""
+    assert go("--json").err == ""
 
 
 def test_quiet_leaves_out_that_a_check_is_not_made_yet(judge, command):
@@ -308,18 +311,18 @@ def test_quiet_leaves_out_that_a_check_is_not_made_yet(judge, command):
 
 
 @pytest.mark.parametrize("workers", [1, 2])
-def test_a_driver_of_shards_makes_it_once(command, write_jsonl, tmp_path, workers):
-    source = write_jsonl([{**ROWS[0], "output_id": str(number)} for number in range(8)])
+def test_a_run_over_many_files_makes_it_once(command, tmp_path, workers):
+    source = split([{**ROWS[0], "output_id": str(number)} for number in range(8)], tmp_path / "in", 2)
     out = tmp_path / "out"
-    arguments = ("score", source, "--ladders", "demo/story", "--out", out, "--shard-rows", "2", "--workers", workers)
+    arguments = ("score", source, "--ladders", "demo/story", "--out", out, "--workers", workers)
     done = command(*arguments)
     assert done.code == 0
     check = "judge check, best rung against the worst: coherence 24 of 24, complexity 24 of 24\n"
     assert done.err.count(check) == 1
-    assert done.err.index(NOTICE) < done.err.index(check)  # as without shards
-    checks = json.loads((out / ".refladder" / "manifest.json").read_text())["judge_check"]
+    assert done.err.index(NOTICE) < done.err.index(check)  # as for one file
+    checks = json.loads((out / "run.json").read_text())["judge_check"]
     assert [check["right"] for check in checks] == [24, 24]
-    shutil.rmtree(out / ".refladder" / "marks")
+    (out / "00.jsonl").unlink()
     assert command(*arguments, "--json").rows[0]["judge_check"] == checks
 
 

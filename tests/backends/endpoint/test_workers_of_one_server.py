@@ -5,7 +5,7 @@ import os
 import subprocess
 import sys
 
-from shard_folders import Inline, scored
+from scored_folders import Inline, scored, split
 from toy_server import VLLM
 
 
@@ -38,9 +38,9 @@ def test_workers_share_one_store(serve, tmp_path, request):
         return sum(len(prompt) if isinstance(prompt[0], list) else 1 for prompt in asked)
 
     whole = prompts("--out", tmp_path / "out.jsonl")
-    shards = prompts("--out", tmp_path / "out", "--workers", "2")
+    files = prompts("--out", tmp_path / "out", "--workers", "2")
     assert whole >= 30 * 5
-    assert shards <= whole + 10  # a handshake more, and no question twice
+    assert files <= whole + 10  # a handshake more, and no question twice
 
 
 def test_limits_of_a_finished_run_may_change_and_what_its_scores_depend_on_may_not(
@@ -52,7 +52,6 @@ def test_limits_of_a_finished_run_may_change_and_what_its_scores_depend_on_may_n
     command("export", "demo/summarization", "--out", rows)
     rows.write_text(rows.read_text().partition("\n")[0] + "\n")
     whoever = ("score", rows, "--ladders", "demo/summarization", "--dimension", "relevance", "--out", out)
-    whoever += ("--shard-rows", "9")
     run = (*whoever, "--judge", "openai:toy", "--base-url", server.url, "--no-store")
     assert command(*run).code == 0
     before, asked = scored(out), len(server.asked)
@@ -61,8 +60,8 @@ def test_limits_of_a_finished_run_may_change_and_what_its_scores_depend_on_may_n
     assert command(*run, "--judge-option", "max_concurrency=2").code == 0
     for other in ((*run, "--judge-option", "mode=top"), (*whoever, "--judge", "builtin")):
         message = fails(2, *other)
-        assert message.startswith(f"refladder: {out}: its shards are of another run (")
-        assert "choose another folder, or discard them with --restart" in message
+        assert message.startswith(f"refladder: {out}: its files are of another run (")
+        assert "choose another folder, or delete this one" in message
     text = fails(1, *run, "--base-url", "http://127.0.0.1:9/v1", "--judge-option", "attempts=1")
     assert "127.0.0.1:9" in text  # no server there, so the signature cannot be known
     assert scored(out) == before
@@ -72,11 +71,11 @@ def test_parts_of_a_run_have_one_judge(serve, command, fails, tmp_path, monkeypa
     monkeypatch.setattr("refladder.fleet.workers.Processes", Inline)
     rows, out = tmp_path / "rows.jsonl", tmp_path / "out"
     command("export", "demo/summarization", "--out", rows)
-    lines = rows.read_text().splitlines(keepends=True)
-    rows.write_text(lines[0] + lines[-1])
-    part = ("score", rows, "--ladders", "demo/summarization", "--dimension", "relevance", "--out", out)
-    part += ("--shard-rows", "1", "--no-store", "--shard")
+    lines = rows.read_text().splitlines()
+    source = split([json.loads(lines[0]), json.loads(lines[-1])], tmp_path / "in", 1)
+    part = ("score", source, "--ladders", "demo/summarization", "--dimension", "relevance", "--out", out)
+    part += ("--no-store", "--shard")
     assert command(*part, "1/2", "--judge", "openai:toy", "--base-url", serve(VLLM).url).code == 0
     message = fails(2, *part, "2/2")
-    assert message.startswith(f"refladder: {out}: its shards are of another run (")
-    assert [path.name for path in out.glob("*.jsonl")] == ["rows-00000.jsonl"]
+    assert message.startswith(f"refladder: {out}: its files are of another run (")
+    assert [path.name for path in out.glob("*.jsonl")] == ["00.jsonl"]

@@ -1,4 +1,4 @@
-"""Shards on Ray actors of this machine: no row is lost or doubled, whatever is killed."""
+"""Files on Ray actors of this machine: no row is lost or doubled, whatever is killed."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 
 pytest.importorskip("ray", reason="ray is not installed; run make test-integrations")
 
-from shard_folders import leftovers, scored, worker_of
+from scored_folders import leftovers, scored, split, worker_of
 from slow_judge import installed
 from waiting import HANG, until
 
@@ -18,15 +18,15 @@ from refladder.files.locks import has_ended
 
 
 @pytest.fixture
-def start(process, tmp_path, write_jsonl, rows):
-    """Start a run of 6 shards on two actors, which wait at their second call while `hold` exists."""
+def start(process, tmp_path, rows):
+    """Start a run of 6 files on two actors, which wait at their second call while `hold` exists."""
     environment, hold = installed(tmp_path / "installed")
-    source, out = write_jsonl(rows(1200)), tmp_path / "out"
+    source, out = split(rows(1200), tmp_path / "in", 200), tmp_path / "out"
     started = []
 
     def go():
         line = ["score", source, "--ladders", "demo/story", "--dimension", "coherence", "--judge", "slow", "--out", out]
-        started.append(process(*line, "--shard-rows", "200", "--engine", "ray", "--workers", "2", env=environment))
+        started.append(process(*line, "--engine", "ray", "--workers", "2", env=environment))
         return started[-1], out, hold
 
     hold.touch()
@@ -39,7 +39,7 @@ def start(process, tmp_path, write_jsonl, rows):
 def check_rows(command, out, tmp_path):
     whole = tmp_path / "whole.jsonl"
     arguments = ["--ladders", "demo/story", "--dimension", "coherence", "--out", whole]
-    assert command("score", tmp_path / "in.jsonl", *arguments).code == 0
+    assert command("score", tmp_path / "in", *arguments).code == 0
     expected = [json.loads(line) for line in whole.read_bytes().splitlines()]
     rows = [json.loads(line) for line in scored(out).splitlines()]
     assert [(row["output_id"], row["coherence_score"]) for row in rows] == [
@@ -50,17 +50,16 @@ def check_rows(command, out, tmp_path):
 
 def test_a_killed_actor_costs_no_row(start, command, tmp_path):
     run, out, hold = start()
-    os.kill(worker_of(out, "in-00000.jsonl"), signal.SIGKILL)
+    os.kill(worker_of(out, "00.jsonl"), signal.SIGKILL)
     hold.unlink()
     _, err = run.communicate(timeout=HANG)
     assert run.returncode == 0, err
-    assert b"in-00000.jsonl: the worker died (1 of at most 3 times); another worker scores it" in err
     check_rows(command, out, tmp_path)
 
 
 def test_a_killed_driver_takes_its_actors_along_and_the_next_one_continues(start, command, tmp_path):
     run, out, hold = start()
-    actors = [worker_of(out, "in-00000.jsonl"), worker_of(out, "in-00001.jsonl")]
+    actors = [worker_of(out, "00.jsonl"), worker_of(out, "01.jsonl")]
     second, _, _ = start()
     _, err = second.communicate(timeout=HANG)
     assert second.returncode == 2

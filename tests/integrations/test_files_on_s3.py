@@ -1,4 +1,4 @@
-"""Shards read from and written to a real S3 server on this machine (moto)."""
+"""Files read from and written to a real S3 server on this machine (moto)."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ LADDERS = ("--ladders", "demo/story", "--dimension", "coherence")
 
 @pytest.fixture
 def store(monkeypatch, tmp_path, write_jsonl, rows):
-    """A bucket with 600 rows in two files; gives its file system."""
+    """A bucket with 600 rows in six files; gives its file system."""
     server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
     server.start()
     host, port = server.get_host_and_port()
@@ -35,7 +35,7 @@ def store(monkeypatch, tmp_path, write_jsonl, rows):
     s3fs.S3FileSystem.clear_instance_cache()
     system = s3fs.S3FileSystem(use_listings_cache=False)
     system.mkdir("bucket")
-    for name, part in (("a", rows(350)), ("b", rows(250, 351))):
+    for name, part in [(f"{n}", rows(100, 1 + 100 * n)) for n in range(6)]:
         system.put_file(str(write_jsonl(part, f"{name}.jsonl")), f"bucket/in/{name}.jsonl")
     yield system
     urlopen(Request(f"http://{host}:{port}/moto-api/reset", method="POST"), timeout=60)
@@ -55,12 +55,12 @@ def expected(command, store, tmp_path):
     return out.read_bytes()
 
 
-def test_shards_go_from_a_bucket_to_a_bucket(store, command, fails, expected, tmp_path):
-    arguments = ("score", "s3://bucket/in", *LADDERS, "--out", "s3://bucket/out", "--shard-rows", "100", "--json")
+def test_files_go_from_a_bucket_to_a_bucket(store, command, fails, expected, tmp_path):
+    arguments = ("score", "s3://bucket/in", *LADDERS, "--out", "s3://bucket/out", "--json")
     done = command(*arguments, "--workers", "2")
     assert done.code == 0
-    assert json.loads(done.out)["shards"] == {
-        "shards": 7,
+    assert json.loads(done.out)["files"] == {
+        "files": 6,
         "reused": 0,
         "missing": 0,
         "rows": 600,
@@ -68,7 +68,7 @@ def test_shards_go_from_a_bucket_to_a_bucket(store, command, fails, expected, tm
         "unscored": 0,
     }
     assert content(store) == expected
-    assert not [name for name in store.find("bucket/out") if name.endswith((".claim", ".lock", ".partial"))]
+    assert not [name for name in store.find("bucket/out") if name.endswith((".lock", ".partial"))]
     assert "secret-of-the-test" not in "".join(store.cat_file(name).decode() for name in store.find("bucket/out"))
 
     votes = ("--rule", "hard-votes")
@@ -78,35 +78,30 @@ def test_shards_go_from_a_bucket_to_a_bucket(store, command, fails, expected, tm
     assert fails(2, "rescore", "s3://bucket/in").startswith("refladder: s3://bucket/in: holds no judgments; name a")
     assert "s3://bucket/none.jsonl: no such file" in fails(2, "rescore", "s3://bucket/none.jsonl")
 
-    store.rm_file("bucket/out/a-00001.jsonl")
+    store.rm_file("bucket/out/1.jsonl")
     best = ("filter", "s3://bucket/out", "--top", "0.1", "--by", "coherence_score")
-    assert fails(2, *best).startswith("refladder: s3://bucket/out/a-00001.jsonl: this scored shard has vanished; run")
+    assert fails(2, *best).startswith("refladder: s3://bucket/out/1.jsonl: this file of scored rows is missing; run")
     counts = json.loads(command(*arguments).out)
-    assert (counts["shards"]["reused"], counts["reused"]) == (6, 500)  # 100 rows x 5 rungs, downloaded and not asked
+    assert (counts["files"]["reused"], counts["reused"]) == (
+        5,
+        3000,
+    )  # the judgments of all rows; 100 x 5 downloaded and not asked
     assert content(store) == expected
     assert len(command(*best).rows) == 60
 
 
-def test_a_claim_of_a_killed_driver_is_taken_over_and_that_of_a_running_one_is_not(
-    store, process, command, expected, tmp_path
-):
+def test_a_killed_driver_is_continued(store, process, command, expected, tmp_path):
     environment, hold = installed(tmp_path / "installed")
     hold.touch()
-    line = ["score", "s3://bucket/in", *LADDERS, "--out", "s3://bucket/out", "--shard-rows", "100"]
+    line = ["score", "s3://bucket/in", *LADDERS, "--out", "s3://bucket/out"]
     run = process(*line, "--judge", "slow", env=environment)
-    claim = "bucket/out/.refladder/folder.claim"
-    while not store.exists("bucket/out/.refladder/plan.json"):
+    while not store.exists("bucket/out/run.json"):
         assert run.poll() is None
-    assert json.loads(store.cat_file(claim))["process"] == run.pid
-    done = command(*line)
-    assert done.code == 2
-    assert f"s3://bucket/out: process {run.pid} on host" in done.err
     os.kill(run.pid, signal.SIGKILL)
     run.communicate()
     assert has_ended(run.pid)
     assert command(*line).code == 0
     assert content(store) == expected
-    assert not store.exists(claim)
 
 
 def test_a_server_that_refuses_is_one_sentence(store, fails, monkeypatch):

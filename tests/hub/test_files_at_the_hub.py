@@ -1,4 +1,4 @@
-"""Shards read from and written to a data set of the Hub through `hf://`."""
+"""Files read from and written to a data set of the Hub through `hf://`."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import json
 
 import pytest
 from huggingface_hub import HfApi, HfFileSystem
-from shard_folders import Inline
+from scored_folders import Inline
 
 LADDERS = ("--ladders", "demo/story", "--dimension", "coherence")
 
@@ -27,18 +27,21 @@ def corpus(monkeypatch, write_jsonl, rows):
     HfFileSystem.clear_instance_cache()
 
 
-def test_shards_go_from_a_data_set_to_a_data_set(corpus, hub, command, tmp_path):
+def test_files_go_from_a_data_set_to_a_data_set(corpus, hub, command, tmp_path):
     whole = tmp_path / "whole.jsonl"
     assert command("score", f"{corpus}/in", *LADDERS, "--out", whole).code == 0
-    arguments = ("score", f"{corpus}/in", *LADDERS, "--out", f"{corpus}/out", "--shard-rows", "20", "--json")
+    arguments = ("score", f"{corpus}/in", *LADDERS, "--out", f"{corpus}/out", "--json")
     done = command(*arguments)
     assert done.code == 0, done.err
     assert done.err.startswith("builtin: a baseline that counts words and reads no meaning\n")
     assert done.err.count("\n") == 1  # no progress bars of uploads
-    assert json.loads(done.out)["shards"]["scored"] == 60
-    names = sorted(name for name in hub.files("group/corpus") if name.startswith("out/") and name.count("/") == 1)
+    assert json.loads(done.out)["files"]["scored"] == 60
+    names = sorted(
+        name
+        for name in hub.files("group/corpus")
+        if name.startswith("out/") and name.endswith(("out/a.jsonl", "out/b.jsonl"))
+    )
     assert "".join(hub.text("group/corpus", name) for name in names).encode() == whole.read_bytes()
-    assert json.loads(command(*arguments).out)["shards"]["reused"] == 3
+    assert json.loads(command(*arguments).out)["files"]["reused"] == 2
     best = ("--min", "coherence_score=-14")
     assert command("filter", f"{corpus}/out", *best).out == command("filter", whole, *best).out
-    assert not [name for name in hub.files("group/corpus") if name.endswith(".claim")]
