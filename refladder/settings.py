@@ -1,6 +1,6 @@
 """Settings of a run: what is asked, and how answers are counted. Each is declared here, once.
 
-Options of a command, parameters of a call, the task of a shard and the signature of a score are made of them.
+Options of a command, parameters of a call, the task of a worker and the signature of a score are made of them.
 """
 
 from __future__ import annotations

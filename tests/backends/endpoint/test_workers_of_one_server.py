@@ -9,7 +9,7 @@ from scored_folders import Inline, scored, split
 from toy_server import VLLM
 
 
-def test_workers_share_one_store(serve, tmp_path, request):
+def test_parts_share_one_store(serve, tmp_path, request):
     root = request.config.rootpath
     contexts = (root / "published_data/demo/summarization/contexts.jsonl").read_text().splitlines()
     rows = [
@@ -17,7 +17,7 @@ def test_workers_share_one_store(serve, tmp_path, request):
         for number in range(30)
     ]
     (tmp_path / "in").mkdir()
-    for name in "ab":  # the same texts twice, for two workers
+    for name in "ab":  # the same texts twice, for two parts
         (tmp_path / "in" / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
 
     def prompts(*arguments):
@@ -37,10 +37,9 @@ def test_workers_share_one_store(serve, tmp_path, request):
         asked = [body["prompt"] for path, body in server.asked if path == "/v1/completions"]
         return sum(len(prompt) if isinstance(prompt[0], list) else 1 for prompt in asked)
 
-    whole = prompts("--out", tmp_path / "out.jsonl")
-    files = prompts("--out", tmp_path / "out", "--workers", "2")
-    assert whole >= 30 * 5
-    assert files <= whole + 10  # a handshake more, and no question twice
+    first, second = (prompts("--out", tmp_path / "out", "--shard", part) for part in ("1/2", "2/2"))
+    assert first >= 30 * 5
+    assert second <= 10  # a handshake: the answers are in the store
 
 
 def test_limits_of_a_finished_run_may_change_and_what_its_scores_depend_on_may_not(
