@@ -274,7 +274,7 @@ def command(
     protocol: ProtocolOptions,
     output: OutputOptions,
     money: spending.SpendingOptions,
-    judgments_from: str | None,
+    judgments_from: tuple[str, ...],
     work: Path | None,
     restart: bool,
 ) -> int:
@@ -330,7 +330,7 @@ def command(
         checks=session.checks_of(judge.name),
         progress=session.progress,
     )
-    names = chosen.names(judge.judge, ladders.writer, *ladders.ladders, judgments_from)
+    names = chosen.names(judge.judge, ladders.writer, *ladders.ladders, *judgments_from)
     if recorded is not None:
         if data.names == (OWN,) and data.dimension:  # whose table was read without the other dimensions
             recorded = recorded.on(data.dimension)
@@ -489,7 +489,7 @@ def evaluate(
     options: Mapping[str, object] | None = None,
     writer: str | Backend | None = None,
     writer_options: Mapping[str, object] | None = None,
-    judgments_from: str | Path | None = None,
+    judgments_from: str | Path | Sequence[str | Path] | None = None,
     scores: Sequence[str | Path] = (),
     settings: MethodSettings | None = None,
     protocol: Protocol | None = None,
@@ -519,9 +519,9 @@ def evaluate(
         options: for a benchmark by name, its options.
         writer: the backend that writes ladders; None for the judge.
         writer_options: options of a named writer.
-        judgments_from: table of judgments that another program made, instead of a judge. No model is asked; a
-            comparison that is not in the table is unparsed. `methods` None then means `ladder` or `win-ratio`, by what
-            was compared.
+        judgments_from: table of judgments that another program made, or a judgments file, instead of a judge; several
+            count as one. No model is asked; a comparison that is not in it is unparsed. `methods` None then means
+            `ladder` or `win-ratio`, by what was compared.
         scores: files with the scores of other programs, each shown as a method.
         settings: how the methods score; `ladders`, `work` and `restart` here replace those there.
         protocol: levels, statistics and tests; None for the default of the command line.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -10,7 +11,7 @@ from click.core import ParameterSource
 from refladder.errors import UsageError, option
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from refladder.files.ladder_sets import LadderSet
     from refladder.scoring.recorded import Recorded
@@ -18,8 +19,9 @@ if TYPE_CHECKING:
 JUDGMENTS_FROM = click.option(
     "--judgments-from",
     metavar="FILE",
-    help="Table of judgments that another program made, instead of a judge. No model is asked; comparisons missing "
-    "from the file are unparsed.",
+    multiple=True,
+    help="Table of judgments that another program made, or a judgments file, instead of a judge. No model is asked; "
+    "comparisons missing from it are unparsed. Repeatable: several files count as one.",
 )
 # Parameters that say how a judge is asked, of commands and of calls.
 _ASKING = (
@@ -44,24 +46,25 @@ def asking_arguments(given: Mapping[str, object]) -> Iterator[str]:
 
 
 def open_recorded(
-    path: object,
+    given: str | Path | Sequence[str | Path] | None,
     asking: Iterable[str],
     tell: Callable[[str], object],
     *,
     source: str | None = None,
     ladders: LadderSet | None = None,
 ) -> Recorded | None:
-    """Read a file of judgments, in place of a judge, and say how many it holds; None without a path."""
+    """Read files of judgments, in place of a judge, and say how many they hold; None without a path."""
     from refladder.jobs.recorded_judgments import check_recorded_ladders
     from refladder.scoring.recorded import read_recorded
 
-    if path is None:
+    paths = [str(path) for path in ([given] if isinstance(given, str | Path) else given or ())]
+    if not paths:
         return None
     for name in asking:
         raise UsageError(f"{option('judgments-from')} asks no model, and {name} is for asking one; give one of them")
-    if path == source == "-":
+    if source == "-" in paths:
         raise UsageError("SOURCE and --judgments-from are both standard input; give a file for one of them")
-    recorded = read_recorded(str(path))
+    recorded = read_recorded(*dict.fromkeys(paths))
     if ladders is not None:
         check_recorded_ladders(recorded, ladders)
     tell(recorded.notice)

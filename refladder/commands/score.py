@@ -50,7 +50,7 @@ class FileOptions:
     """Files of a run beside its tables, and what is done with those of an earlier run."""
 
     judgments: Path | None
-    judgments_from: str | None
+    judgments_from: tuple[str, ...]
     restart: bool
 
 
@@ -192,7 +192,7 @@ def _check_text_options(
         raise UsageError("give either a SOURCE table or --text, not both" if text else "give a SOURCE table, or --text")
     if not text:
         return
-    given = [*given, files.judgments, files.judgments_from]
+    given = [*given, files.judgments, *files.judgments_from]
     if tables.out != STANDARD or any(given) or tables.given or tables.out_format or tables.escape_formulas:
         raise UsageError(
             "--text prints its scores and writes no file; --out, --judgments and similar options need a SOURCE table"
@@ -432,7 +432,7 @@ def score(
     yes_no: bool = False,
     prompts: str | Path | None = None,
     any_judge: bool = False,
-    judgments_from: str | Path | None = None,
+    judgments_from: str | Path | Sequence[str | Path] | None = None,
     out: str | Path | None = None,
     judgments: str | Path | None = None,
     restart: bool = False,
@@ -468,8 +468,8 @@ def score(
         prompts: folder of templates that replace the shipped ones.
         any_judge: score also with a judge that does not tell the best rung of ladders from the worst. Before the first
             row, it compares them on up to 16 ladders of each dimension, once for a named judge and a set.
-        judgments_from: table of judgments that another program made, instead of a judge. No model is asked; a
-            comparison that is not in the table is unparsed.
+        judgments_from: table of judgments that another program made, or a judgments file, instead of a judge; several
+            count as one. No model is asked; a comparison that is not in it is unparsed.
         out: file for the scored rows, required where `table` is a path. An interrupted call continues from
             `OUT.judgments.jsonl` when it is made again.
         judgments: file that stores the judgments; None for `OUT.judgments.jsonl`, or none without `out` or with

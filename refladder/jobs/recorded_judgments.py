@@ -38,20 +38,18 @@ def check_recorded(recorded: Recorded, benchmark: Benchmark, methods: Sequence[s
             f"{recorded.path} holds {_NEEDED[recorded.kind]}, and method {name!r} needs {needs}; leave it out of "
             f"{option('methods')}, or name another file"
         )
-    rungs = 0
+    ladders = None
     if recorded.kind == LADDER:
         if settings.ladders is None:
             raise UsageError(
                 f"{recorded.path} holds {_NEEDED[LADDER]}, and no ladders are named; name those that were judged with "
                 f"{option('ladders')} SET"
             )
-        named = settings.ladders if isinstance(settings.ladders, LadderSet) else load_ladders(settings.ladders)
-        _refuse_shared(named)
-        rungs = named.rungs
+        ladders = settings.ladders if isinstance(settings.ladders, LadderSet) else load_ladders(settings.ladders)
     outputs: dict[str, set[str]] = {context.id: set() for context in benchmark.contexts}
     for output in benchmark.outputs:
         outputs[output.context_id].add(output.id)
-    recorded.check(benchmark.name, outputs, [dimension.name for dimension in benchmark.dimensions], rungs=rungs)
+    recorded.check(benchmark.name, outputs, [dimension.name for dimension in benchmark.dimensions], ladders=ladders)
 
 
 def check_recorded_ladders(recorded: Recorded, ladders: LadderSet) -> None:
@@ -61,15 +59,6 @@ def check_recorded_ladders(recorded: Recorded, ladders: LadderSet) -> None:
             f"{recorded.path} holds {_NEEDED[recorded.kind]}, and scoring needs {_NEEDED[LADDER]}; see "
             "`refladder evaluate --judgments-from`"
         )
-    _refuse_shared(ladders)
-    contexts = dict.fromkeys(context_id for context_id, _ in ladders.ladders)
+    contexts = None if ladders.anchors else dict.fromkeys(context_id for context_id, _ in ladders.ladders)
     dimensions = [dimension.name for dimension in ladders.dimensions]
-    recorded.check(f"the ladder set {ladders.name}", contexts, dimensions, rungs=ladders.rungs)
-
-
-def _refuse_shared(ladders: LadderSet) -> None:
-    if ladders.anchors:
-        raise UsageError(
-            f"{ladders.name}: the set is shared, and recorded judgments are of one ladder for each context; name a "
-            f"judge with {option('judge')}"
-        )
+    recorded.check(f"the ladder set {ladders.name}", contexts, dimensions, ladders=ladders)

@@ -8,8 +8,9 @@ A row is one comparison, and the columns say of which kind the table is::
     context_id, dimension, first, second, p                the probability that the first is better
 
 `first` is the output that was shown first; the swapped pair is another row. In a ladder table, the optional column
-`swapped` is true where the two texts changed places; the outcome is the output's in both orders. A row without a
-judgment is an answer that could not be parsed. Other columns are ignored.
+`swapped` is true where the two texts changed places; the outcome is the output's in both orders. `anchor` names the
+ladder of a shared set, and `context_id` may then be empty. A row without a judgment is an answer that could not be
+parsed. Other columns are ignored. A judgments file of refladder holds the same in its own form.
 """
 
 from __future__ import annotations
@@ -22,15 +23,31 @@ from typing import TYPE_CHECKING, NoReturn
 from refladder.backends import Backend
 from refladder.errors import DataError, UsageError, did_you_mean, option, plural
 from refladder.files.tables import read_rows
-from refladder.loaders.fields import missing_column, name_of, number_of, value_of
-from refladder.records import IMPOSSIBLE, LOSS, OUTCOMES, TIE, WIN, Comparison, LabelReading, digest_of
-from refladder.scoring.question import RUNG, rung_id
+from refladder.loaders.fields import missing_column, name_of, number_of, row_id, value_of
+from refladder.records import (
+    IMPOSSIBLE,
+    LOSS,
+    OUTCOMES,
+    SCHEMAS,
+    TIE,
+    WIN,
+    Comparison,
+    LabelReading,
+    Run,
+    digest_of,
+    scale_of,
+)
+from refladder.scoring.judgment_file import read_judgments
+from refladder.scoring.question import RUNG, level_of, rung_id
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
+    from refladder.files.ladder_sets import LadderSet
     from refladder.files.tables import Row
     from refladder.records import Completion, Prompt, Sampling
+
+    Judged = tuple[str, Comparison, LabelReading]  # with the path:line
 
 LADDER, PAIRS = "ladder", "pairs"  # kinds of tables
 ANY = "any"  # of a method that asks no judge, beside every kind
@@ -44,12 +61,18 @@ class Recorded(Backend):
     """Judgments of kind `ladder` or `pairs` that were made elsewhere; nothing is asked of any model."""
 
     def __init__(
-        self, path: str, kind: str, readings: Mapping[Comparison, LabelReading], lines: Mapping[Comparison, int]
+        self,
+        path: str,
+        kind: str,
+        readings: Mapping[Comparison, LabelReading],
+        places: Mapping[Comparison, str],
+        sets: Mapping[str, str] | None = None,
     ) -> None:
         self.path = path
         self.kind = kind
         self._readings = readings
-        self._lines = lines
+        self._places = places
+        self._sets = sets or {}  # the set of ladders that a judgments file names, by the place where it does
 
     @property
     def fingerprint(self) -> str:
@@ -93,33 +116,65 @@ class Recorded(Backend):
     def on(self, dimensions: Collection[str]) -> Recorded:
         """The judgments of these dimensions alone, for data that was read without the others."""
         readings = {key: reading for key, reading in self._readings.items() if key.dimension in dimensions}
-        return Recorded(self.path, self.kind, readings, {key: self._lines[key] for key in readings})
+        return Recorded(self.path, self.kind, readings, {key: self._places[key] for key in readings}, self._sets)
 
     def outputs(self) -> dict[tuple[str, str], str]:
         """The outputs of the judgments, as (context id, output id), with the path:line of the first one on each."""
         located: dict[tuple[str, str], str] = {}
-        for comparison, line in self._lines.items():
+        for comparison, place in self._places.items():
             for name in _outputs_of(comparison):
-                located.setdefault((comparison.context_id, name), f"{self.path}:{line}")
+                located.setdefault((comparison.context_id, name), place)
         return located
 
+    def dimensions(self) -> set[str]:
+        """The names of the dimensions of the judgments."""
+        return {comparison.dimension for comparison in self._readings}
+
     def check(
-        self, where: str, outputs: Mapping[str, Collection[str] | None], dimensions: Collection[str], *, rungs: int = 0
+        self,
+        where: str,
+        outputs: Mapping[str, Collection[str] | None] | None,
+        dimensions: Collection[str],
+        *,
+        ladders: LadderSet | None = None,
     ) -> None:
-        """Check that every judgment is about texts that exist in `where`; a context's `outputs` may be unknown."""
-        for comparison, line in self._lines.items():
-            row = f"{self.path}:{line}"
-            if comparison.context_id not in outputs:
-                raise _unknown(row, f"{where} has no context", comparison.context_id, outputs)
+        """Check that every judgment is about texts that exist in `where`, and rungs of `ladders`.
+
+        The contexts of `outputs`, or the outputs of one of them, may be unknown: None.
+        """
+        for place, signature in self._sets.items():
+            if ladders is not None and (judged := str(scale_of(signature))).rpartition("@")[2] != ladders.digest:
+                raise DataError(
+                    f"{place}: these judgments are of the ladders {judged}, and {ladders.name} has others "
+                    f"({ladders.digest}); name those that were judged with {option('ladders')} SET"
+                )
+        for comparison, row in self._places.items():
             if comparison.dimension not in dimensions:
                 raise _unknown(row, f"{where} has no dimension", comparison.dimension, dimensions)
-            known_ids = outputs[comparison.context_id]
+            if outputs is not None and comparison.context_id not in outputs:
+                raise _unknown(row, f"{where} has no context", comparison.context_id, outputs)
+            known_ids = None if outputs is None else outputs[comparison.context_id]
             for name in _outputs_of(comparison):
                 if known_ids is not None and name not in known_ids:
                     raise _unknown(row, f"{where}, context {comparison.context_id!r}, has no output", name, known_ids)
             for name in (comparison.subject, comparison.against):
-                if name.startswith(RUNG) and int(name.removeprefix(RUNG)) > rungs:
-                    raise DataError(f"{row}: rung {name.removeprefix(RUNG)}; the ladders in {where} have {rungs} rungs")
+                if name.startswith(RUNG) and ladders is not None:
+                    _check_rung(row, where, name, ladders)
+
+
+def _check_rung(row: str, where: str, name: str, ladders: LadderSet) -> None:
+    level, anchor = level_of(name), name.partition("@")[2]
+    if level is None or level > ladders.rungs:
+        shown = name.removeprefix(RUNG).partition("@")[0]
+        raise DataError(f"{row}: rung {shown}; the ladders in {where} have {ladders.rungs} rungs")
+    if anchor and not ladders.anchors:
+        raise DataError(f"{row}: anchor {anchor!r}, and {ladders.name} is not shared; leave the column out")
+    if ladders.anchors and not anchor:
+        raise DataError(
+            f"{row}: no anchor, and {ladders.name} is shared; name the anchor of each rung in the column 'anchor'"
+        )
+    if ladders.anchors and anchor not in ladders.anchors:
+        raise _unknown(row, f"{ladders.name} has no anchor", anchor, ladders.anchors)
 
 
 def _unknown(row: str, problem: str, name: str, names: Iterable[str]) -> DataError:
@@ -133,27 +188,85 @@ def _outputs_of(comparison: Comparison) -> list[str]:
     return [name for name in (comparison.subject, comparison.against) if not name.startswith(RUNG)]
 
 
-def read_recorded(path: str, given: str | None = None) -> Recorded:
-    """Read a table of judgments. Memory grows with its rows."""
-    rows = read_rows(path, given)
+def read_recorded(*paths: str) -> Recorded:
+    """Read tables of judgments and judgments files, together one. Memory grows with their rows."""
+    kinds: dict[str, str] = {}
+    sets: dict[str, str] = {}
+    readings: dict[Comparison, LabelReading] = {}
+    places: dict[Comparison, str] = {}
+    for path in paths:
+        kinds[path], judged = _judged_in(path, sets)
+        for place, comparison, reading in judged:
+            if comparison in readings:
+                raise DataError(
+                    f"{place}: a second judgment of {comparison.subject!r} against {comparison.against!r} "
+                    f"({comparison.dimension}, {comparison.context_id}); the first is in {places[comparison]}; "
+                    "keep one of them"
+                )
+            readings[comparison] = reading
+            places[comparison] = place
+    if len(set(kinds.values())) > 1:
+        of_pairs, of_rungs = (next(path for path in paths if kinds[path] == kind) for kind in (PAIRS, LADDER))
+        raise UsageError(
+            f"{of_pairs} holds judgments of pairs, and {of_rungs} of rungs; name them in runs of their own"
+        )
+    names = ", ".join("<stdin>" if path == "-" else path for path in paths)
+    return Recorded(names, kinds[paths[0]], readings, places, sets)
+
+
+def _judged_in(path: str, sets: dict[str, str]) -> tuple[str, Iterator[Judged]]:
+    """The kind of a file and its judgments; `sets` gets the ladders that it names."""
+    rows = read_rows(path)
     first = rows.first()
     if first is None:
         raise DataError(f"{path}: no recorded judgments in it; write one comparison per row")
+    if first.fields.get("schema") == SCHEMAS[Run] and path != "-":
+        rows.close()
+        return _judged_by_refladder(path, sets)
     kind = _kind_of(first)
     verdict = _verdict_columns(first, kind)
-    readings: dict[Comparison, LabelReading] = {}
-    lines: dict[Comparison, int] = {}
-    for row in rows:
-        comparison = _rung_comparison(row) if kind == LADDER else _pair_comparison(row)
-        if comparison in readings:
-            raise DataError(
-                f"{row.where}: a second judgment of {comparison.subject!r} against {comparison.against!r} "
-                f"({comparison.dimension}, {comparison.context_id}); the first is in line {lines[comparison]}; "
-                "keep one of them"
+
+    def judged() -> Iterator[Judged]:
+        for row in rows:
+            comparison = _rung_comparison(row) if kind == LADDER else _pair_comparison(row)
+            yield row.where, comparison, _reading(row, verdict, comparison)
+
+    return kind, judged()
+
+
+def _judged_by_refladder(path: str, sets: dict[str, str]) -> tuple[str, Iterator[Judged]]:
+    run, judgments = read_judgments(path)
+    kind, outcomes = (LADDER, OUTCOMES) if run.rungs else (PAIRS, (WIN, LOSS))
+    if kind == LADDER:
+        sets[f"{path}:1"] = run.ladders
+
+    def judged() -> Iterator[Judged]:
+        for place, judgment in judgments:
+            if judgment.against is None or not set(outcomes[:2]) <= set(judgment.outcomes) <= set(OUTCOMES):
+                raise DataError(
+                    f"{place}: a grade of one text, and recorded judgments are comparisons; name the judgments of "
+                    "`refladder score`, or those of a method over pairs"
+                )
+            comparison = Comparison(
+                context_id=judgment.context_id,
+                dimension=judgment.dimension,
+                subject=judgment.subject,
+                against=judgment.against,
             )
-        readings[comparison] = _reading(row, verdict, comparison)
-        lines[comparison] = int(row.where.rpartition(":")[2])
-    return Recorded("<stdin>" if path == "-" else path, kind, readings, lines)
+            logprobs = judgment.logprobs_of(outcomes)
+            yield (
+                place,
+                comparison,
+                LabelReading(
+                    logprobs=logprobs,
+                    mass=judgment.mass,
+                    reason=(judgment.note or EMPTY) if logprobs is None else None,
+                    cut=judgment.cut,
+                    note=None if logprobs is None else judgment.note,
+                ),
+            )
+
+    return kind, judged()
 
 
 def _kind_of(row: Row) -> str:
@@ -186,12 +299,13 @@ def _rung_comparison(row: Row) -> Comparison:
     level = number_of(row, "rung")
     if level < 1 or not level.is_integer():
         raise DataError(f"{row.where}: rung {row.fields['rung']!r}; a rung is a whole number, 1 for the worst")
-    ids = _output(row, "output"), rung_id(int(level))
+    anchor = _if_any(row, "anchor")
+    ids = _output(row, "output"), rung_id(int(level), anchor)
     value = row.fields.get("swapped")
     swapped = _SWAPPED.get("" if value is None else str(value).strip().lower())
     if swapped is None:
         raise DataError(f"{row.where}: swapped {value!r:.60}; it must be true or false")
-    return _comparison(row, *(ids[::-1] if swapped else ids))
+    return _comparison(row, *(ids[::-1] if swapped else ids), anchor=anchor)
 
 
 def _pair_comparison(row: Row) -> Comparison:
@@ -208,10 +322,17 @@ def _output(row: Row, column: str) -> str:
     return name
 
 
-def _comparison(row: Row, subject: str, against: str) -> Comparison:
+def _comparison(row: Row, subject: str, against: str, *, anchor: str = "") -> Comparison:
     return Comparison(
-        context_id=name_of(row, "context_id"), dimension=name_of(row, "dimension"), subject=subject, against=against
+        context_id=_if_any(row, "context_id") if anchor else name_of(row, "context_id"),
+        dimension=name_of(row, "dimension"),
+        subject=subject,
+        against=against,
     )
+
+
+def _if_any(row: Row, column: str) -> str:
+    return row_id(row.where, column, row.fields.get(column)) or ""
 
 
 def _reading(row: Row, columns: tuple[str, ...], comparison: Comparison) -> LabelReading:

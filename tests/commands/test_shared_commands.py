@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import math
 import statistics
@@ -229,12 +230,55 @@ def test_a_table_without_contexts_is_refused_by_other_sets_as_before(run):
     assert "no column 'context_id', nor 'context'" in done.err
 
 
-def test_recorded_judgments_are_of_one_ladder_for_each_context(run, tmp_path):
-    row = {"context_id": "c", "dimension": "educational value", "output": "d0", "rung": 1, "outcome": "win"}
+def test_recorded_judgments_of_a_shared_set_are_scored_and_evaluated(run, made, tmp_path):
+    """A judgments file, packed or in several parts, and the same judgments as a table with the column `anchor`."""
+    judged = made / "scored.jsonl.judgments.jsonl"
+    packed = tmp_path / "packed.jsonl.gz"
+    packed.write_bytes(gzip.compress(judged.read_bytes()))
+    head, *rest = judged.read_text("utf-8").splitlines(keepends=True)
+    for name, part in (("one", rest[:450]), ("two", rest[450:])):
+        (tmp_path / f"{name}.jsonl").write_text("".join([head, *part]), "utf-8")
+    table = []
+    for line in map(json.loads, rest):
+        level, _, anchor = line["against"].removeprefix("rung:").partition("@")
+        row = {"context_id": "", "dimension": line["dimension"], "output": line["subject"], "rung": int(level)}
+        shares = dict(zip(line["outcomes"], map(math.exp, line["logprobs"]), strict=True))
+        table.append(row | {"anchor": anchor} | {name: value / sum(shares.values()) for name, value in shares.items()})
+    (tmp_path / "table.jsonl").write_text("".join(json.dumps(row) + "\n" for row in table), "utf-8")
+    before = numbers(made / "scored.jsonl")
+    for files in ("OUT/packed.jsonl.gz", "OUT/one.jsonl --judgments-from OUT/two.jsonl", "OUT/table.jsonl"):
+        out = tmp_path / "again.jsonl"
+        done = run(f"score TABLE --ladders SET --judgments-from {files} --out OUT/again.jsonl")
+        assert "900 recorded judgments of outputs against rungs; no model is asked" in done.err
+        np.testing.assert_allclose(numbers(out), before, atol=1e-9)
+        out.unlink()
+    asked = run("evaluate own --source RATED --task-file TASK --ladders SET --level pooled --json --work OUT/work")
+    read = "evaluate own --source RATED --task-file TASK --ladders SET --level pooled --json --judgments-from"
+    again = run(f"{read} OUT/work/judgments.jsonl")
+    assert [row["value"] for row in again.rows] == [row["value"] for row in asked.rows]
+
+
+@pytest.mark.parametrize(
+    ("row", "message"),
+    [
+        ({}, "1: no anchor, and set is shared; name the anchor of each rung in the column 'anchor'"),
+        ({"anchor": "nobody"}, "1: set has no anchor 'nobody'; it has: "),
+        ({"anchor": "", "context_id": None}, "1: column 'context_id': expected a name or an integer, found None"),
+    ],
+)
+def test_recorded_judgments_of_no_anchor_of_a_shared_set_are_refused(run, tmp_path, row, message):
+    row = {"context_id": "c", "dimension": "educational value", "output": "d0", "rung": 1, "outcome": "win"} | row
     (tmp_path / "recorded.jsonl").write_text(json.dumps(row) + "\n")
-    for words in ("score TABLE", "evaluate own --source RATED --task-file TASK"):
-        done = run(f"{words} --ladders SET --judgments-from OUT/recorded.jsonl", code=2)
-        assert "the set is shared, and recorded judgments are of one ladder for each context" in done.err
+    done = run("score TABLE --ladders SET --judgments-from OUT/recorded.jsonl", code=2)
+    assert message in done.err
+
+
+def test_judgments_of_other_ladders_are_refused(run, made):
+    done = run(
+        f"evaluate demo/story --ladders demo/story --judgments-from {made / 'scored.jsonl.judgments.jsonl'}", code=2
+    )
+    assert "scored.jsonl.judgments.jsonl:1: these judgments are of the ladders set@" in done.err
+    assert "and demo/story has others (" in done.err
 
 
 class Milder(Builtin):

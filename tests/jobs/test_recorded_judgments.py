@@ -81,7 +81,7 @@ def test_hand_work(write):
     assert [scores[name, "worth"] for name in "abc"] == [0.75, 0.5, pytest.approx(1 / 6, abs=1e-15)]
     assert evaluation.runs[1].result.method.scores == scores  # of hard answers
     card = evaluation.cards[0]
-    assert (card.judgments, card.unreadable, card.calls, card.characters) == (6, 1, 0, 0)
+    assert (card.judgments, card.unparsed, card.calls, card.characters) == (6, 1, 0, 0)
     assert (card.first.value, card.first.of) == (0.7, 5)
     assert (card.inconsistency.value, card.inconsistency.of) == (0.5, 2)
     assert (card.accuracy.value, card.accuracy.of) == (0.7, 5)
@@ -157,7 +157,7 @@ def test_exported_judgments_of_pairs_give_the_tables_of_the_judge(tmp_path, writ
     path = write("".join(reversed(lines)), "verdicts.jsonl")
     recorded = evaluated(path, PAIRWISE, benchmark=benchmark)
     assert without_costs(recorded) == without_costs(asked)
-    assert sum(card.unreadable for card in recorded.cards) > 0
+    assert sum(card.unparsed for card in recorded.cards) > 0
     assert all(run.calls == 0 for run in recorded.runs)
     # the same verdicts in another order and format have the same signature
     rows = [json.loads(line) for line in lines]
@@ -220,6 +220,47 @@ def test_score_reads_a_ladder_file(command, tmp_path, rows, write_jsonl):
     assert read_recorded(str(tmp_path / "verdicts.parquet")).fingerprint == read_recorded(str(path)).fingerprint
 
 
+def test_a_judgments_file_gives_the_tables_of_the_judge(tmp_path):
+    """Of pairs, and of rungs in several files: as a table, without a change of form."""
+    story = load_benchmark("demo/story")
+    work = MethodSettings(work=tmp_path / "work", ladders="demo/story")
+    asked = evaluate(story, judge=connect("builtin"), settings=work, methods=["ladder", "win-ratio"])
+    (of_pairs,) = (tmp_path / "work").glob("pairwise-*.jsonl")
+    recorded = evaluated(of_pairs, ["win-ratio"], benchmark=story)
+    assert values(recorded, "win-ratio") == values(asked, "win-ratio")
+    head, *rest = (tmp_path / "work" / "judgments.jsonl").read_text().splitlines(keepends=True)
+    for name, part in (("one.jsonl", rest[:100]), ("two.jsonl", rest[100:])):
+        (tmp_path / name).write_text("".join([head, *part]))
+    judge = read_recorded(str(tmp_path / "one.jsonl"), str(tmp_path / "two.jsonl"))
+    recorded = evaluate(story, judge=judge, settings=MethodSettings(ladders="demo/story"))
+    assert values(recorded, "ladder") == values(asked, "ladder")
+
+
+def values(evaluation, method):
+    found = [(row.dimension, row.statistic, row.value) for row in evaluation.rows if row.method == method]
+    assert found
+    return found
+
+
+def test_files_that_do_not_go_together_are_refused(fails, write, tmp_path):
+    pairs = write(f"{PAIR_COLUMNS}p\n{CELL},{ASTER},{BIRCH},1\n", "pairs.csv")
+    ladder = write(f"{LADDER_COLUMNS}outcome\n{CELL},{ASTER},1,win\n", "ladder.csv")
+    asked = ("evaluate", "demo/dialogue", "--ladders", "demo/dialogue", "--judgments-from")
+    error = fails(2, *asked, ladder, "--judgments-from", pairs)
+    assert f"{pairs} holds judgments of pairs, and {ladder} of rungs; name them in runs of their own" in error
+    again = write(f"{LADDER_COLUMNS}outcome\n{CELL},{ASTER},1,loss\n", "again.csv")
+    error = fails(2, *asked, ladder, "--judgments-from", again)
+    assert f"{again}:2: a second judgment of {ASTER!r} against 'rung:1' (engagingness, dialogue-01); the first" in error
+    story = load_benchmark("demo/story")
+    evaluate(story, judge=connect("builtin"), settings=MethodSettings(work=tmp_path / "w"), methods=["direct-5"])
+    (grades,) = (tmp_path / "w").glob("direct-5*.jsonl")
+    error = fails(2, "evaluate", "demo/story", "--judgments-from", grades)
+    assert f"{grades}:2: a grade of one text, and recorded judgments are comparisons; name the judgments of" in error
+    anchored = write(f"{LADDER_COLUMNS}anchor,outcome\n{CELL},{ASTER},1,a,win\n", "anchored.csv")
+    error = fails(2, *asked, anchored)
+    assert f"{anchored}:2: anchor 'a', and demo/dialogue is not shared; leave the column out" in error
+
+
 def test_a_ladder_by_hand(command, write_jsonl, write):
     """Score = sum of level * (p(win) - p(loss)): 1 + 2 + 3 * (.5 - .25) + 0 - 5 = -1.25."""
     source = write_jsonl([{"output_id": name, "context_id": "story-01", "output": f"Text {name}."} for name in "xy"])
@@ -247,8 +288,8 @@ def test_a_ladder_by_hand(command, write_jsonl, write):
         ("a,b\n1,2", "2: columns with neither 'rung' nor 'first' and 'second'; a row needs"),
         ("rung,first\n1,2", "2: columns with 'rung' beside 'first' or 'second'; a row needs"),
         (f"{PAIR_COLUMNS}winner\n{CELL},{ASTER},{BIRCH},first\n{CELL},{ASTER},{BIRCH},second",
-         (f"3: a second judgment of {ASTER!r} against {BIRCH!r} (engagingness, dialogue-01); the first is in line 2; "
-         "keep one of them")),
+         (f"3: a second judgment of {ASTER!r} against {BIRCH!r} (engagingness, dialogue-01); the first is in "
+         "{path}:2; keep one of them")),
         (f"{PAIR_COLUMNS}winner\n{CELL},{ASTER},{BIRCH},A",
          f"2: winner 'A'; it must be first, second, tie, {ASTER!r} or {BIRCH!r}, or empty"),
         (f"{PAIR_COLUMNS}winner\n{CELL},second,{BIRCH},second",
@@ -281,7 +322,7 @@ def test_a_ladder_by_hand(command, write_jsonl, write):
 def test_a_wrong_file_is_refused(fails, write, text, message):
     path = write(text + "\n")
     error = fails(2, "evaluate", "demo/dialogue", "--ladders", "demo/dialogue", "--judgments-from", path)
-    assert error.startswith(f"refladder: {path}:{message}"), error
+    assert error.startswith(f"refladder: {path}:{message.replace('{path}', str(path))}"), error
 
 
 @pytest.mark.parametrize(

@@ -472,3 +472,16 @@ def test_an_audit_and_long_ladders_are_refused():
         refladder.audit(LADDERS, judge=Biased(), answers="stated")
     with pytest.raises(UsageError, match=r"^answers stated:3 asks in 3 different orders, and ladders of 2 rungs are"):
         refladder.certify(set_of([[1.0, 2.0, 3.0]]), judge=Biased(), answers="stated:3")
+
+
+def test_recorded_readings_have_the_scores_and_the_unparsed_answers(tmp_path):
+    """Two orders, of which p(win) is the mean; the answers on the text b cannot be parsed."""
+    judge = Stating(lambda prompt, before: by_quality(prompt, before) if " a" in prompt.slots["target"] else "no idea")
+    rows = [{"context_id": "c0", "output_id": name, "output": text_of(3.5, name)} for name in "ab"]
+    kept = tmp_path / "kept.jsonl"
+    first = scored(judge, "stated:2", rows=rows, judgments=kept, any_judge=True)
+    second = refladder.score(rows, ladders=LADDERS, judgments_from=kept)
+    assert first[0]["worth_score"] is not None
+    assert second[0]["worth_score"] == pytest.approx(first[0]["worth_score"], abs=1e-9)
+    assert second[1]["worth_score"] is None
+    assert "2 of 2 answers unparsed" in second[1]["worth_note"]
