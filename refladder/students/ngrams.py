@@ -54,7 +54,7 @@ class NgramStudent:
             part = texts[start : start + STEP]
             hashed = self._hash.transform([output for _, output in part])
             surface = _standardised(measured(part), self._arrays["middle"], self._arrays["spread"])
-            # Not a matrix product, whose last digit depends on the other texts: many files have the numbers of one table.
+            # Not a matrix product, whose last digit depends on the other texts: files have the numbers of one table.
             measures = (surface * self._arrays["measures"]).sum(axis=1)
             values[start : start + STEP] = hashed @ self._arrays["ngrams"] + measures + self._arrays["intercept"]
         return values

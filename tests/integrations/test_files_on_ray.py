@@ -74,7 +74,7 @@ def test_a_killed_driver_takes_its_actors_along_and_the_next_one_continues(start
     check_rows(command, out, tmp_path)
 
 
-def test_more_workers_than_the_cluster_has_are_refused(fails, tmp_path, write_jsonl, rows):
-    source = write_jsonl(rows(3))
+def test_more_workers_than_the_cluster_has_are_refused(fails, tmp_path, rows):
+    source = split(rows(3), tmp_path / "in", 1)
     arguments = ["score", source, "--ladders", "demo/story", "--out", tmp_path / "out", "--engine", "ray"]
     assert "--workers 10000: the Ray cluster has" in fails(2, *arguments, "--workers", "10000")

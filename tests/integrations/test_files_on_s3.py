@@ -82,10 +82,7 @@ def test_files_go_from_a_bucket_to_a_bucket(store, command, fails, expected, tmp
     best = ("filter", "s3://bucket/out", "--top", "0.1", "--by", "coherence_score")
     assert fails(2, *best).startswith("refladder: s3://bucket/out/1.jsonl: this file of scored rows is missing; run")
     counts = json.loads(command(*arguments).out)
-    assert (counts["files"]["reused"], counts["reused"]) == (
-        5,
-        3000,
-    )  # the judgments of all rows; 100 x 5 downloaded and not asked
+    assert (counts["files"]["reused"], counts["reused"]) == (5, 500)  # 100 rows x 5 rungs, downloaded and not asked
     assert content(store) == expected
     assert len(command(*best).rows) == 60
 

@@ -20,10 +20,12 @@ def test_parts_share_one_store(serve, tmp_path, request):
     for name in "ab":  # the same texts twice, for two parts
         (tmp_path / "in" / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
 
+    server = serve(VLLM)
+
     def prompts(*arguments):
-        server = serve(VLLM)
+        before = len(server.asked)
         line = ["score", tmp_path / "in", "--ladders", "demo/summarization", "--dimension", "relevance", *arguments]
-        line += ["--judge", "openai:toy", "--base-url", server.url, "--store", tmp_path / f"{len(arguments)}.sqlite"]
+        line += ["--judge", "openai:toy", "--base-url", server.url, "--store", tmp_path / "store.sqlite"]
         done = subprocess.run(
             [sys.executable, "-m", "refladder", *map(str, line)],
             cwd=root,
@@ -34,7 +36,7 @@ def test_parts_share_one_store(serve, tmp_path, request):
         )
         assert done.returncode == 0, done.stderr
         assert "exact label probabilities [exact:token-ids, prefix:on]" in done.stderr
-        asked = [body["prompt"] for path, body in server.asked if path == "/v1/completions"]
+        asked = [body["prompt"] for path, body in server.asked[before:] if path == "/v1/completions"]
         return sum(len(prompt) if isinstance(prompt[0], list) else 1 for prompt in asked)
 
     first, second = (prompts("--out", tmp_path / "out", "--shard", part) for part in ("1/2", "2/2"))
