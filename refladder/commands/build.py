@@ -10,9 +10,9 @@ import click
 
 from refladder.commands import console, spending
 from refladder.commands.calling import LOG, Call, checked
-from refladder.commands.data import OPTIONAL, Data, DataOptions
-from refladder.commands.options import JudgeOptions, given_by_user, grouped
-from refladder.errors import UsageError, option, plural
+from refladder.commands.data import DATA, Data, DataOptions
+from refladder.commands.options import JudgeOptions, grouped
+from refladder.errors import plural
 from refladder.files.ladder_sets import LadderSet, ladder_set, load_ladders
 from refladder.files.locks import locked_folder
 from refladder.records import Sampling
@@ -24,44 +24,19 @@ if TYPE_CHECKING:
 
     from refladder.backends import Backend
     from refladder.backends.plain_function import Judge
-    from refladder.jobs.build import BuildReport, Extension
+    from refladder.jobs.build import BuildReport
     from refladder.records import Context, Dimension, LadderFailure
-
-_RUNGS = 5  # unless another number is asked for
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Wanted:
-    """The ladders to write: of contexts on dimensions, or those of a set, which get a top."""
+    """The ladders to write."""
 
     contexts: Sequence[Context]
     dimensions: Sequence[Dimension]
     rungs: int
     human: Mapping[tuple[str, str], Mapping[int, str]] | None
     shared: bool
-    extends: Extension | None = None
-
-    @classmethod
-    def of_set(cls, name: str | Path, data: object, others: Mapping[str, object]) -> _Wanted:
-        """A top for the ladders of a set; `others` are options about new ladders, and must not be given."""
-        from refladder.jobs.build import to_extend
-
-        given = [option(other) for other, value in others.items() if value]
-        if data is not None or given:
-            raise UsageError(
-                f"{option('extend')} takes contexts, dimensions and rungs from {name}; leave out "
-                f"{'the other data' if data is not None else given[0]}"
-            )
-        extends = to_extend(name)
-        ladders = extends.ladders
-        return cls(
-            contexts=list(ladders.contexts.values()),
-            dimensions=ladders.dimensions,
-            rungs=ladders.rungs + 1,
-            human=extends.texts,
-            shared=bool(ladders.anchors),
-            extends=extends,
-        )
 
     @classmethod
     def of_data(
@@ -93,19 +68,6 @@ class _Build:
     restart: bool
     how: Mapping[str, Any]
 
-    @property
-    def certifies(self) -> bool:
-        """Whether the ladders get a certificate: it is asked for, or the set that is extended has one."""
-        extends = self.wanted.extends
-        return self.certify or (extends is not None and extends.ladders.certificate is not None)
-
-    def certifier(self) -> Backend:
-        """The judge, opened; where the certificate of a set is made again, it must be the same one."""
-        judge = self.session.open(*self.judge)
-        if self.wanted.extends is not None and not self.certify:
-            self.wanted.extends.check_judge(judge)
-        return judge
-
     def rehearse(self) -> None:
         """Ask for the same texts and judgments, with nobody answering."""
         from refladder.jobs.certify import JUDGMENTS, open_asker, set_questions
@@ -117,15 +79,15 @@ class _Build:
         about = wanted.contexts
         with copied(None if self.restart else self.folder) as copy:
             journal, subjects = (None if copy is None else copy / name for name in (JOURNAL, SUBJECTS))
-            if wanted.shared and wanted.extends is None:
+            if wanted.shared:
                 about, _ = name_subjects(writer, about, journal=subjects, **self.how)
-            of: dict[str, Any] = {"rungs": wanted.rungs, "human": wanted.human, "above": wanted.extends is not None}
-            ladders, _ = build_ladders(writer, about, wanted.dimensions, journal=journal, **of, **self.how)
-        if self.certifies and ladders:
+            of: dict[str, Any] = {"rungs": wanted.rungs, "human": wanted.human, **self.how}
+            ladders, _ = build_ladders(writer, about, wanted.dimensions, journal=journal, **of)
+        if self.certify and ladders:
             anchors = [each.id for each in about] if wanted.shared else []
             opened = ladder_set(str(self.folder), wanted.dimensions, about, ladders, anchors=anchors)
             asking = Asking(judgments=self.folder / JUDGMENTS, prompts=self.how["prompts"], restart=self.restart)
-            open_asker(opened, self.certifier(), asking).ask(set_questions(opened))
+            open_asker(opened, self.session.open(*self.judge), asking).ask(set_questions(opened))
 
     def run(self, what: str, config: Mapping[str, Any]) -> BuildReport:
         """Write the ladders, with a progress bar named by `what`."""
@@ -133,25 +95,23 @@ class _Build:
         from refladder.jobs.mend import Mender
 
         wanted, writer = self.wanted, self.session.open(*self.writer)
-        judge = self.certifier() if self.certifies else None
+        judge = self.session.open(*self.judge) if self.certify else None
         of: dict[str, Any] = {"contexts": wanted.contexts, "dimensions": wanted.dimensions, "folder": self.folder}
         with console.progress(what, self.session.under_way) as progress:
             of |= {"restart": self.restart, "progress": progress, **self.how}
-            human = wanted.human if wanted.extends is None else None
             return built(
                 writer,
                 rungs=wanted.rungs,
                 human=wanted.human,
                 config=config,
-                mender=None if judge is None else Mender(writer=writer, judge=judge, human=human, **of),
+                mender=None if judge is None else Mender(writer=writer, judge=judge, human=wanted.human, **of),
                 shared=wanted.shared,
-                extends=wanted.extends,
                 **of,
             )
 
 
 @click.command(cls=console.Command, short_help="Generate ladders for a benchmark or a table.")
-@OPTIONAL
+@DATA
 @click.option("--out", required=True, type=console.PATH, help="Output folder for the ladder set.")
 @console.backend_option("--writer", "Writer model (see `refladder list backends`).", default="builtin")
 @console.WRITER_OPTION
@@ -173,13 +133,6 @@ class _Build:
     metavar="K",
     help="Build one scale for all rows of your own table: every text is compared with the ladders of the same K "
     "contexts (anchors), drawn with --seed.",
-)
-@click.option(
-    "--extend",
-    metavar="SET",
-    shell_complete=console.names_of("ladders"),
-    help="Instead of BENCHMARK: add a rung above the top of every ladder of SET. If one fails, no set is written. A "
-    "set with a certificate is certified again.",
 )
 @console.backend_option("--judge", "Judge model of --certify (see `refladder list backends`).", default="builtin")
 @console.JUDGE_OPTION
@@ -203,14 +156,13 @@ def command(
     attempts: int,
     human: str | None,
     shared: int | None,
-    extend: str | None,
     certify: bool,
     judge: JudgeOptions,
     prompts: Path | None,
     restart: bool,
     as_json: bool,
 ) -> int:
-    """Generate a ladder for every context and dimension of BENCHMARK (a name, or your own table), or extend a set.
+    """Generate a ladder for every context and dimension of BENCHMARK (a name, or your own table).
 
     Run the same command again to resume an interrupted build. Exit code 3: some ladders failed (the reasons are in
     failures.jsonl), or the certificate is refused. The estimates of --dry-run and --budget do not include rungs that
@@ -219,17 +171,9 @@ def command(
     Examples:
         refladder build questions.csv --task-file task.toml --writer hf:ORG/MODEL --out my-ladders
         refladder build summeval --writer openai:MODEL --prices prices.toml --budget 5 --out ladders
-        refladder build --extend ladders --writer openai:MODEL --out higher-ladders
     """
     console.check_prompts(prompts)
-    if extend is not None:
-        of_data = {name: getattr(data, name) for name in ("source", "task_file", "column", "option", "dimension")}
-        of_data |= {"human": human, "shared": shared, "rungs": given_by_user(context, "rungs")}
-        wanted = _Wanted.of_set(extend, data.benchmark, of_data)
-    elif data.benchmark is None:
-        raise UsageError("name a benchmark or your table (BENCHMARK), or a set with --extend")
-    else:
-        wanted = _Wanted.of_data(data.data(), rungs=rungs, human=human, shared=shared, sampling=sampling)
+    wanted = _Wanted.of_data(data.data(), rungs=rungs, human=human, shared=shared, sampling=sampling)
     session = spending.Spending(money)
     run = _Build(
         wanted=wanted,
@@ -244,19 +188,12 @@ def command(
     if not session.continues(run.rehearse, as_json=as_json):
         return 0
     context.with_resource(locked_folder(out))  # before a model is loaded or a server is asked
-    report = run.run("building" if run.certifies else "writing", console.resolved(context))
+    report = run.run("building" if certify else "writing", console.resolved(context))
     return _tell(report, wanted, out, session.spent(), as_json=as_json)
 
 
 def _place(failure: LadderFailure) -> str:
     return f"{failure.context_id} {failure.dimension} rung {failure.level}: {failure.reasons[-1]}"
-
-
-def _no_set(report: BuildReport, out: Path) -> str:
-    return (
-        f"{out}: no set was written, since {len(report.failures):,} of its ladders would have no new top; try another "
-        f"writer, {option('seed')} or more {option('attempts')}, with {option('restart')}"
-    )
 
 
 def _tell(report: BuildReport, wanted: _Wanted, out: Path, spent: Sequence[Mapping[str, Any]], *, as_json: bool) -> int:
@@ -275,7 +212,7 @@ def _tell(report: BuildReport, wanted: _Wanted, out: Path, spent: Sequence[Mappi
         left = wanted.rungs if certificate is None else certificate["counts"]["rungs"]
         of = f" ({plural(len(report.anchors), 'shared anchor')})" if report.anchors else ""
         built = f"{plural(report.ladders, 'ladder')} of {left} rungs{of} in {out}, {plural(failed, 'rung')} failed"
-        console.notify(_no_set(report, out) if failed and wanted.extends else built, warns=failed > 0)
+        console.notify(built, warns=failed > 0)
         if certificate is not None:
             console.say_lines(certificate_lines(certificate))
         for failure in report.failures[:10]:
@@ -287,7 +224,7 @@ def _tell(report: BuildReport, wanted: _Wanted, out: Path, spent: Sequence[Mappi
 
 @checked
 def build(
-    data: Any = None,  # noqa: ANN401  a Benchmark, a name or a table of any package
+    data: Any,  # noqa: ANN401  a Benchmark, a name or a table of any package
     *,
     out: str | Path | None = None,
     task: str | None = None,
@@ -298,12 +235,11 @@ def build(
     options: Mapping[str, object] | None = None,
     writer: str | Backend = "builtin",
     writer_options: Mapping[str, object] | None = None,
-    rungs: int = _RUNGS,
+    rungs: int = 5,
     attempts: int = 3,
     sampling: Sampling | None = None,
     human: str | Path | None = None,
     shared: int | None = None,
-    extend: str | Path | None = None,
     certify: bool = False,
     judge: str | Backend | Judge = "builtin",
     judge_options: Mapping[str, object] | None = None,
@@ -311,7 +247,7 @@ def build(
     restart: bool = False,
     store: str | Path | bool | None = None,
 ) -> LadderSet:
-    """Generate a ladder for every context and dimension, or a top for every ladder of a set, as `refladder build`.
+    """Generate a ladder for every context and dimension, as `refladder build`.
 
     Args:
         data: a table (a path, a list of dicts, a pandas or polars DataFrame, a pyarrow Table or a Dataset) with a
@@ -332,8 +268,6 @@ def build(
         human: table of human-written rungs with the columns context_id, dimension, level and text.
         shared: build one scale for all rows: the ladders of this many contexts (anchors), drawn with the seed of
             `sampling` from the table, with which every text is compared, whatever its context.
-        extend: instead of `data`, a ladder set: a rung is written above the top of every ladder, for all of them or
-            none. A certified set is certified again.
         certify: judge the rungs against each other. Rungs out of order are generated again, in at most 2 rounds; then
             their level is dropped, or their ladder fails.
         judge: the judge of `certify`: a backend by name, an open one, or a function.
@@ -347,8 +281,7 @@ def build(
         counts them.
 
     Raises:
-        UsageError, UnknownNameError, PromptError: an argument is wrong, and the writer was not asked; or a ladder of
-            the set that is extended has no new top.
+        UsageError, UnknownNameError, PromptError: an argument is wrong, and the writer was not asked.
         DataError: the data are wrong, with path:line or the number of the row; or the folder cannot be written.
         BackendError: the writer failed; the texts so far are stored, if `out` is given.
     """
@@ -356,15 +289,8 @@ def build(
         folder_of_prompts = None if prompts is None else Path(prompts)
         console.check_prompts(folder_of_prompts)
         sampling = sampling or Sampling()
-        if extend is not None:
-            names = ("task", "task_file", "dimensions", "columns", "source", "options", "human", "shared")
-            of_data = {name: call.given[name] for name in names} | {"rungs": rungs != _RUNGS}
-            wanted = _Wanted.of_set(extend, data, of_data)
-        elif data is None:
-            raise UsageError("data is missing; give a table or a benchmark, or a set with extend")
-        else:
-            table = Data(data, task, task_file, tuple(dimensions), columns, source, options)
-            wanted = _Wanted.of_data(table, rungs=rungs, human=human, shared=shared, sampling=sampling)
+        table = Data(data, task, task_file, tuple(dimensions), columns, source, options)
+        wanted = _Wanted.of_data(table, rungs=rungs, human=human, shared=shared, sampling=sampling)
         folder = call.folder() / "ladders" if out is None else Path(out)
         call.enter_context(locked_folder(folder))  # before a model is loaded or a server is asked
         run = _Build(
@@ -378,8 +304,6 @@ def build(
             how={"sampling": sampling, "attempts": attempts, "prompts": folder_of_prompts},
         )
         report = run.run("writing", call.config())
-        if report.failures and extend is not None:
-            raise UsageError(f"{_no_set(report, folder)} ({_place(report.failures[0])})")
         if report.failures:
             LOG.warning("%d ladders, %d rungs failed", report.ladders, len(report.failures))
         for failure in report.failures[:10]:

@@ -25,7 +25,7 @@ _HEADINGS = {
         "--judge-option --writer-option --base-url --answers --both-orders",
         "--any-judge --judgments-from --memory --truncate-context --yes-no --least-mass --prompts",
     ),
-    "Generation": ("--extend --rungs --human --seed", "--attempts --max-tokens --temperature --top-p"),
+    "Generation": ("--rungs --human --seed", "--attempts --max-tokens --temperature --top-p"),
     "Scores": ("--rule --link", "--weight --comparisons --selection --method-option"),
     "Agreement": ("--level --statistic --reference", "--constant --resamples --baselines"),
     "Cost": ("--dry-run --prices --budget", "--store --no-store"),

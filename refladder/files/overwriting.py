@@ -27,7 +27,6 @@ BACKENDS = {"judge", "models", "writer"}  # such as `scripted:FILE` and NAME=hf:
 OPTIONS = {"judge_option", "judge_options", "writer_option", "writer_options"}
 OTHERS = {
     "config_file",
-    "extend",
     "human",
     "ladder_set",
     "ladders",

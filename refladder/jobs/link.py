@@ -1,7 +1,4 @@
-"""link: two judges' judgments of the same rows -> a map of the scores of one to the scale of the other.
-
-The ladders are the same, or those of one run are those of the other with rungs on top (`build --extend`).
-"""
+"""link: two judges' judgments of the same rows and ladders -> a map of the scores of one to the scale of the other."""
 
 from __future__ import annotations
 
@@ -61,7 +58,7 @@ class _Judged(NamedTuple):
 
 
 def _rungs(run: Run) -> list[str]:
-    """The rungs that a text is compared with, of all anchors level by level: rungs on top come last."""
+    """The rungs that a text is compared with, of all anchors level by level."""
     anchors = sorted(run.anchors) or [""]
     return [rung_id(level, anchor) for level in range(1, run.rungs + 1) for anchor in anchors]
 
@@ -78,10 +75,9 @@ def link(first: Path, second: Path, scale: Scale, out: Path | None = None) -> Li
     signatures = signature_of(one.run, scale), signature_of(other.run, scale)
     if scale_of(signatures[0]) == scale_of(signatures[1]):
         raise UsageError(f"{first} and {second} have the same signature, so their scores are on one scale already")
-    if set(one.run.anchors) != set(other.run.anchors):
+    if one.run.rungs != other.run.rungs or set(one.run.anchors) != set(other.run.anchors):
         raise DataError(
-            f"{first} and {second} are against different anchors; score the same table against the same shared set, or "
-            "one that extends it"
+            f"{first} and {second} are against different ladders; score the same table against the same ladder set"
         )
     columns: list[LinkedColumn] = []
     for dimension in one.run.dimensions:
@@ -133,7 +129,7 @@ def _columns(dimension: Dimension, first: _Judged, second: _Judged, scale: Scale
         raise DataError(
             f"{files}: {len(common)} rows of {number} contexts have a whole ladder of {dimension.name} under both "
             f"judges with the same texts; at least {LEAST_ROWS} rows of {LEAST_CONTEXTS} contexts are needed. "
-            "Score the same table with both judges, against the same ladders or a set that extends them"
+            "Score the same table with both judges, against the same ladders"
         )
     read = [np.array([judged.ladders[row][1] for row in common]) for judged in (first, second)]
     odds = [linking.log_odds(probabilities) for probabilities in read]
@@ -141,9 +137,9 @@ def _columns(dimension: Dimension, first: _Judged, second: _Judged, scale: Scale
     human = (dimension.low, dimension.high)
     linked = []
     for column, rule in ((score, rule_named(scale.rule)), (grade, expected_grades)):
-        rules = [judged.scored_by(rule) for judged in (first, second)]
-        scales = [_scale_of(each, np.shape(of)[1], human) for each, of in zip(rules, read, strict=True)]
-        linked.append(_column(column, odds, (rules[0](read[0], human), rules[1](read[1], human)), contexts, scales))
+        by_anchor = first.scored_by(rule)
+        of_rule = _scale_of(by_anchor, read[0].shape[1], human)
+        linked.append(_column(column, odds, (by_anchor(read[0], human), by_anchor(read[1], human)), contexts, of_rule))
     return linked
 
 
@@ -158,11 +154,11 @@ def _column(
     odds: Sequence[FloatArray],
     scores: tuple[FloatArray, FloatArray],
     contexts: IntArray,
-    scales: Sequence[linking.Scale],
+    scale: linking.Scale,
 ) -> LinkedColumn:
-    common = linking.common_rows(odds[0], odds[1], contexts, *scales)
+    common = linking.common_rows(odds[0], odds[1], contexts, scale)
     lines = linking.lines_between(common, np.ones((1, len(common.rows))))
-    held = linking.held_out(odds[0], odds[1], contexts, scales[0], scores, target=scales[1])
+    held = linking.held_out(odds[0], odds[1], contexts, scale, scores)
     used = linking.map_of(held.best, common, scores, contexts)
     return LinkedColumn(
         column=column,
@@ -180,7 +176,7 @@ def _column(
         line_error=held.error("line"),
         identity_error=held.error("identity"),
         equipercentile_error=held.error("equipercentile"),
-        ends=scales[1].ends,
+        ends=scale.ends,
     )
 
 

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 from refladder.errors import UsageError
 from refladder.files.jsonl import throw_away
 from refladder.files.ladder_sets import certificate_digest, ladder_set, of_whole_anchors
-from refladder.jobs.certify import JUDGMENTS, certify, open_asker, set_questions, verdict_arrays
+from refladder.jobs.certify import JUDGMENTS, certify, open_asker
 from refladder.records import LadderFailure, digest_of
 from refladder.settings import Asking
 from refladder.synth import build_ladders
-from refladder.trust.certificate import DROP, EVEN, REWRITE, preferences
+from refladder.trust.certificate import DROP, REWRITE
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -34,8 +34,7 @@ _REWRITES = "rewrite-*.journal.jsonl"
 class Mender:
     """Writer, judge and settings of a build whose ladders are certified; call it with the ladders that were built.
 
-    `human` are rungs written by people, which are never written anew. `above` says that the ladders have a new top:
-    only the top is written anew, no level is dropped, and a ladder whose top does not beat the level below fails.
+    `human` are rungs written by people, which are never written anew.
     """
 
     writer: Backend
@@ -49,7 +48,6 @@ class Mender:
     human: Mapping[Key, Mapping[int, str]] | None = None
     restart: bool = False
     shared: bool = False
-    above: bool = False
     progress: Progress | None = None
 
     def __call__(
@@ -72,18 +70,15 @@ class Mender:
         certificate = certify(opened, asker, self.progress)
         rewritten: set[tuple[Key, int]] = set()
         rounds = 0
-        while rounds < ROUNDS and (wanted := self._to_rewrite(current, certificate, asker)):
+        while rounds < ROUNDS and (wanted := self._to_rewrite(certificate)):
             rounds += 1
             rewritten |= self._rewrite(current, wanted, rounds)
             certificate = certify(self._set(current), asker, self.progress)
-        dropped = [] if self.above else _levels_to_drop(certificate)
-        if dropped:
+        if dropped := _levels_to_drop(certificate):
             current = {key: _without(ladder, dropped) for key, ladder in current.items()}
             certificate = certify(self._set(current), asker, self.progress)
-        wrong = self._out_of_order(current, certificate, asker)
+        wrong = _out_of_order(certificate)
         failed = [_failure(current[key], levels, asker) for key, levels in wrong.items()]
-        if failed and self.above:
-            return [], [*failures, *failed], certificate
         current = self._without(current, failed)
         if not current:
             raise UsageError(
@@ -117,29 +112,12 @@ class Mender:
         anchors = list(dict.fromkeys(context_id for context_id, _ in ladders)) if self.shared else ()
         return ladder_set(self.folder.name, self.dimensions, self.contexts, list(ladders.values()), anchors=anchors)
 
-    def _out_of_order(
-        self, current: Mapping[Key, Ladder], certificate: Mapping[str, Any], asker: Asker
-    ) -> dict[Key, list[int]]:
-        """The levels out of order, by ladder; with `above`, a top that the judge does not prefer to the level below."""
-        if not self.above:
-            return {
-                (row["context_id"], row["dimension"]): levels
-                for row in certificate["of_ladders"]
-                if (levels := [level for level, verdict in enumerate(row["rungs"], 1) if verdict in {REWRITE, DROP}])
-            }
-        opened = self._set(current)
-        verdicts = verdict_arrays(asker.ask(set_questions(opened)), opened.rungs)  # which are stored
-        tops = preferences(verdicts, opened.rungs)[:, -2, -1].tolist()
-        return {key: [opened.rungs] for key, top in zip(opened.ladders, tops, strict=True) if top <= 0.5 + EVEN}
-
-    def _to_rewrite(
-        self, current: Mapping[Key, Ladder], certificate: Mapping[str, Any], asker: Asker
-    ) -> dict[Key, list[int]]:
+    def _to_rewrite(self, certificate: Mapping[str, Any]) -> dict[Key, list[int]]:
         """The levels to write anew, by ladder; people's rungs are left out."""
         human = self.human or {}
         wanted = {
             key: [level for level in levels if level not in human.get(key, {})]
-            for key, levels in self._out_of_order(current, certificate, asker).items()
+            for key, levels in _out_of_order(certificate).items()
         }
         return {key: levels for key, levels in wanted.items() if levels}
 
@@ -169,7 +147,6 @@ class Mender:
                 journal=self.folder / f"rewrite-{number}-{digest_of(dimension.name, size=4)}.journal.jsonl",
                 human=fixed,
                 progress=self.progress,
-                above=self.above,
             )
             for ladder in again:
                 key = (ladder.context_id, ladder.dimension)
@@ -178,6 +155,15 @@ class Mender:
                 current[key] = replace(current[key], rungs=mended)
                 done |= {(key, level) for level in wanted[key]}
         return done
+
+
+def _out_of_order(certificate: Mapping[str, Any]) -> dict[Key, list[int]]:
+    """The levels out of order, by ladder."""
+    return {
+        (row["context_id"], row["dimension"]): levels
+        for row in certificate["of_ladders"]
+        if (levels := [level for level, verdict in enumerate(row["rungs"], 1) if verdict in {REWRITE, DROP}])
+    }
 
 
 def _failure(ladder: Ladder, levels: Sequence[int], asker: Asker) -> LadderFailure:

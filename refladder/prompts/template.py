@@ -46,7 +46,6 @@ ROLES: dict[str, tuple[str, ...]] = {
     "worst": _CRITERION,
     "best": _CRITERION,
     "between": (*_CRITERION, "lower", "higher"),
-    "above": (*_CRITERION, "lower"),
     "compare": (*_CRITERION, "reference", "target"),
     "compare-shared": (*_CRITERION, "target", "reference", "reference_context", "reference_background"),
     "compare-yesno": (*_CRITERION, "reference", "target", "claim"),

@@ -42,16 +42,14 @@ class Step:
     between: tuple[int, int] | None = None
 
 
-def plan(rungs: int, *, above: bool = False) -> tuple[tuple[Step, ...], ...]:
+def plan(rungs: int) -> tuple[tuple[Step, ...], ...]:
     """The bisection order of a ladder: ceil(log2(N - 1)) + 1 waves of independent steps, in rising order of levels.
 
     Wave 0 is the worst (level 1) and the best (level `rungs`). Each later wave writes the middle level, rounded down,
-    between every two neighbours that exist and have a gap. With `above`, only the top is written, from the rung below.
+    between every two neighbours that exist and have a gap.
     """
     if rungs < 2:  # noqa: PLR2004  a worst and a best
         raise UsageError(f"a ladder has at least 2 rungs, a worst and a best, found {rungs}")
-    if above:
-        return ((Step(level=rungs, role="above"),),)
     waves: list[tuple[Step, ...]] = [(Step(level=1, role="worst"), Step(level=rungs, role="best"))]
     levels = [1, rungs]
     while len(levels) < rungs:
@@ -83,8 +81,6 @@ class _Draft:
         slots = criterion(self.context, self.dimension)
         if step.between is not None:
             slots["lower"], slots["higher"] = (self.texts[level] for level in step.between)
-        elif step.role == "above":
-            slots["lower"] = self.texts[step.level - 1]
         return fill(self.templates[step.role], slots)
 
     def take(self, entry: Entry) -> None:
@@ -129,7 +125,6 @@ def build_ladders(
     human: Mapping[tuple[str, str], Mapping[int, str]] | None = None,
     progress: Callable[[int, int], None] | None = None,
     needed: Callable[[Sequence[Prompt]], None] = _ignore,
-    above: bool = False,
 ) -> tuple[list[Ladder], list[LadderFailure]]:
     """Write a ladder for every context on every dimension, and a failure for each rung that no attempt gives.
 
@@ -139,17 +134,15 @@ def build_ladders(
 
     `human` has, by context id and dimension name, texts by level that people wrote. `journal` stores every text at
     once, and a build continues from it. `needed` is called with the prompts of every text, those in the journal too.
-    With `above`, only the top rung of the ladders in `human` is written, better than the rung below it.
 
     Source: arXiv 2509.05440, section 2.1.
     """
-    waves = plan(rungs, above=above)
+    waves = plan(rungs)
     human, sampling = human or {}, sampling.filled(backend.own_sampling)
     _check_request(contexts, dimensions, attempts)
     _check_human(human, contexts, dimensions, rungs)
     roles = list(dict.fromkeys(step.role for wave in waves for step in wave))
     drafts = _drafts(backend.fingerprint, contexts, dimensions, human, roles=roles, sampling=sampling, folder=prompts)
-    drafts = [draft for draft in drafts if draft.human or not above]
     report = progress or (lambda _done, _total: None)
     opened = nullcontext() if journal is None else Journal(journal, _identity(drafts, rungs, attempts))
     total = sum(rungs - len(draft.texts) for draft in drafts)

@@ -7,9 +7,6 @@ true score equating (Kolen and Brennan, Test Equating, Scaling, and Linking, cha
 
 The model does not fit verdicts without probabilities (hard verdicts). So equipercentile equating (chapter 2) and the
 scores as they are stand beside it, and the map with the least error on held-out contexts is used.
-
-The ladders of one judge may go on above those of the other. The line comes from the rungs that both have, and each
-characteristic curve from all rungs of its judge.
 """
 
 from __future__ import annotations
@@ -62,7 +59,7 @@ class Common(NamedTuple):
     `rows` counts them. `first` and `second` are sums of log-odds, shape (contexts, rungs). `first_curves` and
     `second_curves`, shape (contexts, len(`THETAS`)), are sums of characteristic curves: the score of a row at each
     position, if the log-odds keep their distances from their mean. `positions` are those at which the criterion of
-    Stocking and Lord compares. `scale` and `target` are the scales of the first and of the second judge.
+    Stocking and Lord compares. `scale` is that of the score.
     """
 
     rows: FloatArray
@@ -72,7 +69,6 @@ class Common(NamedTuple):
     second_curves: FloatArray
     positions: FloatArray
     scale: Scale
-    target: Scale
 
 
 class HeldOut(NamedTuple):
@@ -113,27 +109,23 @@ def scores_of(odds: FloatArray, scale: Scale) -> FloatArray:
     return cast("FloatArray", scale.base + np.sum(scale.weights * np.tanh(odds / 2), axis=-1))
 
 
-def common_rows(
-    first: FloatArray, second: FloatArray, contexts: IntArray, scale: Scale, target: Scale | None = None
-) -> Common:
+def common_rows(first: FloatArray, second: FloatArray, contexts: IntArray, scale: Scale) -> Common:
     """Sum what links need over the rows of each context.
 
-    Log-odds of both judges have shape (rows, rungs); one may have further rungs on top. `contexts`, shape (rows,),
-    are numbers from 0 without gaps. `target` is the scale of the second judge; None for the same.
+    Log-odds of both judges have shape (rows, rungs). `contexts`, shape (rows,), are numbers from 0 without gaps.
     """
     number = int(contexts.max()) + 1
     rows = np.bincount(contexts, minlength=number).astype(np.float64)
-    scales, both = (scale, target or scale), min(first.shape[1], second.shape[1])
-    odds = [np.zeros((number, both)) for _ in range(2)]
+    odds = [np.zeros((number, first.shape[1])) for _ in range(2)]
     curves = [np.zeros((number, len(THETAS))) for _ in range(2)]
     for judge, read in enumerate((first, second)):
-        np.add.at(odds[judge], contexts, read[:, :both])
-        profiles = read - read[:, :both].mean(axis=1, keepdims=True)
+        np.add.at(odds[judge], contexts, read)
+        profiles = read - read.mean(axis=1, keepdims=True)
         for part in range(0, len(read), _AT_ONCE):
-            of_rows = scores_of(THETAS[:, None] + profiles[part : part + _AT_ONCE, None, :], scales[judge])
+            of_rows = scores_of(THETAS[:, None] + profiles[part : part + _AT_ONCE, None, :], scale)
             np.add.at(curves[judge], contexts[part : part + _AT_ONCE], of_rows)
-    positions = np.quantile(second[:, :both].mean(axis=1), np.linspace(0.02, 0.98, 25))
-    return Common(rows, odds[0], odds[1], curves[0], curves[1], positions, *scales)
+    positions = np.quantile(second.mean(axis=1), np.linspace(0.02, 0.98, 25))
+    return Common(rows, odds[0], odds[1], curves[0], curves[1], positions, scale)
 
 
 def lines_between(common: Common, counts: FloatArray) -> Lines:
@@ -144,10 +136,8 @@ def lines_between(common: Common, counts: FloatArray) -> Lines:
     rungs, others = first - centres[0][:, None], second - centres[1][:, None]
     start = np.maximum(np.std(others, axis=1), _TINY) / np.maximum(np.std(rungs, axis=1), _TINY)
 
-    shorter = min(common.scale, common.target, key=lambda scale: len(scale.weights))
-
     def curves(at: FloatArray) -> FloatArray:
-        return scores_of(common.positions[:, None] + at[:, None, :], shorter)
+        return scores_of(common.positions[:, None] + at[:, None, :], common.scale)
 
     wanted = curves(others)
 
@@ -240,7 +230,7 @@ def map_of(
     least, most = intervals_of(knots, common, seed=seed)
     if name == "line":
         return Map(knots, linked(knots, common)[0], least, most)
-    values = np.clip(knots, *common.target.ends)
+    values = np.clip(knots, *common.scale.ends)
     return Map(knots, values, np.minimum(least, values), np.maximum(most, values))
 
 
@@ -277,7 +267,7 @@ def _ends(
     contexts = len(common.rows)
     spread = np.std(resampled, axis=0, ddof=1) * np.sqrt(contexts / (contexts - 1))
     half = stdtrit(contexts - 1, 1 - alpha / 2) * spread
-    low, high = common.target.ends
+    low, high = common.scale.ends
     return np.maximum(middle - half, low), np.minimum(middle + half, high)
 
 
@@ -287,8 +277,6 @@ def held_out(
     contexts: IntArray,
     scale: Scale,
     scores: tuple[FloatArray, FloatArray] | None = None,
-    *,
-    target: Scale | None = None,
 ) -> HeldOut:
     """Errors of the maps on contexts that they were not made from, in `FOLDS` folds of contexts.
 
@@ -298,10 +286,9 @@ def held_out(
         contexts: the number of the context of each row, from 0 without gaps.
         scale: of the score.
         scores: of the rows under both judges; None for those of the log-odds, which are cut at +-`MOST_ODDS`.
-        target: the scale of the second judge; None for the same.
     """
-    before, after = scores or (scores_of(first, scale), scores_of(second, target or scale))
-    common = common_rows(first, second, contexts, scale, target)
+    before, after = scores or (scores_of(first, scale), scores_of(second, scale))
+    common = common_rows(first, second, contexts, scale)
     rest = np.arange(len(common.rows)) % FOLDS != np.arange(FOLDS)[:, None]
     line, ranks = np.empty_like(before), np.empty_like(before)
     for counts in rest:

@@ -264,7 +264,7 @@ def test_max_tokens_is_kept():
 
 
 def test_every_role_is_answered():
-    answered = {"worst", "best", "between", "above", "compare", "compare-yesno", "pairwise"}
+    answered = {"worst", "best", "between", "compare", "compare-yesno", "pairwise"}
     answered |= {"compare-shared", "subject", "direct-5", "direct-10", "direct-100", "verifier"}
     assert set(ROLES) == answered | {"stated", "stated-shared", "reward"}, "which it does not answer"
 

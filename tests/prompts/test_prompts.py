@@ -100,7 +100,7 @@ def test_a_line_of_plus_signs_may_stand_in_the_text(write):
 
 def test_unknown_role():
     with pytest.raises(
-        UnknownNameError, match=r"^unknown prompt role 'comapre'; did you mean 'compare'\? Known: above, best, "
+        UnknownNameError, match=r"^unknown prompt role 'comapre'; did you mean 'compare'\? Known: best, "
     ):
         load_template("story", "comapre")
 
@@ -344,8 +344,8 @@ def test_check_folder_reads_every_file_and_list_templates_merges_them(write):
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("story/comapre.md", ": unknown prompt role 'comapre'; did you mean 'compare'? Known: above, best, "),
-        ("story/notes.md", ": unknown prompt role 'notes'; Known: above, best, "),
+        ("story/comapre.md", ": unknown prompt role 'comapre'; did you mean 'compare'? Known: best, "),
+        ("story/notes.md", ": unknown prompt role 'notes'; Known: best, "),
         ("compare.md", ": not named TASK/ROLE.md, so no prompt would use it; move or rename it"),
         ("story/compare.txt", ": not named TASK/ROLE.md, so no prompt would use it; move or rename it"),
         ("story/compare.md~", ": not named TASK/ROLE.md, so no prompt would use it; move or rename it"),

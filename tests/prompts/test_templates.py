@@ -10,7 +10,7 @@ from refladder.prompts import ROLE_OUTCOMES, ROLES, TASKS, TEMPLATES, fill, list
 
 SHIPPED = {(task, role) for task in TASKS for role in ROLES if role != "subject" or task == "document"}
 JUDGING = tuple(role for role in ROLE_OUTCOMES if role != "reward")  # which asks for no answer
-WRITING = ("worst", "best", "between", "above")
+WRITING = ("worst", "best", "between")
 PAIRS = sorted(SHIPPED)
 
 # Slots in the order in which they stand in the text, repeats included, read off the tables of arXiv 2509.05440,
@@ -207,21 +207,6 @@ def test_worst_and_best_differ_only_in_what_they_are_to_be(task):
         "let it fail on this dimension as badly as it can", "leave nothing to improve on this dimension"
     )
     assert worst == plain(task, "best")
-
-
-@pytest.mark.parametrize("task", TASKS)
-def test_above_shows_the_best_text_so_far_in_the_place_of_the_bad_text(task):
-    noun = PAIRWISE_LABELS[task][0].split()[0].lower()
-    first, rules, *material = plain(task, "above").split("\n\n")
-    assert f"with the best {noun} so far. Write a new {noun} " in first
-    assert (
-        " clearly better than this one, judged on this dimension. It will mark the new high end of a scale, " in first
-    )
-    _, between, *others = plain(task, "between").split("\n\n")
-    assert rules == between.replace("either example", f"the best {noun} so far")
-    bad, good = f"Bad {noun}:\n<lower>", f"Good {noun}:\n<higher>"
-    above = [part.replace(bad, f"Best {noun} so far:\n<lower>") for part in others if part.strip() != good]
-    assert material == [*above[:-1], above[-1].rstrip("\n") + "\n"]
 
 
 @pytest.mark.parametrize("task", TASKS)

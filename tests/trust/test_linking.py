@@ -88,35 +88,6 @@ def test_a_link_is_true_score_equating():
         assert value == pytest.approx(curve(second, slope * position + shift), abs=0.01)
 
 
-def test_a_judge_whose_ladders_go_on_above_those_of_the_other():
-    """The second judge has a sixth rung; scipy finds the position at the shared rungs, and the score there by hand."""
-    first, second, contexts = judges(0.7, 0.3, noise=1.0)
-    higher = np.column_stack([second, second[:, 4] - 1.5])
-    longer = Scale(np.arange(1.0, 7.0), 0.0)
-    common = common_rows(first, higher, contexts, SCORE, longer)
-    ((slope,), (shift,)) = lines_between(common, np.ones((1, 60)))
-    assert [slope, shift] == pytest.approx([each[0] for each in lines_between(
-        common_rows(first, second, contexts, SCORE), np.ones((1, 60))
-    )])  # fmt: skip
-
-    def curve(theta, odds):
-        profiles = odds - odds[:, :5].mean(axis=1, keepdims=True)
-        levels = np.arange(1, odds.shape[1] + 1)
-        return np.mean(np.sum(levels * (2 * special.expit(theta + profiles) - 1), axis=1))
-
-    for score, value in zip((-9.0, 0.0, 6.5), linked(np.array([-9.0, 0.0, 6.5]), common)[0], strict=True):
-        position = optimize.brentq(lambda at, score=score: curve(at, first) - score, -14, 14)
-        assert value == pytest.approx(curve(slope * position + shift, higher), abs=0.01)
-    low, high = intervals_of(knots_of(SCORE), common)
-    assert -21 <= low[0] <= high[0] < -15
-    assert 15 < high[-1] <= 21  # the ends of the second scale: 1 + 2 + ... + 6
-    back = common_rows(higher, first, contexts, longer, SCORE)
-    assert np.all(np.abs(linked(knots_of(longer), back)) <= 15)
-    first, second, contexts = judges(0.7, 0.3, noise=0.05)
-    held = held_out(first, np.column_stack([second, second[:, 4] - 1.5]), contexts, SCORE, target=longer)
-    assert held.error("line") < 0.5 * held.error("identity")
-
-
 def test_contexts_that_count_twice_are_rows_that_are_there_twice():
     first, second, contexts = judges(0.6, -1.0, noise=1.0, contexts=4)
     rows = np.concatenate([np.flatnonzero(contexts == context) for context in (0, 2, 2, 3)])

@@ -25,7 +25,7 @@ NOTICE = "builtin: a baseline that counts words and reads no meaning"
 
 
 SUBJECT_WORDS = 8
-_WRITTEN = ("worst", "best", "between", "above")  # the roles of a ladder's rungs
+_WRITTEN = ("worst", "best", "between")  # the roles of a ladder's rungs
 
 
 class Builtin(Backend):
@@ -67,11 +67,7 @@ class Builtin(Backend):
         limit = sampling.max_tokens
         if prompt.task == DOCUMENT:
             limit, background = min(limit, degrade.limit_of(background)), ""
-        if prompt.role == "above":
-            drafts = [degrade.write_best(prompt.task, context, background, random, worth, limit) for _ in range(4)]
-            drafts += [degrade.shorten(f"{slots['lower']} {draft}", limit) for draft in drafts]
-            text = max((draft for draft in drafts if draft != slots["lower"]), key=worth, default=drafts[0])
-        elif prompt.role == "best":
+        if prompt.role == "best":
             text = degrade.write_best(prompt.task, context, background, random, worth, limit)
         elif prompt.role == "worst":
             text = degrade.write_worst(context, background, random, worth)
