@@ -19,7 +19,7 @@ from refladder.backends import connect
 from refladder.backends.estimate import Unanswered
 from refladder.backends.rewards import NO_DIMENSION
 from refladder.backends.sampled import ANSWER_TOKENS
-from refladder.errors import NotConvergedError, UsageError
+from refladder.errors import NotConvergedError, UsageError, plural
 from refladder.files.ladder_sets import (
     CERTIFICATE_SCHEMA,
     LadderSet,
@@ -219,11 +219,13 @@ def _certificate(
         members |= {dimension.name: numbers} if numbers else {}
     # Of each step of each dimension: shape (dimensions, rungs - 1).
     in_order, decided = np.stack([trust.steps_in_order(w[numbers]) for numbers in members.values()], axis=1)
+    few = 0 < len(ladders.anchors) < trust.contexts_needed(in_order.size)
     p_values = trust.sign_test(in_order, decided)
     adjusted = np.reshape(holm(p_values.ravel().tolist()), p_values.shape)
+    passed = in_order == len(ladders.anchors) if few else adjusted <= trust.ALPHA
     levels = {
-        name: trust.level_verdicts(trust.mean_preferences(w[numbers]), corrected)
-        for (name, numbers), corrected in zip(members.items(), adjusted, strict=True)
+        name: trust.level_verdicts(trust.mean_preferences(w[numbers]), steps)
+        for (name, numbers), steps in zip(members.items(), passed, strict=True)
     }
     rows = _ladder_rows(ladders, judgments, verdicts=verdicts, w=w, of_surface=of_surface, levels=levels)
     dimensions = []
@@ -249,8 +251,8 @@ def _certificate(
                         "to": step + 2,
                         "in_order": int(in_order[place, step]),
                         "decided": int(decided[place, step]),
-                        "p": float(p_values[place, step]),
-                        "p_holm": float(adjusted[place, step]),
+                        "p": None if few else float(p_values[place, step]),
+                        "p_holm": None if few else float(adjusted[place, step]),
                         "w": means[step],
                         "surface_w": surface_means[step],
                     }
@@ -258,7 +260,7 @@ def _certificate(
                 ],
             }
         )
-    sharing = _sharing(ladders, across) if ladders.anchors else None
+    sharing = _sharing(ladders, across, few=few) if ladders.anchors else None
     verdicts_on = [dimension["verdict"] for dimension in dimensions] + ([sharing["verdict"]] if sharing else [])
     asked = [*judgments, *across]
     return {
@@ -276,40 +278,48 @@ def _certificate(
             "low_mass": sum(map(has_low_mass, asked)),
             **_counts(rows),
         },
-        "tests": {
+        "tests": None
+        if few
+        else {
             "kind": "exact one-sided sign test over contexts, Holm",
             "tests": adjusted.size,
             "alpha": trust.ALPHA,
         },
         "built": None,
-        "notes": _notes(asker, members, adjusted.size, dimensions),
+        "notes": _notes(asker, members, adjusted.size, dimensions, len(ladders.anchors) if few else 0),
         "dimensions": dimensions,
         "of_ladders": rows,
         **({"sharing": sharing} if sharing else {}),
     }
 
 
-def _sharing(ladders: LadderSet, judgments: Sequence[Judgment]) -> dict[str, Any]:
-    """How often a level of one anchor beats the level below of another; `judgments` are of `questions_across`."""
+def _sharing(ladders: LadderSet, judgments: Sequence[Judgment], *, few: bool) -> dict[str, Any]:
+    """How often a level of one anchor beats the level below of another; `judgments` are of `questions_across`.
+
+    A few anchors need a share of all comparisons; of more, those that decide nothing are left out.
+    """
     number = len(ladders.anchors)
     shape = (len(ladders.dimensions), number * (number - 1), ladders.rungs - 1, 2, len(OUTCOMES))
     in_order, decided = trust.across_anchors(outcome_probabilities(judgments).reshape(shape), number)
+    if few:
+        decided = np.where(np.eye(number) > 0, 0.0, 2.0 * len(ladders.dimensions) * (ladders.rungs - 1))
     rises, of = in_order[np.triu_indices(number, 1)], decided[np.triu_indices(number, 1)]
     low, high = share_intervals(rises, of).tolist()
     share = float(rises.sum() / of.sum()) if of.any() else math.nan
+    refused = share < trust.LEAST_OF_FEW if few else high < trust.LEAST_ACROSS
     rows = [
         {"anchor": anchor, "in_order": int(in_order[place].sum()), "of": int(decided[place].sum())}
         for place, anchor in enumerate(ladders.anchors)
     ]
     return {
-        "verdict": trust.REFUSE if high < trust.LEAST_ACROSS else trust.PASS,
+        "verdict": trust.REFUSE if refused else trust.PASS,
         **{
             name: None if math.isnan(value) else value
             for name, value in (("share", share), ("low", low), ("high", high))
         },
         "in_order": int(rises.sum()),
         "of": int(of.sum()),
-        "limit": trust.LEAST_ACROSS,
+        "limit": trust.LEAST_OF_FEW if few else trust.LEAST_ACROSS,
         "anchors": rows,
     }
 
@@ -418,9 +428,13 @@ def _strengths(verdicts: FloatArray, rungs: int) -> tuple[list[float | None], fl
 
 
 def _notes(
-    asker: Asker, members: Mapping[str, Sequence[int]], tests: int, dimensions: Sequence[Mapping[str, Any]]
+    asker: Asker,
+    members: Mapping[str, Sequence[int]],
+    tests: int,
+    dimensions: Sequence[Mapping[str, Any]],
+    anchors: int,
 ) -> list[str]:
-    """What a reader has to know to read the certificate."""
+    """What a reader has to know to read the certificate; `anchors` is their number where it is too small to test."""
     notes = []
     if asker.backend.fingerprint == connect(_SURFACE).fingerprint:
         notes.append(
@@ -430,8 +444,14 @@ def _notes(
     if asker.backend.rewards:
         notes.append(f"{NO_DIMENSION.capitalize()}. Compare w with surface w.")
     needed = trust.contexts_needed(tests)
+    if anchors:
+        notes.append(
+            f"{plural(anchors, 'anchor')}: a sign test of {tests} steps needs {needed} to have any power, so there are "
+            "no p-values. The set passes if every step of every anchor is in order, and a level of one anchor beats "
+            f"the level below of another in at least {trust.LEAST_OF_FEW:g} of the comparisons."
+        )
     few = [name for name, numbers in members.items() if len(numbers) < needed]
-    if few:
+    if few and not anchors:
         notes.append(
             f"{', '.join(few)}: fewer than {needed} contexts, so no sign test of {tests} can pass even if all ladders "
             "rise; build ladders for more contexts."

@@ -94,9 +94,11 @@ class Mender:
             "failed": len(failed),
         }
         if rewritten or dropped or failed:
+            figures = "p-values describe a selection and are too small"
             certificate["notes"].append(
-                "The same judge chose the rungs of this set, so its p-values describe a selection and are too small; "
-                "certify the set with another judge for a test."
+                "The same judge chose the rungs of this set, so its "
+                f"{figures if certificate['tests'] else 'verdicts describe a selection'}; certify the set with another "
+                "judge for a test."
             )
         certificate["digest"] = certificate_digest(certificate)
         return list(current.values()), [*failures, *failed], certificate

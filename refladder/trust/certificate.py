@@ -24,6 +24,7 @@ PASS, REWRITE, DROP, REFUSE = "pass", "rewrite", "drop", "refuse"
 SEVERITY = (PASS, REWRITE, DROP, REFUSE)  # the mildest first
 ALPHA = 0.05  # of the sign tests of one set together
 LEAST_ACROSS = 0.7  # a share of levels above those of other anchors that is surely less refuses a shared set
+LEAST_OF_FEW = 0.8  # the share itself, where the anchors are too few for a sign test
 EVEN = 1e-9  # a probability this near to 1/2 prefers neither rung
 
 
@@ -159,19 +160,17 @@ def contexts_needed(tests: int, alpha: float = ALPHA) -> int:
     return max(1, math.ceil(math.log2(tests / alpha)))
 
 
-def level_verdicts(means: FloatArray, adjusted: FloatArray, alpha: float = ALPHA) -> list[str]:
+def level_verdicts(means: FloatArray, passed: BoolArray) -> list[str]:
     """A verdict for each level of a dimension, over all of its ladders.
 
-    pass: the steps to its neighbours rise (adjusted p at most alpha). rewrite: a step is not shown to rise, and on
+    pass: the steps to its neighbours pass. rewrite: a step is not shown to rise, and on
     average the level is on the rising chain. drop: likewise, and it is not on that chain. refuse, for every level: no
     step passes, so there is no scale.
 
     Args:
         means: shape (N, N), from `mean_preferences`.
-        adjusted: shape (N - 1,), p-values of the steps after Holm's correction.
-        alpha: between 0 and 1.
+        passed: shape (N - 1,), whether each step is shown to rise.
     """
-    passed = np.asarray(adjusted) <= alpha
     if not passed.any():
         return [REFUSE] * (len(passed) + 1)
     chain = rising_chain(means)

@@ -30,6 +30,7 @@ from refladder.records import (
     Sampling,
     Shared,
 )
+from refladder.report.certificate_tables import certificate_tables
 from refladder.scoring.columns import added_columns
 from refladder.scoring.judgment_file import JudgmentLog, OtherRunError
 from refladder.scoring.scorer import LadderScorer
@@ -273,11 +274,13 @@ def test_an_anchor_whose_rung_failed_is_left_out_and_named(tmp_path):
         # anchors, 2 steps each, all in order.
         ({"a": ("10", "20", "30"), "b": ("11", "21", "31"), "c": ("12", "22", "32")}, (12, 12, "pass")),
         # a over b: 20 > 1, 30 > 2 (2 of 2), b over a: 2 < 10, 3 < 20 (0 of 2); likewise for the other pairs: 6 of 12.
-        ({"a": ("10", "20", "30"), "b": ("1", "2", "3"), "c": ("100", "200", "300")}, (6, 12, "pass")),
+        ({"a": ("10", "20", "30"), "b": ("1", "2", "3"), "c": ("100", "200", "300")}, (6, 12, "refuse")),
         # Falling ladders: 1 of a against 2 of b and so on, all below: none of 12.
         ({"a": ("30", "20", "10"), "b": ("31", "21", "11"), "c": ("32", "22", "12")}, (0, 12, "refuse")),
-        # Level 2 of each equals level 1 of the others, which decides nothing; 30 > 20.
-        ({"a": ("20", "20", "30"), "b": ("20", "20", "30"), "c": ("20", "20", "30")}, (6, 6, "pass")),
+        # Level 2 of each equals level 1 of the others, which is not better; 30 > 20.
+        ({"a": ("20", "20", "30"), "b": ("20", "20", "30"), "c": ("20", "20", "30")}, (6, 12, "refuse")),
+        # As the first, with 20 above 30 in a: its level 3 is below level 2 of b and of c: 10 of 12 is over .8.
+        ({"a": ("10", "30", "20"), "b": ("11", "21", "31"), "c": ("12", "22", "32")}, (10, 12, "pass")),
     ],
 )
 def test_certificate_across_anchors_by_hand(ladders, expected):
@@ -285,12 +288,50 @@ def test_certificate_across_anchors_by_hand(ladders, expected):
     certificate = certify(opened, open_asker(opened, judge))
     sharing = certificate["sharing"]
     assert (sharing["in_order"], sharing["of"], sharing["verdict"]) == expected
-    assert sharing["share"] == expected[0] / expected[1]
+    assert sharing["share"] == pytest.approx(expected[0] / expected[1], abs=1e-6)  # six digits are kept
     assert sharing["low"] <= sharing["share"] <= sharing["high"]
-    assert (sharing["verdict"] == "refuse") == (sharing["high"] < 0.7)
+    assert (sharing["verdict"] == "refuse") == (sharing["share"] < 0.8)
     # 3 ladders of 3 pairs, and 6 pairs of anchors with 2 steps, each in both orders.
     assert certificate["counts"]["judgments"] == 3 * 3 * 2 + 6 * 2 * 2
     assert sum(row["of"] for row in sharing["anchors"]) == 2 * sharing["of"]  # each comparison has two anchors
+
+
+@pytest.mark.parametrize(
+    ("of_a", "verdict", "levels"),
+    [
+        (("10", "20", "30"), "pass", ["pass", "pass", "pass"]),
+        # Step 2 is in order for two of three anchors: on the mean it rises.
+        (("10", "30", "20"), "rewrite", ["pass", "rewrite", "rewrite"]),
+        (("10", "?", "30"), "refuse", ["refuse", "refuse", "refuse"]),  # no step of a could be judged
+    ],
+)
+def test_three_anchors_pass_without_a_test_where_every_step_is_in_order(of_a, verdict, levels):
+    opened = shared({"a": of_a, "b": ("11", "21", "31"), "c": ("12", "22", "32")})
+    certificate = certify(opened, open_asker(opened, Numbers()))
+    (dimension,) = certificate["dimensions"]
+    assert certificate["verdict"] == verdict
+    assert [level["verdict"] for level in dimension["levels"]] == levels
+    assert certificate["tests"] is None
+    assert {step[name] for step in dimension["steps"] for name in ("p", "p_holm")} == {None}
+    assert (certificate["counts"]["length_climbs"], certificate["judge"]["fingerprint"]) == (0, "numbers/1")
+    # 2 steps at 0.05: 0.5 ** 6 * 2 = 0.031 is the first below it.
+    (note,) = certificate["notes"]
+    assert note == (
+        "3 anchors: a sign test of 2 steps needs 6 to have any power, so there are no p-values. The set passes if "
+        "every step of every anchor is in order, and a level of one anchor beats the level below of another in at "
+        "least 0.8 of the comparisons."
+    )
+    steps, _ = certificate_tables(certificate)
+    assert steps.heads == ["step", "in order", "w", "surface w", "spacing", "levels"]
+
+
+def test_six_anchors_have_sign_tests_and_comparisons_that_decide_nothing_are_left_out():
+    opened = shared(dict.fromkeys("abcdef", ("20", "20", "30")))
+    certificate = certify(opened, open_asker(opened, Numbers()))
+    # 6 * 5 ordered pairs of anchors: 30 > 20 in all, and 20 against 20 decides nothing.
+    assert [certificate["sharing"][name] for name in ("in_order", "of", "verdict", "limit")] == [30, 30, "pass", 0.7]
+    # No step of 20 to 20 decides: p is 1. All six steps of 20 to 30 rise: 0.5 ** 6, times 2.
+    assert [step["p_holm"] for step in certificate["dimensions"][0]["steps"]] == [1.0, 0.03125]
 
 
 def test_a_set_of_single_contexts_shows_its_own_background_and_not_that_of_the_row(write_jsonl, tmp_path):

@@ -132,9 +132,9 @@ def test_contexts_needed_is_the_least_number_that_can_pass():
 
 def test_level_verdicts():
     rising = square(4, {})
-    assert level_verdicts(rising, np.array([0.01, 0.01, 0.01])) == ["pass"] * 4
+    assert level_verdicts(rising, np.array([0.01, 0.01, 0.01]) <= 0.05) == ["pass"] * 4
     # the step from level 2 to 3 rises in most ladders, without proof
-    assert level_verdicts(square(4, {(1, 2): 0.7}), np.array([0.01, 0.2, 0.01])) == [
+    assert level_verdicts(square(4, {(1, 2): 0.7}), np.array([0.01, 0.2, 0.01]) <= 0.05) == [
         "pass",
         "rewrite",
         "rewrite",
@@ -142,8 +142,8 @@ def test_level_verdicts():
     ]
     # level 2 is above level 3 in most ladders, and level 2 is less sure to be below 4
     swapped = square(4, {(1, 2): 0.2, (1, 3): 0.6})
-    assert level_verdicts(swapped, np.array([0.01, 1.0, 0.01])) == ["pass", "drop", "rewrite", "pass"]
-    assert level_verdicts(rising, np.array([0.06, 0.2, 1.0])) == ["refuse"] * 4
+    assert level_verdicts(swapped, np.array([0.01, 1.0, 0.01]) <= 0.05) == ["pass", "drop", "rewrite", "pass"]
+    assert level_verdicts(rising, np.array([0.06, 0.2, 1.0]) <= 0.05) == ["refuse"] * 4
 
 
 def test_the_worst_verdict():
