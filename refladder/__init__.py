@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from refladder.commands.build import build as build
     from refladder.commands.calibrate import calibrate as calibrate
     from refladder.commands.certify import certify as certify
+    from refladder.commands.compare import compare as compare
     from refladder.commands.compete import compete as compete
     from refladder.commands.diff import diff as diff
     from refladder.commands.distil import distil as distil
@@ -52,6 +53,7 @@ _PUBLIC = {
     "build": "refladder.commands.build",
     "calibrate": "refladder.commands.calibrate",
     "certify": "refladder.commands.certify",
+    "compare": "refladder.commands.compare",
     "compete": "refladder.commands.compete",
     "connect": "refladder.backends",
     "diff": "refladder.commands.diff",

@@ -30,7 +30,7 @@ HEADINGS = {
     "Score and filter": ("score", "filter", "pairs", "rescore", "show"),
     "Build and share ladders": ("build", "publish", "diff"),
     "Trust": ("calibrate", "certify", "audit", "link"),
-    "Compare and measure": ("evaluate", "compete", "review"),
+    "Compare and measure": ("compare", "evaluate", "compete", "review"),
     "Tools": ("demo", "list", "distil", "export", "store"),
 }
 COMMANDS = tuple(sorted(name for names in HEADINGS.values() for name in names))

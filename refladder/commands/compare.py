@@ -1,0 +1,128 @@
+"""refladder compare: the command and the call."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from refladder.commands import console
+from refladder.commands.calling import Call, checked
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+
+@click.command(cls=console.Command, short_help="Compare two or more systems by their scores.")
+@click.argument("source", nargs=-1, required=True, metavar="SCORED [SCORED ...]")
+@click.option(
+    "--by",
+    metavar="COLUMN",
+    help="Column with the scores. Default: the weighted score of all dimensions (overall_score), or the only column "
+    "NAME_score.",
+)
+@click.option("--systems", metavar="A,B", help="Systems to compare, in this order. Default: all.")
+@click.option(
+    "--column",
+    "column",
+    multiple=True,
+    metavar="FIELD=NAME",
+    help="Column of system, context_id or context, if named otherwise. Repeatable.",
+)
+@click.option(
+    "--fail-if-worse",
+    metavar="SYSTEM",
+    help="Exit with code 3 if this system is significantly worse than any other (p_holm < .05).",
+)
+@click.option("--mix", is_flag=True, help="Allow scores with different signatures, which can be on different scales.")
+@click.option("--seed", type=int, default=0, show_default=True, help="Seed of the permutations and resamples.")
+@click.option(
+    "--format",
+    "form",
+    default="text",
+    type=click.Choice(["text", "markdown", "latex", "csv"]),
+    help="Format of the printed tables.",
+)
+@console.JSON
+def command(
+    *,
+    source: tuple[str, ...],
+    by: str | None,
+    systems: str | None,
+    column: tuple[str, ...],
+    fail_if_worse: str | None,
+    mix: bool,
+    seed: int,
+    form: str,
+    as_json: bool,
+) -> int:
+    """Compare systems by their scores on the same contexts: means, differences, intervals and paired tests.
+
+    The column system names the system of each row. In a file without it, all rows are of one system, named like the
+    file. Exit code 3: see --fail-if-worse.
+
+    Examples:
+        refladder compare scored.jsonl --by overall_score --systems new,old
+        refladder compare old.jsonl new.jsonl --fail-if-worse new
+    """
+    from refladder.jobs.compare import compare_systems, comparison_tables
+    from refladder.report.rendering import csv_text, latex, markdown
+
+    names = [name.strip() for name in systems.split(",") if name.strip()] if systems else []
+    columns = console.pairs(column, "--column")
+    found = compare_systems(source, by=by, systems=names, columns=columns, mix=mix, seed=seed)
+    is_worse = fail_if_worse is not None and found.is_worse(fail_if_worse)
+    tables = comparison_tables(found)
+    if as_json:
+        console.say_json(asdict(found))
+    elif form == "csv":
+        console.say(csv_text([asdict(pair) for pair in found.pairs]), nl=False)
+    elif form == "text":
+        console.say_tables(tables)
+    else:
+        console.say(latex(tables) if form == "latex" else markdown(tables), nl=False)
+    if is_worse:
+        console.say(f"{fail_if_worse} is significantly worse than another system", err=True)
+    return 3 if is_worse else 0
+
+
+@checked
+def compare(
+    table: Any,  # noqa: ANN401  a path, several, or a table of any package
+    *,
+    by: str | None = None,
+    systems: Sequence[str] = (),
+    columns: Mapping[str, str] | None = None,
+    mix: bool = False,
+    seed: int = 0,
+) -> dict[str, Any]:
+    """Compare systems by their scores on the same contexts, as `refladder compare`.
+
+    Args:
+        table: scored rows of all systems, as for `score`; or paths, one for each system.
+        by: column with the scores; None for `overall_score`, or the only column NAME_score.
+        systems: names of the systems, in order; empty for all.
+        columns: field (system, context_id, context) to the name of its column.
+        mix: allow scores with different signatures, which can be on different scales.
+        seed: of the permutations and resamples.
+
+    Returns:
+        `by`, `systems` (`system`, `rows`, `unscored`, `contexts`, `mean`) and `pairs` (`first`, `second`,
+        `difference` of the means over the contexts of both, `low` and `high` of its 95 % interval, `p` of the paired
+        permutation test, `p_holm`, `win_rate`, `contexts`). What has no value is None.
+
+    Raises:
+        UsageError: fewer than two systems, or the score column is not clear.
+        UnknownNameError: no such system.
+        DataError: a column is missing, or signatures differ; with path:line or the number of the row.
+    """
+    from refladder.jobs.compare import compare_systems
+
+    paths = list(table) if isinstance(table, list | tuple) else [table]
+    in_files = bool(paths) and all(isinstance(path, str | Path) for path in paths)
+    with Call(compare, locals() | ({"table": paths[0]} if in_files else {})) as call:
+        sources = [str(path) for path in paths] if in_files else [call.source()]
+        found = compare_systems(sources, by=by, systems=list(systems), columns=columns, mix=mix, seed=seed)
+        return {**asdict(found), "systems": [*map(asdict, found.systems)], "pairs": [*map(asdict, found.pairs)]}
