@@ -19,7 +19,8 @@ from refladder.files.overwriting import _READ_BY, BACKENDS, OPTIONS, READ, WRITT
 NO_FILES = {
     "address", "backend", "base_url", "best", "by", "column", "columns", "context_id", "criteria",
     "dimension", "dimensions", "endpoint", "fail_if_worse", "folders", "good", "host", "id_column", "include",
-    "kind", "label", "least", "licence", "memory", "message", "method_options", "methods", "most", "name", "option", "options",
+    "kind", "label", "least", "licence", "memory", "message", "method_options", "methods", "most", "name",
+    "option", "options",
     "per", "prompt_text", "reference", "repository", "rule", "score_column", "shard", "systems", "tag", "task",
     "text", "top_by", "weight", "weights", "worst",
 }  # fmt: skip
