@@ -129,12 +129,11 @@ def draws(pool: Pool, labels: int, generator: np.random.Generator) -> IntArray:
 
 
 class Cell(NamedTuple):
-    """Of many draws: how often the promise is broken, the mean shares kept and refused, and the mean of bad rows."""
+    """Of many draws: how often the promise is broken, and the mean shares kept and refused."""
 
     broken: float
     kept: float
     refused: float
-    bad: float
 
 
 def judged(pool: Pool, path: Candidates, share: float, chosen: IntArray, *, recall: bool = False) -> Cell:
@@ -148,7 +147,6 @@ def judged(pool: Pool, path: Candidates, share: float, chosen: IntArray, *, reca
         broken=float((made & (reached[picked] < share - 1e-12)).mean()),
         kept=float(np.where(made, path.rows[picked] / path.total, 0).mean()),
         refused=float(1 - made.mean()),
-        bad=float(np.where(made, 1 - good[picked] / path.rows[picked], 0).mean()),
     )
 
 
@@ -161,7 +159,6 @@ def cells(pool: Pool, labels: int, above_base: float) -> dict[str, Cell]:
     share = float(pool.good.mean()) + above_base
     promises = {
         "sure": Promise(precision=share, sure=SURE),
-        "on average": Promise(precision=share, sure=None),
         "recall": Promise(recall=1 - above_base, sure=SURE),
     }
     found = {
@@ -206,13 +203,6 @@ class Drawn(NamedTuple):
     kind: str
     cell: Cell
 
-    @property
-    def excess(self) -> float:
-        """Broken promises of the draws; on average, the mean share of bad rows beyond the promised one."""
-        if self.kind == "on average":
-            return self.cell.bad - (1 - float(self.pool.good.mean()) - self.above)
-        return self.cell.broken
-
 
 def drawn_cells(pool: Pool) -> list[Drawn]:
     """All cells of a pool."""
@@ -247,11 +237,10 @@ def _cell_table(name: str, kind: str, of_pools: list[list[Drawn]]) -> PlainTable
     for drawn in of_pools:
         pool = drawn[0].pool
         area = area_under_curve(pool.scores[:, 0], pool.good) or 0.0
-        first = [each.cell.bad if kind == "on average" else each.cell.broken for each in drawn if each.kind == kind]
         figures = [each.cell for each in drawn if each.kind == kind]
         rows.append(
             [f"{pool.judge} ({area:.2f})"]
-            + [f"{number:.3f} {cell.kept:.2f} {cell.refused:.2f}" for number, cell in zip(first, figures, strict=True)]
+            + [f"{cell.broken:.3f} {cell.kept:.2f} {cell.refused:.2f}" for cell in figures]
         )
     heads = ["judge (AUC)", *(f"n={labels}, +{above:g}" for labels in LABELS for above in ABOVE_BASE)]
     return PlainTable(f"{name}, {KINDS[kind]}", heads, rows)
@@ -259,22 +248,20 @@ def _cell_table(name: str, kind: str, of_pools: list[list[Drawn]]) -> PlainTable
 
 def _worst(kind: str, every: list[Drawn]) -> str:
     chosen = [drawn for drawn in every if drawn.kind == kind]
-    worst = max(chosen, key=lambda drawn: drawn.excess)
+    worst = max(chosen, key=lambda drawn: drawn.cell.broken)
     where = f"{worst.pool.benchmark}, {worst.pool.judge}, n={worst.labels}, +{worst.above:g}"
-    excess = np.array([drawn.excess for drawn in chosen])
+    broken = np.array([drawn.cell.broken for drawn in chosen])
     kept, refused = (np.mean([getattr(drawn.cell, name) for drawn in chosen]) for name in ("kept", "refused"))
-    if kind == "on average":
-        first = f"mean share of bad rows minus the promised one at most {excess.max():+.3f} ({where})"
-    else:
-        beyond = int((excess > allowance(DRAWS)).sum())
-        first = f"broken promises at most {excess.max():.3f} of the draws ({where}), mean {excess.mean():.3f}; "
-        first += f"above {allowance(DRAWS):.3f}, which is 1 - sure and Monte Carlo error, in {beyond} cells"
-    return f"- {kind}: {len(chosen)} cells; {first}; rows kept {kept:.3f}, refused {refused:.3f}"
+    beyond = int((broken > allowance(DRAWS)).sum())
+    return (
+        f"- {kind}: {len(chosen)} cells; broken promises at most {broken.max():.3f} of the draws ({where}), mean "
+        f"{broken.mean():.3f}; above {allowance(DRAWS):.3f}, which is 1 - sure and Monte Carlo error, in {beyond} "
+        f"cells; rows kept {kept:.3f}, refused {refused:.3f}"
+    )
 
 
 KINDS = {
     "sure": "precision, sure 0.9: broken promises, rows kept, refused",
-    "on average": "precision on average: mean share of bad rows, rows kept, refused",
     "recall": "recall of 0.9 (+0.1) and 0.8 (+0.2), sure 0.9: broken promises, rows kept, refused",
     "naive": "a cut-off without a promise: broken promises, rows kept, refused",
 }

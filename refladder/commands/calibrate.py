@@ -44,13 +44,12 @@ class _Promised:
     precision: float | None
     recall: float | None
     sure: float
-    on_average: bool
 
     def promise(self) -> Promise:
         """The same, checked."""
         from refladder.jobs.calibrate import Promise
 
-        return Promise(precision=self.precision, recall=self.recall, sure=None if self.on_average else self.sure)
+        return Promise(precision=self.precision, recall=self.recall, sure=self.sure)
 
 
 @click.command(cls=console.Command, short_help="Choose a cut-off that keeps a promise, from labels of some rows.")
@@ -83,9 +82,6 @@ class _Promised:
 @click.option("--precision", type=float, help="Promised share of good rows among those kept.")
 @click.option("--recall", type=float, help="Promised share of the good rows that are kept.")
 @click.option("--sure", type=float, default=0.9, help="Probability of the promise, 0 to 1.")
-@click.option(
-    "--on-average", is_flag=True, help="Promise the precision on average over runs. Keeps more rows; ignores --sure."
-)
 @click.option(
     "--out",
     type=console.PATH,
@@ -234,7 +230,7 @@ def _tell_plan(plan: LabelPlan, asked: Asked, promise: Promise, out: Path | None
     if as_json:
         console.say_json(asdict(plan) | {"precision": promise.precision, "sure": promise.sure})
         return 0
-    console.say_tables([plan_table(plan.batches, promise.share, promise.sure or 0.0)])
+    console.say_tables([plan_table(plan.batches, promise.share, promise.sure)])
     where = "all rows" if plan.lowest is None else f"rows with {cutoff_words(asked.by, plan.lowest.cutoffs)}"
     end = ". Add --out FILE to write it" if out is None else ", in the order of labelling"
     console.say(f"Rows to label next: a random sample of {where}{end}.")
@@ -262,7 +258,6 @@ def _summary(result: Calibration) -> dict[str, Any]:
         "look": record.look,
         "lowest_candidate": _cutoff(record.columns, result.lowest.cutoffs),
         **{name: getattr(record, name) for name in ("precision", "recall", "sure")},
-        "on_average": record.sure is None,
         "naive": None
         if result.naive is None
         else {
@@ -301,11 +296,6 @@ def _print(result: Calibration) -> None:
 
 def _promised(result: Calibration) -> str:
     share, sure = result.promise.share, result.promise.sure
-    if sure is None:
-        return (
-            f"On average over many runs, at most {1 - share:.3g} of the rows kept are bad. A single run can have more; "
-            "a promise for this run needs --sure instead of --on-average."
-        )
     if result.promise.recall is not None:
         return f"With probability {sure:g}, at least {share:g} of the good rows are kept."
     return (
@@ -315,8 +305,6 @@ def _promised(result: Calibration) -> str:
 
 
 def _wanted(promise: Promise) -> str:
-    if promise.sure is None:
-        return f"no cut-off reaches {promise.share:g} precision on average"
     share = "of the good rows" if promise.recall is not None else "precision"
     return f"no cut-off reaches {promise.share:g} {share} with certainty {promise.sure:g}"
 
@@ -332,8 +320,6 @@ def _advice(result: Calibration) -> str:
         return f"Label more rows{units}, of which at least {more:,} must be good{_next_look(result)}."
     where = cutoff_words(result.threshold.columns, step.cutoffs)
     rows, must = f" with {where}", "it must be good" if more == 1 else "all must be good"
-    if promise.sure is None:
-        rows, must = "", f"none with {where} may be bad"
     reached = step.precision is not None and step.precision >= promise.share
     doubt = (
         "" if reached else f" So far {step.bad_above} of {step.labels_above} labels there are bad, so this is unlikely."
@@ -344,8 +330,6 @@ def _advice(result: Calibration) -> str:
 def _next_look(result: Calibration) -> str:
     """The next look and its price."""
     promise = result.promise
-    if promise.sure is None:
-        return ""
     price = 1 - promise.certainty(promise.look + 1)
     return f" (look {promise.look + 1} has {price:.3g} of the error probability {1 - promise.sure:.3g})"
 
@@ -360,15 +344,14 @@ def _sentences(result: Calibration) -> Iterator[str]:
     missing = f", {result.unscored:,} more without a score" if result.unscored else ""
     yield f"{rows}{missing}; {plural(record.labels, 'label')}, taken as a random sample of them"
     promise = result.promise
-    if promise.sure is not None:
-        spent = 1 - promise.certainty(promise.look)
-        order = ""
-        if promise.recall is None:
-            order = (
-                f" ({KEEP_ALL * spent:.3g} to test all rows first, then {(1 - KEEP_ALL) * spent:.3g} for cut-offs from "
-                "the strictest)"
-            )
-        yield f"look {promise.look}: {spent:.3g} of the error probability {1 - promise.sure:.3g}{order}"
+    spent = 1 - promise.certainty(promise.look)
+    order = ""
+    if promise.recall is None:
+        order = (
+            f" ({KEEP_ALL * spent:.3g} to test all rows first, then {(1 - KEEP_ALL) * spent:.3g} for cut-offs from "
+            "the strictest)"
+        )
+    yield f"look {promise.look}: {spent:.3g} of the error probability {1 - promise.sure:.3g}{order}"
     if record.cutoffs is not None:
         yield (
             f"kept: {plural(record.kept, 'row' if record.per is None else 'best row')} "
@@ -416,7 +399,6 @@ def calibrate(
     precision: float | None = None,
     recall: float | None = None,
     sure: float = 0.9,
-    on_average: bool = False,
     columns: Mapping[str, str] | None = None,
     out: str | Path | None = None,
 ) -> Calibration:
@@ -437,7 +419,6 @@ def calibrate(
         precision: promised share of good rows among those kept, between 0 and 1.
         recall: promised share of the good rows that are kept, instead of `precision`.
         sure: probability of the promise, between 0 and 1.
-        on_average: promise the precision on average over runs; `sure` is not used.
         columns: field (such as output, whose surface is the baseline) to the name of its column.
         out: file for the cut-off, for `refladder filter --threshold`. It counts the looks: a run with other labels or
             another promise has less of 1 - `sure` than the first.
@@ -456,7 +437,7 @@ def calibrate(
     from refladder.jobs.labelling import Good
 
     with Call(calibrate, locals()) as call:
-        promise = Promise(precision=precision, recall=recall, sure=None if on_average else sure)
+        promise = Promise(precision=precision, recall=recall, sure=sure)
         conditions = tuple(map(Good, _names(good)))
         pool, asked = _pool(
             call, labels, columns, by=_names(by), label=_names(label), good=conditions, per=per, unit=unit

@@ -31,7 +31,6 @@ from refladder.trust.threshold import (
     lower_bound,
     naive_candidate,
     passes,
-    precise_on_average,
     surely_complete,
     surely_precise,
     unit_sums,
@@ -53,20 +52,18 @@ _about, _promised = attrgetter("columns", "label", "per"), attrgetter("precision
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Promise:
-    """A promised precision or recall with probability `sure` (None: precision on average); `look` counts looks."""
+    """A promised precision or recall with probability `sure`; `look` counts looks."""
 
     precision: float | None = None
     recall: float | None = None
-    sure: float | None = 0.9
+    sure: float = 0.9
     look: int = 1
 
     def __post_init__(self) -> None:
-        precision, average = option("precision"), option("on-average")
+        precision = option("precision")
         if (self.precision is None) == (self.recall is None):
             raise UsageError(f"give what to promise: either {precision} or {option('recall')}, such as {precision} 0.9")
-        if self.recall is not None and self.sure is None:
-            raise UsageError(f"{average} promises a precision; give {precision}, or leave out {average}")
-        check_promise(self.share, 0.5 if self.sure is None else self.sure)
+        check_promise(self.share, self.sure)
 
     @property
     def share(self) -> float:
@@ -74,8 +71,8 @@ class Promise:
         return float(self.recall if self.precision is None else self.precision)  # type: ignore[arg-type]
 
     def certainty(self, look: int) -> float:
-        """The certainty that a look must reach; 0.9 for a promise on average, for the bounds beside it."""
-        return 0.9 if self.sure is None else certainty(self.sure, look)
+        """The certainty that a look must reach."""
+        return certainty(self.sure, look)
 
     def choose(self, path: Candidates, levels: IntArray, good: BoolArray, units: IntArray) -> IntArray:
         """The promised candidate of each sample of labels, or -1; the arrays have shape (..., labels)."""
@@ -85,10 +82,6 @@ class Promise:
             missed, total = of_good.rows - of_good.bad, of_good.rows[..., 0]
             return surely_complete(missed, total, self.share, sure, of_good.freedom)
         labels = counted(unit_sums(levels, np.where(good, none, levels), units, none))
-        if self.sure is None:
-            total = labels.rows[..., -1:]
-            bad = counts(path, levels, ~good) * total / np.maximum(path.counts(levels)[..., -1:], 1)
-            return precise_on_average(bad, total[..., 0], path.rows, self.share)
         return surely_precise(labels.rows, labels.bad, self.share, sure, labels.freedom)
 
 
@@ -220,13 +213,13 @@ def calibrate(pool: Pool, asked: Asked, promise: Promise, earlier: Threshold | N
         reached = np.flatnonzero(above - bad >= promise.share * good.sum() - 1e-9)
         naive = int(reached[0]) if good.any() else -1
     sure = promise.certainty(promise.look)
-    steps = _steps(path, above, bad, worth, 0.9 if promise.sure is None else walk_certainty(sure))
+    steps = _steps(path, above, bad, worth, walk_certainty(sure))
     lowest, needed, of_units = _needed(promise, path, steps, naive, (levels, good, units))
     if chosen >= 0:
         kept, needed, of_units = steps[chosen], 0, 0
         labels, bad_labels = kept.labels_above, kept.bad_above
         record = replace(record, cutoffs=kept.cutoffs, labels_above=labels, bad_above=bad_labels, kept=kept.kept)
-    last = promise.precision is not None and promise.sure is not None and chosen == len(steps) - 1
+    last = promise.precision is not None and chosen == len(steps) - 1
     # One score for each row: its only column, or the number of its candidate, higher for stricter ones.
     overall = pool.scores[:, 0] if pool.scores.shape[1] == 1 else -path.levels(pool.scores).astype(np.float64)
     labelled_all = pool.lowest is None and bool(inside.all())
@@ -293,9 +286,6 @@ def _needed(
 
         def enough(more: int) -> bool:
             total, less = have + more * of_unit, divisor(size, alike, max(equal + more, 1))
-            if promise.sure is None:
-                share = (1 - promise.share) * float(path.rows[number] / path.rows[-1])
-                return bool((1 + wrong / less) / ((float(sums.rows[-1]) + more * of_unit) / less + 1) <= share + 1e-12)
             freedom = max(equal + more - 1, 0.5) if sizes[-1] > 1 else math.inf
             test = sure if of_good else walk_certainty(sure)
             fine = bool(passes(wrong / less, total / less, promise.share, test, freedom))

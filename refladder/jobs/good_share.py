@@ -97,7 +97,7 @@ class KeptRate:
     kept: int
     rows: int
     bound: float | None
-    sure: float | None
+    sure: float
     notes: tuple[str, ...]
 
 
@@ -127,7 +127,7 @@ def kept_rate(pool: Pool, asked: Asked, threshold: Threshold) -> KeptRate:
         reused=int((~fresh).sum()),
         kept=int(kept.sum()),
         rows=len(kept),
-        bound=threshold.precision if threshold.sure is not None else None,
+        bound=threshold.precision,
         sure=threshold.sure,
         notes=(*pool.notes, *notes),
     )

@@ -39,8 +39,8 @@ class LabelPlan:
 
 def plan_labels(pool: Pool, asked: Asked, promise: Promise) -> tuple[LabelPlan, list[int]]:
     """Plan the next labels: of all rows, or of those above the lowest candidate that the labels allow."""
-    if promise.precision is None or promise.sure is None:
-        raise UsageError("--plan is about --precision with --sure; leave out --recall and --on-average")
+    if promise.precision is None:
+        raise UsageError("--plan is about --precision; leave out --recall")
     if not len(pool.scores):
         raise DataError(f"no row has a number in {', '.join(asked.by)}; score the rows first")
     result = calibrate(pool, asked, promise) if len(pool.labelled) else None

@@ -1,10 +1,7 @@
 """A cut-off on scores that keeps its promise, from a random sample of labels, or a refusal.
 
 Promises are about the share of good rows among those that a cut-off keeps (the precision), or about the share of the
-good rows that it keeps (the recall):
-
-- sure: with probability `sure`, the share of this very run is at least the promised one;
-- on average: over many runs, the mean share of bad rows among those kept is at most 1 - precision.
+good rows that it keeps (the recall): with probability `sure`, the share of this very run is at least the promised one.
 
 Candidate cut-offs come from all scores and never from labels. Assumption: the labelled rows are a random sample of all
 rows, or of the rows that reach the lowest candidate; or all or some rows of a random sample of contexts. The tests are
@@ -315,28 +312,6 @@ def _last(passed: BoolArray) -> IntArray:
     """The last candidate that passes; -1 if there is none."""
     last = passed.shape[-1] - 1 - passed[..., ::-1].argmax(axis=-1)
     return cast("IntArray", np.where(passed.any(axis=-1), last, -1))
-
-
-def precise_on_average(bad: ArrayLike, labels: ArrayLike, rows: IntArray, precision: float) -> IntArray:
-    """The candidate with the most rows whose mean share of bad rows, over many runs, is at most 1 - precision.
-
-    Conformal selection: p = (1 + bad labels above) / (labels + 1) for the rows that a candidate adds, then
-    Benjamini-Hochberg at 1 - precision over all rows. The score of a row is the number of its candidate.
-
-    Source: Jin and Candes 2023, Selection by prediction with conformal p-values, arXiv 2210.01408.
-
-    Args:
-        bad: shape (..., candidates), bad labelled rows that each candidate keeps.
-        labels: shape (...), labelled rows that the last candidate keeps.
-        rows: shape (candidates,), rows that each candidate keeps.
-        precision: between 0 and 1.
-
-    Returns:
-        Shape (...): the number of the candidate, or -1 where none passes.
-    """
-    check_promise(precision, 0.5)
-    p = (1 + np.asarray(bad)) / (np.asarray(labels)[..., np.newaxis] + 1)
-    return _last(p <= (1 - precision) * rows / rows[-1] + _EQUAL)
 
 
 def lower_bound(bad: ArrayLike, labels: ArrayLike, sure: float, freedom: ArrayLike = math.inf) -> FloatArray:

@@ -110,7 +110,7 @@ def test_a_refusal_says_how_many_labels_would_do(command, files, tmp_path):
     )
 
 
-@pytest.mark.parametrize("promise", [{"precision": 0.9}, {"precision": 0.8, "sure": None}, {"recall": 0.95}])
+@pytest.mark.parametrize("promise", [{"precision": 0.9}, {"recall": 0.95}])
 @pytest.mark.parametrize("labels", [3, 20, 80, 250])
 def test_labels_are_needed_just_where_the_promise_is_refused(files, labels, promise):
     asked = Asked(by=("clarity_score",), label=("rating",), good=(Good(">=4"),))
@@ -184,15 +184,6 @@ def test_a_recall_keeps_more_rows_for_more_good_ones(command, files):
     done = command("calibrate", table, "--labels", labels, *GOOD, *BY, "--recall", "0.99")
     assert done.code == 3
     assert "must be good (look 2 has 0.01 of the error probability 0.1).\n" in done.out
-
-
-def test_on_average_keeps_more_and_says_so(command, files):
-    table, labels = files()
-    common = ("calibrate", table, "--labels", labels, *GOOD, "--by", "tone_score", "--precision", "0.85")
-    sure, average = (json.loads(command(*common, *more, "--json").out) for more in ((), ("--on-average",)))
-    assert average["kept"] > sure["kept"]
-    assert average["on_average"] is True
-    assert "On average over many runs, at most 0.15 of the rows kept are bad." in command(*common, "--on-average").out
 
 
 def test_a_plan_and_the_labels_that_follow_it(command, files, tmp_path):

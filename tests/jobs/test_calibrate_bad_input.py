@@ -170,8 +170,7 @@ def test_rows_of_two_signatures(fails, tables):
         ((*CALIBRATE, "--by", "tone_score", "--per", "context_id"), "--per keeps the best row by one column"),
         ((*CALIBRATE, "--plan", "--rate", "t.json"), "--plan and --rate are different runs; give one of them"),
         (("--rate", "t.json", "--precision", "0.8"), "--rate promises nothing; leave out --precision and --recall"),
-        ((*CALIBRATE[:-2], "--recall", "0.8", "--on-average"), "--on-average promises a precision"),
-        ((*CALIBRATE[:-2], "--recall", "0.8", "--plan"), "--plan is about --precision with --sure"),
+        ((*CALIBRATE[:-2], "--recall", "0.8", "--plan"), "--plan is about --precision; leave out --recall"),
         ((*CALIBRATE[:5], "clarity_scor", *CALIBRATE[6:]), "no column 'clarity_scor'; did you mean 'clarity_score'?"),
         (
             (*CALIBRATE, "--label", "other", "--label", "third"),

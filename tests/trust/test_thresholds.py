@@ -19,7 +19,6 @@ from refladder.trust.threshold import (
     looks_random,
     lower_bound,
     naive_candidate,
-    precise_on_average,
     surely_complete,
     surely_precise,
     unit_sums,
@@ -212,28 +211,6 @@ def test_no_candidate_is_below_the_lowest_score_that_was_sampled():
         candidates(scores, 50, np.array([100.0]))
     with pytest.raises(ShapeError, match=r"must have shape \(rows, columns\); got \(3,\)"):
         candidates(np.zeros(3), 50)
-
-
-@settings(max_examples=40, deadline=None)
-@given(st.integers(0, 2**32), st.integers(20, 120), st.integers(5, 60))
-def test_on_average_is_benjamini_hochberg_over_conformal_p_values(seed, rows, labels):
-    generator = np.random.default_rng(seed)
-    scores = generator.integers(0, 12, rows).astype(float)
-    labelled = generator.integers(0, rows, labels)
-    good = generator.random(labels) < (scores[labelled] + 1) / 13
-    path = candidates(scores[:, np.newaxis], 80)
-    levels = path.levels(scores[:, np.newaxis])
-    # by the book: a p-value for each row, sorted, compared with its rank
-    p = [
-        (1 + sum(levels[i] <= level and not g for i, g in zip(labelled, good, strict=True))) / (labels + 1)
-        for level in levels
-    ]
-    passing = [k for k, value in enumerate(sorted(p), start=1) if value <= 0.3 * k / rows + 1e-12]
-    expected = sorted(p)[max(passing) - 1] if passing else -1.0
-    bad = path.counts(np.where(good, len(path.rows), levels[labelled]))
-    chosen = int(precise_on_average(bad, np.array(labels), path.rows, 0.7))
-    selected = [row for row in range(rows) if chosen >= 0 and levels[row] <= chosen]
-    assert selected == [row for row in range(rows) if p[row] <= expected]
 
 
 def test_recall_keeps_the_strictest_cut_off():
