@@ -540,12 +540,12 @@ class Threshold:
     """A cut-off with its promise: a row is kept if every column of `columns` is at least its number in `cutoffs`.
 
     `cutoffs` is None where no cut-off can be promised. Of `precision` and `recall`, one is promised and the other is
-    None. `sure` is the probability of the promise. With `per`, only the best row of
-    each value of that column can be kept. `signature` is that of the scores, None where they have none. `labels` were
-    used, `labels_above` of them are of kept rows, and `bad_above` of these are bad; `kept` of `rows` rows are kept.
-    `used` holds digests of the ids and texts of labelled rows, so that a rate is never reported from labels that chose
-    a cut-off. `unit` is what was drawn at random to be labelled; None in files of older versions, which took it to be
-    the row. `look` counts the runs that wrote to this file about the same scores with other labels or another promise.
+    None. `sure` is the probability of the promise. `signature` is that of the scores, None where they have none.
+    `labels` were used, `labels_above` of them are of kept rows, and `bad_above` of these are bad; `kept` of `rows` rows
+    are kept. `used` holds digests of the ids and texts of labelled rows, so that a rate is never reported from labels
+    that chose a cut-off. `unit` is what was drawn at random to be labelled; None in files of older versions, which took
+    it to be the row. `look` counts the runs that wrote to this file about the same scores with other labels or another
+    promise.
     """
 
     columns: tuple[str, ...]
@@ -553,7 +553,6 @@ class Threshold:
     precision: float | None
     recall: float | None
     sure: float
-    per: str | None
     signature: str | None
     label: tuple[str, ...]
     good: tuple[str, ...]

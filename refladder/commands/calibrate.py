@@ -32,7 +32,6 @@ class _Labelled:
     label: tuple[str, ...]
     good: tuple[str, ...]
     by: tuple[str, ...]
-    per: str | None
     unit: Literal["row", "context"] | None
     column: tuple[str, ...]
 
@@ -69,9 +68,6 @@ class _Promised:
 @click.option("--good", multiple=True, metavar="CONDITION", help="Condition of a good label: '>=4' or '=yes'.")
 @click.option(
     "--by", multiple=True, metavar="COLUMN", help="Column of the scores. Repeatable; a row must reach all cut-offs."
-)
-@click.option(
-    "--per", metavar="COLUMN", help="Keep only the best row of each value of this column, such as context_id."
 )
 @click.option(
     "--unit",
@@ -144,14 +140,13 @@ def command(
     if plot is not None:
         check_charts()
     threshold = None if rate is None else read_record(Threshold, rate)
-    if threshold is not None and (labelled.by or labelled.per):
-        raise UsageError("--rate takes --by and --per from the threshold file; leave them out")
+    if threshold is not None and labelled.by:
+        raise UsageError("--rate takes --by from the threshold file; leave it out")
     asked = Asked(
         by=labelled.by if threshold is None else threshold.columns,
         label=labelled.label,
         good=tuple(map(Good, labelled.good)),
         labels=labelled.labels,
-        per=labelled.per if threshold is None else threshold.per,
         unit=labelled.unit or (threshold.unit if threshold else None),
         columns=Mapped(columns=console.pairs(labelled.column, "--column")).columns,
     )
@@ -340,9 +335,8 @@ def _sentences(result: Calibration) -> Iterator[str]:
     from refladder.trust.threshold import KEEP_ALL
 
     record, surface = result.threshold, result.surface
-    rows = f"{plural(record.rows, 'group')}, each with its best row" if record.per else plural(record.rows, "row")
     missing = f", {result.unscored:,} more without a score" if result.unscored else ""
-    yield f"{rows}{missing}; {plural(record.labels, 'label')}, taken as a random sample of them"
+    yield f"{plural(record.rows, 'row')}{missing}; {plural(record.labels, 'label')}, taken as a random sample of them"
     promise = result.promise
     spent = 1 - promise.certainty(promise.look)
     order = ""
@@ -354,7 +348,7 @@ def _sentences(result: Calibration) -> Iterator[str]:
     yield f"look {promise.look}: {spent:.3g} of the error probability {1 - promise.sure:.3g}{order}"
     if record.cutoffs is not None:
         yield (
-            f"kept: {plural(record.kept, 'row' if record.per is None else 'best row')} "
+            f"kept: {plural(record.kept, 'row')} "
             f"({record.kept / record.rows:.1%}); {plural(record.labels_above, 'label')} there, {record.bad_above:,} bad"
             f"{'; all rows passed the test that comes first' if result.tested_first else ''}"
         )
@@ -394,7 +388,6 @@ def calibrate(
     good: str | Sequence[str],
     by: str | Sequence[str],
     labels: Any = None,  # noqa: ANN401  as above
-    per: str | None = None,
     unit: Literal["row", "context"] | None = None,
     precision: float | None = None,
     recall: float | None = None,
@@ -413,7 +406,6 @@ def calibrate(
         by: column of the scores; several, where all must reach a cut-off.
         labels: table of labels with the ids of rows (output_id, id, or context_id and system), as `table`; or a list of
             paths of such tables. None: the labels are in `table`.
-        per: keep only the best row of each value of this column, such as `context_id`.
         unit: what was drawn at random to be labelled: `"row"`, or `"context"` with some or all of its rows. None:
             contexts, where rows have one.
         precision: promised share of good rows among those kept, between 0 and 1.
@@ -439,9 +431,7 @@ def calibrate(
     with Call(calibrate, locals()) as call:
         promise = Promise(precision=precision, recall=recall, sure=sure)
         conditions = tuple(map(Good, _names(good)))
-        pool, asked = _pool(
-            call, labels, columns, by=_names(by), label=_names(label), good=conditions, per=per, unit=unit
-        )
+        pool, asked = _pool(call, labels, columns, by=_names(by), label=_names(label), good=conditions, unit=unit)
         earlier = None if out is None else earlier_threshold(output_path(out))
         result = calibrated(pool, asked, promise, earlier)
         if out is not None:

@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 
 _TWO = 2
 # What an earlier file has to be about to count looks, and what makes a look the same as its one.
-_about, _promised = attrgetter("columns", "label", "per"), attrgetter("precision", "recall", "sure", "good", "unit")
+_about, _promised = attrgetter("columns", "label"), attrgetter("precision", "recall", "sure", "good", "unit")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -188,7 +188,6 @@ def calibrate(pool: Pool, asked: Asked, promise: Promise, earlier: Threshold | N
         precision=promise.precision,
         recall=promise.recall,
         sure=promise.sure,
-        per=asked.per,
         signature=pool.signature,
         label=asked.label,
         good=tuple(condition.text for condition in asked.conditions),
@@ -337,21 +336,20 @@ def _notes(
         notes.append("every label is good, so the labels cannot show whether the scores separate good rows from bad")
     if len(np.unique(overall)) == 1:
         notes.append("every row has the same score; the only cut-off keeps every row")
-    if asked.per is None:
-        contexts = len(np.unique(pool.contexts))
-        if contexts == 1 and len(good) > 1:
-            notes.append("all labels are of one context, so they show nothing about rows of other contexts")
-        elif contexts < len(good) and pool.unit == "row":
-            notes.append(
-                f"the {len(good):,} labels are of {plural(contexts, 'context')} and taken as rows that were drawn one "
-                "by one; the promise does not hold if contexts were drawn, with several rows each"
-            )
-        elif contexts < len(good):
-            worth = f"and count as {effective:.0f} that were drawn one by one" if effective else "which are too few"
-            notes.append(
-                f"the {len(good):,} labels are of {plural(contexts, 'context')}, {worth}; the test is approximate, and "
-                f"needs {LEAST_UNITS} contexts above a cut-off"
-            )
+    contexts = len(np.unique(pool.contexts))
+    if contexts == 1 and len(good) > 1:
+        notes.append("all labels are of one context, so they show nothing about rows of other contexts")
+    elif contexts < len(good) and pool.unit == "row":
+        notes.append(
+            f"the {len(good):,} labels are of {plural(contexts, 'context')} and taken as rows that were drawn one "
+            "by one; the promise does not hold if contexts were drawn, with several rows each"
+        )
+    elif contexts < len(good):
+        worth = f"and count as {effective:.0f} that were drawn one by one" if effective else "which are too few"
+        notes.append(
+            f"the {len(good):,} labels are of {plural(contexts, 'context')}, {worth}; the test is approximate, and "
+            f"needs {LEAST_UNITS} contexts above a cut-off"
+        )
     if not looks_random(overall[positions], overall[_reached(pool)]):
         notes.append(
             "the labelled rows have other scores than a random sample would have; the promise needs labels of a random "

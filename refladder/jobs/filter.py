@@ -85,9 +85,7 @@ def promised_condition(threshold: Path | Threshold) -> Condition:
             "`refladder calibrate` again"
         )
     least = dict(zip(promise.columns, promise.cutoffs, strict=True))
-    if promise.per is None:
-        return Condition(min=least, promise=promise)
-    return Condition(min=least, promise=promise, best=1, per=promise.per, by=promise.columns[0])
+    return Condition(min=least, promise=promise)
 
 
 def condition_of(asked: Filtering) -> Condition:
@@ -104,10 +102,9 @@ def condition_of(asked: Filtering) -> Condition:
     else:
         others = {name: getattr(asked, name) for name in ("link", "rejected", "unscored")}
         condition = replace(promised_condition(asked.threshold), **others)
-    if asked.link is not None and (asked.mix or asked.top is not None or condition.best is not None):
+    if asked.link is not None and (asked.mix or asked.top is not None or asked.best is not None):
         raise UsageError(
-            f"{option('link')} maps scores for {low}, {up} and {option('threshold')}; leave out {mix}, {top}, {best} "
-            "and best-of-n"
+            f"{option('link')} maps scores for {low}, {up} and {option('threshold')}; leave out {mix}, {top} and {best}"
         )
     return condition
 

@@ -77,7 +77,6 @@ class Asked:
     label: tuple[str, ...] = ()
     good: tuple[Good, ...] = ()
     labels: tuple[str, ...] = ()
-    per: str | None = None
     unit: Literal["row", "context"] | None = None
     columns: Mapping[str, str] = field(default_factory=dict)
 
@@ -88,8 +87,6 @@ class Asked:
             raise UsageError(f"{option('unit')} {self.unit!r}: must be row or context")
         if len(set(self.by)) < len(self.by):
             raise UsageError(f"{option('by')} names a column twice: {', '.join(self.by)}; name each once")
-        if self.per is not None and len(self.by) > 1:
-            raise UsageError(f"{option('per')} keeps the best row by one column; give one {option('by')} with it")
         for name, other in (("label", "by"), ("good", "label")):
             own, others = len(getattr(self, name)), len(getattr(self, other))
             if 1 < own != others:
@@ -101,9 +98,7 @@ class Asked:
         """Every column of the tables that `read_pool` reads."""
         ids = {name for names in _IDS for name in names}
         beside = set(map(sampled_above, self.by))
-        return {*self.by, *self.label, *ids, *beside, "context", "signature"}.union(
-            [self.per] if self.per else [], self.columns.values()
-        )
+        return {*self.by, *self.label, *ids, *beside, "context", "signature", *self.columns.values()}
 
     @property
     def conditions(self) -> tuple[Good, ...]:
@@ -223,8 +218,6 @@ class _Reader:
         self.row_numbers = array("q")
         self.context_of = array("q")  # a hash: names of a million contexts would be kept otherwise
         self.with_context = False
-        self.groups: dict[Any, int] = {}
-        self.group_of = array("q")
         self.marked: dict[tuple[str, ...], Labelled] = {}  # by their key
         self.sample: list[Texts] = []
         self.with_text = 0
@@ -277,8 +270,6 @@ class _Reader:
         context = next((str(cell) for cell in cells if cell is not None and cell != ""), None)
         self.with_context = self.with_context or context is not None
         self.context_of.append(hash((len(self.row_numbers),) if context is None else context))
-        if self.asked.per is not None:
-            self.group_of.append(self.groups.setdefault(_cell(row, self.asked.per), len(self.groups)))
         self.scores.extend(values)
         self.row_numbers.append(number)
         return True
@@ -349,7 +340,7 @@ class _Reader:
         unit: Literal["row", "context"] = self.asked.unit or ("context" if self.with_context else "row")
         contexts = _numbered(np.array(self.context_of, dtype=np.int64))
         marked = list(self.marked.values())
-        pool = Pool(
+        return Pool(
             scores=np.array(self.scores).reshape(-1, len(self.asked.by)),
             unit=unit,
             units=contexts if unit == "context" else np.arange(len(contexts)),
@@ -362,28 +353,6 @@ class _Reader:
             sample=self.sample,
             notes=self.notes,
         )
-        return pool if self.asked.per is None else _best(pool, np.array(self.group_of, dtype=np.int64))
-
-
-def _best(pool: Pool, groups: IntArray) -> Pool:
-    """The pool of the best row of each group, the earliest of equal ones; labels of other rows are not used."""
-    order = np.lexsort((np.arange(len(groups)), -pool.scores[:, 0], groups))
-    best = np.sort(order[np.flatnonzero(np.diff(groups[order], prepend=-1))])
-    number_of = {position: number for number, position in enumerate(best.tolist())}
-    chosen = [index for index, row in enumerate(pool.marked) if row.position in number_of]
-    if len(chosen) < len(pool.marked):
-        left = len(pool.marked) - len(chosen)
-        pool.notes.append(f"{plural(left, 'label')} not used: the rows are not the best of their group")
-    marked = [pool.marked[index] for index in chosen]
-    return replace(
-        pool,
-        scores=pool.scores[best],
-        units=pool.units[best],
-        marked=[row._replace(position=number_of[row.position], texts=None) for row in marked],
-        contexts=pool.contexts[chosen],
-        row_numbers=pool.row_numbers[best],
-        sample=[],
-    )
 
 
 def _numbered(values: IntArray) -> IntArray:
@@ -391,13 +360,6 @@ def _numbered(values: IntArray) -> IntArray:
     _, first, inverse = np.unique(values, return_index=True, return_inverse=True)
     numbers: IntArray = np.argsort(np.argsort(first))[inverse]
     return numbers
-
-
-def _cell(row: Row, column: str) -> Any:  # noqa: ANN401  a cell may hold anything
-    if column not in row.fields:
-        raise DataError(f"{row.where}: no column {column!r}. Columns: {', '.join(map(str, row.fields)) or 'none'}")
-    value = without_number(row.fields[column])
-    return value if isinstance(value, str | int | float | None) else str(value)
 
 
 def _key(row: Row, ids: Sequence[str]) -> tuple[str, ...]:

@@ -192,7 +192,7 @@ def test_a_link_maps_what_filter_compares(rows, command, tmp_path):
     two = [json.loads(line) for line in (tmp_path / "two.jsonl").read_text("utf-8").splitlines()]
     assert refladder.filter(two, min={"coherence_score": -9}, link=tmp_path / "link.json") == expected
     assert 0 < len(expected) < len(two)
-    with pytest.raises(UsageError, match="link maps scores for min, max and threshold; leave out mix, top, best"):
+    with pytest.raises(UsageError, match="link maps scores for min, max and threshold; leave out mix, top and best"):
         refladder.filter(two, best=1, per="context_id", link=tmp_path / "link.json")
 
 

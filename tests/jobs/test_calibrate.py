@@ -160,8 +160,9 @@ def test_the_best_row_of_each_context(command, files, tmp_path):
     rows[3]["clarity_score"] = rows[2]["clarity_score"] = 9.0  # of equal rows the first is taken
     table, labels = files(rows, 300)
     out = tmp_path / "t.json"
-    per = ("--per", "context_id")
-    done = command("calibrate", table, "--labels", labels, *GOOD, *BY, *PROMISE, *per, "--out", out, "--json")
+    best_rows = tmp_path / "best.jsonl"
+    command("filter", table, "--best", "1", "--per", "context_id", "--by", "clarity_score", "--out", best_rows)
+    done = command("calibrate", best_rows, "--labels", labels, *GOOD, *BY, *PROMISE, "--out", out, "--json")
     told = json.loads(done.out)
     best = {}
     for row in rows:
@@ -169,8 +170,8 @@ def test_the_best_row_of_each_context(command, files, tmp_path):
             best[row["context_id"]] = row
     kept = [row["output_id"] for row in best.values() if row["clarity_score"] >= told["threshold"]]
     assert (told["rows"], told["kept"]) == (300, len(kept))
-    assert [row["output_id"] for row in command("filter", table, "--threshold", out).rows] == kept
-    assert any("not used: the rows are not the best of their group" in note for note in told["notes"])
+    assert [row["output_id"] for row in command("filter", best_rows, "--threshold", out).rows] == kept
+    assert any(f"labels not used: {best_rows} does not score their rows" in note for note in told["notes"])
 
 
 def test_a_recall_keeps_more_rows_for_more_good_ones(command, files):
@@ -323,7 +324,7 @@ def test_ratings_of_several_people_are_their_mean(command, write_jsonl, listed):
 
 def test_the_files_survive_a_round_trip(tmp_path):
     record = Threshold(
-        columns=("a", "b"), cutoffs=(0.1, -3.0), precision=0.9, recall=None, sure=0.9, per=None, signature="x",
+        columns=("a", "b"), cutoffs=(0.1, -3.0), precision=0.9, recall=None, sure=0.9, signature="x",
         label=("l",), good=(">=4",), labels=3, labels_above=2, bad_above=1, rows=9, kept=4, used=("ab",), version="1",
     )  # fmt: skip
     write_record(tmp_path / "t.json", record)

@@ -167,7 +167,6 @@ def test_rows_of_two_signatures(fails, tables):
         ((*CALIBRATE[:3], "=>4", *CALIBRATE[4:]), "--good '=>4': must be a comparison with a number, such as '>=4'"),
         ((*CALIBRATE[:4], "--precision", "0.8"), "give the column of the scores: --by COLUMN"),
         ((*CALIBRATE, "--by", "clarity_score"), "--by names a column twice: clarity_score, clarity_score"),
-        ((*CALIBRATE, "--by", "tone_score", "--per", "context_id"), "--per keeps the best row by one column"),
         ((*CALIBRATE, "--plan", "--rate", "t.json"), "--plan and --rate are different runs; give one of them"),
         (("--rate", "t.json", "--precision", "0.8"), "--rate promises nothing; leave out --precision and --recall"),
         ((*CALIBRATE[:-2], "--recall", "0.8", "--plan"), "--plan is about --precision; leave out --recall"),

@@ -301,7 +301,6 @@ def test_a_certificate_does_not_change_the_scale(folder, command, fails, stories
             precision=0.9,
             recall=None,
             sure=0.9,
-            per=None,
             signature=first,
             used=(),
             version="1",
