@@ -11,7 +11,7 @@ from refladder.commands import console
 from refladder.commands.calling import LOG, Call, checked, output_path
 from refladder.commands.options import grouped
 from refladder.errors import UsageError, plural
-from refladder.files.jsonl import atomic, read_record, write_record
+from refladder.files.jsonl import read_record, write_record
 from refladder.records import Threshold
 
 if TYPE_CHECKING:
@@ -84,12 +84,6 @@ class _Promised:
     help="Output file: the cut-off for `filter --threshold`, or the rows of --plan.",
 )
 @click.option(
-    "--plot",
-    type=console.PATH,
-    help="Output file of a chart (SVG, or PNG by its ending): precision against the share of rows kept. Requires "
-    "matplotlib.",
-)
-@click.option(
     "--plan", is_flag=True, help="Show what more labels can promise, and write the next rows to label to --out."
 )
 @click.option(
@@ -109,7 +103,6 @@ def command(
     labelled: _Labelled,
     promised: _Promised,
     out: Path | None,
-    plot: Path | None,
     plan: bool,
     rate: Path | None,
     given: str | None,
@@ -129,7 +122,6 @@ def command(
     """
     from refladder.jobs.labelling import Asked, Good, read_pool
     from refladder.jobs.score import Mapped
-    from refladder.report.charts import check_charts
 
     if plan and rate is not None:
         raise UsageError("--plan and --rate are different runs; give one of them")
@@ -137,8 +129,6 @@ def command(
         raise UsageError("--rate promises nothing; leave out --precision and --recall")
     if rate is not None and out is not None:
         raise UsageError("--rate prints its result and writes no file; leave out --out")
-    if plot is not None:
-        check_charts()
     threshold = None if rate is None else read_record(Threshold, rate)
     if threshold is not None and labelled.by:
         raise UsageError("--rate takes --by from the threshold file; leave it out")
@@ -164,7 +154,7 @@ def command(
             of: dict[str, Any] = {"by": asked.by, "label": asked.label, "mapped": asked.columns, "given": given}
             write_rows(source, str(out), planned, drawn, **of, escape_formulas=escape_formulas)
         return _tell_plan(planned, asked, promise, out, as_json=as_json)
-    return _threshold(pool, asked, promise, out, plot, as_json=as_json)  # type: ignore[arg-type]
+    return _threshold(pool, asked, promise, out, as_json=as_json)  # type: ignore[arg-type]
 
 
 def _check_labels(asked: Asked, *, plan: bool) -> None:
@@ -174,19 +164,12 @@ def _check_labels(asked: Asked, *, plan: bool) -> None:
         raise UsageError("give the column of the labels: --label COLUMN; `--plan` shows which rows to label")
 
 
-def _threshold(
-    pool: Pool, asked: Asked, promise: Promise, out: Path | None, plot: Path | None, *, as_json: bool
-) -> int:
+def _threshold(pool: Pool, asked: Asked, promise: Promise, out: Path | None, *, as_json: bool) -> int:
     from refladder.jobs.calibrate import calibrate, earlier_threshold
-    from refladder.report.promise_tables import kept_chart
 
     result = calibrate(pool, asked, promise, None if out is None else earlier_threshold(out))
     if out is not None:
         write_record(out, result.threshold)
-    if plot is not None:
-        chart = kept_chart("Kept rows and their precision", result.steps, promise.precision)
-        with atomic(plot) as stream:
-            stream.write(chart.png() if plot.suffix == ".png" else chart.svg().encode())
     if as_json:
         console.say_json(_summary(result))
     else:

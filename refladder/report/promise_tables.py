@@ -1,11 +1,10 @@
-"""The table and the chart of cut-offs with their labels, and what a calibration found, as sentences."""
+"""The table of cut-offs with their labels, and what a calibration found, as sentences."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from refladder.report.charts import Chart, Series
 from refladder.report.rendering import DASH, PlainTable, number
 
 if TYPE_CHECKING:
@@ -108,20 +107,3 @@ def _bar(step: Step, share: float | None) -> str:
     if share is not None:
         cells[min(round(share * _WIDE), _WIDE - 1)] = "|"
     return "".join(cells) + "."
-
-
-def kept_chart(title: str, steps: Sequence[Step], share: float | None) -> Chart:
-    """Precision and its lower bound against the share of rows kept."""
-    shown = [step for step in steps if step.precision is not None]
-    series = [
-        Series(
-            name="precision of the labels",
-            points=tuple((step.kept_share, step.precision or 0.0) for step in shown),
-            band=tuple((step.low, step.precision or 0.0) for step in shown),
-        )
-    ]
-    if share is not None:
-        series.append(
-            Series(name="promise", points=tuple((step.kept_share, share) for step in shown), dashed=True, colour=1)
-        )
-    return Chart(title=title, across="share of the rows kept", up="precision, and its lower bound", series=series)
