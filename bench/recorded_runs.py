@@ -18,7 +18,7 @@ with a mark, and the lines under it that begin with two spaces:
     ~ files whose last line `half` tears, in a second copy of the folder
     & a bash command of `finish`
 
-$VLLM, $TEXT, $OPENAI and $HUB in a step are the addresses of servers of the tests, one of each for a case. `asked.json`
+$VLLM, $TEXT and $HUB in a step are the addresses of servers of the tests, one of each for a case. `asked.json`
 then has what they were asked.
 """
 
@@ -141,7 +141,7 @@ class Servers:
     def __init__(self, case: Case, folder: Path, stack: ExitStack) -> None:
         self.folder = folder
         self.running = {}
-        wanted = {name for _, text in case.steps for name in re.findall(r"\$(VLLM|TEXT|OPENAI|HUB)\b", text)}
+        wanted = {name for _, text in case.steps for name in re.findall(r"\$(VLLM|TEXT|HUB)\b", text)}
         sys.path[:0] = [str(ROOT / "tests"), str(ROOT / "tests/backends/endpoint")] if wanted else []
         for name in sorted(wanted):
             self.running[name] = stack.enter_context(self._made(name))
@@ -151,17 +151,9 @@ class Servers:
             from hub_server import Hub  # noqa: PLC0415  of the tests
 
             return Hub(SCRATCH / "hubs" / self.folder.name)
-        import batch_server  # noqa: PLC0415  of the tests
         import toy_server  # noqa: PLC0415
 
-        if name != "OPENAI":
-            return toy_server.ToyServer({"VLLM": toy_server.VLLM, "TEXT": toy_server.TEXT_ONLY}[name])
-        server = batch_server.BatchServer(toy_server.OPENAI)
-        if (kept := self.folder / "server.json").exists():
-            state = json.loads(kept.read_text("utf-8"))
-            server.batches = state["batches"]
-            server.files = {file: content.encode() for file, content in state["files"].items()}
-        return server
+        return toy_server.ToyServer({"VLLM": toy_server.VLLM, "TEXT": toy_server.TEXT_ONLY}[name])
 
     @property
     def variables(self) -> dict[str, str]:
@@ -172,22 +164,12 @@ class Servers:
         addresses = {name: server.url for name, server in self.running.items()}
         return addresses | (hub | {"HF_ENDPOINT": addresses["HUB"]} if "HUB" in addresses else {})
 
-    def end_batches(self) -> None:
-        """End every batch that was submitted."""
-        server = self.running.get("OPENAI")
-        for name, batch in server.batches.items() if server else ():
-            if batch["status"] == "validating":
-                server.finish(name)
-
     def keep(self) -> None:
-        """Write what was asked, and the state of a provider of batches."""
+        """Write what was asked."""
         asked = {name: Counter(path for path, _ in server.asked) for name, server in self.running.items()
                  if name != "HUB"}  # fmt: skip
         if asked:
             (self.folder / "asked.json").write_text(json.dumps(asked, indent=1, sort_keys=True) + "\n", "utf-8")
-        if server := self.running.get("OPENAI"):
-            files = {file: content.decode() for file, content in server.files.items()}
-            (self.folder / "server.json").write_text(json.dumps({"batches": server.batches, "files": files}), "utf-8")
 
 
 def plain(text: str) -> str:
@@ -207,7 +189,6 @@ def run(case: Case, marks: str, folder: Path, variables: dict[str, str]) -> str:
         for mark, text in case.steps:
             if mark not in marks:
                 continue
-            servers.end_batches()
             program = [sys.executable, "-"] if mark == ">" else [shutil.which("bash") or "bash", "-c", text]
             given = text.encode() if mark == ">" else b""
             done = subprocess.run(

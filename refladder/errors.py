@@ -10,6 +10,7 @@ RefladderError
 ├── PromptError                   a template or its slots are invalid
 ├── BackendError                  the writer or the judge failed
 │   ├── BackendUnavailableError   it cannot be reached or loaded
+│   ├── AnswersAwaitedError       answers through files are not there yet; nothing failed
 │   ├── LabelsUnavailableError    it does not give label probabilities
 │   └── BadCompletionError        its answer is unusable
 └── NotConvergedError             an iteration ended before its tolerance
@@ -177,6 +178,10 @@ class BackendError(RefladderError):
 
 class BackendUnavailableError(BackendError):
     """The backend cannot be reached or loaded."""
+
+
+class AnswersAwaitedError(BackendError):
+    """Requests were written to a folder and wait for their answers; the same call continues once they are there."""
 
 
 class LabelsUnavailableError(BackendError):

@@ -45,14 +45,14 @@ class Session:
     """The backends of one command or call. Each is opened once; `close` closes the response stores.
 
     `store` is the file of the response store; None for the default (REFLADDER_STORE, else a file in the cache folder
-    for backends that cost money or have a budget); False for none. `price_of` gets a name and if it answers in batches.
+    for backends that cost money or have a budget); False for none. `price_of` gets a backend's name.
     """
 
     def __init__(
         self,
         store: str | Path | bool | None = None,
         *,
-        price_of: Callable[[str, bool], Price | None] = lambda _name, _batch: None,
+        price_of: Callable[[str], Price | None] = lambda _name: None,
         budget: Budget | None = None,
         notify: Callable[[str], object] | None = None,
     ) -> None:
@@ -153,14 +153,13 @@ class Session:
         return self._opened[key]
 
     def _connected(self, name: str, options: Mapping[str, str], flag: str) -> _Opened:
-        in_batches = bool(options.get("batch"))
-        price = self.price_of(name, in_batches)
+        price = self.price_of(name)
         backend = connect(name, **options)
         if backend.notice is not None:
             self.notify(backend.notice)
-        if in_batches and self.budget is not None and price is not None and backend.count_tokens([]) is None:
+        if backend.wants_all and self.budget is not None and price is not None and backend.count_tokens([]) is None:
             raise UsageError(
-                f"{name}: a batch is paid for as a whole, so --budget needs its number of tokens before it starts; "
+                f"{name}: all requests are written before one is answered, so --budget needs their number of tokens; "
                 f"name the model's tokenizer with {flag} tokenizer=PATH"
             )
         metered = Metered(backend, price, None if price is None else self.budget)

@@ -41,6 +41,7 @@ class Estimate:
     unwritten: bool  # whether prompts hold texts that are still to be written, each counted at its first attempt
     cost: float | None  # USD; None where the price or the number of tokens is unknown
     drawn: tuple[float, float] | None  # temperature and top-p of the texts to be written; None where none are
+    through_files: bool = False  # whether requests are written for somebody to answer
 
 
 class _Pool(NamedTuple):
@@ -139,6 +140,7 @@ class Unanswered(Wrapper):
             unwritten=asked.unwritten,
             cost=usage.cost(price),
             drawn=asked.drawn,
+            through_files=self.wants_all,
         )
 
     def _add(

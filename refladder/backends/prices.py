@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 MILLION = 1_000_000
-_PRICE_KEYS = ("input", "output", "batch_discount")
+_PRICE_KEYS = ("input", "output")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,7 +42,7 @@ class Budget:
 
 
 def read_prices(path: Path) -> dict[str, dict[str, float]]:
-    """A table of prices in TOML, a table for each model: input and output (USD a million tokens), batch_discount."""
+    """A table of prices in TOML, a table for each model: input and output (USD a million tokens)."""
     tables = parse_toml(read_bytes(path), str(path), "the price table is not TOML")
     for model, table in tables.items():
         _check_price(f"{path}: [{model}]", table)
@@ -60,15 +60,11 @@ def _check_price(where: str, table: object) -> None:
         value: Any = table.get(key)
         if type(value) not in {int, float} or not 0 <= value < math.inf:
             raise DataError(f"{where} {key} must be USD for a million tokens, 0 or more, found {value!r}")
-    share: Any = table.get("batch_discount", 0.0)
-    if type(share) not in {int, float} or not 0 <= share <= 1:
-        raise DataError(f"{where} batch_discount must be a share from 0 to 1, found {share!r}")
 
 
-def price_of(prices: Mapping[str, Mapping[str, float]], model: str, path: Path, *, batch: bool = False) -> Price:
+def price_of(prices: Mapping[str, Mapping[str, float]], model: str, path: Path) -> Price:
     """The price of a model in the table."""
     if model not in prices:
         raise UnknownNameError(f"model in {path}", model, prices)
     table = prices[model]
-    share = 1.0 - (table.get("batch_discount", 0.0) if batch else 0.0)
-    return Price(model=model, input=table["input"] * share, output=table["output"] * share)
+    return Price(model=model, input=table["input"], output=table["output"])

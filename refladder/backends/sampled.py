@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from refladder.backends.estimate import NOT_ASKED
 from refladder.backends.labels import label_in, reading_from_verdicts
 from refladder.backends.protocol import Wrapper, whole
-from refladder.errors import UsageError
+from refladder.errors import AnswersAwaitedError, UsageError
 from refladder.records import Unwritten
 
 if TYPE_CHECKING:
@@ -49,7 +49,14 @@ class Sampled(Wrapper):
 
     def read_labels(self, prompts: Sequence[Prompt], labels: Sequence[str]) -> list[LabelReading]:
         """For each prompt, the shares of the labels among its answers; no reading where no answer names a label."""
-        drawn = [whole(self.backend, prompts, self.backend.write(prompts, sampling)) for sampling in self._samplings]
+        drawn, awaited = [], None
+        for sampling in self._samplings:
+            try:
+                drawn.append(whole(self.backend, prompts, self.backend.write(prompts, sampling)))
+            except AnswersAwaitedError as error:  # the requests of all samplings are written before their answers come
+                awaited = error
+        if awaited is not None:
+            raise awaited
         return [reading_of(answers, labels) for answers in zip(*drawn, strict=True)]
 
 

@@ -202,7 +202,8 @@ BASE_URL = click.option(
     metavar="URL",
     expose_value=False,
     callback=_of_kind("base_url", "openai", "reward"),
-    help="Server of openai:MODEL or reward:MODEL, including /v1. Default: OPENAI_BASE_URL, else the OpenAI API.",
+    help="Server of openai:MODEL or reward:MODEL, including /v1, or file:FOLDER for answers through files. Default: "
+    "OPENAI_BASE_URL, else the OpenAI API.",
 )
 LOCAL = options(
     click.option(

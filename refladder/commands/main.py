@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, cast
 import click
 
 from refladder.commands import helping
-from refladder.errors import DataError, PromptError, RefladderError, UnknownNameError, UsageError
+from refladder.errors import AnswersAwaitedError, DataError, PromptError, RefladderError, UnknownNameError, UsageError
 from refladder.parsing import parse_toml
 from refladder.report.plain_text import printable
 from refladder.version import __version__
@@ -34,7 +34,7 @@ HEADINGS = {
     "Tools": ("demo", "list", "distil", "export", "store"),
 }
 COMMANDS = tuple(sorted(name for names in HEADINGS.values() for name in names))
-FAILED, MISUSED, INTERRUPTED, PIPE_CLOSED = 1, 2, 130, 141
+FAILED, MISUSED, AWAITED, INTERRUPTED, PIPE_CLOSED = 1, 2, 4, 130, 141
 _MENDABLE = (UsageError, DataError, PromptError)
 
 
@@ -230,4 +230,6 @@ def _told(error: Exception) -> int:
         if isinstance(error.__cause__, BrokenPipeError):  # the reader of a pipe has had enough
             return PIPE_CLOSED
     click.echo(f"refladder: {printable(' '.join(str(error).split(chr(10))))}", err=True)
+    if isinstance(error, AnswersAwaitedError):
+        return AWAITED
     return FAILED if isinstance(error, RefladderError) and not isinstance(error, _MENDABLE) else MISUSED

@@ -106,10 +106,8 @@ def check_judge(
     from refladder.backends.openai.options import read_options
 
     opener_of(judge, options)  # the options are written to files, where a key has no business
-    if judge.startswith("openai:"):
-        read_options(options)
-    if "batch" in options:
-        raise UsageError("batch=FOLDER sends a whole table at once; score the table into one file")
+    if judge.startswith("openai:") and read_options(options).folder is not None:
+        raise UsageError("--base-url file:FOLDER asks about a whole table at once; score the table with --out FILE")
     if judgments is not None and not is_device(judgments):
         raise UsageError(
             f"--judgments {judgments}: a folder of scored files keeps its judgments, for `rescore`; leave --judgments "

@@ -235,7 +235,7 @@ class _Run:
         folder = self.session.checks_of(self.judge)
         if ask and scorer.judge.wants_all and missing_line(scorer, prove(scorer, folder, any_judge=True, ask=False)):
             self.session.notify(
-                "the judge check is a batch of its own, and the rows are the next: a first run takes two"
+                "the judge check is an exchange of files of its own, and the rows are the next: a first run takes two"
             )
         checks = prove(scorer, folder, any_judge=self.prepared.asked.any_judge, ask=ask)
         if not self.session.rehearsing:
@@ -345,7 +345,7 @@ def _score_many_files(
 
     judge, options = str(run.judge), {name: str(value) for name, value in run.judge_options.items()}
     check_judge(judge, options, many, budget=budget, judgments=run.judgments)
-    price = session.price_of(judge, False)  # noqa: FBT003  many files take no batches
+    price = session.price_of(judge)
     store = session.store_of(judge, costs=price is not None)
     prepared = run.prepared
     asked: dict[str, Any] = {each.name: getattr(prepared.asked, each.name) for each in fields(Scoring)}

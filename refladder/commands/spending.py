@@ -16,7 +16,7 @@ from refladder.errors import UsageError, plural
 from refladder.session import Session
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from contextlib import AbstractContextManager
     from pathlib import Path
 
@@ -60,11 +60,11 @@ class Spending(Session):
         """The progress bar of a step; None in a dry run."""
         return nullcontext() if self.rehearsing else console.progress(what, self.under_way)
 
-    def _price_of(self, name: str, batch: bool) -> Price | None:
+    def _price_of(self, name: str) -> Price | None:
         model = name.partition(":")[2] or name
         if self._options.prices is None or (model not in self._prices and name.partition(":")[0] in FREE):
             return None
-        return price_of(self._prices, model, self._options.prices, batch=batch)
+        return price_of(self._prices, model, self._options.prices)
 
     def continues(self, run: Callable[[], int | None], *, as_json: bool) -> bool:
         """Whether a run follows its estimate, which a dry run prints and a budget is compared with."""
@@ -111,25 +111,35 @@ def _print_estimates(estimates: Sequence[tuple[str, Estimate]], existing: int, *
         if estimate.repeated:
             stored += f", {estimate.repeated:,} from earlier calls of the run"
         console.say(f"dry run, {row['backend']}: {bound}{console.in_words(row)}; {stored}")
-        if estimate.least < row["calls"] and estimate.least:
-            console.say(f"  at least {plural(estimate.least, 'call')}")
-        if estimate.unwritten and row["prompt_tokens"] is None:
-            console.say("  texts that are still to be written are not counted in the characters")
-        if estimate.drawn is not None and estimate.drawn[0] == 0:
-            console.say("  texts are the most probable ones (temperature 0)")
-        elif estimate.drawn not in {None, (1.0, 1.0)}:
-            console.say(
-                "  texts are drawn with temperature {:g}, top-p {:g}, the model's own where --temperature and --top-p "
-                "name no other".format(*estimate.drawn)
-            )
-        if estimate.too_long:
-            console.say(
-                f"  too long for the model: {plural(estimate.too_long, 'prompt')}; shorten the texts, or use "
-                "--truncate-context"
-            )
+        for remark in _remarks(row, estimate):
+            console.say(f"  {remark}")
     if existing:
         console.say(f"dry run: {plural(existing, 'judgment')} reused from earlier runs")
     console.say("nothing was asked")
+
+
+def _remarks(row: Mapping[str, Any], estimate: Estimate) -> Iterator[str]:
+    """Yield what else there is to know of the calls of a backend."""
+    if estimate.least < row["calls"] and estimate.least:
+        yield f"at least {plural(estimate.least, 'call')}"
+    if estimate.unwritten and row["prompt_tokens"] is None:
+        yield "texts that are still to be written are not counted in the characters"
+    if estimate.drawn is not None and estimate.drawn[0] == 0:
+        yield "texts are the most probable ones (temperature 0)"
+    elif estimate.drawn not in {None, (1.0, 1.0)}:
+        yield (
+            "texts are drawn with temperature {:g}, top-p {:g}, the model's own where --temperature and --top-p "
+            "name no other".format(*estimate.drawn)
+        )
+    if estimate.through_files:
+        requests = plural(row["calls"], "request")
+        bound = "" if estimate.exact else "at most "
+        yield f"through files: {bound}{requests} to write, but for those that the folder holds"
+    if estimate.too_long:
+        yield (
+            f"too long for the model: {plural(estimate.too_long, 'prompt')}; shorten the texts, or use "
+            "--truncate-context"
+        )
 
 
 SPENDING = console.options(

@@ -158,8 +158,11 @@ class Writer:
 
 
 @contextmanager
-def atomic(path: Path) -> Iterator[Writer]:
-    """Write a file that appears complete or not at all: a hidden sibling, flushed, then renamed; devices directly."""
+def atomic(path: Path, *, private: bool = False) -> Iterator[Writer]:
+    """Write a file that appears complete or not at all: a hidden sibling, flushed, then renamed; devices directly.
+
+    A `private` file can be read by its owner only.
+    """
     refuse_folder(path)
     direct = is_device(path)  # renaming a file over it would destroy it
     if path.is_symlink() and not direct:  # that of a pipe leads to no path
@@ -167,7 +170,7 @@ def atomic(path: Path) -> Iterator[Writer]:
     partial = path if direct else path.with_name(f".{path.name}.{os.getpid()}.partial")
     with writing(path):
         path.parent.mkdir(parents=True, exist_ok=True)
-        raw = io.FileIO(partial, "w")
+        raw = io.FileIO(partial, "w", opener=lambda name, flags: os.open(name, flags, 0o600 if private else 0o666))
     try:
         if not direct:
             try_lock(raw.fileno())  # shows to other machines that this file is being written

@@ -140,7 +140,7 @@ def good_files(folder):
         shutil.copy(DATA / path, folder / f"{name}{Path(path).suffix}")
     head = ",".join(rows[0])
     (folder / "rows.csv").write_text("\n".join([head, *(",".join(map(str, row.values())) for row in rows), ""]))
-    (folder / "prices.toml").write_text('["builtin"]\ninput = 0.4\noutput = 1.6\nbatch_discount = 0.5\n')
+    (folder / "prices.toml").write_text('["builtin"]\ninput = 0.4\noutput = 1.6\n')
     (folder / "config.toml").write_text(
         '[score]\nladders = "demo/story"\nrule = "ladder-sum"\ndimension = ["coherence"]\nboth-orders = false\n'
         f'weight = ["coherence=2"]\njudgments = "{folder}/j.jsonl"\n'

@@ -208,7 +208,7 @@ def test_a_copy_of_a_folder_is_thrown_away(tmp_path):
         assert list(copy.iterdir()) == []
 
 
-PRICES = '["big model"]\ninput = 2\noutput = 8.0\nbatch_discount = 0.5\n[small]\ninput = 0\noutput = 0.5\n'
+PRICES = '["big model"]\ninput = 2\noutput = 8.0\n[small]\ninput = 0\noutput = 0.5\n'
 
 
 def test_prices(tmp_path):
@@ -218,8 +218,7 @@ def test_prices(tmp_path):
     big = price_of(prices, "big model", path)
     assert (big.model, big.input, big.output) == ("big model", 2.0, 8.0)
     assert big.of(1_000_000, 250_000) == 2 + 2
-    assert price_of(prices, "big model", path, batch=True).of(1_000_000, 250_000) == 2
-    assert price_of(prices, "small", path, batch=True).of(1_000_000, 1_000_000) == 0.5
+    assert price_of(prices, "small", path).of(1_000_000, 1_000_000) == 0.5
     with pytest.raises(UnknownNameError, match=r"unknown model in .*prices\.toml 'smal'; did you mean 'small'\?"):
         price_of(prices, "smal", path)
 
@@ -233,16 +232,12 @@ def test_prices(tmp_path):
             "[m]\ninput = 1\noutpt = 2",
             r"p\.toml: \[m\] has unknown key 'outpt'; did you mean 'output'\? Known: input, ",
         ),
-        ("[m]\ninput = 1\nx = 2", r"p\.toml: \[m\] has unknown key 'x'; Known: input, output, batch_discount"),
+        ("[m]\ninput = 1\nx = 2", r"p\.toml: \[m\] has unknown key 'x'; Known: input, output"),
         ("[m]\ninput = 1", r"p\.toml: \[m\] output must be USD for a million tokens, 0 or more, found None"),
         ("[m]\ninput = -1\noutput = 1", r"\[m\] input must be USD for a million tokens, 0 or more, found -1"),
         ("[m]\ninput = true\noutput = 1", r"\[m\] input must be USD for a million tokens, 0 or more, found True"),
         ("[m]\ninput = nan\noutput = 1", r"\[m\] input must be USD for a million tokens, 0 or more, found nan"),
         ("[m]\ninput = inf\noutput = 1", r"\[m\] input must be USD for a million tokens, 0 or more, found inf"),
-        (
-            "[m]\ninput = 1\noutput = 1\nbatch_discount = 50",
-            r"\[m\] batch_discount must be a share from 0 to 1, found 50",
-        ),
     ],
 )
 def test_a_price_table_is_checked(tmp_path, text, message):

@@ -1,7 +1,6 @@
 """Models behind any OpenAI-compatible server: OpenAI, vLLM, SGLang, llama.cpp, Ollama, `transformers serve`."""
 
-from refladder.backends.openai.batch import BatchUnderWayError
 from refladder.backends.openai.endpoint import Endpoint, open_endpoint
 from refladder.backends.openai.options import Options
 
-__all__ = ["BatchUnderWayError", "Endpoint", "Options", "open_endpoint"]
+__all__ = ["Endpoint", "Options", "open_endpoint"]

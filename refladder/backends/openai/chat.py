@@ -59,7 +59,6 @@ async def find_top(talk: Talk, probe: Probe) -> Probe:
         goes_on = "prefill"
     elif await _keeps_to_a_form(talk, tokens):
         goes_on = "grammar"
-    goes_on = "" if talk.options.batch is not None else goes_on
     return replace(probe, top=min(top, len(tokens)), goes_on=goes_on, prefix="on" if continues else "unsupported")
 
 

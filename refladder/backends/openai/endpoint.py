@@ -14,15 +14,24 @@ import threading
 from contextlib import suppress
 from dataclasses import dataclass, field
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any, Generic, NoReturn, Self, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Generic, NoReturn, Self, TypeVar
 from urllib.parse import urlsplit
 
 from refladder.backends.first_answers import FirstAnswers
-from refladder.backends.openai.batch import Batches
+from refladder.backends.openai.answer_files import AnswerFiles
 from refladder.backends.openai.exact import read_exact_together, sent_tokens
 from refladder.backends.openai.options import Options, read_headers, read_key, read_options
 from refladder.backends.openai.pace import Pace
-from refladder.backends.openai.probe import READERS, VOTES, forget, handshake, keep, kept_probe, still_as_found
+from refladder.backends.openai.probe import (
+    READERS,
+    VOTES,
+    forget,
+    handshake,
+    keep,
+    kept_probe,
+    still_as_found,
+    without_handshake,
+)
 from refladder.backends.openai.reading import written
 from refladder.backends.openai.talk import THINKING_TOKENS, Talk
 from refladder.backends.openai.transport import LOG, NotYet, Refusal, Tally, unavailable
@@ -34,7 +43,6 @@ from refladder.records import Completion, LabelReading, Sampling
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterator, Mapping, Sequence
 
-    from refladder.backends.openai.server import Server
     from refladder.backends.openai.talk import Probe
     from refladder.records import Prompt
 
@@ -66,6 +74,8 @@ class Endpoint(Backend):
         self._unproven = 0  # rows that may be asked before the server must show again what they rely on
         self._first = FirstAnswers(LOG, f"openai:{model}")
         self._tally = Tally()
+        folder = options.folder
+        self._files = None if folder is None else AnswerFiles(folder, model, options, self._tally)
         self._pace = Pace(
             most=options.max_concurrency,
             requests_per_minute=options.requests_per_minute,
@@ -92,7 +102,9 @@ class Endpoint(Backend):
 
     @property
     def probe(self) -> Probe:
-        """The result of the handshake, which is made at the first use."""
+        """The result of the handshake, which is made at the first use; through files, what the folder shows."""
+        if self._probe is None and self._files is not None:
+            self._probe = without_handshake(self.options, self._files.refused_fields())
         if self._probe is None:
             self._probe = kept_probe(self.options, self.model)
             if self._probe is None:
@@ -109,6 +121,8 @@ class Endpoint(Backend):
         extra = f" extra={sorted(redacted(dict(self.options.extra)).items())}" if self.options.extra else ""
         query = f"?{parts.query}" if parts.query else ""
         place = f"{self.model}@{parts.netloc}{parts.path}{query}"
+        if self._files is not None:  # its id, so that the folder can be moved
+            place = f"{self.model}@file:{self._files.id}"
         return f"{self.kind}:{place} {self._mode}{extra}".translate(_FINGERPRINT)
 
     @property
@@ -134,8 +148,13 @@ class Endpoint(Backend):
 
     @property
     def wants_all(self) -> bool:
-        """Whether all prompts of a run are to come in one call: each call makes a batch that takes hours."""
-        return self.options.batch is not None
+        """Whether all prompts of a run are to come in one call: through files, each call waits for its answers."""
+        return self._files is not None
+
+    def load(self) -> None:
+        """Keep the id of a folder of answers before anything is stored under it."""
+        if self._files is not None:
+            self._files.keep_id()
 
     @property
     def label_tokens(self) -> int:
@@ -216,6 +235,8 @@ class Endpoint(Backend):
     ) -> Generator[tuple[int, Answer]]:
         if not prompts:
             return
+        if self._files is not None:  # its answers may have come since
+            self._probe = None
         probe = self.probe  # the handshake comes first
         results: queue.SimpleQueue[list[tuple[int, Answer]] | None] = queue.SimpleQueue()
 
@@ -226,11 +247,10 @@ class Endpoint(Backend):
                 self._unproven = PROVEN_FOR
             self._unproven -= relying
             rows = Rows(prompts, answer, failed, results, together)
-            if self.options.batch is None:
+            if self._files is None:
                 await rows.run(talk)
                 return
-            talk.server = batches = Batches(cast("Server", talk.server), self.options, self._tally)
-            async with batches.collected():
+            async with self._files.exchange():
                 await rows.run(talk)
 
         with Running(self._talk(ask), lambda: results.put(None)) as running:
@@ -240,6 +260,10 @@ class Endpoint(Backend):
 
     async def _talk(self, work: Callable[[Talk], Awaitable[T]]) -> T:
         """Do work over an open connection; a refusal that ends the run becomes the error that says so."""
+        if self._files is not None:
+            talk = Talk(server=self._files, model=self.model, options=self.options, tally=self._tally)
+            talk.dialect = self.probe.dialect
+            return await work(talk)
         from refladder.backends.openai.server import Server  # noqa: PLC0415  imports aiohttp, which may be absent
 
         async with Server(self.options, self._key, self._pace, self._tally, self._headers) as server:
@@ -271,8 +295,9 @@ def open_endpoint(target: str, **given: Any) -> Endpoint:  # noqa: ANN401  as te
     """Open `openai:MODEL` with the options of `Options`; the server is asked nothing before it is needed."""
     if not target:
         raise UsageError("openai needs a model's name: openai:MODEL, as the server calls it")
-    checked_packages("openai:MODEL")
     options = read_options(given)
+    if options.folder is None:
+        checked_packages("openai:MODEL")
     return Endpoint(target, options, key=read_key(options), headers=read_headers(options))
 
 

@@ -20,7 +20,12 @@ if TYPE_CHECKING:
 
 OPENAI_URL = "https://api.openai.com/v1"
 MODES = ("auto", "exact", "echo", "top", "sample")
-BATCH_MODES = ("auto", "top", "sample")
+FILE = "file:"  # begins a base URL that is a folder, see `answer_files`
+FILE_MODES = ("sample", "top")  # one request a prompt
+_OF_SERVERS = (
+    *("max_concurrency", "requests_per_minute", "tokens_per_minute", "timeout", "attempts", "patience"),
+    *("api_key_file", "headers_file", "probe_cache"),
+)
 _CACHE = "endpoints.json"
 _HEADERS = "REFLADDER_HEADERS"
 _HEADER_NAME, _HEADER_VALUE = r"[!#$%&'*+.^_`|~0-9A-Za-z-]+", r"[\x21-\x7e]([\x20-\x7e]*[\x21-\x7e])?"
@@ -33,7 +38,7 @@ _LOCAL_HOSTS = ("localhost", "127.0.0.1", "::1")
 class Options:
     """The options of this backend; each field is an option of the same name."""
 
-    base_url: str = OPENAI_URL  # up to and with its `/v1`; its query may hold an `api-version` (Azure)
+    base_url: str = OPENAI_URL  # up to and with its `/v1`, maybe with `?api-version=` (Azure); or `file:FOLDER`
     mode: str = "auto"  # how label probabilities are read; `auto` chooses the best mode that the server supports
     samples: int = 20  # answers sampled for each prompt in the mode `sample`
     max_concurrency: int = 100  # maximum number of requests in flight
@@ -49,7 +54,12 @@ class Options:
     headers_file: str | None = None  # a JSON object of texts; default: REFLADDER_HEADERS, the same JSON itself
     prefix: str = "template"  # an answer begins as its template says, where the server continues it; `none`: never
     probe_cache: str | None = None  # handshakes of the last day; default: in the user's cache folder for remote servers
-    batch: str | None = None  # folder of provider batches (see `batch`), through which requests then go
+
+    @property
+    def folder(self) -> Path | None:
+        """The folder of requests and answers; None for a server."""
+        found = self.base_url.startswith(FILE)
+        return Path(self.base_url.removeprefix(FILE)).expanduser() if found else None
 
     @property
     def address(self) -> str:
@@ -78,6 +88,8 @@ def read_options(given: Mapping[str, Any]) -> Options:
             raise UsageError(f"openai has no option {key!r}; it has: {', '.join(names)}")
         if value is not None:
             values[name] = _value(name, value)
+    if str(values["base_url"]).startswith(FILE):
+        return _of_folder(values)
     values["base_url"] = _checked_url(values["base_url"])
     if "probe_cache" not in values and not is_local(values["base_url"]):
         values["probe_cache"] = str(cache_folder() / _CACHE)
@@ -85,11 +97,23 @@ def read_options(given: Mapping[str, Any]) -> Options:
         raise UsageError(f"mode must be one of {', '.join(MODES)}, found {values['mode']!r}")
     if values.get("prefix", "template") not in PREFIXES:
         raise UsageError(f"prefix must be {' or '.join(PREFIXES)}, found {values['prefix']!r}")
-    if "batch" in values and values.get("mode", "auto") not in BATCH_MODES:
-        raise UsageError(
-            f"batch takes one request a prompt, so mode must be {', '.join(BATCH_MODES)}, found {values['mode']!r}"
-        )
     return Options(**values)
+
+
+def _of_folder(values: dict[str, Any]) -> Options:
+    """Options of answers through files."""
+    if values["base_url"] == FILE:
+        raise UsageError(f"{option('base-url')} {FILE} names no folder; give {FILE}FOLDER")
+    if values.get("mode", FILE_MODES[0]) not in FILE_MODES:
+        raise UsageError(
+            f"through files mode must be {' or '.join(FILE_MODES)}, found {values['mode']!r}, because a prompt is one "
+            "request"
+        )
+    if of_servers := [name for name in _OF_SERVERS if name in values]:
+        raise UsageError(
+            f"{of_servers[0]} is an option of a server, and {values['base_url']} is a folder; leave it out"
+        )
+    return Options(**{"mode": FILE_MODES[0], **values})
 
 
 def share_of_limits(given: Mapping[str, str], clients: int) -> dict[str, str]:
@@ -149,6 +173,8 @@ def is_local(url: str) -> bool:
 
 def read_headers(options: Options) -> dict[str, str]:
     """Additional headers of every request: from `headers_file`, else REFLADDER_HEADERS. No message repeats a value."""
+    if options.folder is not None:
+        return {}
     where, text = _HEADERS, os.environ.get(_HEADERS, "").strip()
     if options.headers_file is not None:
         where = options.headers_file
@@ -184,6 +210,8 @@ def _file_text(path: str, what: str, holds: str) -> str:
 
 def read_key(options: Options) -> str | None:
     """The key: from `api_key_file`, REFLADDER_API_KEY, or, over https or to this machine only, OPENAI_API_KEY."""
+    if options.folder is not None:
+        return None
     if options.api_key_file is not None:
         where = options.api_key_file
         key = _file_text(where, "key", "it and nothing else")

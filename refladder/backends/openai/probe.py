@@ -28,18 +28,31 @@ from refladder.backends.openai.chat import (
 )
 from refladder.backends.openai.exact import find_echo, find_exact, find_tokens, read_echo, read_exact, shows_switch
 from refladder.backends.openai.reading import ENDED, Said, said
-from refladder.backends.openai.talk import NOT_CONTINUED, PLAIN_TOKENS, QUESTIONS, SWITCHES, Messages, Mode, Probe, Talk
+from refladder.backends.openai.talk import (
+    NOT_CONTINUED,
+    PLAIN_TOKENS,
+    QUESTIONS,
+    SWITCHES,
+    Dialect,
+    Messages,
+    Mode,
+    Probe,
+    Talk,
+)
 from refladder.backends.openai.transport import LOG, Refusal
 from refladder.errors import BackendUnavailableError, DataError, LabelsUnavailableError, UsageError, redacted
 from refladder.files.jsonl import write_json
 from refladder.parsing import parse_as, parse_json
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable, Callable, Collection
 
     from refladder.backends.openai.options import Options
     from refladder.records import LabelReading
 
+_TOP_OF_FILES = (
+    20  # most probable tokens that are asked for: the most of OpenAI, and of vLLM unless it is told otherwise
+)
 _IGNORED = "it ignores the field that keeps the model from thinking, as it did not in the handshake ({})"
 _THINKS = "the model thinks before it answers, so its first token is not a label"
 
@@ -99,9 +112,6 @@ async def handshake(talk: Talk) -> Probe:
     no_tokens = await find_tokens(talk)
     refused: list[str] = []
     modes = [mode for mode in READERS if demanded in {"auto", mode.removesuffix("-plain")}]
-    if talk.options.batch is not None:  # one request a prompt, so that one batch answers all
-        refused.append("exact, echo: not through batches")
-        modes = [mode for mode in modes if mode in {"top", "sample"}]
     for mode in modes:
         reader = READERS[mode]
         try:
@@ -128,6 +138,18 @@ async def handshake(talk: Talk) -> Probe:
         f"{url}: {talk.model!r} does not support the requested mode {demanded} ({'; '.join(refused)}); use mode=auto "
         "for the best supported mode"
     )
+
+
+def without_handshake(options: Options, refused_fields: Collection[str]) -> Probe:
+    """How labels are read through files: as the option `mode` says, without the fields that were refused."""
+    dialect = Dialect(
+        length_field="max_completion_tokens" if "max_tokens" in refused_fields else "max_tokens",
+        tempered="temperature" not in refused_fields,
+        tokens=None if options.tokenizer is None else "local",
+    )
+    if options.mode == "top":
+        return Probe(mode="top", top=_TOP_OF_FILES, dialect=dialect)
+    return Probe(mode="sample", several=True, dialect=dialect)
 
 
 async def _without_thoughts(talk: Talk, answer: Said) -> tuple[Said, bool]:
@@ -175,7 +197,6 @@ async def _answer(talk: Talk, question: Messages) -> Any:  # noqa: ANN401  a cho
 
 SCHEMA = "endpoint-probe/3"
 _GOOD_FOR = 86400  # seconds; servers are updated
-_OF_BATCHES = "handshake.json"  # in the folder of batches, so that another day's requests are the same
 
 
 def to_text(probe: Probe) -> str:
@@ -183,12 +204,12 @@ def to_text(probe: Probe) -> str:
     return json.dumps({"schema": SCHEMA, "made": int(time.time()), **asdict(probe)})
 
 
-def from_text(text: str, *, aged: bool = False) -> Probe | None:
-    """A probe from a cache, or None if the text is of another version or, unless `aged`, older than a day."""
+def from_text(text: str) -> Probe | None:
+    """A probe from a cache, or None if the text is of another version or older than a day."""
     try:
         values = parse_json(text, "the probe cache")
         current = values.pop("schema") == SCHEMA
-        current = (0 <= time.time() - values.pop("made") < _GOOD_FOR or aged) and current
+        current = 0 <= time.time() - values.pop("made") < _GOOD_FOR and current
         probe = parse_as(Probe, json.dumps(values), "the probe cache", SCHEMA)  # a file, which others can write
     except (DataError, LookupError, TypeError, AttributeError):
         return None
@@ -198,9 +219,9 @@ def from_text(text: str, *, aged: bool = False) -> Probe | None:
 
 
 def kept_probe(options: Options, model: str) -> Probe | None:
-    """The probe of an earlier run; in a folder of batches it does not age."""
+    """The probe of an earlier run."""
     path = _file(options)
-    return from_text(_read(path).get(_key(options, model), ""), aged=options.batch is not None) if path else None
+    return from_text(_read(path).get(_key(options, model), "")) if path else None
 
 
 def keep(probe: Probe, options: Options, model: str) -> None:
@@ -218,15 +239,13 @@ def forget(options: Options, model: str) -> None:
 
 
 def _file(options: Options) -> Path | None:
-    if options.batch is not None:
-        return Path(options.batch) / _OF_BATCHES
     return None if options.probe_cache is None else Path(options.probe_cache)
 
 
 def _key(options: Options, model: str) -> str:
     """Everything that can change a probe's result."""
     extra = redacted(dict(options.extra))
-    parts = [options.base_url, model, options.mode, options.tokenizer, extra, options.batch is not None, options.prefix]
+    parts = [options.base_url, model, options.mode, options.tokenizer, extra, options.prefix]
     return json.dumps(parts, sort_keys=True)
 
 

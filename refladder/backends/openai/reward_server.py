@@ -38,7 +38,7 @@ _TRIED: tuple[Messages, ...] = tuple(
     [{"role": "user", "content": "What is the capital of France?"}, {"role": "assistant", "content": answer}]
     for answer in ("The capital of France is Paris.", "no no no no")
 )
-_OF_OTHERS = {"mode", "samples", "answer_tokens", "prefix", "probe_cache", "batch"}  # options
+_OF_OTHERS = {"mode", "samples", "answer_tokens", "prefix", "probe_cache"}  # options
 _NO_TOKENIZER = "it takes texts in the chat template, and no tokenizer was named"
 
 
@@ -157,9 +157,11 @@ async def _reward(talk: Talk, way: _Way, messages: Messages, *, use_activation: 
 
 
 def open_served(target: str, **given: Any) -> RewardServer:  # noqa: ANN401  texts, as on the command line
-    """Open a reward model on a server; its options are those of `Options` that concern no labels and no batches."""
+    """Open a reward model on a server; its options are those of `Options` that concern no labels."""
     checked_packages("reward:MODEL")
     options = read_options(given)
+    if options.folder is not None:
+        raise UsageError(f"reward:{target} is asked on a server, and {options.base_url} is a folder; name its URL")
     return RewardServer(target, options, key=read_key(options), headers=read_headers(options))
 
 

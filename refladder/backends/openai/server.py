@@ -48,12 +48,10 @@ _SEE_OTHER = 303  # the only redirect after which a POST becomes a GET
 _MOST_REDIRECTS = 10
 _MOST_THROTTLED = 60  # how often one request may be answered with 429 before it fails
 _CHARACTERS_A_TOKEN = 4  # of the estimate that tokens_per_minute needs before a request is sent
-_FILE_TIMES = 10.0  # a file may take so many times longer than an answer
 _TLS_CLOSING = 0.25  # seconds until released connections have ended, see aiohttp, Graceful Shutdown
 _KEPT_ALIVE = 4.0  # seconds that an idle connection is kept; uvicorn and node close theirs after 5
 _LARGE_BODY = 2**20  # bytes; aiohttp wants a larger body as a stream, which it sends piece by piece
 MOST_BYTES = 64_000_000  # of a decompressed answer; log-probabilities of a vocabulary of 256,000 tokens take 40 MB
-MOST_FILE_BYTES = 1_000_000_000  # of a decompressed file; OpenAI's largest batch gives about 300 MB
 _PLAIN = ("", "identity")
 _FIRST_REQUESTS = 16  # whose connections are not reused if the ids of answers prove nothing
 _COMPRESSED = ("gzip", "deflate")  # compressions whose output zlib can limit
@@ -62,7 +60,6 @@ _BACKOFF = wait_random_exponential(multiplier=0.25, max=20)  # seconds before th
 _RETRYING = AsyncRetrying()  # which the backoff expects of a try
 
 Answer = TypeVar("Answer")
-Upload = tuple[str, bytes]
 
 
 class Server:
@@ -135,17 +132,7 @@ class Server:
             used = self._tally.used(answer.get("usage"))
             return answer, 0.0 if used is None else tokens - used
 
-        return await self._answered(once, tokens, self._options.attempts)
-
-    async def fetch(
-        self, method: str, path: str, content: bytes | Upload | None = None, *, attempts: int | None = None
-    ) -> bytes:
-        """The bytes that answer a request about files or batches; an upload is a file's name and content."""
-
-        async def once() -> tuple[bytes, float]:
-            return (await self._exchange(method, path, content, times=_FILE_TIMES))[0], 0.0
-
-        return await self._answered(once, 0.0, attempts or self._options.attempts)
+        return await self._answered(once, tokens)
 
     async def models(self) -> list[str]:
         """The ids of the models the server offers; empty when it does not say."""
@@ -160,7 +147,7 @@ class Server:
         """A server's text as it may be shown: short, on one line, without control characters, key and headers."""
         return shown(text, self._key, self._headers.values())
 
-    async def _answered(self, once: Callable[[], Awaitable[tuple[Answer, float]]], tokens: float, most: int) -> Answer:
+    async def _answered(self, once: Callable[[], Awaitable[tuple[Answer, float]]], tokens: float) -> Answer:
         """The answer of `once` (and its estimated tokens that were not used), tried again while it raises TryAgain."""
         broken = put_off = 0
         while True:
@@ -178,7 +165,7 @@ class Server:
                 self._pace.leave(unused)
             put_off += again.throttled
             broken += not again.throttled
-            if broken >= most or put_off >= _MOST_THROTTLED:
+            if broken >= self._options.attempts or put_off >= _MOST_THROTTLED:
                 times = f" ({broken} times)" if broken > 1 else ""
                 raise Refusal(f"{again.reason}{times}", status=again.status)
             if self._pace.out_of_patience:
@@ -214,11 +201,9 @@ class Server:
         if pause is not None:
             self._pace.pause(pause)
 
-    async def _exchange(
-        self, method: str, path: str, content: bytes | Upload | None = None, *, times: float = 1.0
-    ) -> tuple[bytes, Mapping[str, str]]:
-        """The content and headers of an answer with a status of 2xx; it may take `times` times the option `timeout`."""
-        limit = self._options.timeout * times
+    async def _exchange(self, method: str, path: str, content: bytes | None = None) -> tuple[bytes, Mapping[str, str]]:
+        """The content and headers of an answer with a status of 2xx."""
+        limit = self._options.timeout
         try:
             async with asyncio.timeout(limit):
                 return await self._followed(method, path, content)
@@ -227,9 +212,7 @@ class Server:
         except (aiohttp.ClientError, OSError) as error:
             raise TryAgain(f"the connection failed: {self.shown(_cause(error))}") from None
 
-    async def _followed(
-        self, method: str, path: str, content: bytes | Upload | None
-    ) -> tuple[bytes, Mapping[str, str]]:
+    async def _followed(self, method: str, path: str, content: bytes | None) -> tuple[bytes, Mapping[str, str]]:
         """The answer to a request, after redirects within the server."""
         url = _address(path if path.startswith(("http://", "https://")) else self._options.address + path)
         if self._options.query:
@@ -239,7 +222,7 @@ class Server:
                 method,
                 url,
                 data=_payload(content),
-                headers=_JSON if isinstance(content, bytes) else None,
+                headers=None if content is None else _JSON,
                 proxy=self._proxy(url),
                 allow_redirects=False,
             ) as response:
@@ -309,13 +292,8 @@ _JSON = {"Content-Type": "application/json"}
 _JSON_TEXT = json.JSONEncoder(separators=(",", ":")).encode  # json.dumps would make an encoder for each call
 
 
-def _payload(content: bytes | Upload | None) -> bytes | io.BytesIO | aiohttp.FormData | None:
-    """A body, or a file of batch requests in the form that /files takes; streams and forms can be sent only once."""
-    if isinstance(content, tuple):
-        form = aiohttp.FormData()
-        form.add_field("purpose", "batch")
-        form.add_field("file", io.BytesIO(content[1]), filename=content[0], content_type="application/jsonl")
-        return form
+def _payload(content: bytes | None) -> bytes | io.BytesIO | None:
+    """A body; a stream can be sent only once."""
     return content if content is None or len(content) < _LARGE_BODY else io.BytesIO(content)
 
 
@@ -349,9 +327,8 @@ async def _read(response: aiohttp.ClientResponse) -> bytes:
     packed = response.headers.get("Content-Encoding", "").strip().lower()
     if packed not in _PLAIN and packed not in _COMPRESSED:
         raise Refusal(f"the answer is packed as {packed[:40]!r}, and only gzip and deflate are read")
-    most = MOST_FILE_BYTES if "/files/" in response.url.path else MOST_BYTES
     announced = response.content_length if "Transfer-Encoding" not in response.headers else None
-    if packed in _PLAIN and announced is not None and announced <= most:
+    if packed in _PLAIN and announced is not None and announced <= MOST_BYTES:
         return await response.read()  # aiohttp reads no more than was announced; the usual answer, in less time
     unpack = None
     parts: list[bytes] = []
@@ -363,12 +340,12 @@ async def _read(response: aiohttp.ClientResponse) -> bytes:
                 raw = packed == "deflate" and part[0] & 0x0F != zlib.DEFLATED  # without the header it should have
                 unpack = zlib.decompressobj(_NO_HEADER if raw else _ANY_HEADER)
             try:
-                part = unpack.decompress(part, most - size + 1)
+                part = unpack.decompress(part, MOST_BYTES - size + 1)
             except zlib.error:
                 raise TryAgain(f"the answer cannot be decompressed, though it is packed as {packed!r}") from None
         size += len(part)
-        if size > most:
-            raise Refusal(f"the answer is larger than {most:,} bytes; it was not read to its end")
+        if size > MOST_BYTES:
+            raise Refusal(f"the answer is larger than {MOST_BYTES:,} bytes; it was not read to its end")
         parts.append(part)
     return b"".join(parts)
 

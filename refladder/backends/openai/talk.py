@@ -19,7 +19,7 @@ from refladder.errors import BackendUnavailableError, plural
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from refladder.backends.openai.batch import Batches
+    from refladder.backends.openai.answer_files import AnswerFiles
     from refladder.backends.openai.options import Options
     from refladder.backends.openai.server import Server
     from refladder.backends.openai.transport import Tally
@@ -147,7 +147,7 @@ class Talk:
     `settling`, after a first answer, a 401 or 403 is the refusal of a feature or a path, and not of the key.
     """
 
-    server: Server | Batches
+    server: Server | AnswerFiles
     model: str
     options: Options
     tally: Tally

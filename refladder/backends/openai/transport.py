@@ -59,7 +59,7 @@ class TryAgain(Exception):  # noqa: N818  control flow of `server`
         return self.status == TOO_MANY_REQUESTS
 
 
-class NotYet(Exception):  # noqa: N818  control flow of batches
+class NotYet(Exception):  # noqa: N818  control flow of answers through files
     """A request has no answer yet."""
 
 

@@ -113,21 +113,6 @@ def test_a_server_that_answers_again_within_patience_loses_no_row(caplog):
     assert caplog.records == []  # short pauses are not worth a word
 
 
-def test_files_wait_no_longer_than_patience_either(tmp_path, monkeypatch, caplog):
-    caplog.set_level(logging.WARNING)
-    monkeypatch.setattr(connection, "LONGEST_PAUSE", 0.3)
-    monkeypatch.setattr(pace, "LONGEST_PAUSE", 0.3)
-
-    def answer(_method, path, *_):
-        return Reply({}, 503, {"retry-after": "86400"}) if path.endswith("/files") else Reply(ANSWER)
-
-    with HttpServer(answer) as server:
-        backend = to(server, batch=str(tmp_path), patience="0.5", attempts="9")
-        with pytest.raises(BackendUnavailableError, match=r"it put requests off for 0\.5 s, the patience of this run"):
-            backend.read_labels(questions(1), LABELS)
-    assert len(caplog.records) == 1
-
-
 NESTED = b'{"choices": ' + b"[" * 100_000 + b"]" * 100_000 + b"}"
 DIGITS = b'{"choices": [{"message": {"content": "Better"}}], "usage": {"prompt_tokens": ' + b"9" * 400 + b"}}"
 

@@ -1,0 +1,321 @@
+"""Answers through files: requests are written to a folder, and whoever answers them puts the answers beside them.
+
+    folder.json            the folder's id, which is part of the fingerprint
+    requests-0001.jsonl    requests in the input format of OpenAI's Batch interface; `custom_id` digests the body
+    answers*.jsonl         output lines of the Batch interface, or {"custom_id": ..., "text": ...}
+
+A request that a requests file holds is not written again. Which fields the answering server refuses is read from its
+answers.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import secrets
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from refladder.backends.openai.transport import LOG, NotYet, Refusal, at, error_text, rows_at, shown
+from refladder.errors import AnswersAwaitedError, DataError, plural
+from refladder.files.jsonl import atomic, open_bytes, read_bytes, write_json
+from refladder.files.locks import locked_folder
+from refladder.files.streams import lines_of
+from refladder.parsing import parse_json
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
+    from pathlib import Path
+
+    from refladder.backends.openai.options import Options
+    from refladder.backends.openai.transport import Tally
+
+MOST_REQUESTS, MOST_BYTES = 50_000, 190_000_000  # of one file; OpenAI takes 50,000 and 200 MB
+_PATH = "/v1/chat/completions"
+_SCHEMA = "answer-folder/1"
+_REFUSED = (400, 422)
+_AGAIN = (401, 402, 403, 404, 408, 409, 425, 429)  # and 5xx: the same request may be answered later
+_SHOWN = 3  # faults of the same kind that are named
+_OF_A_VERSION = re.compile(r"[-@:][\d.-]+|[-:]latest")  # gpt-4o and gpt-4o-2024-08-06 are one model
+
+
+def digest(body: Mapping[str, Any]) -> str:
+    """Return the custom_id of a request: the digest of its body."""
+    text = json.dumps(body, sort_keys=True, separators=(",", ":"))
+    return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
+
+
+@dataclass(slots=True)
+class _Found:
+    """An answer: its choices, or the refusal that the provider gave; `where` is path:line."""
+
+    where: str
+    body: dict[str, Any]
+    refusal: Refusal | None = None
+    model: str | None = None
+
+    @property
+    def content(self) -> str:
+        """What two answers to one request are compared by."""
+        if self.refusal is not None:
+            return self.refusal.reason
+        return json.dumps(
+            [(at(row, "message"), at(row, "logprobs")) for row in rows_at(self.body, "choices")], sort_keys=True
+        )
+
+
+@dataclass(slots=True)
+class _Read:
+    """What the folder's files held when they were read last."""
+
+    requests: dict[str, str] = field(default_factory=dict)  # custom_id: name of the file
+    answers: dict[str, _Found] = field(default_factory=dict)
+    failed: dict[str, str] = field(default_factory=dict)  # custom_id: why its request waits again, with path:line
+    refused_fields: set[str] = field(default_factory=set)  # of requests, as a handshake would find them
+
+
+class AnswerFiles:
+    """A folder of requests and answers, used like a server: `post` returns an answer, or records the request."""
+
+    def __init__(self, folder: Path, model: str, options: Options, tally: Tally) -> None:
+        self._folder = folder
+        self._model = model
+        self._options = options
+        self._tally = tally
+        self._id: str | None = None
+        self._read = _Read()
+        self._stamps: dict[Path, tuple[int, int]] | None = None  # of the files that were read
+        self._told: set[str] = set()
+        self._counted: set[str] = set()
+        self._missing: dict[str, dict[str, Any]] = {}
+
+    @property
+    def id(self) -> str:
+        """The folder's id; before `keep_id` it may be of this process only."""
+        if self._id is None:
+            path = self._folder / "folder.json"
+            if path.exists():
+                found = parse_json(read_bytes(path), str(path))
+                if at(found, "schema") != _SCHEMA or not isinstance(at(found, "id"), str):
+                    raise DataError(f"{path}: not the record of a folder of answers ({_SCHEMA}); name another folder")
+                self._id = found["id"]
+            else:
+                self._id = secrets.token_hex(4)
+        return self._id
+
+    def keep_id(self) -> None:
+        """Make the folder and store its id, once."""
+        path = self._folder / "folder.json"
+        if not path.exists():
+            with locked_folder(self._folder):
+                if not path.exists():
+                    write_json(path, {"schema": _SCHEMA, "id": self.id})
+        self._id = None  # another process may have made the folder since
+        _ = self.id
+
+    def refused_fields(self) -> frozenset[str]:
+        """Return the fields of requests that the answering server has refused so far."""
+        self._look()
+        return frozenset(self._read.refused_fields)
+
+    @asynccontextmanager
+    async def exchange(self) -> AsyncIterator[None]:
+        """Read the answers for `post`, then write the requests that the block recorded; locks the folder."""
+        self.keep_id()
+        with locked_folder(self._folder):
+            self._missing = {}
+            self._look()
+            yield
+            if self._missing:
+                self._write()
+
+    async def post(self, _path: str, body: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the answer to a request, if there is one; else raise NotYet."""
+        body = {**body, **self._options.extra}
+        name = digest(body)
+        found = self._read.answers.get(name)
+        if found is None or not self._fits(found, str(body["model"])):
+            self._missing[name] = body
+            raise NotYet
+        if name not in self._counted:
+            self._counted.add(name)
+            self._tally.counts["requests"] += 1
+            self._tally.used(at(found.body, "usage"))
+        if found.refusal is not None:
+            raise Refusal(found.refusal.reason, status=found.refusal.status)
+        return found.body
+
+    def shown(self, text: str) -> str:
+        """A text of the answers as it may be shown."""
+        return shown(text, None)
+
+    def _fits(self, found: _Found, asked: str) -> bool:
+        """Whether an answer is one of the model that was asked, as far as it says."""
+        if found.model is not None and not _same_model(found.model, asked):
+            self._tell(
+                f"{found.where}: an answer of the model {self.shown(found.model)!r}, and {asked!r} was asked, so its "
+                "request still waits; if both are the same model, remove the field model from these lines"
+            )
+            return False
+        return True
+
+    def _tell(self, message: str) -> None:
+        if message not in self._told:
+            self._told.add(message)
+            LOG.warning("%s", message)
+
+    # Reading.
+
+    def _look(self) -> None:
+        """Read the files of the folder again if one of them has changed."""
+        paths = sorted(
+            [
+                *self._folder.glob("requests-*.jsonl"),
+                *self._folder.glob("answers*.jsonl"),
+                *self._folder.glob("answers*.jsonl.gz"),
+            ]
+        )
+        states = {path: path.stat() for path in paths}
+        stamps = {path: (state.st_size, state.st_mtime_ns) for path, state in states.items()}
+        if stamps == self._stamps:
+            return
+        self._stamps = stamps
+        self._read = _Read()
+        for path in paths:
+            if path.name.startswith("requests"):
+                for _, line in self._lines(path):
+                    self._read.requests.setdefault(str(line.get("custom_id")), path.name)
+        for path in paths:
+            if path.name.startswith("answers"):
+                self._take(path)
+        for name in self._read.answers.keys() & self._read.failed.keys():
+            del self._read.failed[name]
+
+    def _lines(self, path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
+        broken = []
+        for number, text in enumerate(lines_of(open_bytes(path), str(path)), 1):
+            if not text.strip():
+                continue
+            value = None
+            with suppress(DataError):
+                value = parse_json(text, "")
+            if isinstance(value, dict) and isinstance(value.get("custom_id"), str):
+                yield number, value
+            else:
+                broken.append(number)
+        self._tell_of(broken, path, "not a JSON object with a custom_id, so it is left out")
+
+    def _take(self, path: Path) -> None:
+        """Take the answers of a file; the first answer to a request counts."""
+        unknown, others, known = [], [], 0
+        for number, line in self._lines(path):
+            name, where = line["custom_id"], f"{path}:{number}"
+            if name not in self._read.requests:
+                unknown.append(number)
+            else:
+                known += 1
+            found = _answer(line, where)
+            if isinstance(found, str):
+                self._read.failed.setdefault(name, f"{where}: {self.shown(found)}")
+                continue
+            if found.refusal is not None:
+                self._learn(found.refusal)
+            first = self._read.answers.setdefault(name, found)
+            if first is not found and first.content != found.content:
+                others.append(number)
+        if unknown and not known:
+            self._tell(
+                f"{path}: answers none of the requests in {self._folder}; if it belongs to another run, put it into "
+                "the folder of that run"
+            )
+        else:
+            self._tell_of(unknown, path, f"answers no request in {self._folder}")
+        self._tell_of(others, path, "a second, different answer to a request; the first one is used")
+
+    def _tell_of(self, numbers: list[int], path: Path, what: str) -> None:
+        if numbers:
+            more = f" (and {len(numbers) - 1:,} more lines of the file)" if len(numbers) > 1 else ""
+            self._tell(f"{path}:{numbers[0]}: {what}{more}")
+
+    def _learn(self, refusal: Refusal) -> None:
+        if refusal.status in _REFUSED and "max_completion_tokens" in refusal.reason:
+            self._read.refused_fields.add("max_tokens")
+        elif refusal.status in _REFUSED and "temperature" in refusal.reason.lower():
+            self._read.refused_fields.add("temperature")
+
+    # Writing.
+
+    def _write(self) -> None:
+        """Write the missing requests that no file holds, and raise AnswersAwaitedError."""
+        fresh = {name: body for name, body in self._missing.items() if name not in self._read.requests}
+        numbers = [int(path.stem[9:]) for path in self._folder.glob("requests-*.jsonl") if path.stem[9:].isdecimal()]
+        written = []
+        for number, part in enumerate(_parts(fresh.items()), 1 + max(numbers, default=0)):
+            path = self._folder / f"requests-{number:04}.jsonl"
+            with atomic(path, private=True) as stream:
+                for line in part:
+                    stream.write(line)
+            written.append(path.name)
+        self._stamps = None
+        older = {self._read.requests[name] for name in self._missing.keys() - fresh.keys()}
+        files = [*sorted(older), *written]
+        names = ", ".join(files) if len(files) <= _SHOWN else f"{files[0]} to {files[-1]}"
+        failed = [self._read.failed[name] for name in self._missing if name in self._read.failed]
+        again = f"; {plural(len(failed), 'request')} failed and wait again, the first at {failed[0]}" if failed else ""
+        wait = "request waits" if len(self._missing) == 1 else "requests wait"
+        raise AnswersAwaitedError(
+            f"{len(self._missing):,} {wait} for an answer in {self._folder} ({names}; {len(fresh):,} new){again}; have "
+            f"them answered, as by `vllm run-batch --model {self._model} -i {self._folder / files[-1]} -o "
+            f"{self._folder / files[-1].replace('requests', 'answers')}` or a provider's batch page, put the answers "
+            "into the folder as answers*.jsonl, and run the same command again"
+        )
+
+
+def _answer(line: Mapping[str, Any], where: str) -> _Found | str:
+    """The answer that a line holds, or why its request has to wait."""
+    if "text" in line and "response" not in line:
+        texts = line["text"] if isinstance(line["text"], list) else [line["text"]]
+        if not texts or not all(isinstance(text, str) for text in texts):
+            return "text must be a text or a list of texts"
+        choices = [_choice(place, text) for place, text in enumerate(texts)]
+        return _Found(where, {"choices": choices})
+    status, body = at(line, "response", "status_code"), at(line, "response", "body")
+    reason = error_text(line.get("error")) or error_text(body)
+    if not isinstance(status, int):
+        return reason or "it holds no answer"
+    reason = shown(f"the server answered {status}: {reason}", None)
+    if status in _AGAIN or status >= 500:  # noqa: PLR2004
+        return reason
+    if status != 200 or not isinstance(body, dict) or "choices" not in body:  # noqa: PLR2004
+        return _Found(where, {}, Refusal(reason, status=status))
+    model = body.get("model")
+    return _Found(where, body, model=model if isinstance(model, str) else None)
+
+
+def _choice(place: int, text: str) -> dict[str, Any]:
+    return {"index": place, "message": {"role": "assistant", "content": text}, "finish_reason": "stop"}
+
+
+def _same_model(answered: str, asked: str) -> bool:
+    """Whether two names are of one model: equal but for what stands before a `/`, and for a version."""
+    one, other = (name.rstrip("/").rpartition("/")[2].casefold() for name in (answered, asked))
+    short, long = sorted((one, other), key=len)
+    base = short.removesuffix("-latest")
+    return one == other or (long.startswith(base) and _OF_A_VERSION.fullmatch(long[len(base) :]) is not None)
+
+
+def _parts(requests: Iterable[tuple[str, Mapping[str, Any]]]) -> Iterator[list[bytes]]:
+    """Request lines by file, each within the limits of a provider."""
+    part: list[bytes] = []
+    size = 0
+    for name, body in requests:
+        line = json.dumps({"custom_id": name, "method": "POST", "url": _PATH, "body": body}).encode() + b"\n"
+        if part and (len(part) >= MOST_REQUESTS or size + len(line) > MOST_BYTES):
+            yield part
+            part, size = [], 0
+        part.append(line)
+        size += len(line)
+    if part:
+        yield part
