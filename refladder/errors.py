@@ -37,7 +37,6 @@ T = TypeVar("T")
 _PARAMETERS: ContextVar[Collection[str] | None] = ContextVar("parameters", default=None)  # of the call under way
 _OTHER_NAMES = {  # options whose parameter is called otherwise
     "dimension": "dimensions", "judge-option": "judge_options", "writer-option": "writer_options",
-    "with": "include",
 }  # fmt: skip
 _OF_BACKENDS = ("base_url", "memory", "truncate_context")  # options of backends that have options of commands
 _HIDDEN = "***"

@@ -11,7 +11,6 @@ from refladder.commands import console
 from refladder.commands.calling import Call, checked
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
     from pathlib import Path
 
     from refladder.jobs.publish import Publication
@@ -23,16 +22,6 @@ if TYPE_CHECKING:
 @click.option("--private", is_flag=True, help="Create the repository as private.")
 @click.option("--tag", metavar="NAME", help="Tag for the commit, such as v1.")
 @click.option("--message", help="Message of the commit.")
-@click.option(
-    "--with",
-    "include",
-    metavar="LIST",
-    help="Also publish these files of SET, separated by commas: judgments, scores, certificate.",
-)
-@click.option(
-    "--scores", metavar="FILE", help="Output of `refladder score`. Default: the only one in SET that has judgments."
-)
-@click.option("--judgments", metavar="FILE", help="Judgments file. Default: SCORES.judgments.jsonl.")
 @click.option("--without-contexts", is_flag=True, help="Leave out the context texts, and publish their digests only.")
 @click.option("--licence", "--license", metavar="ID", help="Licence of the texts, such as cc-by-4.0.")
 @click.option("--baseline", is_flag=True, help="Publish ladders of the built-in writer, as a baseline.")
@@ -44,7 +33,6 @@ def command(
     *,
     ladders: str,
     repository: str,
-    include: str | None,
     out: Path | None,
     as_json: bool,
     **asked: Any,  # noqa: ANN401  options that the job knows by the same names
@@ -60,9 +48,8 @@ def command(
     """
     from refladder.jobs.publish import publish
 
-    names = [name.strip() for name in (include or "").split(",") if name.strip()]
     with console.progress("preparing") as progress:
-        done = publish(ladders, repository, include=names, out=out, **asked, progress=progress)
+        done = publish(ladders, repository, out=out, **asked, progress=progress)
     console.say_lines(done.notices)
     if as_json:
         keys = ("address", "commit", "url", "files", "removed", "card")
@@ -92,9 +79,6 @@ def publish(
     private: bool = False,
     tag: str | None = None,
     message: str | None = None,
-    include: Sequence[str] = (),
-    scores: str | Path | None = None,
-    judgments: str | Path | None = None,
     without_contexts: bool = False,
     licence: str | None = None,
     baseline: bool = False,
@@ -104,8 +88,9 @@ def publish(
 ) -> Publication:
     """Publish a ladder set as a data set of the Hugging Face Hub, in one commit, as `refladder publish`.
 
-    The card of the repository keeps its prose and its other configs. A commit of somebody else that comes first is
-    merged, once. The token is that of `hf auth login`, or of the variable `HF_TOKEN`.
+    A certificate in the folder is published too. The card of the repository keeps its prose and its other configs. A
+    commit of somebody else that comes first is merged, once. The token is that of `hf auth login`, or of the variable
+    `HF_TOKEN`.
 
     Args:
         ladders: a folder of `build`, or a shipped name.
@@ -113,10 +98,7 @@ def publish(
         private: create it as private.
         tag: a tag for the commit, such as `v1`.
         message: of the commit.
-        include: any of `judgments`, `scores` and `certificate`. A certificate in the folder is always published.
-        scores: the scored rows; None for the only file in the folder that has judgments beside it.
-        judgments: the judgments file; None for `SCORES.judgments.jsonl`.
-        without_contexts: leave out the context texts, also from the scored rows; their digests are published.
+        without_contexts: leave out the context texts; their digests are published.
         licence: of the texts, such as `cc-by-4.0`; None keeps that of the card, or states none.
         baseline: publish ladders of the built-in writer, as a baseline.
         dry_run: prepare everything and send nothing.

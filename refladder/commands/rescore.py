@@ -38,8 +38,7 @@ if TYPE_CHECKING:
 def command(*, judgments: str, scale: Scale, tables: Tables, link_file: Path | None, as_json: bool) -> int:
     """Recompute scores from JUDGMENTS with another rule, --least-mass or other weights.
 
-    JUDGMENTS is a judgments file of `refladder score`, a folder of scored files (also at a URL), or
-    `hub:ORG/NAME@REVISION` of a set that was published with judgments.
+    JUDGMENTS is a judgments file of `refladder score`, or a folder of scored files (also at a URL).
     The output has one row per text: output_id, context_id and the score columns. Exit code 3: some scores are missing.
     --link adds COLUMN_linked, COLUMN_linked_low and COLUMN_linked_high for each score and grade that the link has.
 
@@ -90,8 +89,7 @@ def rescore(
     """Compute scores again from stored judgments, without a judge, as `refladder rescore`.
 
     Args:
-        judgments: a judgments file of `score`, a folder of scored files, or `hub:ORG/NAME@REVISION` of a set that was
-            published with judgments.
+        judgments: a judgments file of `score`, or a folder of scored files.
         rule: scoring rule (see `refladder list rules`).
         weights: weight of a dimension in the overall score; 1 for those that are not named.
         least_mass: least label mass, a probability; a judgment below it gives no score.

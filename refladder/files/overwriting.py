@@ -37,7 +37,7 @@ OTHERS = {
 }
 READ = TABLES | BACKENDS | OPTIONS | OTHERS | {"prompt_file", "prompts", "rate", "run", "task_file", "threshold"}
 WRITTEN = {"figures", "judgments", "out", "page", "path", "plot", "rejected", "store", "unscored", "work"}
-_READ_BY = {("link", "judgments"), ("publish", "judgments"), ("rescore", "judgments"), ("export", "path")}
+_READ_BY = {("link", "judgments"), ("rescore", "judgments"), ("export", "path")}
 _WORDS = ("-", "keep", "drop", "")  # no files: standard input and output, and what else `unscored` can be
 _IN_FOLDERS = {  # what refladder looks for, and writes, in folders
     f"{name}.jsonl"

@@ -26,11 +26,9 @@ from refladder.records import (
     SCHEMAS,
     Context,
     Dimension,
-    Judgment,
     Ladder,
     LadderFailure,
     Recipe,
-    Run,
     Shared,
 )
 
@@ -41,7 +39,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 MANIFEST = "manifest.json"
-SCHEMA, _FAMILY = "ladder-release/1", "ladder-release/"
+SCHEMA, _FAMILY = "ladder-release/2", "ladder-release/"
 OF_A_SET = ("ladders", "contexts", "failures", "certificate")  # the configs that a ladder set is read from
 WHOLE_CERTIFICATE = "certificate"  # the name of the row of the whole certificate, beside those of its parts
 _ROWS = 2048  # of a row group, which is what a reader holds in memory
@@ -52,7 +50,6 @@ _RECORDS = {  # by config
     "ladders": Ladder,
     "contexts": Context,
     "failures": LadderFailure,
-    "judgments": Judgment,
 }
 _DIMENSION = {"dimension_description": "description", "low": "low", "high": "high"}  # column to field
 
@@ -82,7 +79,6 @@ class Manifest:
     failures: int
     dimensions: tuple[Dimension, ...]
     files: tuple[Shard, ...]
-    run: Run | None = None
     shared: Shared | None = None
 
     def of(self, config: str) -> list[Shard]:
@@ -103,7 +99,7 @@ def read_manifest(path: Path, label: str) -> Manifest:
         if isinstance(schema, str) and schema.startswith(_FAMILY):
             raise DataError(
                 f"{label}: {MANIFEST} has the schema {schema!r} of another version of refladder, and this version "
-                f"reads {SCHEMA!r}; update refladder"
+                f"reads {SCHEMA!r}; publish the set again, or use the other version"
             )
         raise DataError(
             f"{label}: {MANIFEST} has the schema {schema!r}, not {SCHEMA!r}; name a set of `refladder publish`"
@@ -252,9 +248,7 @@ def ladder_row(
     }
 
 
-def write_shards(
-    folder: Path, config: str, rows: Iterable[Mapping[str, Any]], columns: Mapping[str, str] | None = None
-) -> list[Shard]:
+def write_shards(folder: Path, config: str, rows: Iterable[Mapping[str, Any]]) -> list[Shard]:
     """Write the rows of a config as Parquet, a row group at a time, and return the shards; none without rows."""
     pa, parquet = parquet_library()
     schema = pa.schema([(name, _arrow(pa, kind)) for name, kind in _columns_of(config).items()])
@@ -265,7 +259,7 @@ def write_shards(
         return shards
     if config not in _RECORDS:
         with fitting(config, _SAME_TYPES):
-            schema = arrow_schema(group, list(group[0]), columns)
+            schema = arrow_schema(group, list(group[0]))
     (folder / "data" / config).mkdir(parents=True, exist_ok=True)
     while group:
         path, count = folder / "data" / config / f"{len(shards):05d}.parquet", 0

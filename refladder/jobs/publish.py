@@ -15,15 +15,18 @@ from refladder.errors import DataError, UsageError, option
 from refladder.files import hub
 from refladder.files.jsonl import atomic
 from refladder.files.release import MANIFEST, manifest_bytes
-from refladder.jobs.staging import EXTRAS, Staged, extras_in, stage
+from refladder.jobs.staging import Staged, stage
 from refladder.report.dataset_card import merged_card
 from refladder.version import __version__
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
     from refladder.files.release import Manifest
     from refladder.records import Progress
+
+
+_CERTIFICATE = "certificate"  # the config
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,9 +64,6 @@ def publish(
     private: bool = False,
     tag: str | None = None,
     message: str | None = None,
-    include: Sequence[str] = (),
-    scores: str | Path | None = None,
-    judgments: str | Path | None = None,
     without_contexts: bool = False,
     licence: str | None = None,
     baseline: bool = False,
@@ -86,16 +86,12 @@ def publish(
         raise UsageError(f"{option('out')} {out}: exists already; name a new or empty folder")
     if str(ladders).startswith(hub.PREFIX):
         raise UsageError(f"{ladders}: it is published already; name a folder of `refladder build`")
-    for name in include:
-        if name not in EXTRAS:
-            raise UsageError(f"{option('with')} {name}: must be among {', '.join(EXTRAS)}")
     if tag is not None and not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*", tag):
         raise UsageError(f"{option('tag')} {tag!r} must be letters, digits, '.', '_' and '-'")
     with tempfile.TemporaryDirectory(prefix="refladder-") as scratch:
         staged = stage(
             Path(scratch),
             str(ladders),
-            extras=extras_in(str(ladders), include, scores, judgments),
             without_contexts=without_contexts,
             baseline=baseline,
             progress=progress,
@@ -184,19 +180,16 @@ def _send(
 
 
 def _carried(staged: Staged, head: hub.Head) -> Staged:
-    """The release with what the last publication has beside the same ladders; what is of other ladders is removed."""
+    """The release with the published certificate of the same ladders; that of other ladders is removed."""
     manifest, before = staged.facts.manifest, head.manifest
-    present = {shard.config for shard in manifest.files}
-    extra = [shard for shard in head.shards if shard.config in EXTRAS and shard.config not in present]
-    if before is None or not extra:
+    shards = [shard for shard in head.shards if shard.config == _CERTIFICATE]
+    if before is None or not shards or manifest.of(_CERTIFICATE):
         return staged
-    names = ", ".join(dict.fromkeys(shard.config for shard in extra))
     if before.digest != manifest.digest:
-        notice = f"{names} of the earlier ladders removed; publish those of the new ladders with {option('with')}"
+        notice = "certificate of the earlier ladders removed; certify the new ladders, and publish them again"
     else:
-        notice = f"{names} of the last publication kept"
-        run = manifest.run or (before.run if "judgments" in names else None)
-        manifest = replace(manifest, files=(*manifest.files, *extra), run=run)
+        notice = "certificate of the last publication kept"
+        manifest = replace(manifest, files=(*manifest.files, *shards))
     return replace(staged, facts=replace(staged.facts, manifest=manifest), notices=(*staged.notices, notice))
 
 

@@ -6,11 +6,8 @@ import itertools
 from typing import TYPE_CHECKING
 
 from refladder.errors import DataError, UsageError, option
-from refladder.files import hub
-from refladder.files.release import records_of, rows_of
 from refladder.files.tables import Row, open_sink
 from refladder.jobs.link import open_link
-from refladder.records import Judgment, Link
 from refladder.scoring.columns import Columns
 from refladder.scoring.judging import trusted
 from refladder.scoring.judgment_file import check_outcomes, outcomes_of, read_judgments
@@ -23,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from refladder.records import Progress, Run
+    from refladder.records import Judgment, Link, Progress, Run
     from refladder.scoring.columns import ScoreReport
     from refladder.settings import Scale, Tables
 
@@ -42,7 +39,7 @@ def rescore(
     """Compute scores from stored judgments, without a model: one row for each output, in the order of judging."""
     rule_named(scale.rule)
     linker = None if link is None else open_link(link)
-    run, located = _opened(str(judgments))
+    run, located = read_judgments(judgments)
     if not run.rungs:
         raise UsageError(
             f"{judgments}: judgments of pairs or of single texts, and rescore reads comparisons with ladders; "
@@ -79,19 +76,6 @@ def rescore(
                 progress(report.judgments, None)
     report.reused = report.judgments
     return report
-
-
-def _opened(judgments: str) -> tuple[Run, Iterator[tuple[str, Judgment]]]:
-    if not judgments.startswith(hub.PREFIX):
-        return read_judgments(judgments)
-    snapshot = hub.fetch(judgments, ("judgments",))
-    run, shards = snapshot.manifest.run, snapshot.manifest.of("judgments")
-    if run is None:
-        raise UsageError(
-            f"{snapshot.address}: published without judgments, so nothing can be computed again; ask its publisher for "
-            "`refladder publish --with judgments`"
-        )
-    return run, ((row.where, judgment) for row, judgment in records_of(Judgment, rows_of(snapshot.folder, shards)))
 
 
 def _judged_outputs(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from array import array
 from collections import Counter
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING, Any
@@ -22,25 +22,18 @@ from refladder.files.ladder_sets import (
     open_parts,
 )
 from refladder.files.release import WHOLE_CERTIFICATE, Manifest, ladder_row, write_shards
-from refladder.files.tables import number_in, read_rows
 from refladder.parsing import each_leaf, parse_json
-from refladder.records import Judgment, scale_of
 from refladder.report.dataset_card import Facts
-from refladder.scoring.columns import added_columns
-from refladder.scoring.judgment_file import read_judgments
 from refladder.version import __version__
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping
 
     from refladder.files.release import Parts
-    from refladder.records import Progress, Recipe, Run
+    from refladder.records import Progress, Recipe
 
 BUILTIN = "builtin"  # begins the fingerprint of the writer whose ladders are a baseline
-EXTRAS = ("judgments", "scores", "certificate")
 _LOCAL_MODEL = re.compile(r"(?<=hf:)(?:[/~]|\.{1,2}[/\\]|[A-Za-z]:[/\\])[^@|]*?([^@|/\\]+)[/\\]?(?=@|$)")
-_CONTEXT_COLUMNS = ("context", "background", "references")
-
 _NOT_DETAILS = ("schema", "verdict", "dimension", "context_id", "level")
 
 
@@ -51,40 +44,6 @@ class Staged:
     folder: Path
     facts: Facts
     notices: tuple[str, ...]
-
-
-def extras_in(
-    ladders: str, include: Sequence[str], scores: str | Path | None, judgments: str | Path | None
-) -> dict[str, Path]:
-    """The files to publish beside a ladder set, by the names of EXTRAS; the arguments are those of `publish`."""
-    folder = find_folder(ladders)
-    for name, given in (("scores", scores), ("judgments", judgments)):
-        if given is not None and name not in include:
-            raise UsageError(f"{option(name)} {given}: add {option('with')} {name} to publish it")
-    if scores is None and ("scores" in include or ("judgments" in include and judgments is None)):
-        scores = _scored_table(folder)
-    paths = {"scores": scores, "judgments": judgments or f"{scores}.judgments.jsonl"}
-    wanted = {name: Path(path) for name, path in paths.items() if name in include and path is not None}
-    if "certificate" in include or (folder / CERTIFICATE).is_file():
-        wanted["certificate"] = folder / CERTIFICATE
-    for name, path in wanted.items():
-        if path.is_dir():
-            raise DataError(f"{path}: a folder; score into one file, such as --out scored.jsonl, to publish it")
-        if not path.is_file():
-            raise DataError(f"{path}: no such file; make it first, or leave out {option('with')} {name}")
-    return wanted
-
-
-def _scored_table(folder: Path) -> Path:
-    ends = ".judgments.jsonl"
-    tables = [path.with_name(path.name.removesuffix(ends)) for path in sorted(folder.glob(f"*{ends}"))]
-    if len(tables) != 1:
-        names = ", ".join(path.name for path in tables[:5])
-        which = f"{len(tables)} scored tables ({names})" if tables else "no scored table"
-        raise UsageError(
-            f"{folder} holds {which} with judgments; name the output of `refladder score` with {option('scores')} FILE"
-        )
-    return tables[0]
 
 
 def without_model_path(text: str) -> str:
@@ -143,7 +102,6 @@ def stage(
     folder: Path,
     ladders: str,
     *,
-    extras: Mapping[str, Path],
     without_contexts: bool,
     baseline: bool,
     progress: Progress | None,
@@ -176,20 +134,12 @@ def stage(
         for each in parts.failures
     )
     failures = write_shards(folder, "failures", map(asdict, failed))
-    shards, run, digest = [*rows, *texts, *failures], None, tally.checks.digest
-    if "judgments" in extras:
-        run, judged = _judgments(extras["judgments"], digest)
-        shards += write_shards(folder, "judgments", judged)
-    if (scores := extras.get("scores")) is not None:
-        scored = added_columns(parts.dimensions, shared=parts.shared is not None)
-        numbers = {name: "double" for name, kind in scored.items() if kind is float}
-        hidden = _context_columns(scores) if without_contexts else frozenset()
-        shards += write_shards(folder, "scores", _scored_rows(scores, digest, scored, hidden), numbers)
+    digest = tally.checks.digest
     checks = []
-    if (path := extras.get("certificate")) is not None:
+    if (path := find_folder(ladders) / CERTIFICATE).is_file():
         certificate = checked_certificate(_object(path), str(path), digest)
         checks = certificate_rows(public_certificate(certificate, tally.public.hexdigest()))
-    shards += write_shards(folder, "certificate", checks)
+    shards = [*rows, *texts, *failures, *write_shards(folder, "certificate", checks)]
     manifest = Manifest(
         refladder=__version__,
         name=parts.name,
@@ -201,7 +151,6 @@ def stage(
         failures=sum(shard.rows for shard in failures),
         dimensions=parts.dimensions,
         files=tuple(shards),
-        run=run,
         shared=parts.shared,
     )
     changed = "paths of this machine are left out of the recipes, which changes the digest of the ladders"
@@ -224,56 +173,6 @@ def _check_writer(ladders: str, recipes: Iterable[Recipe], *, baseline: bool) ->
         )
     if baseline and not built_in:
         raise UsageError(f"{ladders}: its ladders are not of the built-in writer; leave out {option('baseline')}")
-
-
-def _judgments(path: Path, digest: str) -> tuple[Run, Iterator[dict[str, Any]]]:
-    run, located = read_judgments(path)
-    if not (scale_of(run.ladders) or "").endswith(f"@{digest}"):
-        raise UsageError(
-            f"{path}: judgments with other ladders ({run.ladders}; this set has the digest {digest}); score with this "
-            f"set again, or name other judgments with {option('judgments')}"
-        )
-    names = [each.name for each in fields(Judgment)]
-    rows = ({name: getattr(judgment, name) for name in names} for _, judgment in located)
-    public = ({**row, "note": row["note"] and without_paths(row["note"])} for row in rows)
-    return replace(run, recipe=_public(run.recipe)), public
-
-
-def _scored_rows(
-    path: Path, digest: str, scored: Mapping[str, type], hidden: frozenset[str]
-) -> Iterator[dict[str, Any]]:
-    for row in read_rows(str(path)):
-        signature = row.fields.get("signature")
-        if not isinstance(signature, str) or f"@{digest}|" not in signature:
-            raise UsageError(
-                f"{row.where}: scored with other ladders than this set, whose digest is {digest} (signature "
-                f"{str(signature)[:80]!r}); score with this set again, or name other scores with {option('scores')}"
-            )
-        fields: dict[str, Any] = {}
-        for name, value in row.fields.items():
-            if name in hidden:
-                continue
-            if scored.get(name) is float:
-                fields[name] = number_in(row, name)  # text in CSV
-            elif name in scored and isinstance(value, str):
-                fields[name] = without_model_path(value) if name == "signature" else without_paths(value)
-            else:
-                fields[name] = value
-        yield fields
-
-
-def _context_columns(scores: Path) -> frozenset[str]:
-    """The columns of scored rows that hold texts of contexts: the usual names, and those that the run mapped."""
-    hidden = set(_CONTEXT_COLUMNS)
-    config = Path(f"{scores}.run.json")
-    if config.is_file():
-        options = _object(config).get("options", {})
-        mapped = dict(str(column).split("=", 1) for column in options.get("column") or ())  # of the command
-        mapped |= options.get("columns") or {}  # of the call
-        for field, name in mapped.items():
-            if field in _CONTEXT_COLUMNS:  # COLUMN.FIELD is in the objects of COLUMN
-                hidden |= {name, name.partition(".")[0]}
-    return frozenset(hidden)
 
 
 def _object(path: Path) -> dict[str, Any]:

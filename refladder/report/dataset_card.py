@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from refladder.errors import DataError, UsageError, plural
+from refladder.errors import DataError, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -160,31 +160,8 @@ def _page(facts: Facts, repository: str, address: str, licence: str) -> str:
                 for level, (low, median, high) in enumerate(facts.lengths, start=1)
             ],
         ),
-        judgments=_judgments(manifest, address),
         certificate=_certificate(facts.certificate[:_CHECKS]),
     )
-
-
-def _judgments(manifest: Manifest, address: str) -> str:
-    run = manifest.run
-    if run is None:
-        return ""
-    judgments, scores = (sum(shard.rows for shard in manifest.of(config)) for config in ("judgments", "scores"))
-    asked = f"{plural(run.answers, 'sampled answer')} per question" if run.answers else "label probabilities"
-    if run.stated:
-        asked = f"probabilities stated in {plural(run.stated, 'order')} of the rungs"
-    table = _table(
-        ["", ""],
-        [
-            ["judge", f"`{run.recipe.backend}`"],
-            ["prompt", _prompts(run.recipe)],
-            ["reading", asked if run.stated else f"{asked}, {'both orders' if run.orders > 1 else 'one order'}"],
-            ["ladders", f"`{run.ladders}`"],
-            ["judgments, scored rows", f"{judgments:,}, {scores:,}"],
-        ],
-    )
-    again = f"`refladder rescore {address}` computes the scores again, without a model."
-    return f"\n\n## Judgments\n\n{table}\n\n{again}"
 
 
 def _certificate(checks: Sequence[Mapping[str, str]]) -> str:

@@ -17,12 +17,12 @@ STORY = "demo/story"
 
 
 def test_an_option_is_written_as_the_user_writes_it():
-    names = ("both-orders", "dimension", "judge-option", "with", "base-url", "budget")
-    on_the_command_line = ["--both-orders", "--dimension", "--judge-option", "--with", "--base-url", "--budget"]
+    names = ("both-orders", "dimension", "judge-option", "base-url", "budget")
+    on_the_command_line = ["--both-orders", "--dimension", "--judge-option", "--base-url", "--budget"]
     assert [*map(option, names)] == on_the_command_line
-    with in_call({"both_orders", "dimensions", "judge_options", "include"}):
+    with in_call({"both_orders", "dimensions", "judge_options"}):
         # Every call that names a backend takes the options of backends; none has a budget.
-        words = ["both_orders", "dimensions", "judge_options", "include", "base_url", "--budget"]
+        words = ["both_orders", "dimensions", "judge_options", "base_url", "--budget"]
         assert [*map(option, names)] == words
         with in_call({"budget"}):  # such as a judge that is a function and makes a call
             assert (option("budget"), option("both-orders")) == ("budget", "--both-orders")

@@ -322,81 +322,18 @@ def test_what_was_downloaded_is_a_folder_to_score_with_and_to_publish(built, com
     assert len({each.digest for each in opened}) == 1
 
 
-class TestWhatIsPublishedBeside:
-    @pytest.fixture
-    def scored(self, built, command, outputs):
+class TestTheCertificate:
+    def test_it_stays_with_the_same_ladders_and_goes_with_others(self, hub, built, command):
         folder = built()
-        assert command("score", outputs, "--ladders", folder, "--out", folder / "scored.jsonl").code == 3
-        return folder
-
-    def test_anyone_computes_the_published_scores_again(self, hub, scored, command, python):
-        address = address_of(command("publish", scored, "me/mine", "--with", "judgments,scores", "--tag", "v1"))
-        again = command("rescore", address)
-        local = command("rescore", scored / "scored.jsonl.judgments.jsonl")
-        assert again.out == local.out
-        assert refladder.rescore(address) == again.rows
-        printed = python(
-            "import json; from datasets import load_dataset\n"
-            "for row in load_dataset('me/mine', 'scores')['train']: print(json.dumps(row))"
-        )
-        published = [json.loads(line) for line in printed.splitlines()]
-        assert published == [json.loads(line) for line in (scored / "scored.jsonl").read_text("utf-8").splitlines()]
-        names = [name for name in again.rows[0] if name != "output_id"]
-        by_id = {row["output_id"]: row for row in published}
-        for row in again.rows:
-            assert {name: row[name] for name in names} == {name: by_id[row["output_id"]][name] for name in names}
-        assert len(again.rows) == 3
-        assert "`refladder rescore hub:me/mine@v1`" in hub.text("me/mine", "README.md")
-
-    def test_they_stay_with_the_same_ladders_and_go_with_others(self, hub, scored, built, command):
-        assert command("publish", scored, "me/mine", "--with", "judgments,scores").code == 0
-        kept = command("publish", scored, "me/mine", "--licence", "cc0-1.0")
-        assert "judgments, scores of the last publication kept" in kept.err
-        assert command("rescore", address_of(kept)).code == 0
+        command("certify", folder)
+        assert command("publish", folder, "me/mine").code == 0
+        (folder / "certificate.json").unlink()
+        kept = command("publish", folder, "me/mine", "--licence", "cc0-1.0")
+        assert "certificate of the last publication kept" in kept.err
+        assert load_ladders(address_of(kept)).certificate is not None
         gone = command("publish", built("other", last="x"), "me/mine")
-        assert "judgments, scores of the earlier ladders removed" in gone.err
-        assert [path for path in hub.files("me/mine") if "judgments" in path or "scores" in path] == []
-
-    def test_scores_and_judgments_of_other_ladders_are_refused(self, hub, scored, built, fails):
-        other = built("other", last="x")
-        scores = scored / "scored.jsonl"
-        message = fails(2, "publish", other, "me/mine", "--with", "scores", "--scores", scores)
-        assert message.startswith(f"refladder: {scores}:1: scored with other ladders than this set")
-        message = fails(
-            2, "publish", other, "me/mine", "--with", "judgments", "--judgments", f"{scores}.judgments.jsonl"
-        )
-        assert "judgments with other ladders (mine@" in message
-        assert hub.requests == []
-
-    def test_context_texts_leave_the_scores_too(self, hub, built, command, write_jsonl):
-        folder, context = built(), CONTEXTS[0]
-        rows = [{"context_id": "c1", "output": "A bottle.", "article": context.text, "background": "é", "n": 1}]
-        arguments = ("--ladders", folder, "--column", "context=article", "--out", folder / "scored.jsonl")
-        assert command("score", write_jsonl(rows), *arguments).code == 0
-        assert command("publish", folder, "me/mine", "--with", "scores", "--without-contexts").code == 0
-        (shard,) = (path for path in hub.files("me/mine") if path.startswith("data/scores"))
-        from pyarrow import parquet  # noqa: PLC0415
-
-        stored = hub.repositories["me/mine"]
-        columns = parquet.read_schema(hub.blobs / stored.commits[stored.branches["main"]][shard]).names
-        assert columns[:4] == ["context_id", "output", "n", "clarity_score"]
-
-    @pytest.mark.parametrize(
-        ("arguments", "words"),
-        [
-            (
-                ("--with", "scores"),
-                "holds no scored table with judgments; name the output of `refladder score`",
-            ),
-            (("--with", "scores,journal"), "--with journal: must be among judgments, scores, certificate"),
-            (("--with", "certificate"), "certificate.json: no such file"),
-            (("--scores", "x.jsonl"), "--scores x.jsonl: add --with scores to publish it"),
-            (("--with", "scores", "--scores", "x.jsonl"), "x.jsonl: no such file"),
-        ],
-    )
-    def test_what_is_missing_is_said_before_anything_is_sent(self, hub, built, fails, arguments, words):
-        assert words in fails(2, "publish", built(), "me/mine", *arguments)
-        assert hub.requests == []
+        assert "certificate of the earlier ladders removed; certify the new ladders" in gone.err
+        assert [path for path in hub.files("me/mine") if "certificate" in path] == []
 
     def test_a_certificate_is_a_config_and_a_table(self, built, command, hub, python, write_jsonl):
         folder = built()

@@ -6,18 +6,9 @@ import json
 import logging
 
 import pytest
-from ladders_to_publish import CONTEXTS
 
 import refladder
 from refladder.errors import DataError, UsageError
-
-
-def columns_of_scores(hub):
-    from pyarrow import parquet  # noqa: PLC0415  skipped without it, in conftest
-
-    stored = hub.repositories["me/mine"]
-    files = stored.commits[stored.branches["main"]]
-    return parquet.read_schema(hub.blobs / files["data/scores/00000.parquet"]).names
 
 
 def test_a_set_is_published_and_scored_with(hub, built, command, outputs, caplog):
@@ -51,21 +42,7 @@ def test_rows_of_load_dataset_are_ladders_again(built, python):
     assert digest == refladder.load_ladders("hub:me/mine@v1").digest
 
 
-@pytest.mark.parametrize("column", ["article", "about.article"])
-def test_texts_of_contexts_that_a_call_mapped_stay_here(column, hub, built):
-    folder = built()
-    row = {"context_id": "c1", "output": "A bottle.", "background": CONTEXTS[0].background, "number": 1}
-    text = CONTEXTS[0].text
-    row |= {"article": text} if column == "article" else {"about": {"article": text}}
-    scored = refladder.score([row], ladders=folder, columns={"context": column}, out=folder / "scored.jsonl")
-    assert scored[0]["clarity_score"] is not None
-    refladder.publish(folder, "me/mine", include=["scores"], without_contexts=True)
-    assert columns_of_scores(hub)[:4] == ["context_id", "output", "number", "clarity_score"]
-
-
 def test_errors_name_arguments(hub, built):
-    with pytest.raises(UsageError, match="include everything: must be among judgments, scores, certificate"):
-        refladder.publish(built(), "me/mine", include=["everything"])
     with pytest.raises(UsageError, match="or add baseline if they are meant as a baseline"):
         refladder.publish(refladder_built(built), "me/mine")
     hub.unplug()
