@@ -12,15 +12,15 @@ from refladder.commands import console, spending
 from refladder.commands.calling import LOG, Call, checked
 from refladder.commands.data import DATA, Data, DataOptions
 from refladder.commands.options import JudgeOptions, grouped
-from refladder.errors import plural
+from refladder.errors import UsageError, option, plural
 from refladder.files.ladder_sets import LadderSet, ladder_set, load_ladders
 from refladder.files.locks import locked_folder
-from refladder.records import Sampling
+from refladder.records import DOCUMENT, Sampling
 from refladder.session import Session
 from refladder.settings import Asking
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from refladder.backends import Backend
     from refladder.backends.plain_function import Judge
@@ -28,15 +28,19 @@ if TYPE_CHECKING:
     from refladder.records import Context, Dimension, LadderFailure
 
 
+STOCK = "writer builtin: its sentences are stock and know nothing of your table; its ladders only try commands out"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Wanted:
-    """The ladders to write."""
+    """The ladders to write; `own` says that they are for a table of the user's."""
 
     contexts: Sequence[Context]
     dimensions: Sequence[Dimension]
     rungs: int
     human: Mapping[tuple[str, str], Mapping[int, str]] | None
     shared: bool
+    own: bool
 
     @classmethod
     def of_data(
@@ -52,7 +56,23 @@ class _Wanted:
             rungs=rungs,
             human=None if human is None else read_human_rungs(str(human)),
             shared=shared is not None,
+            own=data.is_table(),
         )
+
+    def writer(self, named: str | Backend | None, tell: Callable[[str], object]) -> str | Backend:
+        """Return the writer; only a benchmark gets the built-in one without being named, and `tell` says what it is."""
+        texts = sum(map(len, (self.human or {}).values()))
+        unnamed = self.shared and any(each.task == DOCUMENT and not each.text for each in self.contexts)
+        written = unnamed or texts < len(self.contexts) * len(self.dimensions) * self.rungs
+        if self.own and written and named is None:
+            raise UsageError(
+                f"no writer is named for the ladders of your table. Name a model with {option('writer')} MODEL; give "
+                f"every rung as a text with {option('human')} TABLE; or build nothing, and score with a general set, "
+                "such as `refladder score TABLE --ladders general/reply`"
+            )
+        if self.own and written and named == "builtin":
+            tell(STOCK)
+        return named or "builtin"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,7 +133,10 @@ class _Build:
 @click.command(cls=console.Command, short_help="Generate ladders for a benchmark or a table.")
 @DATA
 @click.option("--out", required=True, type=console.PATH, help="Output folder for the ladder set.")
-@console.backend_option("--writer", "Writer model (see `refladder list backends`).", default="builtin")
+@console.backend_option(
+    "--writer",
+    "Writer model (see `refladder list backends`). Default for a benchmark: builtin.",
+)
 @console.WRITER_OPTION
 @console.BASE_URL
 @console.LOCAL
@@ -150,7 +173,7 @@ def command(
     sampling: Sampling,
     money: spending.SpendingOptions,
     out: Path,
-    writer: str,
+    writer: str | None,
     writer_option: tuple[str, ...],
     rungs: int,
     attempts: int,
@@ -175,6 +198,7 @@ def command(
     console.check_prompts(prompts)
     wanted = _Wanted.of_data(data.data(), rungs=rungs, human=human, shared=shared, sampling=sampling)
     session = spending.Spending(money)
+    writer = context.params["writer"] = str(wanted.writer(writer, session.notify))
     run = _Build(
         wanted=wanted,
         session=session,
@@ -233,7 +257,7 @@ def build(
     columns: Mapping[str, str] | None = None,
     source: str | Path | None = None,
     options: Mapping[str, object] | None = None,
-    writer: str | Backend = "builtin",
+    writer: str | Backend | None = None,
     writer_options: Mapping[str, object] | None = None,
     rungs: int = 5,
     attempts: int = 3,
@@ -260,7 +284,8 @@ def build(
         columns: for a table, field (context, context_id, background) to the name of its column.
         source: for a benchmark by name, its file or folder; None downloads it.
         options: for a benchmark by name, its options, such as `{"human": True}`.
-        writer: a backend by name (`builtin`, `hf:ORG/MODEL`, `openai:MODEL`), or an open one.
+        writer: a backend by name (`builtin`, `hf:ORG/MODEL`, `openai:MODEL`), or an open one. None is builtin for a
+            benchmark; a table needs a writer, unless `human` has every rung.
         writer_options: options of a named writer.
         rungs: number of rungs of a ladder, 2 or more.
         attempts: maximum number of attempts to generate a rung.
@@ -291,11 +316,13 @@ def build(
         sampling = sampling or Sampling()
         table = Data(data, task, task_file, tuple(dimensions), columns, source, options)
         wanted = _Wanted.of_data(table, rungs=rungs, human=human, shared=shared, sampling=sampling)
+        session = call.enter_context(Session(store))
+        writer = call.given["writer"] = wanted.writer(writer, session.notify)
         folder = call.folder() / "ladders" if out is None else Path(out)
         call.enter_context(locked_folder(folder))  # before a model is loaded or a server is asked
         run = _Build(
             wanted=wanted,
-            session=call.enter_context(Session(store)),
+            session=session,
             writer=(writer, writer_options),
             judge=(judge, judge_options),
             certify=certify,

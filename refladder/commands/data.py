@@ -129,7 +129,7 @@ class Data:
         from refladder.files.ladder_sets import choose_dimensions
         from refladder.loaders.own import load_contexts
 
-        if self._is_table():
+        if self.is_table():
             task, described = self._described(None)
             if task == DOCUMENT and not shared:
                 raise UsageError(
@@ -153,7 +153,7 @@ class Data:
         from refladder.loaders.own import read_own
         from refladder.records import Benchmark
 
-        if self._is_table(ladders):
+        if self.is_table(ladders):
             task, described = self._described(ladders)
             names = self._names()
             benchmark = read_own(self._rows(), task, described, columns=self.columns, dimensions=names)
@@ -168,7 +168,7 @@ class Data:
             benchmark = load_benchmark(str(self.data), self.source, **(self.options or {}))
         return benchmark, choose_dimensions(benchmark.dimensions, self._names())
 
-    def _is_table(self, ladders: LadderSet | None = None) -> bool:
+    def is_table(self, ladders: LadderSet | None = None) -> bool:
         """Whether the data are a table: what is no benchmark, with a task or `ladders` that name one."""
         from refladder.records import Benchmark
 

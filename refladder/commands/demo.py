@@ -32,8 +32,8 @@ EXPLANATION = """\
 CONTEXT = "story-04"
 NEW = "Ember sneezed whenever she stood near the hoard, so she traded the gold for opals, and guarded those in peace."
 OWN_DATA = (
-    "Your own data: `refladder build TABLE --task-file TASK.toml --out my-ladders` generates its ladders, and "
-    "`refladder score TABLE --ladders my-ladders` scores it."
+    "Your own data: `refladder build TABLE --task-file TASK.toml --writer MODEL --out my-ladders` generates its "
+    "ladders, and `refladder score TABLE --ladders my-ladders` scores it."
 )
 
 

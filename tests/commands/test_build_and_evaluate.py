@@ -59,16 +59,16 @@ def printed(done):
 def test_build_writes_what_the_command_writes(table, tmp_path, command):
     command(
         *("build", "own", "--source", table, "--task-file", tmp_path / "task.toml", "--rungs", 3),
-        *("--out", tmp_path / "typed"),
+        *("--writer", "builtin", "--out", tmp_path / "typed"),
     )
     kinds = [str(table), ROWS, pl.DataFrame(ROWS), pd.DataFrame(ROWS), datasets.Dataset.from_list(ROWS)]
     for number, data in enumerate(kinds):
         folder = tmp_path / f"called{number}"
-        ladders = refladder.build(data, task_file=tmp_path / "task.toml", rungs=3, out=folder)
+        ladders = refladder.build(data, task_file=tmp_path / "task.toml", writer="builtin", rungs=3, out=folder)
         assert (ladders.name, ladders.rungs, len(ladders.ladders)) == (f"called{number}", 3, 2)
         for name in FILES:
             assert (folder / name).read_bytes() == (tmp_path / "typed" / name).read_bytes()
-    in_memory = refladder.build(ROWS, task="open", dimensions=[CLARITY], rungs=3)
+    in_memory = refladder.build(ROWS, task="open", dimensions=[CLARITY], writer="builtin", rungs=3)
     assert (in_memory.digest, in_memory.name) == (ladders.digest, "ladders")
 
 
@@ -76,7 +76,12 @@ def test_a_path_is_own_with_that_source(table, tmp_path, command):
     task = ("--task-file", tmp_path / "task.toml")
     given = [(table,), ("own", "--source", table)]
     for number, words in enumerate(given):
-        assert command("build", *words, *task, "--rungs", 3, "--out", tmp_path / f"set{number}").code == 0
+        assert (
+            command(
+                "build", *words, *task, "--writer", "builtin", "--rungs", 3, "--out", tmp_path / f"set{number}"
+            ).code
+            == 0
+        )
         for name in FILES:
             assert (tmp_path / f"set{number}" / name).read_bytes() == (tmp_path / "set0" / name).read_bytes()
     judged = ("--ladders", tmp_path / "set0", "--json", "--resamples", 20)
@@ -84,8 +89,8 @@ def test_a_path_is_own_with_that_source(table, tmp_path, command):
     assert path == own != []
     task_file = tmp_path / "task.toml"
     digests = {refladder.load_ladders(tmp_path / "set0").digest}
-    digests.add(refladder.build(table, task_file=task_file, rungs=3).digest)
-    digests.add(refladder.build("own", source=table, task_file=task_file, rungs=3).digest)
+    digests.add(refladder.build(table, task_file=task_file, writer="builtin", rungs=3).digest)
+    digests.add(refladder.build("own", source=table, task_file=task_file, writer="builtin", rungs=3).digest)
     assert len(digests) == 1
     with pytest.raises(UsageError, match=r"table.jsonl is a table, and source x is another; give one of them"):
         refladder.build(table, source="x", task_file=task_file)
@@ -102,7 +107,7 @@ def test_build_of_a_benchmark(tmp_path, command):
 def test_one_table_goes_from_start_to_end_without_ids(table, tmp_path, command):
     """The table of the user, in Python and in the shell."""
     frame = pl.DataFrame(ROWS)
-    ladders = refladder.build(frame, task="open", dimensions=[CLARITY], out=tmp_path / "ladders")
+    ladders = refladder.build(frame, task="open", dimensions=[CLARITY], writer="builtin", out=tmp_path / "ladders")
     scored = refladder.score(frame, ladders=ladders)
     best = refladder.filter(scored, top=0.4, by="clarity_score")
     evaluation = refladder.evaluate(frame, ladders=ladders, protocol=QUICK)
@@ -132,7 +137,7 @@ def test_evaluate_of_a_benchmark_in_one_line(command):
 
 
 def test_a_set_without_its_texts_scores_a_table_that_brings_them(tmp_path):
-    ladders = refladder.build(ROWS, task="open", dimensions=[CLARITY], out=tmp_path / "ladders")
+    ladders = refladder.build(ROWS, task="open", dimensions=[CLARITY], writer="builtin", out=tmp_path / "ladders")
     whole = refladder.score(ROWS, ladders=ladders)
     (tmp_path / "ladders" / "contexts.jsonl").unlink()
     without = refladder.load_ladders(tmp_path / "ladders")

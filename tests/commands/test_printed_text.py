@@ -75,7 +75,9 @@ def test_nothing_printed_holds_a_control_character(command, write_jsonl, tmp_pat
         'task = "dialogue"\n[[dimensions]]\nname = "good"\ndescription = "It is \\u202e good."\nlow = 1\nhigh = 5\n'
     )
     if "{set}" in line:
-        made = command("build", "own", "--source", own, "--task-file", task, "--out", folder, "--rungs", "2")
+        made = command(
+            "build", "own", "--source", own, "--task-file", task, "--writer", "builtin", "--out", folder, "--rungs", "2"
+        )
         assert made.code == 0, made.err
     out = tmp_path / f"out{NASTY}.jsonl"
     done = command(*(word.format(table=table, config=config, out=out, set=folder) for word in line))

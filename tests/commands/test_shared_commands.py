@@ -63,7 +63,9 @@ def made(tmp_path_factory):
     (folder / "task.toml").write_text(TASK, "utf-8")
     seeds = [{"output": text, "subject": f"subject {number}"} for number, text in enumerate(SEEDS)]
     (folder / "seeds.jsonl").write_text("".join(json.dumps(row) + "\n" for row in seeds), "utf-8")
-    refladder.build(folder / "seeds.jsonl", task_file=folder / "task.toml", shared=3, out=folder / "set")
+    refladder.build(
+        folder / "seeds.jsonl", task_file=folder / "task.toml", shared=3, writer="builtin", out=folder / "set"
+    )
     rows = [
         {
             "output_id": f"d{number}",
@@ -137,7 +139,7 @@ def test_the_scored_rows_have_no_context_and_the_new_column(made):
         ("show SET", "subject "),
         ("diff SET SET", "ladders: 3 the same"),
         (
-            "build own --source SEEDS --task-file TASK --shared 2 --out OUT/new --dry-run",
+            "build own --source SEEDS --task-file TASK --shared 2 --writer builtin --out OUT/new --dry-run",
             "dry run, builtin: at most 10 calls",
         ),
     ],
@@ -318,7 +320,7 @@ def test_scores_of_a_shared_set_are_linked(made, run, tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("other", ["--shared 2", "--shared 4 --rungs 4"])
 def test_scores_of_other_ladders_are_not_linked(made, run, other):
-    run(f"build SEEDS --task-file TASK {other} --out OUT/set")
+    run(f"build SEEDS --task-file TASK {other} --writer builtin --out OUT/set")
     run("score TABLE --ladders OUT/set --out OUT/other.jsonl")
     first, second = (f"{path}.judgments.jsonl" for path in (made / "scored.jsonl", "OUT/other.jsonl"))
     done = run(f"link --from {first} --to {second} --out OUT/link.json", code=2)
@@ -328,7 +330,9 @@ def test_scores_of_other_ladders_are_not_linked(made, run, other):
 def test_contexts_of_a_task_with_contexts_are_anchors_too(tmp_path):
     table = [{"context": f"Explain tide {number} in a few plain words."} for number in range(6)]
     dimension = refladder.Dimension(name="clarity", description="How clear it is.")
-    opened = refladder.build(table, task="open", dimensions=[dimension], shared=2, out=tmp_path / "set")
+    opened = refladder.build(
+        table, task="open", dimensions=[dimension], shared=2, writer="builtin", out=tmp_path / "set"
+    )
     assert len(opened.anchors) == 2
     assert {opened.contexts[anchor].text for anchor in opened.anchors} <= {row["context"] for row in table}
     assert repr(opened).count("2 shared anchors") == 1
@@ -347,7 +351,9 @@ def test_a_writer_that_answers_in_other_letters_than_the_seeds_is_named(command,
     rows = [{"context_id": name, "subject": name, "output": text} for name, text in seeds.items()]
     (tmp_path / "seeds.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
     source = ["--source", str(tmp_path / "seeds.jsonl"), "--task-file", str(tmp_path / "task.toml")]
-    done = command("build", "own", *source, "--shared", "2", "--out", tmp_path / "set")  # builtin writes English
+    done = command(
+        "build", "own", *source, "--shared", "2", "--writer", "builtin", "--out", tmp_path / "set"
+    )  # builtin writes English
     assert done.code == 0, done.err
     [said] = [record.getMessage() for record in caplog.records if record.name == "refladder.jobs.build"]
     assert said == (
@@ -359,7 +365,9 @@ def test_a_writer_that_answers_in_other_letters_than_the_seeds_is_named(command,
 def test_a_function_is_asked_with_both_contexts(tmp_path):
     dimension = refladder.Dimension(name="clarity", description="How clear it is.")
     table = [{"context": f"Explain tide {number} in a few plain words."} for number in range(3)]
-    opened = refladder.build(table, task="open", dimensions=[dimension], shared=2, out=tmp_path / "set")
+    opened = refladder.build(
+        table, task="open", dimensions=[dimension], shared=2, writer="builtin", out=tmp_path / "set"
+    )
     asked = []
 
     def judge(questions):
@@ -380,7 +388,9 @@ def test_a_function_is_asked_with_both_contexts(tmp_path):
 def test_preference_pairs_and_the_best_of_a_prompt_come_from_shared_scores(tmp_path):
     dimension = refladder.Dimension(name="clarity", description="How clear it is.")
     table = [{"context": f"Explain tide {number} in a few plain words."} for number in range(3)]
-    opened = refladder.build(table, task="open", dimensions=[dimension], shared=2, out=tmp_path / "set")
+    opened = refladder.build(
+        table, task="open", dimensions=[dimension], shared=2, writer="builtin", out=tmp_path / "set"
+    )
 
     def judge(questions):  # the number of words decides against every rung
         chances = [min(len(each.output.split()) / 10, 1) for each in questions]

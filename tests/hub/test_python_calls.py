@@ -54,7 +54,9 @@ def refladder_built(built):
     """The folder of a set that the built-in writer made."""
     folder = built("others").parent / "of builtin"
     clarity = refladder.Dimension(name="clarity", description="How clear it is: muddled at worst, plain at best.")
-    refladder.build([{"context": "Why is the sky blue?"}], task="open", dimensions=[clarity], out=folder)
+    refladder.build(
+        [{"context": "Why is the sky blue?"}], task="open", dimensions=[clarity], writer="builtin", out=folder
+    )
     return folder
 
 

@@ -96,7 +96,7 @@ def test_the_pipeline_of_the_tutorial_keeps_what_the_command_keeps(command, tmp_
         (shown,) = re.findall(rf"^\$ cat {name}\n(.*?)^\$ ", text, re.DOTALL | re.MULTILINE)
         (tmp_path / name).write_text(shown, "utf-8")
     subprocess.run([sys.executable, DOCS / "examples" / "make_documents.py"], check=True)
-    build = "build own --source seeds.jsonl --task-file corpus.toml --shared 3 --out shared"
+    build = "build own --source seeds.jsonl --task-file corpus.toml --shared 3 --writer builtin --out shared"
     assert command(*build.split()).code == 0
     (tmp_path / "threshold.json").write_text('{"cutoffs": [6.5]}', "utf-8")  # all that the program reads
     (tmp_path / "program.py").write_text(program, "utf-8")

@@ -79,7 +79,7 @@ def shared(tmp_path):
     both = refladder.load_ladders("demo/story")
     task = [each for each in both.dimensions if each.name == "coherence"]
     rows = [{"context_id": name, "context": both.contexts[name].text} for name in ("story-01", "story-02", "story-03")]
-    return refladder.build(rows, task="story", dimensions=task, shared=2, out=tmp_path / "shared")
+    return refladder.build(rows, task="story", dimensions=task, shared=2, writer="builtin", out=tmp_path / "shared")
 
 
 def test_grpo_awaits_rewards_of_single_contexts_and_of_a_shared_set_together(policy, tmp_path, shared):

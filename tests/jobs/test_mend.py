@@ -164,7 +164,18 @@ def test_too_few_contexts_are_exit_code_3(command, tmp_path):
     task.write_text(
         'task = "open"\n\n[[dimensions]]\nname = "clarity"\ndescription = "Whether it is clear."\nlow = 1\nhigh = 5\n'
     )
-    arguments = ("build", "own", "--source", table, "--task-file", task, "--out", tmp_path / "set")
+    arguments = (
+        "build",
+        "own",
+        "--source",
+        table,
+        "--task-file",
+        task,
+        "--writer",
+        "builtin",
+        "--out",
+        tmp_path / "set",
+    )
     assert command(*arguments).code == 0
     done = command(*arguments, "--certify")
     assert done.code == 3

@@ -73,7 +73,10 @@ def test_score_says_which_column_is_which(command, tmp_path, write_jsonl):
     words = [f'[[dimensions]]\nname = "{name}"\ndescription = "Good texts."\nlow = 1\nhigh = 5\n' for name in NAMES]
     task.write_text('task = "open"\n' + "".join(words))
     source = write_jsonl([{"context": "A ferry."}], "contexts.jsonl")
-    assert command("build", "own", "--source", source, "--task-file", task, "--out", clash).code == 0
+    assert (
+        command("build", "own", "--source", source, "--task-file", task, "--writer", "builtin", "--out", clash).code
+        == 0
+    )
     table = write_jsonl([{"context": "A ferry.", "output": "It sails."}], "t.jsonl")
     done = command("score", table, "--ladders", clash)
     assert done.code == 0

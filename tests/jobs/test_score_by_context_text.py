@@ -29,7 +29,10 @@ def built(command, tmp_path, write_jsonl):
     task.write_text(TASK)
     table = write_jsonl(ROWS, "table.jsonl")
     folder = tmp_path / "ladders"
-    assert command("build", "own", "--source", table, "--task-file", task, "--out", folder).code == 0
+    assert (
+        command("build", "own", "--source", table, "--task-file", task, "--writer", "builtin", "--out", folder).code
+        == 0
+    )
     return table, folder
 
 

@@ -157,7 +157,9 @@ def test_human_rungs_and_show_take_numbers(command, write_jsonl, ladders, task, 
         [{"context_id": 1, "dimension": "coherence", "level": 1, "text": "No rain, no dog."}], "human.jsonl"
     )
     table, out = tmp_path / "contexts.jsonl", tmp_path / "with people"
-    built = command("build", "own", "--source", table, "--task-file", task, "--human", human, "--out", out)
+    built = command(
+        "build", "own", "--source", table, "--task-file", task, "--human", human, "--writer", "builtin", "--out", out
+    )
     assert built.code == 0, built.err
     assert "No rain, no dog." in command("show", out, "1", "--json").out
     scored = write_jsonl(refladder.score(WITHOUT_TEXT, ladders=ladders), "scored.jsonl")

@@ -84,7 +84,7 @@ def test_the_whole_job_over_transformers_serve(transformers_serve, folder, tmp_p
     )
     built = json.loads(out)
     assert built["ladders"] + built["failed"] == 2
-    refladder("build", "own", *data, "--out", tmp_path / "ladders", "--rungs", "3")
+    refladder("build", "own", *data, "--writer", "builtin", "--out", tmp_path / "ladders", "--rungs", "3")
 
     scored = tmp_path / "scored.jsonl"
     judged = ("score", table, "--ladders", tmp_path / "ladders", "--out", scored, "--judge", *server, "--json")

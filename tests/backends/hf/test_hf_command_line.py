@@ -106,7 +106,7 @@ def shared(tmp_path):
         {"subject": f"subject {number}", "output": f"The tide {number} rises twice a day. " * 4} for number in range(4)
     ]
     fluency = refladder.Dimension(name="fluency", description="How the sentences read.")
-    refladder.build(seeds, task="document", dimensions=[fluency], shared=2, out=tmp_path / "shared")
+    refladder.build(seeds, task="document", dimensions=[fluency], shared=2, writer="builtin", out=tmp_path / "shared")
     return tmp_path / "shared"
 
 
