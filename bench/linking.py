@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from refladder.backends.builtin import Builtin
-from refladder.files.ladder_sets import load_ladders, published_names
+from refladder.files.ladder_sets import load_ladders, rated_names
 from refladder.jobs.link import LEAST_CONTEXTS
 from refladder.loaders import load_benchmark
 from refladder.scoring.judging import verdicts
@@ -189,7 +189,7 @@ def builtin_judges() -> list[str]:
         "| --- | --- | ---: | ---: | ---: | ---: | ---: |",
     ]
     random = np.random.default_rng(1)
-    for name in published_names():
+    for name in rated_names():
         ladders, benchmark = load_ladders(name), load_benchmark(name)
         for dimension in ladders.dimensions:
             scorer = LadderScorer(Builtin(), ladders, [dimension], Rule(rule="ladder-sum", weights={}))

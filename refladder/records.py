@@ -236,11 +236,15 @@ class Ladder:
 @record("ladder-set/1")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shared:
-    """That every text is compared with all ladders of a set: those of its `anchors`, drawn from the seeds by `seed`."""
+    """That every text is compared with all ladders of a set: those of its `anchors`, drawn from the seeds by `seed`.
+
+    `serves` are tasks whose texts the set is for too, beside that of its ladders.
+    """
 
     anchors: tuple[str, ...]
     seed: int
     shared: Literal[True] = True
+    serves: tuple[str, ...] = ()
 
 
 @record("ladder-failure/1")

@@ -14,7 +14,7 @@ from scipy import stats
 
 import refladder
 from refladder.backends import connect
-from refladder.files.ladder_sets import load_ladders, published_names
+from refladder.files.ladder_sets import load_ladders, rated_names
 from refladder.loaders import load_benchmark
 from refladder.prompts import load_template
 from refladder.records import Output
@@ -22,7 +22,7 @@ from refladder.scoring.judging import verdicts
 from refladder.scoring.question import ladder_questions
 
 CARD = Path(refladder.__file__).parents[1] / "published_data" / "demo" / "README.md"
-NAMES = published_names()
+NAMES = rated_names()
 
 
 def card_rows():

@@ -67,10 +67,10 @@ def benchmark_or_path(name: str, source: str | Path | None) -> tuple[str, str | 
     """The name of a benchmark and its source; the path of a table is the benchmark `own` with that source."""
     from refladder import registry
     from refladder.files.hub import PREFIX
-    from refladder.files.ladder_sets import published_names
+    from refladder.files.ladder_sets import rated_names
     from refladder.loaders import BENCHMARKS
 
-    names = [*registry.names("benchmark", BENCHMARKS), *published_names()]
+    names = [*registry.names("benchmark", BENCHMARKS), *rated_names()]
     if name in names:
         return name, source
     if not (name == STANDARD or is_url(name) or name.startswith(PREFIX) or Path(name).is_file()):

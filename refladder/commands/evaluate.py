@@ -300,7 +300,6 @@ def command(
     one_alone(len(data.names), scores=chosen.scores, judgments_from=judgments_from)
     sets = one_each(ladders.ladders, len(data.names), "ladder set", name="ladders", one_for_all=True)
     rated = [each.rated(None) for each in data.each()]
-    others = _read_others(chosen, *rated[0])
     table = (*(data.source or ()), *data.names)[0]
     recorded = open_recorded(judgments_from, asking_options(context), console.notify, source=table)
     session = spending.Spending(money)
@@ -345,12 +344,22 @@ def command(
         baselines=protocol.baselines,
         against_best=output.table_format == "latex",
     )
-    parts = parts_of(rated, sets, names, settings, others=others, protocol=agreed, recorded=recorded)
+    parts, others = parts_of(
+        rated,
+        sets,
+        names,
+        settings,
+        scores=partial(_read_others, chosen),
+        protocol=agreed,
+        recorded=recorded,
+        named=bool(data.dimension),
+    )
 
     def rehearse() -> None:
         unasked = None if recorded is None else Unanswered(recorded)
         opened = open_judge if unasked is None else lambda: unasked
         for part in parts:
+            console.say_lines(part.left_out)
             for name, sentence in rehearse_methods(names, part.benchmark, part.dimensions, opened, part.settings):
                 console.say(f"{name}: {sentence}", err=True)
 
@@ -417,7 +426,7 @@ def _draw(output: OutputOptions, evaluations: Evaluations, parts: Sequence[Part]
     notes = [f"{row.method}: {row.signature}" for row in evaluations.rows]
     stems = file_stems([part.benchmark.name for part in parts])
     for part, evaluation in zip(parts, evaluations, strict=True):
-        benchmark, dimensions, settings = part
+        benchmark, dimensions, settings, _ = part
         rows, cards = evaluation.rows, evaluation.cards
         files, missing = draw_figures(
             rows, cards, evaluation.runs, benchmark, dimensions=dimensions, seed=settings.seed
@@ -431,7 +440,7 @@ def _draw(output: OutputOptions, evaluations: Evaluations, parts: Sequence[Part]
         tables += [*card_tables(cards), *consistency_tables(files)]
         charts = {name: text for name, text in files.items() if isinstance(text, str) and name.endswith(".svg")}
         drawn |= {f"{benchmark.name}: {name.removesuffix('.svg')}": text for name, text in charts.items()}
-        notes += [*evaluation.notes, *itertools.chain(*check_lines(evaluation.checks)), *missing]
+        notes += [*part.left_out, *evaluation.notes, *itertools.chain(*check_lines(evaluation.checks)), *missing]
     if output.page is not None:
         title = f"{', '.join(stems)}: agreement with people"
         with atomic(output.page) as stream:
@@ -559,13 +568,11 @@ def evaluate(
             Data(each, task, task_file, tuple(dimensions), columns, path, options).rated(its)
             for each, path, its in zip(listed, sources, sets, strict=True)
         ]
-        benchmark, chosen = rated[0]
-        others = [read_scores(str(path), benchmark, chosen) for path in scores]
         asked = settings or MethodSettings()
         asking = asking_arguments({**call.given, "settings.prompts": asked.prompts})
         recorded = open_recorded(judgments_from, asking, partial(LOG.info, "%s"))
         if recorded is not None:
-            recorded = recorded.on([dimension.name for dimension in chosen])
+            recorded = recorded.on([dimension.name for dimension in rated[0][1]])
         if methods is None:
             methods = [LADDER] if not scores or any(each is not None for each in (judge, writer, ladders)) else []
             methods = methods if recorded is None else [default_method(recorded)]
@@ -585,7 +592,16 @@ def evaluate(
             progress=partial(console.progress, watch=session.under_way),
         )
         agreed = protocol or Protocol(seed=asked.seed)
-        parts = parts_of(rated, sets, names, asked, others=others, protocol=agreed, recorded=recorded)
+        parts, others = parts_of(
+            rated,
+            sets,
+            names,
+            asked,
+            scores=lambda benchmark, chosen: [read_scores(str(path), benchmark, chosen) for path in scores],
+            protocol=agreed,
+            recorded=recorded,
+            named=bool(dimensions),
+        )
         judging, config = recorded or open_judge, call.config()
         evaluations = evaluate_all(parts, config, judge=judging, methods=names, others=others, protocol=agreed)
         for evaluation in evaluations:

@@ -6,7 +6,8 @@ SET/
   context_digests.jsonl  a digest of each context's text (absent from sets of refladder 0.1.0 and before)
   ladders.jsonl      one Ladder a line
   failures.jsonl     ladders that failed, if any
-  set.json           that the set is shared, its anchors and the seed that drew them (absent from other sets)
+  set.json           that the set is shared, its anchors, the seed that drew them, and further tasks that the set serves
+                     (absent from other sets)
   run.json           the resolved configuration of `refladder build`
   certificate.json   what `refladder certify` found, if it was run
 """
@@ -54,7 +55,7 @@ class LadderSet:
     that texts from elsewhere can be checked; it is empty only where the set has neither texts nor digests.
     `certificate` is what `refladder certify` wrote for exactly these ladders; None for a set without one. `anchors`
     are the contexts of a shared set, whose ladders every text is compared with, whatever its context; empty for other
-    sets.
+    sets. A shared set may serve further tasks (`serves`) than that of its ladders.
     """
 
     name: str
@@ -67,6 +68,7 @@ class LadderSet:
     digests: Mapping[str, str] = field(default_factory=dict)
     certificate: Mapping[str, Any] | None = None
     anchors: tuple[str, ...] = ()
+    serves: tuple[str, ...] = ()
 
     def __repr__(self) -> str:
         """One line: what the set is, and how much it holds."""
@@ -100,6 +102,11 @@ class LadderSet:
         """The task of every ladder in the set."""
         return next(iter(self.ladders.values())).task
 
+    @property
+    def tasks(self) -> tuple[str, ...]:
+        """The tasks whose texts the set is for."""
+        return tuple(dict.fromkeys((self.task, *self.serves)))
+
 
 def _root() -> Path:
     package = Path(__file__).parents[1]
@@ -111,6 +118,11 @@ def published_names() -> list[str]:
     """Names of the shipped ladder sets, such as `demo/story`."""
     root = _root()
     return sorted(path.parent.relative_to(root).as_posix() for path in root.glob("**/ladders.jsonl"))
+
+
+def rated_names() -> list[str]:
+    """Names of the shipped sets that are benchmarks too, with outputs and ratings."""
+    return [name for name in published_names() if (_root() / name / "ratings.jsonl").is_file()]
 
 
 def find_folder(name: str) -> Path:
@@ -320,11 +332,11 @@ def load_ladders(name: str | Path, *, certified: bool = True) -> LadderSet:
     parts = open_parts(name)
     ladders = list(parts.ladders)  # which fills the digests
     digests = parts.context_digests.items()
-    anchors = () if parts.shared is None else parts.shared.anchors
+    anchors, serves = ((), ()) if parts.shared is None else (parts.shared.anchors, parts.shared.serves)
     opened = ladder_set(
         name, parts.dimensions, parts.contexts, ladders, parts.failures, digests=digests, anchors=anchors
     )
-    opened = replace(opened, name=parts.name)
+    opened = replace(opened, name=parts.name, serves=serves)
     where, certificate = f"{name}: {CERTIFICATE}", parts.certificate
     if certificate is None and not name.startswith(hub.PREFIX) and (path := find_folder(name) / CERTIFICATE).is_file():
         where, certificate = str(path), parse_json(read_bytes(path), str(path), whole_file=True)

@@ -14,6 +14,7 @@ from refladder.errors import UnknownNameError, UsageError
 from refladder.files.jsonl import write_json
 from refladder.files.ladder_sets import LadderSet, load_ladders
 from refladder.files.locks import locked_folder
+from refladder.jobs.coverage import covered
 from refladder.jobs.recorded_judgments import check_recorded
 from refladder.metaeval import CONVENTIONS, LEVELS, STATISTICS
 from refladder.metaeval.agreement import (
@@ -35,7 +36,7 @@ from refladder.report.charts import file_stems
 from refladder.scoring.recorded import Recorded
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
     from refladder.methods.contract import Judge, Method
@@ -92,11 +93,12 @@ class Protocol:
 
 
 class Part(NamedTuple):
-    """One benchmark of a run, with the dimensions to evaluate and its settings; see `parts_of`."""
+    """The part of a benchmark to evaluate, its dimensions and settings, and what was left out; see `parts_of`."""
 
     benchmark: Benchmark
     dimensions: Sequence[Dimension]
     settings: MethodSettings
+    left_out: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -165,32 +167,38 @@ def parts_of(
     methods: Sequence[str],
     settings: MethodSettings,
     *,
-    others: Sequence[Method],
+    scores: Callable[[Benchmark, Sequence[Dimension]], list[Method]],
     protocol: Protocol,
     recorded: Recorded | None,
-) -> list[Part]:
-    """Benchmarks with their settings, checked: of several, each has its ladders, and a folder in the folder `work`."""
-    for benchmark, dimensions in rated:
-        check_evaluation(benchmark, dimensions, methods, others, protocol)
-    if len(rated) == 1:
-        settings = replace(settings, ladders=ladders[0] or settings.ladders)
-        if recorded is not None:
-            check_recorded(recorded, rated[0][0], methods, settings)
-        return [Part(*rated[0], settings)]
+    named: bool,
+) -> tuple[list[Part], list[Method]]:
+    """The parts of benchmarks that are evaluated, checked, and the methods that `scores` reads for the first of them.
+
+    Of several benchmarks, each has its ladders, and a folder in the folder `work`. Where the user has not `named` the
+    dimensions, those without ladders or recorded judgments are left out; see `covered`.
+    """
     names = [benchmark.name for benchmark, _ in rated]
     for name, times in Counter(names).items():
         if times > 1:
             raise UsageError(f"benchmark {name!r} is named {times} times; name each benchmark once")
     stems, parts = file_stems(names), []
-    for (benchmark, dimensions), named in zip(rated, ladders, strict=True):
-        found = named or settings.ladders
-        if found is not None and not isinstance(found, LadderSet):
-            found = load_ladders(found)
-        if found is not None and LADDER in methods:
-            ladders_for(benchmark, dimensions, found)
-        work = None if settings.work is None else settings.work / stems[benchmark.name]
-        parts.append(Part(benchmark, dimensions, replace(settings, ladders=found, work=work)))
-    return parts
+    for (benchmark, dimensions), its_ladders in zip(rated, ladders, strict=True):
+        its = replace(settings, ladders=its_ladders or settings.ladders)
+        if settings.work is not None and len(rated) > 1:
+            its = replace(its, work=settings.work / stems[benchmark.name])
+        opened = None
+        if its.ladders is not None and LADDER in methods:
+            opened = its.ladders if isinstance(its.ladders, LadderSet) else load_ladders(its.ladders)
+            its = replace(its, ladders=opened)
+            ladders_for(benchmark, dimensions if named else (), opened)
+        if recorded is not None:
+            check_recorded(recorded, benchmark, methods, its)
+        part, evaluated, left_out = covered(benchmark, dimensions, opened, recorded, named=named)
+        parts.append(Part(part, evaluated, its, left_out))
+    others = scores(rated[0][0], parts[0].dimensions)
+    for each in parts:
+        check_evaluation(each.benchmark, each.dimensions, methods, others, protocol)
+    return parts, others
 
 
 def evaluate(
@@ -211,6 +219,21 @@ def evaluate(
     check_evaluation(benchmark, dimensions, methods, others, protocol)
     if isinstance(judge, Recorded):
         check_recorded(judge, benchmark, methods, settings)
+    return _evaluated(
+        Part(benchmark, dimensions, settings), judge, methods=methods, others=others, protocol=protocol, config=config
+    )
+
+
+def _evaluated(
+    part: Part,
+    judge: Backend | Judge,
+    *,
+    methods: Sequence[str],
+    others: Sequence[Method],
+    protocol: Protocol,
+    config: Mapping[str, Any] | None,
+) -> Evaluation:
+    benchmark, dimensions, settings, left_out = part
     opened = (lambda: judge) if isinstance(judge, Backend) else judge
     with nullcontext() if settings.work is None else locked_folder(settings.work):
         runs = run_methods(methods, benchmark, dimensions, opened, settings)
@@ -223,14 +246,22 @@ def evaluate(
         rows=tuple(rows),
         runs=tuple(runs),
         cards=tuple(report_cards(runs, benchmark, dimensions)),
-        limits=tuple(_limits(benchmark, rows, protocol)),
+        limits=(*left_out, *_limits(benchmark, rows, protocol)),
         notes=tuple(notes_of(runs)),
         spent=total([run.spent for run in runs]),
     )
 
 
-def evaluate_all(parts: Sequence[Part], config: Mapping[str, Any], **how: Any) -> Evaluations:  # noqa: ANN401
-    """`evaluate` each benchmark of a run, with the same `how`; its `config` has its own name, set and folder."""
+def evaluate_all(
+    parts: Sequence[Part],
+    config: Mapping[str, Any],
+    *,
+    judge: Backend | Judge,
+    methods: Sequence[str],
+    others: Sequence[Method],
+    protocol: Protocol,
+) -> Evaluations:
+    """`evaluate` the parts of a run, which were checked; the `config` of each has its own name, set and folder."""
     evaluations = []
     for number, part in enumerate(parts):
         options = dict(config["options"])
@@ -239,8 +270,8 @@ def evaluate_all(parts: Sequence[Part], config: Mapping[str, Any], **how: Any) -
                 options[key] = values[number % len(values)] if values else None
         if part.settings.work is not None:
             options["work"] = str(part.settings.work)
-        its: dict[str, Any] = {"dimensions": part.dimensions, "settings": part.settings}
-        evaluations.append(evaluate(part.benchmark, config={**config, "options": options}, **its, **how))
+        written = {**config, "options": options}
+        evaluations.append(_evaluated(part, judge, methods=methods, others=others, protocol=protocol, config=written))
     return Evaluations(evaluations)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from refladder.errors import UsageError, did_you_mean
 from refladder.files.ladder_sets import LadderSet, choose_dimensions, load_ladders
 from refladder.prompts import check_folder
 from refladder.scoring.columns import weights_for
@@ -25,6 +26,14 @@ class Prepared:
             check_folder(asked.prompts)
         self.asked = asked
         self.ladders = asked.ladders if isinstance(asked.ladders, LadderSet) else load_ladders(asked.ladders)
+        known = [dimension.name for dimension in self.ladders.dimensions]
+        for name in asked.dimensions:
+            if self.ladders.anchors and name not in known:
+                raise UsageError(
+                    f"{self.ladders.name} has no criterion {name!r}{did_you_mean(name, known, end='.')} It has: "
+                    f"{', '.join(known)}. `refladder build TABLE --task-file TASK.toml --shared 12` makes a set with "
+                    "criteria of yours"
+                )
         self.dimensions = choose_dimensions(self.ladders.dimensions, asked.dimensions)
         weights_for(self.dimensions, asked.weights)
         if asked.stated:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, TypeVar, cast
 from refladder import registry
 from refladder.errors import DataError, UnknownNameError, UsageError
 from refladder.files.jsonl import read_records
-from refladder.files.ladder_sets import find_folder, published_names
+from refladder.files.ladder_sets import find_folder, rated_names
 from refladder.loaders.sources import find_beside
 from refladder.records import Benchmark, Context, Dimension, Output, Rating
 from refladder.registry import Entry
@@ -69,13 +69,13 @@ def load_benchmark(name: str, source: str | Path | None = None, **options: objec
         DataError: the source does not exist, cannot be downloaded, or does not follow its schema; the text has
             path:line.
     """
-    if name in published_names():
+    if name in rated_names():
         if source is not None or options:
             raise UsageError(f"benchmark {name!r} is shipped and takes neither a source nor options; leave them out")
         return read_folder(find_folder(name), name=name, revision=__version__, licence="CC0-1.0")
     names = registry.names("benchmark", BENCHMARKS)
     if name not in names:
-        raise UnknownNameError("benchmark", name, [*names, *published_names()])
+        raise UnknownNameError("benchmark", name, [*names, *rated_names()])
     load = registry.find("benchmark", name, BENCHMARKS)
     available = [option for option in inspect.signature(load).parameters if option != "source"]
     for option in options:

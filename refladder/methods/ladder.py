@@ -80,9 +80,10 @@ def ladders_for(benchmark: Benchmark, dimensions: Sequence[Dimension], ladders: 
     """A ladder set checked to be for this benchmark; contexts that it has no text of get the benchmark's."""
     contexts = {context.id: context for context in benchmark.contexts}
     for context in benchmark.contexts:
-        if context.task != ladders.task:
+        if context.task not in ladders.tasks:
+            tasks = " and ".join(map(repr, ladders.tasks))
             raise UsageError(
-                f"the ladders of {ladders.name} are of task {ladders.task!r}, and {benchmark.name} is of "
+                f"the ladders of {ladders.name} are of task {tasks}, and {benchmark.name} is of "
                 f"{context.task!r}; name ladders of that task with {option('ladders')}"
             )
         written_for = ladders.contexts.get(context.id)

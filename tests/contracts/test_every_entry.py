@@ -6,7 +6,7 @@ import pytest
 
 from refladder import registry
 from refladder.backends import BACKENDS, connect
-from refladder.files.ladder_sets import published_names
+from refladder.files.ladder_sets import rated_names
 from refladder.loaders import BENCHMARKS, load_benchmark
 from refladder.methods.contract import METHODS, EvaluationMethod, method_named
 from refladder.prompts import list_templates
@@ -23,7 +23,7 @@ def test_rules(name):
     check_estimator(rule_named(name))
 
 
-@pytest.mark.parametrize("name", published_names())
+@pytest.mark.parametrize("name", rated_names())
 def test_shipped_benchmarks(name):
     check_benchmark(load_benchmark(name))
 

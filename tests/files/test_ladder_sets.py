@@ -13,6 +13,7 @@ from refladder.files.ladder_sets import (
     ladder_set,
     load_ladders,
     published_names,
+    rated_names,
     write_ladder_set,
 )
 
@@ -22,7 +23,8 @@ PLACE = "x: the coherence ladder of context 'story-01'"
 
 
 def test_shipped_sets_by_name():
-    assert published_names() == ["demo/dialogue", "demo/story", "demo/summarization"]
+    assert rated_names() == ["demo/dialogue", "demo/story", "demo/summarization"]
+    assert set(rated_names()) <= set(published_names())
     assert (SET.name, SET.rungs, SET.task) == ("demo/story", 5, "story")
 
 

@@ -19,7 +19,7 @@ from refladder.files.ladder_sets import (
     find_folder,
     ladder_set,
     load_ladders,
-    published_names,
+    rated_names,
     write_certificate,
     write_ladder_set,
 )
@@ -247,7 +247,7 @@ def test_a_shipped_set_keeps_its_certificate(command):
     assert (find_folder("demo/story") / CERTIFICATE).read_bytes() == before
 
 
-@pytest.mark.parametrize("name", published_names())
+@pytest.mark.parametrize("name", rated_names())
 def test_shipped_certificates_are_current(name):
     opened = load_ladders(name)
     stored = json.loads((find_folder(name) / CERTIFICATE).read_text())

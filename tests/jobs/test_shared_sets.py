@@ -180,7 +180,7 @@ def test_set_json_says_shared_and_a_set_without_it_is_not(tmp_path):
     write_ladder_set(tmp_path, *records, shared=Shared(anchors=("a", "b"), seed=7))
     assert (
         tmp_path / "set.json"
-    ).read_text() == '{"schema":"ladder-set/1","anchors":["a","b"],"seed":7,"shared":true}\n'
+    ).read_text() == '{"schema":"ladder-set/1","anchors":["a","b"],"seed":7,"shared":true,"serves":[]}\n'
     assert load_ladders(tmp_path).anchors == ("a", "b")
     write_ladder_set(tmp_path, *records)
     assert load_ladders(tmp_path).anchors == ()
