@@ -3,7 +3,7 @@
 `python bench/promise.py` draws labels 1,000 times with replacement from each pool and judges each cut-off on the whole
 pool; the results go to bench/results/promise.md. `python bench/promise.py --speed` measures `calibrate` and
 `filter --threshold` at a million rows and ten thousand labels, and prints the figures. `python bench/promise.py
---choices` writes the section on choices anew.
+--choices` writes the section on choices anew, and `--intervals` the table of intervals.
 """
 
 from __future__ import annotations
@@ -56,6 +56,8 @@ SURE = 0.9
 CHOICES = "## Choices: the unit, the looks, all rows first"
 WITH_INTERVALS = ("builtin", "length", "coverage", "simulated, AUC 0.9", "simulated, AUC 0.9, hard votes")
 AREAS = (0.5, 0.7, 0.9, 0.97)
+NEARLY_ALL, ROWS = (0.98, 0.985, 0.99), 2000  # shares of good rows in simulated pools, each of so many rows
+INTERVALS = f"Coverage of 95 % intervals in {INTERVAL_DRAWS} draws: mean, least and greatest of the pools"
 
 
 MEASURED = """
@@ -115,6 +117,17 @@ def pools(name: str) -> Iterator[Pool]:
         yield pool(f"simulated, AUC {area:g}", drawn)
         yield pool(f"simulated, AUC {area:g}, hard votes", np.clip(np.round(1.5 * drawn), -3, 5))
     yield pool("constant", np.zeros(len(good)))
+
+
+def nearly_all_good() -> Iterator[Pool]:
+    """Simulated pools of which nearly all rows are good, for the intervals."""
+    for area in (0.5, 0.9):
+        for share in NEARLY_ALL:
+            generator = np.random.default_rng([int(1000 * share), int(100 * area)])
+            good = np.arange(ROWS) < share * ROWS
+            scores = generator.normal(size=ROWS) + np.sqrt(2) * ndtri(area) * good
+            judge = f"{NEARLY_ALL[0]:.1%} to {NEARLY_ALL[-1]:.1%} good, AUC {area:g}"
+            yield Pool("simulated", judge, scores[:, np.newaxis], good, good * 1.0, np.arange(ROWS))
 
 
 def draws(pool: Pool, labels: int, generator: np.random.Generator) -> IntArray:
@@ -219,17 +232,36 @@ def promise_tables() -> tuple[list[PlainTable], list[str]]:
     tables: list[PlainTable] = []
     every: list[Drawn] = []
     covered: dict[tuple[str, str, int], list[float]] = {}
+    for pool in nearly_all_good():
+        _cover(pool, covered)
     for name in POOLS:
         made = list(pools(name))
         of_pools = [drawn_cells(pool) for pool in made]
         every += [drawn for each in of_pools for drawn in each]
         tables += [_cell_table(name, kind, of_pools) for kind in KINDS]
         for pool in made:
-            for labels in LABELS if pool.judge in WITH_INTERVALS else ():
-                for interval, share in coverage(pool, labels).items():
-                    covered.setdefault((interval, pool.judge, labels), []).append(share)
+            if pool.judge in WITH_INTERVALS:
+                _cover(pool, covered)
         print(name, "done", flush=True)
     return [_interval_table(covered), *tables], [_worst(kind, every) for kind in KINDS]
+
+
+def _cover(pool: Pool, covered: dict[tuple[str, str, int], list[float]]) -> None:
+    for labels in LABELS:
+        for interval, share in coverage(pool, labels).items():
+            covered.setdefault((interval, pool.judge, labels), []).append(share)
+
+
+def intervals() -> PlainTable:
+    """The table of intervals alone."""
+    covered: dict[tuple[str, str, int], list[float]] = {}
+    for pool in nearly_all_good():
+        _cover(pool, covered)
+    for name in POOLS:
+        for pool in pools(name):
+            if pool.judge in WITH_INTERVALS:
+                _cover(pool, covered)
+    return _interval_table(covered)
 
 
 def _cell_table(name: str, kind: str, of_pools: list[list[Drawn]]) -> PlainTable:
@@ -276,8 +308,7 @@ def _interval_table(covered: dict[tuple[str, str, int], list[float]]) -> PlainTa
             + [f"{np.mean(each):.3f} ({min(each):.2f}-{max(each):.2f})" if each else "none" for each in cells_of]
         )
     legend = (("PPI++", f"printed from {LEAST} labels on"),)
-    title = f"Coverage of 95 % intervals in {INTERVAL_DRAWS} draws: mean, least and greatest of the benchmarks"
-    return PlainTable(title, ["interval", *map(str, LABELS)], rows, legend)
+    return PlainTable(INTERVALS, ["interval", *map(str, LABELS)], rows, legend)
 
 
 def speed(rows: int = 1_000_000, labels: int = 10_000) -> list[str]:
@@ -341,6 +372,11 @@ def main() -> None:
         before, _, after = RESULTS.read_text("utf-8").partition("## Speed")
         before = before.partition(CHOICES)[0]
         RESULTS.write_text("\n".join([before.rstrip(), "", *choices(), f"## Speed{after}"]), "utf-8")
+        return
+    if "--intervals" in sys.argv:
+        before, _, rest = RESULTS.read_text("utf-8").partition("Coverage of 95 % intervals")
+        after = rest.partition(f"\n\n{next(iter(POOLS))}, ")
+        RESULTS.write_text("".join([before, markdown([intervals()]).rstrip(), *after[1:]]), "utf-8")
         return
     started = time.perf_counter()
     tables, lines = promise_tables()

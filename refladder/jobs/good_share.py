@@ -6,11 +6,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy.special import stdtrit
 
 from refladder.errors import UsageError, plural
 from refladder.jobs.labelling import TEXT
-from refladder.metaeval.shares import CONFIDENCE, residual_intervals, share_intervals
+from refladder.metaeval.shares import residual_intervals, share_intervals
 from refladder.records import scale_of
 from refladder.trust.rate import LEAST, LEAST_EVEN, LEAST_UNITS, Rate, cross_fitted, prediction_powered, wilson
 
@@ -74,13 +73,8 @@ def powered_share(
     value, residuals = prediction_powered(good, predicted, rest, units, other_units)
     counts = np.bincount(units, minlength=len(residuals)).astype(np.float64)
     share = min(max(value, 0.0), 1.0)
-    if counts.max() > 1:
-        low, high = residual_intervals(np.array(share), residuals, counts).tolist()
-        return Rate(share, low, high)
-    labels = len(good)
-    error = np.sqrt(np.sum(residuals**2) / (labels * (labels - 1)))
-    half = float(stdtrit(labels - 1, (1 + CONFIDENCE) / 2) * error)
-    return Rate(share, max(0.0, value - half), min(1.0, value + half))
+    low, high = residual_intervals(np.array(share), residuals, counts).tolist()
+    return Rate(share, low, high)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,7 +7,8 @@ import json
 import numpy as np
 import pytest
 from labelled_rows import scored
-from scipy.stats import binomtest
+from scipy.stats import binomtest, norm
+from scipy.stats import t as student
 
 from refladder.jobs.good_share import powered_share, share_of_good
 from refladder.trust.rate import LEAST_UNITS, cross_fitted, wilson
@@ -59,7 +60,10 @@ def test_the_interval_with_scores_covers_and_is_shorter():
 
 
 def test_the_share_with_scores_by_hand():
-    """Rows as units: lam mean(f) + mean(y - lam f), lam = cov(y, f) / ((1 + n / N) var f) with n = 40, N = 400."""
+    """Rows as units: lam mean(f) + mean(y - lam f), lam = cov(y, f) / ((1 + n / N) var f) with n = 40, N = 400.
+
+    The interval is that of a share with the same variance (Korn and Graubard; Newcombe's method 4, by hand below).
+    """
     random = np.random.default_rng(2)
     scores, good = random.normal(size=440), random.random(440) < 0.6
     predicted, rest = cross_fitted(good[:40], scores[:40], np.arange(40), scores[40:])
@@ -68,9 +72,27 @@ def test_the_share_with_scores_by_hand():
     spread = np.var(np.concatenate([predicted, rest]), ddof=1)
     lam = min(max(np.cov(good[:40], predicted)[0, 1] / (1.1 * spread), 0), 1)
     errors = good[:40] - lam * predicted
-    assert rate.value == pytest.approx(lam * rest.mean() + errors.mean())
-    half = 2.0226909 * np.sqrt(lam**2 * np.var(rest) / 400 * 40 / 39 + np.var(errors, ddof=1) / 40)  # t of 39
-    assert (rate.high - rate.low) / 2 == pytest.approx(half, rel=1e-6)
+    value = lam * rest.mean() + errors.mean()
+    assert rate.value == pytest.approx(value)
+    # what rows add to the error of 40 values: labelled ones with leverage 1/40, and 400 others
+    squares = np.concatenate([(errors - errors.mean()) ** 2 * 40 / 39, (0.1 * lam * (rest - rest.mean())) ** 2])
+    kurtosis = 40 * np.sum(squares**2) / np.sum(squares) ** 2
+    freedom = np.clip(80 / (kurtosis - 1) - 1, 1, 39)
+    n = value * (1 - value) * 40**2 / np.sum(squares) * (norm.ppf(0.975) / student.ppf(0.975, freedom)) ** 2
+    n, z = max(n, 40), norm.ppf(0.975)
+    low, high = (
+        (2 * n * part + z**2 - 1 - z * np.sqrt(z**2 - 2 - 1 / n + 4 * part * (n * (1 - part) + 1))) / (2 * (n + z**2))
+        for part in (value, 1 - value)
+    )
+    assert (rate.low, rate.high) == pytest.approx((low, 1 - high), abs=1e-9)
+
+
+def test_all_good_labels_still_have_an_interval_with_scores():
+    """100 of 100 good: Newcombe's method 4 by hand begins at (200 + 3.84 - 1 - 1.96 sqrt(5.83)) / 207.68 = .9539."""
+    scores, rows = np.random.default_rng(3).normal(size=1100), np.arange(1100)
+    rate = powered_share(np.ones(100, np.bool_), scores[:100], rows[:100], scores[100:], rows[100:], folds=rows[:100])
+    assert (rate.value, rate.high) == (1.0, 1.0)
+    assert rate.low == pytest.approx(0.9539, abs=5e-5)
 
 
 @pytest.mark.parametrize(
