@@ -1,9 +1,7 @@
 """Exact label probabilities: token-id prompts, and the log-probability of each label token after its own beginning.
 
-Four ways, the cheapest first. `token-ids`: vLLM's `logprob_token_ids`. `score`: SGLang's /v1/score. `vocabulary`: as
-many of the most probable tokens as it takes to find the label's (llama-server has no limit). `prompt`: the values of
-the prompt's own tokens (older vLLM), with the label at its end.
-`echo` reads the same from a text prompt that the server echoes with its log-probabilities.
+Three ways, the cheapest first. `token-ids`: vLLM's `logprob_token_ids`. `score`: SGLang's /v1/score. `vocabulary`: as
+many of the most probable tokens as it takes to find the label's (llama-server has no limit).
 """
 
 from __future__ import annotations
@@ -15,13 +13,11 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from refladder.backends.labels import spellings_after
-from refladder.backends.openai.reading import first_choices, from_tokens, is_logprob, next_tokens, said
+from refladder.backends.openai.reading import first_choices, from_tokens, next_tokens, said
 from refladder.backends.openai.talk import (
     NOT_CONTINUED,
     PROBE,
     PROBE_LABELS,
-    QUESTIONS,
     Messages,
     Talk,
     common_length,
@@ -46,7 +42,6 @@ SAME = 0.05  # nats: two requests that read the same token must agree this well
 _FIRST_LOOK = 100  # tokens asked for at first in the way `vocabulary`; ten times more until the labels are there
 _WHOLE = 1_000_000  # no vocabulary is larger
 _MOST_TOKENS = 65_536  # of the prompts in one request
-_PLAIN_ANSWER = "\n\nAnswer:"  # leads to the answer where no chat template is known; labels then follow a space
 
 
 async def find_tokens(talk: Talk) -> str | None:
@@ -245,29 +240,10 @@ async def _by_score(talk: Talk, bases: Sequence[list[int]], sequences: tuple[Tok
     return [{beginning: next(logs) for beginning in wanted} for _ in bases]
 
 
-async def _by_prompt(talk: Talk, bases: Sequence[list[int]], sequences: tuple[Tokens, ...]) -> list[Values]:
-    (base,) = bases
-    values: Values = {}
-
-    async def read(sequence: Tokens) -> None:
-        rows = at(await talk.complete([*base, *sequence], prompt_logprobs=0), "prompt_logprobs")
-        if not isinstance(rows, list) or len(rows) != len(base) + len(sequence):
-            raise Refusal("no log-probabilities of the prompt were returned")
-        for position, token in enumerate(sequence):
-            value = is_logprob(at(rows, len(base) + position, str(token), "logprob"))
-            if value is None:
-                raise Refusal(f"no log-probability of token {token} of the prompt")
-            values.setdefault(sequence[:position], {})[token] = value
-
-    await asyncio.gather(*map(read, sequences))
-    return [values]
-
-
 _READERS: dict[Way, _Reader] = {
     "token-ids": partial(_by_beginnings, _token_ids),
     "score": _by_score,
     "vocabulary": partial(_by_beginnings, _vocabulary),
-    "prompt": _by_prompt,
 }
 _TOGETHER = {"token-ids", "score"}  # ways that read many prompts in one request; the others are given one
 
@@ -281,82 +257,4 @@ async def sent_tokens(talk: Talk, probe: Probe, prompt: Prompt) -> int:
     if probe.mode == "sample":
         return length * (1 if probe.several else probe.answers(talk.options))
     labels = await talk.label_ids(prompt.labels, split_answer(messages)[1])
-    whole = probe.way in {"prompt", ""}  # each label is sent whole
-    ends = labels.sequences if whole else tuple(next_tokens(labels.sequences))
-    return sum(length - labels.merged + len(end) for end in ends)
-
-
-async def find_echo(talk: Talk, probe: Probe) -> Probe:
-    """Check that echoed log-probabilities are true: a token said by itself must have the same value when echoed."""
-    if probe.mode == "echo" and talk.dialect.tokens not in {"template", "local"}:
-        raise Refusal("no chat template to write the prompt with")
-    if probe.mode == "echo":
-        await _check_switch(talk)
-    text, choice = await _completed(talk, probe)
-    choices = first_choices(choice)
-    completed = str(choice["text"])
-    if not choices:
-        raise Refusal("completions gave no log-probabilities")
-    tokens = await _echoed(talk, text, completed)
-    total, value = math.fsum(value for _, value in tokens), choices[0].logprob
-    if len(tokens) != 1 or abs(total - value) > SAME:
-        raise Refusal(
-            f"the echo of {completed!r:.20} has log-probability {total:.3f}, and was {value:.3f} when it was said"
-        )
-    return replace(probe, prefix="on")
-
-
-async def _completed(talk: Talk, probe: Probe) -> tuple[str, Any]:
-    """The first prompt of the handshake that is completed by a token with a text, and the choice that it leads to."""
-    for messages in QUESTIONS:
-        text, _ = await _echo_prompt(talk, probe, messages)
-        choice = await talk.complete(text, logprobs=1)
-        completed = at(choice, "text")
-        if isinstance(completed, str) and completed.strip():
-            return text, choice
-    raise Refusal("the completions of all prompts of the handshake ended at once")
-
-
-async def read_echo(talk: Talk, probe: Probe, messages: Messages, labels: tuple[str, ...]) -> LabelReading:
-    """Label log-probabilities from a text prompt with each label at its end."""
-    messages = await talk.shortened(messages, labels)
-    prefix = split_answer(messages)[1]
-    text, lead = await _echo_prompt(talk, probe, messages)
-    spelt = [spellings_after(prefix, label)[0] if prefix else lead + label for label in labels]
-    spellings = await asyncio.gather(*(_echoed(talk, text, each) for each in spelt))
-    numbers: dict[str, int] = {}
-    values: Values = {}
-    groups = []
-    for tokens in spellings:
-        sequence = tuple(numbers.setdefault(token, len(numbers)) for token, _ in tokens)
-        for position, (token, value) in enumerate(tokens):
-            values.setdefault(sequence[:position], {})[numbers[token]] = value
-        groups.append([sequence])
-    return from_tokens(groups, values)
-
-
-async def _echo_prompt(talk: Talk, probe: Probe, messages: Messages) -> tuple[str, str]:
-    """The text of a prompt, and what stands between it and a label."""
-    if probe.mode == "echo-plain":
-        asked, prefix = split_answer(messages)
-        text = asked[-1]["content"]
-        return (f"{text}\n\n{prefix}", "") if prefix else (text + _PLAIN_ANSWER, " ")
-    return await talk.rendered(messages), ""
-
-
-async def _echoed(talk: Talk, text: str, added: str) -> list[tuple[str, float]]:
-    """Tokens and log-probabilities of `added` behind `text`."""
-    choice = await talk.complete(text + added, echo=True, logprobs=1)
-    lists = [at(choice, "logprobs", name) for name in ("tokens", "token_logprobs", "text_offset")]
-    if not all(isinstance(each, list) for each in lists):
-        raise Refusal("echo was not answered")
-    tokens = []
-    for token, value, offset in zip(*lists, strict=False):
-        if isinstance(offset, int) and len(text) <= offset < len(text) + len(added):
-            logprob = is_logprob(value)
-            if logprob is None:
-                raise Refusal(f"echo gave {value!r} as a log-probability")
-            tokens.append((str(token), logprob))
-    if "".join(token for token, _ in tokens) != added:
-        raise Refusal(f"echo: the tokens of {added!r} do not begin where the prompt ends")
-    return tokens
+    return sum(length - labels.merged + len(beginning) for beginning in next_tokens(labels.sequences))

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 OPENAI_URL = "https://api.openai.com/v1"
-MODES = ("auto", "exact", "echo", "top", "sample")
+MODES = ("auto", "exact", "top", "sample")
 FILE = "file:"  # begins a base URL that is a folder, see `answer_files`
 FILE_MODES = ("sample", "top")  # one request a prompt
 _OF_SERVERS = (

@@ -3,9 +3,7 @@
 The modes of reading labels are tried from best to worst. The first whose numbers are consistent is used:
 
 - `exact` token ids of the labels (see `exact`); of several tokens, without a limit of 20, through the chat template
-- `echo`  log-probabilities of an echoed prompt that ends in the label, in the chat template
 - `top`   the most probable first tokens of the chat's answer; a label outside them has a bound, not a number
-- `echo` without a chat template, if there is none
 - `sample` n answers at temperature 1
 """
 
@@ -26,7 +24,7 @@ from refladder.backends.openai.chat import (
     read_sampled,
     read_top,
 )
-from refladder.backends.openai.exact import find_echo, find_exact, find_tokens, read_echo, read_exact, shows_switch
+from refladder.backends.openai.exact import find_exact, find_tokens, read_exact, shows_switch
 from refladder.backends.openai.reading import ENDED, Said, said
 from refladder.backends.openai.talk import (
     NOT_CONTINUED,
@@ -82,11 +80,7 @@ async def _find_top(talk: Talk, probe: Probe) -> Probe:
 
 READERS: dict[Mode, _Reader] = {  # the best first
     "exact": _Reader(find_exact, read_exact, "exact label probabilities"),
-    "echo": _Reader(find_echo, read_echo, "exact label probabilities from an echoed prompt"),
     "top": _Reader(_find_top, read_top, "label probabilities from the {top} most probable tokens"),
-    "echo-plain": _Reader(
-        find_echo, read_echo, "exact label probabilities from an echoed prompt without a chat template"
-    ),
     "sample": _Reader(find_sampling, read_sampled, "label shares of {samples} sampled answers"),
 }
 
@@ -96,7 +90,7 @@ async def still_as_found(talk: Talk, probe: Probe) -> None:
     goes_on = {"top": goes_on_from_a_token, "sample": goes_on_from_a_text}.get(probe.mode)
     if goes_on is not None and probe.prefix == "on" and not await goes_on(talk):
         raise Refusal(NOT_CONTINUED, ends_the_run=True, changed=True)
-    if probe.mode in {"exact", "echo"} and not await shows_switch(talk):
+    if probe.mode == "exact" and not await shows_switch(talk):
         raise Refusal(_IGNORED.format(probe.dialect.switch), ends_the_run=True, changed=True)
 
 
@@ -111,7 +105,7 @@ async def handshake(talk: Talk) -> Probe:
     answer, thinks = await _without_thoughts(talk, said(choice))
     no_tokens = await find_tokens(talk)
     refused: list[str] = []
-    modes = [mode for mode in READERS if demanded in {"auto", mode.removesuffix("-plain")}]
+    modes = [mode for mode in READERS if demanded in {"auto", mode}]
     for mode in modes:
         reader = READERS[mode]
         try:
@@ -121,7 +115,7 @@ async def handshake(talk: Talk) -> Probe:
                 raise Refusal(no_tokens)  # noqa: TRY301
             probe = await reader.find(talk, Probe(mode=mode))
         except Refusal as refusal:
-            if refusal.ends_the_run and refusal.status != 404 and reader.find is not find_echo:  # noqa: PLR2004
+            if refusal.ends_the_run and refusal.status != 404:  # noqa: PLR2004
                 raise  # from the path that the rows are sent to; the others may be missing or forbidden
             refused.append(f"{mode}: {refusal.reason}")
             LOG.debug("%s at %s: %s is impossible: %s", talk.model, url, mode, refusal.reason)
@@ -195,7 +189,7 @@ async def _answer(talk: Talk, question: Messages) -> Any:  # noqa: ANN401  a cho
                 raise
 
 
-SCHEMA = "endpoint-probe/3"
+SCHEMA = "endpoint-probe/4"
 _GOOD_FOR = 86400  # seconds; servers are updated
 
 

@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 
 Messages = list[dict[str, str]]
 Source = Literal["server", "template", "local"]
-Mode = Literal["exact", "echo", "echo-plain", "top", "sample"]
-Way = Literal["", "token-ids", "score", "vocabulary", "prompt"]
+Mode = Literal["exact", "top", "sample"]
+Way = Literal["", "token-ids", "score", "vocabulary"]
 Continued = Literal["", "prefill", "grammar"]
 PrefixUse = Literal["on", "off", "unsupported"]
 
@@ -197,8 +197,8 @@ class Talk:
         asked = {"most": most, "temperature": 0, "logprobs": True, "top_logprobs": top}
         return (await self.chat(messages, **asked, **more))[0]
 
-    async def complete(self, prompt: str | Sequence[int], **more: Any) -> Any:  # noqa: ANN401
-        """One completion of a text or of token ids, one token long, the most probable."""
+    async def complete(self, prompt: Sequence[int], **more: Any) -> Any:  # noqa: ANN401
+        """One completion of token ids, one token long, the most probable."""
         body = {"model": self.model, "prompt": prompt, "max_tokens": 1, "temperature": 0, **more}
         return in_order_of_index(_choices(await self.post("/completions", body)), 1, "choices")[0]
 

@@ -221,7 +221,7 @@ def test_the_address_from_the_environment(monkeypatch):
         ({"base_url": "127.0.0.1:8000"}, "base_url must be like https://host/v1 or http://127.0.0.1:8000/v1, found"),
         ({"base_url": "http://[::1"}, "base_url must be like"),
         ({"base_url": "http://me:secret@host/v1"}, r"base_url must hold no user, password or query.* \(host host\)"),
-        ({"mode": "best"}, "mode must be one of auto, exact, echo, top, sample, found 'best'"),
+        ({"mode": "best"}, "mode must be one of auto, exact, top, sample, found 'best'"),
         ({"samples": "0"}, "samples must be a whole number above 0, found '0'"),
         ({"samples": "many"}, "samples must be a whole number above 0, found 'many'"),
         ({"timeout": "-1"}, "timeout must be a number above 0, found '-1'"),

@@ -15,7 +15,6 @@ from toy_server import (
     TRANSFORMERS,
     VLLM,
     VLLM_OLDER,
-    Quirks,
 )
 
 from refladder.backends.openai.probe import from_text, to_text
@@ -23,13 +22,10 @@ from refladder.backends.openai.talk import Probe
 from refladder.errors import BackendUnavailableError, LabelsUnavailableError
 from refladder.testing import check_backend
 
-ECHO = Quirks(tokenize="template", token_prompts=False, echo="true", chat_logprobs="silent")
 EXACT = {
     "exact:token-ids": VLLM,
-    "exact:prompt": VLLM_OLDER,
     "exact:score": SGLANG,
     "exact:vocabulary": LLAMA_SERVER,
-    "echo": ECHO,
 }
 
 
@@ -61,8 +57,8 @@ def test_exact_modes_read_the_models_own_log_probabilities(serve, mode, quirks):
         (replace(OPENAI, chat_logprobs="refused"), "sample20"),
         (replace(OPENAI, only_9999=True), "sample20"),
         (replace(VLLM, thinks=True), "sample20"),
-        (replace(LLAMA_CPP_PYTHON, chat_logprobs="silent", echo="true"), "echo-plain"),
-        (replace(LLAMA_CPP_PYTHON, chat_logprobs="silent"), "sample20"),  # its echo is off by a row
+        (replace(LLAMA_CPP_PYTHON, chat_logprobs="silent"), "sample20"),
+        (VLLM_OLDER, "top20-completed"),
         (replace(OPENAI, top_limit=5), "top5"),
     ],
 )
@@ -70,7 +66,7 @@ def test_the_best_mode_that_holds_is_taken(serve, quirks, mode):
     assert mode_of(to(serve(quirks))).startswith(mode)
 
 
-@pytest.mark.parametrize("quirks", [VLLM, SGLANG, LLAMA_SERVER, ECHO, OPENAI, TEXT_ONLY, TRANSFORMERS])
+@pytest.mark.parametrize("quirks", [VLLM, SGLANG, LLAMA_SERVER, OPENAI, TEXT_ONLY, TRANSFORMERS])
 def test_the_contract_of_a_backend(serve, quirks):
     check_backend(to(serve(quirks)))
 
@@ -200,7 +196,6 @@ def test_a_model_that_answers_in_another_language(serve):
         (OPENAI, "exact", "'toy' does not support the requested mode exact .exact: no token ids of prompts"),
         (TRANSFORMERS, "top", "top: log-probabilities were asked for and not returned"),
         (replace(OPENAI, chat_logprobs="refused"), "top", "logprobs are not supported with this model"),
-        (LLAMA_CPP_PYTHON, "echo", "echo-plain: the echo of .* has log-probability .*, and was .* when it was said"),
         (replace(VLLM, thinks=True), "exact", "the model thinks before it answers, so its first token is not a label"),
         (replace(VLLM, token_prompts=False), "exact", "completions of token ids: the server answered 400"),
     ],
@@ -251,7 +246,6 @@ HANDSHAKE = 'these three words: "Better"'  # in the first question of the handsh
         (LLAMA_CPP_PYTHON, "top115-completed"),
         (VLLM, "exact:token-ids"),
         (LLAMA_SERVER, "exact:vocabulary"),
-        (ECHO, "echo"),
         (TEXT_ONLY, "sample20-shares"),
     ],
 )
@@ -387,7 +381,7 @@ def test_labels_of_digits_where_one_begins_another(serve):
 
 
 @pytest.mark.parametrize(
-    ("quirks", "mode"), [(VLLM, "exact"), (VLLM_OLDER, "exact"), (ECHO, "echo"), (VLLM, "sample"), (VLLM, "top")]
+    ("quirks", "mode"), [(VLLM, "exact"), (LLAMA_SERVER, "exact"), (VLLM, "sample"), (VLLM, "top")]
 )
 def test_tokens_counted_before_a_run_are_the_tokens_sent(serve, quirks, mode):
     backend = to(serve(replace(quirks, goes_on=False)), mode=mode, samples=5)

@@ -7,12 +7,11 @@ from dataclasses import replace
 import pytest
 from asked import LABELS, question, questions, to
 from toy_model import PREFIX, encode, render
-from toy_server import LLAMA_SERVER, MODEL, OPENAI, SGLANG, TEXT_ONLY, VLLM, VLLM_OLDER, Quirks, RefusedError
+from toy_server import LLAMA_SERVER, MODEL, OPENAI, SGLANG, TEXT_ONLY, VLLM, RefusedError
 
 from refladder.backends.openai.talk import Talk
 from refladder.errors import BackendUnavailableError, UsageError
 
-ECHO = Quirks(tokenize="template", token_prompts=False, echo="true", chat_logprobs="silent")
 TOP = replace(VLLM, tokenize="", completions=False)
 SAYS = replace(TEXT_ONLY, goes_on=True)  # continues a message, and gives no log-probabilities
 CHANGED = (
@@ -29,7 +28,7 @@ def prefix_of(backend):
     return next(word for word in backend.fingerprint.split() if word.startswith("prefix:"))
 
 
-@pytest.mark.parametrize("quirks", [VLLM, VLLM_OLDER, SGLANG, LLAMA_SERVER, ECHO])
+@pytest.mark.parametrize("quirks", [VLLM, SGLANG, LLAMA_SERVER])
 def test_exact_readings_are_those_of_prompt_and_prefix_and_label_as_one_text(serve, quirks):
     server = serve(quirks)
     backend = to(server)

@@ -51,7 +51,7 @@ def test_transformers_serve_writes(transformers_serve, folder):
     check_backend(backend)
 
 
-@pytest.mark.parametrize("mode", ["exact", "echo", "top"])
+@pytest.mark.parametrize("mode", ["exact", "top"])
 def test_transformers_serve_has_no_log_probabilities(transformers_serve, folder, mode):
     backend = connect(f"openai:{folder}", base_url=transformers_serve, mode=mode)
     with pytest.raises(LabelsUnavailableError, match=f"does not support the requested mode {mode}"):

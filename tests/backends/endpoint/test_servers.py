@@ -76,7 +76,7 @@ SERVERS = {
         AWS, "prefix:unsupported top20", "no token ids of prompts: the server answered 403", 1, "bounded"
     ),
     "vLLM": Row(VLLM, "prefix:on exact:token-ids", "exact label probabilities [exact:token-ids, prefix:on]", 2),
-    "vLLM 0.8": Row(VLLM_OLDER, "prefix:on exact:prompt", "exact label probabilities", 3),
+    "vLLM 0.8": Row(VLLM_OLDER, "prefix:on top20-completed", "exact: token-ids: no log-probability of token", 2),
     "vLLM, Qwen 3": Row(
         replace(VLLM, thinks=True, switch=QWEN_OFF),
         "thoughts:off(enable_thinking) prefix:on exact:token-ids",

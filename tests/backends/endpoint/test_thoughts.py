@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 from asked import LABELS, questions, to
 from toy_model import NO_THOUGHT, encode, render
-from toy_server import LLAMA_SERVER, OPENAI, SGLANG, TEXT_ONLY, VLLM, Quirks, ToyServer
+from toy_server import LLAMA_SERVER, OPENAI, SGLANG, TEXT_ONLY, VLLM, ToyServer
 
 from refladder.errors import BackendUnavailableError
 
@@ -17,7 +17,6 @@ SWITCHES = {  # as the documentation of each maker writes them
     "reasoning_effort": {"reasoning_effort": "none"},
     "reasoning": {"reasoning": {"effort": "none"}},
 }
-ECHO = Quirks(tokenize="template", token_prompts=False, echo="true", chat_logprobs="silent")
 IGNORED = (
     r"it ignores the field that keeps the model from thinking, as it did not in the handshake \(enable_thinking\), so "
     "no more rows are read; run the same command again to test what it can do now"
@@ -66,7 +65,7 @@ def test_a_switch_that_is_ignored_later_ends_the_run(serve):
     )
 
 
-EXACT = {"exact:token-ids": VLLM, "exact:score": SGLANG, "exact:vocabulary": LLAMA_SERVER, "echo": ECHO}
+EXACT = {"exact:token-ids": VLLM, "exact:score": SGLANG, "exact:vocabulary": LLAMA_SERVER}
 
 
 @pytest.mark.parametrize(("mode", "quirks"), EXACT.items())

@@ -24,8 +24,6 @@ class Quirks:
     completion_logprobs: str = "classic"  # classic, chat (the chat's shape), silent
     completion_limit: int | None = 20
     token_prompts: bool = True
-    echo: str = "ignored"  # true, ignored, shifted (off by one row)
-    prompt_logprobs: bool = False
     token_ids: bool = False  # logprob_token_ids
     together: str = "yes"  # many prompts a request: yes, refused, reversed (numbered, the last first), mixed up
     longest: int = 4096  # tokens of a prompt of a completion
@@ -55,13 +53,13 @@ class Quirks:
 
 
 OPENAI = Quirks(completions=False)
-VLLM = Quirks(tokenize="server", token_ids=True, prompt_logprobs=True, echo="true", goes_on=True)
+VLLM = Quirks(tokenize="server", token_ids=True, goes_on=True)
 VLLM_OLDER = replace(VLLM, token_ids=False)
 SGLANG = Quirks(tokenize="server", score=True, goes_on=True)
 LLAMA_SERVER = Quirks(
     tokenize="template", completion_logprobs="chat", completion_limit=None, top_limit=None, goes_on=True
 )
-LLAMA_CPP_PYTHON = Quirks(top_limit=None, token_prompts=False, echo="shifted", several="one", form="kept")
+LLAMA_CPP_PYTHON = Quirks(top_limit=None, token_prompts=False, several="one", form="kept")
 TRANSFORMERS = Quirks(
     chat_logprobs="silent", completion_logprobs="silent", token_prompts=False, several="one", fixed=True
 )
@@ -257,12 +255,6 @@ class ToyServer(HttpServer):
             choice["logprobs"] = {"content": [self._row(ids, said[0], top)]}
         elif top and quirks.completion_logprobs == "classic":
             choice["logprobs"] = self._classic(sent, ids, said, top)
-        if quirks.prompt_logprobs and "prompt_logprobs" in sent:
-            rows = [
-                {str(ids[place]): {"logprob": float(self.model.logprobs(ids[:place])[ids[place]])}}
-                for place in range(1, len(ids))
-            ]
-            choice["prompt_logprobs"] = [None, *rows]
         return {"choices": [choice], "usage": {"prompt_tokens": len(ids), "completion_tokens": 1}}
 
     def _complete_each(self, sent):
@@ -284,21 +276,12 @@ class ToyServer(HttpServer):
         ids_as_names = sent.get("return_tokens_as_token_ids") and self.quirks.token_ids
         names = [f"token_id:{number}" if ids_as_names else self.model.token(number) for number in best]
         tops = dict(zip(names, (float(logprobs[number]) for number in best), strict=True))
-        if not sent.get("echo") or self.quirks.echo == "ignored":
-            return {
-                "tokens": [self.model.token(said[0])],
-                "token_logprobs": [float(logprobs[said[0]])],
-                "top_logprobs": [tops],
-                "text_offset": [0],
-            }
-        every = [*ids, *said]
-        shift = 1 if self.quirks.echo == "shifted" else 0
-        values = [None] + [
-            float(self.model.logprobs(every[: max(place - shift, 0)])[every[place]]) for place in range(1, len(every))
-        ]
-        tokens = [self.model.token(number) for number in every]
-        offsets = [sum(map(len, tokens[:place])) for place in range(len(tokens))]
-        return {"tokens": tokens, "token_logprobs": values, "top_logprobs": [None] * len(every), "text_offset": offsets}
+        return {
+            "tokens": [self.model.token(said[0])],
+            "token_logprobs": [float(logprobs[said[0]])],
+            "top_logprobs": [tops],
+            "text_offset": [0],
+        }
 
     def _score(self, sent):
         wanted = sent["label_token_ids"]
