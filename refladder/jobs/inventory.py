@@ -39,7 +39,7 @@ def inventory(kind: str, prompts: Path | None = None) -> list[dict[str, str]]:
             opened = load_ladders(name)
             dimensions = ", ".join(dimension.name for dimension in opened.dimensions)
             size = f"{plural(len(opened.ladders), 'ladder')} of {opened.rungs} rungs"
-            described[name] = f"{size}{_whose(opened)}, {' and '.join(opened.tasks)}: {dimensions}"
+            described[name] = f"{size}{_whose(opened)}, {' or '.join(opened.tasks)}: {dimensions}"
     elif kind == "prompts":
         described = {
             f"{template.task}/{template.role}": f"digest {template.digest}" for template in list_templates(prompts)

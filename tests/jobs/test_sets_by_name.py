@@ -58,7 +58,7 @@ def listed(command, kind):
 
 def test_sets_are_listed_and_only_those_with_ratings_are_benchmarks(command):
     about = listed(command, "ladders")
-    assert about["general/talk"] == "6 ladders of 3 rungs for any text, open and dialogue: engagingness, kindness"
+    assert about["general/talk"] == "6 ladders of 3 rungs for any text, open or dialogue: engagingness, kindness"
     assert about["topicalchat"] == (
         "2 ladders of 3 rungs for the texts of the benchmark, which the set lacks, dialogue: naturalness, engagingness"
     )

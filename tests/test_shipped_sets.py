@@ -1,0 +1,165 @@
+"""The shipped sets for any text, and those of benchmarks: what their cards promise, and that they never change."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import itertools
+import re
+from pathlib import Path
+
+import pytest
+
+from refladder.backends import connect
+from refladder.files.ladder_sets import find_folder, load_ladders, published_names
+from refladder.jobs.certify import certify, lengths_of, open_asker
+from refladder.loaders import BENCHMARKS, load_benchmark
+from refladder.methods.ladder import ladders_for
+from refladder.trust.certificate import length_climbs
+
+# Name to digest of the files that scores depend on. A shipped set never changes: better texts are a set of a new name,
+# such as general/reply-2. A new set has a line here, with the digest that the test prints.
+DIGESTS: dict[str, str] = {}
+FILES = ("dimensions.jsonl", "contexts.jsonl", "ladders.jsonl", "set.json")
+SERVES = {
+    "general/reply": {"dialogue", "open"},
+    "general/summary": {"summarization"},
+    "general/story": {"story"},
+    "general/document": {"document"},
+}
+GENERAL = [name for name in published_names() if name.startswith("general/")]
+OF_BENCHMARKS = [name for name in published_names() if name in BENCHMARKS]
+DATA = Path(__file__).parents[2] / "shared" / "data"
+SOURCES = {
+    "summeval": "summeval", "topicalchat": "topicalchat_usr", "hanna": "hanna", "newsroom": "newsroom",
+    "webnlg": "webnlg2017/all_data_final_averaged.csv.gz",
+}  # fmt: skip
+LEAST_RUN = 8  # words in a row that no benchmark has
+MOST_SHARED = 0.2  # of the sequences of four words of two rungs
+
+
+def digest_of(folder):
+    """Sixteen hexadecimal digits of SHA-256 over the files, each with its name and length."""
+    state = hashlib.sha256()
+    for name in FILES:
+        content = (folder / name).read_bytes()
+        state.update(f"{name} {len(content)}\n".encode() + content)
+    return state.hexdigest()[:16]
+
+
+def words(text):
+    return re.findall(r"\w+", text.casefold())
+
+
+def runs(text, size):
+    """The sequences of so many words of a text."""
+    found = words(text)
+    return {tuple(found[start : start + size]) for start in range(len(found) - size + 1)}
+
+
+def shared_share(one, other):
+    """The share of the 4-grams of the shorter text that the other one has too; 0 without any."""
+    first, second = runs(one, 4), runs(other, 4)
+    fewer = min(len(first), len(second))
+    return len(first & second) / fewer if fewer else 0.0
+
+
+def texts_of(opened):
+    contexts = [text for context in opened.contexts.values() for text in (context.text, context.background)]
+    return contexts + [rung.text for ladder in opened.ladders.values() for rung in ladder.rungs]
+
+
+@functools.cache
+def benchmark(name):
+    return load_benchmark(name, DATA / SOURCES[name])
+
+
+def test_the_measures_by_hand():
+    # a b c d e has the 4-grams abcd and bcde; x a b c d has xabc and abcd: one of two.
+    assert shared_share("A b c d e.", "x a b, c d") == 0.5
+    assert shared_share("a b c", "a b c") == 0.0
+    assert runs("One two three", 2) == {("one", "two"), ("two", "three")}
+
+
+def test_the_digest_is_of_every_byte_of_the_files(tmp_path):
+    for name in FILES:
+        (tmp_path / name).write_text("a\n")
+    before = digest_of(tmp_path)
+    for name in FILES:
+        (tmp_path / name).write_text("b\n")
+        assert digest_of(tmp_path) != before
+        (tmp_path / name).write_text("a\n")
+    assert digest_of(tmp_path) == before
+
+
+def test_every_general_set_is_the_one_that_was_shipped():
+    assert {name: digest_of(find_folder(name)) for name in GENERAL} == DIGESTS
+
+
+@pytest.mark.parametrize("name", GENERAL)
+def test_a_general_set_has_three_anchors_of_five_rungs_on_four_criteria(name):
+    opened = load_ladders(name)
+    assert (len(opened.anchors), opened.rungs, len(opened.dimensions)) == (3, 5, 4)
+    assert len(opened.ladders) == 3 * 4
+    assert not opened.failures
+    assert set(opened.tasks) == SERVES[re.sub(r"-\d+$", "", name)]
+    assert len({rung.text for ladder in opened.ladders.values() for rung in ladder.rungs}) == 3 * 4 * 5
+
+
+@pytest.mark.parametrize("name", GENERAL)
+def test_no_rule_of_length_or_surface_orders_a_ladder(name):
+    opened = load_ladders(name)
+    assert opened.certificate is not None
+    assert opened.certificate["verdict"] == "pass"
+    assert not opened.certificate["judge"]["fingerprint"].startswith("builtin")
+    anew = certify(opened, open_asker(opened, connect("builtin")))
+    for counts in (opened.certificate["counts"], anew["counts"]):
+        assert (counts["length_climbs"], counts["surface_climbs"]) == (0, 0)
+    assert not any(length_climbs(lengths_of(ladder)) for ladder in opened.ladders.values())
+
+
+@pytest.mark.parametrize("name", GENERAL)
+def test_two_rungs_of_a_ladder_have_other_words(name):
+    opened = load_ladders(name)
+    too_near = {
+        (ladder.context_id, ladder.dimension, one.level, other.level): share
+        for ladder in opened.ladders.values()
+        for one, other in itertools.combinations(ladder.rungs, 2)
+        if (share := shared_share(one.text, other.text)) >= MOST_SHARED
+    }
+    assert not too_near
+
+
+@pytest.mark.parametrize("name", GENERAL)
+def test_the_card_has_the_licence_and_the_first_rungs(name):
+    card = (find_folder(name) / "README.md").read_text("utf-8")
+    assert re.search(r"^license: cc0-1\.0$", card, re.MULTILINE)
+    first = [rung.text for ladder in load_ladders(name).ladders.values() for rung in ladder.rungs][:10]
+    shown = " ".join(words(card))
+    assert [text for text in first if " ".join(words(text)) not in shown] == []
+
+
+@pytest.mark.parametrize("source", SOURCES)
+@pytest.mark.skipif(not GENERAL, reason="no general sets yet")
+def test_no_general_set_has_eight_words_in_a_row_of_a_benchmark(source):
+    if not DATA.is_dir():
+        pytest.skip(f"{DATA} is absent: the benchmark files are not in the repository")
+    shipped = {run: name for name in GENERAL for text in texts_of(load_ladders(name)) for run in runs(text, LEAST_RUN)}
+    found = benchmark(source)
+    texts = {text for each in found.contexts for text in (each.text, each.background, *each.references)}
+    texts |= {output.text for output in found.outputs}
+    assert {(name, run) for text in texts for run in runs(text, LEAST_RUN) if (name := shipped.get(run))} == set()
+
+
+@pytest.mark.parametrize("name", OF_BENCHMARKS)
+def test_a_set_of_a_benchmark_has_its_digests_and_not_its_texts(name):
+    opened = load_ladders(name)
+    assert not opened.contexts
+    assert not (find_folder(name) / "contexts.jsonl").exists()
+    assert {context_id for context_id, _ in opened.ladders} <= opened.digests.keys()
+    if not DATA.is_dir():
+        pytest.skip(f"{DATA} is absent: the benchmark files are not in the repository")
+    names = {dimension.name for dimension in opened.dimensions}
+    assert names <= {dimension.name for dimension in benchmark(name).dimensions}
+    whole = ladders_for(benchmark(name), opened.dimensions, opened)  # which compares the digests
+    assert {context_id for context_id, _ in opened.ladders} <= whole.contexts.keys()
