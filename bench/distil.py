@@ -105,7 +105,7 @@ def lessons_of(name: str, teacher: str, folder: Path) -> Lessons:
                     "people": means[output.id, dimension.name], "signature": score.signature,
                 }  # fmt: skip
                 stream.write(json.dumps(row) + "\n")
-    return read_lessons(str(path), Asked(by=("score",), label=("people",)), Mapped(columns={}))
+    return read_lessons(str(path), Asked(by="score", label="people"), Mapped(columns={}))
 
 
 def cross_fitted(lessons: Lessons) -> tuple[FloatArray, NDArray[np.int64], list[list[HeldOut]], NgramStudent]:

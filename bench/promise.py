@@ -40,13 +40,13 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).resolve().parent.parent
 DATA = ROOT.parent / "shared" / "data"
 RESULTS = ROOT / "bench" / "results" / "promise.md"
-# Source, two dimensions, and the rating from which an output is good on each.
+# Source, a dimension, and the rating from which an output is good.
 POOLS = {
-    "summeval": ("summeval/mteb_summeval.test.jsonl.gz", ("relevance", 4.3), ("coherence", 3.6)),
-    "topicalchat": ("topicalchat_usr/tc_usr_data.json", ("understandability", 1.0), ("naturalness", 2.3)),
-    "hanna": ("hanna", ("coherence", 3.0), ("relevance", 2.3)),
-    "newsroom": ("newsroom", ("relevance", 3.6), ("coherence", 3.3)),
-    "webnlg": ("webnlg2017", ("semantics", 2.5), ("fluency", 2.3)),
+    "summeval": ("summeval/mteb_summeval.test.jsonl.gz", "relevance", 4.3),
+    "topicalchat": ("topicalchat_usr/tc_usr_data.json", "understandability", 1.0),
+    "hanna": ("hanna", "coherence", 3.0),
+    "newsroom": ("newsroom", "relevance", 3.6),
+    "webnlg": ("webnlg2017", "semantics", 2.5),
 }
 LABELS = (30, 60, 150, 300)
 ABOVE_BASE = (0.1, 0.2)
@@ -70,7 +70,7 @@ print(time.process_time(), memory, file=sys.stderr)
 
 
 class Pool(NamedTuple):
-    """All rows of a benchmark: scores (rows, columns), which are good, ratings, contexts."""
+    """All rows of a benchmark: scores, which are good, ratings, contexts."""
 
     benchmark: str
     judge: str
@@ -83,31 +83,28 @@ class Pool(NamedTuple):
 
 def pools(name: str) -> Iterator[Pool]:
     """A benchmark with each judge: built-in, surface measures, simulated ones, with and without ties."""
-    source, *wanted = POOLS[name]
+    source, wanted, bar = POOLS[name]
     benchmark = load_benchmark(name, DATA / source)
-    dimensions = [next(each for each in benchmark.dimensions if each.name == dimension) for dimension, _ in wanted]
+    dimensions = [each for each in benchmark.dimensions if each.name == wanted]
     (run,) = run_methods(["ladder"], benchmark, dimensions, lambda: connect("builtin"), MethodSettings())
     values, means = run.result.method.scores, human_means(benchmark.ratings)
-    keys = [dimension for dimension, _ in wanted]
     outputs = [
         output
         for output in benchmark.outputs
-        if all((output.id, key) in means and values.get((output.id, key)) is not None for key in keys)
+        if (output.id, wanted) in means and values.get((output.id, wanted)) is not None
     ]
     texts = {context.id: context for context in benchmark.contexts}
     codes = {context: number for number, context in enumerate(texts)}
     contexts = np.array([codes[output.context_id] for output in outputs])
-    builtin = np.array([[values[output.id, key] for key in keys] for output in outputs], dtype=np.float64)
-    ratings = np.array([[means[output.id, key] for key in keys] for output in outputs])
-    met = ratings >= np.array([bar for _, bar in wanted]) - 1e-9
-    good = met[:, 0]
+    builtin = np.array([values[output.id, wanted] for output in outputs], dtype=np.float64)
+    ratings = np.array([means[output.id, wanted] for output in outputs])
+    good = ratings >= bar - 1e-9
 
     def pool(judge: str, scores: FloatArray, *, whole: bool = False) -> Pool:
-        return Pool(name, judge, scores.reshape(len(good), -1), good, ratings[:, 0], contexts, whole)
+        return Pool(name, judge, scores, good, ratings, contexts, whole)
 
-    yield pool("builtin", builtin[:, 0])
-    yield pool("builtin, whole contexts labelled", builtin[:, 0], whole=True)
-    yield Pool(name, "builtin, two dimensions", builtin, met.all(axis=1), ratings[:, 0], contexts)
+    yield pool("builtin", builtin)
+    yield pool("builtin, whole contexts labelled", builtin, whole=True)
     surface = np.array([surface_measures(texts[output.context_id], [output.text])[0] for output in outputs])
     for number, measure in enumerate(MEASURES):
         yield pool(measure, surface[:, number])
@@ -188,7 +185,7 @@ def coverage(pool: Pool, labels: int) -> dict[str, float]:
     """Shares of draws whose intervals hold the share of good rows."""
     generator = np.random.default_rng([labels, 11])
     rows = draws(pool, labels, generator)[:INTERVAL_DRAWS]
-    truth, scores = float(pool.good.mean()), pool.scores[:, 0]
+    truth, scores = float(pool.good.mean()), pool.scores
     hits: dict[str, list[float]] = {"Wilson": [], "PPI++": []}
     for drawn in rows:
         everywhere = scores[generator.integers(0, len(scores), len(scores))]  # rows of which the pool is the population
@@ -268,7 +265,7 @@ def _cell_table(name: str, kind: str, of_pools: list[list[Drawn]]) -> PlainTable
     rows = []
     for drawn in of_pools:
         pool = drawn[0].pool
-        area = area_under_curve(pool.scores[:, 0], pool.good) or 0.0
+        area = area_under_curve(pool.scores, pool.good) or 0.0
         figures = [each.cell for each in drawn if each.kind == kind]
         rows.append(
             [f"{pool.judge} ({area:.2f})"]

@@ -83,8 +83,8 @@ def world(shape: str, alike: float, base: float, judge: str, contexts: int = CON
     scores = np.sqrt(2) * ndtri(area) * good + noise + np.sqrt(1 - shared) * generator.normal(size=len(context))
     if "hard" in judge:
         scores = np.clip(np.round(1.5 * scores), -3, 5)
-    path = candidates(scores[:, np.newaxis], 300)
-    levels, wide = path.levels(scores[:, np.newaxis]), len(path.rows)
+    path = candidates(scores, 300)
+    levels, wide = path.levels(scores), len(path.rows)
     kept, bad = (
         np.bincount((context * wide + levels)[rows], minlength=contexts * wide).reshape(contexts, wide).cumsum(axis=1)
         for rows in (np.ones(len(good), np.bool_), ~good)
@@ -253,8 +253,8 @@ def looks() -> PlainTable:
         generator = np.random.default_rng(8)
         good = np.arange(CONTEXTS) < base * CONTEXTS
         scores = np.sqrt(2) * ndtri(area) * good + generator.normal(size=len(good))
-        path = candidates(scores[:, np.newaxis], 300)
-        levels, none = path.levels(scores[:, np.newaxis]), len(path.rows)
+        path = candidates(scores, 300)
+        levels, none = path.levels(scores), len(path.rows)
         of_all, of_bad = path.counts(levels), path.counts(np.where(good, none, levels))
         drawn = generator.integers(0, len(good), (DRAWS, 450))
         above, bad = levels[drawn], np.where(good[drawn], none, levels[drawn])

@@ -541,9 +541,9 @@ class JudgeCheck:
 @record("threshold/1")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Threshold:
-    """A cut-off with its promise: a row is kept if every column of `columns` is at least its number in `cutoffs`.
+    """A cut-off with its promise: a row is kept if its number in `column` is at least `cutoff`.
 
-    `cutoffs` is None where no cut-off can be promised. Of `precision` and `recall`, one is promised and the other is
+    `cutoff` is None where no cut-off can be promised. Of `precision` and `recall`, one is promised and the other is
     None. `sure` is the probability of the promise. `signature` is that of the scores, None where they have none.
     `labels` were used, `labels_above` of them are of kept rows, and `bad_above` of these are bad; `kept` of `rows` rows
     are kept. `used` holds digests of the ids and texts of labelled rows, so that a rate is never reported from labels
@@ -552,14 +552,14 @@ class Threshold:
     promise.
     """
 
-    columns: tuple[str, ...]
-    cutoffs: tuple[float, ...] | None
+    column: str
+    cutoff: float | None
     precision: float | None
     recall: float | None
     sure: float
     signature: str | None
-    label: tuple[str, ...]
-    good: tuple[str, ...]
+    label: str
+    good: str
     labels: int
     labels_above: int
     bad_above: int
@@ -571,8 +571,6 @@ class Threshold:
     look: int = 1
 
     def __post_init__(self) -> None:
-        if not self.columns or (self.cutoffs is not None and len(self.cutoffs) != len(self.columns)):
-            raise ValueError("it needs one cut-off for each column, and at least one column")
         if self.look < 1:
             raise ValueError("its look must be 1 or more")
 

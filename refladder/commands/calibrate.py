@@ -15,7 +15,7 @@ from refladder.files.jsonl import read_record, write_record
 from refladder.records import Threshold
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping
     from pathlib import Path
 
     from refladder.jobs.calibrate import Calibration, Promise
@@ -29,9 +29,9 @@ class _Labelled:
     """Where labels and scores are."""
 
     labels: tuple[str, ...]
-    label: tuple[str, ...]
-    good: tuple[str, ...]
-    by: tuple[str, ...]
+    label: str | None
+    good: str | None
+    by: str | None
     unit: Literal["row", "context"] | None
     column: tuple[str, ...]
 
@@ -59,16 +59,9 @@ class _Promised:
     metavar="TABLE",
     help="Table of labels with the ids of rows. Repeatable. Default: the labels are in SCORED.",
 )
-@click.option(
-    "--label",
-    multiple=True,
-    metavar="COLUMN",
-    help="Column of the labels. Repeatable, one for each --by; a row is good if all its labels are.",
-)
-@click.option("--good", multiple=True, metavar="CONDITION", help="Condition of a good label: '>=4' or '=yes'.")
-@click.option(
-    "--by", multiple=True, metavar="COLUMN", help="Column of the scores. Repeatable; a row must reach all cut-offs."
-)
+@click.option("--label", metavar="COLUMN", help="Column of the labels.")
+@click.option("--good", metavar="CONDITION", help="Condition of a good label: '>=4' or '=yes'.")
+@click.option("--by", metavar="COLUMN", help="Column of the scores.")
 @click.option(
     "--unit",
     type=click.Choice(["row", "context"]),
@@ -133,9 +126,9 @@ def command(
     if threshold is not None and labelled.by:
         raise UsageError("--rate takes --by from the threshold file; leave it out")
     asked = Asked(
-        by=labelled.by if threshold is None else threshold.columns,
+        by=(labelled.by or "") if threshold is None else threshold.column,
         label=labelled.label,
-        good=tuple(map(Good, labelled.good)),
+        good=None if labelled.good is None else Good(labelled.good),
         labels=labelled.labels,
         unit=labelled.unit or (threshold.unit if threshold else None),
         columns=Mapped(columns=console.pairs(labelled.column, "--column")).columns,
@@ -158,9 +151,9 @@ def command(
 
 
 def _check_labels(asked: Asked, *, plan: bool) -> None:
-    if bool(asked.label) != bool(asked.good):
+    if (asked.label is None) != (asked.good is None):
         raise UsageError("give the column of the labels and which are good: --label COLUMN --good '>=4'")
-    if not asked.label and not plan:
+    if asked.label is None and not plan:
         raise UsageError("give the column of the labels: --label COLUMN; `--plan` shows which rows to label")
 
 
@@ -203,13 +196,13 @@ def _rate(pool: Pool, asked: Asked, threshold: Threshold, *, as_json: bool) -> i
 
 
 def _tell_plan(plan: LabelPlan, asked: Asked, promise: Promise, out: Path | None, *, as_json: bool) -> int:
-    from refladder.report.promise_tables import cutoff_words, plan_table
+    from refladder.report.promise_tables import plan_table
 
     if as_json:
         console.say_json(asdict(plan) | {"precision": promise.precision, "sure": promise.sure})
         return 0
     console.say_tables([plan_table(plan.batches, promise.share, promise.sure)])
-    where = "all rows" if plan.lowest is None else f"rows with {cutoff_words(asked.by, plan.lowest.cutoffs)}"
+    where = "all rows" if plan.lowest is None else f"rows with {asked.by} >= {plan.lowest.cutoff:.6g}"
     end = ". Add --out FILE to write it" if out is None else ", in the order of labelling"
     console.say(f"Rows to label next: a random sample of {where}{end}.")
     if out is not None:
@@ -221,10 +214,10 @@ def _tell_plan(plan: LabelPlan, asked: Asked, promise: Promise, out: Path | None
 
 
 def _summary(result: Calibration) -> dict[str, Any]:
-    """The result as JSON values; `threshold` is a number, or an object of numbers where there are several columns."""
+    """The result as JSON values."""
     record, surface = result.threshold, result.surface
     return {
-        "threshold": _cutoff(record.columns, record.cutoffs),
+        "threshold": record.cutoff,
         "refused": result.refused,
         **{name: getattr(record, name) for name in ("labels", "labels_above", "bad_above", "rows")},
         "unscored": result.unscored,
@@ -234,12 +227,12 @@ def _summary(result: Calibration) -> dict[str, Any]:
         "units_needed": result.units_needed,
         "unit": record.unit,
         "look": record.look,
-        "lowest_candidate": _cutoff(record.columns, result.lowest.cutoffs),
+        "lowest_candidate": result.lowest.cutoff,
         **{name: getattr(record, name) for name in ("precision", "recall", "sure")},
         "naive": None
         if result.naive is None
         else {
-            "threshold": _cutoff(record.columns, result.steps[result.naive].cutoffs),
+            "threshold": result.steps[result.naive].cutoff,
             "kept_share": result.steps[result.naive].kept_share,
         },
         "surface": None if surface is None else asdict(surface),
@@ -252,23 +245,17 @@ def _summary(result: Calibration) -> dict[str, Any]:
     }
 
 
-def _cutoff(columns: tuple[str, ...], cutoffs: tuple[float, ...] | None) -> float | dict[str, float] | None:
-    if cutoffs is None:
-        return None
-    return cutoffs[0] if len(columns) == 1 else dict(zip(columns, cutoffs, strict=True))
-
-
 def _print(result: Calibration) -> None:
-    from refladder.report.promise_tables import cutoff_words, steps_table
+    from refladder.report.promise_tables import steps_table
 
     record = result.threshold
-    console.say_tables([steps_table(record.columns, result.steps, result.chosen, result.naive, record.precision)])
+    console.say_tables([steps_table(record.column, result.steps, result.chosen, result.naive, record.precision)])
     for line in _sentences(result):
         console.say(line)
-    if record.cutoffs is None:
+    if record.cutoff is None:
         console.say(f"Refused: {_wanted(result.promise)}. {_advice(result)}")
     else:
-        console.say(f"Promise: {cutoff_words(record.columns, record.cutoffs)}. {_promised(result)}")
+        console.say(f"Promise: {record.column} >= {record.cutoff:.6g}. {_promised(result)}")
     console.say_lines(f"Note: {note}" for note in result.notes)
 
 
@@ -288,21 +275,19 @@ def _wanted(promise: Promise) -> str:
 
 
 def _advice(result: Calibration) -> str:
-    from refladder.report.promise_tables import cutoff_words
-
     promise, step, more = result.promise, result.lowest, result.labels_needed
     units = ""
     if 2 * result.units_needed <= more:
         units = f", of {plural(result.units_needed, 'context')} with as many labelled rows each"
     if promise.recall is not None:
         return f"Label more rows{units}, of which at least {more:,} must be good{_next_look(result)}."
-    where = cutoff_words(result.threshold.columns, step.cutoffs)
-    rows, must = f" with {where}", "it must be good" if more == 1 else "all must be good"
+    where = f" with {result.threshold.column} >= {step.cutoff:.6g}"
+    must = "it must be good" if more == 1 else "all must be good"
     reached = step.precision is not None and step.precision >= promise.share
     doubt = (
         "" if reached else f" So far {step.bad_above} of {step.labels_above} labels there are bad, so this is unlikely."
     )
-    return f"Label at least {plural(more, 'more row')}{rows}{units}; {must}{_next_look(result)}.{doubt}"
+    return f"Label at least {plural(more, 'more row')}{where}{units}; {must}{_next_look(result)}.{doubt}"
 
 
 def _next_look(result: Calibration) -> str:
@@ -314,7 +299,6 @@ def _next_look(result: Calibration) -> str:
 
 def _sentences(result: Calibration) -> Iterator[str]:
     """What the labels and scores show: counts, the naive cut-off, AUC, the promise and its notes, a line each."""
-    from refladder.report.promise_tables import cutoff_words
     from refladder.trust.threshold import KEEP_ALL
 
     record, surface = result.threshold, result.surface
@@ -329,7 +313,7 @@ def _sentences(result: Calibration) -> Iterator[str]:
             "the strictest)"
         )
     yield f"look {promise.look}: {spent:.3g} of the error probability {1 - promise.sure:.3g}{order}"
-    if record.cutoffs is not None:
+    if record.cutoff is not None:
         yield (
             f"kept: {plural(record.kept, 'row')} "
             f"({record.kept / record.rows:.1%}); {plural(record.labels_above, 'label')} there, {record.bad_above:,} bad"
@@ -340,7 +324,7 @@ def _sentences(result: Calibration) -> Iterator[str]:
     else:
         step = result.steps[result.naive]
         yield (
-            f"without a promise: {cutoff_words(record.columns, step.cutoffs)} would keep {step.kept_share:.1%} (no "
+            f"without a promise: {record.column} >= {step.cutoff:.6g} would keep {step.kept_share:.1%} (no "
             "allowance for chance)"
         )
     yield f"AUC: {'not known, all labels are equal' if result.auc is None else f'{result.auc:.3f}'}"
@@ -367,9 +351,9 @@ def _interval(rate: Rate) -> str:
 def calibrate(
     table: Any,  # noqa: ANN401  a table of any package
     *,
-    label: str | Sequence[str],
-    good: str | Sequence[str],
-    by: str | Sequence[str],
+    label: str,
+    good: str,
+    by: str,
     labels: Any = None,  # noqa: ANN401  as above
     unit: Literal["row", "context"] | None = None,
     precision: float | None = None,
@@ -384,9 +368,9 @@ def calibrate(
 
     Args:
         table: scored rows, as for `refladder.score`.
-        label: column of the labels; several, one for each `by`, where all must hold.
-        good: which labels are good, such as `">=4"` or `"=yes"`; one for all columns, or one for each.
-        by: column of the scores; several, where all must reach a cut-off.
+        label: column of the labels.
+        good: which labels are good, such as `">=4"` or `"=yes"`.
+        by: column of the scores.
         labels: table of labels with the ids of rows (output_id, id, or context_id and system), as `table`; or a list of
             paths of such tables. None: the labels are in `table`.
         unit: what was drawn at random to be labelled: `"row"`, or `"context"` with some or all of its rows. None:
@@ -413,8 +397,7 @@ def calibrate(
 
     with Call(calibrate, locals()) as call:
         promise = Promise(precision=precision, recall=recall, sure=sure)
-        conditions = tuple(map(Good, _names(good)))
-        pool, asked = _pool(call, labels, columns, by=_names(by), label=_names(label), good=conditions, unit=unit)
+        pool, asked = _pool(call, labels, columns, by=by, label=label, good=Good(good), unit=unit)
         earlier = None if out is None else earlier_threshold(output_path(out))
         result = calibrated(pool, asked, promise, earlier)
         if out is not None:
@@ -426,10 +409,6 @@ def calibrate(
             )
         call.log(result.notes)
         return result
-
-
-def _names(value: str | Sequence[str]) -> tuple[str, ...]:
-    return (value,) if isinstance(value, str) else tuple(value)
 
 
 def _pool(

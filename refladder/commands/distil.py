@@ -123,7 +123,7 @@ def distil(
 
     with Call(distil, locals()) as call:
         mapped = Mapped(columns=dict(columns or {}))
-        asked = Asked(by=(by,), label=() if label is None else (label,))
+        asked = Asked(by=by, label=label)
         label_tables = call.labels(labels, asked.needed)
         source = call.source(asked.needed | {mapped.columns.get(name, name) for name in FIELDS})
         with console.progress("distilling") as bar:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from operator import attrgetter
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -41,13 +41,13 @@ from refladder.version import __version__
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from refladder.arrays import BoolArray, FloatArray, IntArray
-    from refladder.jobs.labelling import Asked, Pool
+    from refladder.arrays import BoolArray, IntArray
+    from refladder.jobs.labelling import Asked, Good, Pool
     from refladder.trust.rate import Rate
 
 _TWO = 2
 # What an earlier file has to be about to count looks, and what makes a look the same as its one.
-_about, _promised = attrgetter("columns", "label"), attrgetter("precision", "recall", "sure", "good", "unit")
+_about, _promised = attrgetter("column", "label"), attrgetter("precision", "recall", "sure", "good", "unit")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -170,12 +170,12 @@ def _look(earlier: Threshold | None, record: Threshold) -> int:
 def calibrate(pool: Pool, asked: Asked, promise: Promise, earlier: Threshold | None = None) -> Calibration:
     """Choose the cut-off that keeps the most rows (with a recall: the fewest) under a promise."""
     if not len(pool.scores):
-        raise DataError(f"no row has a number in {', '.join(asked.by)}; score the rows first")
-    if not pool.marked:
-        raise DataError(f"no scored row has a label in {', '.join(asked.label)}; fill that column for some rows")
+        raise DataError(f"no row has a number in {asked.by}; score the rows first")
+    if not pool.marked or asked.label is None or asked.good is None:
+        raise DataError(f"no scored row has a label in {asked.label}; fill that column for some rows")
     if pool.lowest is not None and promise.recall is not None:
         raise UsageError("all labels are of rows above a score, so they cannot show recall; label rows of all scores")
-    labelled, good = pool.labelled, pool.good(asked.conditions)
+    labelled, good = pool.labelled, pool.good(asked.good)
     path = candidates(pool.scores, len(labelled), pool.lowest)
     none = len(path.cutoffs)
     levels = path.levels(pool.scores[labelled])
@@ -183,14 +183,14 @@ def calibrate(pool: Pool, asked: Asked, promise: Promise, earlier: Threshold | N
     levels, good, positions = levels[inside], good[inside], labelled[inside]
     units = pool.units[positions]
     refusal = Threshold(
-        columns=asked.by,
-        cutoffs=None,
+        column=asked.by,
+        cutoff=None,
         precision=promise.precision,
         recall=promise.recall,
         sure=promise.sure,
         signature=pool.signature,
         label=asked.label,
-        good=tuple(condition.text for condition in asked.conditions),
+        good=asked.good.text,
         labels=len(good),
         labels_above=0,
         bad_above=0,
@@ -217,14 +217,12 @@ def calibrate(pool: Pool, asked: Asked, promise: Promise, earlier: Threshold | N
     if chosen >= 0:
         kept, needed, of_units = steps[chosen], 0, 0
         labels, bad_labels = kept.labels_above, kept.bad_above
-        record = replace(record, cutoffs=kept.cutoffs, labels_above=labels, bad_above=bad_labels, kept=kept.kept)
+        record = replace(record, cutoff=kept.cutoff, labels_above=labels, bad_above=bad_labels, kept=kept.kept)
     last = promise.precision is not None and chosen == len(steps) - 1
-    # One score for each row: its only column, or the number of its candidate, higher for stricter ones.
-    overall = pool.scores[:, 0] if pool.scores.shape[1] == 1 else -path.levels(pool.scores).astype(np.float64)
     labelled_all = pool.lowest is None and bool(inside.all())
     everything = np.ones(len(pool.scores), np.bool_)
-    rate, powered, more = good_shares(pool, good, inside, everything, overall) if labelled_all else (None, None, [])
-    notes = _notes(pool, asked, good, overall, positions, effective=float(worth.rows[-1]))
+    rate, powered, more = good_shares(pool, good, inside, everything, pool.scores) if labelled_all else (None, None, [])
+    notes = _notes(pool, asked.good, good, positions, effective=float(worth.rows[-1]))
     return Calibration(
         threshold=record,
         promise=promise,
@@ -235,7 +233,7 @@ def calibrate(pool: Pool, asked: Asked, promise: Promise, earlier: Threshold | N
         labels_needed=needed,
         units_needed=of_units,
         tested_first=last and bool(keeps_all(worth.rows, worth.bad, promise.share, sure, worth.freedom)),
-        auc=area_under_curve(overall[positions], good),
+        auc=area_under_curve(pool.scores[positions], good),
         surface=_surface(pool, inside, good, promise),
         rate=rate,
         powered=powered,
@@ -248,7 +246,7 @@ def _steps(path: Candidates, above: IntArray, bad: IntArray, worth: Counted, sur
     lows = lower_bound(worth.bad, worth.rows, sure, worth.freedom)
     return tuple(
         Step(
-            cutoffs=tuple(path.cutoffs[number].tolist()),
+            cutoff=float(path.cutoffs[number]),
             kept=int(path.rows[number]),
             kept_share=int(path.rows[number]) / path.total,
             labels_above=int(above[number]),
@@ -302,8 +300,7 @@ def _needed(
 
 def _reached(pool: Pool) -> BoolArray:
     """The rows from which the labels were drawn."""
-    lowest = -np.inf if pool.lowest is None else pool.lowest
-    return cast("BoolArray", np.logical_and.reduce(pool.scores >= lowest, axis=1))
+    return pool.scores >= (-np.inf if pool.lowest is None else pool.lowest)
 
 
 def _surface(pool: Pool, inside: BoolArray, good: BoolArray, promise: Promise) -> Surface | None:
@@ -316,25 +313,22 @@ def _surface(pool: Pool, inside: BoolArray, good: BoolArray, promise: Promise) -
     values = measured(labelled + sample)
     folds = pool.contexts[inside] % FOLDS
     scores, others, name = best_surface(values[: len(labelled)], good, folds, values[len(labelled) :])
-    path = candidates(others[:, np.newaxis], len(labelled))
+    path = candidates(others, len(labelled))
     units = pool.units[pool.labelled[inside]]
-    chosen = int(promise.choose(path, path.levels(scores[:, np.newaxis]), good, units))
+    chosen = int(promise.choose(path, path.levels(scores), good, units))
     share = int(path.rows[chosen]) / path.total * float(reached.mean()) if chosen >= 0 else None
     return Surface(measure=name, kept_share=share, auc=area_under_curve(scores, good))
 
 
-def _notes(
-    pool: Pool, asked: Asked, good: BoolArray, overall: FloatArray, positions: IntArray, *, effective: float
-) -> list[str]:
+def _notes(pool: Pool, condition: Good, good: BoolArray, positions: IntArray, *, effective: float) -> list[str]:
     notes = []
     if not good.any():
-        met = " and ".join(dict.fromkeys(condition.text for condition in asked.conditions))
-        values = [value for column in pool.labels for value in column if not isinstance(value, str)]
+        values = [value for value in pool.labels if not isinstance(value, str)]
         between = f": they are between {min(values):g} and {max(values):g}" if values else ""
-        notes.append(f"no label meets {met}{between}")
+        notes.append(f"no label meets {condition.text}{between}")
     elif good.all():
         notes.append("every label is good, so the labels cannot show whether the scores separate good rows from bad")
-    if len(np.unique(overall)) == 1:
+    if len(np.unique(pool.scores)) == 1:
         notes.append("every row has the same score; the only cut-off keeps every row")
     contexts = len(np.unique(pool.contexts))
     if contexts == 1 and len(good) > 1:
@@ -350,7 +344,7 @@ def _notes(
             f"the {len(good):,} labels are of {plural(contexts, 'context')}, {worth}; the test is approximate, and "
             f"needs {LEAST_UNITS} contexts above a cut-off"
         )
-    if not looks_random(overall[positions], overall[_reached(pool)]):
+    if not looks_random(pool.scores[positions], pool.scores[_reached(pool)]):
         notes.append(
             "the labelled rows have other scores than a random sample would have; the promise needs labels of a random "
             "sample, see `refladder calibrate --plan`"

@@ -78,14 +78,13 @@ class Condition(Filtering):
 def promised_condition(threshold: Path | Threshold) -> Condition:
     """The condition of a threshold or its file, which keeps its promise only by itself."""
     promise = threshold if isinstance(threshold, Threshold) else read_record(Threshold, threshold)
-    if promise.cutoffs is None:
+    if promise.cutoff is None:
         where = "the threshold" if promise is threshold else threshold
         raise DataError(
             f"{where}: no cut-off could be promised from {plural(promise.labels, 'label')}; label more rows and run "
             "`refladder calibrate` again"
         )
-    least = dict(zip(promise.columns, promise.cutoffs, strict=True))
-    return Condition(min=least, promise=promise)
+    return Condition(min={promise.column: promise.cutoff}, promise=promise)
 
 
 def condition_of(asked: Filtering) -> Condition:

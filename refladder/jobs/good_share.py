@@ -97,22 +97,22 @@ class KeptRate:
 
 def kept_rate(pool: Pool, asked: Asked, threshold: Threshold) -> KeptRate:
     """Estimate the share of good rows among those kept; labels that chose the threshold are left out."""
-    if threshold.cutoffs is None:
+    if threshold.cutoff is None:
         raise UsageError("this threshold file holds a refusal, so it keeps no rows; calibrate with more labels")
     if scale_of(threshold.signature) != scale_of(pool.signature):
         raise UsageError(
             f"the threshold was made for scores with another signature, {threshold.signature or 'none'}; these have "
             f"{pool.signature or 'none'}"
         )
-    kept = np.logical_and.reduce(pool.scores >= np.array(threshold.cutoffs), axis=1)
+    kept = pool.scores >= threshold.cutoff
     used = set(threshold.used)
     fresh = np.array([used.isdisjoint(row.digests) for row in pool.marked], dtype=np.bool_)
     chosen = fresh & kept[pool.labelled]
-    good = pool.good(asked.conditions)[chosen]
+    good = pool.good(asked.good)[chosen]
     notes = _notes(used, pool)
     rate = powered = None
     if len(good):
-        rate, powered, more = good_shares(pool, good, chosen, kept, pool.scores.mean(axis=1))
+        rate, powered, more = good_shares(pool, good, chosen, kept, pool.scores)
         notes += more
     return KeptRate(
         rate=rate,

@@ -67,15 +67,15 @@ class Good:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asked:
-    """What to read: score columns, label columns with their conditions, and where labels are.
+    """What to read: the columns of the scores and of the labels, the condition of a good label, and where labels are.
 
-    `labels` are tables of labels; without one, the label columns are in the scored table. `good` is empty where labels
-    are ratings. `unit` is what was drawn at random to be labelled; None is `context` where rows have one.
+    `labels` are tables of labels; without one, the label column is in the scored table. `good` is None where labels are
+    ratings. `unit` is what was drawn at random to be labelled; None is `context` where rows have one.
     """
 
-    by: tuple[str, ...]
-    label: tuple[str, ...] = ()
-    good: tuple[Good, ...] = ()
+    by: str
+    label: str | None = None
+    good: Good | None = None
     labels: tuple[str, ...] = ()
     unit: Literal["row", "context"] | None = None
     columns: Mapping[str, str] = field(default_factory=dict)
@@ -85,25 +85,13 @@ class Asked:
             raise UsageError(f"give the column of the scores: {option('by')} COLUMN")
         if self.unit not in {None, "row", "context"}:
             raise UsageError(f"{option('unit')} {self.unit!r}: must be row or context")
-        if len(set(self.by)) < len(self.by):
-            raise UsageError(f"{option('by')} names a column twice: {', '.join(self.by)}; name each once")
-        for name, other in (("label", "by"), ("good", "label")):
-            own, others = len(getattr(self, name)), len(getattr(self, other))
-            if 1 < own != others:
-                counts = f"{own} {option(name)} for {others} {option(other)}"
-                raise UsageError(f"{counts}; give one for all, or one for each")
 
     @property
     def needed(self) -> set[str]:
         """Every column of the tables that `read_pool` reads."""
         ids = {name for names in _IDS for name in names}
-        beside = set(map(sampled_above, self.by))
-        return {*self.by, *self.label, *ids, *beside, "context", "signature", *self.columns.values()}
-
-    @property
-    def conditions(self) -> tuple[Good, ...]:
-        """The condition of each label column."""
-        return self.good if len(self.good) == len(self.label) else self.good * len(self.label)
+        labels = [] if self.label is None else [self.label]
+        return {self.by, sampled_above(self.by), *labels, *ids, "context", "signature", *self.columns.values()}
 
 
 class Texts(NamedTuple):
@@ -115,10 +103,10 @@ class Texts(NamedTuple):
 
 
 class Labelled(NamedTuple):
-    """A labelled row: its position among the rows with scores, its labels, its digests (see `_digests`), its texts."""
+    """A labelled row: its position among the rows with scores, its label, its digests (see `_digests`), its texts."""
 
     position: int
-    cells: tuple[float | str, ...]
+    label: float | str
     digests: tuple[str, ...]
     texts: Texts | None
 
@@ -127,8 +115,8 @@ class Labelled(NamedTuple):
 class Pool:
     """Rows with a score, and labels of some of them; one row of `scores`, `row_numbers` and `units` each.
 
-    `scores` has shape (rows, columns). `marked` holds the labelled rows, `contexts` a number for the context of each,
-    and `sample` the texts of a random sample of all rows.
+    `marked` holds the labelled rows, `contexts` a number for the context of each, and `sample` the texts of a random
+    sample of all rows. `lowest` is the least score of the rows from which labels were drawn, None for all rows.
     """
 
     scores: FloatArray
@@ -138,7 +126,7 @@ class Pool:
     contexts: IntArray
     row_numbers: IntArray
     signature: str | None
-    lowest: FloatArray | None
+    lowest: float | None
     unscored: int
     sample: list[Texts]
     notes: list[str]
@@ -149,9 +137,9 @@ class Pool:
         return np.array([row.position for row in self.marked], dtype=np.int64)
 
     @property
-    def labels(self) -> list[list[float | str]]:
-        """A list for each label column."""
-        return [list(column) for column in zip(*(row.cells for row in self.marked), strict=True)]
+    def labels(self) -> list[float | str]:
+        """The label of each labelled row."""
+        return [row.label for row in self.marked]
 
     @property
     def texts(self) -> list[Texts]:
@@ -164,10 +152,9 @@ class Pool:
         """The digests of all labelled rows."""
         return tuple(dict.fromkeys(itertools.chain.from_iterable(row.digests for row in self.marked)))
 
-    def good(self, conditions: Sequence[Good]) -> BoolArray:
-        """Which labelled rows meet every condition."""
-        met = [condition.meets(column) for condition, column in zip(conditions, self.labels, strict=False)]
-        return np.logical_and.reduce(met) if met else np.ones(len(self.marked), np.bool_)  # or there is no label
+    def good(self, condition: Good | None) -> BoolArray:
+        """Which labelled rows meet the condition."""
+        return np.ones(len(self.marked), np.bool_) if condition is None else condition.meets(self.labels)
 
 
 def rating_in(row: Row, column: str) -> float | None:
@@ -214,7 +201,7 @@ def read_pool(source: str, asked: Asked, given: str | None = None, progress: Pro
 class _Reader:
     def __init__(self, asked: Asked) -> None:
         self.asked = asked
-        self.scores = array("d")  # row by row
+        self.scores = array("d")
         self.row_numbers = array("q")
         self.context_of = array("q")  # a hash: names of a million contexts would be kept otherwise
         self.with_context = False
@@ -236,13 +223,13 @@ class _Reader:
             position = len(self.row_numbers) - 1
             texts = self._texts(row, position)
             # Beside the scores of JSON lines, a label column may be absent: then there is no label.
-            beside = labels is None and all(column in row.fields for column in self.asked.label)
-            cells = self._labels_in(row) if beside else (labels or {}).get(_key(row, ids))
-            if cells is not None:
+            beside = labels is None and self.asked.label in row.fields
+            label = self._label_in(row) if beside else (labels or {}).get(_key(row, ids))
+            if label is not None:
                 key = _key(row, ids)
                 if key in self.marked:
                     raise DataError(f"{row.where}: {_named(ids, key)} appears twice; labels need unique ids")
-                self.marked[key] = Labelled(position, cells, _digests(row, key), texts)
+                self.marked[key] = Labelled(position, label, _digests(row, key), texts)
         missing = [key for key in labels or () if key not in self.marked]
         if missing and labels is not None:
             text = f"{len(missing):,} of {plural(len(labels), 'label')} not used: {source} does not score their rows, "
@@ -253,9 +240,9 @@ class _Reader:
         return self._pool(lowest)
 
     def _add(self, row: Row, number: int) -> bool:
-        """Keep the scores of a row if it has all of them."""
-        values = [value for column in self.asked.by if (value := number_in(row, column)) is not None]
-        if len(values) < len(self.asked.by):
+        """Keep the score of a row if it has one."""
+        score = number_in(row, self.asked.by)
+        if score is None:
             self.unscored += 1
             return False
         signature = row.fields.get("signature") or None
@@ -270,13 +257,13 @@ class _Reader:
         context = next((str(cell) for cell in cells if cell is not None and cell != ""), None)
         self.with_context = self.with_context or context is not None
         self.context_of.append(hash((len(self.row_numbers),) if context is None else context))
-        self.scores.extend(values)
+        self.scores.append(score)
         self.row_numbers.append(number)
         return True
 
     def _labels(
         self, columns: Sequence[str], source: str
-    ) -> tuple[tuple[str, ...], dict[tuple[str, ...], tuple[float | str, ...]] | None, FloatArray | None]:
+    ) -> tuple[tuple[str, ...], dict[tuple[str, ...], float | str] | None, float | None]:
         """Id columns, labels by id (None where the scored rows have them), and the lowest score that was sampled."""
         asked = self.asked
         if not asked.labels or not asked.label:
@@ -292,34 +279,29 @@ class _Reader:
                     f"Columns there: {', '.join(have) or 'none'}; in {source}: {', '.join(columns) or 'none'}"
                 )
         ids = id_columns(shared)
-        read: dict[tuple[str, ...], list[tuple[float | str, ...]]] = {}
+        read: dict[tuple[str, ...], list[float | str]] = {}
         wheres: dict[tuple[str, ...], str] = {}
-        bounds: list[list[float | None]] = []
+        bounds: list[float] = []
+        above = sampled_above(asked.by)
         for row in itertools.chain.from_iterable(tables):
-            cells = self._labels_in(row)
-            if cells is None:
+            label = self._label_in(row)
+            if label is None:
                 continue
             key = _key(row, ids)
-            read.setdefault(key, []).append(cells)
+            read.setdefault(key, []).append(label)
             wheres[key] = row.where
-            if all(sampled_above(column) in row.fields for column in asked.by):
-                bounds.append([number_in(row, sampled_above(column)) for column in asked.by])
-        repeated = sum(len(cells) > 1 for cells in read.values())
+            if above in row.fields and (bound := number_in(row, above)) is not None:
+                bounds.append(bound)
+        repeated = sum(len(given) > 1 for given in read.values())
         if repeated:
             self.notes.append(f"{plural(repeated, 'row')} with several labels, which count as one: their mean")
-        labels = {key: _mean(cells, wheres[key]) for key, cells in read.items()}
-        known = np.array([limits for limits in bounds if None not in limits], dtype=np.float64)
-        return ids, labels, known.max(axis=0) if len(known) else None
+        labels = {key: _mean(given, wheres[key]) for key, given in read.items()}
+        return ids, labels, max(bounds, default=None)
 
-    def _labels_in(self, row: Row) -> tuple[float | str, ...] | None:
-        """The labels in a row; None where one is empty."""
-        asked = self.asked
-        if asked.good:
-            cells = [good.read(row, column) for good, column in zip(asked.conditions, asked.label, strict=True)]
-        else:
-            cells = [rating_in(row, column) for column in asked.label]
-        values = tuple(cell for cell in cells if cell is not None)
-        return values if values and len(values) == len(cells) else None
+    def _label_in(self, row: Row) -> float | str | None:
+        """The label in a row; None where it is empty."""
+        column = self.asked.label or ""
+        return rating_in(row, column) if self.asked.good is None else self.asked.good.read(row, column)
 
     def _texts(self, row: Row, position: int) -> Texts | None:
         """The texts of a row, if it has any; they may enter the random sample of all rows (reservoir sampling)."""
@@ -334,14 +316,14 @@ class _Reader:
             self.sample[drawn : drawn + 1] = [texts]
         return texts
 
-    def _pool(self, lowest: FloatArray | None) -> Pool:
+    def _pool(self, lowest: float | None) -> Pool:
         if self.asked.unit == "context" and not self.with_context and len(self.row_numbers):
             raise DataError(f"{self.first}: no row has a context_id or a context; leave out {option('unit')} context")
         unit: Literal["row", "context"] = self.asked.unit or ("context" if self.with_context else "row")
         contexts = _numbered(np.array(self.context_of, dtype=np.int64))
         marked = list(self.marked.values())
         return Pool(
-            scores=np.array(self.scores).reshape(-1, len(self.asked.by)),
+            scores=np.array(self.scores),
             unit=unit,
             units=contexts if unit == "context" else np.arange(len(contexts)),
             marked=marked,
@@ -388,17 +370,11 @@ def _named(ids: Sequence[str], key: Sequence[str]) -> str:
     return ", ".join(f"{name} {value[:40]!r}" for name, value in zip(ids, key, strict=False)) or key[0]
 
 
-def _mean(cells: Sequence[tuple[float | str, ...]], where: str) -> tuple[float | str, ...]:
+def _mean(labels: Sequence[float | str], where: str) -> float | str:
     """Several labels of one row as one: the mean of numbers; words must be equal."""
-    if len(cells) == 1:
-        return cells[0]
-    means: list[float | str] = []
-    for values in zip(*cells, strict=True):
-        numbers = [value for value in values if not isinstance(value, str)]
-        if len(numbers) == len(values):
-            means.append(sum(numbers) / len(numbers))
-        elif len(set(values)) == 1:
-            means.append(values[0])
-        else:
-            raise DataError(f"{where}: a row has different labels, {sorted(set(map(str, values)))}; keep one of them")
-    return tuple(means)
+    numbers = [label for label in labels if not isinstance(label, str)]
+    if len(numbers) == len(labels):
+        return sum(numbers) / len(numbers)
+    if len(set(labels)) > 1:
+        raise DataError(f"{where}: a row has different labels, {sorted(set(map(str, labels)))}; keep one of them")
+    return labels[0]

@@ -16,7 +16,7 @@ from refladder.report.promise_tables import Batch
 from refladder.trust.threshold import least_labels, walk_certainty
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
+    from collections.abc import Collection, Mapping
 
     from refladder.jobs.calibrate import Promise
     from refladder.jobs.labelling import Asked, Pool
@@ -42,12 +42,12 @@ def plan_labels(pool: Pool, asked: Asked, promise: Promise) -> tuple[LabelPlan, 
     if promise.precision is None:
         raise UsageError("--plan is about --precision; leave out --recall")
     if not len(pool.scores):
-        raise DataError(f"no row has a number in {', '.join(asked.by)}; score the rows first")
+        raise DataError(f"no row has a number in {asked.by}; score the rows first")
     result = calibrate(pool, asked, promise) if len(pool.labelled) else None
     lowest = None if result is None else result.lowest
     reached = np.ones(len(pool.scores), np.bool_)
     if lowest is not None:
-        reached = np.logical_and.reduce(pool.scores >= np.array(lowest.cutoffs), axis=1)
+        reached = pool.scores >= lowest.cutoff
     reached[pool.labelled] = False
     drawn = np.random.default_rng(len(pool.labelled)).permutation(np.flatnonzero(reached))[: BATCHES[-1]]
     labels, bad = (lowest.labels_above, lowest.bad_above) if lowest else (0, 0)
@@ -81,8 +81,8 @@ def write_rows(
     plan: LabelPlan,
     rows_drawn: Collection[int],
     *,
-    by: Sequence[str],
-    label: Sequence[str],
+    by: str,
+    label: str | None,
     given: str | None = None,
     mapped: Mapping[str, str],
     escape_formulas: bool = False,
@@ -98,12 +98,10 @@ def write_rows(
     wanted = {number: turn for turn, number in enumerate(rows_drawn)}
     chosen = sorted((wanted[number], row) for number, row in enumerate(rows) if number in wanted)
     shown = [column for column in dict.fromkeys([*ids, *_SHOWN]) if column in columns]
-    labels = [column for column in label or ("label",) if column not in shown]
-    bounds = dict.fromkeys(map(sampled_above, by))
-    if plan.lowest is not None:
-        bounds = dict(zip(bounds, plan.lowest.cutoffs, strict=True))
-    header = [*shown, *labels, *bounds]
+    labels = {} if label in shown else {label or "label": None}
+    beside = {**labels, sampled_above(by): None if plan.lowest is None else plan.lowest.cutoff}
+    header = [*shown, *beside]
     with open_sink(out, standard_form(out, "csv"), {}, header, escape_formulas=escape_formulas) as write:
         for _, row in chosen:
             fields = {column: row.fields.get(column) for column in shown}
-            write(Row(row.where, {**fields, **dict.fromkeys(labels), **bounds}))
+            write(Row(row.where, {**fields, **beside}))

@@ -26,7 +26,7 @@ _MARKS = "*: the promised cut-off; n: the cut-off without a promise"
 class Step:
     """A candidate cut-off; `counted` is what its labels are worth, `low` the bound of its precision by itself."""
 
-    cutoffs: tuple[float, ...]
+    cutoff: float
     kept: int
     kept_share: float
     labels_above: int
@@ -50,13 +50,8 @@ class Batch:
     chance: float | None
 
 
-def cutoff_words(columns: Sequence[str], cutoffs: Sequence[float]) -> str:
-    """A cut-off as a condition that a row meets."""
-    return " and ".join(f"{column} >= {cutoff:.6g}" for column, cutoff in zip(columns, cutoffs, strict=True))
-
-
 def steps_table(
-    columns: Sequence[str], steps: Sequence[Step], chosen: int | None, naive: int | None, share: float | None
+    column: str, steps: Sequence[Step], chosen: int | None, naive: int | None, share: float | None
 ) -> PlainTable:
     """Cut-offs, strictest first, with a bar from the bound to the precision."""
     rows = []
@@ -64,7 +59,7 @@ def steps_table(
         marks = f"{'*' if place == chosen else ''}{'n' if place == naive else ''}"
         rows.append(
             [
-                " ".join([*(f"{cutoff:.4g}" for cutoff in step.cutoffs), *([marks] if marks else [])]),
+                f"{step.cutoff:.4g} {marks}".rstrip(),
                 number(step.kept_share, 2),
                 f"{step.labels_above:,}",
                 f"{step.bad_above:,}",
@@ -73,7 +68,7 @@ def steps_table(
                 _bar(step, share),
             ]
         )
-    heads = [f"{', '.join(columns)} >=", "kept", "labels", "bad", "precision", "bound", "0 to 1"]
+    heads = [f"{column} >=", "kept", "labels", "bad", "precision", "bound", "0 to 1"]
     return PlainTable(f"Cut-offs, strictest first. {_MARKS}", heads, rows, _LEGEND)
 
 

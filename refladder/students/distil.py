@@ -78,7 +78,7 @@ def distil(
     if out.is_dir() and any(path.name != ".lock" for path in out.iterdir()):
         raise UsageError(f"{out}: exists and is not empty; name another folder, or remove it")
     with read_twice(source, format_of(source, given)) as table:
-        asked = Asked(by=(column,), label=() if label is None else (label,), labels=tuple(labels))
+        asked = Asked(by=column, label=label, labels=tuple(labels))
         lessons = read_lessons(table, asked, mapped, given, ladders)
     with locked_folder(out):
         train = np.flatnonzero(~lessons.held_out)
@@ -94,7 +94,7 @@ def read_lessons(
     source: str, asked: Asked, mapped: Mapped, given: str | None = None, ladders: LadderSet | None = None
 ) -> Lessons:
     """Read scores, texts and labels, and choose what is held out."""
-    column = asked.by[0]
+    column = asked.by
     pool = read_pool(source, asked, given)
     if (pool.signature or "").startswith("backend:distilled"):
         raise DataError(
@@ -106,7 +106,7 @@ def read_lessons(
     names = [name for _, name, *_ in rows]
     outputs = [output for _, _, output, _ in rows]
     known = [text for *_, text in rows if text is not None]
-    scores = pool.scores[used, 0]
+    scores = pool.scores[used]
     if len(scores) < LEAST_ROWS:
         raise DataError(
             f"{source}: {len(scores):,} rows have an output and a number in {column!r}; at least {LEAST_ROWS} are "
@@ -124,8 +124,8 @@ def read_lessons(
     human = np.full(len(pool.scores), np.nan)
     if asked.label:
         if not pool.marked:
-            raise DataError(f"{', '.join(asked.labels) or source}: no scored row has a number in {asked.label[0]!r}")
-        human[pool.labelled] = np.asarray(pool.labels[0], dtype=np.float64)
+            raise DataError(f"{', '.join(asked.labels) or source}: no scored row has a number in {asked.label!r}")
+        human[pool.labelled] = np.asarray(pool.labels, dtype=np.float64)
     contexts = _numbered(names)
     by_context = bool(contexts.max())
     held_out = _held_out(names if by_context else outputs)

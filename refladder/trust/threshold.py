@@ -41,8 +41,8 @@ _EQUAL = 1e-12  # probabilities that differ by less are equal: rounding must not
 class Candidates:
     """Cut-offs, strictest first; each keeps the rows of the one before it, and more.
 
-    `cutoffs` has shape (candidates, columns): a row is kept if every column reaches its cut-off. `rows` has shape
-    (candidates,): the number of rows that each one keeps. `total` is the number of all rows.
+    Both arrays have shape (candidates,): the least score of a kept row, and the number of rows that each one keeps.
+    `total` is the number of all rows.
     """
 
     cutoffs: FloatArray
@@ -63,37 +63,33 @@ class Candidates:
 
 
 def _levels(cutoffs: FloatArray, scores: FloatArray) -> IntArray:
-    columns = [
-        len(steps) - np.searchsorted(steps[::-1], values, side="right")
-        for steps, values in zip(cutoffs.T, scores.T, strict=True)
-    ]
-    return cast("IntArray", np.max(columns, axis=0))
+    return len(cutoffs) - np.searchsorted(cutoffs[::-1], scores, side="right")
 
 
-def candidates(scores: FloatArray, labels: int, lowest: FloatArray | None = None) -> Candidates:
+def candidates(scores: FloatArray, labels: int, lowest: float | None = None) -> Candidates:
     """Cut-offs that keep 5, 10, ..., 100 % of the rows, and 1 to 4 % where 40 labels or more are expected there.
 
-    Several columns are cut at the same rank: a path of joint cut-offs. Rows with equal scores are kept together.
+    Rows with equal scores are kept together.
 
     Args:
-        scores: shape (rows, columns), finite, of all rows, labelled or not.
+        scores: shape (rows,), finite, of all rows, labelled or not.
         labels: number of labels.
-        lowest: shape (columns,), the least score of the rows from which the labels were drawn; None for all rows.
+        lowest: the least score of the rows from which the labels were drawn; None for all rows.
 
     Raises:
         UsageError: there are no rows, or none reaches `lowest`.
-        ShapeError: scores are not two-dimensional.
+        ShapeError: scores are not one-dimensional.
     """
-    if scores.ndim != 2:  # noqa: PLR2004  rows and columns
-        raise ShapeError(f"scores must have shape (rows, columns); got {scores.shape}")
+    if scores.ndim != 1:
+        raise ShapeError(f"scores must have shape (rows,); got {scores.shape}")
     total = len(scores)
     if lowest is not None:
-        scores = scores[(scores >= lowest).all(axis=1)]
+        scores = scores[scores >= lowest]
     if not len(scores):
         raise UsageError("no row has a score from which a cut-off could be chosen")
     shares = np.array([*(share for share in _FIRST if share * labels >= _ENOUGH), *_SHARES])
     ranks = np.unique(np.ceil(shares * len(scores) - 1e-9).astype(np.int64)) - 1
-    path = np.stack([-np.partition(-column, ranks)[ranks] for column in scores.T], axis=1)
+    path = -np.partition(-scores, ranks)[ranks]
     rows = np.cumsum(np.bincount(_levels(path, scores), minlength=len(path))[: len(path)])
     first = np.flatnonzero(np.diff(rows, prepend=0))  # of candidates that keep the same rows
     return Candidates(cutoffs=path[first], rows=rows[first], total=total)

@@ -139,13 +139,11 @@ def test_calibrate_gives_the_cut_off_of_the_command(kind, rows, scored, command,
     assert result.threshold == read_record(Threshold, tmp_path / "called.json")
     (typed,) = done.rows
     assert (result.refused, result.auc) == (typed["refused"], typed["auc"])
-    assert [asdict(step) for step in result.steps] == [
-        {**step, "cutoffs": tuple(step["cutoffs"])} for step in typed["candidates"]
-    ]
+    assert [asdict(step) for step in result.steps] == typed["candidates"]
     unlabelled = [{name: value for name, value in row.items() if name != "rating"} for row in rows]
     labels = [{"output_id": row["output_id"], "rating": row["rating"]} for row in rows]
     beside = refladder.calibrate(KINDS[kind](unlabelled), labels=KINDS[kind](labels), **ASKED)
-    assert beside.threshold.cutoffs == result.threshold.cutoffs
+    assert beside.threshold.cutoff == result.threshold.cutoff
 
 
 def test_labels_in_files(rows, tmp_path):
@@ -170,7 +168,7 @@ def test_a_threshold_filters(as_file, rows, scored, command, tmp_path):
 def test_a_refused_promise_is_told_and_filters_nothing(rows, caplog):
     result = refladder.calibrate(rows[:6], **{**ASKED, "precision": 0.99})
     assert result.refused
-    assert result.threshold.cutoffs is None
+    assert result.threshold.cutoff is None
     assert f"no cut-off can be promised; this could change with {result.labels_needed} more labels" in caplog.text
     with pytest.raises(DataError, match="the threshold: no cut-off could be promised from 6 labels"):
         refladder.filter(rows, threshold=result.threshold)

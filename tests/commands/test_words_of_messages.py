@@ -82,10 +82,10 @@ BOTH = [  # arguments of the command after SOURCE, those of the call, and the me
         "context_id and columns={'context_id': '...'} both say the context; give one of them",
     ),
     (
-        ["calibrate", "--label", "a", "--label", "b", "--by", "x", "--by", "y", "--by", "z", "--precision", "0.9"],
-        {"label": ["a", "b"], "good": (), "by": ["x", "y", "z"], "precision": 0.9},
-        "2 --label for 3 --by; give one for all, or one for each",
-        "2 label for 3 by; give one for all, or one for each",
+        ["calibrate", "--label", "a", "--good", "=yes", "--by", "x"],
+        {"label": "a", "good": "=yes", "by": "x"},
+        "give what to promise: either --precision or --recall, such as --precision 0.9",
+        "give what to promise: either precision or recall, such as precision 0.9",
     ),
     (
         ["pairs", "--margin", "-1"],

@@ -86,9 +86,9 @@ RECORDS = st.one_of(
     ),
     st.builds(Shared, anchors=st.tuples(TEXT, TEXT), seed=st.integers(0, 9)),
     st.builds(
-        Threshold, columns=st.tuples(TEXT), cutoffs=st.none() | st.tuples(NUMBER), precision=st.none() | NUMBER,
-        recall=st.none(), sure=NUMBER, signature=st.none() | TEXT, label=st.tuples(TEXT),
-        good=st.tuples(TEXT), labels=st.just(9), labels_above=st.just(5), bad_above=st.just(1), rows=st.just(20),
+        Threshold, column=TEXT, cutoff=st.none() | NUMBER, precision=st.none() | NUMBER,
+        recall=st.none(), sure=NUMBER, signature=st.none() | TEXT, label=TEXT,
+        good=TEXT, labels=st.just(9), labels_above=st.just(5), bad_above=st.just(1), rows=st.just(20),
         kept=st.just(7), used=st.tuples(TEXT, TEXT), version=TEXT,
     ),
     st.builds(

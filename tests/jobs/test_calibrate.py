@@ -49,7 +49,7 @@ def test_from_labels_to_filtered_rows(command, files, tmp_path):
     assert passed.rows == kept
     assert passed.err.startswith(f"400 rows: {len(kept)} passed")
     record = read_record(Threshold, out)
-    assert (record.columns, record.cutoffs, record.signature) == (("clarity_score",), (told["threshold"],), SIGNATURE)
+    assert (record.column, record.cutoff, record.signature) == ("clarity_score", told["threshold"], SIGNATURE)
 
 
 def test_the_report_for_people(command, files):
@@ -90,7 +90,7 @@ def test_a_refusal_says_how_many_labels_would_do(command, files, tmp_path):
     told = json.loads(done.out)
     assert (told["threshold"], told["refused"], told["kept"]) == (None, True, 0)
     cut = told["lowest_candidate"]
-    step = next(each for each in told["candidates"] if each["cutoffs"] == [cut])
+    step = next(each for each in told["candidates"] if each["cutoff"] == cut)
     # At the second look, 0.8 of .01: 46 labels do if none is bad, 67 if one is, 85 if two are (scipy.stats.binom)
     assert told["labels_needed"] == {0: 46, 1: 67, 2: 85}[step["bad_above"]] - step["labels_above"]
     done = command("calibrate", table, "--labels", labels, *GOOD, *BY, "--precision", "0.9")
@@ -110,7 +110,7 @@ def test_a_refusal_says_how_many_labels_would_do(command, files, tmp_path):
 @pytest.mark.parametrize("promise", [{"precision": 0.9}, {"recall": 0.95}])
 @pytest.mark.parametrize("labels", [3, 20, 80, 250])
 def test_labels_are_needed_just_where_the_promise_is_refused(files, labels, promise):
-    asked = Asked(by=("clarity_score",), label=("rating",), good=(Good(">=4"),))
+    asked = Asked(by="clarity_score", label="rating", good=Good(">=4"))
     for seed in range(4):
         table, given = files(scored(400, seed, noise=2.0), labels)
         result = calibrate(read_pool(str(table), replace(asked, labels=(str(given),))), asked, Promise(**promise))
@@ -132,24 +132,6 @@ def test_scores_of_another_signature_are_refused(command, files, tmp_path):
     done = command("filter", table, "--threshold", out, "--min", "tone_score=1")
     assert done.code == 2
     assert "--threshold cannot be combined with other conditions" in done.err
-
-
-def test_several_dimensions_have_one_promise(command, write_jsonl, tmp_path):
-    rows = scored(600)
-    for number, row in enumerate(rows):
-        row["tone"] = row["rating"] if number % 7 else 1
-    table, out, passed = write_jsonl(rows), tmp_path / "t.json", tmp_path / "passed.jsonl"
-    columns = ("--by", "clarity_score", "--label", "rating", "--by", "tone_score", "--label", "tone", "--good", ">=3")
-    done = command("calibrate", table, *columns, "--precision", "0.6", "--out", out, "--json")
-    told = json.loads(done.out)
-    assert done.code == 0
-    cuts = told["threshold"]
-    assert set(cuts) == {"clarity_score", "tone_score"}
-    kept = [row for row in rows if all(row[name] >= cut for name, cut in cuts.items())]
-    bad = [row for row in kept if row["rating"] < 3 or row["tone"] < 3]
-    assert (told["kept"], told["bad_above"]) == (len(kept), len(bad))
-    assert command("filter", table, "--threshold", out, "--out", passed).code == 0
-    assert [json.loads(line)["output_id"] for line in passed.read_text().splitlines()] == [r["output_id"] for r in kept]
 
 
 def test_the_best_row_of_each_context(command, files, tmp_path):
@@ -207,7 +189,7 @@ def test_a_plan_and_the_labels_that_follow_it(command, files, tmp_path):
         writer.writerows([{**row, "rating": ratings[row["output_id"]]["rating"]} for row in drawn])
     told = json.loads(command("calibrate", *common, "--labels", plan, "--json").out)
     # no candidate is below the score that rows were drawn from, and labels below it are not used
-    assert min(step["cutoffs"][0] for step in told["candidates"]) == cut
+    assert min(step["cutoff"] for step in told["candidates"]) == cut
     above = sum(ratings[name]["clarity_score"] >= cut for name in used)
     assert told["labels"] == 200 + above
     assert told["good_share"] is None  # these labels show nothing about all rows
@@ -240,7 +222,7 @@ def test_the_rate_is_taken_from_other_labels(command, files, write_jsonl, tmp_pa
     _, fresh = split(rows, 700, seed=5)
     both = command("calibrate", table, "--labels", write_jsonl(fresh, "fresh.jsonl"), *GOOD, "--rate", out, "--json")
     told = json.loads(both.out)
-    cut = read_record(Threshold, out).cutoffs[0]
+    cut = read_record(Threshold, out).cutoff
     used = {json.loads(line)["output_id"] for line in labels.read_text().splitlines()}
     scores = {row["output_id"]: row["clarity_score"] for row in rows}
     left = [
@@ -273,7 +255,7 @@ def test_a_row_under_another_id_is_not_used_again(command, write_jsonl, tmp_path
     ]  # fmt: skip
     done = command("calibrate", write_jsonl(copied, "copy.jsonl"), *GOOD, "--rate", out, "--json")
     told = json.loads(done.out)
-    cut = read_record(Threshold, out).cutoffs[0]
+    cut = read_record(Threshold, out).cutoff
     assert told["reused"] == 300
     assert told["labels"] == sum(row["clarity_score"] >= cut for row in rows[300:])
     assert told["notes"] == []
@@ -321,8 +303,8 @@ def test_ratings_of_several_people_are_their_mean(command, write_jsonl, listed):
 
 def test_the_files_survive_a_round_trip(tmp_path):
     record = Threshold(
-        columns=("a", "b"), cutoffs=(0.1, -3.0), precision=0.9, recall=None, sure=0.9, signature="x",
-        label=("l",), good=(">=4",), labels=3, labels_above=2, bad_above=1, rows=9, kept=4, used=("ab",), version="1",
+        column="a", cutoff=0.1, precision=0.9, recall=None, sure=0.9, signature="x",
+        label="l", good=">=4", labels=3, labels_above=2, bad_above=1, rows=9, kept=4, used=("ab",), version="1",
     )  # fmt: skip
     write_record(tmp_path / "t.json", record)
     assert read_record(Threshold, tmp_path / "t.json") == record

@@ -38,7 +38,7 @@ def without_contexts(rows):
 )
 def test_the_unit_is_the_context_where_rows_have_one(write_jsonl, change, unit, kept, first):
     table = write_jsonl(change([{**row, "rating": 4} for row in scored()]))
-    pool = read_pool(str(table), Asked(by=("clarity_score",), label=("rating",), unit=unit))
+    pool = read_pool(str(table), Asked(by="clarity_score", label="rating", unit=unit))
     assert pool.unit == kept
     assert pool.units[: len(first)].tolist() == first
     assert len(pool.units) == len(pool.scores)
@@ -60,7 +60,7 @@ def test_contexts_are_asked_for_where_there_are_none(fails, write_jsonl):
     words = "in.jsonl:1: no row has a context_id or a context; leave out --unit context"
     assert words in fails(2, "calibrate", table, *ASKED, "--unit", "context")
     with pytest.raises(UsageError, match="--unit 'rows': must be row or context"):
-        Asked(by=("clarity_score",), unit="rows")
+        Asked(by="clarity_score", unit="rows")
 
 
 def whole(contexts, rows, bad=(), score=1.0):

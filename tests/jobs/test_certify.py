@@ -293,11 +293,11 @@ def test_a_certificate_does_not_change_the_scale(folder, command, fails, stories
     both.write_text(old.read_text() + new.read_text())
     least = ("--min", "coherence_score=-99")
     assert len(command("filter", both, *least).rows) == 2 * len(command("filter", old, *least).rows) > 0
-    made = {"label": ("good",), "good": (">= 1",), "labels": 9, "labels_above": 9, "bad_above": 0, "rows": 9, "kept": 9}
+    made = {"label": "good", "good": ">= 1", "labels": 9, "labels_above": 9, "bad_above": 0, "rows": 9, "kept": 9}
     for first, then in ((plain, new), (certified, old)):
         threshold = Threshold(
-            columns=("coherence_score",),
-            cutoffs=(-99.0,),
+            column="coherence_score",
+            cutoff=-99.0,
             precision=0.9,
             recall=None,
             sure=0.9,

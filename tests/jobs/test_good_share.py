@@ -133,7 +133,7 @@ def test_the_rate_of_kept_rows_takes_contexts_as_units(command, write_jsonl, tmp
             for number, row in enumerate(scored(800))]  # fmt: skip
     out = tmp_path / "t.json"
     command("calibrate", write_jsonl(rows[:400]), *ASKED, "--precision", "0.7", "--unit", "row", "--out", out)
-    cut = json.loads(out.read_text())["cutoffs"][0]
+    cut = json.loads(out.read_text())["cutoff"]
     kept = [row for row in rows[400:] if row["clarity_score"] >= cut]
     good = np.array([row["rating"] >= 4 for row in kept])
     contexts = np.unique([row["context_id"] for row in kept], return_inverse=True)[1]

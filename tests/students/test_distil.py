@@ -45,7 +45,7 @@ def scored(tmp_path):
 
 def test_whole_contexts_are_held_out_in_any_order_of_rows(tmp_path, scored):
     path, rows = scored
-    asked = Asked(by=(COLUMN,), label=("people",))
+    asked = Asked(by=COLUMN, label="people")
     lessons = read_lessons(str(path), asked, Mapped(columns={}))
     held_out = {row["context_id"] for row, out in zip(rows, lessons.held_out.tolist(), strict=True) if out}
     trained = {row["context_id"] for row, out in zip(rows, lessons.held_out.tolist(), strict=True) if not out}
@@ -64,7 +64,7 @@ def test_contexts_that_share_their_text_are_held_out_together(tmp_path):
     for row in rows:  # c0 and c1 have the first text, c2 and c3 the second ...
         row["context"] = f"The harbour of town {int(row['context_id'][1:]) // 2}."
     (tmp_path / "scored.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    lessons = read_lessons(str(tmp_path / "scored.jsonl"), Asked(by=(COLUMN,)), Mapped(columns={}))
+    lessons = read_lessons(str(tmp_path / "scored.jsonl"), Asked(by=COLUMN), Mapped(columns={}))
     sides = {text: set() for text, _ in lessons.texts}
     for (text, _), out in zip(lessons.texts, lessons.held_out.tolist(), strict=True):
         sides[text].add(out)
@@ -89,7 +89,7 @@ def test_the_figures_are_those_of_scipy_on_the_held_out_rows(command, scored, tm
     done = command("distil", path, "--by", COLUMN, "--label", "people", "--out", tmp_path / "student", "--json")
     assert done.code == 0, done.err
     record = json.loads(done.out)
-    lessons = read_lessons(str(path), Asked(by=(COLUMN,), label=("people",)), Mapped(columns={}))
+    lessons = read_lessons(str(path), Asked(by=COLUMN, label="people"), Mapped(columns={}))
     out = lessons.held_out
     student = open_student(tmp_path / "student")
     estimates = student.estimate([text for text, held in zip(lessons.texts, out, strict=True) if held])
@@ -201,7 +201,7 @@ def test_bad_tables_and_folders_are_named(fails, scored, tmp_path):
     )
     equal.write_text("".join(json.dumps({**row, COLUMN: 3}) + "\n" for row in rows))
     assert "all numbers in 'worth_score' are 3, so there is nothing to learn" in fails(2, "distil", equal, *out)
-    held_out = read_lessons(str(path), Asked(by=(COLUMN,)), Mapped(columns={})).held_out.tolist()
+    held_out = read_lessons(str(path), Asked(by=COLUMN), Mapped(columns={})).held_out.tolist()
     scores = [row[COLUMN] if out_of_it else 3 for row, out_of_it in zip(rows, held_out, strict=True)]
     trained = ({**row, COLUMN: score} for row, score in zip(rows, scores, strict=True))
     equal.write_text("".join(json.dumps(row) + "\n" for row in trained))

@@ -136,8 +136,8 @@ def test_whole_contexts_break_the_promise_no_more_often_than_allowed():
     share = np.repeat(generator.beta(0.7 / 1.5, 0.3 / 1.5, 600), 12)
     good = generator.random(7200) < share
     scores = 1.8 * good + generator.normal(size=7200)
-    path = candidates(scores[:, np.newaxis], 300)
-    levels, none = path.levels(scores[:, np.newaxis]), len(path.rows)
+    path = candidates(scores, 300)
+    levels, none = path.levels(scores), len(path.rows)
     precision = 1 - path.counts(np.where(good, none, levels)) / path.rows
     contexts = generator.integers(0, 600, (500, 25))
     rows = (contexts[..., np.newaxis] * 12 + np.arange(12)).reshape(500, 300)
@@ -179,38 +179,27 @@ def test_the_cut_off_is_that_of_a_loop_over_rows(seed, rows, labels, different):
     scores = generator.integers(0, different, rows) / 7
     labelled = generator.integers(0, rows, labels)
     good = generator.random(labels) < 0.5 + 0.5 * (scores[labelled] > np.median(scores))
-    path = candidates(scores[:, np.newaxis], 80)
-    levels = path.levels(scores[labelled, np.newaxis])
+    path = candidates(scores, 80)
+    levels = path.levels(scores[labelled])
     above, bad = path.counts(levels), path.counts(np.where(good, len(path.rows), levels))
     chosen = int(surely_precise(above, bad, 0.7, 0.8))
     expected = by_hand(scores.tolist(), labelled.tolist(), good.tolist(), 0.7, 0.8)
-    assert (path.cutoffs[chosen, 0] if chosen >= 0 else None) == expected
-    for number, (cutoff,) in enumerate(path.cutoffs):
+    assert (path.cutoffs[chosen] if chosen >= 0 else None) == expected
+    for number, cutoff in enumerate(path.cutoffs):
         assert path.rows[number] == (scores >= cutoff).sum()
         assert above[number] == (scores[labelled] >= cutoff).sum()
     assert path.rows[-1] == path.total == rows  # the last candidate keeps every row
 
 
-def test_joint_cut_offs_keep_the_rows_that_reach_all():
-    generator = np.random.default_rng(1)
-    scores = generator.normal(size=(200, 3))
-    path = candidates(scores, 100)
-    levels = path.levels(scores)
-    for number, cutoffs in enumerate(path.cutoffs):
-        kept = (scores >= cutoffs).all(axis=1)
-        assert path.rows[number] == kept.sum()
-        assert np.array_equal(levels <= number, kept)
-
-
 def test_no_candidate_is_below_the_lowest_score_that_was_sampled():
-    scores = np.arange(100.0)[:, np.newaxis]
-    path = candidates(scores, 50, np.array([60.0]))
+    scores = np.arange(100.0)
+    path = candidates(scores, 50, 60.0)
     assert path.cutoffs.min() == 60
     assert (path.rows[-1], path.total) == (40, 100)
     with pytest.raises(UsageError, match="no row has a score"):
-        candidates(scores, 50, np.array([100.0]))
-    with pytest.raises(ShapeError, match=r"must have shape \(rows, columns\); got \(3,\)"):
-        candidates(np.zeros(3), 50)
+        candidates(scores, 50, 100.0)
+    with pytest.raises(ShapeError, match=r"must have shape \(rows,\); got \(3, 2\)"):
+        candidates(np.zeros((3, 2)), 50)
 
 
 def test_recall_keeps_the_strictest_cut_off():
@@ -259,8 +248,8 @@ def test_the_promise_is_broken_in_a_tenth_of_the_draws_at_most(labels, ties):
     good = generator.random(1000) < 0.6
     scores = generator.normal(size=1000) + good
     scores = scores if ties is None else np.round(scores)
-    path = candidates(scores[:, np.newaxis], 80)
-    levels = path.levels(scores[:, np.newaxis])
+    path = candidates(scores, 80)
+    levels = path.levels(scores)
     drawn = generator.integers(0, 1000, (2000, labels))
     bad = path.counts(np.where(good[drawn], len(path.rows), levels[drawn]))
     chosen = surely_precise(path.counts(levels[drawn]), bad, 0.75, 0.9)
@@ -277,6 +266,6 @@ def test_a_promise_needs_shares_between_0_and_1(share, sure):
 
 
 def test_the_best_rows_are_cut_finer_where_they_have_labels():
-    scores = np.arange(1000.0)[:, np.newaxis]
+    scores = np.arange(1000.0)
     shares = [(candidates(scores, labels).rows[:5] / 1000).tolist() for labels in (300, 1400, 4000)]
     assert shares == [[0.05, 0.1, 0.15, 0.2, 0.25], [0.03, 0.04, 0.05, 0.1, 0.15], [0.01, 0.02, 0.03, 0.04, 0.05]]
