@@ -204,7 +204,7 @@ def lines_of(found: Sequence[Found]) -> list[str]:
     for each in found:
         ladder = each.rows["ladder"]
         surface = next(row for method, row in each.rows.items() if method != "ladder")
-        check = f"{each.check.right:g} of {each.check.answers}"
+        check = f"{each.check.right:g} of {each.check.read}"
         low = sum(mass < 0.05 for mass in each.masses)
         cells = [
             f"{each.name}, {DIMENSIONS[each.name]}",
@@ -254,8 +254,8 @@ def page(found: Sequence[Found], timed: Sequence[str], contexts: int, device: st
         *lines_of(found),
         "",
         '- prefix: `on` begins the answer with `Answer: "`, `none` is `--judge-option prefix=none`.',
-        "- judge check: how often the judge prefers the best rung to the worst, in both orders of up to 16 ladders;",
-        "  half is chance. `score` refuses a judge whose 95 % interval lies below 70 %.",
+        "- judge check: on how many of up to 16 ladders the judge prefers the best rung to the worst (the mean of both",
+        "  orders of each); half is chance. `score` refuses a judge whose 95 % interval lies below 70 %.",
         "- inconsistent: pairs of the check whose two orders have different verdicts.",
         "- Spearman with people: mean over contexts, with the 95 % interval. `none`: no context had scores that could",
         "  be ranked. The ratings of the demo sets are those of their authors. With so few contexts, it shows little.",

@@ -516,23 +516,26 @@ class Unwritten(str):
         return text
 
 
-@record("judge-check/1")
+@record("judge-check/2")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JudgeCheck:
     """Whether a judge tells the best rung of ladders from the worst, on one dimension of a set.
 
-    It compared them in both orders, on `compared` ladders. Of its `answers` that could be read, `right` prefer the best
-    rung; one that prefers neither counts 1/2. `low` and `high` are the ends of Wilson's 95 % interval of their share,
-    None without an answer; `unparsed` answers could not be read. `ladders` and `template` are digests.
+    It compared them in both orders, on `compared` ladders. An answer counts 1 for the best rung, 0 for the worst and
+    1/2 for neither; a ladder counts the mean of its answers. `right` is the sum over the `read` ladders with an answer
+    that could be read, and `low` and `high` are the ends of Wilson's 95 % interval of their share, None without such a
+    ladder. `unparsed` answers could not be read. The dimensions of a `shared` set count together. `ladders` and
+    `template` are digests.
     """
 
     judge: str
     ladders: str
     template: str
     dimension: str
+    shared: bool
     compared: int
     right: float
-    answers: int
+    read: int
     unparsed: int
     low: float | None
     high: float | None

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from refladder.backends.estimate import Unanswered
-from refladder.errors import JudgeRefusedError, option
+from refladder.errors import JudgeRefusedError, option, plural
 from refladder.files.jsonl import read_record, write_record
-from refladder.records import JudgeCheck, digest_of
+from refladder.records import SCHEMAS, JudgeCheck, digest_of
 from refladder.scoring.asker import Asker, run_of
 from refladder.scoring.judging import outcome_probabilities
 from refladder.scoring.judgment_file import JudgmentIndex
@@ -29,7 +29,8 @@ if TYPE_CHECKING:
     from refladder.scoring.scorer import LadderScorer
 
 MOST, FEWEST = 16, 12  # ladders of a dimension that are compared, and those from which a pass says something
-NEEDED = 0.7  # of the right answers: 12 of 24 is refused (interval .31 to .69), and 22 of 24 passes (.74 to .98)
+LEAST = 5  # ladders that could be read, below which no judge is refused
+NEEDED = 0.7  # of the ladders: 5 of 12 is refused (interval .19 to .68), and 12 of 12 passes (.76 to 1)
 SEED = 0
 
 
@@ -51,10 +52,10 @@ def prove(scorer: LadderScorer, folder: Path | None, *, any_judge: bool = False,
         asker = Asker(scorer.judge, scorer.template, JudgmentIndex(None, run))
         for check in judge_checks(scorer.ladders, asker, new):
             known[check.dimension] = check
-            if (path := files[check.dimension]) and check.answers:
+            if (path := files[check.dimension]) and check.read:
                 write_record(path, check)
     checks = [known[name] for name in drawn if name in known]
-    refused = list(filter(_refused, checks))
+    refused = _failed(checks)[0]
     if refused and not any_judge:
         old = ", ".join(str(files[check.dimension]) for check in refused if check.dimension not in new)
         raise JudgeRefusedError(
@@ -112,19 +113,21 @@ def judge_checks(
         if stated:  # a ladder is right if the best rung gets a mean above 50, and the worst one below
             preferred = np.min(preferred, axis=1, keepdims=True)
             preferred[preferred == 0] = -1
-        read = preferred[~np.isnan(preferred)]
-        right = float(np.sum(read > 0) + np.sum(read == 0) / 2)
-        interval = wilson(right, len(read)) if len(read) else None
+        answers = np.where(np.isnan(preferred), np.nan, (np.sign(preferred) + 1) / 2)
+        of_ladders = np.array([ladder[~np.isnan(ladder)].mean() for ladder in answers if not np.isnan(ladder).all()])
+        right, read = float(of_ladders.sum()), len(of_ladders)
+        interval = wilson(right, read) if read else None
         checks.append(
             JudgeCheck(
                 judge=asker.backend.fingerprint,
                 ladders=ladders.digest,
                 template=asker.template.signature,
                 dimension=name,
+                shared=bool(ladders.anchors),
                 compared=len(each),
                 right=right,
-                answers=len(read),
-                unparsed=preferred.size - len(read),
+                read=read,
+                unparsed=int(np.isnan(preferred).sum()),
                 low=interval and interval.low,
                 high=interval and interval.high,
             )
@@ -136,16 +139,16 @@ def check_lines(checks: Sequence[JudgeCheck]) -> tuple[list[str], list[str]]:
     """What the checks show; and the warnings, about dimensions that are refused and those without a proof."""
     if not checks:
         return [], []
-    refused = ", ".join(check.dimension for check in checks if _refused(check))
-    doubtful = ", ".join(
-        check.dimension
-        for check in checks
-        if not _refused(check) and (check.low is None or check.low < NEEDED or check.compared < FEWEST)
-    )
+    failed, too_few, doubtful = (", ".join(check.dimension for check in some) for some in _failed(checks))
     warnings = []
-    if refused:
+    if failed:
         warnings.append(
-            f"The judge does not distinguish the best rung from the worst on {refused}; its scores mean nothing."
+            f"The judge does not distinguish the best rung from the worst on {failed}; its scores mean nothing."
+        )
+    if too_few:
+        warnings.append(
+            f"The judge seems not to distinguish the best rung from the worst on {too_few}. It is not refused, because "
+            f"this needs {LEAST} ladders with an answer that can be read."
         )
     if doubtful:
         warnings.append(
@@ -155,18 +158,32 @@ def check_lines(checks: Sequence[JudgeCheck]) -> tuple[list[str], list[str]]:
     return [f"judge check, best rung against the worst: {_counts(checks)}"], warnings
 
 
-def _refused(check: JudgeCheck) -> bool:
-    return check.high is not None and check.high < NEEDED
+def _failed(checks: Sequence[JudgeCheck]) -> tuple[list[JudgeCheck], list[JudgeCheck], list[JudgeCheck]]:
+    """The checks that refuse a judge, those that would with more ladders, and the others without a proof."""
+    failed: list[JudgeCheck] = []
+    too_few: list[JudgeCheck] = []
+    doubtful: list[JudgeCheck] = []
+    for check in checks:
+        together = [each for each in checks if each.shared and check.shared] or [check]
+        read = sum(each.read for each in together)
+        _, low, high = wilson(sum(each.right for each in together), read) if read else (None, None, None)
+        if high is not None and high < NEEDED:
+            (failed if read >= LEAST else too_few).append(check)
+        elif low is None or low < NEEDED or sum(each.compared for each in together) < FEWEST:
+            doubtful.append(check)
+    return failed, too_few, doubtful
 
 
 def _counts(checks: Sequence[JudgeCheck]) -> str:
     counts = []
     for check in checks:
-        count = f"{check.right:g} of {check.answers}{f' and {check.unparsed} unparsed' if check.unparsed else ''}"
+        count = f"{check.right:g} of {plural(check.read, 'ladder')}"
+        if check.unparsed:
+            count += f" and {plural(check.unparsed, 'answer')} unparsed"
         if not check.compared:
             count = "not checked, as the set has no texts of its contexts"
         elif check.low is None or check.high is None:
-            count = f"no verdict ({check.unparsed} unparsed)"
+            count = f"no verdict ({plural(check.unparsed, 'answer')} unparsed)"
         counts.append(f"{check.dimension} {count}")
     return ", ".join(counts)
 
@@ -175,7 +192,8 @@ def _file(folder: Path | None, run: Run, questions: Sequence[Question]) -> Path 
     """Where the check is remembered, by all that decides it: judge, template, answers and the texts of the set."""
     if folder is None:
         return None
-    words = [run.recipe.backend, *run.recipe.prompts, str(run.answers), *(question.key for question in questions)]
+    asked = [run.recipe.backend, *run.recipe.prompts, str(run.answers), *(question.key for question in questions)]
+    words = [SCHEMAS[JudgeCheck], *asked]
     return folder / f"{digest_of(json.dumps(words), size=12)}.json"
 
 

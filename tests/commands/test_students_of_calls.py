@@ -19,7 +19,7 @@ datasets.disable_progress_bars()
 
 COLUMN = "coherence_score"
 TYPED = ("--ladders", "demo/story", "--dimension", "coherence")
-CHECK = "judge check, best rung against the worst: coherence 24 of 24"
+CHECK = "judge check, best rung against the worst: coherence 12 of 12 ladders"
 KINDS = {
     "rows": lambda rows: rows,
     "arrow": pa.Table.from_pylist,

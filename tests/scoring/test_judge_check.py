@@ -93,32 +93,35 @@ def record(out):
 @pytest.mark.parametrize(
     ("answers", "right"),
     [
-        ((WIN, LOSS), 24),
-        ((WIN, WIN), 12),
+        ((WIN, LOSS), 12),
+        ((WIN, WIN), 6),
         ((LOSS, WIN), 0),
-        ((TIE, TIE), 12),
-        ((WIN, TIE), 18),
-    ],  # of 12 ladders in both orders
+        ((TIE, TIE), 6),
+        ((WIN, TIE), 9),
+    ],  # of 12 ladders, each the mean of both orders
 )
 def test_right_answers_are_counted_with_the_interval_of_wilson(judge, command, table, answers, right):
     judge(*answers)
     out = table.with_name("out.jsonl")
     done = command("score", table, "--ladders", "demo/story", "--judge", "rehearsed", "--any-judge", "--out", out)
     assert done.code == 0
-    assert f"best rung against the worst: coherence {right} of 24, complexity {right} of 24\n" in done.err
-    interval = binomtest(right, 24).proportion_ci(method="wilson")
+    assert (
+        f"best rung against the worst: coherence {right} of 12 ladders, complexity {right} of 12 ladders\n" in done.err
+    )
+    interval = binomtest(right, 12).proportion_ci(method="wilson")
     for name, check in zip(("coherence", "complexity"), record(out), strict=True):
         assert check["dimension"] == name
-        assert (check["compared"], check["answers"], check["unparsed"], check["right"]) == (12, 24, 0, right)
+        assert (check["compared"], check["read"], check["unparsed"], check["right"]) == (12, 12, 0, right)
+        assert check["shared"] is False
         assert (check["low"], check["high"]) == pytest.approx((interval.low, interval.high), abs=1e-12)
 
 
 def test_a_judge_that_cannot_tell_is_refused_before_a_row_is_asked(judge, command, fails, table):
-    made = judge(WIN, WIN, dimension="complexity")
+    made = judge(LOSS, WIN, dimension="complexity")
     out = table.with_name("out.jsonl")
     arguments = ("--ladders", "demo/story", "--judge", "rehearsed", "--no-store", "--out", out)
     assert fails(2, "score", table, *arguments) == (
-        "refladder: rehearsed/1 does not distinguish the best rung from the worst (complexity 12 of 24): "
+        "refladder: rehearsed/1 does not distinguish the best rung from the worst (complexity 0 of 12 ladders): "
         "`refladder certify` shows whether the judge or the ladders are at fault, and --any-judge scores anyway\n"
     )
     assert (made.ends, made.others) == (48, 0)
@@ -127,7 +130,7 @@ def test_a_judge_that_cannot_tell_is_refused_before_a_row_is_asked(judge, comman
 
 
 def test_any_judge_scores_all_the_same_with_a_warning(judge, command, table):
-    judge(WIN, WIN)
+    judge(LOSS, WIN)
     done = command("score", table, *COHERENCE, "--any-judge")
     assert (done.code, len(done.rows)) == (0, 1)
     assert (
@@ -137,9 +140,10 @@ def test_any_judge_scores_all_the_same_with_a_warning(judge, command, table):
 
 
 @pytest.mark.parametrize(
-    # scipy: 12 of 24 ends at .686, 13 of 24 at .721; 21 of 24 begins at .690, 22 of 24 at .742
+    # wrong answers, of which a ladder has two; by hand, 5 of 12 ladders end at .680, 5.5 at .714 and 6 at .746;
+    # 11.5 of 12 begin at .699, and 12 of 12 at .758
     ("wrong", "doubtful"),
-    [(12, None), (11, True), (3, True), (2, False)],
+    [(14, None), (13, True), (12, True), (1, True), (0, False)],
 )
 def test_the_ends_of_the_interval_decide(judge, command, table, wrong, doubtful):
     judge(wrong=wrong)
@@ -155,25 +159,58 @@ def test_the_ends_of_the_interval_decide(judge, command, table, wrong, doubtful)
 def test_what_cannot_be_read_is_left_out_and_named(judge, command, table):
     judge(WIN, None)
     done = command("score", table, *COHERENCE, "--no-store")
-    assert "best rung against the worst: coherence 12 of 12 and 12 unparsed\n" in done.err
-    assert "It is not shown" not in done.err  # 12 of 12 begins at .758 (scipy)
+    assert "best rung against the worst: coherence 12 of 12 ladders and 12 answers unparsed\n" in done.err
+    assert "Not shown" not in done.err  # 12 of 12 begins at .758 (scipy)
     judge(None, None)
     done = command("score", table, *COHERENCE, "--no-store")
-    assert "best rung against the worst: coherence no verdict (24 unparsed)\n" in done.err
+    assert "best rung against the worst: coherence no verdict (24 answers unparsed)\n" in done.err
     assert "Not shown: that the judge distinguishes the best rung from the worst on coherence" in done.err
 
 
 def test_an_answer_of_low_mass_counts(judge, fails, table):
-    judge(WIN, WIN, mass=0.01)
-    assert "(coherence 12 of 24)" in fails(2, "score", table, *COHERENCE)
+    judge(LOSS, WIN, mass=0.01)
+    assert "(coherence 0 of 12 ladders)" in fails(2, "score", table, *COHERENCE)
 
 
 def test_few_ladders_are_no_proof(caplog):
     some = {key: ladder for key, ladder in DEMO.ladders.items() if key[0] <= "story-11"}
     caplog.set_level(logging.INFO, "refladder")
     refladder.score(ROWS, ladders=replace(DEMO, ladders=some), judge=Rehearsed(), dimensions=["coherence"])
-    assert "judge check, best rung against the worst: coherence 22 of 22" in caplog.messages
+    assert "judge check, best rung against the worst: coherence 11 of 11 ladders" in caplog.messages
     assert any("Not shown: that the judge distinguishes the best rung" in message for message in caplog.messages)
+
+
+@pytest.mark.parametrize(("last", "refused"), [("story-04", False), ("story-05", True)])
+def test_fewer_than_five_ladders_refuse_no_judge(caplog, last, refused):
+    some = {key: ladder for key, ladder in DEMO.ladders.items() if key[0] <= last}
+    arguments = {"ladders": replace(DEMO, ladders=some), "judge": Rehearsed(LOSS, WIN), "dimensions": ["coherence"]}
+    if refused:
+        with pytest.raises(JudgeRefusedError, match=r"\(coherence 0 of 5 ladders\)"):
+            refladder.score(ROWS, **arguments)
+        return
+    assert len(refladder.score(ROWS, **arguments)) == 1  # 0 of 4 ends at .490, 2 of 5 at .769 (scipy)
+    assert (
+        "The judge seems not to distinguish the best rung from the worst on coherence. It is not refused, because this "
+        "needs 5 ladders with an answer that can be read." in caplog.messages
+    )
+
+
+@pytest.mark.parametrize("refused", [True, False])
+def test_all_dimensions_of_a_shared_set_count_together(caplog, refused):
+    """3 anchors on two dimensions: 0 of 6 ladders (to .39) is refused, and 3 of 6 (.19 to .81) is not."""
+    anchors = tuple(sorted(DEMO.contexts))[:3]
+    some = {key: ladder for key, ladder in DEMO.ladders.items() if key[0] in anchors}
+    contexts = {name: DEMO.contexts[name] for name in anchors}
+    shared = replace(DEMO, ladders=some, contexts=contexts, anchors=anchors)
+    made = Rehearsed(LOSS, WIN, dimension=None if refused else "coherence")
+    if refused:
+        with pytest.raises(JudgeRefusedError, match=r"\(coherence 0 of 3 ladders, complexity 0 of 3 ladders\)"):
+            refladder.score(ROWS, ladders=shared, judge=made)
+        return
+    assert len(refladder.score(ROWS, ladders=shared, judge=made)) == 1
+    assert any(
+        "distinguishes the best rung from the worst on coherence, complexity." in each for each in caplog.messages
+    )
 
 
 def test_sixteen_ladders_of_many_are_drawn_and_the_same_each_time():
@@ -190,7 +227,7 @@ def test_sixteen_ladders_of_many_are_drawn_and_the_same_each_time():
 def test_a_set_without_the_texts_of_its_contexts_is_not_checked(caplog):
     caplog.set_level(logging.INFO, "refladder")
     rows = [{**row, "context": DEMO.contexts["story-01"].text} for row in ROWS]
-    made = Rehearsed(WIN, WIN)
+    made = Rehearsed(LOSS, WIN)
     refladder.score(rows, ladders=replace(DEMO, contexts={}), judge=made, dimensions=["coherence"])
     shown = "coherence not checked, as the set has no texts of its contexts"
     assert f"judge check, best rung against the worst: {shown}" in caplog.messages
@@ -199,9 +236,9 @@ def test_a_set_without_the_texts_of_its_contexts_is_not_checked(caplog):
 
 def test_a_call_refuses_too_and_names_its_parameter():
     arguments = {"ladders": "demo/story", "dimensions": ["coherence"]}
-    with pytest.raises(JudgeRefusedError, match=r"\(coherence 12 of 24\).* any_judge scores anyway$"):
-        refladder.score(ROWS, judge=Rehearsed(WIN, WIN), **arguments)
-    assert len(refladder.score(ROWS, judge=Rehearsed(WIN, WIN), any_judge=True, **arguments)) == 1
+    with pytest.raises(JudgeRefusedError, match=r"\(coherence 0 of 12 ladders\).* any_judge scores anyway$"):
+        refladder.score(ROWS, judge=Rehearsed(LOSS, WIN), **arguments)
+    assert len(refladder.score(ROWS, judge=Rehearsed(LOSS, WIN), any_judge=True, **arguments)) == 1
 
 
 def test_a_check_is_paid_for_once(judge, command, fails, table):
@@ -209,15 +246,15 @@ def test_a_check_is_paid_for_once(judge, command, fails, table):
     assert command("score", table, *COHERENCE).code == 0
     assert (made.ends, made.others) == (24, 5)
     done = command("score", table, *COHERENCE)
-    assert "best rung against the worst: coherence 24 of 24\n" in done.err
+    assert "best rung against the worst: coherence 12 of 12 ladders\n" in done.err
     assert (made.ends, made.others) == (24, 10)
     assert command("score", table, *COHERENCE[:4]).code == 0  # complexity is new
     assert made.ends == 48
-    judge(WIN, WIN)
+    judge(LOSS, WIN)
     assert command("score", table, *COHERENCE).code == 0  # by its fingerprint, the same judge
     assert command("score", table, *COHERENCE, "--no-store").code == 2  # which remembers nothing
     made.fingerprint = "rehearsed/2"
-    judge(WIN, WIN).fingerprint = "rehearsed/2"
+    judge(LOSS, WIN).fingerprint = "rehearsed/2"
     assert "stored result" not in fails(2, "score", table, *COHERENCE)
     told = fails(2, "score", table, *COHERENCE)
     file = re.search(r"delete the stored result (\S+) to ask again", told)[1]
@@ -236,13 +273,13 @@ def test_a_dry_run_counts_what_is_not_remembered(judge, command, table):
 
 def test_a_text_uses_what_is_remembered(judge, command, fails, table):
     text = ("score", "--text", ROWS[0]["output"], "--context-id", "story-01", *COHERENCE)
-    made = judge(WIN, WIN)
+    made = judge(LOSS, WIN)
     done = command(*text)
     assert done.code == 0
     assert "judge check: not made yet on coherence; scoring a table makes it\n" in done.err
     assert made.ends == 0
     assert command("score", table, *COHERENCE).code == 2
-    assert "does not distinguish the best rung from the worst (coherence 12 of 24)" in fails(2, *text)
+    assert "does not distinguish the best rung from the worst (coherence 0 of 12 ladders)" in fails(2, *text)
     arguments = {"ladders": "demo/story", "judge": "rehearsed", "dimensions": ["coherence"]}
     with pytest.raises(JudgeRefusedError):
         refladder.Scorer(**arguments)
@@ -252,19 +289,19 @@ def test_a_text_uses_what_is_remembered(judge, command, fails, table):
 
 def test_evaluate_shows_it_and_refuses_no_judge(judge, command, tmp_path, table, fails):
     judged = ("evaluate", "demo/story", *COHERENCE)
-    made = judge(WIN, WIN)
+    made = judge(LOSS, WIN)
     assert "dry run, rehearsed: 384 calls," in command(*judged, "--dry-run").out  # 72 texts on 5 rungs, and 24
     work = tmp_path / "work"
     done = command(*judged, "--methods", "ladder", "--work", work)
     assert (done.code, made.ends) == (0, 24)
-    assert "judge check, best rung against the worst: coherence 12 of 24\n" in done.err
+    assert "judge check, best rung against the worst: coherence 0 of 12 ladders\n" in done.err
     assert (
         "The judge does not distinguish the best rung from the worst on coherence; its scores mean nothing.\n"
         in done.err
     )
     (check,) = json.loads((work / "run.json").read_text())["judge_check"]
-    assert (check["dimension"], check["right"], check["answers"]) == ("coherence", 12, 24)
-    assert "judge check, best rung against the worst: coherence 12 of 24" in (work / "results.jsonl").read_text()
+    assert (check["dimension"], check["right"], check["read"]) == ("coherence", 0, 12)
+    assert "judge check, best rung against the worst: coherence 0 of 12 ladders" in (work / "results.jsonl").read_text()
     lines = command(*judged, "--methods", "ladder", "--json").rows
     assert [line for line in lines if line.get("kind") == "judge_check"] == [
         {"kind": "judge_check", "method": "ladder", **check}
@@ -273,15 +310,15 @@ def test_evaluate_shows_it_and_refuses_no_judge(judge, command, tmp_path, table,
     assert card["calls"] == 360  # the check is no part of what the method costs
     assert made.ends == 24  # remembered
     assert "dry run, rehearsed: 360 calls," in command(*judged, "--dry-run").out
-    assert "(coherence 12 of 24)" in fails(2, "score", table, *COHERENCE)
+    assert "(coherence 0 of 12 ladders)" in fails(2, "score", table, *COHERENCE)
 
 
 def test_evaluate_of_python_shows_it(caplog):
     caplog.set_level(logging.INFO, "refladder")
     arguments = {"ladders": "demo/story", "dimensions": [DEMO.dimensions[0]]}
-    evaluation = refladder.evaluate("demo/story", judge=Rehearsed(WIN, WIN), **arguments)
-    assert [(check.dimension, check.right) for check in evaluation.checks] == [("coherence", 12)]
-    assert "judge check, best rung against the worst: coherence 12 of 24" in caplog.messages
+    evaluation = refladder.evaluate("demo/story", judge=Rehearsed(LOSS, WIN), **arguments)
+    assert [(check.dimension, check.right) for check in evaluation.checks] == [("coherence", 0)]
+    assert "judge check, best rung against the worst: coherence 0 of 12 ladders" in caplog.messages
     assert any("its scores mean nothing" in message for message in caplog.messages)
     assert refladder.evaluate("demo/story", judge="builtin", methods="win-ratio").checks == ()
 
@@ -289,13 +326,13 @@ def test_evaluate_of_python_shows_it(caplog):
 @pytest.mark.parametrize("out", ["whole.jsonl", "folder"])
 def test_quiet_keeps_the_warning_of_a_check_and_json_prints_none(judge, command, table, monkeypatch, out):
     monkeypatch.setattr("refladder.fleet.workers.Processes", Inline)
-    judge(WIN, WIN)
+    judge(LOSS, WIN)
     outs = (table.with_name(f"{number}-{out}") for number in range(3))
 
     def go(*arguments):
         return command("score", table, *COHERENCE, "--any-judge", "--out", next(outs), *arguments)
 
-    shown = "judge check, best rung against the worst: coherence 12 of 24\n"
+    shown = "judge check, best rung against the worst: coherence 0 of 12 ladders\n"
     warning = "The judge does not distinguish the best rung from the worst on coherence; its scores mean nothing.\n"
     assert shown + warning in go().err
     quiet = go("--quiet").err
@@ -317,20 +354,20 @@ def test_a_run_over_many_files_makes_it_once(command, tmp_path, workers):
     arguments = ("score", source, "--ladders", "demo/story", "--out", out, "--workers", workers)
     done = command(*arguments)
     assert done.code == 0
-    check = "judge check, best rung against the worst: coherence 24 of 24, complexity 24 of 24\n"
+    check = "judge check, best rung against the worst: coherence 12 of 12 ladders, complexity 12 of 12 ladders\n"
     assert done.err.count(check) == 1
     assert done.err.index(NOTICE) < done.err.index(check)  # as for one file
     checks = json.loads((out / "run.json").read_text())["judge_check"]
-    assert [check["right"] for check in checks] == [24, 24]
+    assert [check["right"] for check in checks] == [12, 12]
     (out / "00.jsonl").unlink()
     assert command(*arguments, "--json").rows[0]["judge_check"] == checks
 
 
 def test_certify_shows_the_same_without_new_questions(judge, command, tmp_path, table):
-    made = judge(WIN, WIN)
+    made = judge(LOSS, WIN)
     done = command("certify", "demo/story", "--judge", "rehearsed", "--json")
     certified = done.rows[0]["judge_check"]
-    assert [(check["dimension"], check["right"]) for check in certified] == [("coherence", 12), ("complexity", 12)]
+    assert [(check["dimension"], check["right"]) for check in certified] == [("coherence", 0), ("complexity", 0)]
     assert (made.ends, made.others) == (48, 432)  # 24 ladders, 20 questions each
     out = tmp_path / "out.jsonl"
     command("score", table, *COHERENCE[:4], "--any-judge", "--out", out)
@@ -338,14 +375,14 @@ def test_certify_shows_the_same_without_new_questions(judge, command, tmp_path, 
 
 
 def test_the_page_of_review_shows_the_record(judge, command, table, tmp_path):
-    judge(WIN, WIN)
+    judge(LOSS, WIN)
     out, page = tmp_path / "out.jsonl", tmp_path / "page.html"
     command("score", table, *COHERENCE, "--any-judge", "--out", out)
     assert command("review", out, "--html", page).code == 0
-    assert "judge check, best rung against the worst: coherence 12 of 24." in page.read_text()
+    assert "judge check, best rung against the worst: coherence 0 of 12 ladders." in page.read_text()
     assert "The judge does not distinguish the best rung from the worst on coherence" in page.read_text()
     config = out.with_name("out.jsonl.run.json")
-    config.write_text(config.read_text().replace('"right": 12.0', '"right": "12"'))
+    config.write_text(config.read_text().replace('"right": 0.0', '"right": "0"'))
     done = command("review", out, "--html", page)
     assert done.code != 0
     assert "out.jsonl.run.json: not the check of a judge field '0.right'" in done.err

@@ -361,7 +361,7 @@ def test_the_judge_check_asks_the_ends_of_each_ladder_against_its_other_rungs():
     assert len(prompts) == 14 * 2  # one order each, whatever K is
     assert all(len(SHOWN.findall(prompt.slots["references"])) == 4 for prompt in prompts)
     assert all(prompt.slots["target"] not in prompt.slots["references"] for prompt in prompts)
-    with pytest.raises(JudgeRefusedError, match=r"worth 0 of 14\)"):
+    with pytest.raises(JudgeRefusedError, match=r"worth 0 of 14 ladders\)"):
         scored(Checked(failing_on_best), "stated", ladders, rows)
 
 
@@ -388,7 +388,7 @@ def test_the_judge_check_counts_ladders_by_hand(tmp_path):
     out = tmp_path / "out.jsonl"
     refladder.score(table, ladders=ladders, judge=Checked(), answers="stated", any_judge=True, out=out)
     (check,) = json.loads((tmp_path / "out.jsonl.run.json").read_text())["judge_check"]
-    assert (check["compared"], check["answers"], check["right"], check["unparsed"]) == (12, 11, 10, 1)
+    assert (check["compared"], check["read"], check["right"], check["unparsed"]) == (12, 11, 10, 1)
     assert check_lines([]) == ([], [])
 
 
