@@ -446,9 +446,9 @@ def _notes(
     needed = trust.contexts_needed(tests)
     if anchors:
         notes.append(
-            f"{plural(anchors, 'anchor')}: a sign test of {tests} steps needs {needed} to have any power, so there are "
-            "no p-values. The set passes if every step of every anchor is in order, and a level of one anchor beats "
-            f"the level below of another in at least {trust.LEAST_OF_FEW:g} of the comparisons."
+            f"{plural(anchors, 'anchor')}: a sign test of {plural(tests, 'step')} needs {needed} to have any power, so "
+            "there are no p-values. The set passes if every step of every anchor is in order, and a level of one "
+            f"anchor beats the level below of another in at least {trust.LEAST_OF_FEW:g} of the comparisons."
         )
     few = [name for name, numbers in members.items() if len(numbers) < needed]
     if few and not anchors:

@@ -462,9 +462,9 @@ def test_a_certificate_of_a_shared_set_compares_the_anchors():
     judge = Biased()
     certificate = refladder.certify(shared_set(), judge=judge, answers="stated")
     assert len(judge.asked) == 2 * 2 * 2  # each rung of each anchor, against each anchor's ladder
-    # Level 2 of an anchor against level 1 of the other: 2 against 2 (no winner), and 3 against 1 (above).
+    # Level 2 of an anchor against level 1 of the other: 2 against 2 (not above), and 3 against 1 (above).
     sharing = certificate["sharing"]
-    assert (sharing["in_order"], sharing["of"]) == (1, 1)
+    assert (sharing["in_order"], sharing["of"]) == (1, 2)
 
 
 def test_an_audit_and_long_ladders_are_refused():
