@@ -49,7 +49,9 @@ def check_recorded(recorded: Recorded, benchmark: Benchmark, methods: Sequence[s
     outputs: dict[str, set[str]] = {context.id: set() for context in benchmark.contexts}
     for output in benchmark.outputs:
         outputs[output.context_id].add(output.id)
-    recorded.check(benchmark.name, outputs, [dimension.name for dimension in benchmark.dimensions], ladders=ladders)
+    # A set may have been judged on further dimensions than the benchmark has.
+    dimensions = dict.fromkeys((*benchmark.dimensions, *(() if ladders is None else ladders.dimensions)))
+    recorded.check(benchmark.name, outputs, [dimension.name for dimension in dimensions], ladders=ladders)
 
 
 def check_recorded_ladders(recorded: Recorded, ladders: LadderSet) -> None:

@@ -212,3 +212,20 @@ def test_recorded_judgments_say_which_outputs_are_evaluated(command, tmp_path):
     ladder_rows = [row for row in done.rows if row["method"] == "ladder"]
     assert {row["unscored"] for row in ladder_rows} == {1}
     assert {row["dimension"] for row in ladder_rows} == {"coherence", "mean"}
+
+
+def test_judgments_of_score_on_a_part_of_a_benchmark_are_evaluated(command, tmp_path):
+    """`export`, some of its rows, `score` on all criteria of the set, and `evaluate` on those that the benchmark has."""
+    out, part = tmp_path / "rows.jsonl", tmp_path / "part.jsonl"
+    assert command("export", "topicalchat", "--source", TALKS, "--out", out).code == 0
+    rows = out.read_text().splitlines(keepends=True)
+    part.write_text("".join(rows[:2]))
+    scored = tmp_path / "scored.jsonl"
+    assert command("score", part, "--ladders", "general/talk", "--out", scored).code == 0
+    done = command(
+        "evaluate", "topicalchat", "--source", TALKS, "--ladders", "general/talk", "--level", "pooled", "--json",
+        "--judgments-from", f"{scored}.judgments.jsonl",
+    )  # fmt: skip
+    assert done.code == 0, done.err
+    assert f"topicalchat: 2 of {len(rows)} outputs have recorded judgments; the others are left out" in done.err
+    assert {row["dimension"] for row in done.rows} == {"engagingness", "mean"}
