@@ -124,7 +124,7 @@ def nearly_all_good() -> Iterator[Pool]:
             good = np.arange(ROWS) < share * ROWS
             scores = generator.normal(size=ROWS) + np.sqrt(2) * ndtri(area) * good
             judge = f"{NEARLY_ALL[0]:.1%} to {NEARLY_ALL[-1]:.1%} good, AUC {area:g}"
-            yield Pool("simulated", judge, scores[:, np.newaxis], good, good * 1.0, np.arange(ROWS))
+            yield Pool("simulated", judge, scores, good, good * 1.0, np.arange(ROWS))
 
 
 def draws(pool: Pool, labels: int, generator: np.random.Generator) -> IntArray:
