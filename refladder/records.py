@@ -541,7 +541,23 @@ class JudgeCheck:
     high: float | None
 
 
-@record("threshold/1")
+@record()
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Look:
+    """The last look at the labels of a score; `number` counts the looks, from 1.
+
+    Scores are those of a `column` with a `signature`, and labels those of the column `label`. A look with the same
+    `digest` is the same look: it is of the promise and of the labelled rows with their labels.
+    """
+
+    column: str
+    signature: str | None
+    label: str
+    number: int
+    digest: str
+
+
+@record("threshold/2")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Threshold:
     """A cut-off with its promise: a row is kept if its number in `column` is at least `cutoff`.
@@ -550,9 +566,8 @@ class Threshold:
     None. `sure` is the probability of the promise. `signature` is that of the scores, None where they have none.
     `labels` were used, `labels_above` of them are of kept rows, and `bad_above` of these are bad; `kept` of `rows` rows
     are kept. `used` holds digests of the ids and texts of labelled rows, so that a rate is never reported from labels
-    that chose a cut-off. `unit` is what was drawn at random to be labelled; None in files of older versions, which took
-    it to be the row. `look` counts the runs that wrote to this file about the same scores with other labels or another
-    promise.
+    that chose a cut-off. `unit` is what was drawn at random to be labelled. `looks` are the last of each score that was
+    calibrated with this file; the last of them made this threshold.
     """
 
     column: str
@@ -570,12 +585,17 @@ class Threshold:
     kept: int
     used: tuple[str, ...]
     version: str
-    unit: Literal["row", "context"] | None = None
-    look: int = 1
+    unit: Literal["row", "context"]
+    looks: tuple[Look, ...]
 
     def __post_init__(self) -> None:
-        if self.look < 1:
-            raise ValueError("its look must be 1 or more")
+        if not self.looks or self.looks[-1].column != self.column or min(look.number for look in self.looks) < 1:
+            raise ValueError("the last of its looks must be of its column, and each look must be 1 or more")
+
+    @property
+    def look(self) -> int:
+        """The number of the look that made it."""
+        return self.looks[-1].number
 
 
 @record()

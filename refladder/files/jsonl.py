@@ -99,6 +99,10 @@ def from_line(kind: type[T], line: str, where: str) -> T:
     else:  # the same JSON with other spaces or key order, or another kind of file
         fields = parse_json(line, where)
         other = fields.pop("schema", None) if isinstance(fields, dict) else None
+        if isinstance(other, str) and other != schema and other.split("/")[0] == schema.split("/")[0]:
+            raise DataError(
+                f"{where}: {other}, of another version of refladder; this one reads {schema}, so make the file again"
+            )
         if other != schema:
             raise DataError(f'{where}: expected a line with "schema": "{schema}", found {other!r}')
         body = json.dumps(fields)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
 from dataclasses import dataclass, replace
-from operator import attrgetter
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -13,7 +13,7 @@ from refladder.errors import DataError, UsageError, option, plural
 from refladder.files.jsonl import is_device, read_record
 from refladder.jobs.good_share import good_shares
 from refladder.methods.surface import FOLDS, best_surface, measured
-from refladder.records import Threshold, scale_of
+from refladder.records import Look, Threshold, scale_of
 from refladder.report.promise_tables import Step
 from refladder.trust.threshold import (
     LEAST_UNITS,
@@ -46,8 +46,6 @@ if TYPE_CHECKING:
     from refladder.trust.rate import Rate
 
 _TWO = 2
-# What an earlier file has to be about to count looks, and what makes a look the same as its one.
-_about, _promised = attrgetter("column", "label"), attrgetter("precision", "recall", "sure", "good", "unit")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -155,16 +153,20 @@ def earlier_threshold(out: Path) -> Threshold | None:
         ) from error
 
 
-def _look(earlier: Threshold | None, record: Threshold) -> int:
-    """The number of this look: one more than in an earlier file of these scores, unless all else is equal too."""
-    if (
-        earlier is None
-        or scale_of(earlier.signature) != scale_of(record.signature)
-        or _about(earlier) != _about(record)
-    ):
-        return record.look
-    same = _promised(earlier) == _promised(record) and set(earlier.used) == set(record.used)
-    return earlier.look + (not same)
+def _looks(earlier: Threshold | None, pool: Pool, asked: Asked, promise: Promise) -> tuple[Look, ...]:
+    """The looks of an earlier file with this one as the last: one more at these scores, unless all is as before."""
+    condition = None if asked.good is None else asked.good.text
+    labels = sorted((row.digests, str(row.label)) for row in pool.marked)
+    whole = repr((promise.precision, promise.recall, promise.sure, condition, pool.unit, labels))
+    digest = hashlib.blake2b(whole.encode(), digest_size=6).hexdigest()
+    number, others = promise.look, []
+    for look in () if earlier is None else earlier.looks:
+        if (look.column, look.label, scale_of(look.signature)) == (asked.by, asked.label, scale_of(pool.signature)):
+            number = look.number + (look.digest != digest)
+        else:
+            others.append(look)
+    this = Look(column=asked.by, signature=pool.signature, label=asked.label or "", number=number, digest=digest)
+    return (*others, this)
 
 
 def calibrate(pool: Pool, asked: Asked, promise: Promise, earlier: Threshold | None = None) -> Calibration:
@@ -182,7 +184,7 @@ def calibrate(pool: Pool, asked: Asked, promise: Promise, earlier: Threshold | N
     inside = levels < none
     levels, good, positions = levels[inside], good[inside], labelled[inside]
     units = pool.units[positions]
-    refusal = Threshold(
+    record = Threshold(
         column=asked.by,
         cutoff=None,
         precision=promise.precision,
@@ -199,10 +201,9 @@ def calibrate(pool: Pool, asked: Asked, promise: Promise, earlier: Threshold | N
         used=pool.used,
         version=__version__,
         unit=pool.unit,
-        look=promise.look,
+        looks=_looks(earlier, pool, asked, promise),
     )
-    promise = replace(promise, look=_look(earlier, refusal))
-    record = replace(refusal, look=promise.look)
+    promise = replace(promise, look=record.look)
     above, bad = path.counts(levels), counts(path, levels, ~good)
     worth = counted(unit_sums(levels, np.where(good, none, levels), units, none))
     chosen = int(promise.choose(path, levels, good, units))

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from refladder.records import Progress
 
 SAMPLED = 2000  # texts that are measured for the surface baseline, besides those with labels
-TEXT = "text:"  # before digests of a text, which files of older versions do not have
+TEXT = "text:"  # before digests of a text
 _IDS = (("output_id",), ("id",), ("context_id", "system", "output"))
 _CONDITION = re.compile(r"\s*(>=|<=|==|!=|>|<|=)\s*(.*\S)\s*")
 _COMPARISONS: dict[str, Callable[[Any, Any], Any]] = {

@@ -40,6 +40,7 @@ from refladder.records import (
     LadderFailure,
     Link,
     LinkedColumn,
+    Look,
     Output,
     Rating,
     Recipe,
@@ -86,10 +87,14 @@ RECORDS = st.one_of(
     ),
     st.builds(Shared, anchors=st.tuples(TEXT, TEXT), seed=st.integers(0, 9)),
     st.builds(
-        Threshold, column=TEXT, cutoff=st.none() | NUMBER, precision=st.none() | NUMBER,
+        Threshold, column=st.just("a"), cutoff=st.none() | NUMBER, precision=st.none() | NUMBER,
         recall=st.none(), sure=NUMBER, signature=st.none() | TEXT, label=TEXT,
         good=TEXT, labels=st.just(9), labels_above=st.just(5), bad_above=st.just(1), rows=st.just(20),
         kept=st.just(7), used=st.tuples(TEXT, TEXT), version=TEXT,
+        unit=st.sampled_from(["row", "context"]),
+        looks=st.tuples(
+            st.builds(Look, column=st.just("a"), signature=st.none() | TEXT, label=TEXT, number=st.just(2), digest=TEXT)
+        ),
     ),
     st.builds(
         Distilled, column=TEXT, teacher=st.none() | TEXT,
@@ -154,7 +159,10 @@ RATING = '{"schema":"rating/1","output_id":"a","dimension":"b","value":1.0,"rate
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        (RATING.replace("rating/1", "rating/2"), 'expected a line with "schema": "rating/1", found \'rating/2\''),
+        (
+            RATING.replace("rating/1", "rating/2"),
+            "rating/2, of another version of refladder; this one reads rating/1, so make the file again",
+        ),
         (RATING.replace('"rater":"c"', '"rater":7'), "rating/1 field 'rater': Input should be a valid string, found 7"),
         (RATING.replace('"rater"', '"ratter"'), "rating/1 field 'rater': Field required"),
         (RATING.replace("}", ',"more":1}'), "rating/1 field 'more': Unexpected keyword argument"),

@@ -13,7 +13,7 @@ from scipy.stats import binom
 from refladder.files.jsonl import read_record, write_record
 from refladder.jobs.calibrate import Promise, calibrate
 from refladder.jobs.labelling import Asked, Good, read_pool
-from refladder.records import Threshold
+from refladder.records import Look, Threshold
 
 BY = ("--by", "clarity_score")
 GOOD = ("--label", "rating", "--good", ">=4")
@@ -273,7 +273,7 @@ def test_a_threshold_file_that_knows_only_ids_is_said_to(command, write_jsonl, t
     rows, out = scored(), tmp_path / "t.json"
     command("calibrate", write_jsonl(rows[:300]), *GOOD, *BY, *PROMISE, "--unit", "row", "--out", out)
     record = json.loads(out.read_text())
-    # what version 0.1 wrote: hashlib.blake2b(b"('o0',)", digest_size=6)
+    # as from a table without texts: hashlib.blake2b(b"('o0',)", digest_size=6)
     record["used"] = [hashlib.blake2b(f"('o{n}',)".encode(), digest_size=6).hexdigest() for n in range(300)]
     out.write_text(json.dumps(record))
     told = json.loads(command("calibrate", write_jsonl(rows, "all.jsonl"), *GOOD, "--rate", out, "--json").out)
@@ -305,6 +305,8 @@ def test_the_files_survive_a_round_trip(tmp_path):
     record = Threshold(
         column="a", cutoff=0.1, precision=0.9, recall=None, sure=0.9, signature="x",
         label="l", good=">=4", labels=3, labels_above=2, bad_above=1, rows=9, kept=4, used=("ab",), version="1",
+        unit="row", looks=(Look(column="b", signature=None, label="l", number=3, digest="e"),
+                           Look(column="a", signature="x", label="l", number=1, digest="d")),
     )  # fmt: skip
     write_record(tmp_path / "t.json", record)
     assert read_record(Threshold, tmp_path / "t.json") == record

@@ -184,7 +184,7 @@ def test_tables_without_scores_or_labels(fails, tables, write_jsonl):
     table = write_jsonl([{**row, "rating": None} for row in scored(20)])
     message = fails(2, "calibrate", table, *CALIBRATE)
     assert "no scored row has a label in rating; fill that column for some rows" in message
-    assert f'{labels}: several lines; expected one record with "schema": "threshold/1"' in fails(
+    assert f'{labels}: several lines; expected one record with "schema": "threshold/2"' in fails(
         2, "filter", table, "--threshold", labels
     )
 
@@ -210,3 +210,14 @@ def test_words_as_labels(command, tables):
         words["threshold"]
         == json.loads(command("calibrate", table, "--labels", labels, *CALIBRATE, "--json").out)["threshold"]
     )
+
+
+@pytest.mark.parametrize("looks", [[], [{"number": 0}], [{"column": "other"}]])
+def test_a_damaged_threshold_file(command, fails, tables, tmp_path, looks):
+    table, labels = tables()
+    path = tmp_path / "threshold.json"
+    command("calibrate", table, "--labels", labels, *CALIBRATE, "--out", path)
+    record = json.loads(path.read_text())
+    path.write_text(json.dumps(record | {"looks": [record["looks"][0] | look for look in looks]}))
+    words = f"{path}: threshold/2: the last of its looks must be of its column, and each look must be 1 or more"
+    assert words in fails(2, "filter", table, "--threshold", path)

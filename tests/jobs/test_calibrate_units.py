@@ -50,9 +50,6 @@ def test_the_threshold_file_names_the_unit(command, write_jsonl, tmp_path):
     for more, unit in (((), "context"), (("--unit", "row"), "row")):
         assert command("calibrate", table, "--labels", labels, *ASKED, *more, "--out", out).code in {0, 3}
         assert read_record(Threshold, out).unit == unit
-    older = {key: value for key, value in json.loads(out.read_text()).items() if key != "unit"}
-    out.write_text(json.dumps(older))
-    assert read_record(Threshold, out).unit is None
 
 
 def test_contexts_are_asked_for_where_there_are_none(fails, write_jsonl):
@@ -123,8 +120,10 @@ def looks(command, write_jsonl, tmp_path):
     """Run `calibrate --out` on the first labels of a score that shows nothing; the look and the kept record."""
     rows = without_contexts([{**row, "clarity_score": number} for number, row in enumerate(scored())])
 
-    def look(labels, *more, out="threshold.json", code=3):
+    def look(labels, *more, out="threshold.json", code=3, relabelled=0):
         given = [{"output_id": row["output_id"], "rating": row["rating"]} for row in rows[::-1][:labels]]
+        for row in given[:relabelled]:
+            row["rating"] += 1
         hidden = [{key: value for key, value in row.items() if key != "rating"} for row in rows]
         table, ratings = write_jsonl(hidden, "scored.jsonl"), write_jsonl(given, "labels.jsonl")
         done = command("calibrate", table, "--labels", ratings, *ASKED, *more, "--out", tmp_path / out)
@@ -134,7 +133,7 @@ def looks(command, write_jsonl, tmp_path):
     return look
 
 
-def test_every_look_at_more_labels_is_counted_and_paid_for(looks, tmp_path):
+def test_every_look_at_more_labels_is_counted_and_paid_for(looks):
     number, told = looks(40)
     assert (number, "look 1: 0.08 of the error" in told) == (1, True)
     assert "(look 2 has 0.01 of the error probability 0.1)" in told
@@ -145,10 +144,31 @@ def test_every_look_at_more_labels_is_counted_and_paid_for(looks, tmp_path):
     assert looks(60)[0] == 2
     assert looks(60, "--precision", "0.7")[0] == 3  # another promise from labels that were seen
     assert looks(40, out="other.json")[0] == 1
-    assert looks(40, "--by", "tone_score", out="other.json")[0] == 1  # another score
-    older = json.loads((tmp_path / "other.json").read_text())
-    (tmp_path / "other.json").write_text(json.dumps({key: value for key, value in older.items() if key != "look"}))
-    assert read_record(Threshold, tmp_path / "other.json").look == 1
+
+
+def test_looks_are_counted_for_each_column(looks, tmp_path):
+    assert [looks(40)[0], looks(40, "--by", "tone_score")[0], looks(60)[0]] == [1, 1, 2]
+    assert [looks(60, "--by", "tone_score")[0], looks(60)[0], looks(80)[0]] == [2, 2, 3]
+    kept = read_record(Threshold, tmp_path / "threshold.json")
+    assert [(look.column, look.number) for look in kept.looks] == [("tone_score", 2), ("clarity_score", 3)]
+
+
+def test_other_labels_of_the_same_rows_are_a_new_look(looks, tmp_path):
+    assert looks(40)[0] == 1
+    used = read_record(Threshold, tmp_path / "threshold.json").used
+    assert looks(40, relabelled=1)[0] == 2
+    assert looks(40, relabelled=1)[0] == 2
+    assert read_record(Threshold, tmp_path / "threshold.json").used == used  # --rate knows rows, whatever their labels
+
+
+def test_a_file_of_another_version_is_refused(looks, fails, write_jsonl, tmp_path):
+    looks(40)
+    old = tmp_path / "threshold.json"
+    old.write_text(old.read_text().replace("threshold/2", "threshold/1"))
+    words = f"{old}: threshold/1, of another version of refladder; this one reads threshold/2, so make the file again"
+    table = write_jsonl(whole(30, 1))
+    assert f"refladder: {words}\n" == fails(2, "filter", table, "--threshold", old)
+    assert f"{words}; --out counts looks there" in fails(2, "calibrate", table, *ASKED, "--out", old)
 
 
 def test_a_file_that_is_no_threshold_is_not_overwritten(fails, write_jsonl, tmp_path):

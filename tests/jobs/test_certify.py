@@ -25,7 +25,7 @@ from refladder.files.ladder_sets import (
 )
 from refladder.jobs.certify import JUDGMENTS, certify, open_asker
 from refladder.jobs.link import Linker
-from refladder.records import Ladder, Link, Rung, Threshold, scale_of
+from refladder.records import Ladder, Link, Look, Rung, Threshold, scale_of
 from refladder.settings import Asking
 
 
@@ -304,6 +304,8 @@ def test_a_certificate_does_not_change_the_scale(folder, command, fails, stories
             signature=first,
             used=(),
             version="1",
+            unit="row",
+            looks=(Look(column="coherence_score", signature=first, label="good", number=1, digest="d"),),
             **made,
         )
         write_record(tmp_path / "threshold.json", threshold)
