@@ -131,6 +131,7 @@ def _asked(rows: Path, folder: Path, reply: Reply, *, good_handshake: bool) -> m
         of_a_row = "keeper found a bottle" in str(sent.get("messages"))
         return Reply(good(next(seen), sent)) if good_handshake and not of_a_row else reply
 
+    (folder / "o.jsonl.judgments.jsonl").unlink(missing_ok=True)
     options = ("mode=top", "attempts=2", "timeout=2", "patience=1")
     with HttpServer(answer) as server:
         arguments = [
@@ -141,7 +142,6 @@ def _asked(rows: Path, folder: Path, reply: Reply, *, good_handshake: bool) -> m
             "--dimension",
             "coherence",
             "--no-store",
-            "--restart",
         ]
         arguments += ["--judge", "openai:toy", "--base-url", server.url, "--out", str(folder / "o.jsonl")]
         return malformed.timed([*arguments, *itertools.chain(*(("--judge-option", option) for option in options))])

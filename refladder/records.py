@@ -15,8 +15,6 @@ from collections.abc import Callable, Mapping, Sequence  # pydantic resolves the
 from dataclasses import dataclass, replace
 from typing import Literal, Self, TypeVar
 
-from refladder.errors import option
-
 WIN, LOSS, TIE = "win", "loss", "tie"
 OUTCOMES = (WIN, LOSS, TIE)
 YES, NO = "yes", "no"
@@ -326,7 +324,7 @@ class Judgment:
             raise ValueError(f"{len(self.logprobs)} logprobs for {len(self.outcomes)} outcomes; it needs one for each")
         # The three outcomes of yes/no questions may add to more than 1; readers that know the prompts check the sum.
         if wrong := impossible(self.logprobs or (), self.mass, apart=True):
-            raise ValueError(f"{wrong}; correct the line, or ask the judge again with {option('restart')}")
+            raise ValueError(f"{wrong}; correct the line, or delete the file")
 
     def logprobs_of(self, outcomes: tuple[str, ...]) -> tuple[float, ...] | None:
         """The log-probabilities of some of the outcomes, in the order asked for; None if the judge gave no reading.

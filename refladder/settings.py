@@ -50,7 +50,7 @@ class Scale:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asking:
-    """How a judge of rungs is asked: `judgments` is the file that stores what it says, `restart` empties it.
+    """How a judge of rungs is asked: `judgments` is the file that stores what it says.
 
     `answers` to sample for each question, 0 for label probabilities, or `stated`, `stated:K`; `prompts` is a folder of
     templates.
@@ -60,7 +60,6 @@ class Asking:
     answers: int | str = 0
     least_mass: float = LEAST_MASS
     prompts: Path | None = None
-    restart: bool = False
 
     def __post_init__(self) -> None:
         check_asking(least_mass=self.least_mass, answers=self.answers)

@@ -24,7 +24,6 @@ from refladder.files.jsonl import (
     is_unicode,
     read_appended,
     read_bytes,
-    throw_away,
     to_json,
     within,
 )
@@ -98,7 +97,6 @@ def compete(
     sampling: Sampling,
     explain: bool = False,
     prompts: Path | None = None,
-    restart: bool = False,
     bars: Bars = lambda _what: nullcontext(),
 ) -> Contest:
     """Let models write a text for every row, and a judge compare every pair of texts in both orders.
@@ -107,9 +105,6 @@ def compete(
     """
     _check(models, criteria)
     with locked_folder(folder):
-        if restart:
-            for path in (folder / GENERATED, *folder.glob("pairwise-*.jsonl")):
-                throw_away(path)
         with bars("writing") as progress:
             texts = _generate(instances, models, folder / GENERATED, sampling, progress)
         template = judging_template(judge, TASK, "pairwise", prompts)

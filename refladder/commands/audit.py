@@ -43,7 +43,6 @@ if TYPE_CHECKING:
 @click.option("--judgments", type=console.PATH, help="Judgments file, for resuming. Default: none.")
 @spending.SPENDING
 @console.PROMPTS
-@console.RESTART
 @console.JSON
 @click.pass_context
 @grouped(money=spending.SpendingOptions, asked=Asking, judge=JudgeOptions)
@@ -117,7 +116,6 @@ def audit(
     answers: int = 0,
     prompts: str | Path | None = None,
     judgments: str | Path | None = None,
-    restart: bool = False,
     store: str | Path | bool | None = None,
 ) -> list[dict[str, Any]]:
     """Measure the biases of a judge on the rungs of ladders, as `refladder audit`.
@@ -138,7 +136,6 @@ def audit(
         answers: answers to sample for each question; 0 reads label probabilities.
         prompts: folder of templates that replace the shipped ones.
         judgments: file that stores the judgments, for resuming; None stores none.
-        restart: discard the judgments in that file.
         store: response store; None for the default of the command line, False for none.
 
     Returns:

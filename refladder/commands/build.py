@@ -85,7 +85,6 @@ class _Build:
     judge: tuple[Any, ...]
     certify: bool
     folder: Path
-    restart: bool
     how: Mapping[str, Any]
 
     def rehearse(self) -> None:
@@ -97,7 +96,7 @@ class _Build:
 
         wanted, writer = self.wanted, self.session.open(*self.writer)
         about = wanted.contexts
-        with copied(None if self.restart else self.folder) as copy:
+        with copied(self.folder) as copy:
             journal, subjects = (None if copy is None else copy / name for name in (JOURNAL, SUBJECTS))
             if wanted.shared:
                 about, _ = name_subjects(writer, about, journal=subjects, **self.how)
@@ -106,7 +105,7 @@ class _Build:
         if self.certify and ladders:
             anchors = [each.id for each in about] if wanted.shared else []
             opened = ladder_set(str(self.folder), wanted.dimensions, about, ladders, anchors=anchors)
-            asking = Asking(judgments=self.folder / JUDGMENTS, prompts=self.how["prompts"], restart=self.restart)
+            asking = Asking(judgments=self.folder / JUDGMENTS, prompts=self.how["prompts"])
             open_asker(opened, self.session.open(*self.judge), asking).ask(set_questions(opened))
 
     def run(self, what: str, config: Mapping[str, Any]) -> BuildReport:
@@ -118,7 +117,7 @@ class _Build:
         judge = self.session.open(*self.judge) if self.certify else None
         of: dict[str, Any] = {"contexts": wanted.contexts, "dimensions": wanted.dimensions, "folder": self.folder}
         with console.progress(what, self.session.under_way) as progress:
-            of |= {"restart": self.restart, "progress": progress, **self.how}
+            of |= {"progress": progress, **self.how}
             return built(
                 writer,
                 rungs=wanted.rungs,
@@ -161,7 +160,6 @@ class _Build:
 @console.JUDGE_OPTION
 @spending.SPENDING
 @console.PROMPTS
-@console.RESTART
 @console.JSON
 @click.pass_context
 @grouped(data=DataOptions, sampling=Sampling, judge=JudgeOptions, money=spending.SpendingOptions)
@@ -182,7 +180,6 @@ def command(
     certify: bool,
     judge: JudgeOptions,
     prompts: Path | None,
-    restart: bool,
     as_json: bool,
 ) -> int:
     """Generate a ladder for every context and dimension of BENCHMARK (a name, or your own table).
@@ -206,7 +203,6 @@ def command(
         judge=(judge.name, judge.options),
         certify=certify,
         folder=out,
-        restart=restart,
         how={"sampling": sampling, "attempts": attempts, "prompts": prompts},
     )
     if not session.continues(run.rehearse, as_json=as_json):
@@ -268,7 +264,6 @@ def build(
     judge: str | Backend | Judge = "builtin",
     judge_options: Mapping[str, object] | None = None,
     prompts: str | Path | None = None,
-    restart: bool = False,
     store: str | Path | bool | None = None,
 ) -> LadderSet:
     """Generate a ladder for every context and dimension, as `refladder build`.
@@ -298,7 +293,6 @@ def build(
         judge: the judge of `certify`: a backend by name, an open one, or a function.
         judge_options: options of a named judge.
         prompts: folder of templates that replace the shipped ones.
-        restart: discard the progress of an earlier call.
         store: response store; None for the default of the command line, False for none.
 
     Returns:
@@ -327,7 +321,6 @@ def build(
             judge=(judge, judge_options),
             certify=certify,
             folder=folder,
-            restart=restart,
             how={"sampling": sampling, "attempts": attempts, "prompts": folder_of_prompts},
         )
         report = run.run("writing", call.config())

@@ -138,14 +138,13 @@ def checked(call: Callable[P, T]) -> Callable[P, T]:
 
     def interrupted(name: str, given: Mapping[str, object]) -> str:
         sentence = f"refladder.{name} was interrupted"
-        keeping = [each for each in ("out", "work", "judgments") if {each, "restart"} <= signature.parameters.keys()]
+        keeping = [each for each in ("out", "work", "judgments") if {each, "store"} <= signature.parameters.keys()]
         if not keeping:
             return f"{sentence}; make the same call again"
         for each in keeping:
             if given.get(each) is not None:
-                again = " without restart=True" if given.get("restart") else ""
                 kept = f"its answers so far are kept for {each}={str(given[each])!r}"
-                return f"{sentence}; {kept}: make the same call again{again} to continue"
+                return f"{sentence}; {kept}: make the same call again to continue"
         return f"{sentence}; make the same call again, with {keeping[0]}=PATH to keep answers and continue from them"
 
     return check

@@ -39,7 +39,6 @@ if TYPE_CHECKING:
 )
 @spending.SPENDING
 @console.PROMPTS
-@console.RESTART
 @console.JSON
 @click.pass_context
 @grouped(money=spending.SpendingOptions, asked=Asking, judge=JudgeOptions)
@@ -118,7 +117,6 @@ def certify(
     answers: int | str = 0,
     prompts: str | Path | None = None,
     judgments: str | Path | None = None,
-    restart: bool = False,
     store: str | Path | bool | None = None,
 ) -> dict[str, Any]:
     """Judge every pair of rungs of every ladder in both orders, and say whether the ladders rise: `refladder certify`.
@@ -134,7 +132,6 @@ def certify(
         prompts: folder of templates that replace the shipped ones.
         judgments: file that stores the judgments; None for `certificate.judgments.jsonl` in the folder, or none without
             a folder.
-        restart: discard the judgments in that file.
         store: response store; None for the default of the command line, False for none.
 
     Returns:

@@ -96,7 +96,6 @@ if TYPE_CHECKING:
     help="Output file for the review page: one HTML file, which also takes ratings.",
 )
 @console.PROMPTS
-@console.RESTART
 @spending.SPENDING
 @console.JSON
 @click.pass_context
@@ -119,7 +118,6 @@ def command(
     money: spending.SpendingOptions,
     page: Path | None,
     prompts: Path | None,
-    restart: bool,
     as_json: bool,
 ) -> int:
     """Generate a text with each model for every row of TABLE, and judge every pair of texts in both orders.
@@ -149,7 +147,7 @@ def command(
     session = spending.Spending(money)
 
     named = {name: (target, console.backend_options(target, ())) for name, target in targets.items()}
-    how: dict[str, Any] = {"sampling": sampling, "explain": explain, "prompts": prompts, "restart": restart}
+    how: dict[str, Any] = {"sampling": sampling, "explain": explain, "prompts": prompts}
     run = partial(_compete, session, named, (judge.name, judge.options), instances, dimensions, **how)
 
     def rehearse() -> None:
@@ -159,7 +157,7 @@ def command(
     if not session.continues(rehearse, as_json=as_json):
         return 0
     context.with_resource(locked_folder(out))  # before a model is loaded or a server is asked
-    kept = _Kept(out / RUN, console.resolved(context), [] if restart else spent_before(out), session)
+    kept = _Kept(out / RUN, console.resolved(context), spent_before(out), session)
     contest = run(folder=out, bars=kept.bars)
     kept.write(signature=contest.signature)
     if page is not None:
@@ -255,7 +253,6 @@ def compete(
     explain: bool = False,
     sampling: Sampling | None = None,
     prompts: str | Path | None = None,
-    restart: bool = False,
     store: str | Path | bool | None = None,
 ) -> Contest:
     """Let models write a text for every row, and a judge compare them in both orders, as `refladder compete`.
@@ -277,7 +274,6 @@ def compete(
         explain: ask the judge for a one-sentence explanation of every comparison with a winner.
         sampling: how texts are drawn; None for `Sampling()`, which is the default of the command line.
         prompts: folder of templates that replace the shipped ones.
-        restart: discard the texts and judgments in `out`.
         store: response store; None for the default of the command line, False for none.
 
     Returns:
@@ -303,7 +299,7 @@ def compete(
         call.enter_context(locked_folder(folder))  # before a model is loaded or a server is asked
         session = call.enter_context(Session(store))
         named = {name: (model,) for name, model in models.items()}
-        how: dict[str, Any] = {"explain": explain, "prompts": folder_of_prompts, "restart": restart}
+        how: dict[str, Any] = {"explain": explain, "prompts": folder_of_prompts}
         how |= {"sampling": sampling or Sampling(), "bars": partial(console.progress, watch=session.under_way)}
         contest = _compete(session, named, (judge, judge_options), instances, dimensions, folder=folder, **how)
         write_json(folder / RUN, {**call.config(), "signature": contest.signature})

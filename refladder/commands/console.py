@@ -248,7 +248,6 @@ ESCAPE_FORMULAS = click.option(
     is_flag=True,
     help="Put ' before CSV text that starts with =, +, - or @, so that a spreadsheet does not run it.",
 )
-RESTART = click.option("--restart", is_flag=True, help="Discard earlier progress and start over.")
 ANSWERS = click.option(
     "--answers",
     default=0,

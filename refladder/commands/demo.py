@@ -10,7 +10,7 @@ from refladder.backends import connect
 from refladder.backends.builtin import NOTICE
 from refladder.commands import console
 from refladder.errors import plural
-from refladder.files.jsonl import atomic, to_json
+from refladder.files.jsonl import atomic, throw_away, to_json
 from refladder.files.ladder_sets import LadderSet, load_ladders
 from refladder.settings import Filtering, Scale, Tables
 
@@ -67,12 +67,14 @@ def _run(name: str, folder: Path) -> None:
     from refladder.records import Sampling
     from refladder.report.agreement_tables import agreement_tables
     from refladder.scoring.columns import column_names
+    from refladder.synth.journal import JOURNAL
 
     backend = connect("builtin")
     benchmark = load_benchmark(name)
     dimensions = benchmark.dimensions
     counts = f"{plural(len(benchmark.contexts), 'context')}, {plural(len(benchmark.outputs), 'output')}"
     console.say(f"\n== {name}: {counts}")
+    throw_away(folder / "ladders" / JOURNAL)  # of another version of the demo
     built = build(
         backend,
         benchmark.contexts,
@@ -81,7 +83,6 @@ def _run(name: str, folder: Path) -> None:
         rungs=5,
         sampling=Sampling(),
         attempts=3,
-        restart=True,
     )
     ladders = plural(built.ladders, "ladder")
     console.say(f"1. build: {ladders} of 5 texts of rising quality, {len(built.failures)} failed")
@@ -107,7 +108,7 @@ def _score(ladders: LadderSet, dimensions: Sequence[Dimension], source: Path, sc
     from refladder.scoring.scorer import LadderScorer
 
     scorer = LadderScorer(connect("builtin"), ladders, dimensions, Scale(rule="ladder-sum", weights={}))
-    return score_rows(AllRows(scorer), Tables(source=str(source), out=str(scored)), Mapped(columns={}), restart=True)
+    return score_rows(AllRows(scorer), Tables(source=str(source), out=str(scored)), Mapped(columns={}))
 
 
 def _picture(out: Path) -> None:

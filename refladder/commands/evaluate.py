@@ -234,7 +234,6 @@ class OutputOptions:
 )
 @spending.SPENDING
 @console.PROMPTS
-@console.RESTART
 @click.option(
     "--format",
     "form",
@@ -276,7 +275,6 @@ def command(
     money: spending.SpendingOptions,
     judgments_from: tuple[str, ...],
     work: Path | None,
-    restart: bool,
 ) -> int:
     """Score the outputs of BENCHMARK with one or more methods, and measure their agreement with its human ratings.
 
@@ -324,7 +322,6 @@ def command(
         stated=asked.stated,
         prompts=asked.prompts,
         work=work,
-        restart=restart,
         options=console.pairs(chosen.method_options, "--method-option"),
         checks=session.checks_of(judge.name),
         progress=session.progress,
@@ -503,7 +500,6 @@ def evaluate(
     settings: MethodSettings | None = None,
     protocol: Protocol | None = None,
     work: str | Path | None = None,
-    restart: bool = False,
     store: str | Path | bool | None = None,
 ) -> Evaluation | Evaluations:
     """Score outputs with methods, and measure the agreement of the scores with human ratings, as `refladder evaluate`.
@@ -532,11 +528,10 @@ def evaluate(
             count as one. No model is asked; a comparison that is not in it is unparsed. `methods` None then means
             `ladder` or `win-ratio`, by what was compared.
         scores: files with the scores of other programs, each shown as a method.
-        settings: how the methods score; `ladders`, `work` and `restart` here replace those there.
+        settings: how the methods score; `ladders` and `work` here replace those there.
         protocol: levels, statistics and tests; None for the default of the command line.
         work: folder for ladders and judgments; an interrupted call continues there when it is made again. Several
             benchmarks have a folder each in it.
-        restart: discard what the folder holds.
         store: response store; None for the default of the command line, False for none.
 
     Returns:
@@ -587,7 +582,6 @@ def evaluate(
             asked,
             writer=open_writer,
             work=asked.work if work is None else Path(work),
-            restart=restart or asked.restart,
             checks=asked.checks or session.checks_of(judge or "builtin"),
             progress=partial(console.progress, watch=session.under_way),
         )

@@ -30,7 +30,7 @@ _HEADINGS = {
     "Agreement": ("--level --statistic --reference", "--constant --resamples --baselines"),
     "Cost": ("--dry-run --prices --budget", "--store --no-store"),
     "Many machines": ("", "--workers --engine --shard"),
-    "Run and output": ("--judgments --restart --html --figures --json --quiet -h --help-all", "--intervals"),
+    "Run and output": ("--judgments --html --figures --json --quiet -h --help-all", "--intervals"),
 }
 _UNDER = {flag: heading for heading, flags in _HEADINGS.items() for flag in " ".join(flags).split()}
 _RARE = {flag for _, flags in _HEADINGS.values() for flag in flags.split()}

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from refladder.settings import Tables
 
 # The options of `score` that workers do not know; they are refused, not ignored.
-_UNKNOWN = {"out_format", "judgments_from", "restart"}
+_UNKNOWN = {"out_format", "judgments_from"}
 
 MANY_FILES = console.options(
     click.option(

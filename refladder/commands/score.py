@@ -51,7 +51,6 @@ class FileOptions:
 
     judgments: Path | None
     judgments_from: tuple[str, ...]
-    restart: bool
 
 
 @click.command(cls=console.Command, short_help="Score outputs against ladders.")
@@ -98,7 +97,6 @@ class FileOptions:
 )
 @spending.SPENDING
 @console.PROMPTS
-@console.RESTART
 @MANY_FILES
 @console.JSON
 @click.pass_context
@@ -171,7 +169,6 @@ def command(
         tables=tables,
         mapped=mapped,
         judgments=files.judgments,
-        restart=files.restart,
         config=console.resolved(context),
         tell=str if as_json else console.say_checks,
     )
@@ -210,7 +207,6 @@ class _Run:
     tables: Tables
     mapped: Mapped
     judgments: Path | None
-    restart: bool
     config: Mapping[str, Any] | None
     tell: Callable[[Sequence[JudgeCheck]], object]
     recorded: Recorded | None = None
@@ -251,7 +247,6 @@ class _Run:
             self.tables,
             self.mapped,
             judgments=self.judgments,
-            restart=self.restart,
             config=self.config,
             checked=counted,
             dry_run=self.session.rehearsing,
@@ -435,7 +430,6 @@ def score(
     judgments_from: str | Path | Sequence[str | Path] | None = None,
     out: str | Path | None = None,
     judgments: str | Path | None = None,
-    restart: bool = False,
     store: str | Path | bool | None = None,
 ) -> Table:
     """Add score columns to every row of a table, as `refladder score`.
@@ -474,7 +468,6 @@ def score(
             `OUT.judgments.jsonl` when it is made again.
         judgments: file that stores the judgments; None for `OUT.judgments.jsonl`, or none without `out` or with
             `judgments_from`.
-        restart: discard the judgments in that file.
         store: response store; None for the default of the command line, False for none.
 
     Returns:
@@ -531,7 +524,6 @@ def score(
             tables=files,
             mapped=mapped,
             judgments=kept,
-            restart=restart,
             config=config,
             tell=call.log_checks,
             recorded=recorded,

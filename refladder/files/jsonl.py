@@ -16,7 +16,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, TypeVar
 
-from refladder.errors import DataError, UsageError, option
+from refladder.errors import DataError, UsageError
 from refladder.files.locks import has_ended, refuse_folder, try_lock
 from refladder.files.streams import GZIP, damage, limited, lines_of
 from refladder.parsing import adapter, parse_as, parse_json
@@ -307,7 +307,7 @@ def appended_text(line: bytes, where: str) -> str:
     try:
         return line.decode("utf-8")
     except UnicodeDecodeError as error:
-        raise not_utf8(where, error, f"correct the line, or discard the file with {option('restart')}") from error
+        raise not_utf8(where, error, "correct the line, or delete the file") from error
 
 
 def is_unicode(text: str) -> bool:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from refladder.errors import DataError, UsageError, option
-from refladder.files.jsonl import throw_away, write_json
+from refladder.files.jsonl import write_json
 from refladder.files.ladder_sets import (
     of_whole_anchors,
     write_certificate,
@@ -70,7 +70,6 @@ def build(
     attempts: int,
     prompts: Path | None = None,
     human: Mapping[tuple[str, str], Mapping[int, str]] | None = None,
-    restart: bool = False,
     config: Mapping[str, Any] | None = None,
     progress: Progress | None = None,
     mender: Mender | None = None,
@@ -84,9 +83,6 @@ def build(
     """
     journal = folder / JOURNAL
     with locked_folder(folder):
-        if restart:
-            throw_away(journal)
-            throw_away(folder / SUBJECTS)
         seeds = contexts
         unnamed: list[LadderFailure] = []
         if shared:

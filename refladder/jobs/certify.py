@@ -114,7 +114,7 @@ def open_asker(ladders: LadderSet, judge: Backend, asking: Asking | None = None)
     template = judging_template(judge, ladders.task, role, asking.prompts, answers=sampled or stated)
     sampling = answering_of(judge) if stated else Sampling(max_tokens=ANSWER_TOKENS)
     run = run_of(judge, template, answers=sampled, stated=stated, sampling=sampling if sampled or stated else None)
-    log = JudgmentIndex(asking.judgments, run, restart=asking.restart, read_only=isinstance(judge, Unanswered))
+    log = JudgmentIndex(asking.judgments, run, read_only=isinstance(judge, Unanswered))
     return Asker(judge, template, log, asking.least_mass, batch=BATCH)
 
 

@@ -103,7 +103,7 @@ def _read(path: Path, scale: Scale) -> _Judged:
             (judgment.subject, against) if judgment.subject.startswith(RUNG) else (against, judgment.subject)
         )
         if rung not in rungs:
-            raise DataError(f"{where}: {rung!r} is not a rung from 1 to {run.rungs}; score again with --restart")
+            raise DataError(f"{where}: {rung!r} is not a rung from 1 to {run.rungs}; delete the file, and score again")
         row = judgment.context_id, judgment.dimension, output_id
         probabilities = probabilities_from(verdict_logprobs(trusted([judgment], scale.least_mass)))[0]
         read.setdefault(row, {each: [] for each in rungs})[rung].append(probabilities)

@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from refladder.errors import UsageError
-from refladder.files.jsonl import throw_away
 from refladder.files.ladder_sets import certificate_digest, ladder_set, of_whole_anchors
 from refladder.jobs.certify import JUDGMENTS, certify, open_asker
 from refladder.records import LadderFailure, digest_of
@@ -27,7 +26,6 @@ if TYPE_CHECKING:
     Key = tuple[str, str]  # context id, dimension
 
 ROUNDS = 2  # in which rungs are written anew
-_REWRITES = "rewrite-*.journal.jsonl"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,7 +44,6 @@ class Mender:
     attempts: int
     prompts: Path | None = None
     human: Mapping[Key, Mapping[int, str]] | None = None
-    restart: bool = False
     shared: bool = False
     progress: Progress | None = None
 
@@ -61,11 +58,8 @@ class Mender:
         current = {(ladder.context_id, ladder.dimension): ladder for ladder in ladders}
         if not current:
             raise UsageError("no ladder could be written, so none can be certified; try another --writer")
-        if self.restart:
-            for journal in self.folder.glob(_REWRITES):
-                throw_away(journal)
         opened = self._set(current)
-        asking = Asking(judgments=self.folder / JUDGMENTS, prompts=self.prompts, restart=self.restart)
+        asking = Asking(judgments=self.folder / JUDGMENTS, prompts=self.prompts)
         asker = open_asker(opened, self.judge, asking)
         certificate = certify(opened, asker, self.progress)
         rewritten: set[tuple[Key, int]] = set()

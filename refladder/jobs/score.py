@@ -245,7 +245,7 @@ class RowScorer:
         self.prove: Callable[[], list[JudgeCheck]] = list
         self.checks: list[JudgeCheck] = []
 
-    def log(self, _path: Path | None, *, restart: bool, dry_run: bool) -> AbstractContextManager[JudgmentLog | None]:  # noqa: ARG002  of a judge
+    def log(self, _path: Path | None, *, dry_run: bool) -> AbstractContextManager[JudgmentLog | None]:  # noqa: ARG002  of a judge
         """The log of its judgments; None where no judge is asked."""
         return nullcontext()
 
@@ -272,9 +272,9 @@ class AllRows(RowScorer):
         self.scorer, self.ladders, self.alone = scorer, scorer.ladders, bool(scorer.ladders.anchors)
         self.recorded = scorer.judge if isinstance(scorer.judge, Recorded) else None
 
-    def log(self, path: Path | None, *, restart: bool, dry_run: bool) -> JudgmentLog:
+    def log(self, path: Path | None, *, dry_run: bool) -> JudgmentLog:
         """The log of the judgments; in a dry run it is only read."""
-        return JudgmentLog(path, self.scorer.run, restart=restart, read_only=dry_run)
+        return JudgmentLog(path, self.scorer.run, read_only=dry_run)
 
     def batches(self, rows: Iterable[Item]) -> Iterator[list[Item]]:
         """The rows in batches that take seconds each, with the texts of their contexts given to the scorer."""
@@ -303,7 +303,6 @@ def score_rows(
     mapped: Mapped,
     *,
     judgments: Path | None = None,
-    restart: bool = False,
     config: Mapping[str, Any] | None = None,
     checked: int | None = None,
     dry_run: bool = False,
@@ -330,7 +329,7 @@ def score_rows(
         if recorded is not None and read_once(source):
             read = with_every_judged(recorded, "<stdin>" if source == STANDARD else source, read, mapped)
         with (
-            asking.log(judgments, restart=restart, dry_run=dry_run) as log,
+            asking.log(judgments, dry_run=dry_run) as log,
             nullcontext(lambda *_: None) if dry_run else table_sink(tables, asking.added, columns) as write,
         ):
             for number, batch in enumerate(asking.batches(read)):

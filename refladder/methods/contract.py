@@ -146,8 +146,7 @@ class MethodSettings:
     `writer` opens the backend that writes (ladders, prompts); the judge where it is None. `ladders` is a set that
     exists, or its name or folder. `orders` is 1, or 2 to ask every pair of the ladder in both. `prompts` is the user's
     folder of templates. A judgment whose label mass is below `least_mass` is unparsed.
-    `work` is the folder where a method keeps what it asked, in files of its own name, to go on from; `restart` throws
-    that away.
+    `work` is the folder where a method keeps what it asked, in files of its own name, to go on from.
 
     `answers` 0 reads label probabilities, K samples K written answers. With `stated`, the judge of method `ladder`
     states probabilities in so many orders of the rungs. For methods that compare outputs with each other: `budget` is
@@ -179,7 +178,6 @@ class MethodSettings:
     shared: Shared = field(default_factory=Shared)
     prompts: Path | None = None
     work: Path | None = None
-    restart: bool = False
     checks: Path | None = None
     dry_run: bool = False
     options: Mapping[str, str] = field(default_factory=dict)
@@ -210,7 +208,7 @@ class MethodSettings:
         key = (self.work, file_name, run.recipe.digest, run.answers)
         if key not in self.shared.logs:
             path = None if self.work is None else within(self.work / file_name)
-            self.shared.logs[key] = JudgmentIndex(path, run, restart=self.restart)
+            self.shared.logs[key] = JudgmentIndex(path, run)
         return self.shared.logs[key]
 
 

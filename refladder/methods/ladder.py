@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from refladder.backends.usage import characters
 from refladder.errors import UsageError, option, plural
-from refladder.files.jsonl import throw_away, within
+from refladder.files.jsonl import within
 from refladder.files.ladder_sets import LadderSet, choose_dimensions, ladder_set, load_ladders
 from refladder.methods.contract import LADDER, EvaluationMethod, Method, MethodResult, MethodSettings
 from refladder.methods.measures import Tally, of_orders
@@ -56,8 +56,6 @@ def evaluation_ladders(
     work = settings.work
     journal = None if work is None else work / JOURNAL
     with settings.progress("writing ladders") as progress:
-        if journal is not None and settings.restart:
-            throw_away(journal)
         ladders, failures = build_ladders(
             writer,
             benchmark.contexts,
@@ -103,13 +101,12 @@ def score_benchmark(
     *,
     name: str = LADDER,
     judgments: Path | None = None,
-    restart: bool = False,
     progress: Progress | None = None,
 ) -> tuple[Method, ScoreReport]:
     """Score every output of a benchmark against the scorer's ladders."""
     outputs = sorted(benchmark.outputs, key=lambda output: output.context_id)  # a judge can share what they begin with
     scores: Scores = {}
-    with JudgmentLog(judgments, scorer.run, restart=restart) as log:
+    with JudgmentLog(judgments, scorer.run) as log:
         for batch in batches(outputs, scorer.judge, lambda output: output.context_id):
             for output, row in zip(batch, scorer.score(batch, [None] * len(batch), log), strict=True):
                 scores.update({(output.id, score.dimension): score.value for score in row})
@@ -162,7 +159,6 @@ def _run(
             scorer,
             benchmark,
             judgments=None if settings.work is None else within(settings.work / JUDGMENTS),
-            restart=settings.restart,
             progress=progress,
         )
     tally.reused = report.reused

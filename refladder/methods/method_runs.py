@@ -95,7 +95,7 @@ def rehearse_methods(
 ) -> list[tuple[str, str]]:
     """Run methods in a dry run, on a copy of the folder `work`; answers that they share count once."""
     sentences = []
-    with copied(None if settings.restart else settings.work) as copy:
+    with copied(settings.work) as copy:
         rehearsed = replace(settings, work=copy, dry_run=True, shared=Shared())
         for name, method in _methods(names, settings).items():
             result = method.run(benchmark, dimensions, judge, _with_checkpoint(rehearsed, name))

@@ -132,7 +132,7 @@ def check_outcomes(where: str, judgment: Judgment, allowed: Collection[str], *, 
         raise DataError(
             f"{where}: outcomes {', '.join(judgment.outcomes)[:80]!r}, and this file holds judgments between "
             f"{', '.join(('1', '2', '...', *_GRADES[-2:]) if allowed is _GRADES else allowed)}; correct "
-            f"the line, or discard the judgments with {option('restart')}"
+            "the line, or delete the file"
         )
 
 
@@ -144,14 +144,14 @@ def _possible(run: Run, where: str, judgment: Judgment) -> Judgment:
     """A judgment whose label probabilities add to 1 at most; those of yes/no questions are of three questions."""
     apart = any(_YES_NO in prompt for prompt in run.recipe.prompts)
     if wrong := impossible(judgment.logprobs or (), judgment.mass, apart=apart):
-        raise DataError(f"{where}: {wrong}; correct the line, or ask the judge again with {option('restart')}")
+        raise DataError(f"{where}: {wrong}; correct the line, or delete the file")
     return judgment
 
 
 class JudgmentLog:
     """An open judgments file in canonical order; use it in a `with` block. Without a path nothing is stored."""
 
-    def __init__(self, path: Path | None, run: Run, *, restart: bool = False, read_only: bool = False) -> None:
+    def __init__(self, path: Path | None, run: Run, *, read_only: bool = False) -> None:
         self.run = run
         self.reused = 0
         self._path = path
@@ -168,9 +168,7 @@ class JudgmentLog:
         if not read_only:
             self._lock.enter_context(locked(path))
         try:
-            self._open(path, restart=restart)
-            if restart:
-                throw_away(_early_path(path))
+            self._open(path)
             for where, line in read_appended(_early_path(path)):
                 judgment = _judgment(run, where, line)
                 if judgment.recipe == run.recipe.digest:
@@ -179,10 +177,10 @@ class JudgmentLog:
             self.close()
             raise
 
-    def _open(self, path: Path, *, restart: bool) -> None:
+    def _open(self, path: Path) -> None:
         """Read the first line; without one, write it."""
         head = None
-        if not restart and path.exists() and path.stat().st_size > 0:
+        if path.exists() and path.stat().st_size > 0:
             try:
                 self._reader = path.open("rb")
                 first = self._reader.readline()
@@ -210,7 +208,7 @@ class JudgmentLog:
         if _on_scale(stored) != _on_scale(self.run):
             raise OtherRunError(
                 f"{self._path}: these judgments are of another run ({_difference(stored, self.run)}); "
-                f"name another file with {option('judgments')}, or discard them with {option('restart')}"
+                f"{_next_step(self._path)}"
             )
         return stored != self.run
 
@@ -292,7 +290,7 @@ class JudgmentLog:
                 break
             where, judgment = ahead
             if judgment.key != question.key or _comparison(judgment) != question.comparison:
-                raise _changed(where, judgment, question)
+                raise _changed(self._path, where, judgment, question)
             check_outcomes(where, judgment, outcomes_of(self.run))
             judgments.append(judgment)
             self._ahead = None
@@ -303,7 +301,7 @@ class JudgmentLog:
         if self._ahead is not None or self._next_line() is not None:
             raise DataError(
                 f"{self._path}:{self._number}: judgments continue after this run's last question; the input has become "
-                f"shorter: {_next_step()}"
+                f"shorter: {_next_step(self._path)}"
             )
         if self._path is not None and not self._read_only:
             throw_away(_early_path(self._path))
@@ -313,7 +311,7 @@ class JudgmentLog:
         if self._ahead is not None and judgments:
             raise DataError(
                 f"{self._ahead[0]}: judgments of a later row, and an earlier one has fewer than this run needs; "
-                f"discard the judgments with {option('restart')}"
+                f"delete {self._path}"
             )
         if self._path is not None and not self._read_only and judgments:  # what a dry run did not ask is not stored
             append_records(self._path, [judgment for judgment in judgments if not isinstance(judgment, NotJudged)])
@@ -325,11 +323,11 @@ class JudgmentIndex(JudgmentLog):
     Two questions that show the same texts are one.
     """
 
-    def __init__(self, path: Path | None, run: Run, *, restart: bool = False, read_only: bool = False) -> None:
+    def __init__(self, path: Path | None, run: Run, *, read_only: bool = False) -> None:
         self.judgments: dict[str, Judgment] = {}
         graded = any(_VERIFIER in prompt for prompt in run.recipe.prompts)
         rewarded = outcomes_of(run) == (WIN, LOSS)
-        super().__init__(path, run, restart=restart, read_only=read_only)
+        super().__init__(path, run, read_only=read_only)
         with self:
             while (line := self._next_line()) is not None:
                 judgment = _judgment(self.run, *line)
@@ -345,8 +343,7 @@ class JudgmentIndex(JudgmentLog):
         if stored != self.run:
             raise UsageError(
                 f"{self._path}: these judgments are of another run ({_difference(stored, self.run)}); "
-                f"name another file or folder ({option('judgments')}, {option('work')} or {option('out')}), or discard "
-                f"them with {option('restart')}"
+                f"{_next_step(self._path)}"
             )
         return False
 
@@ -377,16 +374,16 @@ def _early_path(path: Path) -> Path:
     return path.with_name(f"{path.name}.unfinished")
 
 
-def _changed(where: str, judgment: Judgment, question: Question) -> DataError:
+def _changed(path: Path | None, where: str, judgment: Judgment, question: Question) -> DataError:
     return DataError(
         f"{where}: this judgment is of {judgment.subject!r} against {judgment.against!r} with other texts "
         f"than this run's next question ({question.comparison.subject!r} against "
-        f"{question.comparison.against!r}); the input has changed: {_next_step()}"
+        f"{question.comparison.against!r}); the input has changed: {_next_step(path)}"
     )
 
 
-def _next_step() -> str:
-    return f"name another file with {option('judgments')}, or discard the judgments with {option('restart')}"
+def _next_step(path: Path | None) -> str:
+    return f"name another file or folder ({option('out')}, {option('judgments')} or {option('work')}), or delete {path}"
 
 
 def _comparison(judgment: Judgment) -> Comparison:

@@ -11,7 +11,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
 
-from refladder.errors import DataError, option
+from refladder.errors import DataError
 from refladder.files.jsonl import append_lines, read_appended
 from refladder.files.locks import locked
 from refladder.parsing import adapter, parse_json, read_strict
@@ -66,6 +66,11 @@ class Journal:
         """Let other processes have the file; everything that was recorded is on the disk already."""
         self._lock.close()
 
+    @property
+    def _all(self) -> str:
+        """The journals of the build, which belong together."""
+        return ", ".join(sorted({str(self._path), *map(str, self._path.parent.glob("*.journal.jsonl"))}))
+
     def _check_header(self, build: Mapping[str, Any]) -> None:
         where, line = self._lines[0]
         try:
@@ -80,7 +85,7 @@ class Journal:
         if other:
             raise DataError(
                 f"{where}: this journal was begun by another build (other {', '.join(other)}); "
-                f"start over with {option('restart')} or choose another folder"
+                f"choose another folder, or delete {self._all}"
             )
 
     def replay(self, context_id: str, dimension: str, level: int, attempt: int) -> Entry | None:
@@ -92,15 +97,14 @@ class Journal:
             Entry,
             line,
             lambda fault: (
-                f"{where}: not an entry of a journal: {fault.field or 'line'}: {fault.message}; "
-                f"start over with {option('restart')}"
+                f"{where}: not an entry of a journal: {fault.field or 'line'}: {fault.message}; delete {self._all}"
             ),
         )
         identity = (entry.context_id, entry.dimension, entry.level, entry.attempt)
         if identity != (context_id, dimension, level, attempt):
             raise DataError(
                 f"{where}: expected context {context_id!r}, dimension {dimension!r}, level {level}, attempt {attempt}, "
-                f"found {identity}: the journal was changed; start over with {option('restart')}"
+                f"found {identity}: the journal was changed; delete {self._all}"
             )
         self._next += 1
         return entry

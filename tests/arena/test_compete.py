@@ -227,9 +227,6 @@ def test_a_run_goes_on_and_failed_texts_are_tried_again(tmp_path):
     two = contest(tmp_path, ROWS, again, judge)
     assert (again["low"].asked, again["high"].asked, judge.asked) == (0, 1, 2)
     assert (len(one.trials), len(two.trials)) == (1, 2)
-    anew = Says("low", 1)
-    contest(tmp_path, ROWS, {"low": anew, "high": Says("high", 2)}, Simulated(), restart=True)
-    assert anew.asked == 2
 
 
 def test_another_sampling_writes_anew(tmp_path):

@@ -156,5 +156,3 @@ def test_the_cost_of_a_contest_is_that_of_all_its_runs(command, monkeypatch, tmp
     assert "aardvark.jsonl: 2 calls" in page.read_text()
     assert command(*given).code == 0  # nothing is left to do
     assert calls() == [2, 2, 4]
-    assert command(*given, "--restart").code == 0
-    assert calls() == [2, 2, 4]  # of what is there now

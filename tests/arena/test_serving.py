@@ -292,7 +292,7 @@ def form(**more):
         ({"judge": "hf:/etc"}, "not under a folder"),
         ({"judge": "hf:~/models"}, None),
         ({"judge": "shell:rm"}, "backend 'shell:rm' is unknown; choose one of"),
-        ({"judge": "--restart"}, "backend '--restart' is unknown"),
+        ({"judge": "--explain"}, "backend '--explain' is unknown"),
         ({"models": "x"}, "fill in 'models'"),
         ({"models": [{"name": "a=b", "backend": "builtin"}]}, "name 'a=b' contains '='; choose another name"),
     ],
@@ -307,9 +307,9 @@ def test_a_form_cannot_reach_further_than_the_page(folder, change, message):
 
 
 def test_words_of_a_form_are_words_and_no_options(folder):
-    asked = form(prompt="--restart {topic}", criteria=[{"name": "--json", "description": f"-x {NASTY}"}])
+    asked = form(prompt="--explain {topic}", criteria=[{"name": "--json", "description": f"-x {NASTY}"}])
     arguments = Builder(Workspace(None, [folder])).arguments(asked)
-    assert arguments[1] == "--prompt-text=--restart {topic}"
+    assert arguments[1] == "--prompt-text=--explain {topic}"
     assert f"--criterion=--json=-x {NASTY}" in arguments
     assert arguments[-2:] == ["--", str(folder / "rows.jsonl")]
 

@@ -264,7 +264,7 @@ def test_a_context_that_is_said_twice(score, stories):
 def test_one_file_for_two_things(score, stories):
     assert score(stories, "--out", stories) == f"refladder: {stories}: SOURCE and --out must be different files\n"
     same = f"{stories.parent}/../{stories.parent.name}/{stories.name}"
-    assert score(stories, "--judgments", same, "--restart") == (
+    assert score(stories, "--judgments", same) == (
         f"refladder: {same}: SOURCE and --judgments must be different files\n"
     )
     assert len(stories.read_text().splitlines()) == 6
@@ -388,9 +388,7 @@ def test_kept_judgments_with_other_outcomes_or_lengths(command, fails, stories, 
     good = kept.read_text()
     _, first, *_ = good.splitlines()
     fields = json.loads(first)
-    between = (
-        "and this file holds judgments between win, loss, tie; correct the line, or discard the judgments with --res"
-    )
+    between = "and this file holds judgments between win, loss, tie; correct the line, or delete the file"
     for change, message in (
         ({"outcomes": ["win", "lose", "tie"]}, f"outcomes 'win, lose, tie', {between}"),
         ({"outcomes": ["win", "loss"], "logprobs": [-1.0, -1.0]}, f"outcomes 'win, loss', {between}"),

@@ -107,8 +107,6 @@ def test_unparsed_judgments_are_counted_and_stored_ones_are_not_asked_again(tmp_
     assert judge.asked == 448
     assert refladder.audit("demo/dialogue", judge=judge, judgments=tmp_path / "j.jsonl") == rows
     assert judge.asked == 448
-    refladder.audit("demo/dialogue", judge=judge, judgments=tmp_path / "j.jsonl", restart=True)
-    assert judge.asked == 2 * 448
 
 
 def test_a_judgments_file_in_use_is_refused_before_a_judge_is_asked(tmp_path, fails):
@@ -160,7 +158,7 @@ def test_errors_speak_of_parameters(tmp_path, fails):
     assert judge.asked == 0
     stored = tmp_path / "stored.jsonl"
     refladder.audit("demo/dialogue", contexts=1, judgments=stored)
-    with pytest.raises(UsageError, match=r"of another run .*\(judgments, --work or --out\), or .* with restart"):
+    with pytest.raises(UsageError, match=r"\(--out, judgments or --work\), or delete .*stored\.jsonl$"):
         refladder.audit("demo/dialogue", contexts=1, judge=judge, judgments=stored)
     assert "--seed -1: must be 0 or more" in fails(2, "audit", "demo/story", "--contexts", 2, "--seed", -1)
     with pytest.raises(UsageError, match="least_mass=2: must be a probability"):

@@ -107,7 +107,8 @@ def test_a_config_file_gives_the_options_that_are_not_on_the_line(command, confi
     assert json.loads(done.out)["signature"].endswith("|orders:2|rule:hard-votes|least-mass:0.05")
     stored = json.loads((tmp_path / "out.jsonl.run.json").read_text())["options"]
     assert (stored["rule"], stored["dimension"], stored["both_orders"]) == ("hard-votes", ["coherence"], True)
-    done = command(*given, "score", stories, "--rule", "ladder-sum", "--restart")
+    out.with_name(f"{out.name}.judgments.jsonl").unlink()
+    done = command(*given, "score", stories, "--rule", "ladder-sum")
     assert json.loads(done.out)["signature"].endswith("|rule:ladder-sum|least-mass:0.05")
 
 
@@ -243,10 +244,11 @@ def test_build_resumes_and_reports(command, tmp_path):
     done = command("build", "demo/story", "--out", folder)
     assert done.code == 2
     assert done.err.endswith(
-        "build.journal.jsonl:1: this journal was begun by another build (other rungs); start over with --restart or "
-        "choose another folder\n"
+        "build.journal.jsonl:1: this journal was begun by another build (other rungs); choose another folder, or "
+        f"delete {folder}/build.journal.jsonl\n"
     )
-    assert command("build", "demo/story", "--out", folder, "--restart").code == 0
+    (folder / "build.journal.jsonl").unlink()
+    assert command("build", "demo/story", "--out", folder).code == 0
     assert len(json.loads((folder / "ladders.jsonl").read_text().splitlines()[0])["rungs"]) == 5
 
 

@@ -22,7 +22,6 @@ def table(write_jsonl):
     "line",
     [
         (*SCORE, "--judgments", "{pipe}"),
-        (*SCORE, "--judgments", "{pipe}", "--restart"),
         ("audit", "--ladders", "demo/story", "--contexts", "2", "--judgments", "{pipe}"),
         ("certify", "demo/story", "--judgments", "{pipe}"),
     ],

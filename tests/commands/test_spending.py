@@ -90,6 +90,11 @@ def score(capsys, table, *more, judge="words:m", out="scored.jsonl"):
     return run(capsys, "score", table, "--ladders", "demo/summarization", "--judge", judge, "--out", out, *more)
 
 
+def forget(folder):
+    """Delete the judgments of an earlier run."""
+    (folder / "scored.jsonl.judgments.jsonl").unlink()
+
+
 def spent(capsys, table, *more, **rest):
     code, out, _ = score(capsys, table, "--json", *more, **rest)
     assert code == 0
@@ -166,10 +171,12 @@ def test_a_second_run_with_a_store_asks_nothing(capsys, table, tmp_path):
     assert (first["calls"], first["from_store"]) == (CHECK + ROWS * EACH, 0)
     scored = (tmp_path / "scored.jsonl").read_bytes()
     Words.sent = []
-    (second,) = spent(capsys, table, "--store", store, "--restart")
+    forget(tmp_path)
+    (second,) = spent(capsys, table, "--store", store)
     assert (second["calls"], second["from_store"], Words.sent) == (0, ROWS * EACH, [])  # the check is remembered
     assert (tmp_path / "scored.jsonl").read_bytes() == scored
-    _, out, _ = score(capsys, table, "--store", store, "--dry-run", "--restart")
+    forget(tmp_path)
+    _, out, _ = score(capsys, table, "--store", store, "--dry-run")
     assert out == f"dry run, words:m: 0 calls; {ROWS * EACH} answers from the response store\nnothing was asked\n"
 
 
@@ -233,13 +240,17 @@ def test_a_judge_that_costs_money_has_a_store_unless_told_otherwise(capsys, tabl
     store = tmp_path / "cache" / "refladder" / "responses.sqlite"
     (one,) = spent(capsys, table, "--no-store", judge="openai:m")
     assert (one["from_store"], store.exists()) == (None, False)
-    (one,) = spent(capsys, table, "--restart", judge="openai:m")
+    forget(tmp_path)
+    (one,) = spent(capsys, table, judge="openai:m")
     assert (one["from_store"], store.exists()) == (0, True)
-    (one,) = spent(capsys, table, "--restart", judge="openai:m")
+    forget(tmp_path)
+    (one,) = spent(capsys, table, judge="openai:m")
     assert (one["calls"], one["from_store"]) == (0, ROWS * EACH)
-    (one,) = spent(capsys, table, "--restart")
+    forget(tmp_path)
+    (one,) = spent(capsys, table)
     assert one["from_store"] is None
-    (one,) = spent(capsys, table, "--restart", "--store", tmp_path / "r.sqlite", "--no-store")
+    forget(tmp_path)
+    (one,) = spent(capsys, table, "--store", tmp_path / "r.sqlite", "--no-store")
     assert one["from_store"] is None
 
 

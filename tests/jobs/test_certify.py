@@ -228,10 +228,9 @@ def test_a_dry_run_reads_the_judgments_where_they_are(command, fails, folder, tm
     store, judgments = ("--store", tmp_path / "r.sqlite"), tmp_path / "j.jsonl"
     command("certify", folder, *store, "--judgments", judgments)
     before = judgments.read_bytes()
-    for options in ((), ("--restart",)):
-        done = command("certify", folder, *store, "--judgments", judgments, "--dry-run", "--json", *options).rows[0]
-        # an answer of the store is counted there, and is no judgment of an earlier run
-        kept, free = (0, 480) if options else (480, 0)
+    # An answer of the store is counted there, and is no judgment of an earlier run.
+    for path, kept, free in ((judgments, 480, 0), (tmp_path / "new.jsonl", 0, 480)):
+        done = command("certify", folder, *store, "--judgments", path, "--dry-run", "--json").rows[0]
         assert (done["kept_judgments"], done["backends"][0]["free"], done["backends"][0]["calls"]) == (kept, free, 0)
         assert judgments.read_bytes() == before
     judgments.write_text("{}\n")

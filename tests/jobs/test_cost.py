@@ -189,10 +189,9 @@ def test_a_judgment_that_nobody_gave_is_never_stored(tmp_path):
     assert unanswered.estimate().usage.prompts == asked + len(questions)
     assert len((tmp_path / "i.jsonl").read_text().splitlines()) == 1
     before = (tmp_path / "i.jsonl").read_bytes()
-    for restart in (False, True):
-        read_only = JudgmentIndex(tmp_path / "i.jsonl", run, restart=restart, read_only=True)
-        Asker(Words(), scorer(unanswered).template, read_only).ask(questions)
-        assert (tmp_path / "i.jsonl").read_bytes() == before
+    read_only = JudgmentIndex(tmp_path / "i.jsonl", run, read_only=True)
+    Asker(Words(), scorer(unanswered).template, read_only).ask(questions)
+    assert (tmp_path / "i.jsonl").read_bytes() == before
 
 
 def test_a_copy_of_a_folder_is_thrown_away(tmp_path):

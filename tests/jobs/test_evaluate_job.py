@@ -148,8 +148,6 @@ def test_a_work_folder_answers_the_second_time(command, tmp_path):
     text = command("evaluate", "demo/dialogue", *QUICK, "--work", tmp_path / "work")
     assert "420 judgments (420 reused, 0 unparsed)" in text.err  # 84 outputs, 5 rungs
     assert (tmp_path / "work" / "judgments.jsonl").read_bytes() == kept["judgments.jsonl"]
-    text = command("evaluate", "demo/dialogue", *QUICK, "--work", tmp_path / "work", "--restart")
-    assert "420 judgments (0 reused" in text.err
 
 
 def test_outputs_of_one_context_are_judged_together():

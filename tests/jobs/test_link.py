@@ -172,7 +172,7 @@ def test_refusals(fails, judged, tmp_path):
     lines = first.read_text().splitlines(keepends=True)
     for wrong in ("rung:9", "rung:x", "rung:0"):
         first.write_text(lines[0] + lines[1].replace("rung:1", wrong))
-        assert f"{first}:2: {wrong!r} is not a rung from 1 to 5; score again with --restart" in fails(
+        assert f"{first}:2: {wrong!r} is not a rung from 1 to 5; delete the file, and score again" in fails(
             2, "link", *both, *out
         )
     first.write_text("{}\n")

@@ -103,24 +103,19 @@ class Slow(Builtin):
                 time.sleep(0.01)
         return super().read_labels(prompts, labels)
 
-refladder.score(sys.argv[1], ladders="demo/story", judge=Slow(), out=sys.argv[2], restart=len(sys.argv) > 3)
+refladder.score(sys.argv[1], ladders="demo/story", judge=Slow(), out=sys.argv[2])
 """
 
 
-@pytest.mark.parametrize("restart", [False, True])
-def test_a_script_that_is_interrupted_ends_in_one_line(process, write_jsonl, rows, tmp_path, restart):
+def test_a_script_that_is_interrupted_ends_in_one_line(process, write_jsonl, rows, tmp_path):
     source, out = write_jsonl(rows(300)), tmp_path / "out.jsonl"
-    started = process(source, out, *["restart"] * restart, driver=("-c", SCRIPT))
+    started = process(source, out, driver=("-c", SCRIPT))
     assert started.stdout.readline() == b"waiting\n"
     started.send_signal(signal.SIGINT)
     _, err = started.communicate(timeout=HANG)
     assert started.returncode in {130, -signal.SIGINT}  # as Python ends on an interrupt
     lines = err.decode().splitlines()
-    again = (
-        "make the same call again without restart=True to continue"
-        if restart
-        else ("make the same call again to continue")
-    )
+    again = "make the same call again to continue"
     assert lines[-1] == (
         f"KeyboardInterrupt: refladder.score was interrupted; its answers so far are kept for out='{out}': {again}"
     )
@@ -205,23 +200,23 @@ def changed(rows):
             changed,
             (
                 "{kept}:12: this judgment is of 'o2' against 'rung:1' with other texts than this run's next question "
-                "('o2' against 'rung:1'); the input has changed: name another file with --judgments, or discard the "
-                "judgments with --restart"
+                "('o2' against 'rung:1'); the input has changed: name another file or folder "
+                "(--out, --judgments or --work), or delete {kept}"
             ),
         ),
         (
             lambda rows: rows[::-1],
             (
                 "{kept}:2: this judgment is of 'o1' against 'rung:1' with other texts than this run's next question "
-                "('o3' against 'rung:1'); the input has changed: name another file with --judgments, or discard the "
-                "judgments with --restart"
+                "('o3' against 'rung:1'); the input has changed: name another file or folder "
+                "(--out, --judgments or --work), or delete {kept}"
             ),
         ),
         (
             lambda rows: rows[:2],
             (
                 "{kept}:22: judgments continue after this run's last question; the input has become shorter: name "
-                "another file with --judgments, or discard the judgments with --restart"
+                "another file or folder (--out, --judgments or --work), or delete {kept}"
             ),
         ),
     ],
@@ -237,7 +232,8 @@ def test_a_changed_input_is_told(command, fails, write_jsonl, rows, change, mess
     told = fails(2, "score", source, *LADDERS, "--out", out).splitlines()[-1]  # after the check of the judge
     assert told == f"refladder: {message.format(kept=kept)}"
     assert out.read_bytes() == before
-    done = command("score", source, *LADDERS, "--out", out, "--restart", "--json")
+    kept.unlink()
+    done = command("score", source, *LADDERS, "--out", out, "--json")
     assert (done.code, json.loads(done.out)["reused"]) == (0, 0)
     assert out.read_bytes() != before
 
@@ -255,7 +251,7 @@ def test_judgments_of_another_run_are_told(command, fails, stories, tmp_path):
     keep = ("--judgments", kept)
     command("score", stories, *LADDERS, *keep)
     before = kept.read_bytes()
-    tail = "; name another file with --judgments, or discard them with --restart\n"
+    tail = f"; name another file or folder (--out, --judgments or --work), or delete {kept}\n"
     assert fails(2, "score", stories, *LADDERS, *keep, "--both-orders") == (
         f"refladder: {kept}: these judgments are of another run (asked in 1 order, this run in 2){tail}"
     )

@@ -123,7 +123,7 @@ def test_the_second_run_is_refused_and_the_first_is_intact(start, hold, write_js
     wait_for(kept, first)
     before = kept.read_bytes()
 
-    second = start([*arguments, "--restart"], "second")
+    second = start(arguments, "second")
     out, err = second.communicate(timeout=HANG)
     assert (second.returncode, out) == (2, b"")
     assert err.decode().startswith(

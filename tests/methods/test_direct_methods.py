@@ -126,9 +126,8 @@ def test_a_judge_without_probabilities_draws_answers(dialogues):
 
 
 def test_methods_of_one_run_share_what_was_answered(dialogues, tmp_path):
-    one("direct-5", dialogues, connect("builtin"), work=tmp_path)
     for work in (None, tmp_path):
-        settings = MethodSettings(work=work, restart=True)
+        settings = MethodSettings(work=work)
         names = ["direct-5", "g-eval-5"]
         first, second = run_methods(names, dialogues, dialogues.dimensions, lambda: connect("builtin"), settings)
         assert first.calls == first.result.judgments

@@ -76,7 +76,7 @@ def test_other_numbers_of_sampled_answers_are_another_run(tmp_path):
     asker(Even(), GRADES, path=path, answers=3, sampling=Sampling())
     message = (
         f"{path}: these judgments are of another run (of 3 sampled answers per question, this run of 4); "
-        "name another file or folder (--judgments, --work or --out), or discard them with --restart"
+        f"name another file or folder (--out, --judgments or --work), or delete {path}"
     )
     with pytest.raises(UsageError, match=f"^{re.escape(message)}$"):
         asker(Even(), GRADES, path=path, answers=4, sampling=Sampling())
@@ -86,7 +86,7 @@ def test_a_line_that_is_not_utf_8_is_refused_with_its_place(tmp_path):
     path = tmp_path / "grades.jsonl"
     asker(Even(), GRADES, path=path).ask([LAMP])
     path.write_bytes(path.read_bytes().replace(b'"subject":"a"', b'"subject":"\xff"'))
-    message = r"grades\.jsonl:2: not UTF-8 \(byte 0xff at position \d+\); correct the line, or discard the file"
+    message = r"grades\.jsonl:2: not UTF-8 \(byte 0xff at position \d+\); correct the line, or delete the file"
     with pytest.raises(DataError, match=message):
         asker(Even(), GRADES, path=path)
 
@@ -125,7 +125,7 @@ def test_impossible_probabilities_of_a_ladder_are_refused_by_every_reader(comman
     for arguments in (score, ("rescore", kept, "--out", tmp_path / "again.jsonl")):
         text = fails(2, *arguments)
         assert "s.jsonl.judgments.jsonl:3: " in text
-        assert f"{message}; correct the line, or ask the judge again with --restart" in text
+        assert f"{message}; correct the line, or delete the file" in text
 
 
 def test_impossible_probabilities_of_pairs_are_refused(tmp_path):

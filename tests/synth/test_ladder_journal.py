@@ -259,7 +259,7 @@ def test_a_journal_of_another_build_is_refused_and_left_alone(changes, named, bu
     kept = journal.read_bytes()
     message = (
         f"{journal}:1: this journal was begun by another build (other {named}); "
-        "start over with --restart or choose another folder"
+        f"choose another folder, or delete {journal}"
     )
     with pytest.raises(DataError, match=f"^{re.escape(message)}$"):
         build(journal, **changes)
@@ -307,7 +307,7 @@ def test_a_damaged_entry_is_refused_with_its_line(old, new, message, build, tmp_
     lines[1] = lines[1].replace(old, new)
     journal.write_text("\n".join(lines), encoding="utf-8")
     with pytest.raises(
-        DataError, match=rf"journal\.jsonl:2: not an entry of a journal: {message}.*over with --restart"
+        DataError, match=rf"journal\.jsonl:2: not an entry of a journal: {message}.*delete .*journal\.jsonl$"
     ):
         build(journal)
 
@@ -320,7 +320,7 @@ def test_an_entry_that_answers_another_question_is_refused_with_its_line(build, 
     journal.write_text("\n".join(lines), encoding="utf-8")
     message = (
         ":3: expected context 'c1', dimension 'coherence', level 5, attempt 0, "
-        "found ('c1', 'relevance', 1, 0): the journal was changed; start over with --restart"
+        f"found ('c1', 'relevance', 1, 0): the journal was changed; delete {journal}"
     )
     with pytest.raises(DataError, match=re.escape(message)):
         build(journal)

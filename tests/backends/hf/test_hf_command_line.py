@@ -40,7 +40,8 @@ def score(tmp_path, capsys):
             "0",
             "--any-judge",
         ]  # the models are tiny and random: their labels have next to no probability
-        code = run(["score", str(table), *chosen, "--restart", *arguments])
+        out.with_name(f"{out.name}.judgments.jsonl").unlink(missing_ok=True)
+        code = run(["score", str(table), *chosen, *arguments])
         printed = capsys.readouterr()
         found = [json.loads(line) for line in out.read_text().splitlines()] if out.exists() else []
         return code, found, printed.err + printed.out
