@@ -215,7 +215,7 @@ def test_recorded_judgments_say_which_outputs_are_evaluated(command, tmp_path):
 
 
 def test_judgments_of_score_on_a_part_of_a_benchmark_are_evaluated(command, tmp_path):
-    """`export`, some of its rows, `score` on all criteria of the set, and `evaluate` on those that the benchmark has."""
+    """`export`, some of its rows, `score` on all criteria of the set, `evaluate` on those that the benchmark has."""
     out, part = tmp_path / "rows.jsonl", tmp_path / "part.jsonl"
     assert command("export", "topicalchat", "--source", TALKS, "--out", out).code == 0
     rows = out.read_text().splitlines(keepends=True)
