@@ -6,6 +6,7 @@ the data, never from row order.
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import itertools
 import json
@@ -28,7 +29,9 @@ LARGEST_SUM = 1.01  # sum of probabilities that rounding in half precision can r
 Exactness = Literal["exact", "bounded", "sampled"]  # of label probabilities, see LabelReading
 
 T = TypeVar("T")
-_CERTIFICATE = re.compile(r"\|certificate:[^|]*")
+_BESIDE = re.compile(r"\|(certificate|earlier):[^|]*")  # parts of a signature that change no score
+_REVISION = re.compile(r"@([0-9a-f]{12})\|earlier:([0-9a-f,]+)")
+_COMMIT = re.compile(r"^(ladders:hub:[^@|]*)@[^@|]*@")
 
 Progress = Callable[[int, int | None], None]  # called with what is done, and with the total or None if it is unknown
 
@@ -201,8 +204,23 @@ class Recipe:
 
 
 def scale_of(signature: object) -> str | None:
-    """A signature as scales are compared: without the certificate of the ladders, which changes no score."""
-    return None if signature is None else _CERTIFICATE.sub("", str(signature))
+    """A signature as scales are compared: without certificate and earlier revisions of the ladders."""
+    return None if signature is None else _BESIDE.sub("", str(signature))
+
+
+@functools.cache
+def is_revised(signature: object, earlier: object) -> bool:
+    """Whether a signature is that of a later revision of the same ladder set: ladders for more contexts were added."""
+    match = _REVISION.search(str(signature))
+    if match is None:
+        return False
+    own, wanted = (_COMMIT.sub(r"\1@", scale_of(each) or "") for each in (signature, earlier))
+    return wanted in (own.replace(f"@{match[1]}", f"@{digest}", 1) for digest in match[2].split(","))
+
+
+def same_scale(first: object, second: object) -> bool:
+    """Whether scores with two signatures are on one scale: they are equal, or of two revisions of one ladder set."""
+    return scale_of(first) == scale_of(second) or is_revised(first, second) or is_revised(second, first)
 
 
 def is_shared(signature: object) -> bool:
@@ -243,6 +261,15 @@ class Shared:
     seed: int
     shared: Literal[True] = True
     serves: tuple[str, ...] = ()
+
+
+@record("revision/1")
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Revision:
+    """An earlier revision of a ladder set, before `build --add`: its first `ladders`, which have this digest."""
+
+    ladders: int
+    digest: str
 
 
 @record("ladder-failure/1")

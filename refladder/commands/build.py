@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,17 +11,19 @@ import click
 
 from refladder.commands import console, spending
 from refladder.commands.calling import LOG, Call, checked
-from refladder.commands.data import DATA, Data, DataOptions
-from refladder.commands.options import JudgeOptions, grouped
+from refladder.commands.data import OPTIONAL, Data, DataOptions
+from refladder.commands.options import JudgeOptions, given_by_user, grouped
 from refladder.errors import UsageError, option, plural
+from refladder.files.jsonl import read_bytes
 from refladder.files.ladder_sets import LadderSet, ladder_set, load_ladders
 from refladder.files.locks import locked_folder
+from refladder.parsing import parse_json
 from refladder.records import DOCUMENT, Sampling
 from refladder.session import Session
 from refladder.settings import Asking
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from refladder.backends import Backend
     from refladder.backends.plain_function import Judge
@@ -28,12 +31,18 @@ if TYPE_CHECKING:
     from refladder.records import Context, Dimension, LadderFailure
 
 
+# Settings of new ladders: those that are added to a set take them from it.
+_OF_A_SET = (
+    *("benchmark", "data", "source", "task", "task_file", "dimension", "dimensions", "option", "options", "rungs"),
+    *("max_tokens", "temperature", "top_p", "seed", "sampling", "shared"),
+    *("certify", "judge", "judge_option", "judge_options"),
+)
 STOCK = "writer builtin: its sentences are stock and know nothing of your table; its ladders only try commands out"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Wanted:
-    """The ladders to write; `own` says that they are for a table of the user's."""
+    """The ladders to write; `own` says that they are for a table of the user's, `adds` is the set that gets them."""
 
     contexts: Sequence[Context]
     dimensions: Sequence[Dimension]
@@ -41,6 +50,8 @@ class _Wanted:
     human: Mapping[tuple[str, str], Mapping[int, str]] | None
     shared: bool
     own: bool
+    adds: LadderSet | None = None
+    known: int = 0  # contexts of the table that have ladders in that set
 
     @classmethod
     def of_data(
@@ -58,6 +69,12 @@ class _Wanted:
             shared=shared is not None,
             own=data.is_table(),
         )
+
+    @property
+    def sampling(self) -> Sampling:
+        """How the texts of the set are drawn that gets more ladders."""
+        ladders = () if self.adds is None else self.adds.ladders.values()
+        return next((each.recipe.sampling for each in ladders if each.recipe.sampling), Sampling())
 
     def writer(self, named: str | Backend | None, tell: Callable[[str], object]) -> str | Backend:
         """Return the writer; only a benchmark gets the built-in one without being named, and `tell` says what it is."""
@@ -89,15 +106,19 @@ class _Build:
 
     def rehearse(self) -> None:
         """Ask for the same texts and judgments, with nobody answering."""
+        from refladder.jobs.build import add_journal, check_recipe
         from refladder.jobs.certify import JUDGMENTS, open_asker, set_questions
         from refladder.session import copied
         from refladder.synth import build_ladders, name_subjects
         from refladder.synth.journal import JOURNAL, SUBJECTS
 
         wanted, writer = self.wanted, self.session.open(*self.writer)
-        about = wanted.contexts
+        about, name = wanted.contexts, JOURNAL
+        if wanted.adds is not None:
+            check_recipe(wanted.adds, writer, self.how["prompts"])
+            name = add_journal(wanted.adds)
         with copied(self.folder) as copy:
-            journal, subjects = (None if copy is None else copy / name for name in (JOURNAL, SUBJECTS))
+            journal, subjects = (None if copy is None else copy / each for each in (name, SUBJECTS))
             if wanted.shared:
                 about, _ = name_subjects(writer, about, journal=subjects, **self.how)
             of: dict[str, Any] = {"rungs": wanted.rungs, "human": wanted.human, **self.how}
@@ -110,12 +131,17 @@ class _Build:
 
     def run(self, what: str, config: Mapping[str, Any]) -> BuildReport:
         """Write the ladders, with a progress bar named by `what`."""
+        from refladder.jobs.build import add
         from refladder.jobs.build import build as built
         from refladder.jobs.mend import Mender
 
         wanted, writer = self.wanted, self.session.open(*self.writer)
+        if wanted.adds is not None:
+            with console.progress(what, self.session.under_way) as progress:
+                of = {"human": wanted.human, "progress": progress, **self.how}
+                return add(writer, wanted.contexts, wanted.adds, self.folder, **of)
         judge = self.session.open(*self.judge) if self.certify else None
-        of: dict[str, Any] = {"contexts": wanted.contexts, "dimensions": wanted.dimensions, "folder": self.folder}
+        of = {"contexts": wanted.contexts, "dimensions": wanted.dimensions, "folder": self.folder}
         with console.progress(what, self.session.under_way) as progress:
             of |= {"progress": progress, **self.how}
             return built(
@@ -129,8 +155,53 @@ class _Build:
             )
 
 
+def _alone(given: Iterable[str]) -> None:
+    """Check that nothing is given beside `--add` that the set decides."""
+    for name in given:
+        raise UsageError(
+            f"{option('add')} takes task, criteria, rungs and sampling from the set; leave out "
+            f"{'BENCHMARK' if name in {'benchmark', 'data'} else option(name)}"
+        )
+
+
+def _to_add(table: Any, columns: Mapping[str, str] | None, folder: Path, human: str | Path | None) -> _Wanted:  # noqa: ANN401
+    """Return the ladders for the contexts of a table that have none in the set in a folder."""
+    from refladder.jobs.build import open_to_add, read_human_rungs, without_ladders
+
+    ladders = open_to_add(folder)
+    data = Data(table, ladders.task, dimensions=ladders.dimensions, columns=columns)
+    contexts, dimensions = data.contexts()
+    new = without_ladders(ladders, contexts)
+    return _Wanted(
+        contexts=new,
+        dimensions=dimensions,
+        rungs=ladders.rungs,
+        human=None if human is None else read_human_rungs(str(human)),
+        shared=False,
+        own=True,
+        adds=ladders,
+        known=len(contexts) - len(new),
+    )
+
+
+def _writer_of(folder: Path) -> tuple[str | None, dict[str, str]]:
+    """Return the name and the options of the writer of a set, as its run.json has them."""
+    path = folder / "run.json"
+    config = parse_json(read_bytes(path), str(path), whole_file=True) if path.is_file() else None
+    options = config.get("options") if isinstance(config, dict) else None
+    if not isinstance(options, dict) or not isinstance(options.get("writer"), str):
+        return None, {}
+    given = options.get("writer_option") or options.get("writer_options") or {}
+    return options["writer"], given if isinstance(given, dict) else console.pairs(tuple(given), "--writer-option")
+
+
 @click.command(cls=console.Command, short_help="Generate ladders for a benchmark or a table.")
-@DATA
+@OPTIONAL
+@click.option(
+    "--add",
+    metavar="TABLE",
+    help="Instead of BENCHMARK: add ladders for the new contexts of TABLE to the set in --out. Its ladders stay.",
+)
 @click.option("--out", required=True, type=console.PATH, help="Output folder for the ladder set.")
 @console.backend_option(
     "--writer",
@@ -170,6 +241,7 @@ def command(
     data: DataOptions,
     sampling: Sampling,
     money: spending.SpendingOptions,
+    add: str | None,
     out: Path,
     writer: str | None,
     writer_option: tuple[str, ...],
@@ -191,9 +263,25 @@ def command(
     Examples:
         refladder build questions.csv --task-file task.toml --writer hf:ORG/MODEL --out my-ladders
         refladder build summeval --writer openai:MODEL --prices prices.toml --budget 5 --out ladders
+        refladder build --add new-questions.csv --out my-ladders
     """
     console.check_prompts(prompts)
-    wanted = _Wanted.of_data(data.data(), rungs=rungs, human=human, shared=shared, sampling=sampling)
+    if add is not None:
+        _alone(name for name in _OF_A_SET if given_by_user(context, name))
+        wanted = _to_add(add, console.pairs(data.column, "--column"), out, human)
+        sampling = wanted.sampling
+        if writer is None:
+            writer, options = _writer_of(out)
+            writer_option = writer_option or tuple(f"{name}={value}" for name, value in options.items())
+    elif data.benchmark is None:
+        raise UsageError("name a benchmark or your table (BENCHMARK), or a table with --add")
+    else:
+        wanted = _Wanted.of_data(data.data(), rungs=rungs, human=human, shared=shared, sampling=sampling)
+    if wanted.adds is not None and not wanted.contexts:
+        from refladder.jobs.build import BuildReport
+
+        report = BuildReport(ladders=0, failures=())
+        return _tell_added(report, wanted, out, [], as_json=as_json)
     session = spending.Spending(money)
     writer = context.params["writer"] = str(wanted.writer(writer, session.notify))
     run = _Build(
@@ -209,11 +297,45 @@ def command(
         return 0
     context.with_resource(locked_folder(out))  # before a model is loaded or a server is asked
     report = run.run("building" if certify else "writing", console.resolved(context))
+    if wanted.adds is not None:
+        return _tell_added(report, wanted, out, session.spent(), as_json=as_json)
     return _tell(report, wanted, out, session.spent(), as_json=as_json)
 
 
 def _place(failure: LadderFailure) -> str:
     return f"{failure.context_id} {failure.dimension} rung {failure.level}: {failure.reasons[-1]}"
+
+
+def _added_lines(report: BuildReport, wanted: _Wanted, folder: Path) -> Iterator[str]:
+    """What was added to a set, in sentences."""
+    before = 0 if wanted.adds is None else len(wanted.adds.ladders)
+    if wanted.known:
+        yield f"{plural(wanted.known, 'context')} of the table {'has' if wanted.known == 1 else 'have'} ladders already"
+    yield (
+        f"{plural(report.ladders, 'ladder')} of {wanted.rungs} rungs added to {folder}, which has "
+        f"{before + report.ladders:,} now, {plural(len(report.failures), 'rung')} failed"
+    )
+    if report.uncertified:
+        yield (
+            f"The certificate of {folder} was of the earlier ladders and is removed; `refladder certify {folder}` "
+            "makes a new one"
+        )
+
+
+def _tell_added(
+    report: BuildReport, wanted: _Wanted, out: Path, spent: Sequence[Mapping[str, Any]], *, as_json: bool
+) -> int:
+    """Print what was added; returns the exit code."""
+    if as_json:
+        counts = {"folder": str(out), "added": report.ladders, "known": wanted.known, "failed": len(report.failures)}
+        console.say_json({**counts, "uncertified": report.uncertified, "spent": spent})
+    else:
+        for line in _added_lines(report, wanted, out):
+            console.notify(line, warns=bool(report.failures or report.uncertified))
+        for failure in report.failures[:10]:
+            console.say(f"  {_place(failure)}", err=True)
+        console.tell_spent(spent)
+    return console.UNSCORED if report.failures else 0
 
 
 def _tell(report: BuildReport, wanted: _Wanted, out: Path, spent: Sequence[Mapping[str, Any]], *, as_json: bool) -> int:
@@ -244,8 +366,9 @@ def _tell(report: BuildReport, wanted: _Wanted, out: Path, spent: Sequence[Mappi
 
 @checked
 def build(
-    data: Any,  # noqa: ANN401  a Benchmark, a name or a table of any package
+    data: Any = None,  # noqa: ANN401  a Benchmark, a name or a table of any package
     *,
+    add: Any = None,  # noqa: ANN401  a table, likewise
     out: str | Path | None = None,
     task: str | None = None,
     task_file: str | Path | None = None,
@@ -266,11 +389,13 @@ def build(
     prompts: str | Path | None = None,
     store: str | Path | bool | None = None,
 ) -> LadderSet:
-    """Generate a ladder for every context and dimension, as `refladder build`.
+    """Generate a ladder for every context and dimension, or add ladders to a set, as `refladder build`.
 
     Args:
         data: a table (a path, a list of dicts, a pandas or polars DataFrame, a pyarrow Table or a Dataset) with a
             column `context`; a name of a benchmark; or a `Benchmark`.
+        add: instead of `data`, a table whose new contexts get ladders in the set in `out`. Task, dimensions, rungs and
+            sampling are those of the set, and so is the writer. The ladders of the set stay as they are.
         out: folder for the ladder set. An interrupted call continues there when it is made again. None keeps the set in
             memory.
         task: for a table, the task, such as `summarization`; `dimensions` then describes the dimensions.
@@ -308,8 +433,24 @@ def build(
         folder_of_prompts = None if prompts is None else Path(prompts)
         console.check_prompts(folder_of_prompts)
         sampling = sampling or Sampling()
-        table = Data(data, task, task_file, tuple(dimensions), columns, source, options)
-        wanted = _Wanted.of_data(table, rungs=rungs, human=human, shared=shared, sampling=sampling)
+        if add is not None:
+            parameters = inspect.signature(build).parameters
+            given = {**call.given, "data": data}
+            _alone(name for name in _OF_A_SET if name in given and given[name] != parameters[name].default)
+            if out is None:
+                raise UsageError("add is a table whose ladders go into a set; name the set with out")
+            wanted = _to_add(add, columns, Path(out), human)
+            sampling = wanted.sampling
+            if not wanted.contexts:
+                return load_ladders(Path(out))
+            if writer is None:
+                writer, its = _writer_of(Path(out))
+                writer_options = writer_options or its
+        elif data is None:
+            raise UsageError("data is missing; give a table or a benchmark, or a table with add")
+        else:
+            table = Data(data, task, task_file, tuple(dimensions), columns, source, options)
+            wanted = _Wanted.of_data(table, rungs=rungs, human=human, shared=shared, sampling=sampling)
         session = call.enter_context(Session(store))
         writer = call.given["writer"] = wanted.writer(writer, session.notify)
         folder = call.folder() / "ladders" if out is None else Path(out)
@@ -324,6 +465,8 @@ def build(
             how={"sampling": sampling, "attempts": attempts, "prompts": folder_of_prompts},
         )
         report = run.run("writing", call.config())
+        if report.uncertified:
+            LOG.warning("%s", list(_added_lines(report, wanted, folder))[-1])
         if report.failures:
             LOG.warning("%d ladders, %d rungs failed", report.ladders, len(report.failures))
         for failure in report.failures[:10]:

@@ -49,10 +49,13 @@ _OPTIONS = console.options(
     console.DIMENSION,
 )
 _NAMES = console.names_of("benchmarks")
-DATA = console.options(
-    click.argument("benchmark", shell_complete=_NAMES),
-    click.option("--source", help=_SOURCE),
-    _OPTIONS,
+DATA, OPTIONAL = (
+    console.options(
+        click.argument("benchmark", required=needed, shell_complete=_NAMES),
+        click.option("--source", help=_SOURCE),
+        _OPTIONS,
+    )
+    for needed in (True, False)
 )
 SEVERAL = console.options(
     click.argument("benchmark", nargs=-1, required=True, metavar="BENCHMARK...", shell_complete=_NAMES),

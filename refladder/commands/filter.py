@@ -109,6 +109,7 @@ def command(*, asked: Filtering, tables: Tables, as_json: bool) -> int:
             f"{report.unscored:,} unscored ({where})",
             warns=report.unscored > 0,
         )
+        console.say_lines(report.notes)
         if report.uncertain is not None:
             console.say(
                 f"uncertain: {plural(report.uncertain, 'row')} (another decision at an end of the link's interval)",
@@ -188,6 +189,7 @@ def filter(  # noqa: A001  the name of the command
             )
         with console.progress("filtering") as bar:
             report = filter_rows(asked, tables, bar)
+        call.log(report.notes)
         if report.uncertain:
             LOG.warning("%d rows would be decided otherwise at an end of the link's 95 %% interval", report.uncertain)
         if report.unscored and unscored == DROP:

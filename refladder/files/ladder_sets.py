@@ -8,6 +8,7 @@ SET/
   failures.jsonl     ladders that failed, if any
   set.json           that the set is shared, its anchors, the seed that drew them, and further tasks that the set serves
                      (absent from other sets)
+  revisions.jsonl    earlier revisions, to which `refladder build --add` added ladders, if it did
   run.json           the resolved configuration of `refladder build`
   certificate.json   what `refladder certify` found, if it was run
 """
@@ -24,6 +25,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from refladder.errors import DataError, UnknownNameError, UsageError, plural
 from refladder.files import hub
 from refladder.files.jsonl import (
+    atomic,
     read_bytes,
     read_record,
     read_records,
@@ -36,14 +38,14 @@ from refladder.files.jsonl import (
 from refladder.files.release import MANIFEST, OF_A_SET, Parts, ladders_of_rows, read_release, record_of
 from refladder.files.tables import Row, read_rows
 from refladder.parsing import parse_json
-from refladder.records import Context, ContextDigest, Dimension, Ladder, LadderFailure, Shared
+from refladder.records import Context, ContextDigest, Dimension, Ladder, LadderFailure, Revision, Shared
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 T = TypeVar("T")
 
-CERTIFICATE, SET = "certificate.json", "set.json"
+CERTIFICATE, SET, REVISIONS = "certificate.json", "set.json", "revisions.jsonl"
 CERTIFICATE_SCHEMA = "certificate/1"
 
 
@@ -55,7 +57,8 @@ class LadderSet:
     that texts from elsewhere can be checked; it is empty only where the set has neither texts nor digests.
     `certificate` is what `refladder certify` wrote for exactly these ladders; None for a set without one. `anchors`
     are the contexts of a shared set, whose ladders every text is compared with, whatever its context; empty for other
-    sets. A shared set may serve further tasks (`serves`) than that of its ladders.
+    sets. A shared set may serve further tasks (`serves`) than that of its ladders. `earlier` are the revisions of the
+    set before ladders for more contexts were added, oldest first.
     """
 
     name: str
@@ -69,6 +72,7 @@ class LadderSet:
     certificate: Mapping[str, Any] | None = None
     anchors: tuple[str, ...] = ()
     serves: tuple[str, ...] = ()
+    earlier: tuple[Revision, ...] = ()
 
     def __repr__(self) -> str:
         """One line: what the set is, and how much it holds."""
@@ -83,9 +87,10 @@ class LadderSet:
 
     @property
     def signature(self) -> str:
-        """The set in the signatures of scores: its name and digest, and the digest of its certificate if it has one."""
+        """The set in the signatures of scores: its name and digest, digests of earlier revisions and certificate."""
+        earlier = f"|earlier:{','.join(each.digest for each in self.earlier)}" if self.earlier else ""
         certified = "" if self.certificate is None else f"|certificate:{self.certificate['digest']}"
-        return f"{self.name}@{self.digest}{certified}"
+        return f"{self.name}@{self.digest}{earlier}{certified}"
 
     @property
     def role(self) -> str:
@@ -156,6 +161,7 @@ def ladder_set(
     *,
     digests: Iterable[tuple[str, str]] = (),
     anchors: Sequence[str] = (),
+    earlier: Sequence[Revision] = (),
 ) -> LadderSet:
     """Combine ladders into a set and check that they form one scale; a set with `anchors` is shared."""
     by_context: dict[str, Context] = {}
@@ -170,7 +176,7 @@ def ladder_set(
                 "written for (context_digests.jsonl); restore contexts.jsonl, or build the ladders again"
             )
     checks = Checks(name, dimensions, {context.id: context.task for context in by_context.values()})
-    by_key = {(ladder.context_id, ladder.dimension): ladder for ladder in checks.passed(ladders)}
+    by_key = {(ladder.context_id, ladder.dimension): ladder for ladder in checks.passed(ladders, earlier)}
     if anchors:
         _check_anchors(name, anchors, by_key, by_context)
     return LadderSet(
@@ -183,6 +189,7 @@ def ladder_set(
         failures={(failure.context_id, failure.dimension): failure for failure in failures},
         digests=by_id,
         anchors=tuple(anchors),
+        earlier=tuple(each for each in earlier if each.ladders < checks.count),
     )
 
 
@@ -234,13 +241,24 @@ class Checks:
         """The number of ladders so far."""
         return len(self._seen)
 
-    def passed(self, ladders: Iterable[Ladder]) -> Iterator[Ladder]:
-        """The ladders, each checked; there must be at least one."""
+    def passed(self, ladders: Iterable[Ladder], earlier: Sequence[Revision] = ()) -> Iterator[Ladder]:
+        """The ladders, each checked; there must be at least one, and the first ones must be those of `earlier`."""
+        expected = {each.ladders: each.digest for each in earlier}
         for ladder in ladders:
             self._check(ladder)
             yield ladder
+            if self.count in expected and expected.pop(self.count) != self.digest:
+                raise self._other_revision(self.count)
+        for count in expected:
+            raise self._other_revision(count)
         if not self._seen:
             raise UsageError(f"{self._name}: no ladders in it; build some with `refladder build`")
+
+    def _other_revision(self, count: int) -> UsageError:
+        return UsageError(
+            f"{self._name}: the first {plural(count, 'ladder')} are not those of the earlier revision in {REVISIONS}; "
+            f"restore the set, or delete {REVISIONS}: thresholds and links of earlier revisions then no longer hold"
+        )
 
     def _check(self, ladder: Ladder) -> None:
         label = f"{self._name}: the {ladder.dimension} ladder of context {ladder.context_id!r}"
@@ -334,7 +352,14 @@ def load_ladders(name: str | Path, *, certified: bool = True) -> LadderSet:
     digests = parts.context_digests.items()
     anchors, serves = ((), ()) if parts.shared is None else (parts.shared.anchors, parts.shared.serves)
     opened = ladder_set(
-        name, parts.dimensions, parts.contexts, ladders, parts.failures, digests=digests, anchors=anchors
+        name,
+        parts.dimensions,
+        parts.contexts,
+        ladders,
+        parts.failures,
+        digests=digests,
+        anchors=anchors,
+        earlier=parts.earlier,
     )
     opened = replace(opened, name=parts.name, serves=serves)
     where, certificate = f"{name}: {CERTIFICATE}", parts.certificate
@@ -367,6 +392,7 @@ def open_parts(name: str) -> Parts:
             each.context_id: each.digest for each in _read_if_any(ContextDigest, folder / "context_digests.jsonl")
         },
         shared=read_record(Shared, folder / SET) if (folder / SET).is_file() else None,
+        earlier=tuple(_read_if_any(Revision, folder / REVISIONS)),
     )
 
 
@@ -442,6 +468,41 @@ def write_ladder_set(
         throw_away(folder / SET)
     else:
         write_record(folder / SET, shared)
+
+
+def append_ladders(
+    folder: Path,
+    before: LadderSet,
+    contexts: Sequence[Context],
+    ladders: Sequence[Ladder],
+    failures: Sequence[LadderFailure],
+) -> None:
+    """Add ladders to the set in a folder, after the lines that are there; its certificate, of fewer ladders, goes.
+
+    `ladders.jsonl` is written last, so that the set can be read at every moment.
+    """
+    throw_away(folder / CERTIFICATE)
+    everything = {**before.contexts, **{each.id: each for each in contexts}}
+    failed = {**before.failures, **{(each.context_id, each.dimension): each for each in failures}}
+    for ladder in ladders:
+        failed.pop((ladder.context_id, ladder.dimension), None)
+    if ladders:
+        now = Revision(ladders=len(before.ladders), digest=before.digest)
+        write_records(folder / REVISIONS, [*before.earlier, now])
+    write_records(folder / "contexts.jsonl", everything.values())
+    digests = {**before.digests, **{each.id: each.digest for each in contexts}}
+    write_records(
+        folder / "context_digests.jsonl", [ContextDigest(context_id=key, digest=each) for key, each in digests.items()]
+    )
+    if failed:
+        write_records(folder / "failures.jsonl", failed.values())
+    else:
+        throw_away(folder / "failures.jsonl")
+    path = folder / "ladders.jsonl"
+    old = read_bytes(path)
+    with atomic(path) as stream:
+        stream.write(old if old.endswith(b"\n") else old + b"\n")
+        stream.write(b"".join(map(to_line, ladders)))
 
 
 def choose_dimensions(dimensions: Sequence[Dimension], names: Sequence[str]) -> tuple[Dimension, ...]:

@@ -22,7 +22,7 @@ from refladder.files.table_files import form_by_name, is_many
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-TABLES = {"benchmark", "data", "first", "judgments_from", "labels", "scores", "second", "source", "table", "to"}
+TABLES = {"add", "benchmark", "data", "first", "judgments_from", "labels", "scores", "second", "source", "table", "to"}
 BACKENDS = {"judge", "models", "writer"}  # such as `scripted:FILE` and NAME=hf:FOLDER
 OPTIONS = {"judge_option", "judge_options", "writer_option", "writer_options"}
 OTHERS = {

@@ -29,6 +29,7 @@ from refladder.records import (
     Ladder,
     LadderFailure,
     Recipe,
+    Revision,
     Shared,
 )
 
@@ -80,6 +81,7 @@ class Manifest:
     dimensions: tuple[Dimension, ...]
     files: tuple[Shard, ...]
     shared: Shared | None = None
+    earlier: tuple[Revision, ...] = ()
 
     def of(self, config: str) -> list[Shard]:
         """The shards of a config, in order."""
@@ -150,6 +152,7 @@ class Parts:
     context_digests: dict[str, str]
     certificate: dict[str, Any] | None = None
     shared: Shared | None = None
+    earlier: tuple[Revision, ...] = ()
 
 
 def read_release(folder: Path, label: str, manifest: Manifest | None = None) -> Parts:
@@ -169,6 +172,7 @@ def read_release(folder: Path, label: str, manifest: Manifest | None = None) -> 
         context_digests=digests,
         certificate=_certificate_of(rows_of(folder, shards["certificate"])),
         shared=manifest.shared,
+        earlier=manifest.earlier,
     )
 
 

@@ -9,6 +9,10 @@ from typing import TYPE_CHECKING, Any
 from refladder.errors import DataError, UsageError, option
 from refladder.files.jsonl import write_json
 from refladder.files.ladder_sets import (
+    CERTIFICATE,
+    REVISIONS,
+    append_ladders,
+    load_ladders,
     of_whole_anchors,
     write_certificate,
     write_ladder_set,
@@ -16,6 +20,7 @@ from refladder.files.ladder_sets import (
 from refladder.files.locks import locked_folder
 from refladder.files.tables import read_rows
 from refladder.loaders.fields import row_id
+from refladder.prompts import load_template
 from refladder.records import DOCUMENT, Shared, digest_of
 from refladder.synth import build_ladders, name_subjects
 from refladder.synth.checks import letters_of
@@ -26,6 +31,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from refladder.backends import Backend
+    from refladder.files.ladder_sets import LadderSet
     from refladder.jobs.mend import Mender
     from refladder.records import Context, Dimension, Ladder, LadderFailure, Progress, Sampling
 
@@ -35,12 +41,103 @@ _HUMAN_FIELDS = {"context_id": str, "dimension": str, "level": int, "text": str}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BuildReport:
-    """The ladders written, the rungs that could not be, the certificate if any, and a shared set's `anchors`."""
+    """The ladders written, the rungs that could not be, the certificate if any, and a shared set's `anchors`.
+
+    `uncertified` says that a certificate was removed, because it is of fewer ladders than the set has now.
+    """
 
     ladders: int
     failures: tuple[LadderFailure, ...]
     certificate: Mapping[str, Any] | None = None
     anchors: tuple[str, ...] = ()
+    uncertified: bool = False
+
+
+def open_to_add(folder: Path) -> LadderSet:
+    """Open the set in a folder, to which ladders for more contexts are to be added."""
+    if not (folder / "ladders.jsonl").is_file():
+        raise UsageError(f"{folder}: no ladder set to add to; name a folder of `refladder build` with {option('out')}")
+    ladders = load_ladders(folder.resolve(), certified=False)
+    if ladders.anchors:
+        raise UsageError(
+            f"{folder}: the set is shared, so it scores rows of any context already, and more ladders would change "
+            "every score; there is nothing to add"
+        )
+    if not ladders.contexts:
+        raise UsageError(f"{folder}: the set has no contexts.jsonl, beside which new contexts go; add that file")
+    recipes = {(each.recipe.backend, each.recipe.prompts, each.recipe.sampling) for each in ladders.ladders.values()}
+    if len(recipes) > 1:
+        raise UsageError(f"{folder}: its ladders have {len(recipes)} recipes, so none can be followed; build a new set")
+    return ladders
+
+
+def without_ladders(ladders: LadderSet, contexts: Sequence[Context]) -> list[Context]:
+    """The contexts that have no ladder in a set yet; one that has other texts there is refused."""
+    have = {context_id for context_id, _ in ladders.ladders}
+    for context in contexts:
+        if ladders.digests.get(context.id, context.digest) != context.digest:
+            raise DataError(
+                f"context {context.id!r} has another text or background in the table than in {ladders.name}; give it "
+                "another id"
+            )
+    return [context for context in contexts if context.id not in have]
+
+
+def check_recipe(ladders: LadderSet, writer: Backend, prompts: Path | None) -> None:
+    """Check that new ladders get the recipe of those of a set, before the writer is asked."""
+    recipe = next(iter(ladders.ladders.values())).recipe
+    if writer.fingerprint != recipe.backend:
+        raise UsageError(
+            f"{ladders.name}: its ladders are written by {recipe.backend}, and this writer is {writer.fingerprint}; "
+            f"name the same one with {option('writer')}, or build a new set"
+        )
+    signatures = {
+        load_template(ladders.task, each.partition("@")[0].rpartition("/")[2], prompts).signature
+        for each in recipe.prompts
+    }
+    if signatures != set(recipe.prompts):
+        raise UsageError(
+            f"{ladders.name}: its ladders are written with other prompts than these; give the same "
+            f"{option('prompts')}, or build a new set"
+        )
+
+
+def add(
+    writer: Backend,
+    contexts: Sequence[Context],
+    ladders: LadderSet,
+    folder: Path,
+    *,
+    sampling: Sampling,
+    attempts: int,
+    prompts: Path | None = None,
+    human: Mapping[tuple[str, str], Mapping[int, str]] | None = None,
+    progress: Progress | None = None,
+) -> BuildReport:
+    """Add ladders for contexts to a set from `open_to_add`; the ladders that it has, and their scores, stay."""
+    check_recipe(ladders, writer, prompts)
+    journal = folder / add_journal(ladders)
+    with locked_folder(folder):
+        new, failures = build_ladders(
+            writer,
+            contexts,
+            ladders.dimensions,
+            rungs=ladders.rungs,
+            sampling=sampling,
+            attempts=attempts,
+            prompts=prompts,
+            journal=journal,
+            human=human,
+            progress=progress,
+        )
+        certified = (folder / CERTIFICATE).is_file() and bool(new)
+        append_ladders(folder, ladders, contexts, new, failures)
+    return BuildReport(ladders=len(new), failures=tuple(failures), uncertified=certified)
+
+
+def add_journal(ladders: LadderSet) -> str:
+    """The name of the journal of the texts that are added to a set as it is now."""
+    return f"add-{ladders.digest}.journal.jsonl"
 
 
 def draw_anchors(seeds: Sequence[Context], count: int, sampling: Sampling) -> list[Context]:
@@ -82,6 +179,10 @@ def build(
     out.
     """
     journal = folder / JOURNAL
+    if (folder / REVISIONS).is_file():
+        raise UsageError(
+            f"{folder}: ladders were added to this set, and this build would drop them; choose another {option('out')}"
+        )
     with locked_folder(folder):
         seeds = contexts
         unnamed: list[LadderFailure] = []

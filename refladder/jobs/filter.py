@@ -120,6 +120,7 @@ class FilterReport:
     ranges: dict[str, tuple[float, float]] = field(default_factory=dict)
     uncertain: int | None = None
     columns: Sequence[str] = ()
+    notes: list[str] = field(default_factory=list)
 
 
 class _Thresholds:
@@ -132,6 +133,7 @@ class _Thresholds:
         self._check_scale = one_scale(self._columns, mix=condition.mix)
         self._promise = condition.promise
         self._linker = linker
+        self.revised = False  # whether a row has a later revision of the threshold's ladders
         self.uncertain = 0  # rows whose decision is another at an end of the interval of the link
 
     def __call__(self, row: Row) -> bool | None:
@@ -141,7 +143,7 @@ class _Thresholds:
         if self._linker is not None:
             known = self._linked(row, known, self._linker)
         elif self._promise is not None:
-            check_signature(row.fields.get("signature") or None, self._promise.signature, row.where)
+            self.revised |= check_signature(row.fields.get("signature") or None, self._promise.signature, row.where)
         else:
             self._check_scale(row)
         return self._decided(known)
@@ -165,7 +167,7 @@ class _Thresholds:
     def _linked(self, row: Row, known: dict[str, float], linker: Linker) -> dict[str, float]:
         """The numbers of a row on the scale of the link."""
         if self._promise is not None:
-            check_signature(linker.target, self._promise.signature, "the link")
+            self.revised |= check_signature(linker.target, self._promise.signature, "the link")
         if not linker.maps(row.fields.get("signature") or None, row.where):
             return known
         uncertain = False
@@ -252,6 +254,12 @@ def filter_rows(asked: Filtering, tables: Tables, progress: Progress | None = No
                 failed(row)
     report.ranges = passes.ranges
     report.uncertain = passes.uncertain if linker is not None else None
+    revised = {"threshold": passes.revised, "link": linker is not None and linker.revised}
+    report.notes = [
+        f"the {name} is of an earlier revision of the ladders; `build --add` changed none of those, so it still holds"
+        for name, is_later in revised.items()
+        if is_later
+    ]
     report.rows = report.passed + report.rejected + report.unscored
     return report
 

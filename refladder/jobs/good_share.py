@@ -10,7 +10,7 @@ import numpy as np
 from refladder.errors import UsageError, plural
 from refladder.jobs.labelling import TEXT
 from refladder.metaeval.shares import residual_intervals, share_intervals
-from refladder.records import scale_of
+from refladder.records import same_scale
 from refladder.trust.rate import LEAST, LEAST_EVEN, LEAST_UNITS, Rate, cross_fitted, prediction_powered, wilson
 
 if TYPE_CHECKING:
@@ -99,7 +99,7 @@ def kept_rate(pool: Pool, asked: Asked, threshold: Threshold) -> KeptRate:
     """Estimate the share of good rows among those kept; labels that chose the threshold are left out."""
     if threshold.cutoff is None:
         raise UsageError("this threshold file holds a refusal, so it keeps no rows; calibrate with more labels")
-    if scale_of(threshold.signature) != scale_of(pool.signature):
+    if not same_scale(threshold.signature, pool.signature):
         raise UsageError(
             f"the threshold was made for scores with another signature, {threshold.signature or 'none'}; these have "
             f"{pool.signature or 'none'}"

@@ -17,7 +17,7 @@ from refladder.errors import DataError, UsageError, option, plural
 from refladder.files.tables import Row, Rows, number_in, parse_number, read_rows
 from refladder.jobs.scored_tables import reported
 from refladder.loaders.fields import numbers_of, without_number
-from refladder.records import scale_of
+from refladder.records import same_scale
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -248,7 +248,7 @@ class _Reader:
         signature = row.fields.get("signature") or None
         if self.first is None:
             self.first, self.signature = row.where, signature
-        elif scale_of(signature) != scale_of(self.signature):
+        elif not same_scale(signature, self.signature):
             raise DataError(
                 f"{row.where}: the scores have another signature here than in {self.first}; calibrate each signature "
                 f"separately: {signature} and {self.signature}"

@@ -8,7 +8,7 @@ import numpy as np
 
 from refladder.errors import DataError, UsageError, option
 from refladder.files.jsonl import read_record, write_record
-from refladder.records import Link, LinkedColumn, scale_of
+from refladder.records import Link, LinkedColumn, is_revised, same_scale, scale_of
 from refladder.scoring.columns import column_names, signature_of
 from refladder.scoring.judging import trusted, verdict_logprobs
 from refladder.scoring.judgment_file import check_outcomes, outcomes_of, read_judgments
@@ -195,18 +195,21 @@ class Linker:
     def __init__(self, record: Link, name: str) -> None:
         self.target = record.to_signature
         self._from = record.from_signature
+        self.revised = False  # whether a row has a later revision of the ladders
         self._columns: Mapping[str, LinkedColumn] = {column.column: column for column in record.columns}
         self._name = name
 
     def maps(self, signature: object, where: str) -> bool:
         """Whether scores with a signature are to be mapped: not if they are on the scale of the link already."""
-        scale = scale_of(signature)
-        if scale not in {scale_of(self._from), scale_of(self.target)}:
+        for known in (self._from, self.target):
+            self.revised |= is_revised(signature, known)
+        mapped, there = same_scale(signature, self._from), same_scale(signature, self.target)
+        if not mapped and not there:
             raise DataError(
                 f"{where}: {self._name} maps scores with the signature {self._from} to {self.target}, and "
                 f"this row has {signature or 'no signature'}; link its judgments with `refladder link`"
             )
-        return scale == scale_of(self._from)
+        return mapped
 
     def added(self, signature: str, columns: Collection[str]) -> Mapping[str, type]:
         """The columns that `values` adds to rows with these columns, and their type."""

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, TypeVar
 from refladder.errors import DataError, UsageError, option
 from refladder.files.jsonl import cannot_write
 from refladder.files.tables import STANDARD, format_of, open_sink, read_once, standard_form, standard_input
-from refladder.records import scale_of
+from refladder.records import is_revised, same_scale, scale_of
 from refladder.scoring.columns import OVERALL
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ def one_scale(columns: Sequence[str], *, mix: bool) -> Callable[[Row], None]:
         if not seen:
             seen.append((signature, row.where))
         first, where = seen[0]
-        if scale_of(signature) != scale_of(first):
+        if not same_scale(signature, first):
             parts, first_parts = differing_parts(signature, first)
             raise DataError(
                 f"{row.where}: the scores in column {column!r} are on different scales: {parts} here, "
@@ -60,14 +60,15 @@ def one_scale(columns: Sequence[str], *, mix: bool) -> Callable[[Row], None]:
     return check if column is not None and not mix else lambda _row: None
 
 
-def check_signature(signature: object, wanted: str | None, where: str) -> None:
-    """Refuse scores with another signature than those that a threshold was made for."""
-    if scale_of(signature) != scale_of(wanted):
+def check_signature(signature: object, wanted: str | None, where: str) -> bool:
+    """Refuse scores on another scale than a threshold's; return whether they are of a later revision of its ladders."""
+    if not same_scale(signature, wanted):
         here, there = differing_parts(signature, wanted)
         raise DataError(
             f"{where}: the threshold was made for scores with another signature: {here} here, {there} in the "
             "threshold file; run `refladder calibrate` with labels of these scores"
         )
+    return is_revised(signature, wanted)
 
 
 def differing_parts(first: object, second: object) -> tuple[str, str]:

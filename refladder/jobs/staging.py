@@ -10,7 +10,7 @@ from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
-from refladder.errors import DataError, UsageError, option
+from refladder.errors import DataError, UsageError, option, plural
 from refladder.files.jsonl import read_bytes, to_json, to_line
 from refladder.files.ladder_sets import (
     CERTIFICATE,
@@ -23,6 +23,7 @@ from refladder.files.ladder_sets import (
 )
 from refladder.files.release import WHOLE_CERTIFICATE, Manifest, ladder_row, write_shards
 from refladder.parsing import each_leaf, parse_json
+from refladder.records import Revision
 from refladder.report.dataset_card import Facts
 from refladder.version import __version__
 
@@ -73,14 +74,18 @@ class _Tally:
         )
         self.lengths: dict[int, array[int]] = {}
         self.public = new_digest()  # of the ladders as they are published; that of the checks is of those here
+        self.earlier: list[Revision] = []  # as they are published
         self._dimensions = {dimension.name: dimension for dimension in parts.dimensions}
         self._parts = parts
         self._contexts = contexts
 
     def rows(self, progress: Progress | None) -> Iterator[dict[str, Any]]:
         """The rows of the config `ladders`."""
-        for ladder in self.checks.passed(self._parts.ladders):
+        counts = [each.ladders for each in self._parts.earlier]
+        for ladder in self.checks.passed(self._parts.ladders, self._parts.earlier):
             public = replace(ladder, recipe=_public(ladder.recipe))
+            if self.checks.count - 1 in counts:  # there are more ladders than in this revision
+                self.earlier.append(Revision(ladders=self.checks.count - 1, digest=self.public.hexdigest()))
             self.public.update(to_line(public))
             self.recipes[public.recipe] += 1
             for rung in ladder.rungs:
@@ -152,6 +157,7 @@ def stage(
         dimensions=parts.dimensions,
         files=tuple(shards),
         shared=parts.shared,
+        earlier=tuple(tally.earlier),
     )
     changed = "paths of this machine are left out of the recipes, which changes the digest of the ladders"
     facts = Facts(
@@ -161,7 +167,12 @@ def stage(
         baseline=baseline,
         certificate=[row for row in checks if not row["context_id"]],  # not those of single ladders
     )
-    return Staged(folder=folder, facts=facts, notices=() if digest == manifest.digest else (changed,))
+    notices: tuple[str, ...] = () if digest == manifest.digest else (changed,)
+    for before in manifest.earlier[-1:]:
+        added = manifest.ladders - before.ladders
+        was = "was" if added == 1 else "were"
+        notices += (f"{plural(added, 'ladder')} {was} added to the {before.ladders:,} of revision {before.digest}",)
+    return Staged(folder=folder, facts=facts, notices=notices)
 
 
 def _check_writer(ladders: str, recipes: Iterable[Recipe], *, baseline: bool) -> None:

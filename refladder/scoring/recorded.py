@@ -143,7 +143,10 @@ class Recorded(Backend):
         The contexts of `outputs`, or the outputs of one of them, may be unknown: None.
         """
         for place, signature in self._sets.items():
-            if ladders is not None and (judged := str(scale_of(signature))).rpartition("@")[2] != ladders.digest:
+            if ladders is not None and (judged := str(scale_of(signature))).rpartition("@")[2] not in {
+                ladders.digest,
+                *(each.digest for each in ladders.earlier),
+            }:
                 raise DataError(
                     f"{place}: these judgments are of the ladders {judged}, and {ladders.name} has others "
                     f"({ladders.digest}); name those that were judged with {option('ladders')} SET"
