@@ -57,6 +57,9 @@ READERS = {
     "pairs": ("scored.jsonl", 4, "pairs {t} --margin 1 --by score --out {f}/o.jsonl"),
     "recorded judgments, ladder": ("rungs.jsonl", 4, f"score {{f}}/rows.jsonl {STORY} --judgments-from {{t}}"),
     "recorded judgments, pairs": ("verdicts.csv", 4, f"{TRUE_OWN} --judgments-from {{t}}"),
+    "recorded judgments, own file": (
+        "kept.jsonl", 4, f"score {{f}}/rows.jsonl {STORY} --dimension coherence --judgments-from {{t}}"
+    ),
     "rescore": ("kept.jsonl", 6, "rescore {t}"),
     "kept judgments": ("kept.jsonl", 6, f"score {{f}}/rows.jsonl {STORY} --dimension coherence --judgments {{t}}"),
     "response store": ("store.db", 3, "store show --store {t}"),
@@ -72,7 +75,7 @@ READERS = {
     "ladders": ("set/ladders.jsonl", 4, WITH_SET),
     "ladders, shown": ("set/ladders.jsonl", 3, "show {f}/set q1"),
     "journal of a build": (
-        "set/build.journal.jsonl", 4, f"build {OWN} --source {{f}}/own.jsonl --out {{f}}/set --rungs 3"
+        "set/build.journal.jsonl", 4, f"build {OWN} --source {{f}}/own.jsonl --out {{f}}/set --rungs 3 --writer builtin"
     ),
     "rules": ("rules.jsonl", 3, f"score {{f}}/rows.jsonl {STORY} --judge scripted:{{t}} --no-store --any-judge"),
     "prompt template": ("prompts/story/compare.md", 3, f"score {{f}}/rows.jsonl {STORY} --prompts {{f}}/prompts"),
@@ -151,7 +154,7 @@ def good_files(folder):
     _parquet(folder / "rows.parquet", rows)
     for command in (
         f"score {{f}}/rows.jsonl {STORY} --dimension coherence --judgments {{f}}/kept.jsonl --store {{f}}/store.db",
-        f"build {OWN} --source {{f}}/own.jsonl --out {{f}}/set --rungs 3",
+        f"build {OWN} --source {{f}}/own.jsonl --out {{f}}/set --rungs 3 --writer builtin",
         READERS["texts of compete"][2],
         READERS["judgments of evaluate"][2],
     ):
