@@ -130,6 +130,9 @@ def _run(
     if settings.ladders is not None:
         named = settings.ladders if isinstance(settings.ladders, LadderSet) else load_ladders(settings.ladders)
         ladders = ladders_for(benchmark, dimensions, named)
+        if ladders.anchors:  # one scale for texts from anywhere, so one wording of its criteria
+            words = {dimension.name: dimension.description for dimension in ladders.dimensions}
+            dimensions = [replace(dimension, description=words[dimension.name]) for dimension in dimensions]
     else:
 
         def needed(prompts: Sequence[Prompt]) -> None:

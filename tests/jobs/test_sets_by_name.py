@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 import refladder
+from refladder.backends.builtin import Builtin
 from refladder.files import ladder_sets
 from refladder.files.ladder_sets import find_folder, write_ladder_set
 from refladder.loaders import load_benchmark
@@ -229,3 +230,17 @@ def test_judgments_of_score_on_a_part_of_a_benchmark_are_evaluated(command, tmp_
     assert done.code == 0, done.err
     assert f"topicalchat: 2 of {len(rows)} outputs have recorded judgments; the others are left out" in done.err
     assert {row["dimension"] for row in done.rows} == {"engagingness", "mean"}
+
+
+def test_the_judge_is_asked_in_the_words_of_a_general_set():
+    asked = []
+
+    class Listening(Builtin):
+        fingerprint = "listening/1"
+
+        def read_labels(self, prompts, labels):
+            asked.extend(prompt.slots["description"] for prompt in prompts)
+            return super().read_labels(prompts, labels)
+
+    refladder.evaluate("topicalchat", source=TALKS, ladders="general/talk", judge=Listening(), store=False)
+    assert set(asked) == {"How good it is: engagingness."}
