@@ -191,7 +191,7 @@ def local(model: Any, tokenizer: Any, name: str) -> TransformersBackend:
         encoder_decoder=model.config.is_encoder_decoder,
     )
     memory = 4 * 2**30 if model.device.type == "cpu" else None
-    return TransformersBackend(opened, memory=memory, truncate_context=False, label_variants=False, prefix=False)
+    return TransformersBackend(opened, memory=memory, truncate_context=False, prefix=False)
 
 
 def real(name: str, device: str, dtype: str) -> Any:

@@ -290,7 +290,7 @@ def main() -> None:
     names, contexts = (["topicalchat"], 2) if arguments.quick else (list(DIMENSIONS), arguments.contexts)
     begin = time.monotonic()
     model: Any = connect(arguments.model or f"hf:{model_file()}", dtype="bfloat16", device=arguments.device)
-    bare = TransformersBackend(model.opened, memory=None, truncate_context=False, label_variants=False, prefix=False)
+    bare = TransformersBackend(model.opened, memory=None, truncate_context=False, prefix=False)
     judges = {"on": Watched(model), "none": Watched(bare)}
     found: list[Found] = []
     timed: list[str] = []

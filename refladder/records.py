@@ -632,9 +632,7 @@ class LinkedColumn:
     `most` the 95 % interval of the map (bootstrap over contexts). `half_width` is half of the 95 % interval of a single
     text's score, None where there were too few rows. `slope` and `shift` are those of the log-odds. `map` is the one
     that did best on contexts that were held out: the line of the log-odds, scores of equal rank, or the scores as they
-    are; `error` is its mean absolute error there, beside those of the three. `ends` are the least and the greatest
-    score of the second scale. Files of older versions hold a line and no `line_error`, and no `ends` where both scales
-    have those of `scores`.
+    are; `error` is its mean absolute error there, beside those of the three.
     """
 
     column: str
@@ -650,9 +648,8 @@ class LinkedColumn:
     error: float
     identity_error: float
     equipercentile_error: float
-    map: Literal["identity", "line", "equipercentile"] = "line"
-    line_error: float | None = None
-    ends: tuple[float, float] | None = None
+    map: Literal["identity", "line", "equipercentile"]
+    line_error: float
 
     def __post_init__(self) -> None:
         _check_knots(self.scores, self.values, self.least, self.most)
@@ -664,7 +661,7 @@ def _check_knots(scores: tuple[float, ...], *others: tuple[float, ...]) -> None:
         raise ValueError("it needs scores in rising order, and as many other numbers at these knots")
 
 
-@record("link/1")
+@record("link/2")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Link:
     """Maps of scores with one signature to the scale of scores with another."""

@@ -398,9 +398,9 @@ def _check_dry_run(whose: str, estimate: Estimate, asked: int) -> None:
 def _check_silence(whose: str, silent: MethodResult) -> None:
     if silent.method is not None and any(value is not None for value in silent.method.scores.values()):
         raise UsageError(f"{whose} made numbers from a judge that answered nothing; what could not be judged is None")
-    if not silent.skipped and (silent.unreadable < 1 or silent.unreadable != silent.judgments):
+    if not silent.skipped and (silent.unparsed < 1 or silent.unparsed != silent.judgments):
         raise UsageError(
-            f"{whose} reported {silent.unreadable} unparsed of {silent.judgments} judgments of a judge that answered "
+            f"{whose} reported {silent.unparsed} unparsed of {silent.judgments} judgments of a judge that answered "
             "nothing; count each of them"
         )
 
@@ -423,16 +423,16 @@ def _check_scores(whose: str, name: str, result: MethodResult, made: Benchmark) 
 
 def _check_counts(whose: str, result: MethodResult, made: Benchmark) -> None:
     contexts, names = {context.id for context in made.contexts}, {dimension.name for dimension in made.dimensions}
-    unread, judgments = 0.0, 0
+    unparsed, judgments = 0.0, 0
     for part, (points, count) in result.measures.items():
         if part.context not in contexts or part.dimension not in names:
             raise UsageError(f"{whose} has a measure of {part}, and the benchmark has no such context or dimension")
         if not 0 <= points <= count:
             raise UsageError(f"{whose}: {part} is {points} of {count}, which is not a share")
-        if part.name == "unread":
-            unread, judgments = unread + points, judgments + count
-    if result.method is not None and (unread, judgments) != (result.unreadable, result.judgments):
+        if part.name == "unparsed":
+            unparsed, judgments = unparsed + points, judgments + count
+    if result.method is not None and (unparsed, judgments) != (result.unparsed, result.judgments):
         raise UsageError(
-            f"{whose} reports {result.unreadable} unparsed of {result.judgments} judgments, and its measures "
-            f"{unread:g} of {judgments}; give measures of all judgments, as of_judgments makes them"
+            f"{whose} reports {result.unparsed} unparsed of {result.judgments} judgments, and its measures "
+            f"{unparsed:g} of {judgments}; give measures of all judgments, as of_judgments makes them"
         )

@@ -76,14 +76,14 @@ def spent_before(folder: Path) -> list[dict[str, Any]]:
 class Contest:
     """The result of a contest. `failures` are sentences on the rows and models without a text.
 
-    `faint` judgments have a low label mass (see `ScoreReport`).
+    `low_mass` judgments have a low label mass (see `ScoreReport`).
     """
 
     generated: tuple[Generated, ...]
     trials: tuple[Trial, ...]
     standings: tuple[Standing, ...]
     failures: tuple[str, ...]
-    faint: int
+    low_mass: int
     signature: str
 
 
@@ -147,7 +147,7 @@ def compete(
             trials=tuple(trials),
             standings=tuple(standings),
             failures=tuple(failures),
-            faint=sum(map(has_low_mass, judgments)),
+            low_mass=sum(map(has_low_mass, judgments)),
             signature=f"compete|models:{writers}|{pair_judge.signature}|orders:2",
         )
         with atomic(folder / RESULTS) as stream:

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from refladder.files.ladder_sets import LadderSet
     from refladder.records import Judgment, Run
 
-_ENDS = ("above_top", "below_bottom")  # keys of the record of `score`; absent from older ones
+_ENDS = ("above_top", "below_bottom")  # keys of the record of `score`
 _MOST_LABELS = 12  # columns with numbers that the threshold view offers as labels
 
 

@@ -21,7 +21,7 @@ _UNREAD = (
 )
 _IGNORED = (
     "%s gave %s a median probability of %.2g in its first %d prompts, so it does not follow the prompt. Stop, and use "
-    "an instruct model with its chat template%s."
+    "an instruct model with its chat template."
 )
 _UNWRITTEN = (
     "%s: none of the first %d texts could be written. The first: %s. Stop, and deal with this reason; a model that "
@@ -36,12 +36,11 @@ Answer = TypeVar("Answer")
 
 
 class FirstAnswers:
-    """Warns once of a judge, and once of a writer, whose first answers are of no use; `more` is another remedy."""
+    """Warns once of a judge, and once of a writer, whose first answers are of no use."""
 
-    def __init__(self, log: Logger, name: str, more: str = "") -> None:
+    def __init__(self, log: Logger, name: str) -> None:
         self._log = log
         self._name = name
-        self._more = more
         self._readings: list[LabelReading] = []
         self._texts: list[Completion] = []
         self._readings_told = self._texts_told = False
@@ -56,7 +55,7 @@ class FirstAnswers:
         if len(reasons) > len(readings) / 2:
             self._log.warning(_UNREAD, self._name, len(reasons), len(readings), reasons[0])
         elif masses and (median := statistics.median(masses)) < _LOW_MASS:
-            self._log.warning(_IGNORED, self._name, ", ".join(labels), median, len(masses), self._more)
+            self._log.warning(_IGNORED, self._name, ", ".join(labels), median, len(masses))
 
     def texts(self, texts: Sequence[Completion], max_tokens: int) -> None:
         """Check a writer's first texts."""

@@ -27,7 +27,6 @@ def open_reward(target: str, **given: Any) -> Backend:  # noqa: ANN401  texts, a
 
 
 # What opens backends knows their options by the keyword-only parameters of the function.
-_OF_LABELS = ("label_variants", "prefix")
-_LOCAL = {name: each for name, each in inspect.signature(open_hf).parameters.items() if name not in _OF_LABELS}
+_LOCAL = {name: each for name, each in inspect.signature(open_hf).parameters.items() if name != "prefix"}
 _SERVED = inspect.signature(open_served).parameters
 open_reward.__signature__ = inspect.Signature(list({**_LOCAL, **_SERVED}.values()))  # type: ignore[attr-defined]

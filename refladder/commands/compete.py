@@ -171,11 +171,11 @@ def command(
         console.say(f"  {failure}", err=True)
     if len(contest.failures) > 10:  # noqa: PLR2004
         console.say(f"  and {len(contest.failures) - 10:,} more", err=True)
-    console.say_lines(low_mass_lines(contest.faint, 2 * len(contest.trials)))  # each trial has both orders
+    console.say_lines(low_mass_lines(contest.low_mass, 2 * len(contest.trials)))  # each trial has both orders
     console.notify(f"{out / RESULTS} holds prompts, texts, verdicts and standings")
     console.tell_spent(session.spent())
-    unread = any(trial.winner is None and not trial.tie for trial in contest.trials)
-    return console.UNSCORED if contest.failures or unread else 0
+    unparsed = any(trial.winner is None and not trial.tie for trial in contest.trials)
+    return console.UNSCORED if contest.failures or unparsed else 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -305,6 +305,6 @@ def compete(
         write_json(folder / RUN, {**call.config(), "signature": contest.signature})
         for failure in contest.failures:
             LOG.warning("%s", failure)
-        for line in low_mass_lines(contest.faint, 2 * len(contest.trials)):  # each trial has both orders
+        for line in low_mass_lines(contest.low_mass, 2 * len(contest.trials)):  # each trial has both orders
             LOG.warning("%s", line)
         return contest

@@ -3,7 +3,7 @@
 SET/
   dimensions.jsonl   what the ladders are about
   contexts.jsonl     their contexts (absent from a set whose texts may not be redistributed)
-  context_digests.jsonl  a digest of each context's text (absent from sets of refladder 0.1.0 and before)
+  context_digests.jsonl  a digest of each context's text
   ladders.jsonl      one Ladder a line
   failures.jsonl     ladders that failed, if any
   set.json           that the set is shared, its anchors, the seed that drew them, and further tasks that the set serves

@@ -176,7 +176,6 @@ def _column(
         line_error=held.error("line"),
         identity_error=held.error("identity"),
         equipercentile_error=held.error("equipercentile"),
-        ends=scale.ends,
     )
 
 
@@ -235,7 +234,7 @@ class Linker:
                 value = float(np.interp(row[column], linked.scores, linked.values))
                 values[names[0]] = value
                 if linked.half_width is not None:
-                    low, high = linked.ends or (linked.scores[0], linked.scores[-1])  # knots are the ends of the scale
+                    low, high = linked.scores[0], linked.scores[-1]  # the ends of the scale
                     values[names[1]] = max(value - linked.half_width, low)
                     values[names[2]] = min(value + linked.half_width, high)
         return values

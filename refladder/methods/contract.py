@@ -261,7 +261,7 @@ class Comparisons:
 class MethodResult:
     """What a method found, and its counts.
 
-    `judgments` were needed, `reused` of them were kept from before, `unreadable` of them gave no number. `characters`
+    `judgments` were needed, `reused` of them were kept from before, `unparsed` of them gave no number. `characters`
     is the length of all prompts that were needed, where the method knows it; else what was sent is counted.
     `measures` are shares for the report card, those of `refladder.methods.measures.of_judgments` among them.
     `comparisons` are answers about pairs of outputs, as the judge gave them. `thresholds` are those that a method which
@@ -273,7 +273,7 @@ class MethodResult:
     skipped: str | None = None
     judgments: int = 0
     reused: int = 0
-    unreadable: int = 0
+    unparsed: int = 0
     characters: int | None = None
     measures: Mapping[Part, tuple[float, int]] = field(default_factory=dict)
     comparisons: Sequence[Comparisons] = ()

@@ -78,9 +78,9 @@ def of_judgments(judgments: Iterable[Judgment]) -> Measures:
             tie = judgment.outcomes[judgment.logprobs.index(best)] == TIE
             counted[4] += tie or best - second <= 4 * SAME
     measures: Measures = {}
-    for (dimension, context), (asked, unread, faint, choices, tied) in counts.items():
-        measures[Part("unread", dimension, context)] = (unread, asked)
-        measures[Part("faint", dimension, context)] = (faint, asked - unread)
+    for (dimension, context), (asked, unparsed, low_mass, choices, tied) in counts.items():
+        measures[Part("unparsed", dimension, context)] = (unparsed, asked)
+        measures[Part("low_mass", dimension, context)] = (low_mass, asked - unparsed)
         if choices:
             measures[Part("tied", dimension, context)] = (tied, choices)
     return measures
@@ -114,7 +114,7 @@ class Tally:
 
     judgments: int = 0
     reused: int = 0
-    unreadable: int = 0
+    unparsed: int = 0
     characters: int = 0
     reasons: Counter[str] = field(default_factory=Counter)
     measures: Measures = field(default_factory=dict)
@@ -137,7 +137,7 @@ class Tally:
     def add(self, judgments: Sequence[Judgment], characters: int, measures: Measures | None = None) -> None:
         """Count judgments that were needed, the characters of their prompts, and further shares of them."""
         self.judgments += len(judgments)
-        self.unreadable += sum(judgment.logprobs is None for judgment in judgments)
+        self.unparsed += sum(judgment.logprobs is None for judgment in judgments)
         self.characters += characters
         for part, (points, count) in (of_judgments(judgments) | (measures or {})).items():
             add(self.measures, part, points, count)
@@ -147,7 +147,7 @@ class Tally:
         return {
             "judgments": self.judgments,
             "reused": self.reused,
-            "unreadable": self.unreadable,
+            "unparsed": self.unparsed,
             "characters": self.characters,
             "measures": joined([self.measures, measures or {}]),
         }
@@ -164,7 +164,7 @@ def total(tallies: Sequence[Tally]) -> Tally:
     return Tally(
         judgments=sum(tally.judgments for tally in tallies),
         reused=sum(tally.reused for tally in tallies),
-        unreadable=sum(tally.unreadable for tally in tallies),
+        unparsed=sum(tally.unparsed for tally in tallies),
         characters=sum(tally.characters for tally in tallies),
         measures=joined(tally.measures for tally in tallies),
     )

@@ -179,7 +179,7 @@ def split_checkpoints(asked: str, roles: Sequence[str], method: str, suggestion:
 def open_writer(name: str, method: str, suggestion: str, machine: Machine) -> TransformersBackend:
     """Open an encoder-decoder such as T5."""
     opened, memory = _opened(name, TEXT_TO_TEXT, method, suggestion, machine)
-    return TransformersBackend(opened, memory=memory, truncate_context=False, label_variants=False)
+    return TransformersBackend(opened, memory=memory, truncate_context=False)
 
 
 def open_reader(name: str, kind: str, method: str, suggestion: str, machine: Machine) -> Reader:

@@ -126,17 +126,17 @@ class Card:
     benchmark: str
     dimension: str
     judgments: int | None = field(
-        metadata=_column(lambda evidence: evidence.count("unread"), _Shown("judgments", "judgments needed", _count))
+        metadata=_column(lambda evidence: evidence.count("unparsed"), _Shown("judgments", "judgments needed", _count))
     )
     unparsed: int | None = field(
         metadata=_column(
-            lambda evidence: evidence.points("unread"),
+            lambda evidence: evidence.points("unparsed"),
             _Shown("unparsed", "judgments without a usable answer", _count, _JUDGMENTS),
         )
     )
     low_mass: int | None = field(
         metadata=_column(
-            lambda evidence: evidence.points("faint"),
+            lambda evidence: evidence.points("low_mass"),
             _Shown("low mass", "judgments whose labels have a total probability under 0.5", _count, _JUDGMENTS),
         )
     )

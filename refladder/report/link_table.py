@@ -31,7 +31,7 @@ def link_table(link: Link) -> PlainTable:
             number(column.slope, 2),
             number(column.shift, 2),
             _NAMES.get(column.map, column.map),
-            number(column.error if column.line_error is None else column.line_error, 2),
+            number(column.line_error, 2),
             number(column.identity_error, 2),
             number(column.equipercentile_error, 2),
             number(column.half_width, 2),

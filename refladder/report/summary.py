@@ -19,9 +19,9 @@ def summary(report: ScoreReport) -> dict[str, Any]:
     return {
         **{name: getattr(report, name) for name in ("rows", "unscored", "reasons", "judgments", "reused")},
         **{name: getattr(report, name) for name in ("above_top", "below_bottom")},
-        "unparsed": report.unreadable,
+        "unparsed": report.unparsed,
         "cut": report.cut,
-        "low_mass": report.faint,
+        "low_mass": report.low_mass,
         "inconsistency": report.disagreements / report.order_pairs if report.order_pairs else None,
         "order_spread": report.order_spread,
         "signature": report.signature,
@@ -32,7 +32,7 @@ def summary_lines(report: ScoreReport) -> list[str]:
     """The counts of a scoring run, its warnings, why scores are missing, and how many texts are beyond the ladders."""
     missing = sum(report.unscored.values())
     reasons = sorted(report.reasons.items(), key=lambda item: -item[1])
-    judgments = f"{plural(report.judgments, 'judgment')} ({report.reused:,} reused, {report.unreadable:,} unparsed)"
+    judgments = f"{plural(report.judgments, 'judgment')} ({report.reused:,} reused, {report.unparsed:,} unparsed)"
     lines = [
         f"{plural(report.rows, 'row')}, {plural(missing, 'score')} missing; {judgments}",
         *warning_lines(report),
@@ -61,7 +61,7 @@ def warning_lines(report: ScoreReport) -> list[str]:
             f"Context truncated in {report.cut:,} of {plural(report.judgments, 'judgment')}, to fit the judge. "
             "See NAME_note of the rows."
         )
-    return lines + low_mass_lines(report.faint, report.judgments)
+    return lines + low_mass_lines(report.low_mass, report.judgments)
 
 
 def beyond_lines(

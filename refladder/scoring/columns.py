@@ -32,7 +32,8 @@ _QUOTED = re.compile(r"'[^']*'|\"[^\"]*\"|(?<=has )[\d,]+(?= tokens)|(?<=label m
 class ScoreReport:
     """Counts of a run: rows, missing scores by dimension and by reason, judgments needed and reused.
 
-    `unreadable` judgments are unparsed, `cut` ones of a shortened context, `faint` ones of a label mass below one half.
+    `unparsed` judgments gave no reading, `cut` ones are of a shortened context, and `low_mass` ones of a label mass
+    below one half.
     By dimension, of `judged_top` texts, `above_top` beat the top rung with p above 1/2. `order_variance` sums, over
     `order_texts`, the variance of the score between the orders of the rungs.
     """
@@ -42,9 +43,9 @@ class ScoreReport:
     reasons: dict[str, int] = field(default_factory=dict)
     judgments: int = 0
     reused: int = 0
-    unreadable: int = 0
+    unparsed: int = 0
     cut: int = 0
-    faint: int = 0
+    low_mass: int = 0
     disagreements: int = 0
     order_pairs: int = 0
     above_top: dict[str, int] = field(default_factory=dict)
@@ -62,9 +63,9 @@ class ScoreReport:
 
     def count(self, judgments: Sequence[Judgment]) -> None:
         """Add the judgments that are unparsed, those of a shortened context, and those of low label mass."""
-        self.unreadable += sum(judgment.logprobs is None for judgment in judgments)
+        self.unparsed += sum(judgment.logprobs is None for judgment in judgments)
         self.cut += sum(judgment.cut for judgment in judgments)
-        self.faint += sum(map(has_low_mass, judgments))
+        self.low_mass += sum(map(has_low_mass, judgments))
 
     def count_orders(self, dimension: str, variances: FloatArray) -> None:
         """Add the variance between orders of the score of each text on a dimension."""

@@ -25,10 +25,9 @@ from refladder.backends.cache.cached import (
     write_keys,
 )
 from refladder.backends.cache.store import ResponseStore
-from refladder.backends.scripted import Rule, Scripted
 from refladder.errors import BackendError
 from refladder.prompts import fill, load_template
-from refladder.records import Completion, LabelReading, Prompt, Sampling
+from refladder.records import Completion, LabelReading, Sampling
 from refladder.testing import check_backend
 
 LABELS = ("Better", "Worse", "Similar")
@@ -139,13 +138,7 @@ def test_log_probabilities_that_are_not_finite_are_not_stored():
     assert dump(LabelReading(logprobs=(math.nan, -1.0), mass=0.5)) is None
 
 
-def test_a_text_without_a_temperature_of_its_own_has_the_key_of_earlier_stores():
-    asked = Prompt(task="story", role="best", literals=("Write.",), names=(), slots={})
-    (key,) = write_keys(Scripted([Rule(text="a")]), [asked], Sampling())
-    assert key.hex() == "4b5ce18b781515ad7a33b11a8ba9048d"  # of a version that always drew with temperature 1, top-p 1
-
-
-def test_impossible_probabilities_are_not_stored_and_those_of_an_older_store_are_not_used():
+def test_impossible_probabilities_are_not_stored_and_those_of_a_changed_file_are_not_used():
     assert dump(LabelReading(logprobs=(5.0, -1.0), mass=1.0)) is None
     assert dump(LabelReading(logprobs=(-1.0, -2.0), mass=7.0)) is None
     read = read_reading(b'{"logprobs":[5.0,-1.0],"mass":1.0,"note":null}')

@@ -53,7 +53,7 @@ def judging(benchmark, dimensions, judge, settings, /, *, fill=None, counted=Tru
     return MethodResult(
         method=Method(name="mine", signature="mine", scores=scores),
         judgments=len(judgments),
-        unreadable=unread if counted else 0,
+        unparsed=unread if counted else 0,
         measures=of_judgments(judgments) if counted else {},
     )
 
@@ -144,7 +144,7 @@ def with_measures(measures):
         (lambda b, d, *_: scored(b, d), r"takes an option that it does not have; call settings\.own\('mine'"),
         (with_measures({Part("x", "fluency", "c9"): (1, 2)}), "the benchmark has no such context or dimension"),
         (with_measures({Part("x", "fluency", "c0"): (3, 2)}), "is 3 of 2, which is not a share"),
-        (with_measures({Part("unread", "fluency", "c0"): (1, 2)}), "0 unparsed of 0 judgments, and its measures 1"),
+        (with_measures({Part("unparsed", "fluency", "c0"): (1, 2)}), "0 unparsed of 0 judgments, and its measures 1"),
     ],
 )  # fmt: skip
 def test_what_breaks_the_contract_is_told(method, message):
@@ -161,7 +161,7 @@ def test_no_number_may_come_from_a_judge_that_answers_nothing():
 
     def silent(benchmark, dimensions, judge, settings, /):
         found = judging(benchmark, dimensions, judge, settings)
-        return replace(found, judgments=0, unreadable=0, measures={})
+        return replace(found, judgments=0, unparsed=0, measures={})
 
     with pytest.raises(UsageError, match="reported 0 unparsed of 0 judgments of a judge that answered nothing; count"):
         check(silent, judge=Answering)

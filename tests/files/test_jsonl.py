@@ -115,7 +115,7 @@ RECORDS = st.one_of(
                 LinkedColumn, column=TEXT, scores=st.tuples(NUMBER), values=st.tuples(NUMBER), least=st.tuples(NUMBER),
                 most=st.tuples(NUMBER), half_width=st.none() | NUMBER, slope=NUMBER, shift=NUMBER, rows=st.just(9),
                 contexts=st.just(3), error=NUMBER, identity_error=NUMBER, equipercentile_error=NUMBER,
-                map=st.sampled_from(["identity", "line", "equipercentile"]), line_error=st.one_of(st.none(), NUMBER),
+                map=st.sampled_from(["identity", "line", "equipercentile"]), line_error=NUMBER,
             )
         ),
     ),

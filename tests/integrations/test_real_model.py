@@ -144,7 +144,7 @@ def test_readings_are_those_of_a_plain_loop_and_the_prefix_gives_the_labels_most
     opened, alone, ladders_of
 ):
     assert opened.fingerprint.endswith(",prefix:on")
-    bare = TransformersBackend(opened.opened, memory=None, truncate_context=False, label_variants=False, prefix=False)
+    bare = TransformersBackend(opened.opened, memory=None, truncate_context=False, prefix=False)
     tokenizer, masses = opened.opened.tokenizer, {}
     for prefix, backend in (('Answer: "', opened), ("", bare)):
         judge = Watched(backend)

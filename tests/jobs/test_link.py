@@ -142,20 +142,6 @@ def test_scores_that_no_map_improves_stay_as_they_are(command, judged, tmp_path,
     assert (column["map"], column["error"], column["values"]) == ("identity", 0.0, column["scores"])
 
 
-def test_a_link_file_of_an_older_version(command, judged, tmp_path):
-    first, second = judged
-    link = tmp_path / "link.json"
-    assert command("link", "--from", judgments(second), "--to", judgments(first), "--out", link).code == 0
-    limit = ("--min", "coherence_score=0", "--link", link, "--out", tmp_path / "kept.jsonl", "--json")
-    new = json.loads(command("filter", second, *limit).out)
-    record = json.loads(link.read_text())
-    for column in record["columns"]:
-        assert column.pop("map") == "line"
-        assert column.pop("line_error") == column["error"]
-    link.write_text(json.dumps(record))
-    assert json.loads(command("filter", second, *limit).out) == new
-
-
 def test_refusals(fails, judged, tmp_path):
     first, second = map(judgments, judged)
     out = ("--out", tmp_path / "link.json")
@@ -200,13 +186,13 @@ def test_a_damaged_link(command, fails, judged, tmp_path, changed):
     record = json.loads(link.read_text())
     record["columns"][0].update(changed)
     link.write_text(json.dumps(record))
-    words = "link/1 field 'columns.0': it needs scores in rising order, and as many other numbers at these knots"
+    words = "link/2 field 'columns.0': it needs scores in rising order, and as many other numbers at these knots"
     limit = ("--min", "coherence_score=0", "--out", tmp_path / "kept.jsonl")
     assert f"{link}: {words}" in fails(2, "filter", second, *limit, "--link", link)
     show = ("show", "demo/story", "story-01", "--dimension", "coherence", "--scores", second)
     assert words in fails(2, *show, "--link", link)
     link.write_text("")
-    assert f'{link}: empty; expected one record with "schema": "link/1"' in fails(
+    assert f'{link}: empty; expected one record with "schema": "link/2"' in fails(
         2, "filter", second, *limit, "--link", link
     )
 

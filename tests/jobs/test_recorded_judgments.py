@@ -99,7 +99,7 @@ def test_sorting_answers_what_it_can(write):
     assert None not in run.result.method.scores.values()
     (run,) = evaluated(write(PAIR_COLUMNS + "winner\nc0,worth,a,b,first\n"), ["pairs-greedy"]).runs
     assert set(run.result.method.scores.values()) == {None}
-    assert run.result.unreadable == 1
+    assert run.result.unparsed == 1
 
 
 def test_outputs_with_the_same_text_have_verdicts_of_their_own(write):

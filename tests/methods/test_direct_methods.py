@@ -55,7 +55,7 @@ def test_grades_are_told_on_the_dimensions_scale(dialogues, name, grade, grades)
     values = run.result.method.scores.values()
     assert list(values) == pytest.approx([expected] * len(dialogues.outputs) * len(dialogues.dimensions))
     assert run.calls == run.result.judgments == len(dialogues.outputs) * len(dialogues.dimensions)
-    assert run.result.unreadable == 0
+    assert run.result.unparsed == 0
 
 
 def test_unreadable_judgments_are_counted_and_have_no_score(dialogues):
@@ -68,7 +68,7 @@ def test_unreadable_judgments_are_counted_and_have_no_score(dialogues):
     )
     result = one("direct-5", dialogues, backend).result
     same = [output.id for output in dialogues.outputs if first.text in output.text]
-    assert result.unreadable == len(same) * len(dialogues.dimensions)
+    assert result.unparsed == len(same) * len(dialogues.dimensions)
     assert {key[0] for key, value in result.method.scores.items() if value is None} == set(same)
 
 

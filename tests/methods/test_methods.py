@@ -192,9 +192,9 @@ def test_no_method_scores_by_judgments_of_low_label_mass(name):
 
     usual, lower = run(0.05), run(0.04)
     assert all(value is None for value in usual.method.scores.values())
-    assert usual.unreadable == usual.judgments > 0
+    assert usual.unparsed == usual.judgments > 0
     assert all(value is not None for value in lower.method.scores.values())
-    assert lower.unreadable == 0
+    assert lower.unparsed == 0
     assert "least-mass:0.05" in usual.method.signature
 
 
@@ -223,7 +223,7 @@ def test_every_judged_method_honours_sampled_answers(name):
     settings = MethodSettings(rungs=3, answers=3, writer=Builtin)
     result = run_methods([name], benchmark, benchmark.dimensions, lambda: judge, settings)[0].result
     assert judge.seeds == {0, 1, 2}
-    assert result.unreadable == 0
+    assert result.unparsed == 0
     assert all(value is not None for value in result.method.scores.values())
     assert "answers:3" in result.method.signature
 

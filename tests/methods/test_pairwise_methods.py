@@ -52,7 +52,7 @@ def order_agreement(benchmark, scores):
 def test_a_perfect_judge_gives_the_true_order(name):
     (found,) = run([name], Simulated(sharpness=2.0))
     assert order_agreement(benchmark_of(QUALITIES), found.result.method.scores) == 1
-    assert found.result.unreadable == 0
+    assert found.result.unparsed == 0
 
 
 def test_methods_share_what_was_asked():
@@ -70,7 +70,7 @@ def test_methods_that_share_comparisons_have_the_results_that_they_have_alone(tm
     together = run(names, judge, work=tmp_path)
     for name, shared in zip(names, together, strict=True):
         (alone,) = run([name], judge)
-        for field in ("method", "judgments", "unreadable", "characters", "measures", "thresholds", "notes"):
+        for field in ("method", "judgments", "unparsed", "characters", "measures", "thresholds", "notes"):
             assert getattr(shared.result, field) == getattr(alone.result, field), (name, field)
         for ours, theirs in zip(shared.result.comparisons, alone.result.comparisons, strict=True):
             assert (ours.context, ours.dimension, ours.outputs) == (theirs.context, theirs.dimension, theirs.outputs)
@@ -142,7 +142,7 @@ def test_a_context_whose_comparisons_fall_apart_has_no_scores_and_is_told(name):
 def test_win_ratio_needs_no_connection_and_unread_comparisons_are_counted():
     (found,) = run(["win-ratio"], Simulated(unreadable=lambda first, second: 0 in map(quality_of, (first, second))))
     # the text of quality 0 has no readable comparison: 10 ordered pairs of each of four contexts
-    assert found.result.unreadable == 40
+    assert found.result.unparsed == 40
     assert found.result.notes == ("40 x unparsed: no answer",)
     scores = found.result.method.scores
     assert sum(value is None for value in scores.values()) == 4
@@ -280,7 +280,7 @@ def test_zepo_says_when_nothing_could_be_read():
     assert (
         "worth: no pair was read in both orders with any instruction; the template's own is used" in found.result.notes
     )
-    assert found.result.unreadable == found.result.judgments
+    assert found.result.unparsed == found.result.judgments
 
 
 class Writer(Double):

@@ -89,7 +89,7 @@ def test_the_score_is_the_mean_expected_grade_of_all_pairs_in_both_orders(dialog
             expected = dimension.low + (dimension.high - dimension.low) * sum(grades) / len(grades)
             assert run.result.method.scores[output.id, dimension.name] == pytest.approx(expected, abs=1e-12)
     assert judge.asked == run.result.judgments == run.calls == questions
-    assert run.result.unreadable == unreadable == (2 * len(dialogues.dimensions) if lost else 0)
+    assert run.result.unparsed == unreadable == (2 * len(dialogues.dimensions) if lost else 0)
     assert run.result.notes == ((f"{unreadable} x unparsed: no letter in the answer",) if lost else ())
 
 
@@ -134,7 +134,7 @@ def test_an_output_without_a_readable_grade_or_without_another_output_has_no_sco
             return [LabelReading(logprobs=None, mass=None, reason="cut") for _ in prompts]
 
     result = one(dialogues, Mute()).result
-    assert result.unreadable == result.judgments > 0
+    assert result.unparsed == result.judgments > 0
     assert set(result.method.scores.values()) == {None}
     alone = replace(dialogues, outputs=dialogues.outputs[:5])  # four of the second context, one of the first
     scores = one(alone, ByHand()).result.method.scores

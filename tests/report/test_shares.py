@@ -255,4 +255,4 @@ def test_judgments_by_hand():
         judgment(("win", "loss"), (-0.7, -0.7 - 1e-10)),  # equal but for rounding
     ]
     counts = {part.name: share for part, share in of_judgments(judgments).items()}
-    assert counts == {"unread": (1, 7), "faint": (1, 6), "tied": (3, 5)}
+    assert counts == {"unparsed": (1, 7), "low_mass": (1, 6), "tied": (3, 5)}

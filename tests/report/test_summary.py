@@ -45,7 +45,7 @@ def test_a_count_agrees_with_its_noun():
 def test_warnings_and_reasons_follow_the_counts():
     reasons = {f"reason {number}": number for number in range(1, 13)}
     report = ScoreReport(
-        rows=9, unscored={"wit": 2, "depth": 1}, reasons=reasons, judgments=30, unreadable=4, cut=6, faint=30,
+        rows=9, unscored={"wit": 2, "depth": 1}, reasons=reasons, judgments=30, unparsed=4, cut=6, low_mass=30,
         disagreements=3, order_pairs=12,
     )  # fmt: skip
     lines = summary_lines(report)

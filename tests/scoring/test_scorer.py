@@ -48,7 +48,7 @@ def test_records_of_outputs_with_and_without_a_score():
     for score, output_id, reason in ((unparsed, "o2", reasons[0]), (without_ladder, "o3", reasons[1])):
         assert score == Score(output_id=output_id, reason=reason, signature=scorer.report.signature, **missing)
     assert (empty.output_id, empty.value, empty.reason) == (None, None, "the output is empty")
-    assert (scorer.report.rows, scorer.report.unscored, scorer.report.unreadable) == (4, {"coherence": 3}, 5)
+    assert (scorer.report.rows, scorer.report.unscored, scorer.report.unparsed) == (4, {"coherence": 3}, 5)
     assert scorer.report.reasons["the output is empty"] == 1
 
 

@@ -133,7 +133,7 @@ def _keys(head: object, prompts: Sequence[Prompt]) -> list[bytes]:
     keys = []
     for prompt in prompts:
         asked = (prompt.task, prompt.role, prompt.literals, prompt.names, prompt.labels, prompt.outcomes, prompt.claim)
-        form = (*asked, prompt.prefix) if prompt.prefix else asked  # as in older stores
+        form = (*asked, prompt.prefix)
         if form not in forms:
             forms[form] = hashlib.blake2b(encode((head, form)).encode(), digest_size=KEY_BYTES)
         state = forms[form].copy()
@@ -176,5 +176,5 @@ def read_completion(text: bytes) -> Completion:
 
 
 def read_reading(text: bytes) -> LabelReading:
-    """A reading from the text that `dump` returned; unparsed where an earlier version stored what is impossible."""
+    """A reading from the text that `dump` returned; unparsed where the file holds what is impossible."""
     return possible(adapter(LabelReading).validate_json(text), "the response store holds")

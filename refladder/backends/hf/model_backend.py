@@ -42,7 +42,6 @@ _GROUP, _LARGEST_GROUP = 256, 2048  # prompts read together; beyond the first on
 _LEAST_TOKENS = 16  # in one forward pass
 _BATCH = 32  # texts generated together
 _CUT = "the context was cut from {} to {} characters to fit"
-_MORE = "; label_variants=true helps if it answers in another spelling"
 _TOO_LITTLE_MEMORY = (
     "the {} prompt has {:,} tokens, which need more than the {:,.3g} MiB of memory available beside the weights; "
     "shorten the texts, raise --memory, or free memory"
@@ -54,23 +53,18 @@ class TransformersBackend(Backend):
 
     kind = "hf"
 
-    def __init__(
-        self, opened: Opened, *, memory: int | None, truncate_context: bool, label_variants: bool, prefix: bool = True
-    ) -> None:
+    def __init__(self, opened: Opened, *, memory: int | None, truncate_context: bool, prefix: bool = True) -> None:
         self.opened = opened
         self._prefix = "unsupported" if opened.encoder_decoder else "on" if prefix else "off"
         self._requested_memory = memory
         self._memory: int | None = None  # set once the weights are read
         self._truncate = truncate_context
-        self._variants = label_variants
         self.tokens_sent = 0
         self._prompt_tokens_run = 0  # of prompts to be continued
         self._tokens_written = 0
-        self._first = FirstAnswers(log, f"hf:{opened.name}", _MORE)
+        self._first = FirstAnswers(log, f"hf:{opened.name}")
         self._longest: int | None = getattr(opened.config.get_text_config(), "max_position_embeddings", None)
-        self.tokens = Tokens(
-            opened.tokenizer, opened.name, encoder_decoder=opened.encoder_decoder, variants=label_variants
-        )
+        self.tokens = Tokens(opened.tokenizer, opened.name, encoder_decoder=opened.encoder_decoder)
         self.tokens.check_template()
 
     @cached_property
@@ -134,7 +128,7 @@ class TransformersBackend(Backend):
     @property
     def fingerprint(self) -> str:
         """Model, revision, dtype, template and whatever else can change an answer; not how prompts are batched."""
-        options = ",truncate" * self._truncate + ",variants" * self._variants
+        options = ",truncate" * self._truncate
         options += "" if self.rewards else f",prefix:{self._prefix}"
         return f"{self.kind}:{self.opened.fingerprint},template:{self.tokens.template_digest}{options}"
 
@@ -391,17 +385,15 @@ def open_hf(
     revision: str | None = None,  # a commit, tag or branch of the Hub
     memory: str = "auto",  # beside the weights, such as 8G; a share of the free memory
     truncate_context: str = "false",  # true: of a prompt that is too long for the model; its judgments are marked
-    label_variants: str = "false",  # true: a label counts in every spelling (case, leading space)
     prefix: str = "template",  # how an answer begins; none lets the model begin
     trust_remote_code: str = "false",  # true: Python files that come with the model are run
 ) -> TransformersBackend:
     """Open a model of the Hub, a folder or a GGUF file; options are text, as on the command line."""
-    variants = _flag("label_variants", label_variants)
     if prefix not in PREFIXES:
         raise UsageError(f"prefix={prefix}: must be {' or '.join(PREFIXES)}")
     given = {"memory": memory, "truncate_context": truncate_context, "trust_remote_code": trust_remote_code}
     opened, settings = open_parts(target, dtype=dtype, device=device, revision=revision, **given)
-    return TransformersBackend(opened, label_variants=variants, prefix=prefix == PREFIXES[0], **settings)
+    return TransformersBackend(opened, prefix=prefix == PREFIXES[0], **settings)
 
 
 def open_parts(

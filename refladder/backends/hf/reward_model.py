@@ -39,7 +39,7 @@ class RewardModel(TransformersBackend):
                 f"reward:{opened.name}: its tokenizer has no chat template, so the text cannot be shown as an answer; "
                 "use a reward model that reads conversations, or save its template with the tokenizer"
             )
-        super().__init__(opened, memory=memory, truncate_context=truncate_context, label_variants=False)
+        super().__init__(opened, memory=memory, truncate_context=truncate_context)
 
     @cached_property
     def _reader(self) -> Reader:
@@ -97,6 +97,6 @@ class RewardModel(TransformersBackend):
 
 
 def open_local(target: str, **given: Any) -> RewardModel:  # noqa: ANN401  texts, as on the command line
-    """Open a reward model of the Hub or a folder; the options are those of `open_hf` but label_variants and prefix."""
+    """Open a reward model of the Hub or a folder; the options are those of `open_hf` but prefix."""
     opened, settings = open_parts(target, kind=CLASSIFIER, prefix="reward:", **given)
     return RewardModel(opened, **settings)

@@ -43,11 +43,10 @@ class Question(NamedTuple):
 class Tokens:
     """A tokenizer and its chat template."""
 
-    def __init__(self, tokenizer: Any, name: str, *, encoder_decoder: bool = False, variants: bool = False) -> None:  # noqa: ANN401
+    def __init__(self, tokenizer: Any, name: str, *, encoder_decoder: bool = False) -> None:  # noqa: ANN401
         self._tokenizer = tokenizer
         self._name = name
         self._encoder_decoder = encoder_decoder
-        self._variants = variants
         template = getattr(tokenizer, "chat_template", None)
         if isinstance(template, dict):
             template = template.get("default")
@@ -146,35 +145,24 @@ class Tokens:
                 return _split(prompt, [prompt[: -len(tail_ids)] + end for end in ends])
         return _split(prompt, self._encode([[*pieces[:-1], pieces[-1] + answer] for answer in answers]))
 
-    def variants_of(self, label: str) -> list[str]:
-        """The spellings that count as a label, the label itself first."""
-        if not self._variants:
-            return [label]
-        spellings = [label, label.lower(), label.capitalize()]
-        return list(dict.fromkeys(spellings + [" " + spelling for spelling in spellings]))
-
     def begun(self, prefix: str, labels: tuple[str, ...]) -> tuple[str, list[list[str]]]:
         """As much of an answer prefix as all labels follow with tokens of their own, and their spellings."""
         if not prefix:
-            return prefix, [self.variants_of(label) for label in labels]
+            return prefix, [[label] for label in labels]
         if (prefix, labels) not in self._begun:
             found = (self._spelt(part, labels) for part in shortened(prefix))
             self._begun[prefix, labels] = next(filter(None, found), None) or self.begun("", labels)
         return self._begun[prefix, labels]
 
     def _spelt(self, prefix: str, labels: tuple[str, ...]) -> tuple[str, list[list[str]]] | None:
-        spelt = [spellings_after(prefix, label) for label in labels]
-        groups = [
-            list(dict.fromkeys(spellings + self.variants_of(label)))
-            for spellings, label in zip(spelt, labels, strict=True)
-        ]
+        groups = [spellings_after(prefix, label) for label in labels]
         start = self._pieces("a", prefix)[-1]
         before, *wholes = self._ids([start, *(start + spelling for group in groups for spelling in group)])
         ends = (ids[len(before) :] if ids[: len(before)] == before else [] for ids in wholes)
         found = [[next(ends) for _ in group] for group in groups]
         if not all(group[0] for group in found):
             return None
-        most = None if self._variants else 1 + both_count(found)
+        most = 1 + both_count(found)
         return prefix, [
             [spelling for spelling, ids in zip(group, tokens, strict=True) if ids][:most]
             for group, tokens in zip(groups, found, strict=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import math
 import re
 from dataclasses import replace
 
@@ -137,15 +136,6 @@ def test_a_label_that_another_begins_with_counts_only_where_the_answer_ends(fold
     np.testing.assert_allclose(found, np.stack([alone, raw[:, 1], raw[:, 2]], axis=1), atol=1e-4)
 
 
-def test_variants_of_a_label_are_added_up_only_where_asked(folder, prompts):
-    one = prompts[:1]
-    spellings = ["Worse", "worse", " Worse", " worse"]
-    raw, _ = plain(folder("llama"), one, spellings)
-    asked = connect(f"hf:{folder('llama')}", dtype="float32", label_variants="true")
-    assert read(asked, one, ["Worse"])[0, 0] == pytest.approx(math.log(np.exp(raw).sum()), abs=1e-4)
-    assert asked.fingerprint.endswith(",variants,prefix:on")
-
-
 def test_readings_after_a_prefix_are_those_of_the_longer_prompt(folder, opened, prompts):
     begun = [replace(prompt, prefix='Answer: "') for prompt in prompts[:2]]
     judge = opened("llama")
@@ -268,8 +258,7 @@ def test_a_model_that_does_not_follow_the_prompt_is_reported_at_the_first_prompt
     assert len([record for record in caplog.records if "follow the prompt" in record.message]) == 1
     message = (
         f"gave Better, Worse, Similar a median probability of {masses[4]:.2g} in its first 9 prompts, so it does not "
-        "follow the prompt. Stop, and use an instruct model with its chat template; label_variants=true helps if it "
-        "answers in another spelling."
+        "follow the prompt. Stop, and use an instruct model with its chat template."
     )
     assert message in caplog.text
     backend.read_labels(prompts, LABELS)
