@@ -225,9 +225,10 @@ def _summary(result: Calibration) -> dict[str, Any]:
         "kept_share": record.kept / record.rows,
         "labels_needed": result.labels_needed,
         "units_needed": result.units_needed,
+        "rows_left": result.rows_left,
         "unit": record.unit,
         "look": record.look,
-        "lowest_candidate": result.lowest.cutoff,
+        "lowest_candidate": None if result.lowest is None else result.lowest.cutoff,
         **{name: getattr(record, name) for name in ("precision", "recall", "sure")},
         "naive": None
         if result.naive is None
@@ -276,6 +277,11 @@ def _wanted(promise: Promise) -> str:
 
 def _advice(result: Calibration) -> str:
     promise, step, more = result.promise, result.lowest, result.labels_needed
+    if step is None or more is None or result.units_needed is None:
+        return (
+            "More labels are unlikely to change this, because too many are bad. Promise less, or use a judge that "
+            "separates good rows from bad ones better."
+        )
     units = ""
     if 2 * result.units_needed <= more:
         units = f", of {plural(result.units_needed, 'context')} with as many labelled rows each"
@@ -283,11 +289,13 @@ def _advice(result: Calibration) -> str:
         return f"Label more rows{units}, of which at least {more:,} must be good{_next_look(result)}."
     where = f" with {result.threshold.column} >= {step.cutoff:.6g}"
     must = "it must be good" if more == 1 else "all must be good"
-    reached = step.precision is not None and step.precision >= promise.share
-    doubt = (
-        "" if reached else f" So far {step.bad_above} of {step.labels_above} labels there are bad, so this is unlikely."
-    )
-    return f"Label at least {plural(more, 'more row')}{where}{units}; {must}{_next_look(result)}.{doubt}"
+    if not result.possible:
+        return (
+            f"Score more rows first: at least {plural(more, 'more row')}{where}{units} must have labels, all good"
+            f"{_next_look(result)}, and {result.rows_left:,} there have none yet."
+        )
+    so_far = f" So far {step.bad_above} of {step.labels_above} labels there are bad." if step.bad_above else ""
+    return f"Label at least {plural(more, 'more row')}{where}{units}; {must}{_next_look(result)}.{so_far}"
 
 
 def _next_look(result: Calibration) -> str:
@@ -403,10 +411,10 @@ def calibrate(
         if out is not None:
             write_record(output_path(out), result.threshold)
         if result.refused:
-            LOG.warning(
-                "no cut-off can be promised; this could change with %s, if all are good",
-                plural(result.labels_needed, "more label"),
-            )
+            could = "more labels are unlikely to change this"
+            if result.labels_needed is not None:
+                could = f"this could change with {plural(result.labels_needed, 'more label')}, if all are good"
+            LOG.warning("no cut-off can be promised; %s", could)
         call.log(result.notes)
         return result
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import math
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -19,18 +19,17 @@ from refladder.trust.threshold import (
     LEAST_UNITS,
     Candidates,
     Counted,
+    UnitSums,
     area_under_curve,
     candidates,
     certainty,
     check_promise,
     counted,
-    divisor,
     keeps_all,
     least,
     looks_random,
     lower_bound,
     naive_candidate,
-    passes,
     surely_complete,
     surely_precise,
     unit_sums,
@@ -41,11 +40,12 @@ from refladder.version import __version__
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from refladder.arrays import BoolArray, IntArray
+    from refladder.arrays import BoolArray, FloatArray, IntArray
     from refladder.jobs.labelling import Asked, Good, Pool
     from refladder.trust.rate import Rate
 
 _TWO = 2
+_UNLIKELY = 0.05  # the probability below which a thing is not advised
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,13 +74,22 @@ class Promise:
 
     def choose(self, path: Candidates, levels: IntArray, good: BoolArray, units: IntArray) -> IntArray:
         """The promised candidate of each sample of labels, or -1; the arrays have shape (..., labels)."""
-        sure, none = self.certainty(self.look), len(path.cutoffs)
+        return self.chosen(self.sums(path, levels, good, units), self.look)
+
+    def sums(self, path: Candidates, levels: IntArray, good: BoolArray, units: IntArray) -> UnitSums:
+        """The sums that `chosen` takes; with a recall they are of good rows, and `bad` are those that are kept."""
+        none = len(path.cutoffs)
         if self.recall is not None:
-            of_good = counted(unit_sums(np.where(good, 0, none), np.where(good, levels, none), units, none))
-            missed, total = of_good.rows - of_good.bad, of_good.rows[..., 0]
-            return surely_complete(missed, total, self.share, sure, of_good.freedom)
-        labels = counted(unit_sums(levels, np.where(good, none, levels), units, none))
-        return surely_precise(labels.rows, labels.bad, self.share, sure, labels.freedom)
+            return unit_sums(np.where(good, 0, none), np.where(good, levels, none), units, none)
+        return unit_sums(levels, np.where(good, none, levels), units, none)
+
+    def chosen(self, sums: UnitSums, look: int) -> IntArray:
+        """The candidate that is promised at a look, or -1."""
+        worth, sure = counted(sums), self.certainty(look)
+        if self.recall is not None:
+            missed, total = worth.rows - worth.bad, worth.rows[..., 0]
+            return surely_complete(missed, total, self.share, sure, worth.freedom)
+        return surely_precise(worth.rows, worth.bad, self.share, sure, worth.freedom)
 
 
 def counts(path: Candidates, levels: IntArray, chosen: BoolArray) -> IntArray:
@@ -104,8 +113,11 @@ class Calibration:
     `threshold` is the file's record. `steps` are the candidates, strictest first, and `chosen` the number of the
     promised one, None where it is refused; `naive` that of the cut-off without a promise. `labels_needed` more labels
     of rows that reach `lowest` would do at the next look if none of them is bad (with `recall`: more labels of good
-    rows), and `units_needed` of what was drawn to be labelled, with as many labelled rows each as so far; both are 0
-    for a promise that is made. `tested_first` says that all rows are kept because they passed the test before the walk.
+    rows), and `units_needed` of what was drawn to be labelled, with as many labelled rows each as so far. Both are 0
+    for a promise that is made. `rows_left` rows that reach `lowest` have no label; where they are too few, more rows
+    have to be scored first (`possible` is false). Where so many good labels are unlikely, `lowest` and the numbers are
+    None.
+    `tested_first` says that all rows are kept because they passed the test before the walk.
     `auc` is None where all labels are good or none is. `rate` and `powered` are the share of
     good rows among all, from the labels alone and with the scores; None where that would be no such share.
     """
@@ -115,9 +127,11 @@ class Calibration:
     steps: tuple[Step, ...]
     chosen: int | None
     naive: int | None
-    lowest: Step
-    labels_needed: int
-    units_needed: int
+    lowest: Step | None
+    labels_needed: int | None
+    units_needed: int | None
+    rows_left: int | None
+    possible: bool
     tested_first: bool
     auc: float | None
     surface: Surface | None
@@ -169,6 +183,28 @@ def _looks(earlier: Threshold | None, pool: Pool, asked: Asked, promise: Promise
     return (*others, this)
 
 
+class Sample(NamedTuple):
+    """Labelled rows that a candidate keeps: their levels, which are good, and their units, each of shape (labels,).
+
+    `inside` says which of all labelled rows they are.
+    """
+
+    path: Candidates
+    levels: IntArray
+    good: BoolArray
+    units: IntArray
+    inside: BoolArray
+
+
+def sampled(pool: Pool, asked: Asked) -> Sample:
+    """The candidates of a pool, and its labels."""
+    labelled = pool.labelled
+    path = candidates(pool.scores, len(labelled), pool.lowest)
+    levels = path.levels(pool.scores[labelled])
+    inside = levels < len(path.cutoffs)
+    return Sample(path, levels[inside], pool.good(asked.good)[inside], pool.units[labelled[inside]], inside)
+
+
 def calibrate(pool: Pool, asked: Asked, promise: Promise, earlier: Threshold | None = None) -> Calibration:
     """Choose the cut-off that keeps the most rows (with a recall: the fewest) under a promise."""
     if not len(pool.scores):
@@ -177,13 +213,9 @@ def calibrate(pool: Pool, asked: Asked, promise: Promise, earlier: Threshold | N
         raise DataError(f"no scored row has a label in {asked.label}; fill that column for some rows")
     if pool.lowest is not None and promise.recall is not None:
         raise UsageError("all labels are of rows above a score, so they cannot show recall; label rows of all scores")
-    labelled, good = pool.labelled, pool.good(asked.good)
-    path = candidates(pool.scores, len(labelled), pool.lowest)
-    none = len(path.cutoffs)
-    levels = path.levels(pool.scores[labelled])
-    inside = levels < none
-    levels, good, positions = levels[inside], good[inside], labelled[inside]
-    units = pool.units[positions]
+    sample = sampled(pool, asked)
+    path, levels, good, units = sample.path, sample.levels, sample.good, sample.units
+    positions, none = pool.labelled[sample.inside], len(path.cutoffs)
     record = Threshold(
         column=asked.by,
         cutoff=None,
@@ -214,15 +246,17 @@ def calibrate(pool: Pool, asked: Asked, promise: Promise, earlier: Threshold | N
         naive = int(reached[0]) if good.any() else -1
     sure = promise.certainty(promise.look)
     steps = _steps(path, above, bad, worth, walk_certainty(sure))
-    lowest, needed, of_units = _needed(promise, path, steps, naive, (levels, good, units))
+    advice = _advice(promise, pool, sample, chosen)
     if chosen >= 0:
-        kept, needed, of_units = steps[chosen], 0, 0
+        kept = steps[chosen]
         labels, bad_labels = kept.labels_above, kept.bad_above
         record = replace(record, cutoff=kept.cutoff, labels_above=labels, bad_above=bad_labels, kept=kept.kept)
     last = promise.precision is not None and chosen == len(steps) - 1
-    labelled_all = pool.lowest is None and bool(inside.all())
+    labelled_all = pool.lowest is None and bool(sample.inside.all())
     everything = np.ones(len(pool.scores), np.bool_)
-    rate, powered, more = good_shares(pool, good, inside, everything, pool.scores) if labelled_all else (None, None, [])
+    rate, powered, more = (
+        good_shares(pool, good, sample.inside, everything, pool.scores) if labelled_all else (None, None, [])
+    )
     notes = _notes(pool, asked.good, good, positions, effective=float(worth.rows[-1]))
     return Calibration(
         threshold=record,
@@ -230,12 +264,14 @@ def calibrate(pool: Pool, asked: Asked, promise: Promise, earlier: Threshold | N
         steps=steps,
         chosen=chosen if chosen >= 0 else None,
         naive=naive if naive >= 0 else None,
-        lowest=lowest,
-        labels_needed=needed,
-        units_needed=of_units,
+        lowest=None if advice is None else steps[advice.candidate],
+        labels_needed=0 if chosen >= 0 else None if advice is None else advice.labels,
+        units_needed=0 if chosen >= 0 else None if advice is None else advice.units,
+        rows_left=None if advice is None else advice.left,
+        possible=chosen >= 0 or (advice is not None and advice.possible),
         tested_first=last and bool(keeps_all(worth.rows, worth.bad, promise.share, sure, worth.freedom)),
         auc=area_under_curve(pool.scores[positions], good),
-        surface=_surface(pool, inside, good, promise),
+        surface=_surface(pool, sample.inside, good, promise),
         rate=rate,
         powered=powered,
         unscored=pool.unscored,
@@ -260,43 +296,71 @@ def _steps(path: Candidates, above: IntArray, bad: IntArray, worth: Counted, sur
     )
 
 
-def _needed(
-    promise: Promise,
-    path: Candidates,
-    steps: tuple[Step, ...],
-    naive: int,
-    sample: tuple[IntArray, BoolArray, IntArray],
-) -> tuple[Step, int, int]:
-    """The lowest candidate that the labels allow; how many more good labels, of how many units, would do."""
-    (levels, good, units), none = sample, len(path.cutoffs)
-    of_good = promise.recall is not None
-    rows, bad = (
-        (np.where(good, 0, none), np.full(len(good), none)) if of_good else (levels, np.where(good, none, levels))
-    )
-    sums = unit_sums(rows, bad, units, none)
-    alike, sure = float(counted(sums).alike), promise.certainty(promise.look + 1)
-    sizes = sums.rows_rows / np.maximum(sums.rows, 1)
-    equal = float(sums.rows[-1] / max(sizes[-1], 1))
+class Further(NamedTuple):
+    """Further labels of rows that a candidate keeps, and of how many units they are; `left` such rows have no label."""
 
-    def missing(number: int) -> tuple[int, int]:
-        have, wrong, size = float(sums.rows[number]), float(sums.bad[number]), float(max(sizes[number], 1))
-        of_unit = have / max(float(sums.units[number]), 1) or 1.0
+    candidate: int
+    labels: int
+    units: int
+    left: int
+    possible: bool
 
-        def enough(more: int) -> bool:
-            total, less = have + more * of_unit, divisor(size, alike, max(equal + more, 1))
-            freedom = max(equal + more - 1, 0.5) if sizes[-1] > 1 else math.inf
-            test = sure if of_good else walk_certainty(sure)
-            fine = bool(passes(wrong / less, total / less, promise.share, test, freedom))
-            return fine and (size <= 1 or total >= LEAST_UNITS * size)
 
-        units_more = 0 if enough(0) else least(enough)
-        return math.ceil(units_more * of_unit - 1e-9), units_more
+def further_units(pool: Pool, sample: Sample, candidate: int) -> tuple[FloatArray, FloatArray]:
+    """The mean number of labelled rows, and of their squares, that candidates keep of a further unit.
 
-    others = sorted(range(len(steps)), key=lambda each: (missing(each), -each))
-    # A candidate with enough labels was not reached, because a stricter one has too few of them.
-    first = [len(steps) - 1] if of_good else [naive] if naive >= 0 else []
-    number = next((each for each in [*first, *others] if missing(each)[0]), others[0])
-    return steps[number], *missing(number)
+    The unit has a row that `candidate` keeps, and as large a part of its rows is labelled as of the units so far. Both
+    have shape (candidate + 1,).
+    """
+    of_units, known = np.bincount(pool.units), np.unique(pool.units[pool.labelled])
+    labelled = len(pool.marked) / max(int(of_units[known].sum()), 1) if pool.marked else 0.0
+    kept = np.bincount(pool.units[pool.scores >= sample.path.cutoffs[candidate]])
+    each = np.maximum(labelled * kept[kept > 0], 1)
+    rows, squares = float(each.mean()), float(np.mean(each * each))
+    part = sample.path.rows[: candidate + 1] / sample.path.rows[candidate]
+    return part * rows, part * part * squares + part * (1 - part) * rows
+
+
+def _advice(promise: Promise, pool: Pool, sample: Sample, chosen: int) -> Further | None:
+    """The fewest further labels that would do at the next look if all are good; None if that is unlikely.
+
+    Cut-offs with enough unlabelled rows come first.
+    """
+    unlabelled = np.ones(len(pool.scores), np.bool_)
+    unlabelled[pool.labelled] = False
+    levels, units = sample.path.levels(pool.scores[unlabelled]), pool.units[unlabelled]
+    last = len(sample.path.cutoffs) - 1
+    found = []
+    looser = range(chosen + 1, last + 1)
+    for candidate in looser if promise.recall is None else [last] if chosen < 0 else []:
+        needed = _fewest(promise, pool, sample, candidate, chosen)
+        if needed is not None:
+            left = levels <= candidate
+            possible = needed[0] <= left.sum() and needed[1] <= len(np.unique(units[left]))
+            found.append(Further(candidate, *needed, int(left.sum()), possible))
+    return min(found, key=lambda each: (not each.possible, each.labels, -each.candidate), default=None)
+
+
+def _fewest(promise: Promise, pool: Pool, sample: Sample, candidate: int, chosen: int) -> tuple[int, int] | None:
+    """The fewest labels and units above one candidate; None if so many good labels are unlikely after those so far.
+
+    Labels of rows above a candidate show nothing about looser ones, which are left out.
+    """
+    sums = promise.sums(sample.path, sample.levels, sample.good, sample.units).strictest(candidate + 1)
+    rows, squares = further_units(pool, sample, candidate)
+    worth = counted(sums)
+    bad = 0.0 if promise.recall is None else sums.bad / np.maximum(sums.rows, 1)  # good rows are kept as so far
+
+    def grown(units: int) -> UnitSums:
+        return sums.with_more(units, rows, squares, bad, worth.alike)
+
+    units = least(lambda units: int(promise.chosen(grown(units), promise.look + 1)) > chosen)
+    if promise.recall is None:
+        have, fine = float(worth.rows[-1]), float(worth.rows[-1] - worth.bad[-1])
+        best = 1 - float(lower_bound(fine, have, 1 - _UNLIKELY))  # the share of good rows is no greater, probably
+        if best ** max(float(counted(grown(units)).rows[-1]) - have, 0) < _UNLIKELY:
+            return None
+    return math.ceil(units * rows[-1] - 1e-9), units
 
 
 def _reached(pool: Pool) -> BoolArray:

@@ -2,25 +2,28 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy.special import bdtr
+from scipy.special import betainc
 
 from refladder.errors import DataError, UsageError
 from refladder.files.tables import Row, open_sink, read_once, read_rows, standard_form
-from refladder.jobs.calibrate import calibrate
+from refladder.jobs.calibrate import calibrate, further_units, sampled
 from refladder.jobs.labelling import id_columns, named, sampled_above
 from refladder.report.promise_tables import Batch
-from refladder.trust.threshold import least_labels, walk_certainty
+from refladder.trust.threshold import Counted, counted, lower_bound, passes, walk_certainty
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
+    from refladder.arrays import FloatArray
     from refladder.jobs.calibrate import Promise
     from refladder.jobs.labelling import Asked, Pool
     from refladder.report.promise_tables import Step
+    from refladder.trust.threshold import UnitSums
 
 BATCHES = (20, 50, 100, 200)
 _SHOWN = ("context_id", "system", "context", "output")
@@ -50,27 +53,43 @@ def plan_labels(pool: Pool, asked: Asked, promise: Promise) -> tuple[LabelPlan, 
         reached = pool.scores >= lowest.cutoff
     reached[pool.labelled] = False
     drawn = np.random.default_rng(len(pool.labelled)).permutation(np.flatnonzero(reached))[: BATCHES[-1]]
-    labels, bad = (lowest.labels_above, lowest.bad_above) if lowest else (0, 0)
     sure = walk_certainty(promise.certainty(1 if result is None else result.promise.look + 1))
-    batches = tuple(_batch(more, labels, bad, promise.precision, sure) for more in BATCHES)
+    sample = sampled(pool, asked)
+    candidate = len(sample.path.cutoffs) - 1 if result is None or lowest is None else result.steps.index(lowest)
+    sums = promise.sums(sample.path, sample.levels, sample.good, sample.units)
+    sums = sums.strictest(candidate + 1)
+    unit = further_units(pool, sample, candidate)
+    batches = tuple(_batch(more, sums, unit, promise.precision, sure) for more in BATCHES)
     plan = LabelPlan(batches=batches, lowest=lowest, drawn=len(drawn), rows=len(pool.scores), notes=tuple(pool.notes))
     return plan, pool.row_numbers[drawn].tolist()
 
 
-def _batch(more: int, labels: int, bad: int, precision: float, sure: float) -> Batch:
-    total = labels + more
-    allowed = -1
-    while least_labels(allowed + 1, precision, sure) <= total:
-        allowed += 1
-    chance = None
+def _batch(more: int, sums: UnitSums, unit: tuple[FloatArray, FloatArray], precision: float, sure: float) -> Batch:
+    """What so many further labels of rows that the last candidate keeps can promise, if units are as so far."""
+    labels, bad = round(sums.rows[-1]), round(sums.bad[-1])
+    rows, squares = unit
+    alike = counted(sums).alike
+
+    def worth(further: int) -> Counted:
+        return counted(sums.with_more(more / rows[-1], rows, squares, further / more, alike))
+
+    def fails(further: int) -> int:
+        labels = worth(further)
+        return int(not passes(labels.bad, labels.rows, precision, sure, labels.freedom)[-1])
+
+    allowed = bisect_left(range(more + 1), 1, key=fails) - 1
+    none_bad, chance = worth(0), None
     if labels:
-        share = (bad + 0.5) / (labels + 1)
-        chance = float(bdtr(allowed - bad, more, share)) if allowed >= bad else 0.0
+        # of so many independent labels, the number of bad ones is binomial
+        independent = none_bad.rows[-1] * more / (labels + more)
+        most = independent * allowed / more
+        good = 1 - (bad + 0.5) / (labels + 1)
+        chance = float(betainc(max(independent - most, 1e-9), most + 1, good)) if allowed >= 0 else 0.0
     return Batch(
         more=more,
-        labels=total,
-        bad_allowed=allowed if allowed >= 0 else None,
-        precision=float((1 - sure) ** (1 / total)),
+        labels=labels + more,
+        bad_allowed=bad + allowed if allowed >= 0 else None,
+        precision=float(lower_bound(none_bad.bad, none_bad.rows, sure, none_bad.freedom)[-1]),
         chance=chance,
     )
 

@@ -56,7 +56,7 @@ class Candidates:
     def counts(self, levels: IntArray) -> IntArray:
         """How many rows each candidate keeps: shape (..., candidates), of levels of shape (..., rows)."""
         wide = len(self.cutoffs) + 1
-        samples = levels.reshape(-1, levels.shape[-1])
+        samples = levels.reshape(math.prod(levels.shape[:-1]), levels.shape[-1])  # there may be no row
         numbered = samples + wide * np.arange(len(samples))[:, np.newaxis]
         each = np.bincount(numbered.ravel(), minlength=wide * len(samples)).reshape(*levels.shape[:-1], wide)
         return cast("IntArray", each.cumsum(axis=-1)[..., :-1])
@@ -108,6 +108,27 @@ class UnitSums(NamedTuple):
     rows_rows: FloatArray
     rows_bad: FloatArray
     bad_bad: FloatArray
+
+    def strictest(self, count: int) -> UnitSums:
+        """The sums of so many candidates, from the strictest on."""
+        return UnitSums(*(each[..., :count] for each in self))
+
+    def with_more(
+        self, units: float, rows: FloatArray, squares: FloatArray, bad: FloatArray | float, alike: FloatArray
+    ) -> UnitSums:
+        """The sums with further contexts, as many as `units`, as they are to be expected.
+
+        Args:
+            units: number of contexts.
+            rows: shape (candidates,), the mean number of labelled rows of a context that a candidate keeps.
+            squares: same shape, the mean of the squares of these numbers.
+            bad: share of bad rows among the new ones, of each candidate or of all.
+            alike: correlation of bad rows within contexts.
+        """
+        share: FloatArray = np.asarray(bad, dtype=np.float64)
+        apart = share * (1 - share) * (rows + alike * (squares - rows))
+        more = (rows, share * rows, np.minimum(rows, 1), squares, share * squares, apart + share * share * squares)
+        return UnitSums(*(old + units * each for old, each in zip(self, more, strict=True)))
 
 
 def unit_sums(rows: IntArray, bad: IntArray, units: IntArray, candidates: int) -> UnitSums:

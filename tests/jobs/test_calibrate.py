@@ -114,7 +114,9 @@ def test_labels_are_needed_just_where_the_promise_is_refused(files, labels, prom
     for seed in range(4):
         table, given = files(scored(400, seed, noise=2.0), labels)
         result = calibrate(read_pool(str(table), replace(asked, labels=(str(given),))), asked, Promise(**promise))
-        assert (result.labels_needed > 0) is result.refused
+        assert (result.labels_needed == 0) is not result.refused
+        if result.possible and result.refused:
+            assert 0 < result.labels_needed <= result.rows_left
 
 
 def test_scores_of_another_signature_are_refused(command, files, tmp_path):
