@@ -285,42 +285,31 @@ def _advice(result: Calibration) -> str:
     units = ""
     if 2 * result.units_needed <= more:
         units = f", of {plural(result.units_needed, 'context')} with as many labelled rows each"
-    if promise.recall is not None:
-        return f"Label more rows{units}, of which at least {more:,} must be good{_next_look(result)}."
-    where = f" with {result.threshold.column} >= {step.cutoff:.6g}"
-    must = "it must be good" if more == 1 else "all must be good"
+    where = f" with {result.threshold.column} >= {step.cutoff:.6g}" if promise.recall is None else ""
     if not result.possible:
         return (
-            f"Score more rows first: at least {plural(more, 'more row')}{where}{units} must have labels, all good"
-            f"{_next_look(result)}, and {result.rows_left:,} there have none yet."
+            f"Score more rows first: at least {plural(more, 'more good label')} of rows{where}{units}"
+            f"{',' if units else ''} are needed, and {plural(result.rows_left or 0, 'row')} there have no label."
         )
+    if promise.recall is not None:
+        return f"Label more rows{units}, of which at least {more:,} must be good."
+    must = "it must be good" if more == 1 else "all must be good"
     so_far = f" So far {step.bad_above} of {step.labels_above} labels there are bad." if step.bad_above else ""
-    return f"Label at least {plural(more, 'more row')}{where}{units}; {must}{_next_look(result)}.{so_far}"
-
-
-def _next_look(result: Calibration) -> str:
-    """The next look and its price."""
-    promise = result.promise
-    price = 1 - promise.certainty(promise.look + 1)
-    return f" (look {promise.look + 1} has {price:.3g} of the error probability {1 - promise.sure:.3g})"
+    return f"Label at least {plural(more, 'more row')}{where}{units}; {must}.{so_far}"
 
 
 def _sentences(result: Calibration) -> Iterator[str]:
     """What the labels and scores show: counts, the naive cut-off, AUC, the promise and its notes, a line each."""
-    from refladder.trust.threshold import KEEP_ALL
-
     record, surface = result.threshold, result.surface
     missing = f", {result.unscored:,} more without a score" if result.unscored else ""
     yield f"{plural(record.rows, 'row')}{missing}; {plural(record.labels, 'label')}, taken as a random sample of them"
     promise = result.promise
-    spent = 1 - promise.certainty(promise.look)
-    order = ""
-    if promise.recall is None:
-        order = (
-            f" ({KEEP_ALL * spent:.3g} to test all rows first, then {(1 - KEEP_ALL) * spent:.3g} for cut-offs from "
-            "the strictest)"
-        )
-    yield f"look {promise.look}: {spent:.3g} of the error probability {1 - promise.sure:.3g}{order}"
+    this, then = (1 - promise.certainty(look) for look in (promise.look, promise.look + 1))
+    yield (
+        f"look {promise.look} at these labels: its promise may be wrong with probability {this:.3g}. Look "
+        f"{promise.look + 1} would have {then:.3g}, and so need more labels. All looks together have "
+        f"{1 - promise.sure:.3g}."
+    )
     if record.cutoff is not None:
         yield (
             f"kept: {plural(record.kept, 'row')} "

@@ -349,7 +349,10 @@ def _fewest(promise: Promise, pool: Pool, sample: Sample, candidate: int, chosen
     sums = promise.sums(sample.path, sample.levels, sample.good, sample.units).strictest(candidate + 1)
     rows, squares = further_units(pool, sample, candidate)
     worth = counted(sums)
-    bad = 0.0 if promise.recall is None else sums.bad / np.maximum(sums.rows, 1)  # good rows are kept as so far
+    bad: FloatArray | float = 0.0
+    if promise.recall is not None:  # every sum is of all good rows, of which candidates keep as large a part as so far
+        rows, squares = np.full_like(rows, rows[-1]), np.full_like(squares, squares[-1])
+        bad = sums.bad / np.maximum(sums.rows, 1)
 
     def grown(units: int) -> UnitSums:
         return sums.with_more(units, rows, squares, bad, worth.alike)
