@@ -17,6 +17,7 @@ from refladder.files.table_files import table_files
 from refladder.files.tables import parse_number, read_rows
 from refladder.jobs.evaluation_results import RESULTS
 from refladder.jobs.score import Mapped, items
+from refladder.jobs.scored_tables import mapped_columns
 from refladder.parsing import parse_as, parse_json
 from refladder.records import LOSS, TIE, WIN, Dimension, JudgeCheck
 from refladder.report.summary import beyond_lines, cost_words
@@ -195,7 +196,7 @@ def _scored(path: Path, allowed: Callable[[str], Path]) -> Sheet:
     config = within(path.with_name(f"{path.name}.run.json"))
     recorded = _recorded(config) if config.is_file() else {"options": {}}
     options = recorded["options"]
-    columns = dict(each.split("=", 1) for each in options.get("column") or ())
+    columns = mapped_columns(str(path))
     mapped = Mapped(columns=columns, context=options.get("context_id"))
     contexts: dict[str, str | None] = {}
     places: dict[str, int] = {}
@@ -209,7 +210,7 @@ def _scored(path: Path, allowed: Callable[[str], Path]) -> Sheet:
         context = item.output.context_id
         place = places.setdefault(context, len(places))
         contexts[context] = contexts.get(context) or item.text
-        system = str(item.row.fields.get("system") or "")
+        system = str(item.row.fields.get(columns.get("system", "system")) or "")
         texts.setdefault(item.output.id, Text(place, system, item.output.id, item.output.text))
         fields.setdefault(item.output.id, item.row.fields)
     warned = [f"{plural(without, 'row')} without a text: not shown."] if without else []

@@ -12,6 +12,7 @@ from refladder.commands.calling import LOG, Call, checked, output_path
 from refladder.commands.options import grouped
 from refladder.errors import UsageError, plural
 from refladder.files.jsonl import read_record, write_record
+from refladder.files.tables import STANDARD
 from refladder.records import Threshold
 
 if TYPE_CHECKING:
@@ -115,6 +116,7 @@ def command(
     """
     from refladder.jobs.labelling import Asked, Good, read_pool
     from refladder.jobs.score import Mapped
+    from refladder.jobs.scored_tables import mapped_columns
 
     if plan and rate is not None:
         raise UsageError("--plan and --rate are different runs; give one of them")
@@ -131,7 +133,7 @@ def command(
         good=None if labelled.good is None else Good(labelled.good),
         labels=labelled.labels,
         unit=labelled.unit or (threshold.unit if threshold else None),
-        columns=Mapped(columns=console.pairs(labelled.column, "--column")).columns,
+        columns=Mapped(columns=mapped_columns(source, console.pairs(labelled.column, "--column"))).columns,
     )
     _check_labels(asked, plan=plan)
     promise = None if threshold is not None else promised.promise()
@@ -417,10 +419,12 @@ def _pool(
     """Scores and labels of the tables, and what the columns are."""
     from refladder.jobs.labelling import Asked, read_pool
     from refladder.jobs.score import Mapped
+    from refladder.jobs.scored_tables import mapped_columns
 
     if not fields["label"]:
         raise UsageError("give the column of the labels: label=COLUMN")
-    asked = Asked(**fields, columns=Mapped(columns=dict(columns or {})).columns)
+    mapped = mapped_columns(str(call.table) if call.frame is None else STANDARD, columns)
+    asked = Asked(**fields, columns=Mapped(columns=mapped).columns)
     asked = replace(asked, labels=call.labels(labels, asked.needed))
     source = call.source(asked.needed)
     with console.progress("reading") as bar:

@@ -230,7 +230,7 @@ COLUMN = click.option(
     "column",
     multiple=True,
     metavar="FIELD=NAME",
-    help="Column of context_id, context, background, output or output_id, if named otherwise. Repeatable.",
+    help="Column of context_id, context, background, output, output_id or system, if named otherwise. Repeatable.",
 )
 FORMAT = click.option(
     "--format",

@@ -75,8 +75,9 @@ def command(*, asked: Pairing, tables: Tables, column: tuple[str, ...], as_json:
     """
     from refladder.jobs.preference_pairs import pair_lines, preference_pairs
     from refladder.jobs.score import Mapped
+    from refladder.jobs.scored_tables import mapped_columns
 
-    mapped = Mapped(columns=console.pairs(column, "--column"))
+    mapped = Mapped(columns=mapped_columns(str(tables.source), console.pairs(column, "--column")))
     with console.progress("pairing") as progress:
         report = preference_pairs(asked, tables, mapped, progress)
     if as_json:
@@ -127,10 +128,10 @@ def pairs(
     """
     from refladder.jobs.preference_pairs import pair_lines, preference_pairs
     from refladder.jobs.score import FIELDS, Mapped
-    from refladder.jobs.scored_tables import score_column
+    from refladder.jobs.scored_tables import mapped_columns, score_column
 
     with Call(pairs, locals()) as call:
-        mapped = Mapped(columns=dict(columns or {}))
+        mapped = Mapped(columns=mapped_columns(str(table) if call.frame is None else STANDARD, columns))
         asked = chosen(Pairing, call.given)
         needed = None
         if call.frame is not None:

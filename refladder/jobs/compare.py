@@ -12,8 +12,8 @@ import numpy as np
 
 from refladder.errors import DataError, UnknownNameError, UsageError, option, plural
 from refladder.files.tables import number_in, read_rows
-from refladder.jobs.score import Mapped
-from refladder.jobs.scored_tables import one_scale, score_column
+from refladder.jobs.score import SYSTEM, Mapped
+from refladder.jobs.scored_tables import mapped_columns, one_scale, score_column
 from refladder.metaeval.bootstrap import LEAST_CONTEXTS, mean_difference
 from refladder.metaeval.correction import SIGNIFICANT, holm
 from refladder.report.rendering import PlainTable, number, with_interval
@@ -86,15 +86,14 @@ def compare_systems(
     A system is named by the column `system`; in a table without one, all rows are of the system that has the name of
     the file. Rows of a system and context count as their mean.
     """
-    columns = dict(columns or {})
-    system_column = columns.pop("system", "system")
-    mapped = Mapped(columns=columns)
     scores: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
     rows: Counter[str] = Counter()
     unscored: Counter[str] = Counter()
     check_scale = None
     stems = Counter(Path(table).stem for table in tables)
     for table in tables:
+        fields = mapped_columns(table, columns)
+        mapped, system_column = Mapped(columns=fields), fields.get(SYSTEM, SYSTEM)
         read = read_rows(table)
         by = by or score_column(table, read.columns())
         check_scale = check_scale or one_scale([by], mix=mix)

@@ -15,6 +15,7 @@ from refladder.files.tables import STANDARD, Row, format_of, number_in, read_row
 from refladder.jobs.link import open_link
 from refladder.jobs.scored_tables import (
     check_signature,
+    mapped_columns,
     one_scale,
     read_twice,
     reported,
@@ -227,10 +228,12 @@ def filter_rows(asked: Filtering, tables: Tables, progress: Progress | None = No
         source = stack.enter_context(read_twice(source, form) if selects else nullcontext(source))
         if condition.best is not None and condition.by is None:
             condition = replace(condition, by=score_column(named, read_rows(source, form).columns()))
-        best = _best_rows(source, form, condition) if selects else None
         rows = read_rows(source, form)
         stack.callback(rows.close)
         columns = rows.columns()
+        if condition.per is not None and condition.per not in (columns or ()):
+            condition = replace(condition, per=mapped_columns(named).get(condition.per, condition.per))
+        best = _best_rows(source, form, condition) if selects else None
 
         def sink(path: str) -> Write:
             like = replace(tables, source=source, given=form, out=path)

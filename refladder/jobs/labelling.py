@@ -13,9 +13,11 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, cast
 
 import numpy as np
 
-from refladder.errors import DataError, UsageError, option, plural
+from refladder.errors import DataError, UsageError, column_option, option, plural
 from refladder.files.tables import Row, Rows, number_in, parse_number, read_rows
+from refladder.jobs.score import Mapped
 from refladder.jobs.scored_tables import reported
+from refladder.loaders.draft import output_text_id
 from refladder.loaders.fields import numbers_of, without_number
 from refladder.records import same_scale
 
@@ -27,6 +29,8 @@ if TYPE_CHECKING:
 
 SAMPLED = 2000  # texts that are measured for the surface baseline, besides those with labels
 TEXT = "text:"  # before digests of a text
+_NAMES = ("output_id", "id")
+_ONE = ("output_id",)
 _IDS = (("output_id",), ("id",), ("context_id", "system", "output"))
 _CONDITION = re.compile(r"\s*(>=|<=|==|!=|>|<|=)\s*(.*\S)\s*")
 _COMPARISONS: dict[str, Callable[[Any, Any], Any]] = {
@@ -177,9 +181,14 @@ def sampled_above(column: str) -> str:
     return f"{column}_sampled_above"
 
 
-def named(rows: Rows, columns: Mapping[str, str]) -> Rows:
-    """The rows with their fields, as `Asked.columns` maps them, also under the names of the fields."""
+def named(rows: Rows, columns: Mapping[str, str], *, all_of_them: bool = True) -> Rows:
+    """The rows with their fields, as `Asked.columns` maps them, also under the names of the fields.
+
+    Without `all_of_them`, columns that the table lacks are left out, and a field that it has keeps its column.
+    """
     header = rows.columns() or []
+    if not all_of_them:
+        columns = {field: name for field, name in columns.items() if name in header and field not in header}
     for column in columns.values() if header else ():
         if column not in header:
             where = getattr(rows.first(), "where", "the table")
@@ -213,6 +222,7 @@ class _Reader:
         self.first: str | None = None  # the first row with scores
         self.unscored = 0
         self.notes: list[str] = []
+        self.wanted: tuple[str, ...] = ()  # id columns of the tables of labels
 
     def read(self, source: str, given: str | None, progress: Progress | None) -> Pool:
         rows = named(read_rows(source, given), self.asked.columns)
@@ -224,9 +234,12 @@ class _Reader:
             texts = self._texts(row, position)
             # Beside the scores of JSON lines, a label column may be absent: then there is no label.
             beside = labels is None and self.asked.label in row.fields
-            label = self._label_in(row) if beside else (labels or {}).get(_key(row, ids))
+            keys = [_key(row, ids)] if labels is None or ids != _ONE else self._ids_in(row)
+            key = next((key for key in keys if key in (labels or ())), keys[0])
+            label = self._label_in(row) if beside else (labels or {}).get(key)
             if label is not None:
-                key = _key(row, ids)
+                if key in self.marked and ids == _ONE and self._is_made(row):
+                    continue  # the same text for the same context: one label, one id
                 if key in self.marked:
                     raise DataError(f"{row.where}: {_named(ids, key)} appears twice; labels need unique ids")
                 self.marked[key] = Labelled(position, label, _digests(row, key), texts)
@@ -268,17 +281,20 @@ class _Reader:
         asked = self.asked
         if not asked.labels or not asked.label:
             return id_columns(columns), None, None
-        tables = [read_rows(path) for path in asked.labels]
+        tables = [named(read_rows(path), asked.columns, all_of_them=False) for path in asked.labels]
         shared = list(columns)
+        found = [next((name for name in _NAMES if name in (table.columns() or ())), None) for table in tables]
+        self.wanted = tuple(dict.fromkeys(name for name in found if name is not None))
+        by_name = None not in found and (any(name in columns for name in _NAMES) or {"output", "context"} <= {*columns})
         for path, table in zip(asked.labels, tables, strict=True):
             have = table.columns() or []
             shared = [column for column in shared if column in have]
-            if not id_columns(shared):
+            if not by_name and not id_columns(shared):
                 raise DataError(
                     f"{path}: no id column that {source} also has; both need output_id, id, or context_id and system. "
                     f"Columns there: {', '.join(have) or 'none'}; in {source}: {', '.join(columns) or 'none'}"
                 )
-        ids = id_columns(shared)
+        ids = _ONE if by_name else id_columns(shared)
         read: dict[tuple[str, ...], list[float | str]] = {}
         wheres: dict[tuple[str, ...], str] = {}
         bounds: list[float] = []
@@ -287,7 +303,7 @@ class _Reader:
             label = self._label_in(row)
             if label is None:
                 continue
-            key = _key(row, ids)
+            key = _key(row, [name for name in _NAMES if name in row.fields][:1] if by_name else ids)
             read.setdefault(key, []).append(label)
             wheres[key] = row.where
             if above in row.fields and (bound := number_in(row, above)) is not None:
@@ -297,6 +313,23 @@ class _Reader:
             self.notes.append(f"{plural(repeated, 'row')} with several labels, which count as one: their mean")
         labels = {key: _mean(given, wheres[key]) for key, given in read.items()}
         return ids, labels, max(bounds, default=None)
+
+    def _ids_in(self, row: Row) -> list[tuple[str, ...]]:
+        """What may identify a scored row in tables of labels: `output_id` and `id` are one thing.
+
+        A row without an output_id has the id that `score` and the review page make of its texts.
+        """
+        names = [name for name in self.wanted if name in row.fields] or [name for name in _NAMES if name in row.fields]
+        keys = [_key(row, [name]) for name in names]
+        if self._is_made(row):
+            context_id = Mapped(columns={}).context_of(row, *Mapped(columns={}).context_text(row))
+            keys += [(output_text_id(context_id, row.fields["output"]),)] if context_id else []
+        return keys or [(row.where,)]
+
+    def _is_made(self, row: Row) -> bool:
+        cells = row.fields
+        with_text = type(cells.get("output")) is str
+        return with_text and "output_id" not in cells and not {"context_id", "context"}.isdisjoint(cells)
 
     def _label_in(self, row: Row) -> float | str | None:
         """The label in a row; None where it is empty."""
@@ -320,6 +353,11 @@ class _Reader:
         if self.asked.unit == "context" and not self.with_context and len(self.row_numbers):
             raise DataError(f"{self.first}: no row has a context_id or a context; leave out {option('unit')} context")
         unit: Literal["row", "context"] = self.asked.unit or ("context" if self.with_context else "row")
+        if self.asked.unit is None and not self.with_context and len(self.row_numbers):
+            self.notes.append(
+                "no column context_id or context, so each row counts as a unit; if several rows answer one prompt, "
+                f"name its column with {column_option('context', 'NAME')}"
+            )
         contexts = _numbered(np.array(self.context_of, dtype=np.int64))
         marked = list(self.marked.values())
         return Pool(

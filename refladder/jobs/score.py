@@ -44,6 +44,7 @@ if TYPE_CHECKING:
 
 EMPTY = "the output is empty"
 FIELDS = ("context_id", "context", "background", "output", "output_id")  # the default names of their columns
+SYSTEM = "system"  # a field that changes no score, for `compare` and `review`
 _SHOWN = 3  # context ids in a message
 
 
@@ -78,8 +79,8 @@ class Mapped:
 
     def __post_init__(self) -> None:
         for name in self.columns:
-            if name not in FIELDS:
-                raise UnknownNameError("column", name, FIELDS)
+            if name not in {*FIELDS, SYSTEM}:
+                raise UnknownNameError("column", name, [*FIELDS, SYSTEM])
         if self.context is not None and "context_id" in self.columns:
             both = f"{option('context-id')} and {column_option('context_id', '...')}"
             raise UsageError(f"{both} both say the context; give one of them")
@@ -118,6 +119,16 @@ class Mapped:
         background = self.columns.get("background", "background")
         return context_text(row, {"context": column, "background": background})
 
+    def output_text(self, row: Row) -> str | None:
+        """The text to score; None where there is none."""
+        text = self.cell(row, "output")
+        if text is not None and not isinstance(text, str):
+            column = self.columns.get("output", "output")
+            raise DataError(f"{row.where}: column {column!r} must be a string, found {text!r:.60}")
+        if SYSTEM in self.columns:
+            self.cell(row, SYSTEM)
+        return text
+
     def id_in(self, row: Row, what: str, *, needed: bool = True) -> str | None:
         """The id in the cell of a field, see `row_id`; None where it has none."""
         return row_id(row.where, self.columns.get(what, what), self.cell(row, what, needed=needed))
@@ -153,12 +164,9 @@ def items(rows: Iterable[Row], mapped: Mapped, *, check_ids: bool) -> Iterator[I
     """
     seen: dict[bytes, str] = {}
     for row in rows:
-        text = mapped.cell(row, "output")
+        text = mapped.output_text(row)
         context, background = mapped.context_text(row)
         context_id = mapped.context_of(row, context, background)
-        if text is not None and not isinstance(text, str):
-            column = mapped.columns.get("output", "output")
-            raise DataError(f"{row.where}: column {column!r} must be a string, found {text!r:.60}")
         given = mapped.id_in(row, "output_id", needed=False)
         if text is None or context_id is None:
             what = "output" if text is None else "context id" if "context_id" in row.fields else "context"

@@ -9,8 +9,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from refladder.errors import DataError, UsageError, option
-from refladder.files.jsonl import cannot_write
+from refladder.files.jsonl import cannot_write, read_bytes
+from refladder.files.remote import is_url
+from refladder.files.scored_folders import RUN
+from refladder.files.table_files import is_many
 from refladder.files.tables import STANDARD, format_of, open_sink, read_once, standard_form, standard_input
+from refladder.parsing import parse_json
 from refladder.records import is_revised, same_scale, scale_of
 from refladder.scoring.columns import OVERALL
 
@@ -37,6 +41,18 @@ def score_column(source: str, columns: Sequence[str] | None) -> str:
         problem = f"several score columns ({', '.join(chosen)})" if chosen else "no column NAME_score"
         raise UsageError(f"{source}: {problem}; name the column with {option('by')} COLUMN")
     return chosen[0]
+
+
+def mapped_columns(source: str, given: Mapping[str, str] | None = None) -> dict[str, str]:
+    """Return field to column of scored rows: `given`, and else what `score` used (the run.json of its output)."""
+    path = Path(source) / RUN if is_many(source) else Path(f"{source}.run.json")
+    known: dict[str, str] = {}
+    if source != STANDARD and not is_url(source) and path.is_file():
+        run = parse_json(read_bytes(path), str(path), whole_file=True)
+        options = (run.get("options") or run.get("settings") or {}) if isinstance(run, dict) else {}
+        columns = options.get("columns") or [text.split("=", 1) for text in options.get("column") or ()]
+        known = {str(field): str(name) for field, name in dict(columns).items()}
+    return known | dict(given or {})
 
 
 def one_scale(columns: Sequence[str], *, mix: bool) -> Callable[[Row], None]:

@@ -149,7 +149,8 @@ def load_contexts(
         raise DataError(f"{'the table' if isinstance(source, Rows) else source}: it has no rows")
     first = _with_all_columns(rows)
     required, fields = (("output",), SEED_FIELDS) if task == DOCUMENT else (("context",), CONTEXT_FIELDS)
-    columns = _find_columns(first, dict(columns or {}), required=required, fields=fields)
+    mapped = {field: name for field, name in (columns or {}).items() if field in fields or field not in FIELDS}
+    columns = _find_columns(first, mapped, required=required, fields=fields)
     for row in rows:
         if task == DOCUMENT:
             _add_seed(draft, row, columns)

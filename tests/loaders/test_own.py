@@ -191,8 +191,9 @@ def test_contexts_alone(write, task):
     assert outputs[0].context_id == contexts[0].id
     with pytest.raises(DataError, match=r"empty\.jsonl: it has no rows"):
         load_contexts(write(name="empty.jsonl"), task="open")
-    with pytest.raises(UnknownNameError, match=r"unknown field 'output'; .*Known: background, context, context_id"):
-        load_contexts(path, task="open", columns={"output": "x"})
+    with pytest.raises(UnknownNameError, match=r"unknown field 'reply'; .*Known: background, context, context_id"):
+        load_contexts(path, task="open", columns={"reply": "x"})
+    assert load_contexts(path, task="open", columns={"output": "x"}) == contexts  # which `score` needs, and `build` not
 
 
 def test_task_file(data):
