@@ -3,7 +3,7 @@
 `python bench/promise.py` draws labels 1,000 times with replacement from each pool and judges each cut-off on the whole
 pool; the results go to bench/results/promise.md. `python bench/promise.py --speed` measures `calibrate` and
 `filter --threshold` at a million rows and ten thousand labels, and prints the figures. `python bench/promise.py
---choices` writes the section on choices anew, and `--intervals` the table of intervals.
+--choices` writes the section on choices anew, `--power` that on power, and `--intervals` the table of intervals.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
+import promise_power
 import promise_units
 from scipy.special import ndtri
 
@@ -53,6 +54,7 @@ ABOVE_BASE = (0.1, 0.2)
 DRAWS = 1000
 INTERVAL_DRAWS = 300
 SURE = 0.9
+POWER = "## Power: what could be kept of whole contexts"
 CHOICES = "## Choices: the unit, the looks, all rows first"
 WITH_INTERVALS = ("builtin", "length", "coverage", "simulated, AUC 0.9", "simulated, AUC 0.9, hard votes")
 AREAS = (0.5, 0.7, 0.9, 0.97)
@@ -361,14 +363,35 @@ def choices() -> list[str]:
     ]
 
 
+def power() -> list[str]:
+    """The part of the results on what a test could keep."""
+    started = time.process_time()
+    found = markdown(promise_power.power())
+    seconds = time.process_time() - started
+    return [
+        POWER,
+        f"`python bench/promise.py --power`, {seconds:,.0f} s of processor.",
+        *promise_power.WORDS,
+        "",
+        found,
+        "",
+    ]
+
+
 def main() -> None:
     if "--speed" in sys.argv:
         print("\n".join(speed()))
         return
     if "--choices" in sys.argv:
         before, _, after = RESULTS.read_text("utf-8").partition("## Speed")
+        kept = POWER + before.partition(POWER)[2]
         before = before.partition(CHOICES)[0]
-        RESULTS.write_text("\n".join([before.rstrip(), "", *choices(), f"## Speed{after}"]), "utf-8")
+        RESULTS.write_text("\n".join([before.rstrip(), "", *choices(), f"{kept}## Speed{after}"]), "utf-8")
+        return
+    if "--power" in sys.argv:
+        before, _, after = RESULTS.read_text("utf-8").partition("## Speed")
+        before = before.partition(POWER)[0]
+        RESULTS.write_text("\n".join([before.rstrip(), "", *power(), f"## Speed{after}"]), "utf-8")
         return
     if "--intervals" in sys.argv:
         before, _, rest = RESULTS.read_text("utf-8").partition("Coverage of 95 % intervals")
@@ -389,6 +412,7 @@ def main() -> None:
             *lines,
             "",
             *choices(),
+            *power(),
             "## Speed",
             "`python bench/promise.py --speed`, one run:",
             "",

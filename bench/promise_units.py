@@ -13,6 +13,7 @@ from scipy.special import betainc, betaln, ndtri, stdtrit
 
 from refladder.report.rendering import PlainTable
 from refladder.trust.threshold import (
+    EXACT,
     KEEP_ALL,
     Candidates,
     Counted,
@@ -100,7 +101,7 @@ def whole(rows: FloatArray, bad: FloatArray, drawn: IntArray) -> UnitSums:
 
 def rows_alone(sums: UnitSums) -> Counted:
     """Rows of a context as if they had been drawn one by one."""
-    return Counted(sums.rows, sums.bad, np.full((len(sums.rows), 1), np.inf), np.zeros(len(sums.rows)))
+    return Counted(sums.rows, sums.bad, EXACT, np.zeros(len(sums.rows)))
 
 
 def last_of_run(passed: BoolArray, skipped: BoolArray) -> IntArray:
@@ -134,9 +135,7 @@ def one_row(made: World, drawn: IntArray, generator: np.random.Generator) -> Cou
     sizes = made.kept[:, -1].astype(int)[drawn]
     rows = np.searchsorted(made.contexts, drawn) + (generator.random(drawn.shape) * sizes).astype(int)
     levels, bad = made.levels[rows], np.where(made.good[rows], len(made.path.rows), made.levels[rows])
-    return Counted(
-        made.path.counts(levels), made.path.counts(bad), np.full((len(rows), 1), np.inf), np.zeros(len(rows))
-    )
+    return Counted(made.path.counts(levels), made.path.counts(bad), EXACT, np.zeros(len(rows)))
 
 
 TESTS: dict[str, Callable[[World, UnitSums, IntArray, float], IntArray]] = {
@@ -149,12 +148,12 @@ TESTS: dict[str, Callable[[World, UnitSums, IntArray, float], IntArray]] = {
 
 def precise(labels: Counted, share: float) -> IntArray:
     """What `calibrate` promises at the first look."""
-    return surely_precise(labels.rows, labels.bad, share, certainty(SURE, 1), labels.freedom)
+    return surely_precise(labels.rows, labels.bad, share, certainty(SURE, 1), labels.allow)
 
 
 def complete(labels: Counted, share: float) -> IntArray:
-    """The same for a recall; the bad rows of `labels` are the good ones that are kept."""
-    return surely_complete(labels.rows - labels.bad, labels.rows[:, 0], share, certainty(SURE, 1), labels.freedom)
+    """The same for a recall; `labels` are good rows, and the bad ones of them those that are not kept."""
+    return surely_complete(labels.bad, labels.rows, share, certainty(SURE, 1), labels.allow)
 
 
 class Found(NamedTuple):
@@ -174,7 +173,7 @@ def whole_contexts() -> list[PlainTable]:
         base_rate = float(made.good.mean())
         for units in DRAWN:
             drawn = np.random.default_rng(units).integers(0, CONTEXTS, (DRAWS, units))
-            sums, of_good = whole(made.kept, made.bad, drawn), whole(kept_good, good, drawn)
+            sums, of_good = whole(made.kept, made.bad, drawn), whole(kept_good, kept_good - good, drawn)
             cell = found.setdefault((shape, alike, units), {name: [] for name in TESTS})
             for share in (base_rate + above for above in ABOVE if base_rate + above < 0.985):
                 for name, test in TESTS.items():
@@ -223,7 +222,8 @@ def random_rows() -> PlainTable:
 LOOKS = {
     "every look has all": lambda _: 1.0,
     "half at each look": lambda look: 0.5**look,
-    "0.8, then halves": lambda look: 1 - certainty(0.0, look),
+    "0.9, then halves": lambda look: 1 - certainty(0.0, look),
+    "0.8, then halves": lambda look: 0.8 if look == 1 else 0.2 * 0.5 ** (look - 1),
     "0.8, then 1 / (j (j + 1))": lambda look: 0.8 if look == 1 else 0.2 / (look * (look - 1)),
     "0.6, then halves": lambda look: 0.6 if look == 1 else 0.4 * 0.5 ** (look - 1),
 }
@@ -313,8 +313,9 @@ def tables() -> list[PlainTable]:
 
 WORDS = (
     "",
-    "`counted` is what `calibrate` does: labels count less by 1 + (m - 1)(c + 2/G), see refladder/trust/threshold.py,",
-    "and nothing is promised from less than 5 contexts. `rows as units` is the test of rows with the whole error; the",
-    "others are at the first look (0.8 of it), with all rows tested first (a fifth of that). Each cell: the worst",
-    "share of broken promises, and the mean share of rows kept, where a refusal keeps none.",
+    "`counted` is what `calibrate` does: labels count less by 1 + (m - 1)(c + 6 / (1 + B)^2), see",
+    "refladder/trust/threshold.py, and nothing is promised from less than 5 contexts. `rows as units` is the test of",
+    "rows with the whole error; the others are at the first look (0.9 of it), with all rows tested first (a tenth of",
+    "that). Each cell: the worst share of broken promises, and the mean share of rows kept, where a refusal keeps",
+    "none.",
 )

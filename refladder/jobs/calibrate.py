@@ -85,11 +85,12 @@ class Promise:
 
     def chosen(self, sums: UnitSums, look: int) -> IntArray:
         """The candidate that is promised at a look, or -1."""
-        worth, sure = counted(sums), self.certainty(look)
+        sure = self.certainty(look)
         if self.recall is not None:
-            missed, total = worth.rows - worth.bad, worth.rows[..., 0]
-            return surely_complete(missed, total, self.share, sure, worth.freedom)
-        return surely_precise(worth.rows, worth.bad, self.share, sure, worth.freedom)
+            worth = counted(sums.exchanged())
+            return surely_complete(worth.bad, worth.rows, self.share, sure, worth.allow)
+        worth = counted(sums)
+        return surely_precise(worth.rows, worth.bad, self.share, sure, worth.allow)
 
 
 def counts(path: Candidates, levels: IntArray, chosen: BoolArray) -> IntArray:
@@ -269,7 +270,7 @@ def calibrate(pool: Pool, asked: Asked, promise: Promise, earlier: Threshold | N
         units_needed=0 if chosen >= 0 else None if advice is None else advice.units,
         rows_left=None if advice is None else advice.left,
         possible=chosen >= 0 or (advice is not None and advice.possible),
-        tested_first=last and bool(keeps_all(worth.rows, worth.bad, promise.share, sure, worth.freedom)),
+        tested_first=last and bool(keeps_all(worth.rows, worth.bad, promise.share, sure, worth.allow)),
         auc=area_under_curve(pool.scores[positions], good),
         surface=_surface(pool, sample.inside, good, promise),
         rate=rate,
@@ -280,7 +281,7 @@ def calibrate(pool: Pool, asked: Asked, promise: Promise, earlier: Threshold | N
 
 
 def _steps(path: Candidates, above: IntArray, bad: IntArray, worth: Counted, sure: float) -> tuple[Step, ...]:
-    lows = lower_bound(worth.bad, worth.rows, sure, worth.freedom)
+    lows = lower_bound(worth.bad, worth.rows, sure, worth.allow)
     return tuple(
         Step(
             cutoff=float(path.cutoffs[number]),

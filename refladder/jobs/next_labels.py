@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -73,11 +72,12 @@ def _batch(more: int, sums: UnitSums, unit: tuple[FloatArray, FloatArray], preci
     def worth(further: int) -> Counted:
         return counted(sums.with_more(more / rows[-1], rows, squares, further / more, alike))
 
-    def fails(further: int) -> int:
+    def fine(further: int) -> bool:
         labels = worth(further)
-        return int(not passes(labels.bad, labels.rows, precision, sure, labels.freedom)[-1])
+        return bool(passes(labels.bad, labels.rows, precision, sure, labels.allow)[-1])
 
-    allowed = bisect_left(range(more + 1), 1, key=fails) - 1
+    # Not always fewer: bad rows of several contexts show how alike the rows of a context are.
+    allowed = max(filter(fine, range(more + 1)), default=-1)
     none_bad, chance = worth(0), None
     if labels:
         # of so many independent labels, the number of bad ones is binomial
@@ -89,7 +89,7 @@ def _batch(more: int, sums: UnitSums, unit: tuple[FloatArray, FloatArray], preci
         more=more,
         labels=labels + more,
         bad_allowed=bad + allowed if allowed >= 0 else None,
-        precision=float(lower_bound(none_bad.bad, none_bad.rows, sure, none_bad.freedom)[-1]),
+        precision=float(lower_bound(none_bad.bad, none_bad.rows, sure, none_bad.allow)[-1]),
         chance=chance,
     )
 

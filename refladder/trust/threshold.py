@@ -31,8 +31,9 @@ if TYPE_CHECKING:
 # candidates keep less: a walk ends at its first chance failure, and one bad label among a few is one.
 _SHARES, _FIRST, _ENOUGH = tuple(step / 20 for step in range(1, 21)), (0.01, 0.02, 0.03, 0.04), 40
 LEAST_UNITS = 5  # contexts of which several rows are labelled, below which nothing is promised
-FIRST_LOOK = 0.8  # of the allowed error; every further look has half of what is left
-KEEP_ALL = 0.2  # of the error of a look, for the test of all rows, which comes before the walk
+FIRST_LOOK = 0.9  # of the allowed error; every further look has half of what is left
+KEEP_ALL = 0.1  # of the error of a look, for the test of all rows, which comes before the walk
+_UNKNOWN = 6  # over (1 + B)^2: the allowance for a correlation that B contexts with bad rows show
 _HALF, _LOOKS = 0.5, 30  # further looks have the error of the 30th, which is one in some billions
 _EQUAL = 1e-12  # probabilities that differ by less are equal: rounding must not turn a passing test into a failure
 
@@ -130,6 +131,11 @@ class UnitSums(NamedTuple):
         more = (rows, share * rows, np.minimum(rows, 1), squares, share * squares, apart + share * share * squares)
         return UnitSums(*(old + units * each for old, each in zip(self, more, strict=True)))
 
+    def exchanged(self) -> UnitSums:
+        """The same with the other rows in the place of the bad ones."""
+        rows, bad, units, squares, cross, bad_squares = self
+        return UnitSums(rows, rows - bad, units, squares, squares - cross, squares - 2 * cross + bad_squares)
+
 
 def unit_sums(rows: IntArray, bad: IntArray, units: IntArray, candidates: int) -> UnitSums:
     """Count labelled rows in each context.
@@ -154,22 +160,34 @@ def unit_sums(rows: IntArray, bad: IntArray, units: IntArray, candidates: int) -
     return UnitSums(*(np.add.reduceat(part * 1.0, starts).reshape(*rows.shape[:-1], candidates) for part in parts))
 
 
+class Allowance(NamedTuple):
+    """What tests allow for, see `counted`: `freedom` of the contexts (Student's), and the part of a bad label `added`.
+
+    Both are numbers, or of shape (..., 1).
+    """
+
+    freedom: ArrayLike
+    added: ArrayLike
+
+
+EXACT = Allowance(math.inf, 1.0)  # of labels that are independent
+
+
 class Counted(NamedTuple):
     """Labels as a number of independent ones: of the rows that each candidate keeps, and the bad ones of them.
 
-    `rows` and `bad` have shape (..., candidates), `freedom` (..., 1): degrees of freedom of the contexts, infinite
-    where each gave one row. `alike` has shape (...): the correlation of bad ones within contexts.
+    `rows` and `bad` have shape (..., candidates), and `alike` (...): the correlation of bad ones within contexts.
     """
 
     rows: FloatArray
     bad: FloatArray
-    freedom: FloatArray
+    allow: Allowance
     alike: FloatArray
 
 
-def divisor(size: ArrayLike, alike: ArrayLike, equal: ArrayLike) -> FloatArray:
-    """By how much labels count less, see `counted`; `size` is m, `alike` c without 2/G, and `equal` G."""
-    within = np.minimum(np.asarray(alike) + 2 / np.asarray(equal), 1)
+def divisor(size: ArrayLike, alike: ArrayLike, spread: ArrayLike) -> FloatArray:
+    """By how much labels count less, see `counted`; `size` is m, `alike` c without its allowance, and `spread` B."""
+    within = np.minimum(np.asarray(alike) + _UNKNOWN / np.square(1 + np.asarray(spread)), 1)
     less: FloatArray = 1 + np.maximum(np.asarray(size) - 1, 0) * within
     return less
 
@@ -177,14 +195,16 @@ def divisor(size: ArrayLike, alike: ArrayLike, equal: ArrayLike) -> FloatArray:
 def counted(sums: UnitSums) -> Counted:
     """How many independent labels the labelled rows of contexts are worth.
 
-    Rows are divided by 1 + (m - 1) c, where m is the mean number of kept rows in the context of a kept row, and c the
-    correlation of bad ones within contexts (from the squared residuals of contexts, over all candidates) plus 2/G; G is
-    the number of contexts as if they had equal sizes. Candidates that keep rows of less than 5 contexts count 0 rows.
-    Where each context has one row, nothing is changed.
+    Rows are divided by 1 + (m - 1) c, where m is the mean number of kept rows in the context of a kept row, and c, at
+    most 1, the correlation of bad ones within contexts (from the squared residuals of contexts, over all candidates)
+    plus 6 / (1 + B)^2. B is the number of contexts in which a candidate keeps bad rows, as if contexts had equal sizes.
+    So where it is 0 or 1, all rows of a context count as one. Candidates that keep rows of less than 5 contexts
+    count 0 rows. Tests add max(1/2, 1/m) of a bad label, with m over all rows. Where each context has one row, nothing
+    is changed, and a whole label is added, which is exact.
 
-    Source: Kish 1965, Survey Sampling, for the divisor; Korn and Graubard 1998, Survey Methodology 24, for the exact
-    binomial test with fewer rows and Student's t. 2/G, and c over all candidates, are choices that
-    bench/results/promise.md measures.
+    Source: Kish 1965, Survey Sampling, for the divisor; Korn and Graubard 1998, Survey Methodology 24, for the
+    binomial test with fewer rows and Student's t; Lancaster 1961, JASA 56, for half a label (mid-P). What is added to c
+    and to the bad labels, and c over all candidates, are choices that bench/results/promise.md measures.
     """
     n, b, units, squares, cross, bad_squares = sums
     size, share = squares / np.maximum(n, 1), b / np.maximum(n, 1)
@@ -192,17 +212,27 @@ def counted(sums: UnitSums) -> Counted:
     variance = n * share * (1 - share)
     excess, most = (residual - variance).sum(axis=-1), (variance * (size - 1)).sum(axis=-1)
     alike = np.maximum(excess, 0) / np.where(most > 0, most, 1)
-    equal = np.maximum(n[..., -1] / np.maximum(size[..., -1], 1), 1)
-    effect = divisor(size, alike[..., np.newaxis], equal[..., np.newaxis])
+    effect = divisor(size, alike[..., np.newaxis], spread(sums))
     effect = np.where((size > 1) & (n < LEAST_UNITS * size), np.inf, effect)
-    freedom = np.where(size[..., -1] > 1, np.maximum(equal - 1, _HALF), np.inf)[..., np.newaxis]
-    return Counted(n / effect, b / effect, freedom, alike)
+    whole = np.maximum(size[..., -1:], 1)
+    freedom = np.where(whole > 1, np.maximum(n[..., -1:] / whole - 1, _HALF), np.inf)
+    return Counted(n / effect, b / effect, Allowance(freedom, np.maximum(_HALF, 1 / whole)), alike)
+
+
+def spread(sums: UnitSums) -> FloatArray:
+    """The number of contexts in which candidates keep bad rows, as if contexts had equal sizes.
+
+    G (sum n b)^2 / (sum n^2 sum b^2) with G = (sum n)^2 / sum n^2, which is (sum b)^2 / sum b^2 for equal sizes. Bad
+    rows of small contexts count less beside large ones.
+    """
+    cross, squares = sums.rows * sums.rows_bad, sums.rows_rows
+    return np.square(cross / np.maximum(squares, 1)) / np.maximum(sums.bad_bad, 1)
 
 
 def certainty(sure: float, look: int) -> float:
     """The certainty that a look must reach, so that all looks together are wrong with probability 1 - sure at most.
 
-    1 - sure is spent: 0.8 of it at the first look, and half of what is left at every further one.
+    1 - sure is spent: 0.9 of it at the first look, and half of what is left at every further one.
     """
     return 1 - (1 - sure) * (FIRST_LOOK if look == 1 else (1 - FIRST_LOOK) * 0.5 ** min(look - 1, _LOOKS))
 
@@ -239,11 +269,17 @@ def _fewer(freedom: ArrayLike, sure: float) -> FloatArray:
     return cast("FloatArray", np.where(np.isinf(freedom) | (sure <= _HALF), 1, ratio))
 
 
-def passes(bad: ArrayLike, labels: ArrayLike, share: float, sure: float, freedom: ArrayLike = math.inf) -> BoolArray:
-    """Whether P(X <= bad) <= 1 - sure for X binomial of the labels and 1 - share."""
-    left = _fewer(freedom, sure)
+def passes(
+    bad: ArrayLike,
+    labels: ArrayLike,
+    share: float,
+    sure: float,
+    allow: Allowance = EXACT,
+) -> BoolArray:
+    """Whether P(X <= bad) <= 1 - sure for X binomial of the labels and 1 - share; 1/2 `added` takes half of P(bad)."""
+    left, added = _fewer(allow.freedom, sure), np.asarray(allow.added)
     wrong, fine = left * np.asarray(bad), left * (np.asarray(labels) - np.asarray(bad))
-    p = np.where(fine > 0, betainc(np.where(fine > 0, fine, 1), wrong + 1, share), 1)
+    p = np.where(fine > 0, betainc(np.where(fine > 0, fine, 1) + 1 - added, wrong + added, share), 1)
     passed: BoolArray = p <= 1 - sure + _EQUAL
     return passed
 
@@ -256,14 +292,17 @@ def check_promise(share: float, sure: float) -> None:
 
 
 def surely_precise(
-    above: ArrayLike, bad: ArrayLike, precision: float, sure: float, freedom: ArrayLike = math.inf
+    above: ArrayLike,
+    bad: ArrayLike,
+    precision: float,
+    sure: float,
+    allow: Allowance = EXACT,
 ) -> IntArray:
     """The candidate with the most rows for which P(precision < the promised one) <= 1 - sure.
 
     Fixed-sequence testing with two starts: p = P(X <= bad) for X binomial of the labels above and 1 - precision. The
-    last candidate is tested first, with 0.2 of 1 - sure. If it fails, a walk from the strictest candidate on ends
-    before the first p above 0.8 of 1 - sure. Candidates with fewer labels above than `least_labels(0)` cannot pass and
-    are skipped, which looks at no label.
+    last candidate is tested first, with 0.1 of 1 - sure. If it fails, a walk from the strictest candidate on ends
+    before the first p above 0.9 of 1 - sure. Candidates that could not pass with 0 bad labels are skipped.
 
     Source: Angelopoulos et al. 2021, Learn then Test, arXiv 2110.01052; Jung et al. 2024, arXiv 2407.18370.
 
@@ -272,7 +311,7 @@ def surely_precise(
         bad: the same shape, the bad ones of them.
         precision: between 0 and 1.
         sure: between 0 and 1.
-        freedom: shape (..., 1) or none, see `counted`.
+        allow: see `counted`.
 
     Returns:
         Shape (...): the number of the candidate, or -1 where none can be promised.
@@ -280,43 +319,52 @@ def surely_precise(
     check_promise(precision, sure)
     above, bad = np.asarray(above), np.asarray(bad)
     walk = walk_certainty(sure)
-    skipped = _fewer(freedom, walk) * above < math.log(1 - walk) / math.log(precision) - _EQUAL
-    walked = _last_of_run(passes(bad, above, precision, walk, freedom) | skipped, ~skipped)
-    everything = keeps_all(above, bad, precision, sure, freedom)
+    skipped = ~passes(0, above, precision, walk, allow)
+    walked = _last_of_run(passes(bad, above, precision, walk, allow) | skipped, ~skipped)
+    everything = keeps_all(above, bad, precision, sure, allow)
     return cast("IntArray", np.where(everything, above.shape[-1] - 1, walked))
 
 
 def keeps_all(
-    above: ArrayLike, bad: ArrayLike, precision: float, sure: float, freedom: ArrayLike = math.inf
+    above: ArrayLike,
+    bad: ArrayLike,
+    precision: float,
+    sure: float,
+    allow: Allowance = EXACT,
 ) -> BoolArray:
     """Whether the last candidate passes the test that comes before the walk; arguments as for `surely_precise`."""
-    last = slice(-1, None)
-    return passes(
-        np.asarray(bad)[..., last], np.asarray(above)[..., last], precision, 1 - KEEP_ALL * (1 - sure), freedom
-    )[..., 0]
+    rows, wrong = np.asarray(above)[..., -1:], np.asarray(bad)[..., -1:]
+    return passes(wrong, rows, precision, 1 - KEEP_ALL * (1 - sure), allow)[..., 0]
 
 
 def surely_complete(
-    missed: ArrayLike, good: ArrayLike, recall: float, sure: float, freedom: ArrayLike = math.inf
+    missed: ArrayLike,
+    good: ArrayLike,
+    recall: float,
+    sure: float,
+    allow: Allowance = EXACT,
 ) -> IntArray:
     """The strictest candidate for which P(recall < the promised one) <= 1 - sure.
 
-    As `surely_precise`, but the walk starts at the candidate that keeps the most rows, and p = P(X <= missed) for X
-    binomial of the good labels and 1 - recall.
+    As the walk of `surely_precise`, but it starts at the candidate that keeps the most rows, and p = P(X <= missed) for
+    X binomial of the good labels and 1 - recall.
 
     Args:
         missed: shape (..., candidates), good labelled rows that each candidate does not keep.
-        good: shape (...), good labelled rows.
+        good: the same shape, or (...,1): good labelled rows.
         recall: between 0 and 1.
         sure: between 0 and 1.
-        freedom: shape (..., 1) or none, see `counted`.
+        allow: see `counted`.
 
     Returns:
         Shape (...): the number of the candidate, or -1 where none can be promised.
     """
     check_promise(recall, sure)
-    passed = passes(missed, np.asarray(good)[..., np.newaxis], recall, sure, freedom)
-    backwards = _last_of_run(passed[..., ::-1], np.ones(passed.shape, np.bool_))
+    passed, skipped = (
+        passes(missed, good, recall, sure, allow),
+        ~passes(0 * np.asarray(missed), good, recall, sure, allow),
+    )
+    backwards = _last_of_run((passed | skipped)[..., ::-1], ~skipped[..., ::-1])
     return cast("IntArray", np.where(backwards < 0, -1, passed.shape[-1] - 1 - backwards))
 
 
@@ -331,8 +379,8 @@ def _last(passed: BoolArray) -> IntArray:
     return cast("IntArray", np.where(passed.any(axis=-1), last, -1))
 
 
-def lower_bound(bad: ArrayLike, labels: ArrayLike, sure: float, freedom: ArrayLike = math.inf) -> FloatArray:
-    """The exact one-sided bound of a share of good rows: it reaches a share just where the test of the share passes.
+def lower_bound(bad: ArrayLike, labels: ArrayLike, sure: float, allow: Allowance = EXACT) -> FloatArray:
+    """The one-sided bound of a share of good rows: it reaches a share just where the test of the share passes.
 
     Source: Clopper and Pearson 1934. It holds for a cut-off chosen in advance, not for the best of several.
 
@@ -340,11 +388,12 @@ def lower_bound(bad: ArrayLike, labels: ArrayLike, sure: float, freedom: ArrayLi
         bad: bad labels.
         labels: all labels, same shape; the bound of 0 labels is 0.
         sure: between 0 and 1.
-        freedom: see `counted`.
+        allow: see `counted`.
     """
-    left = _fewer(freedom, sure)
+    left, added = _fewer(allow.freedom, sure), np.asarray(allow.added)
     wrong, good = left * np.asarray(bad), left * (np.asarray(labels) - np.asarray(bad))
-    return cast("FloatArray", np.where(good > 0, betaincinv(np.where(good > 0, good, 1), wrong + 1, 1 - sure), 0.0))
+    ends = betaincinv(np.where(good > 0, good, 1) + 1 - added, wrong + added, 1 - sure)
+    return cast("FloatArray", np.where(good > 0, ends, 0.0))
 
 
 def naive_candidate(above: IntArray, bad: IntArray, precision: float) -> IntArray:

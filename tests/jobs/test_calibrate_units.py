@@ -71,7 +71,7 @@ def whole(contexts, rows, bad=(), score=1.0):
 
 
 def test_a_refusal_says_how_many_contexts_would_do(command, write_jsonl, tmp_path):
-    unlabelled = [{**row, "rating": None} for row in whole(12, 10)[30:]]
+    unlabelled = [{**row, "rating": None} for row in whole(24, 10)[30:]]
     table, out = write_jsonl(whole(3, 10) + unlabelled), tmp_path / "threshold.json"
     told = json.loads(command("calibrate", table, *ASKED, "--json").out)
     assert (told["refused"], told["unit"], told["labels_needed"]) == (True, "context", 10 * told["units_needed"])
@@ -97,11 +97,11 @@ def test_no_more_rows_are_to_be_labelled_than_there_are(command, write_jsonl):
     done = command("calibrate", table, *ASKED)
     assert done.code == 3
     assert (
-        "Score more rows first: at least 70 more good labels of rows with clarity_score >= 1, of 7 contexts with as "
+        "Score more rows first: at least 190 more good labels of rows with clarity_score >= 1, of 19 contexts with as "
         "many labelled rows each, are needed, and 40 rows there have no label." in done.out
     )
     told = json.loads(command("calibrate", table, *ASKED, "--json").out)
-    assert (told["labels_needed"], told["rows_left"]) == (70, 40)
+    assert (told["labels_needed"], told["rows_left"]) == (190, 40)
 
 
 def spread_labels(bad, labelled=40, rows=400):
@@ -176,7 +176,7 @@ def test_labels_of_whole_contexts_count_as_fewer_than_rows(command, write_jsonl)
 
 def test_all_rows_are_kept_where_they_meet_the_promise(command, write_jsonl):
     generator = np.random.default_rng(0)
-    rows = without_contexts(whole(150, 1, bad=set(range(29))))  # 29 of 150 bad: binom.cdf(29, 150, .3) = .0022 <= .016
+    rows = without_contexts(whole(150, 1, bad=set(range(29))))  # 29 of 150 bad: binom.cdf(29, 150, .3) = .0021 <= .009
     rows = [
         {**row, "clarity_score": score} for row, score in zip(rows, generator.permutation(150).tolist(), strict=True)
     ]

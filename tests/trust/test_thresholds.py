@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.stats import binom, binomtest
+from scipy.stats import beta, binom, binomtest
 
 from refladder.errors import ShapeError, UsageError
 from refladder.trust.threshold import (
+    Allowance,
     area_under_curve,
     candidates,
     certainty,
@@ -19,6 +20,8 @@ from refladder.trust.threshold import (
     looks_random,
     lower_bound,
     naive_candidate,
+    passes,
+    spread,
     surely_complete,
     surely_precise,
     unit_sums,
@@ -44,34 +47,34 @@ def test_labels_needed_for_0_to_3_bad_ones(share, sure, labels):
 def test_the_walk_is_fixed_sequence_testing():
     # mapie 1.6: FWERFixedSequenceTesting(n_starts=1).run(scipy.stats.binom.cdf(bad, above, 0.1), 0.1) gives [0 1 2 3].
     # The p-values are .0718 .0805 .0774 .0712 .136 .1172 .4555.
-    # The walk has 0.8 of 1 - sure: .1 of .125. All rows, tested first with .025, do not pass.
+    # The walk has 0.9 of 1 - sure: .1 of 1/9. All rows, tested first with .0111, do not pass.
     above = np.array([25, 40, 55, 70, 85, 100, 120])
     bad = np.array([0, 1, 2, 3, 5, 6, 11])
-    assert surely_precise(above, bad, 0.9, 0.875) == 3
-    assert surely_precise(above, bad, 0.9, 0.9) == 0  # .0718 <= .08 < .0805
+    assert surely_precise(above, bad, 0.9, 8 / 9) == 3
+    assert surely_precise(above, bad, 0.9, 0.915) == 0  # .0718 <= .0765 < .0805
 
 
 def test_candidates_with_too_few_labels_are_skipped_and_a_failure_ends_the_walk():
-    # The walk has .1 of .125. 22 labels are the least that can pass at .9, so 3 of 10 bad is skipped, as is 21 of 21
-    assert surely_precise(np.array([10, 21, 40]), np.array([3, 0, 1]), 0.9, 0.875) == 2
-    # 22 of 22 good passes, 5 of 30 bad fails, and 33 of 33 good after it (.9 ** 33 = .031 > .025) is not walked to
-    assert surely_precise(np.array([22, 30, 33]), np.array([0, 5, 0]), 0.9, 0.875) == 0
-    assert surely_precise(np.array([22, 30]), np.array([3, 3]), 0.9, 0.875) == -1
-    assert surely_precise(np.array([0, 3]), np.array([0, 0]), 0.9, 0.875) == -1
+    # The walk has .1 of 1/9. 22 labels are the least that can pass at .9, so 3 of 10 bad is skipped, as is 21 of 21
+    assert surely_precise(np.array([10, 21, 40]), np.array([3, 0, 1]), 0.9, 8 / 9) == 2
+    # 22 of 22 good passes, 5 of 30 bad fails, and 33 of 33 good after it (.9 ** 33 = .031 > .0111) is not walked to
+    assert surely_precise(np.array([22, 30, 33]), np.array([0, 5, 0]), 0.9, 8 / 9) == 0
+    assert surely_precise(np.array([22, 30]), np.array([3, 3]), 0.9, 8 / 9) == -1
+    assert surely_precise(np.array([0, 3]), np.array([0, 0]), 0.9, 8 / 9) == -1
 
 
 def test_all_rows_are_tested_before_the_walk():
-    # .9 ** 36 = .0225 <= .2 * .125, so all rows are kept although a candidate of the walk fails
-    assert surely_precise(np.array([22, 30, 36]), np.array([0, 5, 0]), 0.9, 0.875) == 2
-    assert keeps_all(np.array([22, 30, 36]), np.array([0, 5, 0]), 0.9, 0.875)
-    assert not keeps_all(np.array([22, 30, 35]), np.array([0, 5, 0]), 0.9, 0.875)  # .9 ** 35 = .02503
-    # a random score, 29 of 150 bad, .7: binom.cdf(29, 150, .3) = .0022 <= .2 * .1; the strictest 8 of them have 3 bad
+    # .9 ** 43 = .0108 <= .1 / 9, so all rows are kept although a candidate of the walk fails
+    assert surely_precise(np.array([22, 30, 43]), np.array([0, 5, 0]), 0.9, 8 / 9) == 2
+    assert keeps_all(np.array([22, 30, 43]), np.array([0, 5, 0]), 0.9, 8 / 9)
+    assert not keeps_all(np.array([22, 30, 42]), np.array([0, 5, 0]), 0.9, 8 / 9)  # .9 ** 42 = .0120
+    # a random score, 29 of 150 bad, .7: binom.cdf(29, 150, .3) = .0021 <= .1 * .1; the strictest 8 of them have 3 bad
     assert surely_precise(np.array([8, 80, 150]), np.array([3, 16, 29]), 0.7, 0.9) == 2
 
 
 def test_looks_share_what_may_be_wrong():
     spent = [1 - certainty(0.9, look) for look in range(1, 41)]
-    assert spent[:4] == pytest.approx([0.08, 0.01, 0.005, 0.0025])
+    assert spent[:4] == pytest.approx([0.09, 0.005, 0.0025, 0.00125])
     assert 0.0999 < sum(spent) <= 0.1 + 1e-9
     assert least_labels(0, 0.9, certainty(0.9, 1000)) < 300  # .9 ** 262 = 1e-12: it ends
 
@@ -91,9 +94,14 @@ def by_contexts(above, bad, units):
             expected += total * r * (1 - r) * (m - 1)
     m = (n**2).sum(axis=0) / np.maximum(n.sum(axis=0), 1)
     equal = n[:, -1].sum() / m[-1]
-    alike = min(max(excess, 0) / expected + 2 / equal, 1)
-    divisor = np.where(n.sum(axis=0) >= 5 * m, 1 + (m - 1) * alike, math.inf)
-    return n.sum(axis=0) / divisor, b.sum(axis=0) / divisor, equal - 1
+    divisor = []
+    for k in range(6):
+        squares = (n[:, k] ** 2).sum(), (b[:, k] ** 2).sum()
+        contexts = n[:, k].sum() ** 2 / squares[0]
+        with_bad = contexts * (n[:, k] * b[:, k]).sum() ** 2 / (squares[0] * squares[1]) if squares[1] else 0
+        alike = min(max(excess, 0) / expected + 6 / (1 + with_bad) ** 2, 1)
+        divisor.append(1 + (m[k] - 1) * alike if n[:, k].sum() >= 5 * m[k] else math.inf)
+    return n.sum(axis=0) / divisor, b.sum(axis=0) / divisor, equal - 1, max(1 / m[-1], 0.5)
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -105,7 +113,8 @@ def test_labels_of_whole_contexts_count_as_fewer(seed):
     bad = np.where(generator.random(len(units)) < often, above, 6)
     order = generator.permutation(len(units))  # rows of a context need not follow each other
     found = counted(unit_sums(above[order], bad[order], units[order], 6))
-    for ours, theirs in zip(found[:3], by_contexts(above, bad, units), strict=True):
+    numbers = found.rows, found.bad, found.allow.freedom, found.allow.added
+    for ours, theirs in zip(numbers, by_contexts(above, bad, units), strict=True):
         assert ours == pytest.approx(theirs, rel=1e-9)
     both = (np.stack([above, above]), np.stack([bad, np.full_like(bad, 6)]), np.stack([units, units]))
     several = counted(unit_sums(*both, 6))
@@ -113,10 +122,40 @@ def test_labels_of_whole_contexts_count_as_fewer(seed):
     assert several.bad[1].tolist() == [0] * 6
 
 
+def test_contexts_that_share_few_bad_rows_count_by_hand():
+    """10 contexts of 4 rows, one bad row in each of the first 3: B = 3^2 / 3 = 3, so 6 / 16 is added to a c of 0."""
+    units, none = np.repeat(np.arange(10), 4), np.ones(40, np.int64)
+    bad = np.where((units < 3) & (np.arange(40) % 4 == 0), 0, none)
+    sums = unit_sums(0 * none, bad, units, 1)
+    assert spread(sums) == pytest.approx([3])
+    assert counted(sums).rows == pytest.approx([40 / (1 + 3 * 6 / 16)])
+    # exchanged: 37 others of 40, 4 of a context or 3: (7 * 4 + 3 * 3)^2 / (7 * 16 + 3 * 9)
+    assert spread(sums.exchanged()) == pytest.approx([37**2 / 139])
+    # beside 6 contexts of 40 good rows, the same bad rows count less: G = 280^2 / 9760, B = G 12^2 / (9760 * 3)
+    units, bad = np.concatenate([units, np.repeat(np.arange(10, 16), 40)]), np.append(bad, np.ones(240, np.int64))
+    sums = unit_sums(np.zeros(280, np.int64), bad, units, 1)
+    assert spread(sums) == pytest.approx([280**2 / 9760 * 12**2 / (9760 * 3)])
+    # without a bad row nothing is known: rows of a context count as one
+    assert counted(unit_sums(0 * none, none, np.repeat(np.arange(10), 4), 1)).rows == pytest.approx([10])
+
+
+def test_half_a_bad_label_is_added_for_several_rows_of_a_context():
+    """scipy.stats.beta: .1 is the .8911 quantile of Beta(1 + 1/2, 28 + 1/2), and .9007 with one row more."""
+    some = Allowance(math.inf, 0.5)
+    assert [bool(passes(1, labels, 0.9, 0.9, some)) for labels in (29, 30)] == [False, True]
+    assert [round(float(beta.cdf(0.1, 1.5, labels - 0.5)), 4) for labels in (29, 30)] == [0.8911, 0.9007]
+    for labels in (20, 29, 30):
+        low = float(lower_bound(np.array(1), np.array(labels), 0.9, some))
+        assert low == pytest.approx(beta.ppf(0.1, labels - 0.5, 1.5))
+        assert bool(passes(1, labels, low - 1e-6, 0.9, some))
+        assert not bool(passes(1, labels, low + 1e-6, 0.9, some))
+
+
 def test_one_row_of_each_context_is_the_exact_test():
     above, bad = np.array([0, 0, 1, 2, 2]), np.array([3, 3, 1, 3, 3])
-    rows, wrong, freedom, _ = counted(unit_sums(above, bad, np.array([7, 3, 9, 1, 2]), 3))
-    assert (rows.tolist(), wrong.tolist(), freedom.tolist()) == ([2, 3, 5], [0, 1, 1], [math.inf])
+    rows, wrong, allow, _ = counted(unit_sums(above, bad, np.array([7, 3, 9, 1, 2]), 3))
+    assert (rows.tolist(), wrong.tolist()) == ([2, 3, 5], [0, 1, 1])
+    assert (allow.freedom.tolist(), allow.added.tolist()) == ([math.inf], [1])  # as EXACT
     nothing = np.zeros(0, np.int64)
     assert counted(unit_sums(nothing, nothing, nothing, 3)).rows.tolist() == [0, 0, 0]
 
@@ -125,7 +164,7 @@ def test_four_contexts_promise_nothing_however_many_rows_they_have():
     def chosen(contexts):
         units, none = np.repeat(np.arange(contexts), 40), np.ones(40 * contexts, np.int64)
         labels = counted(unit_sums(0 * none, none, units, 1))
-        return int(surely_precise(labels.rows, labels.bad, 0.6, 0.9, labels.freedom))
+        return int(surely_precise(labels.rows, labels.bad, 0.6, 0.9, labels.allow))
 
     assert [chosen(contexts) for contexts in (4, 60)] == [-1, 0]
 
@@ -148,7 +187,7 @@ def test_whole_contexts_break_the_promise_no_more_often_than_allowed():
         return float(((chosen >= 0) & (precision[chosen] < promised)).mean())
 
     promised = float(good.mean()) + 0.15
-    ours = surely_precise(labels.rows, labels.bad, promised, 0.9, labels.freedom)
+    ours = surely_precise(labels.rows, labels.bad, promised, 0.9, labels.allow)
     alone = surely_precise(path.counts(above), path.counts(bad), promised, 0.9)
     assert broken(ours, promised) <= 0.1 + 3 * math.sqrt(0.09 / 500) < broken(alone, promised)
     assert (ours >= 0).mean() > 0.5  # it is not silent
@@ -156,9 +195,9 @@ def test_whole_contexts_break_the_promise_no_more_often_than_allowed():
 
 def by_hand(scores, labelled, good, precision, sure):
     """The same procedure with loops over rows; the kept scores, or None."""
-    if binom.cdf(good.count(False), len(good), 1 - precision) <= 0.2 * (1 - sure) + 1e-12:
+    if binom.cdf(good.count(False), len(good), 1 - precision) <= 0.1 * (1 - sure) + 1e-12:
         return min(scores)
-    walk = 0.8 * (1 - sure)
+    walk = 0.9 * (1 - sure)
     ranked = sorted(scores, reverse=True)
     steps = sorted({ranked[math.ceil(share * len(scores) - 1e-9) - 1] for share in np.arange(1, 21) / 20}, reverse=True)
     chosen = None
