@@ -406,8 +406,10 @@ def tell(
         say_json({**summary(report), **seen, "spent": list(spent)}, err=to_stderr)
     else:
         say_summary(report)
+        if not report.rows:
+            say("The table has no rows, so nothing was scored", err=True)
         tell_spent(spent)
-    return 0 if report.complete else UNSCORED
+    return 0 if report.complete and report.rows else UNSCORED
 
 
 def say_summary(report: ScoreReport) -> None:

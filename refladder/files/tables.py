@@ -9,6 +9,7 @@ Parquet columns keep their types.
 from __future__ import annotations
 
 import csv
+import functools
 import io
 import itertools
 import json
@@ -42,6 +43,8 @@ _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 _NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
 _BATCH = 4096  # Parquet rows in memory
 STANDARD = "-"  # standard input or output
+_SPREADSHEETS = {".xlsx", ".xls", ".xlsm", ".ods", ".numbers"}
+_DELIMITERS = {",": "commas", ";": "semicolons", "\t": "tabs"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +62,10 @@ def format_of(path: str, given: str | None = None, *, output: bool = False) -> s
         return given
     if path == STANDARD:
         return "jsonl"
-    form = form_by_name(path)
+    suffix = Path(path.removesuffix(".gz")).suffix.lower()
+    if suffix in _SPREADSHEETS:
+        raise UsageError(f"{path}: a spreadsheet, which refladder cannot read; save as CSV, and name that file")
+    form = "csv" if suffix == ".tsv" and not output else form_by_name(path)
     if form is None and is_many(path):
         forms = sorted({form_by_name(file) or "unknown" for file in table_files(path)})
         if len(forms) > 1:
@@ -207,7 +213,11 @@ def _read_jsonl(name: str, lines: Iterator[str]) -> Iterator[Row]:
 
 def _read_csv(name: str, lines: Iterator[str]) -> Rows:
     csv.field_size_limit(streams.LONGEST_LINE)  # the default limit of 128 KiB per cell is too small for long articles
-    reader = csv.reader(lines, strict=True)
+    first = next(lines, "")
+    delimiter = _delimiter_of(first)
+    if delimiter != ",":
+        _name_delimiter(name, _DELIMITERS[delimiter])
+    reader = csv.reader(itertools.chain([first] if first else [], lines), delimiter=delimiter, strict=True)
     try:
         header = next(reader, None)
     except csv.Error as error:
@@ -219,6 +229,17 @@ def _read_csv(name: str, lines: Iterator[str]) -> Rows:
         repeated = next(column for column in header if header.count(column) > 1)
         raise DataError(f"{name}:1: column {repeated!r} appears twice; rename one")
     return Rows(_csv_rows(name, reader, header), header)
+
+
+def _delimiter_of(header: str) -> str:
+    """Return the delimiter that occurs most often in a header, outside of quotes; a comma where there is none."""
+    bare = re.sub(r'"[^"]*"', "", header)
+    return max(_DELIMITERS, key=bare.count)
+
+
+@functools.cache
+def _name_delimiter(name: str, words: str) -> None:
+    LOG.warning("%s: cells are separated by %s; CSV that refladder writes has commas", name, words)
 
 
 def _csv_rows(name: str, reader: Any, header: list[str]) -> Iterator[Row]:  # noqa: ANN401  the csv module's own type

@@ -67,7 +67,7 @@ def test_a_mapped_column_that_is_not_there(score, text_file):
     )
     assert score(path, "--column", "outputs=x") == (
         "refladder: unknown column 'outputs'; did you mean 'output'? Known: background, context, context_id, output, "
-        "output_id\n"
+        "output_id, system\n"
     )
     assert score(path, "--column", "output") == "refladder: --column 'output': must be KEY=VALUE\n"
 

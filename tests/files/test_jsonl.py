@@ -44,6 +44,7 @@ from refladder.records import (
     Output,
     Rating,
     Recipe,
+    Revision,
     Run,
     Rung,
     Sampling,
@@ -108,6 +109,7 @@ RECORDS = st.one_of(
             )
         ),
     ),
+    st.builds(Revision, ladders=st.integers(1, 9), digest=TEXT),
     st.builds(
         Link, from_signature=TEXT, to_signature=TEXT, version=TEXT,
         columns=st.tuples(
@@ -147,6 +149,7 @@ def test_every_schema_is_round_tripped():
         "Distilled",
         "Generated",
         "Link",
+        "Revision",
         "Shared",
         "Threshold",
     }

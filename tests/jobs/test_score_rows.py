@@ -316,7 +316,7 @@ def test_parquet_with_null_outputs(command, tmp_path):
 def test_an_input_without_rows(command, tmp_path, form, content):
     source, out = tmp_path / f"in.{form}", tmp_path / "out.csv"
     source.write_text(content)
-    assert command("score", source, *LADDERS, "--out", out).code == 0
+    assert command("score", source, *LADDERS, "--out", out).code == 3
     assert out.read_text() == ",".join([*filter(None, content.strip().split(",")), *ADDED]) + "\n"
 
 
