@@ -2,7 +2,7 @@
 
 A console block holds commands, lines that start with `$ `, and under each the output: standard output and standard
 error together. All blocks of a page share one folder, so a command may use what an earlier one wrote. `$ cat FILE` of a
-file that no command wrote makes the file: a reader would do the same. The scripts of docs/examples are there. Compared
+file that no command wrote makes the file: a reader would do the same. The scripts of docs/examples, and its table of replies with their answers, are there. Compared
 are all characters but spaces at line ends, which terminal tables have and the pages leave out, and the seconds that a
 run took.
 
@@ -85,6 +85,8 @@ def run(command, folder):
         cache.mkdir()
         for script in (ROOT / "docs/examples").glob("*.py"):
             shutil.copyfile(script, folder / script.name)
+        shutil.copyfile(ROOT / "docs/examples/replies.csv", folder / "replies.csv")
+        shutil.copytree(ROOT / "docs/examples/replies-answers", folder / "replies-answers")
     own = {"XDG_CACHE_HOME": str(cache), "PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": "1", "LC_ALL": "C.UTF-8"}
     done = subprocess.run(
         [shutil.which("bash") or "bash", "-c", command],

@@ -86,6 +86,7 @@ RECORDS = st.one_of(
     st.builds(
         Run, recipe=RECIPES, ladders=TEXT, dimensions=st.tuples(DIMENSIONS), rungs=st.integers(2, 9), orders=st.just(2)
     ),
+    st.builds(Revision, ladders=st.integers(1, 9), digest=TEXT),
     st.builds(Shared, anchors=st.tuples(TEXT, TEXT), seed=st.integers(0, 9)),
     st.builds(
         Threshold, column=st.just("a"), cutoff=st.none() | NUMBER, precision=st.none() | NUMBER,
