@@ -132,7 +132,7 @@ def main() -> None:
     )
     lines += [
         "",
-        "A second, independent pass over a quarter of TopicalChat engagingness. The cut-off is the median of the first.",
+        "A second, independent pass over a quarter of TopicalChat engagingness. The cut-off is the first median.",
         "",
         "| asked | texts | mean shift, in standard deviations | decisions that change |",
         "|---|--:|--:|--:|",
