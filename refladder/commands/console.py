@@ -325,6 +325,8 @@ def numbers(given: Sequence[str], flag: str) -> dict[str, float]:
     """`KEY=NUMBER` options as a mapping."""
     values = {}
     for key, value in pairs(given, flag).items():
+        if key[-1:] in {"<", ">"}:
+            raise UsageError(f"{flag} {key}={value}: give {flag} {key[:-1]}={value}; {flag} keeps the bound itself too")
         number = float(value) if value.lower().lstrip("+-") in _NOT_FINITE else parse_number(value)
         if number is None:
             raise UsageError(f"{flag} {key}={value}: {value!r} is not a number")

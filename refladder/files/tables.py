@@ -111,8 +111,10 @@ def cell_of(fields: Mapping[str, Any], column: str, default: Any = None) -> Any:
 def number_in(row: Row, column: str) -> float | None:
     """The number in a column of a row; None for null or an empty CSV cell."""
     if column not in row.fields:
+        of_scores = [repr(name) for name in (f"{column}_grade", f"{column}_score") if name in row.fields]
+        near = f"; did you mean {' or '.join(of_scores)}?" if of_scores else did_you_mean(column, row.fields)
         raise DataError(
-            f"{row.where}: no column {column!r}{did_you_mean(column, row.fields)} "
+            f"{row.where}: no column {column!r}{near} "
             f"Columns: {', '.join(map(str, row.fields)) or 'none'}"
         )
     value = number = row.fields[column]

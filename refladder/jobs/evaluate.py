@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from refladder.backends.metered import Spent, total
 from refladder.backends.protocol import Backend
-from refladder.errors import UnknownNameError, UsageError
+from refladder.errors import UnknownNameError, UsageError, column_option
 from refladder.files.jsonl import write_json
 from refladder.files.ladder_sets import LadderSet, load_ladders
 from refladder.files.locks import locked_folder
@@ -287,6 +287,11 @@ def check_evaluation(
     if not any(rating.dimension in names for rating in benchmark.ratings):
         raise UsageError(
             f"{benchmark.name} has no ratings on {', '.join(names)}; add ratings, or choose other dimensions"
+            + (
+                f". Ratings are read from columns of these names; map others with {column_option(names[0], 'NAME')}"
+                if benchmark.name == "own"
+                else ""
+            )
         )
     if tuple(protocol.levels) == (BETWEEN,) and not _has_systems(benchmark):
         raise UsageError(

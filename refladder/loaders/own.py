@@ -18,7 +18,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from refladder.errors import DataError, UnknownNameError, UsageError, similar
+from refladder.errors import DataError, UnknownNameError, UsageError, column_option, similar
 from refladder.files.ladder_sets import choose_dimensions
 from refladder.files.tables import Row, Rows, cell_of, read_rows
 from refladder.loaders.draft import MEAN, Draft, output_text_id
@@ -216,7 +216,7 @@ def _find_columns(
         elif field in columns or field in required:
             raise DataError(
                 f"{missing_column(row.where, column, row.fields, tuple(matches.values()))}; "
-                f"map the field {field!r} to its column with {field}=COLUMN"
+                f"map the field {field!r} to its column with {column_option(field, 'COLUMN')}"
             )
     used = {name for column in matches.values() for name in (column, column.partition(".")[0])}
     unused = [str(column) for column in row.fields if column not in used]

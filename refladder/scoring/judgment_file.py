@@ -408,6 +408,8 @@ def _on_scale(run: Run) -> Run:
 
 
 def _difference(stored: Run, wanted: Run) -> str:
+    if stored.recipe.backend != wanted.recipe.backend:
+        return f"another judge: {stored.recipe.backend}, this run has {wanted.recipe.backend}"
     if stored.recipe != wanted.recipe:
         return f"made by {stored.recipe.signature}, this run is {wanted.recipe.signature}"
     if scale_of(stored.ladders) != scale_of(wanted.ladders):

@@ -108,7 +108,7 @@ def test_a_file_of_another_judge_is_refused(tmp_path):
     asker(Counting(OTHER), TEMPLATE, path=path)
     with pytest.raises(
         UsageError,
-        match=r"pairs\.jsonl: these judgments are of another run \(made by backend:scripted.* name another file or",
+        match=r"pairs\.jsonl: these judgments are of another run \(another judge: scripted.* name another file or",
     ):
         asker(Counting(ANSWER), TEMPLATE, path=path)
 
