@@ -113,10 +113,7 @@ def number_in(row: Row, column: str) -> float | None:
     if column not in row.fields:
         of_scores = [repr(name) for name in (f"{column}_grade", f"{column}_score") if name in row.fields]
         near = f"; did you mean {' or '.join(of_scores)}?" if of_scores else did_you_mean(column, row.fields)
-        raise DataError(
-            f"{row.where}: no column {column!r}{near} "
-            f"Columns: {', '.join(map(str, row.fields)) or 'none'}"
-        )
+        raise DataError(f"{row.where}: no column {column!r}{near} Columns: {', '.join(map(str, row.fields)) or 'none'}")
     value = number = row.fields[column]
     if value is None or value == "":
         return None
