@@ -87,7 +87,9 @@ class Simulated(Backend):
     def __init__(self, kind: Kind) -> None:
         self.kind = kind
         self.quality = np.random.default_rng(7).uniform(0.0, RUNGS + 1.0, TEXTS)
-        self._level = {rung.text: rung.level for ladder in LADDERS.ladders.values() for rung in ladder.rungs}
+        self._level = {
+            rung.text: rung.level for ladder in LADDERS.ladders.values() for rung in ladder.rungs
+        }
 
     def read_labels(self, prompts: Sequence[Prompt], labels: Sequence[str]) -> list[LabelReading]:
         """Not used: it has no log-probabilities."""
@@ -102,7 +104,9 @@ class Simulated(Backend):
         shown = re.split(r"(?:^|\n\n)([A-Z]):\n", prompt.slots["references"])
         levels = [self._level[text] for text in shown[2::2]]
         numbers = self.stated(int(prompt.slots["target"].rpartition(" ")[2]), levels)
-        return "\n".join(f"{letter}: {number:g}" for letter, number in zip(shown[1::2], numbers, strict=True))
+        return "\n".join(
+            f"{letter}: {number:g}" for letter, number in zip(shown[1::2], numbers, strict=True)
+        )
 
     def stated(self, text: int, levels: Sequence[int]) -> FloatArray:
         """The numbers for rungs that are shown in this order."""
@@ -112,7 +116,9 @@ class Simulated(Backend):
         odds = kind.slope * (self.quality[text] - shown)
         odds -= kind.first * np.linspace(1, -1, len(levels))
         odds[1:] += kind.contrast * np.diff(shown) * -1
-        odds += kind.noise * random.standard_normal() + kind.each * random.standard_normal(len(levels))
+        odds += kind.noise * random.standard_normal() + kind.each * random.standard_normal(
+            len(levels)
+        )
         return np.asarray(np.round(100 / (1 + np.exp(-odds)) / kind.step) * kind.step)
 
     def full(self) -> FloatArray:
@@ -135,7 +141,9 @@ def scored(judge: Backend, outputs: Sequence[Output], orders: int) -> tuple[Floa
         rows = scorer.score(outputs, [None] * len(outputs), log)
     none = (np.nan, np.nan)
     values = np.array([np.nan if score.value is None else score.value for (score,) in rows])
-    return values, np.array([none if score.interval is None else score.interval for (score,) in rows])
+    return values, np.array(
+        [none if score.interval is None else score.interval for (score,) in rows]
+    )
 
 
 def cells(values: FloatArray, ends: FloatArray, full: FloatArray) -> str:
@@ -148,9 +156,7 @@ def cells(values: FloatArray, ends: FloatArray, full: FloatArray) -> str:
     low = beta.ppf(0.025, count, number - count + 1) if count else 0.0
     high = beta.ppf(0.975, count + 1, number - count) if count < number else 1.0
     widths = ends[:, 1] - ends[:, 0]
-    return (
-        f"{count / number:.1%} | {low:.1%} to {high:.1%} | {widths.mean():.2f} | {np.mean(widths == 0):.1%} | {error}"
-    )
+    return f"{count / number:.1%} | {low:.1%} to {high:.1%} | {widths.mean():.2f} | {np.mean(widths == 0):.1%} | {error}"
 
 
 def main() -> None:
@@ -161,7 +167,10 @@ def main() -> None:
     for name, kind in KINDS.items():
         judge = Simulated(kind)
         full = judge.full()
-        lines += [f"| {name} | {orders} | {cells(*scored(judge, outputs, orders), full)} |" for orders in ASKED]
+        lines += [
+            f"| {name} | {orders} | {cells(*scored(judge, outputs, orders), full)} |"
+            for orders in ASKED
+        ]
     text = HEAD + "\n".join(lines) + "\n"
     RESULTS.write_text(text, encoding="utf-8")
     print(text)

@@ -30,7 +30,11 @@ from refladder.engine.causal import STRATEGIES
 from refladder.engine.self_check import prove
 
 LONGEST = 60  # seconds
-WITHOUT, UNBUILT, SLOW = "no proof", "no model from the default configuration", f"more than {LONGEST} s"
+WITHOUT, UNBUILT, SLOW = (
+    "no proof",
+    "no model from the default configuration",
+    f"more than {LONGEST} s",
+)
 
 
 class TooSlow(BaseException):
@@ -64,7 +68,9 @@ def too_slow(*_signal: object) -> None:
 
 def main() -> None:
     """Print the table."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("architectures", nargs="*")
     parser.add_argument("--markdown", type=Path, help="file for the table")
     arguments = parser.parse_args()
@@ -72,7 +78,9 @@ def main() -> None:
     transformers.logging.set_verbosity_error()
     torch.set_num_threads(1)
     signal.signal(signal.SIGALRM, too_slow)
-    names = arguments.architectures or list(transformers.models.auto.modeling_auto.MODEL_FOR_CAUSAL_LM_MAPPING_NAMES)
+    names = arguments.architectures or list(
+        transformers.models.auto.modeling_auto.MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
+    )
     rows, counts = [], Counter[str]()
     for name in names:
         signal.alarm(LONGEST)

@@ -20,7 +20,11 @@ from refladder.trust.audit_statistics import mean_over_contexts
 ROOT = Path(__file__).resolve().parent.parent
 DATA = ROOT.parent / "shared" / "data"
 RESULTS = ROOT / "bench" / "results" / "audit.md"
-SOURCES = {"summeval": DATA / "summeval", "topicalchat": DATA / "topicalchat_usr", "newsroom": DATA / "newsroom"}
+SOURCES = {
+    "summeval": DATA / "summeval",
+    "topicalchat": DATA / "topicalchat_usr",
+    "newsroom": DATA / "newsroom",
+}
 DRAWS, SIZES = 4000, (6, 12, 30)
 
 
@@ -42,8 +46,14 @@ def coverage(population: list[float], size: int) -> float:
     """The share of samples, drawn with replacement, whose interval holds the mean of the population."""
     random, values, hits = np.random.default_rng(0), np.array(population), 0
     for _ in range(DRAWS):
-        found = mean_over_contexts(random.choice(values, size), [str(number) for number in range(size)])
-        hits += found.low is not None and found.high is not None and found.low <= values.mean() <= found.high
+        found = mean_over_contexts(
+            random.choice(values, size), [str(number) for number in range(size)]
+        )
+        hits += (
+            found.low is not None
+            and found.high is not None
+            and found.low <= values.mean() <= found.high
+        )
     return hits / DRAWS
 
 
@@ -58,13 +68,17 @@ def main() -> None:
         "intervals of the shares (P(target), inconsistent, P(longer), low mass) are those of",
         "[statistics](statistics.md).",
         "",
-        "| benchmark | shift | mean | contexts | " + " | ".join(f"n = {size}" for size in SIZES) + " |",
+        "| benchmark | shift | mean | contexts | "
+        + " | ".join(f"n = {size}" for size in SIZES)
+        + " |",
         "| --- | --- | ---: | ---: |" + " ---: |" * len(SIZES),
     ]
     for name in SOURCES:
         for kind, population in shifts(name).items():
             covered = " | ".join(f"{coverage(population, size):.3f}" for size in SIZES)
-            lines.append(f"| {name} | {kind} | {np.mean(population):+.3f} | {len(population)} | {covered} |")
+            lines.append(
+                f"| {name} | {kind} | {np.mean(population):+.3f} | {len(population)} | {covered} |"
+            )
             print(lines[-1], flush=True)
     RESULTS.write_text("\n".join(lines) + "\n", "utf-8")
 

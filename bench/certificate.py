@@ -41,7 +41,9 @@ if TYPE_CHECKING:
 
     from refladder.records import Benchmark, Completion, Dimension, Ladder, Prompt
 
-    Pairs = defaultdict[tuple[str, str], list[tuple[float, float]]]  # (score, rating) by context and dimension
+    Pairs = defaultdict[
+        tuple[str, str], list[tuple[float, float]]
+    ]  # (score, rating) by context and dimension
 
 ROOT = Path(__file__).resolve().parent.parent
 DATA = ROOT.parent / "shared" / "data"
@@ -77,7 +79,9 @@ def normal(*texts: str) -> float:
 class Simulated(Backend):
     """A judge that knows the quality of every text, up to noise that belongs to the text or to the comparison."""
 
-    def __init__(self, name: str, qualities: Qualities, settings: tuple[float, float, float]) -> None:
+    def __init__(
+        self, name: str, qualities: Qualities, settings: tuple[float, float, float]
+    ) -> None:
         self.name, self.qualities = name, qualities
         self.sharpness, self.noise, self.pair_noise = settings
 
@@ -101,10 +105,17 @@ class Simulated(Backend):
             slots = prompt.slots
             target, reference = slots["target"], slots["reference"]
             gap = self.sharpness * (self._worth(slots, target) - self._worth(slots, reference))
-            half = (gap + self.pair_noise * normal(slots["context"], slots["dimension"], target, reference)) / 2
+            half = (
+                gap
+                + self.pair_noise * normal(slots["context"], slots["dimension"], target, reference)
+            ) / 2
             weights = {"win": math.exp(half), "loss": math.exp(-half), "tie": 1.0}
             outcomes = [weights[prompt.outcomes[prompt.labels.index(label)]] for label in labels]
-            readings.append(LabelReading(logprobs=tuple(math.log(one / sum(outcomes)) for one in outcomes), mass=1.0))
+            readings.append(
+                LabelReading(
+                    logprobs=tuple(math.log(one / sum(outcomes)) for one in outcomes), mass=1.0
+                )
+            )
         return readings
 
 
@@ -123,11 +134,16 @@ class Writer(Backend):
             slots = prompt.slots
             known = {"worst": 0.5 / RUNGS, "best": 1 - 0.5 / RUNGS}
             if prompt.role == "between":
-                keys = [Qualities.key(slots["context"], slots["dimension"], slots[end]) for end in ("lower", "higher")]
+                keys = [
+                    Qualities.key(slots["context"], slots["dimension"], slots[end])
+                    for end in ("lower", "higher")
+                ]
                 quality = sum(self.qualities[key] for key in keys) / 2
             else:
                 quality = known[prompt.role]
-            self.qualities.setdefault(Qualities.key(slots["context"], slots["dimension"], completion.text), quality)
+            self.qualities.setdefault(
+                Qualities.key(slots["context"], slots["dimension"], completion.text), quality
+            )
         return completions
 
     def read_labels(self, prompts: Sequence[Prompt], labels: Sequence[str]) -> list[LabelReading]:
@@ -135,7 +151,9 @@ class Writer(Backend):
         raise NotImplementedError
 
 
-def degraded(ladder: Ladder, kind: str, random: np.random.Generator, qualities: Qualities, context: str) -> Ladder:
+def degraded(
+    ladder: Ladder, kind: str, random: np.random.Generator, qualities: Qualities, context: str
+) -> Ladder:
     """A ladder with one fault."""
     first, second = random.choice(RUNGS, 2, replace=False).tolist()
     texts = [rung.text for rung in ladder.rungs]
@@ -166,7 +184,10 @@ def scored_pairs(
     rows: Pairs = defaultdict(list)
     for output in benchmark.outputs:
         for dimension in dimensions:
-            score, rating = method.scores[output.id, dimension.name], human.get((output.id, dimension.name))
+            score, rating = (
+                method.scores[output.id, dimension.name],
+                human.get((output.id, dimension.name)),
+            )
             if score is not None and rating is not None:
                 rows[output.context_id, dimension.name].append((score, rating))
     return rows
@@ -208,14 +229,20 @@ def study(name: str) -> list[tuple[str, ...]]:
         for dimension in dimensions:
             rating = human.get((output.id, dimension.name), dimension.low)
             quality = (rating - dimension.low) / (dimension.high - dimension.low)
-            qualities[Qualities.key(text_of[output.context_id], dimension.name, output.text)] = quality
+            qualities[Qualities.key(text_of[output.context_id], dimension.name, output.text)] = (
+                quality
+            )
     rows = []
     for judge_name, settings in JUDGES.items():
-        judge = connect("builtin") if settings is None else Simulated(judge_name, qualities, settings)
+        judge = (
+            connect("builtin") if settings is None else Simulated(judge_name, qualities, settings)
+        )
         intact_rows = scored_pairs(benchmark, dimensions, intact, judge, human)
         for kind in KINDS:
             random = np.random.default_rng(SEED)
-            hit = {(ladder.context_id, ladder.dimension) for ladder in intact if random.random() < 0.5}
+            hit = {
+                (ladder.context_id, ladder.dimension) for ladder in intact if random.random() < 0.5
+            }
             worse = [
                 degraded(ladder, kind, random, qualities, text_of[ladder.context_id])
                 if (ladder.context_id, ladder.dimension) in hit
@@ -231,11 +258,15 @@ def study(name: str) -> list[tuple[str, ...]]:
                 mended, _, certificate = mender(worse, [])
             after_rows = scored_pairs(benchmark, dimensions, mended, judge, human)
             whole, before, after = within(intact_rows), within(before_rows), within(after_rows)
-            texts = {(ladder.context_id, ladder.dimension): [rung.text for rung in ladder.rungs] for ladder in mended}
+            texts = {
+                (ladder.context_id, ladder.dimension): [rung.text for rung in ladder.rungs]
+                for ladder in mended
+            }
             changed = {
                 key
                 for ladder in worse
-                if texts.get(key := (ladder.context_id, ladder.dimension)) != [rung.text for rung in ladder.rungs]
+                if texts.get(key := (ladder.context_id, ladder.dimension))
+                != [rung.text for rung in ladder.rungs]
             }
             common = [key for key in after if key in before]
             gains = np.array([after[key] - before[key] for key in common])

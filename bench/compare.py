@@ -15,7 +15,10 @@ GRADES = [-1, 0, 0, 0, 1, 1, 2]
 POOLS = {  # differences of two systems in a context, and their true mean
     "normal": (lambda rng, n: rng.normal(size=n), 0.0),
     "skewed (exponential)": (lambda rng, n: rng.exponential(size=n), 1.0),
-    "whole grades": (lambda rng, n: rng.choice(GRADES, size=n).astype(float), float(np.mean(GRADES))),
+    "whole grades": (
+        lambda rng, n: rng.choice(GRADES, size=n).astype(float),
+        float(np.mean(GRADES)),
+    ),
     "heavy tails (t, 3 degrees)": (lambda rng, n: rng.standard_t(3, size=n), 0.0),
 }
 
@@ -37,7 +40,9 @@ def main() -> None:
             rng = np.random.default_rng(contexts)
             held = []
             for _ in range(RUNS):
-                found = mean_difference(draw(rng, contexts), np.zeros(contexts), permutations=1, resamples=500)
+                found = mean_difference(
+                    draw(rng, contexts), np.zeros(contexts), permutations=1, resamples=500
+                )
                 held.append(found.low is not None and found.low <= true <= found.high)
             cells.append(f"{np.mean(held):.3f}")
         lines.append(f"| {contexts} | " + " | ".join(cells) + " |")

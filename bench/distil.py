@@ -89,7 +89,9 @@ def lessons_of(name: str, teacher: str, folder: Path) -> Lessons:
     for output in outputs:
         rating = means[output.id, dimension.name]
         quality = (rating - dimension.low) / (dimension.high - dimension.low)
-        qualities.setdefault(Qualities.key(contexts[output.context_id].text, dimension.name, output.text), quality)
+        qualities.setdefault(
+            Qualities.key(contexts[output.context_id].text, dimension.name, output.text), quality
+        )
     settings = JUDGES[teacher]
     judge = connect("builtin") if settings is None else Simulated(teacher, qualities, settings)
     opened = ladder_set(name, [dimension], benchmark.contexts, ladders)
@@ -98,7 +100,9 @@ def lessons_of(name: str, teacher: str, folder: Path) -> Lessons:
     with JudgmentLog(None, scorer.run) as log, path.open("w") as stream:
         for start in range(0, len(outputs), BATCH):
             part = outputs[start : start + BATCH]
-            for output, (score,) in zip(part, scorer.score(part, [None] * len(part), log), strict=True):
+            for output, (score,) in zip(
+                part, scorer.score(part, [None] * len(part), log), strict=True
+            ):
                 row = {
                     "context_id": output.context_id, "context": contexts[output.context_id].text,
                     "output_id": output.id, "output": output.text, "score": score.value,
@@ -108,14 +112,18 @@ def lessons_of(name: str, teacher: str, folder: Path) -> Lessons:
     return read_lessons(str(path), Asked(by="score", label="people"), Mapped(columns={}))
 
 
-def cross_fitted(lessons: Lessons) -> tuple[FloatArray, NDArray[np.int64], list[list[HeldOut]], NgramStudent]:
+def cross_fitted(
+    lessons: Lessons,
+) -> tuple[FloatArray, NDArray[np.int64], list[list[HeldOut]], NgramStudent]:
     """Estimates of rows by students of the other folds, the folds, their agreement, and the last student."""
     fold_of = np.random.default_rng(0).permutation(lessons.contexts.max() + 1) % FOLDS
     folds = fold_of[lessons.contexts]
     estimates, tables = np.empty(len(folds)), []
     for fold in range(FOLDS):
         train, test = np.flatnonzero(folds != fold), np.flatnonzero(folds == fold)
-        student = fit_ngrams([lessons.texts[row] for row in train], lessons.scores[train], lessons.groups[train])
+        student = fit_ngrams(
+            [lessons.texts[row] for row in train], lessons.scores[train], lessons.groups[train]
+        )
         low, high = lessons.scores[train].min(), lessons.scores[train].max()
         estimates[test] = np.clip(student.estimate([lessons.texts[row] for row in test]), low, high)
         tables.append(agreement(estimates[test], replace(lessons, held_out=folds == fold)))
@@ -136,13 +144,29 @@ def cascade_rows(
     for threshold_name, quantile in THRESHOLDS.items():
         threshold = float(np.quantile(lessons.scores, quantile))
         for width in WIDTHS:
-            half = np.array([np.quantile(errors[folds != fold], width) for fold in range(FOLDS)])[folds]
+            half = np.array([np.quantile(errors[folds != fold], width) for fold in range(FOLDS)])[
+                folds
+            ]
             above, below = estimates > threshold + half, estimates < threshold - half
-            changed = (above & (lessons.scores < threshold)) | (below & (lessons.scores >= threshold))
-            anywhere = (above & (lessons.scores < threshold + half)) | (below & (lessons.scores >= threshold - half))
+            changed = (above & (lessons.scores < threshold)) | (
+                below & (lessons.scores >= threshold)
+            )
+            anywhere = (above & (lessons.scores < threshold + half)) | (
+                below & (lessons.scores >= threshold - half)
+            )
             decided = above | below
-            shares = [f"{rows.sum() / decided.sum():.1%}" if decided.any() else "—" for rows in (changed, anywhere)]
-            cells = [name, teacher, threshold_name, f"{width:.2f}", f"{half.mean():.1f}", f"{decided.mean():.1%}"]
+            shares = [
+                f"{rows.sum() / decided.sum():.1%}" if decided.any() else "—"
+                for rows in (changed, anywhere)
+            ]
+            cells = [
+                name,
+                teacher,
+                threshold_name,
+                f"{width:.2f}",
+                f"{half.mean():.1f}",
+                f"{decided.mean():.1%}",
+            ]
             lines.append(f"| {' | '.join([*cells, f'{changed.mean():.1%}', *shares])} |")
     return lines
 
@@ -152,12 +176,17 @@ def speed_rows(name: str, lessons: Lessons, student: NgramStudent) -> list[str]:
     repeated = [lessons.texts[row % len(lessons.texts)] for row in range(SPEED_ROWS)]
     words = np.mean([len(output.split()) for _, output in repeated])
     lines = []
-    for what, texts in (("reads the context", repeated), ("reads the output only", [("", t) for _, t in repeated])):
+    for what, texts in (
+        ("reads the context", repeated),
+        ("reads the output only", [("", t) for _, t in repeated]),
+    ):
         started = time.process_time()
         student.estimate(texts)
         rate = len(texts) / (time.process_time() - started)
         lines.append(f"| estimates, {what} | {name} | {words:.0f} | {rate:,.0f} |")
-    scores = np.resize(lessons.scores, SPEED_ROWS) + np.random.default_rng(0).normal(size=SPEED_ROWS)
+    scores = np.resize(lessons.scores, SPEED_ROWS) + np.random.default_rng(0).normal(
+        size=SPEED_ROWS
+    )
     started = time.process_time()
     fit_ngrams(repeated, scores, np.arange(SPEED_ROWS) // 16)
     rate = SPEED_ROWS / (time.process_time() - started)
@@ -190,12 +219,12 @@ def main() -> None:
         "---: |\n"
     )
     text += "\n".join(agreed) + "\n" + CASCADE
-    text += (
-        "| benchmark | teacher | threshold | quantile | half of the band | saved | changed | of decided | somewhere |\n"
-    )
+    text += "| benchmark | teacher | threshold | quantile | half of the band | saved | changed | of decided | somewhere |\n"
     text += "| --- | --- | --- | ---: | ---: | ---: | ---: | ---: | ---: |\n"
     text += "\n".join(cascades) + "\n" + SPEED.format(rows=SPEED_ROWS)
-    text += "| what | texts of | words of an output | rows/s of a core |\n| --- | --- | ---: | ---: |\n"
+    text += (
+        "| what | texts of | words of an output | rows/s of a core |\n| --- | --- | ---: | ---: |\n"
+    )
     text += "\n".join([*speeds, "", f"({time.perf_counter() - started:.0f} s)", ""])
     RESULTS.write_text(text)
 

@@ -44,7 +44,12 @@ def main() -> None:
     rows = int(sys.argv[1]) if len(sys.argv) > 1 else 10_000
     with served(FAULTS) as (url, process):
         backend = connect(
-            "openai:faulty", base_url=url, mode="top", max_concurrency=str(IN_FLIGHT), timeout="3", attempts="10"
+            "openai:faulty",
+            base_url=url,
+            mode="top",
+            max_concurrency=str(IN_FLIGHT),
+            timeout="3",
+            attempts="10",
         )
         _ = backend.fingerprint
         asked = questions(rows)
@@ -58,7 +63,10 @@ def main() -> None:
         len(found)
         - len({place for place, _ in found})
         + sum(
-            any(abs(math.exp(a) - b) > 1e-6 for a, b in zip(reading.logprobs, probabilities(place), strict=True))
+            any(
+                abs(math.exp(a) - b) > 1e-6
+                for a, b in zip(reading.logprobs, probabilities(place), strict=True)
+            )
             for place, reading in found
             if reading.logprobs is not None
         )
@@ -89,7 +97,9 @@ def main() -> None:
         f"| client processor seconds | {processor:.1f} |",
     ]
     print("\n".join(lines))
-    (Path(__file__).parent / "results/endpoint_faults.md").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    (Path(__file__).parent / "results/endpoint_faults.md").write_text(
+        "\n".join(lines) + "\n", encoding="utf-8"
+    )
 
 
 if __name__ == "__main__":

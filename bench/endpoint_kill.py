@@ -23,7 +23,9 @@ FAULTS = Faults(seed=4, service=0.1, stall=0.0005, stall_time=3.0)
 
 def main() -> None:
     rows = int(sys.argv[1]) if len(sys.argv) > 1 else 10_000
-    lines = ["| end | rows in the store | asked in this run | of them stored before | answered again, not yet stored |"]
+    lines = [
+        "| end | rows in the store | asked in this run | of them stored before | answered again, not yet stored |"
+    ]
     lines += ["|---|---|---|---|---|"]
     stored: set[int] = set()
     twice = 0
@@ -36,7 +38,9 @@ def main() -> None:
             asked, before = set(server.asked), stored
             stored = stored_rows(server.url, path, rows)
             twice += len(asked & before)
-            lines.append(f"| {how} | {len(stored):,} | {len(asked):,} | {len(asked & before)} | {server.late} |")
+            lines.append(
+                f"| {how} | {len(stored):,} | {len(asked):,} | {len(asked & before)} | {server.late} |"
+            )
             server.asked.clear()
             server.late = 0
 
@@ -63,7 +67,9 @@ def main() -> None:
         f"Rows lost: {rows - len(stored)}. Asked again after they were stored: {twice}.",
     ]
     print("\n".join(text))
-    (Path(__file__).parent / "results/endpoint_kill.md").write_text("\n".join(text) + "\n", encoding="utf-8")
+    (Path(__file__).parent / "results/endpoint_kill.md").write_text(
+        "\n".join(text) + "\n", encoding="utf-8"
+    )
 
 
 if __name__ == "__main__":

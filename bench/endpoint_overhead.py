@@ -56,7 +56,10 @@ def _body(prompt: Prompt) -> dict[str, object]:
 async def _sockets(url: str, prompts: list[Prompt]) -> None:
     host, _, port = url.removeprefix("http://").removesuffix("/v1").partition(":")
     body = json.dumps(_body(prompts[0])).encode()
-    request = b"POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n%b" % (len(body), body)
+    request = b"POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n%b" % (
+        len(body),
+        body,
+    )
     rows = iter(prompts)
     size = len(quick_answer(0))
 
@@ -83,19 +86,23 @@ async def _aiohttp(url: str, prompts: list[Prompt]) -> None:
 
 
 async def _openai(url: str, prompts: list[Prompt]) -> None:
-    from openai import AsyncOpenAI  # noqa: PLC0415  may be absent
+    from openai import AsyncOpenAI
 
     rows = iter(prompts)
     async with AsyncOpenAI(api_key="none", base_url=url, max_retries=0) as client:
 
         async def work() -> None:
             for prompt in rows:
-                await client.chat.completions.create(model="quick", messages=prompt.messages, **ASKED)
+                await client.chat.completions.create(
+                    model="quick", messages=prompt.messages, **ASKED
+                )
 
         await asyncio.gather(*(work() for _ in range(CONNECTIONS)))
 
 
-def _asked(client: Callable[[str, list[Prompt]], Awaitable[None]], url: str, prompts: list[Prompt]) -> None:
+def _asked(
+    client: Callable[[str, list[Prompt]], Awaitable[None]], url: str, prompts: list[Prompt]
+) -> None:
     asyncio.run(client(url, prompts))
 
 
@@ -105,17 +112,21 @@ def _ours(backend: Endpoint, prompts: list[Prompt]) -> None:
 
 
 def _lm_eval(model: LocalChatCompletion, prompts: list[Prompt]) -> None:
-    from lm_eval.api.instance import Instance  # noqa: PLC0415  may be absent
+    from lm_eval.api.instance import Instance
 
     requests = [
-        Instance("generate_until", {}, (model.apply_chat_template(prompt.messages), dict(ASKED)), number)
+        Instance(
+            "generate_until", {}, (model.apply_chat_template(prompt.messages), dict(ASKED)), number
+        )
         for number, prompt in enumerate(prompts)
     ]
     if model.generate_until(requests) != ["Better"] * len(prompts):
         raise RuntimeError("the benchmark's server must answer everything")
 
 
-def _clients(url: str, backend: Endpoint) -> tuple[dict[str, Callable[[list[Prompt]], None]], list[str]]:
+def _clients(
+    url: str, backend: Endpoint
+) -> tuple[dict[str, Callable[[list[Prompt]], None]], list[str]]:
     """What asks a list of prompts, by name; and the clients that are not installed."""
     clients: dict[str, Callable[[list[Prompt]], None]] = {
         "the server alone: sockets with a ready request": partial(_asked, _sockets, url),
@@ -128,9 +139,11 @@ def _clients(url: str, backend: Endpoint) -> tuple[dict[str, Callable[[list[Prom
     except ModuleNotFoundError:
         absent.append("openai")
     try:
-        from lm_eval.models.openai_completions import LocalChatCompletion  # noqa: PLC0415  may be absent
+        from lm_eval.models.openai_completions import LocalChatCompletion
 
-        model = LocalChatCompletion(base_url=f"{url}/chat/completions", model="quick", num_concurrent=CONNECTIONS)
+        model = LocalChatCompletion(
+            base_url=f"{url}/chat/completions", model="quick", num_concurrent=CONNECTIONS
+        )
         clients[f"lm-eval {version('lm-eval')} local-chat-completions"] = partial(_lm_eval, model)
     except ModuleNotFoundError:  # lm-eval itself, or what lm-eval[api] adds to it
         absent.append("lm-eval[api]")
@@ -139,16 +152,24 @@ def _clients(url: str, backend: Endpoint) -> tuple[dict[str, Callable[[list[Prom
 
 def _tokenizer(folder: str, prompts: list[Prompt]) -> None:
     """A tokenizer of the words of some prompts, in a folder."""
-    from tokenizers import Tokenizer, models, pre_tokenizers  # noqa: PLC0415  of an extra
-    from transformers import PreTrainedTokenizerFast  # noqa: PLC0415  of an extra
+    from tokenizers import Tokenizer, models, pre_tokenizers
+    from transformers import PreTrainedTokenizerFast
 
     split = pre_tokenizers.WhitespaceSplit()
-    texts = [*LABELS, "unknown", "user", "assistant", *(prompt.messages[-1]["content"] for prompt in prompts)]
+    texts = [
+        *LABELS,
+        "unknown",
+        "user",
+        "assistant",
+        *(prompt.messages[-1]["content"] for prompt in prompts),
+    ]
     words = dict.fromkeys(word for text in texts for word, _ in split.pre_tokenize_str(text))
     numbers = {word: number for number, word in enumerate(words)}
     tokenizer = Tokenizer(models.WordLevel(numbers, unk_token="unknown"))  # noqa: S106  a word
     tokenizer.pre_tokenizer = split
-    PreTrainedTokenizerFast(tokenizer_object=tokenizer, chat_template=TEMPLATE).save_pretrained(folder)
+    PreTrainedTokenizerFast(tokenizer_object=tokenizer, chat_template=TEMPLATE).save_pretrained(
+        folder
+    )
 
 
 def main() -> None:
@@ -156,12 +177,16 @@ def main() -> None:
     prompts = questions(rows)
     load = [os.getloadavg()[0]]
     with served(None) as (url, _), tempfile.TemporaryDirectory() as folder:
-        backend = connect("openai:quick", base_url=url, mode="top", max_concurrency=str(CONNECTIONS))
+        backend = connect(
+            "openai:quick", base_url=url, mode="top", max_concurrency=str(CONNECTIONS)
+        )
         _ours(backend, prompts)  # the handshake, and the growth to 64 in flight
         clients, absent = _clients(url, backend)
         _tokenizer(folder, prompts)
         for name, together in (("one prompt", False), ("many prompts", True)):
-            exact = connect("openai:quick", base_url=url, mode="exact", prefix="none", tokenizer=folder)
+            exact = connect(
+                "openai:quick", base_url=url, mode="exact", prefix="none", tokenizer=folder
+            )
             if exact.probe.name(1) != "exact:token-ids" or not exact.probe.together:
                 raise RuntimeError(exact.notice)
             exact._probe = replace(exact.probe, together=together)  # noqa: SLF001  the only difference
@@ -211,7 +236,9 @@ def main() -> None:
         ),
     ]
     print("\n".join(lines))
-    (Path(__file__).parent / "results/endpoint_overhead.md").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    (Path(__file__).parent / "results/endpoint_overhead.md").write_text(
+        "\n".join(lines) + "\n", encoding="utf-8"
+    )
 
 
 if __name__ == "__main__":

@@ -18,7 +18,9 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-TOPS = [{"token": text, "logprob": -1.7} for text in ("Better", "Worse", "Similar", "other", "another")]
+TOPS = [
+    {"token": text, "logprob": -1.7} for text in ("Better", "Worse", "Similar", "other", "another")
+]
 CHOICE = {
     "index": 0,
     "message": {"role": "assistant", "content": "Better"},
@@ -46,7 +48,11 @@ class QuickServer(asyncio.Protocol):
             whole = end + int(length.split(b"\r\n", 1)[0] or 0)
             if len(self._received) < whole:
                 return
-            number, self._received, body = next(self.ids), self._received[whole:], self._received[end:whole]
+            number, self._received, body = (
+                next(self.ids),
+                self._received[whole:],
+                self._received[end:whole],
+            )
             if not head.startswith(b"post /v1/completions "):
                 self._transport.write(quick_answer(number))
                 continue
@@ -62,12 +68,17 @@ def quick_answer(number: int) -> bytes:
 def completions(number: int, sent: dict[str, Any]) -> bytes:
     """An answer to one prompt of token ids or many, with the log-probabilities of the tokens that are named."""
     prompts = len(sent["prompt"]) if isinstance(sent["prompt"][0], list) else 1
-    tops = {f"token_id:{token}": -1.7 for token in sent.get("logprob_token_ids", ())} or {"Better": -1.7}
+    tops = {f"token_id:{token}": -1.7 for token in sent.get("logprob_token_ids", ())} or {
+        "Better": -1.7
+    }
     choice = b', "text": "Better", "logprobs": {"top_logprobs": [%b]}}' % json.dumps(tops).encode()
     choices = b", ".join(b'{"index": %d%b' % (place, choice) for place in range(prompts))
     usage = b'{"prompt_tokens": %d, "completion_tokens": %d}' % (10 * prompts, prompts)
     body = b'{"id": "cmpl-%032d", "choices": [%b], "usage": %b}' % (number, choices, usage)
-    return b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%b" % (len(body), body)
+    return b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%b" % (
+        len(body),
+        body,
+    )
 
 
 _REST = json.dumps({"object": "chat.completion", "choices": [CHOICE], "usage": USAGE}).encode()[1:]
@@ -91,7 +102,9 @@ def served(faults: dict[str, Any] | None) -> Iterator[tuple[str, subprocess.Pope
     The fault server's process answers `stats` with what it saw.
     """
     command = [sys.executable, __file__, json.dumps(faults)]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as process:
         assert process.stdin is not None  # noqa: S101  PIPE above
         assert process.stdout is not None  # noqa: S101
         try:
@@ -111,7 +124,7 @@ def tell(process: subprocess.Popen[str], word: str) -> dict[str, Any]:
 
 def _main() -> None:
     sys.path.insert(0, str(SERVERS))
-    from fault_server import Faults, FaultServer  # noqa: PLC0415
+    from fault_server import Faults, FaultServer
 
     faults = json.loads(sys.argv[1])
     if faults is None:

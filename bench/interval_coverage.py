@@ -52,13 +52,20 @@ class Judge(NamedTuple):
     grades: bool
 
 
-JUDGES = (Judge("weak, grades 1-5", 0.2, grades=True), Judge("middling, grades 1-5", 0.5, grades=True))
+JUDGES = (
+    Judge("weak, grades 1-5", 0.2, grades=True),
+    Judge("middling, grades 1-5", 0.5, grades=True),
+)
 JUDGES += (Judge("strong, real numbers", 0.8, grades=False),)
 
 
 def effects(generator: np.random.Generator, systems: int, *, heavy: bool = False) -> Grid:
     """Quality of systems, and what the method wrongly adds to each; with `heavy`, few are far from the rest."""
-    drawn = generator.standard_t(3, size=(2, systems)) / math.sqrt(3) if heavy else generator.normal(size=(2, systems))
+    drawn = (
+        generator.standard_t(3, size=(2, systems)) / math.sqrt(3)
+        if heavy
+        else generator.normal(size=(2, systems))
+    )
     return 0.6 * drawn[0], 0.4 * drawn[1]
 
 
@@ -67,13 +74,19 @@ def simulated(generator: np.random.Generator, contexts: int, systems: Grid, judg
     quality, wrong = systems
     shape = (contexts, len(quality))
     true = quality + 0.7 * generator.normal(size=(contexts, 1)) + 0.6 * generator.normal(size=shape)
-    raters = np.clip(np.round(3 + true[..., np.newaxis] + 0.7 * generator.normal(size=(*shape, 3))), 1, 5)
+    raters = np.clip(
+        np.round(3 + true[..., np.newaxis] + 0.7 * generator.normal(size=(*shape, 3))), 1, 5
+    )
     noise = 0.7 * generator.normal(size=(contexts, 1)) + generator.normal(size=shape)
     scores = judge.share * true + (1 - judge.share) * (wrong + noise)
-    return np.clip(np.round(3 + 1.2 * scores), 1, 5) if judge.grades else scores, raters.sum(axis=-1) / 3
+    return np.clip(np.round(3 + 1.2 * scores), 1, 5) if judge.grades else scores, raters.sum(
+        axis=-1
+    ) / 3
 
 
-def covered(draw: Draw, truth: float, contexts: int, level: str, statistic: str) -> tuple[float, float]:
+def covered(
+    draw: Draw, truth: float, contexts: int, level: str, statistic: str
+) -> tuple[float, float]:
     """Shares of draws whose jackknife interval, and whose percentiles of a bootstrap, hold the truth."""
     grids = [draw(contexts) for _ in range(DRAWS)]
     without, drawn = leave_out(contexts), draw_contexts(contexts, RESAMPLES)
@@ -82,8 +95,13 @@ def covered(draw: Draw, truth: float, contexts: int, level: str, statistic: str)
         predicted, human = (np.concatenate(part) for part in zip(*grids, strict=True))
         for rows in correlate_rows(predicted, human, statistic).reshape(DRAWS, contexts):
             left_out = resample_mean(rows, without)
-            ends = jackknife_interval(float(np.nanmean(rows)), left_out, int((~np.isnan(rows)).sum()))
-            hits += [_inside(truth, ends), _inside(truth, percentile_interval(resample_mean(rows, drawn)))]
+            ends = jackknife_interval(
+                float(np.nanmean(rows)), left_out, int((~np.isnan(rows)).sum())
+            )
+            hits += [
+                _inside(truth, ends),
+                _inside(truth, percentile_interval(resample_mean(rows, drawn))),
+            ]
         return hits[0] / DRAWS, hits[1] / DRAWS
     for predicted, human in grids:
         figure = correlate_level(predicted, human, level=level, statistic=statistic)
@@ -95,7 +113,9 @@ def covered(draw: Draw, truth: float, contexts: int, level: str, statistic: str)
 def draw_contexts(contexts: int, resamples: int, seed: int = 0) -> FloatArray:
     """How often each context is drawn with replacement; shape (resamples, contexts)."""
     shares = np.full(contexts, 1.0 / contexts)
-    return np.asarray(np.random.default_rng(seed).multinomial(contexts, shares, size=resamples), dtype=np.float64)
+    return np.asarray(
+        np.random.default_rng(seed).multinomial(contexts, shares, size=resamples), dtype=np.float64
+    )
 
 
 def percentile_interval(values: FloatArray) -> tuple[float, float]:
@@ -114,7 +134,11 @@ def _inside(truth: float, ends: tuple[float, float]) -> bool:
 def over_contexts() -> str:
     """Coverage at both levels whose contexts are left out."""
     rows = []
-    cells = [(level, "spearman", systems) for level in ("within_context", "pooled") for systems in (6, 16)]
+    cells = [
+        (level, "spearman", systems)
+        for level in ("within_context", "pooled")
+        for systems in (6, 16)
+    ]
     cells += [("within_context", "kendall", 4), ("pooled", "kendall", 6), ("pooled", "pearson", 6)]
     for level, statistic, systems in cells:
         for judge in JUDGES:
@@ -130,17 +154,39 @@ def over_contexts() -> str:
                 return simulated(generator, contexts, fixed, judge)
 
             grids = [draw(400) for _ in range(50)]
-            truth = float(np.mean([correlate_level(*grid, level=level, statistic=statistic).value for grid in grids]))
+            truth = float(
+                np.mean(
+                    [
+                        correlate_level(*grid, level=level, statistic=statistic).value
+                        for grid in grids
+                    ]
+                )
+            )
             found = [covered(draw, truth, contexts, level, statistic) for contexts in CONTEXTS]
-            rows.append([level, statistic, str(systems), judge.words, f"{truth:.3f}", *map(_shares, found)])
+            rows.append(
+                [level, statistic, str(systems), judge.words, f"{truth:.3f}", *map(_shares, found)]
+            )
     rows += [
         _real(name, DATA / file, dimension, measure, level)
         for name, (file, dimension, measure) in POOLS.items()
         for level in ("within_context", "pooled")
     ]
-    heads = ["level", "statistic", "systems", "scores", "population", *(f"{number} contexts" for number in CONTEXTS)]
+    heads = [
+        "level",
+        "statistic",
+        "systems",
+        "scores",
+        "population",
+        *(f"{number} contexts" for number in CONTEXTS),
+    ]
     return markdown(
-        [PlainTable("Coverage of 95 % intervals, the jackknife's and (bootstrap percentiles).", heads, rows)]
+        [
+            PlainTable(
+                "Coverage of 95 % intervals, the jackknife's and (bootstrap percentiles).",
+                heads,
+                rows,
+            )
+        ]
     )
 
 
@@ -151,12 +197,20 @@ def _shares(found: tuple[float, float]) -> str:
 def _real(name: str, path: Path, dimension: str, measure: str, level: str) -> list[str]:
     """Contexts drawn from a real benchmark, which stands for the population, with a surface measure as the scores."""
     if not path.is_file():
-        return [level, "spearman", "—", f"{name}: {path.name} is not on this machine", *["—"] * (1 + len(CONTEXTS))]
+        return [
+            level,
+            "spearman",
+            "—",
+            f"{name}: {path.name} is not on this machine",
+            *["—"] * (1 + len(CONTEXTS)),
+        ]
     made = load_benchmark(name, path)
     texts = {context.id: context for context in made.contexts}
     column = list(MEASURES).index(measure)
     scores = {
-        (output.id, dimension): float(surface_measures(texts[output.context_id], [output.text])[0, column])
+        (output.id, dimension): float(
+            surface_measures(texts[output.context_id], [output.text])[0, column]
+        )
         for output in made.outputs
     }
     grid = build_grid(made.outputs, human_means(made.ratings), scores, dimension)
@@ -180,23 +234,37 @@ def between(contexts: int = 30) -> str:
             for judge in JUDGES[1:]:
                 generator = np.random.default_rng(3)
                 large = [
-                    simulated(generator, contexts, effects(generator, 2000, heavy=heavy), judge) for _ in range(10)
+                    simulated(generator, contexts, effects(generator, 2000, heavy=heavy), judge)
+                    for _ in range(10)
                 ]
                 truth = np.mean(
-                    [correlate_level(*grid, level="between_systems", statistic=statistic).value for grid in large]
+                    [
+                        correlate_level(*grid, level="between_systems", statistic=statistic).value
+                        for grid in large
+                    ]
                 )
                 for systems in (6, 16, 30):
                     hits = np.zeros(4)
                     for number in range(DRAWS):
-                        grid = simulated(generator, contexts, effects(generator, systems, heavy=heavy), judge)
+                        grid = simulated(
+                            generator, contexts, effects(generator, systems, heavy=heavy), judge
+                        )
                         ends = _between_intervals(*grid, statistic, number)
                         hits += (ends[:, 0] <= truth) & (truth <= ends[:, 1])
                     kind = "heavy-tailed" if heavy else "normal"
                     shares = [f"{share:.3f}" for share in hits / DRAWS]
-                    rows.append([statistic, kind, judge.words, f"{truth:.3f}", str(systems), *shares])
+                    rows.append(
+                        [statistic, kind, judge.words, f"{truth:.3f}", str(systems), *shares]
+                    )
     heads = ["statistic", "system effects", "scores", "population", "systems"]
     heads += ["contexts resampled", "contexts left out", "both resampled", "Fisher z over systems"]
-    return markdown([PlainTable(f"Between systems, {contexts} contexts: coverage of 95 % intervals.", heads, rows)])
+    return markdown(
+        [
+            PlainTable(
+                f"Between systems, {contexts} contexts: coverage of 95 % intervals.", heads, rows
+            )
+        ]
+    )
 
 
 def between_fixed() -> str:
@@ -206,7 +274,9 @@ def between_fixed() -> str:
         for judge in (Judge("quality itself", 1.0, grades=False), JUDGES[2]):
             generator = np.random.default_rng(4)
             fixed = effects(generator, systems)
-            truth = correlate_level(*simulated(generator, 20_000, fixed, judge), level="between_systems").value
+            truth = correlate_level(
+                *simulated(generator, 20_000, fixed, judge), level="between_systems"
+            ).value
             shares = []
             for contexts in CONTEXTS:
                 hits = 0
@@ -218,10 +288,20 @@ def between_fixed() -> str:
                 shares.append(f"{hits / DRAWS:.3f}")
             rows.append([str(systems), judge.words, f"{truth:.3f}", *shares])
     heads = ["systems", "scores", "population", *(f"{number} contexts" for number in CONTEXTS)]
-    return markdown([PlainTable("Between the same systems, Spearman: coverage of bootstrap percentiles.", heads, rows)])
+    return markdown(
+        [
+            PlainTable(
+                "Between the same systems, Spearman: coverage of bootstrap percentiles.",
+                heads,
+                rows,
+            )
+        ]
+    )
 
 
-def _between_intervals(predicted: FloatArray, human: FloatArray, statistic: str, seed: int) -> FloatArray:
+def _between_intervals(
+    predicted: FloatArray, human: FloatArray, statistic: str, seed: int
+) -> FloatArray:
     """Four intervals, shape (4, 2)."""
     contexts, systems = predicted.shape
     options = {"level": "between_systems", "statistic": statistic}
@@ -229,7 +309,10 @@ def _between_intervals(predicted: FloatArray, human: FloatArray, statistic: str,
     weights = draw_contexts(contexts, RESAMPLES, seed)
     left_out = resample(predicted, human, leave_out(contexts), **options)
     chosen = np.random.default_rng(seed).integers(0, systems, size=(RESAMPLES, systems))
-    means = [np.take_along_axis(mean, chosen, axis=1) for mean in system_means(predicted, human, weights, statistic)]
+    means = [
+        np.take_along_axis(mean, chosen, axis=1)
+        for mean in system_means(predicted, human, weights, statistic)
+    ]
     # Bonett and Wright 2000 for Spearman, Fisher 1915 for Pearson.
     error = math.sqrt((1 + value**2 / 2 if statistic == "spearman" else 1) / (systems - 3))
     middle = math.atanh(min(max(value, -1 + 1e-9), 1 - 1e-9))
@@ -272,7 +355,9 @@ contexts. "Both resampled" draws systems and contexts with replacement; "Fisher 
 
 SIZES = {
     "12 rows": lambda _, contexts: np.full(contexts, 12),
-    "1 to 40 rows, mean 7": lambda random, contexts: np.minimum(1 + random.geometric(1 / 6, contexts), 40),
+    "1 to 40 rows, mean 7": lambda random, contexts: np.minimum(
+        1 + random.geometric(1 / 6, contexts), 40
+    ),
     "2 rows": lambda _, contexts: np.full(contexts, 2),
     "half 1 row, half 20": lambda random, contexts: np.where(random.random(contexts) < 0.5, 1, 20),
     "1 row": lambda _, contexts: np.ones(contexts, np.int64),
@@ -284,7 +369,9 @@ RATE_DRAWS, SCORE_DRAWS, RATE_POOL = 1000, 400, 120
 RATE_JUDGES = {"AUC .5": 0.5, "AUC .7": 0.7, "AUC .9": 0.9, "AUC .97": 0.97, "AUC .9, grades": 0.9}
 
 
-def labels_of(random: np.random.Generator, sizes: IntArray, share: float, correlation: float) -> tuple[Bools, IntArray]:
+def labels_of(
+    random: np.random.Generator, sizes: IntArray, share: float, correlation: float
+) -> tuple[Bools, IntArray]:
     """Which rows are good, and their contexts; two rows of a context are correlated."""
     both = (1 - correlation) / correlation
     rates = random.beta(share * both, (1 - share) * both, len(sizes))
@@ -313,7 +400,12 @@ def rates() -> str:
                     worst = min(worst, hits / printed) if printed > RATE_DRAWS / 100 else worst
                     cells.append(f"{found} ({printed / RATE_DRAWS:.2f}; {plain / RATE_DRAWS:.3f})")
                 rows.append([words, f"{correlation:g}", str(contexts), *cells])
-    heads = ["labels of a context", "correlation", "contexts", *(f"share {share:g}" for share in SHARES)]
+    heads = [
+        "labels of a context",
+        "correlation",
+        "contexts",
+        *(f"share {share:g}" for share in SHARES),
+    ]
     title = "Coverage where it is printed (share of the draws with an interval; coverage of Wilson's over rows)."
     about = (
         f"The 95 % interval of `calibrate` for the share of good rows, {RATE_DRAWS:,} draws a cell, whole contexts "
@@ -355,12 +447,18 @@ def rates_with_scores() -> str:
 
 
 def _with_scores(
-    random: np.random.Generator, words: str, number: int, table: tuple[float, float], judge: tuple[str, float]
+    random: np.random.Generator,
+    words: str,
+    number: int,
+    table: tuple[float, float],
+    judge: tuple[str, float],
 ) -> tuple[bool, float]:
     """Whether the interval holds the share, and its length by that from labels alone; 0 where none is printed."""
     sizes = SIZES.get(words, SIZES["12 rows"])(random, RATE_POOL * (2 if words == "2 rows" else 1))
     good, contexts = labels_of(random, sizes, *table)
-    scores = np.sqrt(2) * ndtri(judge[1]) * good + 0.5 * random.standard_normal(len(sizes))[contexts]
+    scores = (
+        np.sqrt(2) * ndtri(judge[1]) * good + 0.5 * random.standard_normal(len(sizes))[contexts]
+    )
     scores += math.sqrt(0.75) * random.standard_normal(len(good))
     scores = np.clip(np.round(1.5 * scores), -3, 5) if "grades" in judge[0] else scores
     seen = contexts < number
@@ -371,4 +469,6 @@ def _with_scores(
         return False, 0.0
     labelled = good[seen], scores[seen], contexts[seen]
     _, low, high = powered_share(*labelled, scores[~seen], contexts[~seen], folds=contexts[seen])
-    return _inside(table[0], (low or 0.0, high or 0.0)), ((high or 0.0) - (low or 0.0)) / (plain.high - plain.low)
+    return _inside(table[0], (low or 0.0, high or 0.0)), ((high or 0.0) - (low or 0.0)) / (
+        plain.high - plain.low
+    )

@@ -41,7 +41,12 @@ def one_rating(name: str) -> tuple[float, int]:
     """Share of the first factor of the standardised percentages, and the number of rank orders of the rungs."""
     values, _ = stated(name)
     spread = values.std(axis=0)
-    parts = np.linalg.svd((values - values.mean(axis=0)) / np.where(spread > 0, spread, 1.0), compute_uv=False) ** 2
+    parts = (
+        np.linalg.svd(
+            (values - values.mean(axis=0)) / np.where(spread > 0, spread, 1.0), compute_uv=False
+        )
+        ** 2
+    )
     orders = {tuple(np.argsort(-row, kind="stable")) for row in values}
     return parts[0] / parts.sum(), len(orders)
 
@@ -49,7 +54,8 @@ def one_rating(name: str) -> tuple[float, int]:
 def ladder_score(row: dict[str, float]) -> float:
     """Score by arXiv 2509.05440, section 2.2: the sum over levels i of i p(win) - i p(loss)."""
     return sum(
-        int(rung.removeprefix("rung:").partition("@")[0]) * (2 * percent / 100 - 1) for rung, percent in row.items()
+        int(rung.removeprefix("rung:").partition("@")[0]) * (2 * percent / 100 - 1)
+        for rung, percent in row.items()
     )
 
 
@@ -92,14 +98,18 @@ def main() -> None:
             contexts=tuple(context for context in benchmark.contexts if context.id in kept),
             outputs=tuple(outputs),
             ratings=tuple(
-                each for each in benchmark.ratings if each.output_id in judged and each.dimension == dimension
+                each
+                for each in benchmark.ratings
+                if each.output_id in judged and each.dimension == dimension
             ),
         )
         share, orders = one_rating(readings)
         scores = {(text, dimension): ladder_score(row) for text, row in stated(readings)[1].items()}
         columns = [
             (
-                f"stated probabilities, {words} ladders" if words == "own" else f"stated probabilities, `{words}`",
+                f"stated probabilities, {words} ladders"
+                if words == "own"
+                else f"stated probabilities, `{words}`",
                 scores,
                 f"{share:.3f}",
                 str(orders),
@@ -111,12 +121,19 @@ def main() -> None:
                 (f"{dimension}_whole", "direct, whole rating"),
             ):
                 rated = direct(f"{name}-{dimension}-direct", column)
-                columns.append((label, {(text, dimension): float(rated[text]) for text in judged}, "-", "-"))
+                columns.append(
+                    (label, {(text, dimension): float(rated[text]) for text in judged}, "-", "-")
+                )
         for label, values, factor, order in columns:
             cells = []
             for level in ("within_context", "pooled"):
                 row, *_ = refladder.evaluate_method(
-                    part, values, method=label, signature=label, levels=[level], statistics=["spearman"]
+                    part,
+                    values,
+                    method=label,
+                    signature=label,
+                    levels=[level],
+                    statistics=["spearman"],
                 )
                 cells.append(f"{row.value:.3f} [{row.low:.2f}, {row.high:.2f}]")
             lines.append(

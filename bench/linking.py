@@ -47,7 +47,10 @@ if TYPE_CHECKING:
 RESULTS = Path(__file__).resolve().parent / "results" / "linking.md"
 RUNGS, SYSTEMS, DRAWS, SPLITS = 5, 6, 12, 12
 CONTEXTS = (12, 60)  # that make a link
-OTHERS, POPULATION = 40, 800  # contexts that measure a text, and those that stand for all there could be
+OTHERS, POPULATION = (
+    40,
+    800,
+)  # contexts that measure a text, and those that stand for all there could be
 SCORE = Scale(np.arange(1.0, RUNGS + 1), 0.0)  # ladder-sum
 LINES = ((1.0, 0.0), (0.5, 0.0), (2.0, 0.0), (1.0, 1.0), (0.6, -1.0))
 NOISES = (0.2, 1.0)
@@ -100,7 +103,11 @@ def judges(
         np.where(odds > 0, MOST_ODDS, -MOST_ODDS) if verdicts_only else odds
         for odds, verdicts_only in zip((first, second), hard, strict=True)
     ]
-    return Judges(read[0].reshape(-1, RUNGS), read[1].reshape(-1, RUNGS), np.repeat(np.arange(contexts), SYSTEMS))
+    return Judges(
+        read[0].reshape(-1, RUNGS),
+        read[1].reshape(-1, RUNGS),
+        np.repeat(np.arange(contexts), SYSTEMS),
+    )
 
 
 def maps_of(made_from: Judges, names: Sequence[MapName]) -> dict[MapName, Map]:
@@ -114,10 +121,19 @@ def measured(made_from: Judges, others: Judges) -> tuple[MapName, Map, Measured]
     """The map that `link` uses from some contexts, and what the maps do on others."""
     before, after = scores_of(others.first, SCORE), scores_of(others.second, SCORE)
     made, held = maps_of(made_from, MAPS), held_out(*made_from, SCORE)
-    wrong = {name: np.abs(np.interp(before, each.scores, each.values) - after) for name, each in made.items()}
+    wrong = {
+        name: np.abs(np.interp(before, each.scores, each.values) - after)
+        for name, each in made.items()
+    }
     half = half_width(held.residuals[held.best])
-    errors = [float(np.mean(wrong[name])) for name in ("line", "identity", "equipercentile", held.best)]
-    return held.best, made[held.best], Measured(*errors, text=float(np.mean(wrong[held.best] <= (half or np.nan))))
+    errors = [
+        float(np.mean(wrong[name])) for name in ("line", "identity", "equipercentile", held.best)
+    ]
+    return (
+        held.best,
+        made[held.best],
+        Measured(*errors, text=float(np.mean(wrong[held.best] <= (half or np.nan)))),
+    )
 
 
 def simulated() -> list[str]:
@@ -142,18 +158,24 @@ def simulated() -> list[str]:
                 at = np.quantile(before, np.linspace(0.05, 0.95, 41), method="nearest")
                 truths = {
                     "line": linked(at, common_rows(*whole, SCORE))[0],
-                    "equipercentile": np.interp(at, *by_rank(before, scores_of(whole.second, SCORE), SCORE)),
+                    "equipercentile": np.interp(
+                        at, *by_rank(before, scores_of(whole.second, SCORE), SCORE)
+                    ),
                 }
                 for contexts in CONTEXTS:
                     cells, covered, names = [], [], []
                     for _ in range(DRAWS):
                         made_from = judges(line, noise, contexts, random, hard)
-                        name, used, figures = measured(made_from, judges(line, noise, OTHERS, random, hard))
+                        name, used, figures = measured(
+                            made_from, judges(line, noise, OTHERS, random, hard)
+                        )
                         cells.append(figures)
                         names.append(name)
                         if name in truths:
                             least, most = (np.interp(at, used.scores, ends) for ends in used[2:])
-                            covered.append(float(np.mean((least <= truths[name]) & (truths[name] <= most))))
+                            covered.append(
+                                float(np.mean((least <= truths[name]) & (truths[name] <= most)))
+                            )
                     means = Measured(*np.mean(cells, axis=0).tolist())
                     of_text.append(means.text)
                     of_map += [float(np.mean(covered))] if len(covered) > DRAWS / 2 else []
@@ -161,11 +183,17 @@ def simulated() -> list[str]:
                     row = [words, str(contexts), f"{line[0]:g}", f"{line[1]:g}", f"{noise:g}"]
                     row += [f"{value:.2f}" for value in means[:4]]
                     row += [
-                        " ".join(f"{names.count(name) / DRAWS:.2f}" for name in ("line", "identity", "equipercentile"))
+                        " ".join(
+                            f"{names.count(name) / DRAWS:.2f}"
+                            for name in ("line", "identity", "equipercentile")
+                        )
                     ]
                     row += [f"{means.text:.3f}", f"{np.mean(covered):.3f}" if covered else "-"]
                     lines.append(f"| {' | '.join(row)} |")
-    ends = [f"{min(shares):.3f} to {max(shares):.3f}, mean {np.mean(shares):.3f}" for shares in (of_text, of_map)]
+    ends = [
+        f"{min(shares):.3f} to {max(shares):.3f}, mean {np.mean(shares):.3f}"
+        for shares in (of_text, of_map)
+    ]
     return [
         *lines,
         "",
@@ -192,13 +220,17 @@ def builtin_judges() -> list[str]:
     for name in rated_names():
         ladders, benchmark = load_ladders(name), load_benchmark(name)
         for dimension in ladders.dimensions:
-            scorer = LadderScorer(Builtin(), ladders, [dimension], Rule(rule="ladder-sum", weights={}))
+            scorer = LadderScorer(
+                Builtin(), ladders, [dimension], Rule(rule="ladder-sum", weights={})
+            )
             read = []
             scorer.watch = read.extend
             with JudgmentLog(None, scorer.run) as log:
                 scorer.score(benchmark.outputs, [None] * len(benchmark.outputs), log)
             first = log_odds(verdicts(read, RUNGS, 1))
-            contexts = np.unique([output.context_id for output in benchmark.outputs], return_inverse=True)[1]
+            contexts = np.unique(
+                [output.context_id for output in benchmark.outputs], return_inverse=True
+            )[1]
             cells = []
             for _ in range(SPLITS):
                 second = 0.5 * first - 0.5 + 0.2 * random.standard_normal(first.shape)

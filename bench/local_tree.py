@@ -17,7 +17,7 @@ huge pages. refladder is timed with both. The slow methods run on a part of the 
 is that of the GPU, and the clock waits for it.
 """
 
-# ruff: noqa: ANN401, D102, ISC004, PLC0415, S106
+# ruff: noqa: D102, ISC004, S106
 from __future__ import annotations
 
 import argparse
@@ -48,7 +48,9 @@ if TYPE_CHECKING:
 
     from refladder.records import Prompt
 
-clock = time.perf_counter  # of one thread: processor time, so that other programs on the machine count for less
+clock = (
+    time.perf_counter
+)  # of one thread: processor time, so that other programs on the machine count for less
 TREE = "refladder, prefix tree"
 PLAIN = (
     "batches of 8, left-padded, last logits",
@@ -66,8 +68,18 @@ CHATML = (
     "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
 )
 SHAPES = {
-    "0.5B": {"hidden_size": 896, "intermediate_size": 4864, "num_hidden_layers": 24, "num_attention_heads": 14},
-    "3B": {"hidden_size": 2048, "intermediate_size": 11_008, "num_hidden_layers": 36, "num_attention_heads": 16},
+    "0.5B": {
+        "hidden_size": 896,
+        "intermediate_size": 4864,
+        "num_hidden_layers": 24,
+        "num_attention_heads": 14,
+    },
+    "3B": {
+        "hidden_size": 2048,
+        "intermediate_size": 11_008,
+        "num_hidden_layers": 36,
+        "num_attention_heads": 16,
+    },
     "8B": {
         "hidden_size": 4096,
         "intermediate_size": 14_336,
@@ -76,8 +88,18 @@ SHAPES = {
         "num_key_value_heads": 8,
         "tie_word_embeddings": False,
     },
-    "small": {"hidden_size": 256, "intermediate_size": 1024, "num_hidden_layers": 4, "num_attention_heads": 4},
-    "tiny": {"hidden_size": 128, "intermediate_size": 512, "num_hidden_layers": 4, "num_attention_heads": 4},
+    "small": {
+        "hidden_size": 256,
+        "intermediate_size": 1024,
+        "num_hidden_layers": 4,
+        "num_attention_heads": 4,
+    },
+    "tiny": {
+        "hidden_size": 128,
+        "intermediate_size": 512,
+        "num_hidden_layers": 4,
+        "num_attention_heads": 4,
+    },
 }
 
 WINDOWED = "270M-window"  # Gemma-3: five layers with a window to one without
@@ -100,7 +122,8 @@ class Texts:
         self._random = random.Random(seed)  # noqa: S311  no secret
         syllables = [consonant + vowel for consonant in "bcdfghjklmnprstvw" for vowel in "aeiou"]
         self._words = [
-            "".join(self._random.choices(syllables, k=self._random.choice([1, 2, 2, 3]))) for _ in range(3000)
+            "".join(self._random.choices(syllables, k=self._random.choice([1, 2, 2, 3])))
+            for _ in range(3000)
         ]
         self._weights = [1 / (rank + 3) for rank in range(3000)]
         self._template = load_template("summarization", "compare")
@@ -124,7 +147,10 @@ class Texts:
         references = [self.text(words[0]) for _ in range(rungs)]
         targets = [self.text(words[1]) for _ in range(outputs)]
         return [
-            fill(self._template, {**slots, "dimension": dimension, "reference": reference, "target": target})
+            fill(
+                self._template,
+                {**slots, "dimension": dimension, "reference": reference, "target": target},
+            )
             for dimension in ("coherence", "consistency", "fluency", "relevance")[:dimensions]
             for reference in references
             for target in targets
@@ -133,10 +159,16 @@ class Texts:
     def shared(self, tokenizer: Any, documents: int = 4, rungs: int = 10) -> list[Prompt]:
         """Documents of 600 tokens, each against all rungs of a shared set, of 120 tokens."""
         targets, references = (
-            [tokenizer.decode(tokenizer(self.text(size))["input_ids"][:size]) for _ in range(number)]
+            [
+                tokenizer.decode(tokenizer(self.text(size))["input_ids"][:size])
+                for _ in range(number)
+            ]
             for number, size in ((documents, 600), (rungs, 120))
         )
-        criterion = {"dimension": "clarity", "description": "Whether a reader can follow the document to its end."}
+        criterion = {
+            "dimension": "clarity",
+            "description": "Whether a reader can follow the document to its end.",
+        }
         return [
             fill(SHARED, {**criterion, "target": target, "reference": reference})
             for target in targets
@@ -147,7 +179,9 @@ class Texts:
         tokenizer = Tokenizer(models.BPE())
         tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
         tokenizer.decoder = decoders.ByteLevel()
-        words = self.unit(10, 1, 1)[0].text.replace("Worse", "W orse")  # as in Qwen's vocabulary: two tokens
+        words = self.unit(10, 1, 1)[0].text.replace(
+            "Worse", "W orse"
+        )  # as in Qwen's vocabulary: two tokens
         tokenizer.train_from_iterator(
             [self.text(2000) for _ in range(20)] + [words, "".join(SHARED.literals)] * 50,
             trainers.BpeTrainer(
@@ -165,11 +199,17 @@ class Texts:
         )
 
 
-def causal(shape: str, tokenizer: Any, device: str = "cpu", dtype: str = "bfloat16") -> TransformersBackend:
+def causal(
+    shape: str, tokenizer: Any, device: str = "cpu", dtype: str = "bfloat16"
+) -> TransformersBackend:
     if shape == WINDOWED:
         config: Any = transformers.Gemma3TextConfig(**WINDOWED_SHAPE)
     else:
-        usual = {"num_key_value_heads": 2, "tie_word_embeddings": True, "max_position_embeddings": 32_768}
+        usual = {
+            "num_key_value_heads": 2,
+            "tie_word_embeddings": True,
+            "max_position_embeddings": 32_768,
+        }
         vocabulary = 151_936 if shape.endswith("B") else 8192
         config = transformers.Qwen2Config(vocab_size=vocabulary, **{**usual, **SHAPES[shape]})
     torch.manual_seed(0)
@@ -206,7 +246,8 @@ def real(name: str, device: str, dtype: str) -> Any:
 
 def rendered(tokenizer: Any, prompts: list[Prompt]) -> list[str]:
     return [
-        tokenizer.apply_chat_template(prompt.messages, tokenize=False, add_generation_prompt=True) for prompt in prompts
+        tokenizer.apply_chat_template(prompt.messages, tokenize=False, add_generation_prompt=True)
+        for prompt in prompts
     ]
 
 
@@ -216,9 +257,13 @@ def padded(model: Any, tokenizer: Any, prompts: list[Prompt], size: int) -> None
     tokenizer.padding_side = "left"
     texts = rendered(tokenizer, prompts)
     for first in range(0, len(texts), size):
-        batch = tokenizer(texts[first : first + size], add_special_tokens=False, padding=True, return_tensors="pt")
+        batch = tokenizer(
+            texts[first : first + size], add_special_tokens=False, padding=True, return_tensors="pt"
+        )
         batch.pop("token_type_ids", None)
-        model(**batch.to(model.device), logits_to_keep=1, use_cache=False).logits.float().log_softmax(-1)
+        model(
+            **batch.to(model.device), logits_to_keep=1, use_cache=False
+        ).logits.float().log_softmax(-1)
 
 
 @torch.inference_mode()
@@ -226,7 +271,9 @@ def one_label(model: Any, tokenizer: Any, prompts: list[Prompt]) -> None:
     """Research code: one prompt and one label at a time, the logits of every place."""
     for text in rendered(tokenizer, prompts):
         for label in LABELS:
-            ids = tokenizer(text + label, add_special_tokens=False, return_tensors="pt")["input_ids"]
+            ids = tokenizer(text + label, add_special_tokens=False, return_tensors="pt")[
+                "input_ids"
+            ]
             model(input_ids=ids.to(model.device)).logits.float().log_softmax(-1)
 
 
@@ -252,7 +299,9 @@ def harness(model: Any, tokenizer: Any) -> Callable[[list[Prompt]], None] | None
 
 def matrix_rate(hidden: int, inner: int, device: str = "cpu", dtype: str = "bfloat16") -> float:
     """Operations a second of the model's own kind of product, the best of a few."""
-    left, right = (torch.randn(rows, hidden, device=device).to(getattr(torch, dtype)) for rows in (2048, inner))
+    left, right = (
+        torch.randn(rows, hidden, device=device).to(getattr(torch, dtype)) for rows in (2048, inner)
+    )
     seconds = []
     for _ in range(12):
         began = clock()
@@ -287,7 +336,9 @@ def operations(backend: TransformersBackend, prompts: list[Prompt]) -> float:
     embedding = model.get_input_embeddings().weight.numel()
     tables = 1 if config.tie_word_embeddings else 2
     body = sum(parameter.numel() for parameter in model.parameters()) - tables * embedding
-    width = config.num_attention_heads * getattr(config, "head_dim", config.hidden_size // config.num_attention_heads)
+    width = config.num_attention_heads * getattr(
+        config, "head_dim", config.hidden_size // config.num_attention_heads
+    )
     attention = 4 * scores * width
     return 2.0 * len(distinct) * body + attention + 2.0 * len(heads) * embedding
 
@@ -333,12 +384,18 @@ def methods_of(
     scale = len(prompts) / len(few)
     methods: dict[str, tuple[float, Callable[[], object]]] = {
         TREE: (1, lambda: backend.read_labels(prompts, LABELS)),
-        "batches of 8, left-padded, last logits": (scale / 2, lambda: padded(model, tokenizer, few * 2, 8)),
+        "batches of 8, left-padded, last logits": (
+            scale / 2,
+            lambda: padded(model, tokenizer, few * 2, 8),
+        ),
         "one prompt at a time, last logits": (scale, lambda: padded(model, tokenizer, few, 1)),
     }
     if run := harness(model, tokenizer):
         methods["lm-evaluation-harness HFLM, batch 8"] = (scale, lambda: run(few))
-    methods["one prompt and one label at a time, all logits"] = (scale, lambda: one_label(model, tokenizer, few))
+    methods["one prompt and one label at a time, all logits"] = (
+        scale,
+        lambda: one_label(model, tokenizer, few),
+    )
     return backend, prompts, methods
 
 
@@ -369,12 +426,16 @@ def work(arguments: argparse.Namespace) -> None:
 def compare(arguments: argparse.Namespace, report: Callable[[list[str]], None]) -> list[str]:
     """Every method in its own process, in turns."""
     shape = "tiny" if arguments.quick else arguments.shape
-    asked = [(TREE, "kept"), (TREE, "default")] + [(name, arguments.memory or "default") for name in PLAIN]
+    asked = [(TREE, "kept"), (TREE, "default")] + [
+        (name, arguments.memory or "default") for name in PLAIN
+    ]
     workers = {}
     for name, memory in asked:
         command = [sys.executable, __file__, "--worker", name, "--memory", memory, "--shape", shape]
         command += ["--part", str(arguments.part), "--threads", str(arguments.threads)]
-        command += ["--shared"] * arguments.shared + ["--model", arguments.model] * bool(arguments.model)
+        command += ["--shared"] * arguments.shared + ["--model", arguments.model] * bool(
+            arguments.model
+        )
         command += [
             "--words",
             ",".join(map(str, arguments.words)),
@@ -383,11 +444,17 @@ def compare(arguments: argparse.Namespace, report: Callable[[list[str]], None]) 
             "--dtype",
             arguments.dtype,
         ]
-        workers[name, memory] = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        workers[name, memory] = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
     lines: list[str] = []
     try:
-        facts = {key: json.loads(worker.stdout.readline() or "null") for key, worker in workers.items()}
-        workers = {key: worker for key, worker in workers.items() if facts[key]}  # without lm-eval one is missing
+        facts = {
+            key: json.loads(worker.stdout.readline() or "null") for key, worker in workers.items()
+        }
+        workers = {
+            key: worker for key, worker in workers.items() if facts[key]
+        }  # without lm-eval one is missing
         results: dict[tuple[str, str], list[dict[str, float]]] = {key: [] for key in workers}
         for number in range(1 if arguments.quick else arguments.rounds):
             for key, worker in workers.items():
@@ -395,7 +462,10 @@ def compare(arguments: argparse.Namespace, report: Callable[[list[str]], None]) 
                 worker.stdin.flush()
                 results[key].append(json.loads(worker.stdout.readline()))
                 last = results[key][-1]
-                print(f"round {number + 1}: {key}: {last['seconds'] * facts[key]['scale']:.1f} s", flush=True)
+                print(
+                    f"round {number + 1}: {key}: {last['seconds'] * facts[key]['scale']:.1f} s",
+                    flush=True,
+                )
             lines = table(facts, results)
             report(lines)
     finally:
@@ -426,7 +496,11 @@ def table(facts: dict[Any, Any], results: dict[Any, list[dict[str, float]]]) -> 
         fact = facts[name, kind]
         median = statistics.median(one["seconds"] for one in several) * fact["scale"]
         wall = statistics.median(one["wall"] for one in several) * fact["scale"]
-        on = "all prompts" if fact["scale"] == 1 else f"{round(fact['prompts'] / fact['scale'])} prompts, scaled"
+        on = (
+            "all prompts"
+            if fact["scale"] == 1
+            else f"{round(fact['prompts'] / fact['scale'])} prompts, scaled"
+        )
         memory = max(one["memory"] for one in several)
         lines.append(
             f"| {name} | {kind} | {median:.3g} | {wall:.3g} | {median / floor:.1f} | {median / tree:.1f} "
@@ -485,7 +559,13 @@ def writing(backend: TransformersBackend, prompts: list[Prompt], new: int = 32) 
     together = clock() - began
     began = clock()
     for one in ids[:2]:
-        model.generate(one, attention_mask=torch.ones_like(one), max_new_tokens=new, min_new_tokens=new, do_sample=True)
+        model.generate(
+            one,
+            attention_mask=torch.ones_like(one),
+            max_new_tokens=new,
+            min_new_tokens=new,
+            do_sample=True,
+        )
     alone = (clock() - began) * len(ids) / 2
     made = len(prompts) * new
     return [
@@ -501,7 +581,11 @@ def encoder_decoder(*, quick: bool) -> list[str]:
     if quick:
         size = {"d_model": 64, "d_ff": 96, "d_kv": 16, "num_layers": 2, "num_heads": 4}
     config = transformers.T5Config(
-        vocab_size=32_128, feed_forward_proj="gated-gelu", decoder_start_token_id=0, pad_token_id=0, **size
+        vocab_size=32_128,
+        feed_forward_proj="gated-gelu",
+        decoder_start_token_id=0,
+        pad_token_id=0,
+        **size,
     )
     torch.manual_seed(0)
     model = transformers.AutoModelForSeq2SeqLM.from_config(config, dtype=torch.bfloat16).eval()
@@ -513,7 +597,9 @@ def encoder_decoder(*, quick: bool) -> list[str]:
     @torch.inference_mode()
     def plain() -> None:
         for first in range(0, len(prompts), 8):
-            batch = tokenizer([one.text for one in prompts[first : first + 8]], padding=True, return_tensors="pt")
+            batch = tokenizer(
+                [one.text for one in prompts[first : first + 8]], padding=True, return_tensors="pt"
+            )
             batch.pop("token_type_ids", None)
             for label in LABELS:
                 ids = tokenizer(label, add_special_tokens=False)["input_ids"]
@@ -543,7 +629,9 @@ def precision() -> list[str]:
         for strategy in ("single", "batches", "tree"):
             backend.scorer.strategy = strategy
             readings = backend.read_labels(prompts, LABELS)
-            read[dtype, strategy] = torch.tensor([reading.logprobs for reading in readings], dtype=torch.float64)
+            read[dtype, strategy] = torch.tensor(
+                [reading.logprobs for reading in readings], dtype=torch.float64
+            )
 
     def apart(first: tuple[Any, str], second: tuple[Any, str]) -> str:
         difference = read[first] - read[second]
@@ -588,9 +676,13 @@ def strategies() -> list[str]:
 def machine(arguments: argparse.Namespace) -> str:
     if arguments.device == "cuda":
         return torch.cuda.get_device_name()
-    flags = re.search(r"^flags\s*:(.*)$", Path("/proc/cpuinfo").read_text(encoding="utf-8"), re.MULTILINE)
+    flags = re.search(
+        r"^flags\s*:(.*)$", Path("/proc/cpuinfo").read_text(encoding="utf-8"), re.MULTILINE
+    )
     features = [name for name in FEATURES if flags and name in flags[1].split()]
-    rates = ", ".join(f"{dtype} {operations_per_second(dtype) / 1e12:.2f}" for dtype in ("bfloat16", "float32"))
+    rates = ", ".join(
+        f"{dtype} {operations_per_second(dtype) / 1e12:.2f}" for dtype in ("bfloat16", "float32")
+    )
     return f"{arguments.threads} thread(s), {' '.join(features)} (TFLOP/s: {rates})"
 
 
@@ -601,9 +693,15 @@ def _words(text: str) -> tuple[int, int, int]:
 
 def options_of(arguments: argparse.Namespace) -> str:
     """The options as they were given, without paths."""
-    given = " ".join(one for one in sys.argv[1:] if one != str(arguments.markdown)).replace("--markdown", "").strip()
+    given = (
+        " ".join(one for one in sys.argv[1:] if one != str(arguments.markdown))
+        .replace("--markdown", "")
+        .strip()
+    )
     if arguments.model:
-        given = given.replace(arguments.model, f"hf:{Path(arguments.model.removeprefix('hf:')).name}")
+        given = given.replace(
+            arguments.model, f"hf:{Path(arguments.model.removeprefix('hf:')).name}"
+        )
     return given
 
 
@@ -613,19 +711,31 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--part", type=int, default=4, help="prompts that the slow methods run on")
     parser.add_argument("--words", type=_words, default=WORDS, metavar="CONTEXT,RUNG,OUTPUT")
-    parser.add_argument("--shared", action="store_true", help="4 documents against the 10 rungs of a shared set")
-    parser.add_argument("--model", help="a real model in the place of random weights, such as hf:FILE.gguf")
-    parser.add_argument("--threads", type=int, default=1, help="1: processor seconds are counted, else seconds")
+    parser.add_argument(
+        "--shared", action="store_true", help="4 documents against the 10 rungs of a shared set"
+    )
+    parser.add_argument(
+        "--model", help="a real model in the place of random weights, such as hf:FILE.gguf"
+    )
+    parser.add_argument(
+        "--threads", type=int, default=1, help="1: processor seconds are counted, else seconds"
+    )
     parser.add_argument("--quick", action="store_true", help="a tiny model, one round")
     parser.add_argument("--growth", action="store_true", help="only how time and memory grow")
-    parser.add_argument("--others", action="store_true", help="only writing, encoder-decoder and precision")
+    parser.add_argument(
+        "--others", action="store_true", help="only writing, encoder-decoder and precision"
+    )
     parser.add_argument("--markdown", type=Path, help="file for the tables")
     parser.add_argument("--worker", help=argparse.SUPPRESS)
     parser.add_argument(
-        "--memory", choices=("default", "kept"), help="of the methods that are not refladder's: default"
+        "--memory",
+        choices=("default", "kept"),
+        help="of the methods that are not refladder's: default",
     )
     parser.add_argument("--shape", default="0.5B", choices=(*SHAPES, WINDOWED), help="of the model")
-    parser.add_argument("--dtype", default="bfloat16", choices=("bfloat16", "float32"), help="of the model")
+    parser.add_argument(
+        "--dtype", default="bfloat16", choices=("bfloat16", "float32"), help="of the model"
+    )
     parser.add_argument("--device", default="cpu", choices=("cpu", "cuda"))
     arguments = parser.parse_args()
     torch.set_num_threads(arguments.threads)
@@ -635,7 +745,9 @@ def main() -> None:
         clock = gpu_clock
     elif arguments.threads == 1:
         clock = time.process_time
-    measured_here = arguments.worker or arguments.growth or arguments.others  # else by workers, who would inherit it
+    measured_here = (
+        arguments.worker or arguments.growth or arguments.others
+    )  # else by workers, who would inherit it
     if measured_here and arguments.memory != "default":
         tune_allocators()
     if arguments.worker:

@@ -20,7 +20,12 @@ from pathlib import Path
 from unittest import mock
 
 ROOT = Path(__file__).parents[1]
-sys.path[:0] = [str(ROOT), str(ROOT / "tests"), str(ROOT / "tests/commands"), str(ROOT / "tests/backends/endpoint")]
+sys.path[:0] = [
+    str(ROOT),
+    str(ROOT / "tests"),
+    str(ROOT / "tests/commands"),
+    str(ROOT / "tests/backends/endpoint"),
+]
 
 import malformed  # noqa: E402
 from http_server import HttpServer, Reply  # noqa: E402
@@ -35,7 +40,9 @@ def inputs(number: int, folder: Path) -> tuple[list[str], int]:
     clean.mkdir()
     malformed.good_files(clean)
     shares = {name: share for name, (_, share, _) in malformed.READERS.items()}
-    tasks = [(name, -(-number * share // sum(shares.values())), folder) for name, share in shares.items()]
+    tasks = [
+        (name, -(-number * share // sum(shares.values())), folder) for name, share in shares.items()
+    ]
     lines, total, slowest, broken, processes = [], Counter(), 0.0, 0, Counter()
     with multiprocessing.Pool(2) as pool:
         for task, (codes, longest, alone) in zip(tasks, pool.imap(_read, tasks), strict=True):
@@ -86,7 +93,9 @@ def _alone(name: str, clean: Path, trial: Path, seed: int) -> int | None:
 
 def _process(arguments: list[str]) -> tuple[int | None, str]:
     line = [sys.executable, "-m", "refladder", *arguments]
-    done = subprocess.run(line, capture_output=True, cwd=ROOT, stdin=subprocess.DEVNULL, check=False)
+    done = subprocess.run(
+        line, capture_output=True, cwd=ROOT, stdin=subprocess.DEVNULL, check=False
+    )
     err = done.stderr.decode()
     return (None if "Traceback" in err or done.returncode < 0 else done.returncode), err
 
@@ -143,8 +152,17 @@ def _asked(rows: Path, folder: Path, reply: Reply, *, good_handshake: bool) -> m
             "coherence",
             "--no-store",
         ]
-        arguments += ["--judge", "openai:toy", "--base-url", server.url, "--out", str(folder / "o.jsonl")]
-        return malformed.timed([*arguments, *itertools.chain(*(("--judge-option", option) for option in options))])
+        arguments += [
+            "--judge",
+            "openai:toy",
+            "--base-url",
+            server.url,
+            "--out",
+            str(folder / "o.jsonl"),
+        ]
+        return malformed.timed(
+            [*arguments, *itertools.chain(*(("--judge-option", option) for option in options))]
+        )
 
 
 def main() -> None:
@@ -152,13 +170,20 @@ def main() -> None:
     number = int(sys.argv[1]) if len(sys.argv) > 1 else 5000
     with tempfile.TemporaryDirectory() as name:
         tables = [inputs(number, Path(name)), faults(Path(name))]
-    lines = ["# Malformed inputs and answers", "", f"`python bench/malformed.py {number}`; a hang is more than", ""]
+    lines = [
+        "# Malformed inputs and answers",
+        "",
+        f"`python bench/malformed.py {number}`; a hang is more than",
+        "",
+    ]
     lines[2] += (
         f" {malformed.LIMIT:g} s. Exit codes: 0 done, 1 the server failed, 2 the data must be mended, 3 unscored rows."
     )
     lines += ["## Files", "", *tables[0][0], "", "## Answers of a server", "", *tables[1][0]]
     print("\n".join(lines))
-    (Path(__file__).parent / "results/malformed.md").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    (Path(__file__).parent / "results/malformed.md").write_text(
+        "\n".join(lines) + "\n", encoding="utf-8"
+    )
     sys.exit(1 if any(broken for _, broken in tables) else 0)
 
 

@@ -32,7 +32,9 @@ CHANCE = random.Random(0)  # noqa: S311  no secret
 def start(*arguments: object) -> subprocess.Popen[str]:
     line = [sys.executable, "-m", "refladder", *map(str, arguments)]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    return subprocess.Popen(line, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, text=True)
+    return subprocess.Popen(
+        line, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, text=True
+    )
 
 
 def write_inputs(folder: Path) -> None:
@@ -43,7 +45,11 @@ def write_inputs(folder: Path) -> None:
         with (folder / "in" / f"{file:02d}.jsonl").open("w") as stream:
             for number in range(file * ROWS, (file + 1) * ROWS):
                 context = number * CONTEXTS // (FILES * ROWS)
-                row = {"output_id": f"o{number}", "context_id": f"context-{context}", "output": text_of(number, 12)}
+                row = {
+                    "output_id": f"o{number}",
+                    "context_id": f"context-{context}",
+                    "output": text_of(number, 12),
+                }
                 stream.write(json.dumps(row) + "\n")
 
 
@@ -91,7 +97,9 @@ def measure(folder: Path) -> list[str]:
     begun = time.monotonic()
     if start(*score, "--out", folder / "one.jsonl").wait() != 0:
         sys.exit("bench: one process failed")
-    lines = [f"| one process, one file | {time.monotonic() - begun:.0f} | 0 | 1 | {FILES * ROWS:,} | | | | |"]
+    lines = [
+        f"| one process, one file | {time.monotonic() - begun:.0f} | 0 | 1 | {FILES * ROWS:,} | | | | |"
+    ]
     expected = (folder / "one.jsonl").read_bytes()
     for engine, options in ENGINES.items():
         if "ray" in options and find_spec("ray") is None:
@@ -99,10 +107,14 @@ def measure(folder: Path) -> list[str]:
         for of_command in (False, True):
             out = folder / "out"
             begun = time.monotonic()
-            kills, starts = scored_under_kills([*score, "--out", out, *options], out, of_command=of_command)
+            kills, starts = scored_under_kills(
+                [*score, "--out", out, *options], out, of_command=of_command
+            )
             seconds = time.monotonic() - begun
             what = f"{engine}: workers killed{', and the command' if of_command else ''}"
-            lines.append(f"| {what} | {seconds:.0f} | {kills} | {starts} | {counts(out, expected)} |")
+            lines.append(
+                f"| {what} | {seconds:.0f} | {kills} | {starts} | {counts(out, expected)} |"
+            )
             print(lines[-1], file=sys.stderr)
             shutil.rmtree(out)
     return lines

@@ -56,10 +56,21 @@ INTERVAL_DRAWS = 300
 SURE = 0.9
 POWER = "## Power: what could be kept of whole contexts"
 CHOICES = "## Choices: the unit, the looks, all rows first"
-WITH_INTERVALS = ("builtin", "length", "coverage", "simulated, AUC 0.9", "simulated, AUC 0.9, hard votes")
+WITH_INTERVALS = (
+    "builtin",
+    "length",
+    "coverage",
+    "simulated, AUC 0.9",
+    "simulated, AUC 0.9, hard votes",
+)
 AREAS = (0.5, 0.7, 0.9, 0.97)
-NEARLY_ALL, ROWS = (0.98, 0.985, 0.99), 2000  # shares of good rows in simulated pools, each of so many rows
-INTERVALS = f"Coverage of 95 % intervals in {INTERVAL_DRAWS} draws: mean, least and greatest of the pools"
+NEARLY_ALL, ROWS = (
+    (0.98, 0.985, 0.99),
+    2000,
+)  # shares of good rows in simulated pools, each of so many rows
+INTERVALS = (
+    f"Coverage of 95 % intervals in {INTERVAL_DRAWS} draws: mean, least and greatest of the pools"
+)
 
 
 MEASURED = """
@@ -88,7 +99,9 @@ def pools(name: str) -> Iterator[Pool]:
     source, wanted, bar = POOLS[name]
     benchmark = load_benchmark(name, DATA / source)
     dimensions = [each for each in benchmark.dimensions if each.name == wanted]
-    (run,) = run_methods(["ladder"], benchmark, dimensions, lambda: connect("builtin"), MethodSettings())
+    (run,) = run_methods(
+        ["ladder"], benchmark, dimensions, lambda: connect("builtin"), MethodSettings()
+    )
     values, means = run.result.method.scores, human_means(benchmark.ratings)
     outputs = [
         output
@@ -107,7 +120,9 @@ def pools(name: str) -> Iterator[Pool]:
 
     yield pool("builtin", builtin)
     yield pool("builtin, whole contexts labelled", builtin, whole=True)
-    surface = np.array([surface_measures(texts[output.context_id], [output.text])[0] for output in outputs])
+    surface = np.array(
+        [surface_measures(texts[output.context_id], [output.text])[0] for output in outputs]
+    )
     for number, measure in enumerate(MEASURES):
         yield pool(measure, surface[:, number])
     generator = np.random.default_rng(7)
@@ -133,10 +148,15 @@ def draws(pool: Pool, labels: int, generator: np.random.Generator) -> IntArray:
     """Rows that are labelled, with replacement: shape (DRAWS, labels)."""
     if not pool.whole_contexts:
         return generator.integers(0, len(pool.good), (DRAWS, labels))
-    rows = np.split(np.argsort(pool.contexts, kind="stable"), np.cumsum(np.bincount(pool.contexts))[:-1])
+    rows = np.split(
+        np.argsort(pool.contexts, kind="stable"), np.cumsum(np.bincount(pool.contexts))[:-1]
+    )
     rows = [each for each in rows if len(each)]
     return np.array(
-        [np.concatenate([rows[c] for c in generator.integers(0, len(rows), labels)])[:labels] for _ in range(DRAWS)]
+        [
+            np.concatenate([rows[c] for c in generator.integers(0, len(rows), labels)])[:labels]
+            for _ in range(DRAWS)
+        ]
     )
 
 
@@ -148,7 +168,9 @@ class Cell(NamedTuple):
     refused: float
 
 
-def judged(pool: Pool, path: Candidates, share: float, chosen: IntArray, *, recall: bool = False) -> Cell:
+def judged(
+    pool: Pool, path: Candidates, share: float, chosen: IntArray, *, recall: bool = False
+) -> Cell:
     """Judge chosen candidates on the whole pool; a refusal keeps the promise."""
     levels = path.levels(pool.scores)
     good = counts(path, levels, pool.good)
@@ -175,7 +197,11 @@ def cells(pool: Pool, labels: int, above_base: float) -> dict[str, Cell]:
     }
     found = {
         name: judged(
-            pool, path, promise.share, promise.choose(path, levels, good, units), recall=promise.recall is not None
+            pool,
+            path,
+            promise.share,
+            promise.choose(path, levels, good, units),
+            recall=promise.recall is not None,
         )
         for name, promise in promises.items()
     }
@@ -190,13 +216,17 @@ def coverage(pool: Pool, labels: int) -> dict[str, float]:
     truth, scores = float(pool.good.mean()), pool.scores
     hits: dict[str, list[float]] = {"Wilson": [], "PPI++": []}
     for drawn in rows:
-        everywhere = scores[generator.integers(0, len(scores), len(scores))]  # rows of which the pool is the population
+        everywhere = scores[
+            generator.integers(0, len(scores), len(scores))
+        ]  # rows of which the pool is the population
         good = pool.good[drawn]
         low, high = wilson(int(good.sum()), labels)[1:]
         hits["Wilson"].append(low <= truth <= high)
         rows = np.arange(labels + len(everywhere))  # each a unit of its own
         labelled = good, scores[drawn], rows[:labels]
-        _, low, high = powered_share(*labelled, everywhere, rows[labels:], folds=pool.contexts[drawn])
+        _, low, high = powered_share(
+            *labelled, everywhere, rows[labels:], folds=pool.contexts[drawn]
+        )
         hits["PPI++"].append(low <= truth <= high)
     return {name: float(np.mean(values)) for name, values in hits.items() if values}
 
@@ -273,7 +303,10 @@ def _cell_table(name: str, kind: str, of_pools: list[list[Drawn]]) -> PlainTable
             [f"{pool.judge} ({area:.2f})"]
             + [f"{cell.broken:.3f} {cell.kept:.2f} {cell.refused:.2f}" for cell in figures]
         )
-    heads = ["judge (AUC)", *(f"n={labels}, +{above:g}" for labels in LABELS for above in ABOVE_BASE)]
+    heads = [
+        "judge (AUC)",
+        *(f"n={labels}, +{above:g}" for labels in LABELS for above in ABOVE_BASE),
+    ]
     return PlainTable(f"{name}, {KINDS[kind]}", heads, rows)
 
 
@@ -282,7 +315,9 @@ def _worst(kind: str, every: list[Drawn]) -> str:
     worst = max(chosen, key=lambda drawn: drawn.cell.broken)
     where = f"{worst.pool.benchmark}, {worst.pool.judge}, n={worst.labels}, +{worst.above:g}"
     broken = np.array([drawn.cell.broken for drawn in chosen])
-    kept, refused = (np.mean([getattr(drawn.cell, name) for drawn in chosen]) for name in ("kept", "refused"))
+    kept, refused = (
+        np.mean([getattr(drawn.cell, name) for drawn in chosen]) for name in ("kept", "refused")
+    )
     beyond = int((broken > allowance(DRAWS)).sum())
     return (
         f"- {kind}: {len(chosen)} cells; broken promises at most {broken.max():.3f} of the draws ({where}), mean "
@@ -304,7 +339,10 @@ def _interval_table(covered: dict[tuple[str, str, int], list[float]]) -> PlainTa
         cells_of = [covered.get((interval, judge, labels)) for labels in LABELS]
         rows.append(
             [f"{interval}, {judge}"]
-            + [f"{np.mean(each):.3f} ({min(each):.2f}-{max(each):.2f})" if each else "none" for each in cells_of]
+            + [
+                f"{np.mean(each):.3f} ({min(each):.2f}-{max(each):.2f})" if each else "none"
+                for each in cells_of
+            ]
         )
     legend = (("PPI++", f"printed from {LEAST} labels on"),)
     return PlainTable(INTERVALS, ["interval", *map(str, LABELS)], rows, legend)
@@ -315,7 +353,9 @@ def speed(rows: int = 1_000_000, labels: int = 10_000) -> list[str]:
     generator = np.random.default_rng(0)
     lines = []
     with tempfile.TemporaryDirectory() as folder:
-        scored, given, threshold = (Path(folder) / name for name in ("scored.jsonl", "labels.csv", "threshold.json"))
+        scored, given, threshold = (
+            Path(folder) / name for name in ("scored.jsonl", "labels.csv", "threshold.json")
+        )
         quality = generator.normal(size=rows)
         scores = np.round(quality + 0.5 * generator.normal(size=rows), 6).tolist()
         with scored.open("w") as stream:
@@ -325,16 +365,31 @@ def speed(rows: int = 1_000_000, labels: int = 10_000) -> list[str]:
                     "context_id": f"c{number // 4}",
                     "output": f"A text of number {number}.",
                 }
-                stream.write(json.dumps({**row, "clarity_score": score, "signature": "ladders:x|judge:y"}) + "\n")
+                stream.write(
+                    json.dumps({**row, "clarity_score": score, "signature": "ladders:x|judge:y"})
+                    + "\n"
+                )
         chosen = generator.choice(rows, labels, replace=False).tolist()
-        given.write_text("output_id,rating\n" + "".join(f"o{n},{3 + round(quality[n])}\n" for n in chosen))
+        given.write_text(
+            "output_id,rating\n" + "".join(f"o{n},{3 + round(quality[n])}\n" for n in chosen)
+        )
         calibrating = ["calibrate", scored, "--labels", given, "--label", "rating", "--good", ">=3"]
         calibrating += ["--by", "clarity_score", "--precision", "0.9", "--out", threshold, "--json"]
-        filtering = ["filter", scored, "--threshold", threshold, "--out", Path(folder) / "kept.jsonl"]
+        filtering = [
+            "filter",
+            scored,
+            "--threshold",
+            threshold,
+            "--out",
+            Path(folder) / "kept.jsonl",
+        ]
         for arguments in (calibrating, filtering):
             started = time.perf_counter()
             done = subprocess.run(
-                [sys.executable, "-c", MEASURED, *map(str, arguments)], capture_output=True, text=True, check=True
+                [sys.executable, "-c", MEASURED, *map(str, arguments)],
+                capture_output=True,
+                text=True,
+                check=True,
             )
             seconds = time.perf_counter() - started
             processor, memory = done.stderr.splitlines()[-1].split()
@@ -350,7 +405,9 @@ def choices() -> list[str]:
     started = time.process_time()
     found = markdown(promise_units.tables())
     seconds = time.process_time() - started
-    above, bases = (", ".join(map(str, each)) for each in (promise_units.ABOVE, promise_units.BASES))
+    above, bases = (
+        ", ".join(map(str, each)) for each in (promise_units.ABOVE, promise_units.BASES)
+    )
     return [
         CHOICES,
         f"`python bench/promise.py --choices`, {seconds:,.0f} s of processor. {DRAWS:,} draws a cell; judges:",
@@ -386,7 +443,9 @@ def main() -> None:
         before, _, after = RESULTS.read_text("utf-8").partition("## Speed")
         kept = POWER + before.partition(POWER)[2]
         before = before.partition(CHOICES)[0]
-        RESULTS.write_text("\n".join([before.rstrip(), "", *choices(), f"{kept}## Speed{after}"]), "utf-8")
+        RESULTS.write_text(
+            "\n".join([before.rstrip(), "", *choices(), f"{kept}## Speed{after}"]), "utf-8"
+        )
         return
     if "--power" in sys.argv:
         before, _, after = RESULTS.read_text("utf-8").partition("## Speed")

@@ -25,7 +25,12 @@ if TYPE_CHECKING:
 
 DRAWS, CONTEXTS = 1000, 3000
 SHAPES = ("12 rows", "2 rows", "1 or 2 rows", "1 to 60 rows", "3 or 40 rows")
-CORRELATIONS, BASES, ABOVE, RECALLS = (0.05, 0.2, 0.5, 0.95), (0.6, 0.8, 0.9), (0.03, 0.1), (0.8, 0.9)
+CORRELATIONS, BASES, ABOVE, RECALLS = (
+    (0.05, 0.2, 0.5, 0.95),
+    (0.6, 0.8, 0.9),
+    (0.03, 0.1),
+    (0.8, 0.9),
+)
 DRAWN = (8, 15, 25, 60)
 # Area under the curve, and the correlation of the judge's error within contexts.
 JUDGES = {
@@ -59,10 +64,17 @@ def rows_of(shape: str, alike: float, base: float, judge: str) -> Rows:
     }[shape]
     context = np.repeat(np.arange(CONTEXTS), sizes)
     odds = (1 - alike) / alike
-    good = generator.random(len(context)) < generator.beta(base * odds, (1 - base) * odds, CONTEXTS)[context]
+    good = (
+        generator.random(len(context))
+        < generator.beta(base * odds, (1 - base) * odds, CONTEXTS)[context]
+    )
     area, shared = JUDGES[judge]
     noise = np.sqrt(shared) * generator.normal(size=CONTEXTS)[context]
-    scores = np.sqrt(2) * ndtri(area) * good + noise + np.sqrt(1 - shared) * generator.normal(size=len(context))
+    scores = (
+        np.sqrt(2) * ndtri(area) * good
+        + noise
+        + np.sqrt(1 - shared) * generator.normal(size=len(context))
+    )
     if "hard" in judge:
         scores = np.clip(np.round(1.5 * scores), -3, 5)
     if "fooled" in judge:  # all rows of these contexts are bad, and score as high as the best
@@ -72,7 +84,9 @@ def rows_of(shape: str, alike: float, base: float, judge: str) -> Rows:
     path = candidates(scores, 300)
     levels, wide = path.levels(scores), len(path.rows)
     kept, bad = (
-        np.bincount((context * wide + levels)[rows], minlength=CONTEXTS * wide).reshape(CONTEXTS, wide).cumsum(axis=1)
+        np.bincount((context * wide + levels)[rows], minlength=CONTEXTS * wide)
+        .reshape(CONTEXTS, wide)
+        .cumsum(axis=1)
         for rows in (np.ones(len(good), np.bool_), ~good)
     )
     return Rows(kept * 1.0, bad * 1.0)
@@ -118,7 +132,9 @@ def earlier(sums: UnitSums, share: float) -> IntArray:
     equal = np.maximum(n[:, -1:] / np.maximum(size[:, -1:], 1), 1)
     effect = 1 + np.maximum(size - 1, 0) * np.minimum(found.alike[:, np.newaxis] + 2 / equal, 1)
     error, freedom = 0.8 * (1 - SURE), np.maximum(equal - 1, 0.5)
-    fewer = np.where(size[:, -1:] > 1, np.square(ndtri(0.8 * error) / stdtrit(freedom, 0.8 * error)), 1)
+    fewer = np.where(
+        size[:, -1:] > 1, np.square(ndtri(0.8 * error) / stdtrit(freedom, 0.8 * error)), 1
+    )
     effect = np.where((size > 1) & (n < LEAST_UNITS * size), np.inf, effect) / fewer
     return two_starts(n / effect, b / effect, share, error, 0.2)
 
@@ -153,16 +169,27 @@ def power() -> list[PlainTable]:
                 sums = whole(table.kept, table.bad, drawn)
                 for above in (each for each in ABOVE if share + each < 0.985):
                     wanted = share + above
-                    names = {"contexts": f"{units}", "rows of a context": shape, "correlation": f"{alike:g}"}
+                    names = {
+                        "contexts": f"{units}",
+                        "rows of a context": shape,
+                        "correlation": f"{alike:g}",
+                    }
                     found = [judged(table, test(sums, wanted), wanted) for test in TESTS.values()]
                     cells.append(({**names, "judge": judge}, [tuned(table, sums, wanted), *found]))
                 of_good = whole(good[:, -1:] + 0 * good, good[:, -1:] - good, drawn)
                 for recall in RECALLS:
                     chosen = complete(counted(of_good), recall)
                     recalls[shape].append(judged(table, chosen, recall, recall=True))
-    tables = [_table(kind, cells) for kind in ("contexts", "rows of a context", "correlation", "judge")]
+    tables = [
+        _table(kind, cells) for kind in ("contexts", "rows of a context", "correlation", "judge")
+    ]
     rows = [
-        [shape, f"{len(found)}", f"{max(found)[0]:.3f}", f"{np.mean([each.kept for each in found]):.3f}"]
+        [
+            shape,
+            f"{len(found)}",
+            f"{max(found)[0]:.3f}",
+            f"{np.mean([each.kept for each in found]):.3f}",
+        ]
         for shape, found in recalls.items()
     ]
     heads = ["rows of a context", "cells", "worst broken", "rows kept (a refusal keeps all)"]

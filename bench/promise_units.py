@@ -56,7 +56,9 @@ class World(NamedTuple):
     kept: FloatArray
     bad: FloatArray
 
-    def broken_and_kept(self, chosen: IntArray, share: float, *, recall: bool = False) -> tuple[float, float]:
+    def broken_and_kept(
+        self, chosen: IntArray, share: float, *, recall: bool = False
+    ) -> tuple[float, float]:
         """Shares of draws that break the promise, and of rows kept (with a recall, a refusal keeps all)."""
         kept, bad = self.kept.sum(axis=0), self.bad.sum(axis=0)
         good = kept - bad
@@ -78,16 +80,25 @@ def world(shape: str, alike: float, base: float, judge: str, contexts: int = CON
     }[shape]
     context = np.repeat(np.arange(contexts), sizes)
     odds = (1 - alike) / alike
-    good = generator.random(len(context)) < generator.beta(base * odds, (1 - base) * odds, contexts)[context]
+    good = (
+        generator.random(len(context))
+        < generator.beta(base * odds, (1 - base) * odds, contexts)[context]
+    )
     area, shared = JUDGES[judge]
     noise = np.sqrt(shared) * generator.normal(size=contexts)[context]
-    scores = np.sqrt(2) * ndtri(area) * good + noise + np.sqrt(1 - shared) * generator.normal(size=len(context))
+    scores = (
+        np.sqrt(2) * ndtri(area) * good
+        + noise
+        + np.sqrt(1 - shared) * generator.normal(size=len(context))
+    )
     if "hard" in judge:
         scores = np.clip(np.round(1.5 * scores), -3, 5)
     path = candidates(scores, 300)
     levels, wide = path.levels(scores), len(path.rows)
     kept, bad = (
-        np.bincount((context * wide + levels)[rows], minlength=contexts * wide).reshape(contexts, wide).cumsum(axis=1)
+        np.bincount((context * wide + levels)[rows], minlength=contexts * wide)
+        .reshape(contexts, wide)
+        .cumsum(axis=1)
         for rows in (np.ones(len(good), np.bool_), ~good)
     )
     return World(path, levels, good, context, kept * 1.0, bad * 1.0)
@@ -111,10 +122,14 @@ def last_of_run(passed: BoolArray, skipped: BoolArray) -> IntArray:
     return np.where(run.any(axis=-1), last, -1)
 
 
-def two_starts(rows: FloatArray, bad: FloatArray, share: float, error: float, part: float) -> IntArray:
+def two_starts(
+    rows: FloatArray, bad: FloatArray, share: float, error: float, part: float
+) -> IntArray:
     """The exact tests: all rows with a part of the error (0: no such test), then a walk with the rest of it."""
     p = np.where(rows > 0, betainc(np.maximum(rows - bad, 1e-9), bad + 1, share), 1)
-    walked = last_of_run(p <= error * (1 - part) + 1e-12, rows < np.log(error * (1 - part)) / np.log(share) - 1e-9)
+    walked = last_of_run(
+        p <= error * (1 - part) + 1e-12, rows < np.log(error * (1 - part)) / np.log(share) - 1e-9
+    )
     return np.where((p[:, -1] <= error * part) & (part > 0), rows.shape[-1] - 1, walked)
 
 
@@ -125,7 +140,10 @@ def cluster_robust(sums: UnitSums, share: float) -> IntArray:
     residual = np.maximum(sums.bad_bad - 2 * ratio * sums.rows_bad + ratio**2 * sums.rows_rows, 0)
     error = np.sqrt(np.maximum(residual * units / (units - 1) / n**2, bad * (1 - bad) / n))
     spent = 1 - certainty(SURE, 1)
-    walk, first = (bad - stdtrit(units - 1, part * spent) * error <= 1 - share for part in (1 - KEEP_ALL, KEEP_ALL))
+    walk, first = (
+        bad - stdtrit(units - 1, part * spent) * error <= 1 - share
+        for part in (1 - KEEP_ALL, KEEP_ALL)
+    )
     skipped = (sums.units < 5) | (sums.rows < least_labels(0, share, 1 - (1 - KEEP_ALL) * spent))
     return np.where((first & ~skipped)[:, -1], n.shape[-1] - 1, last_of_run(walk, skipped))
 
@@ -133,15 +151,22 @@ def cluster_robust(sums: UnitSums, share: float) -> IntArray:
 def one_row(made: World, drawn: IntArray, generator: np.random.Generator) -> Counted:
     """One row of each drawn context."""
     sizes = made.kept[:, -1].astype(int)[drawn]
-    rows = np.searchsorted(made.contexts, drawn) + (generator.random(drawn.shape) * sizes).astype(int)
-    levels, bad = made.levels[rows], np.where(made.good[rows], len(made.path.rows), made.levels[rows])
+    rows = np.searchsorted(made.contexts, drawn) + (generator.random(drawn.shape) * sizes).astype(
+        int
+    )
+    levels, bad = (
+        made.levels[rows],
+        np.where(made.good[rows], len(made.path.rows), made.levels[rows]),
+    )
     return Counted(made.path.counts(levels), made.path.counts(bad), EXACT, np.zeros(len(rows)))
 
 
 TESTS: dict[str, Callable[[World, UnitSums, IntArray, float], IntArray]] = {
     "rows as units": lambda _, sums, __, share: two_starts(sums.rows, sums.bad, share, 1 - SURE, 0),
     "cluster-robust t": lambda _, sums, __, share: cluster_robust(sums, share),
-    "one row each": lambda made, _, drawn, share: precise(one_row(made, drawn, np.random.default_rng(5)), share),
+    "one row each": lambda made, _, drawn, share: precise(
+        one_row(made, drawn, np.random.default_rng(5)), share
+    ),
     "counted": lambda _, sums, __, share: precise(counted(sums), share),
 }
 
@@ -169,17 +194,30 @@ def whole_contexts() -> list[PlainTable]:
     recalls: dict[int, dict[str, list[Found]]] = {}
     for shape, alike, base, judge in itertools.product(SHAPES, CORRELATIONS, BASES, JUDGES):
         made = world(shape, alike, base, judge)
-        good, kept_good = made.kept - made.bad, made.kept[:, -1:] - made.bad[:, -1:] + np.zeros_like(made.kept)
+        good, kept_good = (
+            made.kept - made.bad,
+            made.kept[:, -1:] - made.bad[:, -1:] + np.zeros_like(made.kept),
+        )
         base_rate = float(made.good.mean())
         for units in DRAWN:
             drawn = np.random.default_rng(units).integers(0, CONTEXTS, (DRAWS, units))
-            sums, of_good = whole(made.kept, made.bad, drawn), whole(kept_good, kept_good - good, drawn)
+            sums, of_good = (
+                whole(made.kept, made.bad, drawn),
+                whole(kept_good, kept_good - good, drawn),
+            )
             cell = found.setdefault((shape, alike, units), {name: [] for name in TESTS})
             for share in (base_rate + above for above in ABOVE if base_rate + above < 0.985):
                 for name, test in TESTS.items():
-                    cell[name].append(Found(*made.broken_and_kept(test(made, sums, drawn, share), share)))
-            for name, labels in (("rows as units", rows_alone(of_good)), ("counted", counted(of_good))):
-                of_cell = Found(*made.broken_and_kept(complete(labels, RECALL), RECALL, recall=True))
+                    cell[name].append(
+                        Found(*made.broken_and_kept(test(made, sums, drawn, share), share))
+                    )
+            for name, labels in (
+                ("rows as units", rows_alone(of_good)),
+                ("counted", counted(of_good)),
+            ):
+                of_cell = Found(
+                    *made.broken_and_kept(complete(labels, RECALL), RECALL, recall=True)
+                )
                 recalls.setdefault(units, {}).setdefault(name, []).append(of_cell)
     title = "Whole contexts labelled: worst share of broken promises, and mean share of rows kept"
     rows = [[*map(str, key), *map(_words, cell.values())] for key, cell in found.items()]
@@ -203,20 +241,33 @@ def _words(cells: list[Found]) -> str:
 def random_rows() -> PlainTable:
     """The same for rows that are drawn one by one, of few or many contexts."""
     rows = []
-    for shape, alike, contexts in itertools.product((SHAPES[0], SHAPES[3]), (0.1, 0.8), (60, CONTEXTS)):
+    for shape, alike, contexts in itertools.product(
+        (SHAPES[0], SHAPES[3]), (0.1, 0.8), (60, CONTEXTS)
+    ):
         for labels in (60, 300):
             found: dict[str, list[Found]] = {"rows as units": [], "counted": []}
             for judge in list(JUDGES)[::2]:
                 made = world(shape, alike, 0.6, judge, contexts)
                 drawn = np.random.default_rng(labels).integers(0, len(made.good), (DRAWS, labels))
                 levels, none = made.levels[drawn], len(made.path.rows)
-                sums = unit_sums(levels, np.where(made.good[drawn], none, levels), made.contexts[drawn], none)
+                sums = unit_sums(
+                    levels, np.where(made.good[drawn], none, levels), made.contexts[drawn], none
+                )
                 for share in (float(made.good.mean()) + above for above in ABOVE):
-                    for name, worth in (("rows as units", rows_alone(sums)), ("counted", counted(sums))):
-                        found[name].append(Found(*made.broken_and_kept(precise(worth, share), share)))
-            rows.append([shape, f"{alike:g}", f"{contexts:,}", f"{labels:,}", *map(_words, found.values())])
+                    for name, worth in (
+                        ("rows as units", rows_alone(sums)),
+                        ("counted", counted(sums)),
+                    ):
+                        found[name].append(
+                            Found(*made.broken_and_kept(precise(worth, share), share))
+                        )
+            rows.append(
+                [shape, f"{alike:g}", f"{contexts:,}", f"{labels:,}", *map(_words, found.values())]
+            )
     heads = ["rows of a context", "correlation", "contexts", "labels", "rows as units", "counted"]
-    return PlainTable("Random rows labelled: worst share of broken promises, and mean of rows kept", heads, rows)
+    return PlainTable(
+        "Random rows labelled: worst share of broken promises, and mean of rows kept", heads, rows
+    )
 
 
 LOOKS = {
@@ -240,7 +291,9 @@ def mixture(rows: FloatArray, bad: FloatArray, share: float, error: float) -> In
     """A walk with an e-value for each candidate: a bet on each share of bad rows below the promised one, mixed."""
 
     def value(wrong: FloatArray) -> FloatArray:
-        mixed = betaln(wrong + 1, rows - wrong + 1) + np.log(betainc(wrong + 1, rows - wrong + 1, 1 - share) + 1e-300)
+        mixed = betaln(wrong + 1, rows - wrong + 1) + np.log(
+            betainc(wrong + 1, rows - wrong + 1, 1 - share) + 1e-300
+        )
         return mixed - (wrong + 1) * np.log(1 - share) - (rows - wrong) * np.log(share)
 
     return last_of_run(value(bad) >= -np.log(error), value(0 * bad) < -np.log(error))
@@ -278,7 +331,9 @@ def looks() -> PlainTable:
             cells.append(" ".join(at))
         rows.append([f"{name} (base {base:g}, q {share:g})", *cells])
     heads = ["judge", *LOOKS, "mixture e-value"]
-    return PlainTable("Up to 8 looks: broken and kept at the first look, broken and kept at the end", heads, rows)
+    return PlainTable(
+        "Up to 8 looks: broken and kept at the first look, broken and kept at the end", heads, rows
+    )
 
 
 def all_rows_first() -> PlainTable:
@@ -298,12 +353,17 @@ def all_rows_first() -> PlainTable:
                 share = float(made.good.mean()) + above
                 if share < 0.985:
                     chosen = two_starts(n, b, share, 1 - certainty(SURE, 1), part)
-                    found.setdefault((above, part), []).append(Found(*made.broken_and_kept(chosen, share)))
+                    found.setdefault((above, part), []).append(
+                        Found(*made.broken_and_kept(chosen, share))
+                    )
     rows = [
-        [f"{above:+g}", *(_words(found[above, part]) for part in parts)] for above in dict.fromkeys(a for a, _ in found)
+        [f"{above:+g}", *(_words(found[above, part]) for part in parts)]
+        for above in dict.fromkeys(a for a, _ in found)
     ]
     heads = ["promise - base", *(f"part {part:g}" for part in parts)]
-    return PlainTable("All rows tested first, random rows: worst share of broken promises, rows kept", heads, rows)
+    return PlainTable(
+        "All rows tested first, random rows: worst share of broken promises, rows kept", heads, rows
+    )
 
 
 def tables() -> list[PlainTable]:

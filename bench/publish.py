@@ -23,7 +23,8 @@ from refladder.records import Context, Dimension, Ladder, Recipe, Rung, Sampling
 
 ROOT = Path(__file__).parents[1]
 DIMENSIONS = tuple(
-    Dimension(name=name, description=f"How {name} it is.") for name in ("clear", "vivid", "short", "true")
+    Dimension(name=name, description=f"How {name} it is.")
+    for name in ("clear", "vivid", "short", "true")
 )
 RUNGS, RUNG_WORDS, CONTEXT_WORDS = 5, 60, 300
 MEASURE = (
@@ -39,8 +40,13 @@ MEASURE = (
 def made(folder: Path, count: int) -> None:
     """A ladder set with random words, so that it does not compress better than text does."""
     draw = random.Random(0)  # noqa: S311  no secret
-    words = ["".join(draw.choices("abcdefghijklmnopqrstuvwxyz", k=draw.randint(2, 9))) for _ in range(30_000)]
-    recipe = Recipe(backend="scripted:writer", prompts=("story/best@0",), sampling=Sampling(), version="0.1.0")
+    words = [
+        "".join(draw.choices("abcdefghijklmnopqrstuvwxyz", k=draw.randint(2, 9)))
+        for _ in range(30_000)
+    ]
+    recipe = Recipe(
+        backend="scripted:writer", prompts=("story/best@0",), sampling=Sampling(), version="0.1.0"
+    )
     contexts = count // len(DIMENSIONS)
 
     def text(length: int) -> str:
@@ -49,7 +55,10 @@ def made(folder: Path, count: int) -> None:
     write_records(folder / "dimensions.jsonl", DIMENSIONS)
     write_records(
         folder / "contexts.jsonl",
-        (Context(id=f"c{number}", task="story", text=text(CONTEXT_WORDS)) for number in range(contexts)),
+        (
+            Context(id=f"c{number}", task="story", text=text(CONTEXT_WORDS))
+            for number in range(contexts)
+        ),
     )
     write_records(
         folder / "ladders.jsonl",
@@ -58,7 +67,9 @@ def made(folder: Path, count: int) -> None:
                 context_id=f"c{number}",
                 task="story",
                 dimension=dimension.name,
-                rungs=tuple(Rung(level=level, text=text(RUNG_WORDS)) for level in range(1, RUNGS + 1)),
+                rungs=tuple(
+                    Rung(level=level, text=text(RUNG_WORDS)) for level in range(1, RUNGS + 1)
+                ),
                 recipe=recipe,
             )
             for number in range(contexts)

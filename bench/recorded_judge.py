@@ -24,7 +24,7 @@ calls = 0
 
 def open_counted(target: str) -> Backend:
     """The backend, with its two methods counted."""
-    from refladder import connect  # noqa: PLC0415  who installs this module needs no refladder
+    from refladder import connect
 
     backend = connect(target or "builtin")
     for name in ("read_labels", "write"):
@@ -33,7 +33,7 @@ def open_counted(target: str) -> Backend:
 
 
 def _counted(name: str, method: Callable[..., Any]) -> Callable[..., Any]:
-    def counted(prompts: list[Any], *rest: Any) -> Any:  # noqa: ANN401  what the method takes and gives
+    def counted(prompts: list[Any], *rest: Any) -> Any:
         global calls  # noqa: PLW0603  of the process
         calls += 1
         if calls == int(os.environ.get("STOP", "0")):

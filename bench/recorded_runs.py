@@ -69,7 +69,10 @@ VOLATILE = {
     "time": (r"\b20\d\d-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d(?:\.\d+)?)?(?:Z|[+-]\d\d:?\d\d)?", "TIME"),
     "date": (r"\b20\d\d-\d\d-\d\d\b", "DATE"),
     "seconds": (r"\b\d+\.\d(?= s\b)", "N"),
-    "seconds in JSON": (r'("(?:seconds|judge_seconds|started|ended|seen|time)": ?)[\d.]+(?:e-?\d+)?', r"\1N"),
+    "seconds in JSON": (
+        r'("(?:seconds|judge_seconds|started|ended|seen|time)": ?)[\d.]+(?:e-?\d+)?',
+        r"\1N",
+    ),
     "seconds since 1970 in JSON": (r'("(?:first|last|made)\\*": ?)\d{10}\b', r"\1N"),
     "address in memory": (r"\b0x[0-9a-f]{6,}\b", "ADDRESS"),
     "seconds as the last column of a table": (
@@ -114,7 +117,11 @@ def cases(mark: str) -> list[Case]:
 
 def environment(checkout: str | None) -> dict[str, str]:
     """The variables of every step: which refladder runs, and nothing of the user's settings."""
-    places = [checkout] if checkout else list(filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep)))
+    places = (
+        [checkout]
+        if checkout
+        else list(filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep)))
+    )
     places = [str(Path(place).resolve()) for place in places] or [str(ROOT)]
     programs = SCRATCH / "bin"
     programs.mkdir(parents=True)
@@ -141,24 +148,28 @@ class Servers:
     def __init__(self, case: Case, folder: Path, stack: ExitStack) -> None:
         self.folder = folder
         self.running = {}
-        wanted = {name for _, text in case.steps for name in re.findall(r"\$(VLLM|TEXT|HUB)\b", text)}
-        sys.path[:0] = [str(ROOT / "tests"), str(ROOT / "tests/backends/endpoint")] if wanted else []
+        wanted = {
+            name for _, text in case.steps for name in re.findall(r"\$(VLLM|TEXT|HUB)\b", text)
+        }
+        sys.path[:0] = (
+            [str(ROOT / "tests"), str(ROOT / "tests/backends/endpoint")] if wanted else []
+        )
         for name in sorted(wanted):
             self.running[name] = stack.enter_context(self._made(name))
 
     def _made(self, name: str) -> object:
         if name == "HUB":
-            from hub_server import Hub  # noqa: PLC0415  of the tests
+            from hub_server import Hub
 
             return Hub(SCRATCH / "hubs" / self.folder.name)
-        import toy_server  # noqa: PLC0415
+        import toy_server
 
         return toy_server.ToyServer({"VLLM": toy_server.VLLM, "TEXT": toy_server.TEXT_ONLY}[name])
 
     @property
     def variables(self) -> dict[str, str]:
         """What a step needs to reach the servers."""
-        from hub_server import WRITER  # noqa: PLC0415  of the tests
+        from hub_server import WRITER
 
         hub = {"HF_TOKEN": WRITER, "HF_HUB_DISABLE_XET": "1", "HF_HUB_DISABLE_PROGRESS_BARS": "1"}
         addresses = {name: server.url for name, server in self.running.items()}
@@ -169,7 +180,9 @@ class Servers:
         asked = {name: Counter(path for path, _ in server.asked) for name, server in self.running.items()
                  if name != "HUB"}  # fmt: skip
         if asked:
-            (self.folder / "asked.json").write_text(json.dumps(asked, indent=1, sort_keys=True) + "\n", "utf-8")
+            (self.folder / "asked.json").write_text(
+                json.dumps(asked, indent=1, sort_keys=True) + "\n", "utf-8"
+            )
 
 
 def plain(text: str) -> str:
@@ -189,10 +202,20 @@ def run(case: Case, marks: str, folder: Path, variables: dict[str, str]) -> str:
         for mark, text in case.steps:
             if mark not in marks:
                 continue
-            program = [sys.executable, "-"] if mark == ">" else [shutil.which("bash") or "bash", "-c", text]
+            program = (
+                [sys.executable, "-"]
+                if mark == ">"
+                else [shutil.which("bash") or "bash", "-c", text]
+            )
             given = text.encode() if mark == ">" else b""
             done = subprocess.run(
-                program, check=False, cwd=folder, env=used, input=given, capture_output=True, timeout=WAIT
+                program,
+                check=False,
+                cwd=folder,
+                env=used,
+                input=given,
+                capture_output=True,
+                timeout=WAIT,
             )
             told.append(f"{mark} {text}\nexit code {done.returncode}\n")
             for name, stream in (("output", done.stdout), ("error", done.stderr)):
@@ -214,14 +237,25 @@ def readable(path: Path) -> str:
     if content.startswith(b"SQLite format 3"):
         with closing(sqlite3.connect(path)) as database:
             tables = [
-                name for (name,) in database.execute("SELECT name FROM sqlite_master WHERE type = 'table' ORDER BY 1")
+                name
+                for (name,) in database.execute(
+                    "SELECT name FROM sqlite_master WHERE type = 'table' ORDER BY 1"
+                )
             ]
-            rows = {name: sorted(map(repr, database.execute(f"SELECT * FROM {name}"))) for name in tables}  # noqa: S608
-        lines = [f"{name}: {row}" for name, part in rows.items() if name not in {"claims", "holders"} for row in part]
+            rows = {
+                name: sorted(map(repr, database.execute(f"SELECT * FROM {name}")))  # noqa: S608
+                for name in tables
+            }
+        lines = [
+            f"{name}: {row}"
+            for name, part in rows.items()
+            if name not in {"claims", "holders"}
+            for row in part
+        ]
         return re.sub(r"\b1[789]\d{8}\b", "TIME", "\n".join([*tables, *lines, ""]))
     digest = hashlib.sha256(content).hexdigest()
     if content.startswith(b"PAR1"):
-        from pyarrow import parquet  # noqa: PLC0415  only here
+        from pyarrow import parquet
 
         table = parquet.read_table(path)
         return "\n".join([f"sha256 {digest}", str(table.schema), *map(repr, table.to_pylist()), ""])
@@ -233,7 +267,11 @@ def readable(path: Path) -> str:
 
 def files_of(folder: Path) -> dict[str, Path]:
     """Every file in a folder by its path, without those that come and go beside a response store."""
-    found = {path.relative_to(folder).as_posix(): path for path in sorted(folder.rglob("*")) if path.is_file()}
+    found = {
+        path.relative_to(folder).as_posix(): path
+        for path in sorted(folder.rglob("*"))
+        if path.is_file()
+    }
     return {name: path for name, path in found.items() if not name.endswith(("-wal", "-shm"))}
 
 
@@ -274,7 +312,10 @@ def record(out: Path, chosen: list[str], variables: dict[str, str]) -> None:
         shutil.copytree(start, folder)
         keep(run(case, "$>", folder, variables), folder, out / case.name, given)
 
-    in_parallel(one, [case for case in cases("#") if case.name != GIVEN and (not chosen or case.name in chosen)])
+    in_parallel(
+        one,
+        [case for case in cases("#") if case.name != GIVEN and (not chosen or case.name in chosen)],
+    )
 
 
 def half(out: Path, chosen: list[str], variables: dict[str, str]) -> None:
@@ -285,7 +326,9 @@ def half(out: Path, chosen: list[str], variables: dict[str, str]) -> None:
         shutil.copytree(start, folder)
         (folder / "half.log").write_text(run(case, "$>", folder, variables), "utf-8")
         shutil.copytree(folder, out / case.name, symlinks=True)
-        torn = [path for mark, glob in case.steps if mark == "~" for path in sorted(folder.glob(glob))]
+        torn = [
+            path for mark, glob in case.steps if mark == "~" for path in sorted(folder.glob(glob))
+        ]
         for path in torn:
             content = path.read_bytes()
             last = content.rstrip(b"\n").rpartition(b"\n")[2]
@@ -315,22 +358,34 @@ def compare(one: Path, other: Path) -> int:
     differing = 0
     for name in sorted({*found[0], *found[1]}):
         texts = [
-            files[name].read_text("utf-8").splitlines(keepends=True) if name in files else ["(no such file)\n"]
+            files[name].read_text("utf-8").splitlines(keepends=True)
+            if name in files
+            else ["(no such file)\n"]
             for files in found
         ]
         if texts[0] != texts[1]:
             differing += 1
             sys.stdout.writelines(difflib.unified_diff(*texts, str(one / name), str(other / name)))
     count = len({name.partition("/")[0] for files in found for name in files})
-    print(f"{count} cases, {len(found[0])} and {len(found[1])} files, {differing} differ", file=sys.stderr)
+    print(
+        f"{count} cases, {len(found[0])} and {len(found[1])} files, {differing} differ",
+        file=sys.stderr,
+    )
     return int(differing > 0)
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--checkout", help="folder with the refladder to run")
     what = parser.add_subparsers(dest="what", required=True)
-    for name, places in (("record", ["out"]), ("half", ["out"]), ("finish", ["half", "out"]), ("compare", ["a", "b"])):
+    for name, places in (
+        ("record", ["out"]),
+        ("half", ["out"]),
+        ("finish", ["half", "out"]),
+        ("compare", ["a", "b"]),
+    ):
         part = what.add_parser(name)
         for place in places:
             part.add_argument(place, type=Path)
@@ -344,7 +399,9 @@ def main() -> int:
     try:
         SCRATCH.mkdir()
     except FileExistsError:
-        raise SystemExit(f"{SCRATCH}: of another recording; wait for it, or delete the folder") from None
+        raise SystemExit(
+            f"{SCRATCH}: of another recording; wait for it, or delete the folder"
+        ) from None
     try:
         variables = environment(asked.checkout)
         if asked.what == "record":

@@ -39,7 +39,11 @@ ITEMS = 16
 DRAWS = 100
 BUDGETS = (24, 60, 120, 240)
 SHARPNESS, NOISE = 1.5, 0.5
-JUDGES = ((0.0, 0.0), (2.0, 0.0), (2.0, 1.0))  # preference for the first place, and nearness to 0 that is a tie
+JUDGES = (
+    (0.0, 0.0),
+    (2.0, 0.0),
+    (2.0, 1.0),
+)  # preference for the first place, and nearness to 0 that is a tie
 SORTS = {
     "pairs-greedy": (greedy_sort, 1),
     "pairs-greedy, both orders": (greedy_sort, 2),
@@ -72,7 +76,11 @@ METHODS: dict[str, Scores] = {
 
 
 def answers_of(
-    random: np.random.Generator, quality: FloatArray, pairs: IntArray, first: float, undecided: float = 0.0
+    random: np.random.Generator,
+    quality: FloatArray,
+    pairs: IntArray,
+    first: float,
+    undecided: float = 0.0,
 ) -> FloatArray:
     """Probabilities that the first of each pair is better; 1/2 where the log-odds are nearer to 0 than `undecided`."""
     gap = SHARPNESS * (quality[pairs[:, 0]] - quality[pairs[:, 1]]) + first
@@ -87,7 +95,9 @@ def recovered(random: np.random.Generator, scores: FloatArray, quality: FloatArr
     return float(correlate_rows(filled[None], quality[None], "spearman", "zero")[0])
 
 
-def by_budget(method: Scores, selection: str, budget: int, first: float, undecided: float) -> float | None:
+def by_budget(
+    method: Scores, selection: str, budget: int, first: float, undecided: float
+) -> float | None:
     """The mean over draws; None where the comparisons of a draw fall apart, so that a method has no scores."""
     random = np.random.default_rng(0)
     found = []
@@ -124,11 +134,15 @@ def by_sorting(
     counts, found = [], []
     for _ in range(DRAWS):
         quality = random.standard_normal(ITEMS)
-        p = bias.square(ITEMS, all_pairs(ITEMS), answers_of(random, quality, all_pairs(ITEMS), first, undecided))
+        p = bias.square(
+            ITEMS, all_pairs(ITEMS), answers_of(random, quality, all_pairs(ITEMS), first, undecided)
+        )
         if orders > 1:
             p = (p + 1 - p.T) / 2
         start = random.permutation(ITEMS).tolist()
-        (done,), _ = run_together([sort(start)], lambda asked, p=p: [p[one, other] for _, one, other in asked])
+        (done,), _ = run_together(
+            [sort(start)], lambda asked, p=p: [p[one, other] for _, one, other in asked]
+        )
         counts.append(orders * len(done.asked))
         found.append(recovered(random, np.array(done.scores(ITEMS), dtype=np.float64), quality))
     return float(np.mean(counts)), float(np.mean(found))
@@ -168,18 +182,30 @@ def main() -> None:
             for selection in ("random", "no-repeat", "symmetric"):
                 values = []
                 for budget in BUDGETS:
-                    possible = budget <= (ITEMS * (ITEMS - 1) // (2 if selection == "no-repeat" else 1))
-                    value = by_budget(method, selection, budget, first, undecided) if possible else None
+                    possible = budget <= (
+                        ITEMS * (ITEMS - 1) // (2 if selection == "no-repeat" else 1)
+                    )
+                    value = (
+                        by_budget(method, selection, budget, first, undecided) if possible else None
+                    )
                     values.append("—" if value is None else f"{value:.3f}")
                 rows.append([f"{name}, {selection}", *values])
             print(f"first {first}, undecided {undecided}: {name}", file=sys.stderr)
         heads = ["method, selection", *(f"{budget} comparisons" for budget in BUDGETS)]
         ties = ", ties" if undecided else ""
-        parts.append(f"## Preference for the first place: {first:g} in log-odds{ties}\n\n{table(heads, rows)}")
-        asked = [(name, *by_sorting(sort, orders, first, undecided)) for name, (sort, orders) in SORTS.items()]
+        parts.append(
+            f"## Preference for the first place: {first:g} in log-odds{ties}\n\n{table(heads, rows)}"
+        )
+        asked = [
+            (name, *by_sorting(sort, orders, first, undecided))
+            for name, (sort, orders) in SORTS.items()
+        ]
         sorts = [[name, f"{count:.1f}", f"{value:.3f}"] for name, count, value in asked]
         parts.append(table(["sort", "comparisons asked", "correlation"], sorts))
-    counts = [[f"{count}", *(f"{by_answers(count, first):.3f}" for first in (0.0, 2.0))] for count in ANSWERS]
+    counts = [
+        [f"{count}", *(f"{by_answers(count, first):.3f}" for first in (0.0, 2.0))]
+        for count in ANSWERS
+    ]
     exact = ["log-probabilities", *(f"{by_answers(None, first):.3f}" for first in (0.0, 2.0))]
     parts.append(
         "## Sampled answers a comparison, mean probability over all pairs\n\n"
@@ -189,7 +215,9 @@ def main() -> None:
         f"{ITEMS} texts, {DRAWS} draws, {time.perf_counter() - start:.0f} s. — : more comparisons than pairs, or the "
         "comparisons of some draw fall into parts that nothing joins.\n"
     )
-    parts.append(f"## 10,000 items, 200,000 comparisons\n\n{table(['method', 'seconds'], at_scale())}")
+    parts.append(
+        f"## 10,000 items, 200,000 comparisons\n\n{table(['method', 'seconds'], at_scale())}"
+    )
     RESULTS.write_text("\n".join(parts))
     print("\n".join(parts))
 

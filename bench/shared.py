@@ -94,7 +94,11 @@ def texts_of(benchmark: Benchmark, dimension: Dimension, judge: str) -> Texts:
     contexts = benchmark.contexts[:CONTEXTS]
     number = {context.id: position for position, context in enumerate(contexts)}
     means = human_means(benchmark.ratings)
-    rated = [each for each in benchmark.outputs if each.context_id in number and (each.id, dimension.name) in means]
+    rated = [
+        each
+        for each in benchmark.outputs
+        if each.context_id in number and (each.id, dimension.name) in means
+    ]
     ratings = np.array([means[output.id, dimension.name] for output in rated])
     of_row = np.array([number[output.context_id] for output in rated])
     if judge != "builtin":
@@ -106,13 +110,24 @@ def texts_of(benchmark: Benchmark, dimension: Dimension, judge: str) -> Texts:
 
     def worth(text: str, position: int) -> float:
         context = contexts[position]
-        about = (context.text, context.background, context.task, dimension.name, dimension.description)
+        about = (
+            context.text,
+            context.background,
+            context.task,
+            dimension.name,
+            dimension.description,
+        )
         return quality(text, *about)
 
     for ladder in ladders:
         position = number[ladder.context_id]
         rungs[position] = [worth(rung.text, position) for rung in ladder.rungs]
-    outputs = np.array([worth(output.text, position) for output, position in zip(rated, of_row.tolist(), strict=True)])
+    outputs = np.array(
+        [
+            worth(output.text, position)
+            for output, position in zip(rated, of_row.tolist(), strict=True)
+        ]
+    )
     return Texts(ratings, of_row, outputs, rungs, DISCRIMINATION, TIES)
 
 
@@ -137,7 +152,11 @@ def study(benchmark: Benchmark, dimension: Dimension, judge: str) -> FloatArray:
     for draw in range(DRAWS):
         random = np.random.default_rng(draw)
         shift, uneven = random.normal(0, 1, (2, len(texts.rungs)))
-        outputs = texts.outputs + noise * random.normal(0, 1, len(texts.outputs)) + of_judge * shift[texts.contexts]
+        outputs = (
+            texts.outputs
+            + noise * random.normal(0, 1, len(texts.outputs))
+            + of_judge * shift[texts.contexts]
+        )
         rungs = texts.rungs + noise * random.normal(0, 1, texts.rungs.shape)
         rungs += (of_judge * shift + of_writer * uneven)[:, np.newaxis]
         anchors = random.permutation(whole)[: max(ANCHORS)]
@@ -147,7 +166,7 @@ def study(benchmark: Benchmark, dimension: Dimension, judge: str) -> FloatArray:
         good = ratings > median if median < ratings.max() else ratings == median
         of_draw = []
         for name in SETS:
-            if isinstance(name, str):
+            if isinstance(name, str):  # noqa: SIM108
                 compared = rungs[contexts]
             else:
                 compared = np.tile(rungs[anchors[:name]].reshape(-1), (len(rows), 1))
@@ -166,7 +185,10 @@ def main() -> None:
     for name, path in SOURCES.items():
         benchmark = load_benchmark(name, path)
         for judge in judges:
-            of_dimensions = [study(benchmark, dimension, judge) for dimension in benchmark.dimensions[:DIMENSIONS]]
+            of_dimensions = [
+                study(benchmark, dimension, judge)
+                for dimension in benchmark.dimensions[:DIMENSIONS]
+            ]
             results[name, judge] = np.mean(of_dimensions, axis=0)
             print(name, judge, results[name, judge].mean(axis=0).round(3).tolist(), flush=True)
     lines = [HEAD]
@@ -174,13 +196,24 @@ def main() -> None:
         means = {key: found[:, :, number].mean(axis=0) for key, found in results.items()}
         rows = [(*key, *(f"{value:.3f}" for value in of_sets)) for key, of_sets in means.items()]
         for judge in judges:
-            mean = np.mean([of_sets for (_, of_judge), of_sets in means.items() if of_judge == judge], axis=0)
+            mean = np.mean(
+                [of_sets for (_, of_judge), of_sets in means.items() if of_judge == judge], axis=0
+            )
             rows.append(("**mean**", judge, *(f"**{value:.3f}**" for value in mean)))
-        heads = ["benchmark", "judge", "own", *(f"{count} anchor{'s' * (count > 1)}" for count in ANCHORS)]
+        heads = [
+            "benchmark",
+            "judge",
+            "own",
+            *(f"{count} anchor{'s' * (count > 1)}" for count in ANCHORS),
+        ]
         if number == 0:
             heads += ["sd, 1", "sd, 4"]
-            spreads = {key: found[:, (1, 3), number].std(axis=0, ddof=1) for key, found in results.items()}
-            rows = [(*row, *(f"{one:.3f}" for one in spreads.get((row[0], row[1]), ()))) for row in rows]
+            spreads = {
+                key: found[:, (1, 3), number].std(axis=0, ddof=1) for key, found in results.items()
+            }
+            rows = [
+                (*row, *(f"{one:.3f}" for one in spreads.get((row[0], row[1]), ()))) for row in rows
+            ]
             rows = [(*row, *("" for _ in range(len(heads) - len(row)))) for row in rows]
         lines += [f"## {title}", "", *table(heads, rows, 2), ""]
     RESULTS.write_text("\n".join(lines), "utf-8")

@@ -66,15 +66,24 @@ def shares() -> str:
                 covered = float(np.mean((low <= rate) & (rate <= high)))
                 drawn = (weights @ points.T) / (weights @ counts.T)
                 low, high = np.quantile(drawn, [0.025, 0.975], axis=0)
-                cells.append(f"{covered:.3f} [{float(np.mean((low <= rate) & (rate <= high))):.3f}]")
+                cells.append(
+                    f"{covered:.3f} [{float(np.mean((low <= rate) & (rate <= high))):.3f}]"
+                )
                 least = min(least, covered)
-            lines.append(f"| {design[0]} | {design[1]:g} | {design[2]:g} | {rows} | " + " | ".join(cells) + " |")
+            lines.append(
+                f"| {design[0]} | {design[1]:g} | {design[2]:g} | {rows} | "
+                + " | ".join(cells)
+                + " |"
+            )
     lines += ["", f"Least coverage: {least:.3f}."]
     return "\n".join(lines)
 
 
 def _drawn_shares(
-    random: np.random.Generator, shape: tuple[int, int], rate: float, design: tuple[int, float, float]
+    random: np.random.Generator,
+    shape: tuple[int, int],
+    rate: float,
+    design: tuple[int, float, float],
 ) -> tuple[FloatArray, FloatArray]:
     trials, correlation, ties = design
     if correlation == 0:
@@ -87,7 +96,9 @@ def _drawn_shares(
     counts = random.integers(1, 2 * trials, shape) if trials > 1 else np.ones(shape, dtype=np.int64)
     tied = ties * 2 * np.minimum(rates, 1 - rates)
     wins = random.binomial(counts, rates - tied / 2)
-    halves = random.binomial(counts - wins, np.clip(tied / np.maximum(1 - rates + tied / 2, 1e-12), 0, 1))
+    halves = random.binomial(
+        counts - wins, np.clip(tied / np.maximum(1 - rates + tied / 2, 1e-12), 0, 1)
+    )
     return wins + halves / 2, counts.astype(np.float64)
 
 
@@ -96,7 +107,9 @@ def within_contexts(scores: FloatArray, quality: FloatArray) -> float:
     return float(np.nanmean(correlate_rows(scores, quality, "spearman", "zero")))
 
 
-def asked(random: np.random.Generator, quality: FloatArray, first: float, scheme: str, budget: int) -> Asked:
+def asked(
+    random: np.random.Generator, quality: FloatArray, first: float, scheme: str, budget: int
+) -> Asked:
     """Pairs of one context and P(first) of a judge: log-odds = difference of quality + `first` + noise of 0.7."""
     pairs = select_pairs(len(quality), budget, scheme, int(random.integers(2**31)))
     gap = quality[pairs[:, 0]] - quality[pairs[:, 1]] + first + 0.7 * random.standard_normal(budget)
@@ -118,12 +131,19 @@ def hard_answers() -> str:
             fitted = bias.fit_threshold(together)
             agreement = [
                 within_contexts(
-                    np.array([win_ratio(8, pairs, p, tau) for (pairs, _), p in zip(contexts, given, strict=True)]),
+                    np.array(
+                        [
+                            win_ratio(8, pairs, p, tau)
+                            for (pairs, _), p in zip(contexts, given, strict=True)
+                        ]
+                    ),
                     quality,
                 )
                 for tau in (0.5, float(np.median(together)), fitted)
             ]
-            drawn.append([*agreement, *(bias.share_of_first(together, tau) for tau in (0.5, fitted))])
+            drawn.append(
+                [*agreement, *(bias.share_of_first(together, tau) for tau in (0.5, fitted))]
+            )
         cells = " | ".join(f"{value:.3f}" for value in np.mean(drawn, axis=0))
         rows.append(f"| {scheme}, {budget} | {first:g} | {answers or 'p'} | {cells} |")
     text = (
@@ -142,7 +162,9 @@ def ties() -> str:
     random = np.random.default_rng(4)
     designs = (("no-repeat", 14), ("symmetric", 28), ("random", 56))
     rows, gains = [], []
-    for (scheme, budget), first, kind in itertools.product(designs, (0.5, 1.0, 2.0), ("none", "random", "close")):
+    for (scheme, budget), first, kind in itertools.product(
+        designs, (0.5, 1.0, 2.0), ("none", "random", "close")
+    ):
         for answers in (1, 2, 3, 6, 10):
             drawn = []
             for _ in range(4):
@@ -151,7 +173,9 @@ def ties() -> str:
                 for texts in quality:
                     pairs, p = asked(random, texts, first, scheme, budget)
                     each = (random.random((budget, answers)) < p[:, None]).astype(np.float64)
-                    open_pairs = np.full(budget, 0.3) if kind == "random" else 0.8 * (np.abs(p - 0.5) < 0.19)
+                    open_pairs = (
+                        np.full(budget, 0.3) if kind == "random" else 0.8 * (np.abs(p - 0.5) < 0.19)
+                    )
                     tied = random.random(each.shape) < open_pairs[:, None] * (kind != "none")
                     contexts.append((pairs, np.where(tied, 0.5, each).mean(axis=1)))
                 together = np.concatenate([given for _, given in contexts])
@@ -160,7 +184,10 @@ def ties() -> str:
                 limits = (0.5, nearest, nearest if near else 0.5, bias.fit_threshold(together))
                 drawn.append(
                     [
-                        within_contexts(np.array([win_ratio(8, pairs, p, limit) for pairs, p in contexts]), quality)
+                        within_contexts(
+                            np.array([win_ratio(8, pairs, p, limit) for pairs, p in contexts]),
+                            quality,
+                        )
                         for limit in limits
                     ]
                 )
@@ -189,7 +216,9 @@ def _nearest_threshold(answers: FloatArray) -> float:
     """The threshold between distinct answers, or at one, at which P(first) is nearest to 1/2."""
     values = np.unique(np.concatenate([[0.0], answers, [1.0]]))
     limits = np.concatenate([values[1:-1], (values[1:] + values[:-1]) / 2])
-    return float(min(limits, key=lambda limit: abs(bias.share_of_first(answers, float(limit)) - 0.5)))
+    return float(
+        min(limits, key=lambda limit: abs(bias.share_of_first(answers, float(limit)) - 0.5))
+    )
 
 
 def fairness() -> str:
@@ -200,12 +229,22 @@ def fairness() -> str:
     for noise in (0.0, 0.5, 1.0):
         cells = []
         for pairs, orders in ((64, 1), (32, 2)):
-            difference = np.sqrt(2) * random.standard_normal((draws, 1, pairs, 1)) * np.array([1, -1])[:orders]
-            gap = difference + biases[:, None, None] + noise * random.standard_normal((draws, 5, pairs, orders))
+            difference = (
+                np.sqrt(2)
+                * random.standard_normal((draws, 1, pairs, 1))
+                * np.array([1, -1])[:orders]
+            )
+            gap = (
+                difference
+                + biases[:, None, None]
+                + noise * random.standard_normal((draws, 5, pairs, orders))
+            )
             unfair = np.abs((gap > 0).mean(axis=(2, 3)) - 0.5)
             cells.append((unfair[:, 0].mean(), (unfair.argmin(axis=1) == 0).mean()))
         (single, picked), (double, picked_twice) = cells
-        rows.append(f"| {noise:g} | {single:.3f} | {double:.3f} | {picked:.2f} | {picked_twice:.2f} |")
+        rows.append(
+            f"| {noise:g} | {single:.3f} | {double:.3f} | {picked:.2f} | {picked_twice:.2f} |"
+        )
     text = (
         "The fairest of five instructions, whose biases are 0, 0.25, -0.5, 0.75 and -1 log-odds for the first, by 64 "
         f"questions each: 64 pairs in one order, or 32 in both; {draws:,} draws. The log-odds of the judge are the "
@@ -221,7 +260,9 @@ def poe_bias() -> str:
     """Product of experts with the position bias of each context, and with that of the dimension."""
     random = np.random.default_rng(3)
     rows = []
-    for (texts, budget), first in itertools.product(((2, 1), (8, 8), (8, 10), (8, 14), (8, 28)), (0.0, 1.0, 2.0)):
+    for (texts, budget), first in itertools.product(
+        ((2, 1), (8, 8), (8, 10), (8, 14), (8, 28)), (0.0, 1.0, 2.0)
+    ):
         drawn = []
         for _ in range(10):
             quality = random.standard_normal((60, texts))
@@ -231,11 +272,17 @@ def poe_bias() -> str:
             for number, (pairs, p) in enumerate(contexts):
                 if np.ptp(components(texts, pairs)) == 0:
                     for row, mean in enumerate((None, whole)):
-                        scores[row, number] = product_of_experts(texts, pairs, p, position_bias=mean)
+                        scores[row, number] = product_of_experts(
+                            texts, pairs, p, position_bias=mean
+                        )
             used = ~np.isnan(scores[0, :, 0])
-            drawn.append([used.mean(), *(within_contexts(values[used], quality[used]) for values in scores)])
+            drawn.append(
+                [used.mean(), *(within_contexts(values[used], quality[used]) for values in scores)]
+            )
         joined, context, dimension = np.mean(drawn, axis=0)
-        rows.append(f"| {texts} | {budget} | {first:g} | {joined:.2f} | {context:.3f} | {dimension:.3f} |")
+        rows.append(
+            f"| {texts} | {budget} | {first:g} | {joined:.2f} | {context:.3f} | {dimension:.3f} |"
+        )
     text = (
         "Product of experts, mean Spearman correlation with the true quality within 60 contexts, over 10 draws; pairs "
         "in one order each (no-repeat), p read. The judge is that of hard-answers. Connected: share of contexts whose "
@@ -247,13 +294,20 @@ def poe_bias() -> str:
 
 
 ANSWERS = (1, 3, 10, 30, 100, 300, 1000)  # sampled for each comparison
-JUDGES = {"sharp judge": 1.0, "blunt judge": 0.1}  # log-odds of win for one standard deviation of quality
+JUDGES = {
+    "sharp judge": 1.0,
+    "blunt judge": 0.1,
+}  # log-odds of win for one standard deviation of quality
 
 
 def sampling() -> str:
     """Agreement of the ladder's score with people: n sampled answers, label probabilities, most probable labels."""
     trials, contexts, systems, rungs = 20, 100, 16, 5
-    ways = {**{f"{answers:,} sampled": answers for answers in ANSWERS}, "probabilities": 0, "hard-votes": -1}
+    ways = {
+        **{f"{answers:,} sampled": answers for answers in ANSWERS},
+        "probabilities": 0,
+        "hard-votes": -1,
+    }
     found: dict[str, list[str]] = {way: [] for way in ways}
     for sharpness in JUDGES.values():
         values: dict[str, list[float]] = {way: [] for way in ways}
@@ -261,12 +315,18 @@ def sampling() -> str:
             random = np.random.default_rng(trial)
             quality = random.standard_normal((contexts, systems))
             ratings = quality + random.normal(0, 0.7, quality.shape)
-            gap = (quality + random.normal(0, 0.7, quality.shape))[..., None] - np.linspace(-1.5, 1.5, rungs)
+            gap = (quality + random.normal(0, 0.7, quality.shape))[..., None] - np.linspace(
+                -1.5, 1.5, rungs
+            )
             h = sharpness * (gap + random.normal(0, 0.5, gap.shape))
             logprobs = np.stack([h, -h, np.zeros_like(h)], axis=-1).reshape(-1, rungs, 3)
             probabilities = probabilities_from(logprobs)
             for way, answers in ways.items():
-                verdicts = random.multinomial(answers, probabilities) / answers if answers > 0 else probabilities
+                verdicts = (
+                    random.multinomial(answers, probabilities) / answers
+                    if answers > 0
+                    else probabilities
+                )
                 rule = hard_votes if way == "hard-votes" else ladder_scores
                 scores = rule(verdicts, (1.0, 5.0)).reshape(contexts, systems)
                 values[way].append(float(np.nanmean(correlate_rows(scores, ratings))))

@@ -15,7 +15,9 @@ from pathlib import Path
 
 if __name__ == "statistics":
     # Another bench in this folder, or a library that it uses, imports the standard library's module of this name.
-    _spec = importlib.util.spec_from_file_location("statistics", Path(sysconfig.get_path("stdlib")) / "statistics.py")
+    _spec = importlib.util.spec_from_file_location(
+        "statistics", Path(sysconfig.get_path("stdlib")) / "statistics.py"
+    )
     if _spec is None or _spec.loader is None:
         raise ImportError("the standard library's statistics module is missing")
     sys.modules["statistics"] = importlib.util.module_from_spec(_spec)
@@ -31,12 +33,15 @@ def record(name: str, text: str, order: list[str]) -> None:
     old = RESULTS.read_text() if RESULTS.exists() else HEAD
     sections = dict(re.findall(r"^## (\S+)\n(.*?)(?=^## |\Z)", old, flags=re.MULTILINE | re.DOTALL))
     sections[name] = f"\n{text.strip()}\n\n"
-    RESULTS.write_text(HEAD + "".join(f"\n## {key}\n{sections[key].rstrip()}\n" for key in order if key in sections))
+    RESULTS.write_text(
+        HEAD
+        + "".join(f"\n## {key}\n{sections[key].rstrip()}\n" for key in order if key in sections)
+    )
 
 
 def main(names: list[str]) -> None:
     """Run the sections of these names, or all."""
-    from simulations import SECTIONS  # noqa: PLC0415  what it imports needs the real `statistics`
+    from simulations import SECTIONS
 
     for name in names or list(SECTIONS):
         started = time.perf_counter()

@@ -34,7 +34,8 @@ BATCH = 5_000  # prompts in one call of a backend, as a batch of 1,024 outputs a
 GOAL = 50_000  # look-ups a second
 LABELS = ("Better", "Worse", "Similar")
 ARTICLE = (
-    "The harbour of Lerwick was closed on Monday after a storm, and the ferry waited outside for nine hours. " * 20
+    "The harbour of Lerwick was closed on Monday after a storm, and the ferry waited outside for nine hours. "
+    * 20
 )
 
 
@@ -64,7 +65,12 @@ class Instant(Backend):
 
 
 TEMPLATE = load_template("summarization", "compare")
-CRITERION = {"context": ARTICLE, "background": "", "dimension": "relevance", "description": "What matters is there."}
+CRITERION = {
+    "context": ARTICLE,
+    "background": "",
+    "dimension": "relevance",
+    "description": "What matters is there.",
+}
 
 
 def prompts(start: int, count: int) -> list[Prompt]:
@@ -74,8 +80,10 @@ def prompts(start: int, count: int) -> list[Prompt]:
             TEMPLATE,
             CRITERION
             | {
-                "reference": f"Rung {number % 5} of a ladder, a text of some two hundred characters. " * 3,
-                "target": f"Output {number // 5}: the ferry waited for nine hours outside the harbour. " * 3,
+                "reference": f"Rung {number % 5} of a ladder, a text of some two hundred characters. "
+                * 3,
+                "target": f"Output {number // 5}: the ferry waited for nine hours outside the harbour. "
+                * 3,
             },
         )
         for number in range(start, start + count)
@@ -110,23 +118,33 @@ def main() -> None:
         with ResponseStore(path) as store:
             backend = Stored(judge, store)
             asking = rate(lambda batch: backend.read_labels(batch, LABELS), starts)
-            print(f"| judged and stored, first run (digest, look-up, insert) | {asking:,.0f} a second |")
-        print(f"| size on disk | {path.stat().st_size / 1e6:,.0f} MB, {path.stat().st_size / total:,.0f} bytes each |")
+            print(
+                f"| judged and stored, first run (digest, look-up, insert) | {asking:,.0f} a second |"
+            )
+        print(
+            f"| size on disk | {path.stat().st_size / 1e6:,.0f} MB, {path.stat().st_size / total:,.0f} bytes each |"
+        )
         with ResponseStore(path) as store:
             backend = Stored(judge, store)
             chosen = random.Random(1).sample(list(starts), min(40, len(starts)))  # noqa: S311  no secret
             before = judge.asked
             again = rate(lambda batch: backend.read_labels(batch, LABELS), chosen)
-            print(f"| found again through the backend (digest of the prompt, look-up, JSON) | {again:,.0f} a second |")
+            print(
+                f"| found again through the backend (digest of the prompt, look-up, JSON) | {again:,.0f} a second |"
+            )
             print(f"| calls of the judge in the second run | {judge.asked - before} |")
             keys = [key for at in starts for key in label_keys(judge, prompts(at, BATCH), LABELS)]
             random.Random(2).shuffle(keys)  # noqa: S311  no secret
             sample = keys[: 40 * BATCH]
             started = time.perf_counter()
-            found = sum(len(store.find(sample[at : at + BATCH])) for at in range(0, len(sample), BATCH))
+            found = sum(
+                len(store.find(sample[at : at + BATCH])) for at in range(0, len(sample), BATCH)
+            )
             found_rate = found / (time.perf_counter() - started)
             verdict = "reached" if found_rate >= GOAL else "missed"
-            what = f"look-ups of keys in random order, batches of {BATCH:,} (goal {GOAL:,}: {verdict})"
+            what = (
+                f"look-ups of keys in random order, batches of {BATCH:,} (goal {GOAL:,}: {verdict})"
+            )
             print(f"| {what} | {found_rate:,.0f} a second |")
             absent = [key[::-1] for key in sample]
             started = time.perf_counter()

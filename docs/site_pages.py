@@ -20,12 +20,16 @@ _TO_DOCS = re.compile(r"\]\(docs/")
 _LOADED = re.compile(r"<(?:script|img|iframe|link)\b[^>]*\b(?:src|href)=[\"']?(?:https?:)?//[^>]*>")
 
 
-def on_files(files: Any, config: Any) -> Any:  # noqa: ANN401  mkdocs' own types
+def on_files(files: Any, config: Any) -> Any:
     """Add the pages outside docs/."""
     for pattern in OUTSIDE:
         for path in sorted(ROOT.glob(pattern)):
             files.append(
-                File.generated(config, path.relative_to(ROOT).as_posix(), content=path.read_text(encoding="utf-8"))
+                File.generated(
+                    config,
+                    path.relative_to(ROOT).as_posix(),
+                    content=path.read_text(encoding="utf-8"),
+                )
             )
     return files
 
@@ -35,7 +39,7 @@ def on_page_markdown(markdown: str, **_: object) -> str:
     return _TO_DOCS.sub("](", _FROM_DOCS.sub(r"](\1", markdown))
 
 
-def on_post_build(config: Any) -> None:  # noqa: ANN401
+def on_post_build(config: Any) -> None:
     """Refuse a site whose pages load something from another server.
 
     Raises:
@@ -45,4 +49,6 @@ def on_post_build(config: Any) -> None:  # noqa: ANN401
     for path in sorted(site.rglob("*.html")):
         loaded = _LOADED.search(path.read_text(encoding="utf-8"))
         if loaded:
-            raise PluginError(f"{path.relative_to(site)} loads from another server: {loaded[0]}; use a local file")
+            raise PluginError(
+                f"{path.relative_to(site)} loads from another server: {loaded[0]}; use a local file"
+            )

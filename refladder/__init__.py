@@ -74,9 +74,11 @@ _PUBLIC = {
 }
 
 
-def __getattr__(name: str) -> Any:  # noqa: ANN401  any public name
+def __getattr__(name: str) -> Any:
     if name not in _PUBLIC:
-        raise AttributeError(f"module 'refladder' has no attribute {name!r}; public: {', '.join(sorted(_PUBLIC))}")
+        raise AttributeError(
+            f"module 'refladder' has no attribute {name!r}; public: {', '.join(sorted(_PUBLIC))}"
+        )
     return getattr(import_module(_PUBLIC[name]), name)
 
 

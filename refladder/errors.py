@@ -34,11 +34,17 @@ _SHOWN = 40  # most names that a message lists
 
 
 T = TypeVar("T")
-_PARAMETERS: ContextVar[Collection[str] | None] = ContextVar("parameters", default=None)  # of the call under way
+_PARAMETERS: ContextVar[Collection[str] | None] = ContextVar(
+    "parameters", default=None
+)  # of the call under way
 _OTHER_NAMES = {  # options whose parameter is called otherwise
     "dimension": "dimensions", "judge-option": "judge_options", "writer-option": "writer_options",
 }  # fmt: skip
-_OF_BACKENDS = ("base_url", "memory", "truncate_context")  # options of backends that have options of commands
+_OF_BACKENDS = (
+    "base_url",
+    "memory",
+    "truncate_context",
+)  # options of backends that have options of commands
 _HIDDEN = "***"
 _NAME = (  # of an option or a field that holds a secret
     r"(?:[\w-]*[_-])?(?:api|access|secret|private|subscription|account)[_-]?key|apikey|(?:[\w-]*[_-])?(?:password|passwd)"
@@ -101,7 +107,9 @@ def redacted(value: T) -> T:
             found = secret.sub(rf"\g<1>{_HIDDEN}", found)
     elif isinstance(value, dict):
         found = {
-            redacted(key): _HIDDEN if item and isinstance(key, str) and _FIELD.fullmatch(key) else redacted(item)
+            redacted(key): _HIDDEN
+            if item and isinstance(key, str) and _FIELD.fullmatch(key)
+            else redacted(item)
             for key, item in value.items()
         }
     elif isinstance(value, list | tuple):
@@ -149,7 +157,9 @@ class UnknownNameError(UsageError):
         meant: what to say instead, if that is known; None looks for a similar name.
     """
 
-    def __init__(self, kind: str, name: str, available: Iterable[str], meant: str | None = None) -> None:
+    def __init__(
+        self, kind: str, name: str, available: Iterable[str], meant: str | None = None
+    ) -> None:
         names = sorted(available)
         hint = f"; did you mean {meant!r}?" if meant else did_you_mean(name, names, 0.5)
         shown = ", ".join(names[:_SHOWN]) or "none"

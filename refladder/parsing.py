@@ -41,19 +41,23 @@ def _whole(digits: str) -> int:
 _decode = json.JSONDecoder(parse_int=_whole)
 
 
-def parse_json(text: str | bytes, where: str, rule: str = "", *, whole_file: bool = False) -> Any:  # noqa: ANN401  any
+def parse_json(text: str | bytes, where: str, rule: str = "", *, whole_file: bool = False) -> Any:
     """Parse a JSON text; the error has `where` and `rule` (what the text must be), for a whole file also the line."""
     try:
         if isinstance(text, bytes):
             text = text.decode("utf-8-sig")
         try:
-            value, end = _decode.raw_decode(text)  # the same as `decode` for an ordinary line, but faster
+            value, end = _decode.raw_decode(
+                text
+            )  # the same as `decode` for an ordinary line, but faster
         except ValueError:
             value = _decode.decode(text)
         else:
             if text[end:] not in _LINE_ENDS:
                 value = _decode.decode(text)
-        if text.count("[") + text.count("{") > DEEPEST:  # counting is fast, and few texts need the full check
+        if (
+            text.count("[") + text.count("{") > DEEPEST
+        ):  # counting is fast, and few texts need the full check
             _check(value)
     except (ValueError, RecursionError) as error:
         reason = (
@@ -82,7 +86,7 @@ class Fault(NamedTuple):
 def adapter(kind: type[T]) -> TypeAdapter[T]:
     """The reader and writer of a type, made once."""
     if kind not in _ADAPTERS:
-        from pydantic import TypeAdapter  # noqa: PLC0415  50 ms at start-up
+        from pydantic import TypeAdapter
 
         _ADAPTERS[kind] = TypeAdapter(kind)
     return _ADAPTERS[kind]
@@ -93,12 +97,14 @@ def read_strict(kind: type[T], text: str | bytes, told: Callable[[Fault], str]) 
     try:
         return adapter(kind).validate_json(text, strict=True, extra="forbid")
     except ValueError as error:
-        from pydantic import ValidationError  # noqa: PLC0415  as above
+        from pydantic import ValidationError
 
         if not isinstance(error, ValidationError):
             raise
         first = error.errors(include_url=False, include_context=False)[0]
-        raise DataError(told(Fault(first["type"], first["loc"], first["msg"], first["input"]))) from error
+        raise DataError(
+            told(Fault(first["type"], first["loc"], first["msg"], first["input"]))
+        ) from error
 
 
 def parse_as(kind: type[T], text: str | bytes, where: str, what: str, step: str = "") -> T:
@@ -108,7 +114,9 @@ def parse_as(kind: type[T], text: str | bytes, where: str, what: str, step: str 
         if fault.kind == "json_invalid":
             words = f"not JSON ({fault.message.removeprefix('Invalid JSON: ')})"
         else:
-            of_all = fault.kind == "value_error"  # of the record as a whole; what was found is all of it
+            of_all = (
+                fault.kind == "value_error"
+            )  # of the record as a whole; what was found is all of it
             known = of_all or fault.kind in {"missing", "unexpected_keyword_argument"}
             found = "" if known else f", found {fault.found!r:.80}"
             at = f" field {fault.field!r}" if fault.field else ""
@@ -132,11 +140,13 @@ def parse_toml(text: str | bytes, where: str, what: str = "not TOML") -> dict[st
     return table
 
 
-def each_leaf(value: Any, change: Callable[[Any], Any]) -> Any:  # noqa: ANN401  any JSON value
+def each_leaf(value: Any, change: Callable[[Any], Any]) -> Any:
     """A JSON value in which everything but objects and lists is changed."""
     if isinstance(value, dict):
         return {key: each_leaf(inner, change) for key, inner in value.items()}
-    return [each_leaf(inner, change) for inner in value] if isinstance(value, list) else change(value)
+    return (
+        [each_leaf(inner, change) for inner in value] if isinstance(value, list) else change(value)
+    )
 
 
 def _check(value: object) -> None:

@@ -12,15 +12,24 @@ import itertools
 import json
 import math
 import re
-from collections.abc import Callable, Mapping, Sequence  # pydantic resolves the annotations at run time
+from collections.abc import (  # pydantic resolves the annotations at run time
+    Callable,
+    Mapping,
+    Sequence,
+)
 from dataclasses import dataclass, replace
 from typing import Literal, Self, TypeVar
 
 WIN, LOSS, TIE = "win", "loss", "tie"
 OUTCOMES = (WIN, LOSS, TIE)
 YES, NO = "yes", "no"
-IMPOSSIBLE = -1000.0  # natural logarithm used for probability 0, which has none; exp gives exactly 0 again
-REWARD, OUTPUT = "reward", "output"  # the role of a prompt whose answer is known, and the slot that holds this answer
+IMPOSSIBLE = (
+    -1000.0
+)  # natural logarithm used for probability 0, which has none; exp gives exactly 0 again
+REWARD, OUTPUT = (
+    "reward",
+    "output",
+)  # the role of a prompt whose answer is known, and the slot that holds this answer
 DOCUMENT = "document"  # the task of texts that stand alone: its rows have no context, and its anchors have a subject
 TEXT = "text"  # the one outcome of a judgment that is the log-probability of a whole text
 
@@ -33,7 +42,9 @@ _BESIDE = re.compile(r"\|(certificate|earlier):[^|]*")  # parts of a signature t
 _REVISION = re.compile(r"@([0-9a-f]{12})\|earlier:([0-9a-f,]+)")
 _COMMIT = re.compile(r"^(ladders:hub:[^@|]*)@[^@|]*@")
 
-Progress = Callable[[int, int | None], None]  # called with what is done, and with the total or None if it is unknown
+Progress = Callable[
+    [int, int | None], None
+]  # called with what is done, and with the total or None if it is unknown
 
 SCHEMAS: dict[type, str] = {}  # of the records that are lines of files: each begins with its schema
 
@@ -83,7 +94,9 @@ class Context:
 
 def digest_of(*parts: str, size: int = 8) -> str:
     """A digest of texts in hexadecimal (BLAKE2b of `size` bytes); they may hold half a surrogate pair."""
-    return hashlib.blake2b("\0".join(parts).encode("utf-8", "surrogatepass"), digest_size=size).hexdigest()
+    return hashlib.blake2b(
+        "\0".join(parts).encode("utf-8", "surrogatepass"), digest_size=size
+    ).hexdigest()
 
 
 def text_id(text: str, background: str = "") -> str:
@@ -191,10 +204,15 @@ class Recipe:
     @property
     def signature(self) -> str:
         """The recipe in one line, in the manner of sacrebleu: `key:value` pairs joined by bars."""
-        parts = [f"backend:{self.backend}", *([f"prompts:{'+'.join(self.prompts)}"] if self.prompts else [])]
+        parts = [
+            f"backend:{self.backend}",
+            *([f"prompts:{'+'.join(self.prompts)}"] if self.prompts else []),
+        ]
         if self.sampling is not None:
             drawn = self.sampling
-            parts.append(f"sampling:max{drawn.max_tokens},t{drawn.temperature:g},p{drawn.top_p:g},seed{drawn.seed}")
+            parts.append(
+                f"sampling:max{drawn.max_tokens},t{drawn.temperature:g},p{drawn.top_p:g},seed{drawn.seed}"
+            )
         return "|".join([*parts, f"refladder:{self.version}"])
 
     @property
@@ -215,12 +233,18 @@ def is_revised(signature: object, earlier: object) -> bool:
     if match is None:
         return False
     own, wanted = (_COMMIT.sub(r"\1@", scale_of(each) or "") for each in (signature, earlier))
-    return wanted in (own.replace(f"@{match[1]}", f"@{digest}", 1) for digest in match[2].split(","))
+    return wanted in (
+        own.replace(f"@{match[1]}", f"@{digest}", 1) for digest in match[2].split(",")
+    )
 
 
 def same_scale(first: object, second: object) -> bool:
     """Whether scores with two signatures are on one scale: they are equal, or of two revisions of one ladder set."""
-    return scale_of(first) == scale_of(second) or is_revised(first, second) or is_revised(second, first)
+    return (
+        scale_of(first) == scale_of(second)
+        or is_revised(first, second)
+        or is_revised(second, first)
+    )
 
 
 def is_shared(signature: object) -> bool:
@@ -348,7 +372,9 @@ class Judgment:
         if not self.outcomes or len(set(self.outcomes)) != len(self.outcomes):
             raise ValueError("outcomes must be different, and at least one")
         if self.logprobs is not None and len(self.logprobs) != len(self.outcomes):
-            raise ValueError(f"{len(self.logprobs)} logprobs for {len(self.outcomes)} outcomes; it needs one for each")
+            raise ValueError(
+                f"{len(self.logprobs)} logprobs for {len(self.outcomes)} outcomes; it needs one for each"
+            )
         # The three outcomes of yes/no questions may add to more than 1; readers that know the prompts check the sum.
         if wrong := impossible(self.logprobs or (), self.mass, apart=True):
             raise ValueError(f"{wrong}; correct the line, or delete the file")
@@ -614,8 +640,14 @@ class Threshold:
     looks: tuple[Look, ...]
 
     def __post_init__(self) -> None:
-        if not self.looks or self.looks[-1].column != self.column or min(look.number for look in self.looks) < 1:
-            raise ValueError("the last of its looks must be of its column, and each look must be 1 or more")
+        if (
+            not self.looks
+            or self.looks[-1].column != self.column
+            or min(look.number for look in self.looks) < 1
+        ):
+            raise ValueError(
+                "the last of its looks must be of its column, and each look must be 1 or more"
+            )
 
     @property
     def look(self) -> int:
@@ -658,7 +690,9 @@ class LinkedColumn:
 def _check_knots(scores: tuple[float, ...], *others: tuple[float, ...]) -> None:
     rising = all(low <= high for low, high in itertools.pairwise(scores))
     if not scores or not rising or any(len(values) != len(scores) for values in others):
-        raise ValueError("it needs scores in rising order, and as many other numbers at these knots")
+        raise ValueError(
+            "it needs scores in rising order, and as many other numbers at these knots"
+        )
 
 
 @record("link/2")

@@ -31,11 +31,12 @@ def names(kind: str, table: Mapping[str, Entry]) -> list[str]:
 def describe(kind: str, table: Mapping[str, Entry]) -> dict[str, str]:
     """The sorted names of one kind with their descriptions; names from other packages are marked as such."""
     return {
-        name: table[name].about if name in table else "registered by another package" for name in names(kind, table)
+        name: table[name].about if name in table else "registered by another package"
+        for name in names(kind, table)
     }
 
 
-def find(kind: str, name: str, table: Mapping[str, Entry]) -> Any:  # noqa: ANN401  the caller knows its kind
+def find(kind: str, name: str, table: Mapping[str, Entry]) -> Any:
     """Load the object with a name."""
     registered = _registered(kind)
     if name in table and name in registered:

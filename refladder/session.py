@@ -28,7 +28,9 @@ if TYPE_CHECKING:
     from refladder.backends.plain_function import Judge
     from refladder.backends.prices import Budget, Price
 
-COSTLY = ("openai",)  # kinds of backends whose answers are stored unless the user says no: they cost money
+COSTLY = (
+    "openai",
+)  # kinds of backends whose answers are stored unless the user says no: they cost money
 _LOG = logging.getLogger("refladder")
 T = TypeVar("T")
 
@@ -57,14 +59,18 @@ class Session:
         notify: Callable[[str], object] | None = None,
     ) -> None:
         if store is True:
-            raise UsageError("store=True names no file; give a path, None for the default, or False for no store")
+            raise UsageError(
+                "store=True names no file; give a path, None for the default, or False for no store"
+            )
         self._store: str | Path | bool | None = store
         self.budget = budget
         self.price_of = price_of
         self.notify = notify or _warn_once
         self._opened: dict[tuple[object, ...], _Opened] = {}
         self._stores: dict[Path, ResponseStore] = {}
-        self._passing: list[TemporaryDirectory[str]] = []  # folders of stores that end with the session
+        self._passing: list[
+            TemporaryDirectory[str]
+        ] = []  # folders of stores that end with the session
         self.rehearsing = False
 
     def open(
@@ -105,7 +111,9 @@ class Session:
     def under_way(self) -> tuple[int, int | None]:
         """Prompts answered so far, and tokens that models ran for them; None where no backend counts them."""
         meters = [opened.metered for opened in self._opened.values()]
-        run_tokens = [meter.usage.run_tokens for meter in meters if meter.usage.run_tokens is not None]
+        run_tokens = [
+            meter.usage.run_tokens for meter in meters if meter.usage.run_tokens is not None
+        ]
         return sum(meter.answered for meter in meters), sum(run_tokens) if run_tokens else None
 
     def store_of(self, name: str, *, costs: bool) -> Path | None:
@@ -136,9 +144,14 @@ class Session:
         self.close()
 
     def _once(
-        self, backend: Backend | Judge | str, options: Mapping[str, object] | None, flag: str = "--judge-option"
+        self,
+        backend: Backend | Judge | str,
+        options: Mapping[str, object] | None,
+        flag: str = "--judge-option",
     ) -> _Opened:
-        texts = {name.replace("-", "_"): option_text(value) for name, value in (options or {}).items()}
+        texts = {
+            name.replace("-", "_"): option_text(value) for name, value in (options or {}).items()
+        }
         key = (backend if isinstance(backend, str) else id(backend), *sorted(texts.items()))
         if key not in self._opened:
             if isinstance(backend, str):
@@ -146,10 +159,14 @@ class Session:
             else:
                 if options:
                     names = ", ".join(options)
-                    raise UsageError(f"options {names} for a backend that is open already; give them to `connect`")
+                    raise UsageError(
+                        f"options {names} for a backend that is open already; give them to `connect`"
+                    )
                 metered = Metered(as_backend(backend))
                 asking = self._each_text_once(metered)
-                self._opened[key] = _Opened(metered.fingerprint, asking, Unanswered(asking), metered, None)
+                self._opened[key] = _Opened(
+                    metered.fingerprint, asking, Unanswered(asking), metered, None
+                )
         return self._opened[key]
 
     def _connected(self, name: str, options: Mapping[str, str], flag: str) -> _Opened:
@@ -157,7 +174,12 @@ class Session:
         backend = connect(name, **options)
         if backend.notice is not None:
             self.notify(backend.notice)
-        if backend.wants_all and self.budget is not None and price is not None and backend.count_tokens([]) is None:
+        if (
+            backend.wants_all
+            and self.budget is not None
+            and price is not None
+            and backend.count_tokens([]) is None
+        ):
             raise UsageError(
                 f"{name}: all requests are written before one is answered, so --budget needs their number of tokens; "
                 f"name the model's tokenizer with {flag} tokenizer=PATH"

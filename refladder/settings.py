@@ -18,8 +18,12 @@ if TYPE_CHECKING:
     from refladder.files.ladder_sets import LadderSet
     from refladder.records import Link, Threshold
 
-LEAST_MASS = 0.05  # default; a judge that gives its labels less than this would have answered something else
-STATED = re.compile(r"stated(?::([1-9]\d{0,2}))?", re.ASCII)  # of --answers: probabilities that the judge writes
+LEAST_MASS = (
+    0.05  # default; a judge that gives its labels less than this would have answered something else
+)
+STATED = re.compile(
+    r"stated(?::([1-9]\d{0,2}))?", re.ASCII
+)  # of --answers: probabilities that the judge writes
 LINEAR = ("ladder-sum", "mean-difference", "expected-grade")  # rules for stated probabilities
 INTERVAL_SIZES = ("none", "small", "full")  # of the intervals beside figures in LaTeX tables
 Settings = TypeVar("Settings")
@@ -182,10 +186,14 @@ def stated_orders(answers: int | str) -> int:
 def check_asking(*, least_mass: float, answers: int | str = 0) -> None:
     """Check how a judge is asked and what is trusted of its answers, before it is opened."""
     if not 0 <= least_mass <= 1:
-        raise UsageError(f"{option('least-mass')}={least_mass:g}: must be a probability from 0 to 1")
+        raise UsageError(
+            f"{option('least-mass')}={least_mass:g}: must be a probability from 0 to 1"
+        )
     if isinstance(answers, str):
         if not stated_orders(answers):
-            raise UsageError(f"{option('answers')} {answers!r}: use a number of 0 or more, stated, or stated:K")
+            raise UsageError(
+                f"{option('answers')} {answers!r}: use a number of 0 or more, stated, or stated:K"
+            )
     elif answers < 0:
         raise UsageError(f"{option('answers')}={answers}: must be 0 or more")
 
@@ -195,7 +203,14 @@ _FILES = ("prompts", "threshold", "link", "judgments")  # paths, which a call ma
 
 def chosen(kind: type[Settings], given: Mapping[str, Any]) -> Settings:
     """Settings from the parameters of a call; None means the default."""
-    values = {each.name: given[each.name] for each in fields(kind) if given.get(each.name) is not None}  # type: ignore[arg-type]
+    values = {
+        each.name: given[each.name]
+        for each in fields(kind)  # type: ignore[arg-type]
+        if given.get(each.name) is not None
+    }
     return kind(
-        **{name: Path(value) if name in _FILES and isinstance(value, str) else value for name, value in values.items()}
+        **{
+            name: Path(value) if name in _FILES and isinstance(value, str) else value
+            for name, value in values.items()
+        }
     )

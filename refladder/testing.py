@@ -46,7 +46,11 @@ if TYPE_CHECKING:
 
 _MASS_SLACK = 1e-6
 _FINISHES = ("stop", "length", "error")
-_CRITERION = {"background": "", "dimension": "coherence", "description": "The text hangs together from start to end."}
+_CRITERION = {
+    "background": "",
+    "dimension": "coherence",
+    "description": "The text hangs together from start to end.",
+}
 _ARTICLES = (
     "The harbour of Lerwick was closed on Monday after a storm. The harbour master said it opens again on Thursday.",
     "A baker in Ghent gives yesterday's bread away. Students carry it through the town by bicycle every morning.",
@@ -59,7 +63,11 @@ def _prompt(role: str, slots: dict[str, str], labels: dict[str, str]) -> Prompt:
     return Prompt(
         task="summarization",
         role=role,
-        literals=(f"Task: {role}.\n{names[0]}: ", *(f"\n{name}: " for name in names[1:]), "\nAnswer:"),
+        literals=(
+            f"Task: {role}.\n{names[0]}: ",
+            *(f"\n{name}: " for name in names[1:]),
+            "\nAnswer:",
+        ),
         names=names,
         slots=slots,
         labels=tuple(labels.values()),
@@ -72,7 +80,11 @@ def _writing_prompts() -> list[Prompt]:
     return [
         _prompt("worst", criteria[0], {}),
         _prompt("best", criteria[1], {}),
-        _prompt("between", {**criteria[2], "lower": "Tools.", "higher": "A library lends tools and loses none."}, {}),
+        _prompt(
+            "between",
+            {**criteria[2], "lower": "Tools.", "higher": "A library lends tools and loses none."},
+            {},
+        ),
     ]
 
 
@@ -80,11 +92,18 @@ def _judging_prompts() -> list[Prompt]:
     labels = {WIN: "Better", LOSS: "Worse", TIE: "Similar"}
     pairs = [
         ("Divers divers divers.", "A storm closed the harbour of Lerwick until Thursday."),
-        ("Students carry old bread through Ghent every morning.", "Bread. The mayor. Bicycle bread."),
+        (
+            "Students carry old bread through Ghent every morning.",
+            "Bread. The mayor. Bicycle bread.",
+        ),
         ("The library lends tools.", "The library lends drills and ladders as well as books."),
     ]
     return [
-        _prompt("compare", {"context": article, **_CRITERION, "reference": reference, "target": target}, labels)
+        _prompt(
+            "compare",
+            {"context": article, **_CRITERION, "reference": reference, "target": target},
+            labels,
+        )
         for article, (reference, target) in zip(_ARTICLES, pairs, strict=True)
     ]
 
@@ -104,28 +123,45 @@ def check_backend(backend: Backend, *, tolerance: float = 1e-6) -> None:
         BackendError: what the backend does, and what it should do.
     """
     if not isinstance(backend, Backend):
-        raise BackendError(f"{type(backend).__name__}: a backend is a subclass of refladder.backends.Backend")
+        raise BackendError(
+            f"{type(backend).__name__}: a backend is a subclass of refladder.backends.Backend"
+        )
     fingerprint = backend.fingerprint
     whose = f"backend {fingerprint!r}"
-    if not isinstance(fingerprint, str) or fingerprint.splitlines() != [fingerprint] or "|" in fingerprint:
+    if (
+        not isinstance(fingerprint, str)
+        or fingerprint.splitlines() != [fingerprint]
+        or "|" in fingerprint
+    ):
         raise BackendError(f"{whose}: a fingerprint is one line of text without '|'")
     _check_writing(backend, whose)
     _check_reading(backend, whose, tolerance)
     if backend.fingerprint != fingerprint:
-        raise BackendError(f"{whose}: the fingerprint changed with use to {backend.fingerprint!r}; it must not")
+        raise BackendError(
+            f"{whose}: the fingerprint changed with use to {backend.fingerprint!r}; it must not"
+        )
 
 
 def _check_writing(backend: Backend, whose: str) -> None:
-    prompts, sampling = _writing_prompts(), Sampling(max_tokens=64, temperature=1.0, top_p=1.0, seed=1)
+    prompts, sampling = (
+        _writing_prompts(),
+        Sampling(max_tokens=64, temperature=1.0, top_p=1.0, seed=1),
+    )
     together = backend.write(prompts, sampling)
     _check_count(f"{whose}: write", together, prompts)
     for completion in together:
         if not isinstance(completion, Completion) or not isinstance(completion.text, str):
-            raise BackendError(f"{whose}: write gave {completion!r:.80}; give a Completion with a text")
+            raise BackendError(
+                f"{whose}: write gave {completion!r:.80}; give a Completion with a text"
+            )
         if completion.finish not in _FINISHES:
-            raise BackendError(f"{whose}: finish is one of {', '.join(_FINISHES)}, found {completion.finish!r}")
+            raise BackendError(
+                f"{whose}: finish is one of {', '.join(_FINISHES)}, found {completion.finish!r}"
+            )
         if completion.finish == "error" and not completion.note:
-            raise BackendError(f"{whose}: a completion with finish 'error' has no note; say why it failed")
+            raise BackendError(
+                f"{whose}: a completion with finish 'error' has no note; say why it failed"
+            )
     backwards = backend.write(prompts[::-1], sampling)
     _check_count(f"{whose}: write", backwards, prompts)
     for prompt, first, turned in zip(prompts, together, reversed(backwards), strict=True):
@@ -147,7 +183,9 @@ def _check_reading(backend: Backend, whose: str, tolerance: float) -> None:
         _check_one_reading(reading, labels, whose)
     backwards = backend.read_labels(prompts[::-1], labels)
     _check_count(f"{whose}: read_labels", backwards, prompts)
-    for number, (prompt, first, turned) in enumerate(zip(prompts, together, reversed(backwards), strict=True), start=1):
+    for number, (prompt, first, turned) in enumerate(
+        zip(prompts, together, reversed(backwards), strict=True), start=1
+    ):
         alone = backend.read_labels([prompt], labels)
         _check_count(f"{whose}: read_labels", alone, [prompt])
         if not (_close(first, turned, tolerance) and _close(first, alone[0], tolerance)):
@@ -160,7 +198,9 @@ def _check_reading(backend: Backend, whose: str, tolerance: float) -> None:
     for first, turned in zip(together, turned_labels, strict=True):
         mirrored = None if turned.logprobs is None else turned.logprobs[::-1]
         if not _close(first, replace(turned, logprobs=mirrored), tolerance):
-            raise BackendError(f"{whose}: logprobs do not follow the order of the labels that were asked for")
+            raise BackendError(
+                f"{whose}: logprobs do not follow the order of the labels that were asked for"
+            )
 
 
 def _check_one_reading(reading: LabelReading, labels: Sequence[str], whose: str) -> None:
@@ -168,7 +208,9 @@ def _check_one_reading(reading: LabelReading, labels: Sequence[str], whose: str)
         raise BackendError(f"{whose}: read_labels gave {reading!r:.80}; give a LabelReading")
     if reading.logprobs is None:
         if not reading.reason:
-            raise BackendError(f"{whose}: a reading without logprobs has no reason; say why it could not be read")
+            raise BackendError(
+                f"{whose}: a reading without logprobs has no reason; say why it could not be read"
+            )
         return
     if reading.reason is not None:
         raise BackendError(
@@ -180,11 +222,15 @@ def _check_one_reading(reading: LabelReading, labels: Sequence[str], whose: str)
             f"{whose}: exactness is one of {', '.join(get_args(Exactness))}, found {reading.exactness!r}"
         )
     if len(reading.logprobs) != len(labels):
-        raise BackendError(f"{whose}: {len(reading.logprobs)} logprobs for {len(labels)} labels; give one for each")
+        raise BackendError(
+            f"{whose}: {len(reading.logprobs)} logprobs for {len(labels)} labels; give one for each"
+        )
     if wrong := impossible(reading.logprobs, None):
         raise BackendError(f"{whose}: {wrong}; a row that cannot be read has None and a reason")
     if reading.mass is None or not 0 <= reading.mass <= 1 + _MASS_SLACK:
-        raise BackendError(f"{whose}: mass is the probability of all labels together, in [0, 1], found {reading.mass}")
+        raise BackendError(
+            f"{whose}: mass is the probability of all labels together, in [0, 1], found {reading.mass}"
+        )
 
 
 def _check_count(what: str, answers: Sequence[object], prompts: Sequence[Prompt]) -> None:
@@ -199,7 +245,10 @@ def _close(first: LabelReading, second: LabelReading, tolerance: float) -> bool:
         return first.logprobs == second.logprobs
     if len(first.logprobs) != len(second.logprobs):
         return False
-    return all(abs(value - other) <= tolerance for value, other in zip(first.logprobs, second.logprobs, strict=True))
+    return all(
+        abs(value - other) <= tolerance
+        for value, other in zip(first.logprobs, second.logprobs, strict=True)
+    )
 
 
 def check_benchmark(benchmark: Benchmark) -> None:
@@ -237,7 +286,9 @@ def check_estimator(rule: Rule) -> None:
             raise ShapeError(f"a rule must return shape (outputs,), found {values.shape}")
         low, high = bounds_of(rule, rungs, scale)
         if np.any(values < low - 1e-9) or np.any(values > high + 1e-9):
-            raise ShapeError(f"a rule's values must lie between {low} (all lost) and {high} (all won)")
+            raise ShapeError(
+                f"a rule's values must lie between {low} (all lost) and {high} (all won)"
+            )
         better = drawn.copy()
         better[:, 0] = (1.0, 0.0, 0.0)
         if np.any(rule(better, scale) < values - 1e-9):
@@ -270,9 +321,17 @@ def made_benchmark(task: str = "summarization") -> Benchmark:
             Output(id=f"{context.id}/s{key}", context_id=context.id, system=f"s{key}", text=text)
             for key, text in enumerate(texts)
         ]
-    dimensions = tuple(Dimension(name=name, description=_CRITERION["description"]) for name in ("coherence", "fluency"))
+    dimensions = tuple(
+        Dimension(name=name, description=_CRITERION["description"])
+        for name in ("coherence", "fluency")
+    )
     ratings = tuple(
-        Rating(output_id=output.id, dimension=dimension.name, value=float(5 - int(output.system[1]) - own), rater=rater)
+        Rating(
+            output_id=output.id,
+            dimension=dimension.name,
+            value=float(5 - int(output.system[1]) - own),
+            rater=rater,
+        )
         for output in outputs
         for dimension in dimensions
         for own, rater in enumerate(("one", "two"))
@@ -345,7 +404,9 @@ def check_method(
     writer = connect("builtin")
 
     def settings(more: Mapping[str, str] | None = None) -> MethodSettings:
-        return MethodSettings(rungs=3, writer=lambda: writer, options={**(options or {}), **(more or {})})
+        return MethodSettings(
+            rungs=3, writer=lambda: writer, options={**(options or {}), **(more or {})}
+        )
 
     def run(on: Benchmark, by: Judge, more: Mapping[str, str] | None = None) -> MethodResult:
         return method.run(on, on.dimensions, by, settings(more))
@@ -356,7 +417,9 @@ def check_method(
         raise UsageError(f"{whose} gave {result!r:.80}; give a MethodResult")
     if result.method is None:
         if not result.skipped:
-            raise UsageError(f"{whose} gave neither scores nor a reason; say in `skipped` why, and what to do")
+            raise UsageError(
+                f"{whose} gave neither scores nor a reason; say in `skipped` why, and what to do"
+            )
         return result
     _check_scores(whose, name, result, made)
     _check_counts(whose, result, made)
@@ -364,10 +427,15 @@ def check_method(
     rehearsed = replace(settings(), dry_run=True, writer=lambda: unwritten)
     method.run(made, made.dimensions, lambda: unanswered, rehearsed)
     _check_dry_run(whose, unanswered.estimate(), counted.answered)
-    for again, words in ((made, "a second time"), (replace(made, ratings=()), "without the ratings")):
+    for again, words in (
+        (made, "a second time"),
+        (replace(made, ratings=()), "without the ratings"),
+    ):
         other = run(again, opened).method
         if other is None or dict(other.scores) != dict(result.method.scores):
-            raise UsageError(f"{whose} gives other scores {words}; equal questions must have equal answers")
+            raise UsageError(
+                f"{whose} gives other scores {words}; equal questions must have equal answers"
+            )
     _check_options(whose, name, lambda more: run(made, opened, more))
     mute = _Unreadable(opened().fingerprint)
     silent = run(made, lambda: mute)
@@ -382,7 +450,9 @@ def _check_options(whose: str, name: str, run: Callable[[Mapping[str, str]], Met
         run({f"{name}.no-such-option": "1"})
     except UnknownNameError:
         return
-    raise UsageError(f"{whose} takes an option that it does not have; call settings.own({name!r}, ...) first")
+    raise UsageError(
+        f"{whose} takes an option that it does not have; call settings.own({name!r}, ...) first"
+    )
 
 
 def _check_dry_run(whose: str, estimate: Estimate, asked: int) -> None:
@@ -396,8 +466,12 @@ def _check_dry_run(whose: str, estimate: Estimate, asked: int) -> None:
 
 
 def _check_silence(whose: str, silent: MethodResult) -> None:
-    if silent.method is not None and any(value is not None for value in silent.method.scores.values()):
-        raise UsageError(f"{whose} made numbers from a judge that answered nothing; what could not be judged is None")
+    if silent.method is not None and any(
+        value is not None for value in silent.method.scores.values()
+    ):
+        raise UsageError(
+            f"{whose} made numbers from a judge that answered nothing; what could not be judged is None"
+        )
     if not silent.skipped and (silent.unparsed < 1 or silent.unparsed != silent.judgments):
         raise UsageError(
             f"{whose} reported {silent.unparsed} unparsed of {silent.judgments} judgments of a judge that answered "
@@ -409,24 +483,37 @@ def _check_scores(whose: str, name: str, result: MethodResult, made: Benchmark) 
     if result.method is None:
         return
     if result.method.name != name:
-        raise UsageError(f"{whose} calls itself {result.method.name!r}; tables would show another name")
+        raise UsageError(
+            f"{whose} calls itself {result.method.name!r}; tables would show another name"
+        )
     signature = result.method.signature
     if signature.splitlines() != [signature]:
         raise UsageError(f"{whose}: the signature is one line of text, found {signature!r}")
-    known = {(output.id, dimension.name) for output in made.outputs for dimension in made.dimensions}
+    known = {
+        (output.id, dimension.name) for output in made.outputs for dimension in made.dimensions
+    }
     for key, value in result.method.scores.items():
         if key not in known:
-            raise UsageError(f"{whose} scored {key}, which is not an (output id, dimension name) of the benchmark")
+            raise UsageError(
+                f"{whose} scored {key}, which is not an (output id, dimension name) of the benchmark"
+            )
         if value is not None and not (isinstance(value, float) and math.isfinite(value)):
-            raise UsageError(f"{whose} gave {key} the score {value!r}; a score is a finite float or None")
+            raise UsageError(
+                f"{whose} gave {key} the score {value!r}; a score is a finite float or None"
+            )
 
 
 def _check_counts(whose: str, result: MethodResult, made: Benchmark) -> None:
-    contexts, names = {context.id for context in made.contexts}, {dimension.name for dimension in made.dimensions}
+    contexts, names = (
+        {context.id for context in made.contexts},
+        {dimension.name for dimension in made.dimensions},
+    )
     unparsed, judgments = 0.0, 0
     for part, (points, count) in result.measures.items():
         if part.context not in contexts or part.dimension not in names:
-            raise UsageError(f"{whose} has a measure of {part}, and the benchmark has no such context or dimension")
+            raise UsageError(
+                f"{whose} has a measure of {part}, and the benchmark has no such context or dimension"
+            )
         if not 0 <= points <= count:
             raise UsageError(f"{whose}: {part} is {points} of {count}, which is not a share")
         if part.name == "unparsed":

@@ -10,12 +10,17 @@ from contextlib import contextmanager
 import pytest
 from waiting import HANG
 
-sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed; see make test-integrations")
+sync_api = pytest.importorskip(
+    "playwright.sync_api", reason="playwright is not installed; see make test-integrations"
+)
 
 NAMES = ("chromium", "chromium-browser", "google-chrome")
 PATH = os.environ.get("CHROMIUM") or next(filter(None, map(shutil.which, NAMES)), None)
 if PATH is None:
-    pytest.skip("no Chromium on this machine; install one, or name it with CHROMIUM=PATH", allow_module_level=True)
+    pytest.skip(
+        "no Chromium on this machine; install one, or name it with CHROMIUM=PATH",
+        allow_module_level=True,
+    )
 
 
 TIMEOUT = 1000 * HANG  # milliseconds
@@ -26,7 +31,9 @@ sync_api.expect.set_options(timeout=TIMEOUT)
 def started():
     """The browser, without a window."""
     with sync_api.sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=PATH, args=["--no-sandbox"], timeout=TIMEOUT)
+        browser = playwright.chromium.launch(
+            executable_path=PATH, args=["--no-sandbox"], timeout=TIMEOUT
+        )
         yield browser
         browser.close()
 

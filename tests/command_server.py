@@ -30,8 +30,19 @@ with socket.socket(socket.AF_UNIX) as server:
 os._exit(code)
 """
 IMPORTED = (
-    *("pandas", "scipy.stats", "pyarrow.parquet", "refladder.jobs.evaluate", "refladder.jobs.score"),
-    *("refladder.jobs.filter", "refladder.jobs.export", "refladder.prompts", "refladder.report.terminal"),
+    *(
+        "pandas",
+        "scipy.stats",
+        "pyarrow.parquet",
+        "refladder.jobs.evaluate",
+        "refladder.jobs.score",
+    ),
+    *(
+        "refladder.jobs.filter",
+        "refladder.jobs.export",
+        "refladder.prompts",
+        "refladder.report.terminal",
+    ),
 )
 
 
@@ -47,7 +58,12 @@ def program():
         path.chmod(0o755)
         number = listener.fileno()
         root = Path(__file__).parents[1]
-        environment = {**os.environ, "PYTHONPATH": str(root), "PYTHONUNBUFFERED": "1", "LC_ALL": "C.UTF-8"}
+        environment = {
+            **os.environ,
+            "PYTHONPATH": str(root),
+            "PYTHONUNBUFFERED": "1",
+            "LC_ALL": "C.UTF-8",
+        }
         line = [sys.executable, "-P", __file__, str(number)]
         server = subprocess.Popen(line, stdin=subprocess.PIPE, pass_fds=[number], env=environment)
         try:
@@ -77,7 +93,9 @@ def _become_the_command(connection):
         for stream in streams:
             os.close(stream)
         code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-        connection.sendall(str(code if code >= 0 else 128 - code).encode())  # as shells count signals
+        connection.sendall(
+            str(code if code >= 0 else 128 - code).encode()
+        )  # as shells count signals
         os._exit(0)
     connection.close()
     for number, stream in enumerate(streams):

@@ -50,14 +50,20 @@ with suppress(ImportError):  # the tests with other packages do without
 
     # The same examples each time, however long they take.
     settings.register_profile(
-        "steady", deadline=None, derandomize=True, database=None, suppress_health_check=[HealthCheck.too_slow]
+        "steady",
+        deadline=None,
+        derandomize=True,
+        database=None,
+        suppress_health_check=[HealthCheck.too_slow],
     )
     settings.load_profile("steady")
 
 
 def pytest_collection_modifyitems(items):
     ranks = {REPOSITORY / "tests" / name: rank for rank, name in enumerate(SLOWEST)}
-    items.sort(key=lambda item: ranks.get(item.path, len(ranks)))  # what is not listed keeps its order
+    items.sort(
+        key=lambda item: ranks.get(item.path, len(ranks))
+    )  # what is not listed keeps its order
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -74,7 +80,9 @@ def _nothing_of_the_user(tmp_path_factory):
 @pytest.fixture(autouse=True)
 def _nothing_of_another_test(monkeypatch, tmp_path_factory):
     """No test depends on what another one has stored, such as the check of a judge."""
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.getbasetemp() / "cache" / uuid4().hex))
+    monkeypatch.setenv(
+        "XDG_CACHE_HOME", str(tmp_path_factory.getbasetemp() / "cache" / uuid4().hex)
+    )
 
 
 @dataclass
@@ -133,7 +141,11 @@ def process():
 
 def story_rows(count, first=1):
     """Rows for the shipped story ladders, each with a column that refladder does not know."""
-    texts = ("A keeper found a bottle on the rocks. ", "She read the letter and wept. ", "The sea kept its word. ")
+    texts = (
+        "A keeper found a bottle on the rocks. ",
+        "She read the letter and wept. ",
+        "The sea kept its word. ",
+    )
     return [
         {
             "output_id": f"o{number}",
@@ -154,7 +166,9 @@ def rows():
 def write_jsonl(tmp_path):
     def write(rows, name="in.jsonl"):
         path = tmp_path / name
-        path.write_text("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows), encoding="utf-8")
+        path.write_text(
+            "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows), encoding="utf-8"
+        )
         return path
 
     return write

@@ -69,7 +69,10 @@ def _add_tokenizer(writer, folder, *, template):
     parts = json.loads((Path(folder) / "tokenizer.json").read_text(encoding="utf-8"))
     vocabulary = sorted(tokenizer.get_vocab().items(), key=lambda item: item[1])
     special = {entry["id"] for entry in parts["added_tokens"]}
-    kinds = [gguf.TokenType.CONTROL if number in special else gguf.TokenType.NORMAL for _, number in vocabulary]
+    kinds = [
+        gguf.TokenType.CONTROL if number in special else gguf.TokenType.NORMAL
+        for _, number in vocabulary
+    ]
     writer.add_tokenizer_model("gpt2")  # byte-level BPE
     writer.add_tokenizer_pre("gpt-2")
     writer.add_token_list([token for token, _ in vocabulary])

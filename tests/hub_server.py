@@ -32,7 +32,9 @@ LFS = re.compile(r"/datasets/(?P<id>[^/]+/[^/]+)\.git/info/lfs/objects/batch")
 @dataclass
 class Repository:
     private: bool = False
-    commits: dict[str, dict[str, str]] = field(default_factory=dict)  # commit -> path -> key of the content
+    commits: dict[str, dict[str, str]] = field(
+        default_factory=dict
+    )  # commit -> path -> key of the content
     messages: dict[str, str] = field(default_factory=dict)
     branches: dict[str, str] = field(default_factory=dict)
     tags: dict[str, str] = field(default_factory=dict)
@@ -46,7 +48,9 @@ class Repository:
 
     def resolve(self, revision):
         return (
-            self.branches.get(revision) or self.tags.get(revision) or (revision if revision in self.commits else None)
+            self.branches.get(revision)
+            or self.tags.get(revision)
+            or (revision if revision in self.commits else None)
         )
 
 
@@ -75,7 +79,9 @@ class Hub(ThreadingHTTPServer):
             super().handle_error(request, client_address)
 
     def __enter__(self):
-        threading.Thread(target=self.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
+        threading.Thread(
+            target=self.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True
+        ).start()
         return self
 
     def __exit__(self, *_):
@@ -109,7 +115,8 @@ class Hub(ThreadingHTTPServer):
             stored = self.repositories[repository]
             before = stored.commits[stored.branches["main"]]
             return stored.commit(
-                {**before, **{path: self.store(text.encode()) for path, text in files.items()}}, message
+                {**before, **{path: self.store(text.encode()) for path, text in files.items()}},
+                message,
             )
 
 
@@ -122,19 +129,25 @@ class Refused(Exception):  # noqa: N818
 @contextmanager
 def hub_for_clients(folder: Path, monkeypatch):
     """A running hub; the clients in this process and in its children use it, with a token that may write."""
-    from huggingface_hub import constants  # noqa: PLC0415  the server runs without it
+    from huggingface_hub import constants
 
-    from refladder.files import hub  # noqa: PLC0415
+    from refladder.files import hub
 
     with Hub(folder / "hub") as server:
         names = {"HF_ENDPOINT": server.url, "HF_HOME": str(folder / "home"), "HF_TOKEN": WRITER}
-        for name, value in {**names, "HF_HUB_DISABLE_XET": "1", "HF_HUB_DISABLE_TELEMETRY": "1"}.items():
+        for name, value in {
+            **names,
+            "HF_HUB_DISABLE_XET": "1",
+            "HF_HUB_DISABLE_TELEMETRY": "1",
+        }.items():
             monkeypatch.setenv(name, value)
         monkeypatch.delenv("HF_HUB_OFFLINE", raising=False)  # which the tests of local models set
         # The clients read these once, when they are imported.
         monkeypatch.setattr(constants, "ENDPOINT", server.url)
         monkeypatch.setattr(
-            constants, "HUGGINGFACE_CO_URL_TEMPLATE", server.url + "/{repo_id}/resolve/{revision}/{filename}"
+            constants,
+            "HUGGINGFACE_CO_URL_TEMPLATE",
+            server.url + "/{repo_id}/resolve/{revision}/{filename}",
         )
         monkeypatch.setattr(constants, "HF_HUB_CACHE", str(folder / "home" / "hub"))
         monkeypatch.setattr(constants, "HF_HUB_DISABLE_XET", True)
@@ -169,7 +182,9 @@ class Handler(BaseHTTPRequestHandler):
             self.route()
         except Refused as error:
             headers = {"X-Error-Code": error.code} if error.code else {}
-            self.reply({"error": str(error)}, error.status, {**headers, "X-Error-Message": str(error)})
+            self.reply(
+                {"error": str(error)}, error.status, {**headers, "X-Error-Message": str(error)}
+            )
 
     do_GET = do_HEAD = do_POST = do_PUT = do_DELETE = handle_any  # noqa: N815
 
@@ -177,7 +192,11 @@ class Handler(BaseHTTPRequestHandler):
         data = json.dumps(value).encode() if content is None else content
         self.send_response(status)
         kind = "application/json" if content is None else "application/octet-stream"
-        for name, text in {"Content-Type": kind, "Content-Length": str(len(data)), **(headers or {})}.items():
+        for name, text in {
+            "Content-Type": kind,
+            "Content-Length": str(len(data)),
+            **(headers or {}),
+        }.items():
             self.send_header(name, text)
         self.end_headers()
         if self.command != "HEAD":
@@ -189,7 +208,11 @@ class Handler(BaseHTTPRequestHandler):
 
     def must_write(self):
         if self.token != WRITER:
-            raise Refused(401 if not self.token else 403, None, "Forbidden: you need a token with the right to write")
+            raise Refused(
+                401 if not self.token else 403,
+                None,
+                "Forbidden: you need a token with the right to write",
+            )
 
     def repository(self, name):
         stored = self.server.repositories.get(name)
@@ -207,7 +230,9 @@ class Handler(BaseHTTPRequestHandler):
         if self.url == "/api/whoami-v2":
             if not self.token:
                 raise Refused(401, None, "Invalid username or password.")
-            self.reply({"type": "user", "name": "someone", "orgs": [], "auth": {"type": "access_token"}})
+            self.reply(
+                {"type": "user", "name": "someone", "orgs": [], "auth": {"type": "access_token"}}
+            )
         elif self.url == "/api/validate-yaml":
             self.reply({"errors": [], "warnings": []})
         elif self.url == "/api/repos/create":
@@ -220,7 +245,9 @@ class Handler(BaseHTTPRequestHandler):
             self.reply({})
         elif match := FILE.fullmatch(self.url):
             self.file(self.repository(match["id"]), match["rev"], match["path"])
-        elif match := API.fullmatch(unquote(self.raw_path.replace("%2F", "\0")).replace("\0", "%2F")):
+        elif match := API.fullmatch(
+            unquote(self.raw_path.replace("%2F", "\0")).replace("\0", "%2F")
+        ):
             self.api(match)
         else:
             raise Refused(404, None, f"no such page: {self.url}")
@@ -231,12 +258,16 @@ class Handler(BaseHTTPRequestHandler):
         name = f"{asked.get('organization') or 'someone'}/{asked['name']}"
         with self.server.guard:
             if name in self.server.repositories:
-                self.reply({"error": "You already created this dataset repo", "url": self.page(name)}, 409)
+                self.reply(
+                    {"error": "You already created this dataset repo", "url": self.page(name)}, 409
+                )
                 return
             stored = self.server.repositories[name] = Repository(
                 private=bool(asked.get("private")) or asked.get("visibility") == "private"
             )
-            stored.commit({".gitattributes": self.server.store(b"*.parquet filter=lfs\n")}, "initial commit")
+            stored.commit(
+                {".gitattributes": self.server.store(b"*.parquet filter=lfs\n")}, "initial commit"
+            )
         self.reply({"url": self.page(name), "name": name, "id": name})
 
     def page(self, name):
@@ -247,24 +278,43 @@ class Handler(BaseHTTPRequestHandler):
         if what in (None, "revision"):
             commit = self.revision(stored, rev)
             siblings = [{"rfilename": path} for path in stored.commits[commit]]
-            self.reply({"id": match["id"], "sha": commit, "private": stored.private, "siblings": siblings, "tags": []})
+            self.reply(
+                {
+                    "id": match["id"],
+                    "sha": commit,
+                    "private": stored.private,
+                    "siblings": siblings,
+                    "tags": [],
+                }
+            )
         elif what == "refs":
             kinds = {"branches": stored.branches, "tags": stored.tags}
             refs = {
-                kind: [{"name": name, "ref": f"refs/{name}", "targetCommit": commit} for name, commit in known.items()]
+                kind: [
+                    {"name": name, "ref": f"refs/{name}", "targetCommit": commit}
+                    for name, commit in known.items()
+                ]
                 for kind, known in kinds.items()
             }
             self.reply({**refs, "converts": []})
         elif what == "tree":
             files = stored.commits[self.revision(stored, rev)]
-            self.reply(self.tree(files, unquote(match["path"] or ""), recursive="recursive" in self.query))
+            self.reply(
+                self.tree(files, unquote(match["path"] or ""), recursive="recursive" in self.query)
+            )
         elif what == "paths-info":
             files = stored.commits[self.revision(stored, rev)]
-            paths = parse_qs(self.body.decode())["paths"] if self.body[:1] != b"{" else json.loads(self.body)["paths"]
+            paths = (
+                parse_qs(self.body.decode())["paths"]
+                if self.body[:1] != b"{"
+                else json.loads(self.body)["paths"]
+            )
             self.reply([self.entry(path, files[path]) for path in paths if path in files])
         elif what in ("preupload", "commit", "tag"):
             self.must_write()
-            {"preupload": self.preupload, "commit": self.commit, "tag": self.tag}[what](stored, match, rev)
+            {"preupload": self.preupload, "commit": self.commit, "tag": self.tag}[what](
+                stored, match, rev
+            )
         else:
             raise Refused(404)
 
@@ -304,10 +354,18 @@ class Handler(BaseHTTPRequestHandler):
         for asked in json.loads(self.body)["files"]:
             path, key = asked["path"], files.get(asked["path"])
             large = self.is_large(path, asked["size"])
-            answer = {"path": path, "uploadMode": "lfs" if large else "regular", "shouldIgnore": False}
+            answer = {
+                "path": path,
+                "uploadMode": "lfs" if large else "regular",
+                "shouldIgnore": False,
+            }
             if key is not None:  # so that the client leaves out what has not changed
                 content = (self.server.blobs / key).read_bytes()
-                answer["oid"] = key if large else hashlib.sha1(b"blob %d\0%s" % (len(content), content)).hexdigest()  # noqa: S324
+                answer["oid"] = (
+                    key
+                    if large
+                    else hashlib.sha1(b"blob %d\0%s" % (len(content), content)).hexdigest()  # noqa: S324
+                )
             answers.append(answer)
         self.reply({"files": answers})
 
@@ -342,7 +400,9 @@ class Handler(BaseHTTPRequestHandler):
         with self.server.guard:
             parent = self.revision(stored, rev)
             if header.get("parentCommit") not in (None, parent):
-                raise Refused(412, None, "A commit has happened since. Please refresh and try again.")
+                raise Refused(
+                    412, None, "A commit has happened since. Please refresh and try again."
+                )
             files = dict(stored.commits[parent])
             for line in lines:
                 value = line["value"]
@@ -355,7 +415,11 @@ class Handler(BaseHTTPRequestHandler):
                         raise Refused(404, "EntryNotFound", f"{value['path']} does not exist")
                     del files[value["path"]]
                 elif line["key"] == "deletedFolder":
-                    files = {path: key for path, key in files.items() if not path.startswith(value["path"])}
+                    files = {
+                        path: key
+                        for path, key in files.items()
+                        if not path.startswith(value["path"])
+                    }
             name = stored.commit(files, header["summary"])
         url = f"{self.server.url}/datasets/{match['id']}/commit/{name}"
         self.reply({"success": True, "commitUrl": url, "commitOid": name, "pullRequestUrl": None})

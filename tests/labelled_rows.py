@@ -32,5 +32,8 @@ def scored(count=400, seed=0, noise=0.3):
 def split(rows, labels, seed=1):
     """Rows without ratings, and a table of labels of some of them."""
     chosen = np.random.default_rng(seed).permutation(len(rows))[:labels].tolist()
-    given = [{"output_id": rows[number]["output_id"], "rating": rows[number]["rating"]} for number in chosen]
+    given = [
+        {"output_id": rows[number]["output_id"], "rating": rows[number]["rating"]}
+        for number in chosen
+    ]
     return [{key: value for key, value in row.items() if key != "rating"} for row in rows], given

@@ -23,7 +23,12 @@ class Comparing(Double):
     fingerprint = "comparing/1"
 
     def __init__(self, *, first=0.0, unreadable=lambda _target, _reference: False, raised_by=None):
-        self.first, self.unreadable, self.raised_by, self.asked = first, unreadable, raised_by or {}, 0
+        self.first, self.unreadable, self.raised_by, self.asked = (
+            first,
+            unreadable,
+            raised_by or {},
+            0,
+        )
 
     def read_labels(self, prompts, labels):
         self.asked += len(prompts)
@@ -37,21 +42,26 @@ class Comparing(Double):
             half = (quality_of(target) - quality_of(reference) + self.first + raised) / 2
             weights = {"win": math.exp(half), "loss": math.exp(-half), "tie": 0.5}
             whole = sum(weights.values())
-            chosen = [weights[prompt.outcomes[prompt.labels.index(label)]] / whole for label in labels]
+            chosen = [
+                weights[prompt.outcomes[prompt.labels.index(label)]] / whole for label in labels
+            ]
             readings.append(LabelReading(logprobs=tuple(map(math.log, chosen)), mass=1.0))
         return readings
 
 
 def set_of(qualities, name="made"):
     """A set with one ladder for each row of qualities, from the worst rung."""
-    contexts = [Context(id=f"c{row}", task="story", text=f"Idea {row}.") for row in range(len(qualities))]
+    contexts = [
+        Context(id=f"c{row}", task="story", text=f"Idea {row}.") for row in range(len(qualities))
+    ]
     ladders = [
         Ladder(
             context_id=context.id,
             task="story",
             dimension="worth",
             rungs=tuple(
-                Rung(level=level, text=text_of(value, f"{context.id} {level}")) for level, value in enumerate(row, 1)
+                Rung(level=level, text=text_of(value, f"{context.id} {level}"))
+                for level, value in enumerate(row, 1)
             ),
             recipe=RECIPE,
         )

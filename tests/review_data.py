@@ -6,7 +6,9 @@ import json
 
 from refladder.commands.main import run as run_command
 
-NASTY = '<img src=x onerror="window.hit=1"></script><script>window.hit=1</script>{{7*7}}&amp;\'\u2028'
+NASTY = (
+    '<img src=x onerror="window.hit=1"></script><script>window.hit=1</script>{{7*7}}&amp;\'\u2028'
+)
 SYSTEMS = ("aardvark", "badger")
 CRITERION = "clarity"
 
@@ -16,12 +18,18 @@ def contest(folder, rows=24, nasty=""):
     folder.mkdir(parents=True, exist_ok=True)
     table = folder / "rows.jsonl"
     table.write_text(
-        "".join(json.dumps({"id": f"r{n}{nasty}", "topic": f"topic{n} {nasty}"}) + "\n" for n in range(rows))
+        "".join(
+            json.dumps({"id": f"r{n}{nasty}", "topic": f"topic{n} {nasty}"}) + "\n"
+            for n in range(rows)
+        )
     )
     models = []
     for name, better in zip(SYSTEMS, (1, 0), strict=True):
         rules = [
-            {"contains": f"topic{n} ", "text": f"{'good' if n % 2 == better else 'poor'} text about {n} {nasty}"}
+            {
+                "contains": f"topic{n} ",
+                "text": f"{'good' if n % 2 == better else 'poor'} text about {n} {nasty}",
+            }
             for n in range(rows)
         ]
         path = folder / f"{name}.jsonl"
@@ -44,6 +52,12 @@ def contest(folder, rows=24, nasty=""):
         "--judge",
         f"scripted:{judge}",
     ]
-    arguments += ["--criterion", f"{CRITERION}=Plain words. {nasty}", "--out", str(folder / "run"), "--explain"]
+    arguments += [
+        "--criterion",
+        f"{CRITERION}=Plain words. {nasty}",
+        "--out",
+        str(folder / "run"),
+        "--explain",
+    ]
     assert run_command([*arguments, "--html", str(folder / "page.html")]) == 0
     return folder

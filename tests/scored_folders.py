@@ -27,7 +27,9 @@ def scored(folder):
 
 
 def leftovers(folder):
-    return [path for path in folder.rglob("*") if path.name.endswith((".lock", ".partial", ".work"))]
+    return [
+        path for path in folder.rglob("*") if path.name.endswith((".lock", ".partial", ".work"))
+    ]
 
 
 def worker_of(out, name):

@@ -20,7 +20,9 @@ def started(command, log, health="/health"):
             listener.bind(("127.0.0.1", 0))
             port = listener.getsockname()[1]
         with log.open("wb") as out:
-            process = subprocess.Popen([*command, "--port", str(port)], stdout=out, stderr=out, env=environment)
+            process = subprocess.Popen(
+                [*command, "--port", str(port)], stdout=out, stderr=out, env=environment
+            )
         try:
             if until(partial(_state, process, f"http://127.0.0.1:{port}{health}")) == "ready":
                 yield f"http://127.0.0.1:{port}/v1"

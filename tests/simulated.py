@@ -8,7 +8,15 @@ import math
 import numpy as np
 from doubles import Double
 
-from refladder.records import Benchmark, Completion, Context, Dimension, LabelReading, Output, Rating
+from refladder.records import (
+    Benchmark,
+    Completion,
+    Context,
+    Dimension,
+    LabelReading,
+    Output,
+    Rating,
+)
 
 DIMENSION = Dimension(name="worth", description="What a text is worth.")
 
@@ -23,14 +31,22 @@ def quality_of(text):
 
 def benchmark_of(qualities, task="story"):
     """One context a row, one system a column; people rate by the true quality."""
-    contexts = tuple(Context(id=f"c{row}", task=task, text=f"Idea {row}.") for row in range(len(qualities)))
+    contexts = tuple(
+        Context(id=f"c{row}", task=task, text=f"Idea {row}.") for row in range(len(qualities))
+    )
     outputs = tuple(
-        Output(id=f"c{row}/s{column}", context_id=f"c{row}", system=f"s{column}", text=text_of(value, column))
+        Output(
+            id=f"c{row}/s{column}",
+            context_id=f"c{row}",
+            system=f"s{column}",
+            text=text_of(value, column),
+        )
         for row, line in enumerate(qualities)
         for column, value in enumerate(line)
     )
     ratings = tuple(
-        Rating(output_id=output.id, dimension="worth", value=quality_of(output.text), rater="r") for output in outputs
+        Rating(output_id=output.id, dimension="worth", value=quality_of(output.text), rater="r")
+        for output in outputs
     )
     return Benchmark(
         name="made", revision="1", licence="none", dimensions=(DIMENSION,), contexts=contexts, outputs=outputs,
@@ -47,15 +63,30 @@ class Simulated(Double):
 
     fingerprint = "simulated/1"
 
-    def __init__(self, *, first=0.0, noise=0.0, sharpness=1.0, unreadable=lambda _first, _second: False, bias_of=None):
-        self.first, self.noise, self.sharpness, self.unreadable = first, noise, sharpness, unreadable
+    def __init__(
+        self,
+        *,
+        first=0.0,
+        noise=0.0,
+        sharpness=1.0,
+        unreadable=lambda _first, _second: False,
+        bias_of=None,
+    ):
+        self.first, self.noise, self.sharpness, self.unreadable = (
+            first,
+            noise,
+            sharpness,
+            unreadable,
+        )
         self.bias_of = bias_of
         self.asked = 0
 
     def _gap(self, prompt):
         first, second = prompt.slots["first"], prompt.slots["second"]
         bias = self.first if self.bias_of is None else self.bias_of(prompt.text)
-        digest = hashlib.blake2b(f"{prompt.slots['context']}{first}|{second}".encode(), digest_size=8).digest()
+        digest = hashlib.blake2b(
+            f"{prompt.slots['context']}{first}|{second}".encode(), digest_size=8
+        ).digest()
         noise = self.noise * np.random.default_rng(int.from_bytes(digest, "big")).standard_normal()
         return self.sharpness * (quality_of(first) - quality_of(second)) + bias + noise
 
@@ -67,7 +98,11 @@ class Simulated(Double):
                 found.append(LabelReading(logprobs=None, mass=None, reason="no answer"))
                 continue
             gap = self._gap(prompt)
-            found.append(LabelReading(logprobs=(-math.log1p(math.exp(-gap)), -math.log1p(math.exp(gap))), mass=1.0))
+            found.append(
+                LabelReading(
+                    logprobs=(-math.log1p(math.exp(-gap)), -math.log1p(math.exp(gap))), mass=1.0
+                )
+            )
         return found
 
     def write(self, prompts, _sampling):

@@ -52,4 +52,8 @@ def installed(folder):
     (record / "METADATA").write_text(METADATA, "utf-8")
     hold = folder / "hold"
     paths = [str(folder), str(Path(__file__).parent), os.environ.get("PYTHONPATH", "")]
-    return {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, paths)), "HOLD": str(hold)}, hold
+    return {
+        **os.environ,
+        "PYTHONPATH": os.pathsep.join(filter(None, paths)),
+        "HOLD": str(hold),
+    }, hold

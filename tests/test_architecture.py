@@ -115,7 +115,8 @@ def test_imports_point_one_way(path):
 
 def test_no_file_imports_itself_through_others():
     graph = {
-        name: {other for other in imported(parsed(path)) if other in MODULES} - {name} for name, path in MODULES.items()
+        name: {other for other in imported(parsed(path)) if other in MODULES} - {name}
+        for name, path in MODULES.items()
     }
     while leaves := [name for name, others in graph.items() if not others & graph.keys()]:
         for name in leaves:
@@ -141,7 +142,9 @@ def test_only_the_command_line_prints_and_leaves(path):
 
 def test_no_module_is_a_drawer():
     drawers = {"utils", "util", "helpers", "helper", "common", "misc", "base", "manager"}
-    assert not drawers & {part.removesuffix(".py") for path in FILES for part in path.relative_to(PACKAGE).parts}
+    assert not drawers & {
+        part.removesuffix(".py") for path in FILES for part in path.relative_to(PACKAGE).parts
+    }
 
 
 def test_import_refladder_loads_nothing_heavy():
@@ -152,7 +155,9 @@ def test_import_refladder_loads_nothing_heavy():
     assert not loaded & set(HEAVY)
 
 
-@pytest.mark.parametrize("arguments", [["--help"], ["score", "--help"], ["build", "--help"], ["evaluate", "--help"]])
+@pytest.mark.parametrize(
+    "arguments", [["--help"], ["score", "--help"], ["build", "--help"], ["evaluate", "--help"]]
+)
 def test_help_loads_no_arrays_models_or_tables(arguments):
     code = f"import sys; from refladder.commands.main import run; run({arguments!r}); print('LOADED', *sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
@@ -183,7 +188,9 @@ def test_nothing_that_is_read_can_run_as_code(path):
     for call in calls_in(path):
         called = ast.unparse(call.func)
         assert called not in {"eval", "exec", "torch.load", "os.system"}
-        if called.endswith(".from_pretrained"):  # said each time: without it a terminal is asked whether to run code
+        if called.endswith(
+            ".from_pretrained"
+        ):  # said each time: without it a terminal is asked whether to run code
             assert {keyword.arg for keyword in call.keywords} & {"trust_remote_code", None}
         for keyword in call.keywords:
             trusted = keyword.arg == "trust_remote_code" and isinstance(keyword.value, ast.Constant)

@@ -84,13 +84,18 @@ def test_ratings_are_whole_numbers_of_the_scale_and_differ_within_contexts(name)
 
 def test_length_tells_nothing_of_the_summaries_ratings():
     claimed = re.search(
-        r"correlates with the ratings at\s+(\.\d+) \(relevance\) and\s+(\.\d+) \(fluency\)", CARD.read_text()
+        r"correlates with the ratings at\s+(\.\d+) \(relevance\) and\s+(\.\d+) \(fluency\)",
+        CARD.read_text(),
     )
     benchmark = load_benchmark("demo/summarization")
     words = {output.id: len(output.text.split()) for output in benchmark.outputs}
     found = []
     for dimension in ("relevance", "fluency"):
-        pairs = [(words[one.output_id], one.value) for one in benchmark.ratings if one.dimension == dimension]
+        pairs = [
+            (words[one.output_id], one.value)
+            for one in benchmark.ratings
+            if one.dimension == dimension
+        ]
         found.append(stats.pearsonr(*zip(*pairs, strict=True)).statistic)
     assert np.abs(found) == pytest.approx([float(one) for one in claimed.groups()], abs=0.005)
 
@@ -117,7 +122,9 @@ def test_a_working_judge_orders_the_rungs(name, dimension):
             continue
         asked = []
         for rung in ladder.rungs:
-            shown = Output(id=f"level {rung.level}", context_id=context_id, system="", text=rung.text)
+            shown = Output(
+                id=f"level {rung.level}", context_id=context_id, system="", text=rung.text
+            )
             asked += ladder_questions(shown, opened.contexts[context_id], about, ladder, orders=1)
         found = verdicts(asker(backend, load_template(ladder.task, "compare")).ask(asked), 5, 1)
         for low, high in combinations(range(5), 2):

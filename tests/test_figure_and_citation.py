@@ -19,7 +19,9 @@ OUTPUT = (
 def test_the_figure_shows_a_ladder_and_a_score_of_the_demo_data():
     drawn = ET.parse(ROOT / "docs/ladder.svg").findall(".//{http://www.w3.org/2000/svg}text")  # noqa: S314  own file
     lines = [element.text for element in drawn]
-    (score,) = refladder.Scorer(ladders="demo/dialogue", judge="builtin").score([OUTPUT], context_id="dialogue-05")
+    (score,) = refladder.Scorer(ladders="demo/dialogue", judge="builtin").score(
+        [OUTPUT], context_id="dialogue-05"
+    )
     shown = " ".join(lines)
     assert OUTPUT in shown
     assert f"score {score.value:+.2f}" in lines

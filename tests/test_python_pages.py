@@ -36,7 +36,12 @@ def run(code, names):
     """What a block prints on standard output."""
     printed = io.StringIO()
     name = f"block {hash(code)}"
-    linecache.cache[name] = (len(code), None, code.splitlines(keepends=True), name)  # functions have a source
+    linecache.cache[name] = (
+        len(code),
+        None,
+        code.splitlines(keepends=True),
+        name,
+    )  # functions have a source
     with contextlib.redirect_stdout(printed):
         exec(compile(code, name, "exec"), names)  # noqa: S102  the page's own text
     return printed.getvalue()

@@ -35,7 +35,10 @@ from refladder.commands.main import COMMANDS
 ROOT = Path(__file__).resolve().parent.parent
 DATA = ROOT.parent / "shared" / "data"
 DOCS = sorted((ROOT / "docs").rglob("*.md"))
-PAGES = {path.relative_to(ROOT).as_posix(): path.read_text("utf-8") for path in (ROOT / "README.md", *DOCS)}
+PAGES = {
+    path.relative_to(ROOT).as_posix(): path.read_text("utf-8")
+    for path in (ROOT / "README.md", *DOCS)
+}
 FIGURES = "docs/explanation/benchmark-figures.md"
 # Mean over dimensions of the within-context Spearman that the built-in baseline is to reach.
 LEAST = {"SummEval": 0.25, "TopicalChat": 0.25, "HANNA": 0.43, "NewsRoom": 0.58, "WebNLG": 0.40}
@@ -68,7 +71,9 @@ def blocks(page, *, with_data):
 def programs():
     """The `refladder` of this very checkout is the first on PATH, and the interpreter of the tests the next."""
     with command_server.program() as folder, pytest.MonkeyPatch.context() as patch:
-        patch.setenv("PATH", os.pathsep.join([folder, sysconfig.get_path("scripts"), os.environ["PATH"]]))
+        patch.setenv(
+            "PATH", os.pathsep.join([folder, sysconfig.get_path("scripts"), os.environ["PATH"]])
+        )
         yield
 
 
@@ -87,7 +92,12 @@ def run(command, folder):
             shutil.copyfile(script, folder / script.name)
         shutil.copyfile(ROOT / "docs/examples/replies.csv", folder / "replies.csv")
         shutil.copytree(ROOT / "docs/examples/replies-answers", folder / "replies-answers")
-    own = {"XDG_CACHE_HOME": str(cache), "PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": "1", "LC_ALL": "C.UTF-8"}
+    own = {
+        "XDG_CACHE_HOME": str(cache),
+        "PYTHONPATH": str(ROOT),
+        "PYTHONUNBUFFERED": "1",
+        "LC_ALL": "C.UTF-8",
+    }
     done = subprocess.run(
         [shutil.which("bash") or "bash", "-c", command],
         check=False,
@@ -105,7 +115,8 @@ def check(block, folder):
         if reader == "cat" and not (folder / name).exists():
             (folder / name).write_text("\n".join(expected) + "\n", "utf-8")
         printed, shown = (
-            [VARIES.sub("?", line.rstrip()) for line in lines] for lines in (run(command, folder), expected)
+            [VARIES.sub("?", line.rstrip()) for line in lines]
+            for lines in (run(command, folder), expected)
         )
         assert (command, printed) == (command, shown)
 
@@ -115,7 +126,10 @@ TOURS = [page for page in PAGES if blocks(page, with_data=False)]
 
 def test_the_pages_show_commands():
     assert {"README.md", "docs/tutorial/first-scores.md", "docs/how-to/costs.md"} <= set(TOURS)
-    assert sum(len(commands_of(block)) for page in TOURS for block in blocks(page, with_data=False)) >= 15
+    assert (
+        sum(len(commands_of(block)) for page in TOURS for block in blocks(page, with_data=False))
+        >= 15
+    )
 
 
 @pytest.mark.parametrize("page", TOURS)
@@ -136,12 +150,16 @@ def test_the_benchmarks(page, tmp_path):
 def test_the_table_beside_published_figures_repeats_the_outputs_and_they_are_high_enough():
     (block,) = blocks(FIGURES, with_data=True)
     heads, rows = (
-        [line for line in block.splitlines() if line.startswith(f"| {word}")] for word in ("method", "ladder")
+        [line for line in block.splitlines() if line.startswith(f"| {word}")]
+        for word in ("method", "ladder")
     )
     means = [
-        row.split(" | ")[head.split(" | ").index("mean")].split()[0] for head, row in zip(heads, rows, strict=True)
+        row.split(" | ")[head.split(" | ").index("mean")].split()[0]
+        for head, row in zip(heads, rows, strict=True)
     ]
-    table = dict(re.findall(rf"^\| ({'|'.join(LEAST)}) \| (\.\d+) \|", PAGES[FIGURES], re.MULTILINE))
+    table = dict(
+        re.findall(rf"^\| ({'|'.join(LEAST)}) \| (\.\d+) \|", PAGES[FIGURES], re.MULTILINE)
+    )
     assert [f"0{figure}" for figure in table.values()] == means
     assert list(table) == list(LEAST)
     assert [name for name, least in LEAST.items() if float(table[name]) < least] == []
@@ -150,11 +168,18 @@ def test_the_table_beside_published_figures_repeats_the_outputs_and_they_are_hig
 def options_of(command):
     """The long options of a command; of a group, those of all its commands."""
     inner = command.commands.values() if isinstance(command, click.Group) else ()
-    names = {spelling for parameter in command.params for spelling in parameter.opts if spelling.startswith("--")}
+    names = {
+        spelling
+        for parameter in command.params
+        for spelling in parameter.opts
+        if spelling.startswith("--")
+    }
     return names.union({"--help", "--help-all"}, *(options_of(each) for each in inner))
 
 
-OPTIONS = {name: options_of(import_module(f"refladder.commands.{name}").command) for name in COMMANDS}
+OPTIONS = {
+    name: options_of(import_module(f"refladder.commands.{name}").command) for name in COMMANDS
+}
 ANY_OPTION = {"--config", "--version"}.union(*OPTIONS.values())
 
 
@@ -167,13 +192,21 @@ def code_of(text):
 def unknown_words(text):
     """Commands and options in the code of a page that refladder does not have."""
     for line in code_of(text):
-        for name, rest in re.findall(r"(?<![\w./])refladder (?:--config \S+ )?([a-z]+)\b([^|]*)", line):
+        for name, rest in re.findall(
+            r"(?<![\w./])refladder (?:--config \S+ )?([a-z]+)\b([^|]*)", line
+        ):
             if name not in OPTIONS:
                 yield name
                 continue
-            yield from (option for option in re.findall(r"(?<=\s)--[a-z-]+", rest) if option not in OPTIONS[name])
+            yield from (
+                option
+                for option in re.findall(r"(?<=\s)--[a-z-]+", rest)
+                if option not in OPTIONS[name]
+            )
         if line.startswith("--"):
-            yield from (option for option in re.findall(r"--[a-z][a-z-]*", line) if option not in ANY_OPTION)
+            yield from (
+                option for option in re.findall(r"--[a-z][a-z-]*", line) if option not in ANY_OPTION
+            )
 
 
 def test_an_unknown_command_or_option_in_a_page_is_seen():
@@ -198,7 +231,9 @@ def test_every_page_is_in_the_menu_of_the_site_and_on_its_home():
 def test_every_table_of_bench_is_in_the_menu_of_the_site():
     menu = (ROOT / "mkdocs.yml").read_text("utf-8")
     assert [
-        path.name for path in (ROOT / "bench/results").glob("*.md") if f"- bench/results/{path.name}\n" not in menu
+        path.name
+        for path in (ROOT / "bench/results").glob("*.md")
+        if f"- bench/results/{path.name}\n" not in menu
     ] == []
 
 
@@ -208,7 +243,11 @@ def test_the_python_page_lists_every_public_name():
 
 
 def test_the_python_example_runs():
-    (example,) = [body for language, body in FENCE.findall(PAGES["docs/reference/python.md"]) if language == "python"]
+    (example,) = [
+        body
+        for language, body in FENCE.findall(PAGES["docs/reference/python.md"])
+        if language == "python"
+    ]
     exec(example, {})  # noqa: S102  the page's own text
 
 
@@ -221,7 +260,11 @@ def test_make_knows_every_target_that_documents_name():
     makefile = (ROOT / "Makefile").read_text("utf-8")
     for document in ("README.md", "CONTRIBUTING.md"):
         text = (ROOT / document).read_text("utf-8")
-        named = set(re.findall(r"^make ([a-z]+)", "\n".join(body for _, body in FENCE.findall(text)), re.MULTILINE))
+        named = set(
+            re.findall(
+                r"^make ([a-z]+)", "\n".join(body for _, body in FENCE.findall(text)), re.MULTILINE
+            )
+        )
         named |= set(re.findall(r"`make ([a-z]+)", text))
         assert {"demo", "test"} <= named
         for target in named:
@@ -232,7 +275,9 @@ def test_make_knows_every_target_that_documents_name():
 def test_every_option_of_a_backend_is_described(kind):
     opener = registry.find("backend", kind, BACKENDS)
     parameters = inspect.signature(opener).parameters.values()
-    options = {parameter.name for parameter in parameters if parameter.kind is parameter.KEYWORD_ONLY}
+    options = {
+        parameter.name for parameter in parameters if parameter.kind is parameter.KEYWORD_ONLY
+    }
     section = PAGES["docs/reference/backends.md"].partition(f"## {kind}\n")[2].partition("\n## ")[0]
     described = set(CODE.findall("\n".join(re.findall(r"^\| (`.*?`) \|", section, re.MULTILINE))))
     assert described == options

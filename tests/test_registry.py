@@ -14,7 +14,9 @@ TABLE = {"inner": registry.Entry("refladder.scoring.rules:ladder_scores", "")}
 def registered(monkeypatch):
     def register(name, value):
         points = [EntryPoint(name=name, value=value, group="refladder.rule")]
-        monkeypatch.setattr(registry, "entry_points", lambda group: [one for one in points if one.group == group])
+        monkeypatch.setattr(
+            registry, "entry_points", lambda group: [one for one in points if one.group == group]
+        )
 
     return register
 
@@ -24,15 +26,15 @@ def test_built_in_and_registered_names(registered):
     assert registry.names("rule", TABLE) == ["inner", "outer"]
     assert registry.find("rule", "inner", TABLE).__name__ == "ladder_scores"
     assert registry.find("rule", "outer", TABLE).__name__ == "hard_votes"
-    with pytest.raises(UnknownNameError, match=r"^unknown rule 'outr'; did you mean 'outer'\? Known: inner, outer$"):
+    with pytest.raises(
+        UnknownNameError, match=r"^unknown rule 'outr'; did you mean 'outer'\? Known: inner, outer$"
+    ):
         registry.find("rule", "outr", TABLE)
 
 
 def test_a_clash_is_refused(registered):
     registered("inner", "elsewhere:rule")
-    message = (
-        "^rule 'inner' is built in, and 'elsewhere:rule' registers the same name; uninstall that package or rename"
-    )
+    message = "^rule 'inner' is built in, and 'elsewhere:rule' registers the same name; uninstall that package or rename"
     with pytest.raises(UsageError, match=message):
         registry.find("rule", "inner", TABLE)
 
@@ -40,9 +42,7 @@ def test_a_clash_is_refused(registered):
 @pytest.mark.parametrize("value", ["no_such_package:rule", "refladder.scoring.rules:no_such_rule"])
 def test_a_package_that_cannot_be_loaded_is_named(registered, value):
     registered("outer", value)
-    message = (
-        f"^rule 'outer': the package that registers it cannot be loaded from '{value}' \\(.+\\); repair or uninstall"
-    )
+    message = f"^rule 'outer': the package that registers it cannot be loaded from '{value}' \\(.+\\); repair or uninstall"
     with pytest.raises(UsageError, match=message):
         registry.find("rule", "outer", TABLE)
 

@@ -66,15 +66,18 @@ COMMANDS = [words for words in commands(PAGE) if "publish" not in words]
 def models(tmp_path_factory):
     """Folders of small random models by what they are for."""
     pytest.importorskip("torch", reason="torch is not installed; pip install torch transformers")
-    import tiny_models  # noqa: PLC0415  imports torch
-    import torch  # noqa: PLC0415
-    from scoring import small_models  # noqa: PLC0415  imports torch
+    import tiny_models
+    import torch
+    from scoring import small_models
 
     torch.set_num_threads(1)
     folder = tmp_path_factory.mktemp("models")
     tiny_models.save("llama", folder / "llama")
     settings = folder / "llama" / "generation_config.json"
-    ends = {**json.loads(settings.read_text()), "eos_token_id": [2, *range(100, 125)]}  # so that it ends its texts
+    ends = {
+        **json.loads(settings.read_text()),
+        "eos_token_id": [2, *range(100, 125)],
+    }  # so that it ends its texts
     settings.write_text(json.dumps(ends))
     t5 = small_models.make_t5(folder / "t5")
     encoder = small_models.make_encoder(folder / "encoder")
@@ -95,7 +98,9 @@ def models(tmp_path_factory):
 def judge_for(words, models):
     """The random model for every method on one benchmark, and for what `builtin` cannot do."""
     needed = {"podcast", "gptscore", "build", "--answers"}
-    return models["llm"] if needed & {*words} or {"--config", "topicalchat"} <= {*words} else "builtin"
+    return (
+        models["llm"] if needed & {*words} or {"--config", "topicalchat"} <= {*words} else "builtin"
+    )
 
 
 def runnable(words, models):
@@ -103,25 +108,40 @@ def runnable(words, models):
     judge = judge_for(words, models)
     replaced = {
         "zepo.rewrites=5": f"zepo.rewrites={0 if judge == 'builtin' else 1}",
-        **{word: "systems=adapt,baseline,tilburg-pipe" for word in words if word.startswith("systems=")},
+        **{
+            word: "systems=adapt,baseline,tilburg-pipe"
+            for word in words
+            if word.startswith("systems=")
+        },
         **{word: str(ROOT / word) for word in words if word.startswith("published_data/")},
-        **{word: CHECKPOINT.sub(lambda match: models[match[1]], word) for word in words if CHECKPOINT.match(word)},
+        **{
+            word: CHECKPOINT.sub(lambda match: models[match[1]], word)
+            for word in words
+            if CHECKPOINT.match(word)
+        },
     }
     line = []
     for before, word in pairwise(["", *words]):
         if not {before, word} & {"--judge", "--writer"}:
-            line.append(str(min(int(word), FEW)) if before == "--answers" else replaced.get(word, word))
+            line.append(
+                str(min(int(word), FEW)) if before == "--answers" else replaced.get(word, word)
+            )
     name = next(word for word in words if word in SOURCES)
     line += ["--source", str(SOURCES[name]), "--max-tokens", "150"]
     for method, option in (("mqag", "mqag.questions=1"), ("zepo", "zepo.rounds=1")):
-        line += ["--method-option", option] if any(word.startswith(method) for word in words) else []
+        line += (
+            ["--method-option", option] if any(word.startswith(method) for word in words) else []
+        )
     line += ["--writer", judge] if "--writer" in words or "build" in words else []
     return line if "build" in words else [*line, "--judge", judge, *UNLIKELY, "--format", "json"]
 
 
 def test_the_page_has_a_command_for_every_recipe():
-    assert [words[1].removeprefix("published_data/recipes/") for words in COMMANDS if "build" in words] == [
-        f"{name}.toml" for name in ("summeval", "topicalchat", "hanna", "newsroom", "webnlg", "podcast")
+    assert [
+        words[1].removeprefix("published_data/recipes/") for words in COMMANDS if "build" in words
+    ] == [
+        f"{name}.toml"
+        for name in ("summeval", "topicalchat", "hanna", "newsroom", "webnlg", "podcast")
     ]
     assert sorted(SOURCES) == sorted(RECIPES)
     assert len(COMMANDS) > 150
@@ -136,10 +156,16 @@ def test_a_recipe_has_the_settings_of_the_paper(name):
     assert settings["build"]["rungs"] == settings["evaluate"]["rungs"] == 5
     assert settings["score"]["rule"] == settings["evaluate"]["rule"] == "ladder-sum"
     model = "hf:meta-llama/Meta-Llama-3-8B-Instruct"
-    assert {settings["build"]["writer"], settings["score"]["judge"], settings["evaluate"]["judge"]} == {model}
+    assert {
+        settings["build"]["writer"],
+        settings["score"]["judge"],
+        settings["evaluate"]["judge"],
+    } == {model}
     shared = settings["build"].keys() & settings["evaluate"].keys()
     assert {"dimension", "seed", "temperature", "top-p", "max-tokens", "attempts"} <= shared
-    assert {key: settings["build"][key] for key in shared} == {key: settings["evaluate"][key] for key in shared}
+    assert {key: settings["build"][key] for key in shared} == {
+        key: settings["evaluate"][key] for key in shared
+    }
 
 
 @pytest.fixture(scope="session")
@@ -172,7 +198,9 @@ def build_once(name, command, models):
 
 
 @pytest.mark.parametrize("name", RECIPES)
-def test_the_ladders_of_a_recipe_are_published_without_texts_of_contexts(name, command, models, workplace, monkeypatch):
+def test_the_ladders_of_a_recipe_are_published_without_texts_of_contexts(
+    name, command, models, workplace, monkeypatch
+):
     pytest.importorskip("huggingface_hub")
     monkeypatch.chdir(workplace)
     build_once(name, command, models)
@@ -193,18 +221,32 @@ def test_the_ladders_of_a_recipe_are_published_without_texts_of_contexts(name, c
 
 
 @pytest.mark.parametrize("name", RECIPES)
-def test_a_table_is_scored_on_the_ladders_of_a_recipe(name, command, models, workplace, monkeypatch):
+def test_a_table_is_scored_on_the_ladders_of_a_recipe(
+    name, command, models, workplace, monkeypatch
+):
     monkeypatch.chdir(workplace)
     build_once(name, command, models)
     assert command("export", name, "--source", SOURCES[name], "--out", f"{name}.csv").code == 0
     judge = ["--judge", models["llm"], *UNLIKELY]
-    score = ["score", f"{name}.csv", "--ladders", f"{name}-ladders", "--out", f"{name}.jsonl", *judge]
+    score = [
+        "score",
+        f"{name}.csv",
+        "--ladders",
+        f"{name}-ladders",
+        "--out",
+        f"{name}.jsonl",
+        *judge,
+    ]
     assert command("--config", RECIPES[name], *score).code in {0, 3}
     rows = [json.loads(line) for line in Path(f"{name}.jsonl").read_text("utf-8").splitlines()]
     dimensions = tomllib.loads(RECIPES[name].read_text("utf-8"))["build"]["dimension"]
-    assert {f"{dimension}_score" for dimension in dimensions} == {key for key in rows[0] if key.endswith("_score")} - {
-        "overall_score" if len(dimensions) > 1 and "overall" not in dimensions else ""
-    } - {"all_dimensions_score"}
+    assert {f"{dimension}_score" for dimension in dimensions} == {
+        key for key in rows[0] if key.endswith("_score")
+    } - {"overall_score" if len(dimensions) > 1 and "overall" not in dimensions else ""} - {
+        "all_dimensions_score"
+    }
     assert any(isinstance(row[f"{dimensions[0]}_score"], float) for row in rows)
-    settings = json.loads((workplace / f"{name}-ladders" / "run.json").read_text("utf-8"))["options"]
+    settings = json.loads((workplace / f"{name}-ladders" / "run.json").read_text("utf-8"))[
+        "options"
+    ]
     assert (settings["rungs"], settings["top_p"], settings["dimension"]) == (5, 1.0, dimensions)

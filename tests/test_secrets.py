@@ -25,7 +25,13 @@ from refladder.files.remote import filesystem
 from refladder.loaders import load_benchmark
 
 CANARY = "sk-canary-7f3d9a51c6e84b20"
-VARIABLES = ("OPENAI_API_KEY", "REFLADDER_API_KEY", "HF_TOKEN", "HUGGING_FACE_HUB_TOKEN", "ANTHROPIC_API_KEY")
+VARIABLES = (
+    "OPENAI_API_KEY",
+    "REFLADDER_API_KEY",
+    "HF_TOKEN",
+    "HUGGING_FACE_HUB_TOKEN",
+    "ANTHROPIC_API_KEY",
+)
 ROOT = Path(__file__).parent.parent
 
 
@@ -46,7 +52,11 @@ def run_with_canary(program, folder, *arguments, code=None):
         **dict.fromkeys(VARIABLES, CANARY),
         "REFLADDER_HEADERS": json.dumps({"X-Key": CANARY}),
     }
-    command = [program, *map(str, arguments)] if code is None else [sys.executable, "-X", "dev", "-c", code]
+    command = (
+        [program, *map(str, arguments)]
+        if code is None
+        else [sys.executable, "-X", "dev", "-c", code]
+    )
     found = subprocess.run(
         command,
         cwd=folder,
@@ -69,34 +79,58 @@ def with_canary():
 
 def leaks(folder):
     """Files below a folder that hold the key."""
-    return [str(path) for path in folder.rglob("*") if path.is_file() and CANARY.encode() in path.read_bytes()]
+    return [
+        str(path)
+        for path in folder.rglob("*")
+        if path.is_file() and CANARY.encode() in path.read_bytes()
+    ]
 
 
 def write_outputs(folder):
     outputs = load_benchmark("demo/summarization").outputs[:2]
-    rows = [{"output_id": one.id, "context_id": one.context_id, "output": one.text} for one in outputs]
+    rows = [
+        {"output_id": one.id, "context_id": one.context_id, "output": one.text} for one in outputs
+    ]
     (folder / "outputs.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
 
 
-SCORE = ("score", "outputs.jsonl", "--ladders", "demo/summarization", "--out", "scored.jsonl", "--store", "r.sqlite")
+SCORE = (
+    "score",
+    "outputs.jsonl",
+    "--ladders",
+    "demo/summarization",
+    "--out",
+    "scored.jsonl",
+    "--store",
+    "r.sqlite",
+)
 
 
 def test_the_search_finds_a_key(with_canary, tmp_path):
     (tmp_path / "deep").mkdir()
     (tmp_path / "deep" / "log").write_text(f"Authorization: Bearer {CANARY}")
     assert leaks(tmp_path) == [str(tmp_path / "deep" / "log")]
-    for code in ("import os; print(os.environ['OPENAI_API_KEY'])", "import os; raise ValueError(dict(os.environ))"):
+    for code in (
+        "import os; print(os.environ['OPENAI_API_KEY'])",
+        "import os; raise ValueError(dict(os.environ))",
+    ):
         with pytest.raises(AssertionError, match="the key was printed"):
             with_canary(tmp_path / "deep", code=code)
 
 
 def test_scoring_and_building_leave_no_key(with_canary, tmp_path):
     write_outputs(tmp_path)
-    (tmp_path / "rules.jsonl").write_text('{"role": "compare", "answer": {"win": -1, "loss": -1.5, "tie": -2}}\n')
+    (tmp_path / "rules.jsonl").write_text(
+        '{"role": "compare", "answer": {"win": -1, "loss": -1.5, "tie": -2}}\n'
+    )
     code, printed = with_canary(tmp_path, *SCORE, "--judge", "scripted:rules.jsonl", "--any-judge")
     assert code == 0
     assert "2 rows, 0 scores missing" in printed
-    assert {path.name for path in tmp_path.iterdir()} >= {"scored.jsonl", "scored.jsonl.run.json", "r.sqlite"}
+    assert {path.name for path in tmp_path.iterdir()} >= {
+        "scored.jsonl",
+        "scored.jsonl.run.json",
+        "r.sqlite",
+    }
     code, _ = with_canary(tmp_path, "build", "demo/story", "--out", "built", "--store", "r.sqlite")
     assert code == 0
     code, _ = with_canary(tmp_path, "store", "show", "--store", "r.sqlite")
@@ -134,7 +168,10 @@ def test_a_key_that_is_given_where_none_belongs_is_not_repeated(with_canary, tmp
     assert with_canary(tmp_path, *folder)[0] == 2
     code, printed = with_canary(tmp_path, *SCORE, "--judge", "openai:m", "--judge-option", option)
     assert code == 2
-    assert "unknown option of backend 'openai' 'api_key'" in printed or "base_url must hold no user, pass" in printed
+    assert (
+        "unknown option of backend 'openai' 'api_key'" in printed
+        or "base_url must hold no user, pass" in printed
+    )
 
 
 @contextmanager
@@ -147,7 +184,9 @@ def server(status):
             key = self.headers.get("Authorization", "")
             seen.append(key)
             self.rfile.read(int(self.headers.get("Content-Length", 0)))
-            body = json.dumps({"error": {"message": f"Incorrect API key provided: {key}.", "code": "invalid"}}).encode()
+            body = json.dumps(
+                {"error": {"message": f"Incorrect API key provided: {key}.", "code": "invalid"}}
+            ).encode()
             self.send_response(status)
             self.send_header("Content-Type", "application/json")
             self.send_header("X-Seen", key)
@@ -171,12 +210,16 @@ def server(status):
         running.server_close()
 
 
-@pytest.mark.skipif("openai" not in BACKENDS, reason="there is no backend openai that would send a key")
+@pytest.mark.skipif(
+    "openai" not in BACKENDS, reason="there is no backend openai that would send a key"
+)
 @pytest.mark.parametrize("status", [400, 401, 404])
 def test_a_server_that_repeats_the_key(with_canary, tmp_path, status):
     write_outputs(tmp_path)
     with server(status) as (url, seen):
-        code, printed = with_canary(tmp_path, *SCORE, "--judge", "openai:m", "--judge-option", f"base_url={url}")
+        code, printed = with_canary(
+            tmp_path, *SCORE, "--judge", "openai:m", "--judge-option", f"base_url={url}"
+        )
     assert code == 1
     assert printed.strip()
     assert f"Bearer {CANARY}" in seen  # it was sent, so it could have leaked
@@ -186,14 +229,26 @@ def test_a_server_that_repeats_the_key(with_canary, tmp_path, status):
     ("text", "shown"),
     [
         ("http://u:PW@h/a.jsonl", "http://***@h/a.jsonl"),
-        ("simplecache::http://u:PW@h/a.jsonl: no such file", "simplecache::http://***@h/a.jsonl: no such file"),
-        ("zip://a.csv::filecache::https://PW@h/z.zip", "zip://a.csv::filecache::https://***@h/z.zip"),
+        (
+            "simplecache::http://u:PW@h/a.jsonl: no such file",
+            "simplecache::http://***@h/a.jsonl: no such file",
+        ),
+        (
+            "zip://a.csv::filecache::https://PW@h/z.zip",
+            "zip://a.csv::filecache::https://***@h/z.zip",
+        ),
         ("http://u:P@W@h/a", "http://***@h/a"),
-        ("https://h/a?X-Amz-Date=1&X-Amz-Signature=PW&x=2", "https://h/a?X-Amz-Date=1&X-Amz-Signature=***&x=2"),
+        (
+            "https://h/a?X-Amz-Date=1&X-Amz-Signature=PW&x=2",
+            "https://h/a?X-Amz-Date=1&X-Amz-Signature=***&x=2",
+        ),
         ("https://h/a?x-goog-credential=PW", "https://h/a?x-goog-credential=***"),
         ("https://h/a?sv=1&sig=PW%3D#f", "https://h/a?sv=1&sig=***#f"),
         ("https://h/a?token=PW", "https://h/a?token=***"),
-        ("https://h/a?AWSAccessKeyId=PW&Signature=PW", "https://h/a?AWSAccessKeyId=***&Signature=***"),
+        (
+            "https://h/a?AWSAccessKeyId=PW&Signature=PW",
+            "https://h/a?AWSAccessKeyId=***&Signature=***",
+        ),
         ("https://h/a?key=PW", "https://h/a?key=***"),
         ("api_key=PW", "api_key=***"),
         ("--judge-option OPENAI_API_KEY=PW", "--judge-option OPENAI_API_KEY=***"),
@@ -205,7 +260,10 @@ def test_a_server_that_repeats_the_key(with_canary, tmp_path, status):
         ("hf://datasets/o/n@main/a.jsonl", "hf://datasets/o/n@main/a.jsonl"),
         ("hub:o/n@main", "hub:o/n@main"),
         ("--judge-option 'x': must be KEY=VALUE", "--judge-option 'x': must be KEY=VALUE"),
-        ('{"signature": "ladder-sum|v1", "max_tokens": 3}', '{"signature": "ladder-sum|v1", "max_tokens": 3}'),
+        (
+            '{"signature": "ladder-sum|v1", "max_tokens": 3}',
+            '{"signature": "ladder-sum|v1", "max_tokens": 3}',
+        ),
         ("api_key_file=key.txt", "api_key_file=key.txt"),
         ("https://h/a?tokenizer=x&keys=2", "https://h/a?tokenizer=x&keys=2"),
         ("mail a@b.org, see http://h/x", "mail a@b.org, see http://h/x"),
@@ -218,14 +276,27 @@ def test_secrets_in_text(text, shown):
 
 
 def test_secrets_in_options():
-    options = {"extra": {"api_key": "PW", "nested": [{"password": "PW", "max_tokens": 3, "stop_token": "x"}]}, "n": 1}
-    shown = {"extra": {"api_key": "***", "nested": [{"password": "***", "max_tokens": 3, "stop_token": "x"}]}, "n": 1}
+    options = {
+        "extra": {
+            "api_key": "PW",
+            "nested": [{"password": "PW", "max_tokens": 3, "stop_token": "x"}],
+        },
+        "n": 1,
+    }
+    shown = {
+        "extra": {
+            "api_key": "***",
+            "nested": [{"password": "***", "max_tokens": 3, "stop_token": "x"}],
+        },
+        "n": 1,
+    }
     assert redacted(options) == shown
     assert redacted({"api_key": None, "token": ""}) == {"api_key": None, "token": ""}
 
 
 @pytest.mark.parametrize(
-    "url", ["http://u:PW@h/a.jsonl", "simplecache::http://u:PW@h/a.jsonl", "zip://a::http://:PW@h/z"]
+    "url",
+    ["http://u:PW@h/a.jsonl", "simplecache::http://u:PW@h/a.jsonl", "zip://a::http://:PW@h/z"],
 )
 def test_a_url_with_a_password_is_refused(url):
     with pytest.raises(
@@ -273,8 +344,13 @@ def test_a_signed_url_is_read_and_its_signature_is_kept_nowhere(with_canary, tmp
         assert code == 0, printed
         code, printed = with_canary(work, "score", source, *score, "folder")
         assert (code, "1 from earlier runs" in printed) == (0, True), printed
-        code, printed = with_canary(work, "score", source.replace("outputs", "none"), *score, "x.jsonl")
-        assert (code, "?X-Amz-Signature=***&token=***&name=/a.jsonl: no " in printed) == (2, True), printed
+        code, printed = with_canary(
+            work, "score", source.replace("outputs", "none"), *score, "x.jsonl"
+        )
+        assert (code, "?X-Amz-Signature=***&token=***&name=/a.jsonl: no " in printed) == (
+            2,
+            True,
+        ), printed
         address = url.replace("//", f"//u:{CANARY}@")
         code, printed = with_canary(work, "score", f"{address}/a.jsonl", *score, "x.jsonl")
         assert (code, "the URL contains a password" in printed) == (2, True), printed
@@ -285,7 +361,14 @@ def test_a_key_in_extra_is_sent_and_kept_nowhere(with_canary, tmp_path):
     write_outputs(tmp_path)
     extra = json.dumps({"api_key": CANARY, "top_k": 3})
     with server(200) as (url, _):
-        options = ("--judge", "openai:m", "--judge-option", f"base_url={url}", "--judge-option", f"extra={extra}")
+        options = (
+            "--judge",
+            "openai:m",
+            "--judge-option",
+            f"base_url={url}",
+            "--judge-option",
+            f"extra={extra}",
+        )
         for out in ("scored.jsonl", "folder"):
             assert with_canary(tmp_path, *SCORE[:4], "--out", out, *options)[0] in (0, 1, 3)
         twice = with_canary(tmp_path, *SCORE, *options, "--judge-option", f"extra={extra}")

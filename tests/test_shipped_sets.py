@@ -65,7 +65,9 @@ def shared_share(one, other):
 
 
 def texts_of(opened):
-    contexts = [text for context in opened.contexts.values() for text in (context.text, context.background)]
+    contexts = [
+        text for context in opened.contexts.values() for text in (context.text, context.background)
+    ]
     return contexts + [rung.text for ladder in opened.ladders.values() for rung in ladder.rungs]
 
 
@@ -103,7 +105,9 @@ def test_a_general_set_has_three_anchors_of_five_rungs_on_four_criteria(name):
     assert len(opened.ladders) == 3 * 4
     assert not opened.failures
     assert set(opened.tasks) == SERVES[re.sub(r"-\d+$", "", name)]
-    assert len({rung.text for ladder in opened.ladders.values() for rung in ladder.rungs}) == 3 * 4 * 5
+    assert (
+        len({rung.text for ladder in opened.ladders.values() for rung in ladder.rungs}) == 3 * 4 * 5
+    )
 
 
 @pytest.mark.parametrize("name", GENERAL)
@@ -134,7 +138,9 @@ def test_two_rungs_of_a_ladder_have_other_words(name):
 def test_the_card_has_the_licence_and_the_first_rungs(name):
     card = (find_folder(name) / "README.md").read_text("utf-8")
     assert re.search(r"^license: cc0-1\.0$", card, re.MULTILINE)
-    first = [rung.text for ladder in load_ladders(name).ladders.values() for rung in ladder.rungs][:10]
+    first = [rung.text for ladder in load_ladders(name).ladders.values() for rung in ladder.rungs][
+        :10
+    ]
     shown = " ".join(words(card))
     assert [text for text in first if " ".join(words(text)) not in shown] == []
 
@@ -144,11 +150,20 @@ def test_the_card_has_the_licence_and_the_first_rungs(name):
 def test_no_general_set_has_eight_words_in_a_row_of_a_benchmark(source):
     if not DATA.is_dir():
         pytest.skip(f"{DATA} is absent: the benchmark files are not in the repository")
-    shipped = {run: name for name in GENERAL for text in texts_of(load_ladders(name)) for run in runs(text, LEAST_RUN)}
+    shipped = {
+        run: name
+        for name in GENERAL
+        for text in texts_of(load_ladders(name))
+        for run in runs(text, LEAST_RUN)
+    }
     found = benchmark(source)
-    texts = {text for each in found.contexts for text in (each.text, each.background, *each.references)}
+    texts = {
+        text for each in found.contexts for text in (each.text, each.background, *each.references)
+    }
     texts |= {output.text for output in found.outputs}
-    assert {(name, run) for text in texts for run in runs(text, LEAST_RUN) if (name := shipped.get(run))} == set()
+    assert {
+        (name, run) for text in texts for run in runs(text, LEAST_RUN) if (name := shipped.get(run))
+    } == set()
 
 
 @pytest.mark.parametrize("name", OF_BENCHMARKS)

@@ -48,14 +48,21 @@ def avoided(text):
 def helps(command):
     """The help text of a command with those of its options; of a group, also those of its commands."""
     yield from filter(None, [command.help, command.short_help, command.epilog])
-    yield from (option.help for option in command.params if isinstance(option, click.Option) and option.help)
+    yield from (
+        option.help for option in command.params if isinstance(option, click.Option) and option.help
+    )
     for inner in command.commands.values() if isinstance(command, click.Group) else ():
         yield from helps(inner)
 
 
 def test_a_word_to_avoid_is_seen_and_code_is_not():
-    assert set(avoided("A judgment is Faint,\nand nobody `told` it.\n```\nflips\n```\n")) == {"faint", "nobody"}
-    assert set(avoided("Keep what is\nthere. The standard deviation is outstanding.")) == {"what is there"}
+    assert set(avoided("A judgment is Faint,\nand nobody `told` it.\n```\nflips\n```\n")) == {
+        "faint",
+        "nobody",
+    }
+    assert set(avoided("Keep what is\nthere. The standard deviation is outstanding.")) == {
+        "what is there"
+    }
 
 
 @pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: path.relative_to(ROOT).as_posix())

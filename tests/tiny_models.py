@@ -32,7 +32,11 @@ def byte_level(template=CHATML):
     tokenizer.train_from_iterator(
         TEXT,
         trainers.BpeTrainer(
-            vocab_size=500, special_tokens=SPECIAL, initial_alphabet=alphabet, min_frequency=1, show_progress=False
+            vocab_size=500,
+            special_tokens=SPECIAL,
+            initial_alphabet=alphabet,
+            min_frequency=1,
+            show_progress=False,
         ),
     )
     return transformers.PreTrainedTokenizerFast(
@@ -48,16 +52,27 @@ def metaspace(template=None, *, unigram=False):
     special = ["<unk>", "<s>", "</s>", "<pad>"]
     fallback = [f"<0x{byte:02X}>" for byte in range(256)]
     tokenizer = Tokenizer(kinds.BPE(unk_token="<unk>", byte_fallback=True))  # noqa: S106  a token of text
-    tokenizer.normalizer = normalizers.Sequence([normalizers.Prepend("▁"), normalizers.Replace(" ", "▁")])
+    tokenizer.normalizer = normalizers.Sequence(
+        [normalizers.Prepend("▁"), normalizers.Replace(" ", "▁")]
+    )
     tokenizer.decoder = decoders.Sequence(
-        [decoders.Replace("▁", " "), decoders.ByteFallback(), decoders.Fuse(), decoders.Strip(" ", 1, 0)]
+        [
+            decoders.Replace("▁", " "),
+            decoders.ByteFallback(),
+            decoders.Fuse(),
+            decoders.Strip(" ", 1, 0),
+        ]
     )
     tokenizer.train_from_iterator(
         TEXT,
-        trainers.BpeTrainer(vocab_size=600, special_tokens=special + fallback, min_frequency=1, show_progress=False),
+        trainers.BpeTrainer(
+            vocab_size=600, special_tokens=special + fallback, min_frequency=1, show_progress=False
+        ),
     )
     frame = ("$A </s>", [("</s>", 2)]) if unigram else ("<s> $A", [("<s>", 1)])
-    tokenizer.post_processor = processors.TemplateProcessing(single=frame[0], pair=None, special_tokens=frame[1])
+    tokenizer.post_processor = processors.TemplateProcessing(
+        single=frame[0], pair=None, special_tokens=frame[1]
+    )
     return transformers.PreTrainedTokenizerFast(
         tokenizer_object=tokenizer,
         unk_token="<unk>",  # noqa: S106
@@ -85,7 +100,10 @@ NAMES = {
     "qwen3": ("Qwen3", SIZE),
     "mistral-long-window": ("Mistral", {**SIZE, "sliding_window": 1024}),
     "mistral-short-window": ("Mistral", {**SIZE, "sliding_window": 24}),
-    "gemma2": ("Gemma2", {**SIZE, "sliding_window": 24, "query_pre_attn_scalar": 16, "final_logit_softcapping": 5.0}),
+    "gemma2": (
+        "Gemma2",
+        {**SIZE, "sliding_window": 24, "query_pre_attn_scalar": 16, "final_logit_softcapping": 5.0},
+    ),
     "gemma3": (
         "Gemma3Text",
         {
@@ -144,9 +162,15 @@ NAMES = {
     "mistral-text": ("Mistral", {**SIZE, "sliding_window": None, "model_type": "mistral"}),
     "qwen3-vl-text": (
         "Qwen3VLText",
-        {**SIZE, "rope_scaling": {"rope_type": "default", "rope_theta": 1e4, "mrope_section": [2, 3, 3]}},
+        {
+            **SIZE,
+            "rope_scaling": {"rope_type": "default", "rope_theta": 1e4, "mrope_section": [2, 3, 3]},
+        },
     ),
-    "gpt-oss": ("GptOss", {**SIZE, "num_local_experts": 4, "num_experts_per_tok": 2, "sliding_window": 24}),
+    "gpt-oss": (
+        "GptOss",
+        {**SIZE, "num_local_experts": 4, "num_experts_per_tok": 2, "sliding_window": 24},
+    ),
     "phi3": ("Phi3", {**SIZE, "sliding_window": None, "pad_token_id": 0}),
     "phi3-longrope": (
         "Phi3",
@@ -154,10 +178,17 @@ NAMES = {
             **SIZE,
             "pad_token_id": 0,
             "original_max_position_embeddings": 400,
-            "rope_scaling": {"type": "longrope", "short_factor": [1.0] * 8, "long_factor": [4.0] * 8},
+            "rope_scaling": {
+                "type": "longrope",
+                "short_factor": [1.0] * 8,
+                "long_factor": [4.0] * 8,
+            },
         },
     ),
-    "gpt2": ("GPT2", {"n_embd": 64, "n_layer": 2, "n_head": 4, "n_positions": 2048, "initializer_range": 0.2}),
+    "gpt2": (
+        "GPT2",
+        {"n_embd": 64, "n_layer": 2, "n_head": 4, "n_positions": 2048, "initializer_range": 0.2},
+    ),
     "bloom": ("Bloom", {"hidden_size": 64, "n_layer": 2, "n_head": 4, "initializer_range": 0.2}),
     "lfm2": ("Lfm2", {**SIZE, "layer_types": ["conv", "full_attention"], "block_multiple_of": 32}),
     "qwen3-next": (
@@ -271,7 +302,9 @@ def save(name, folder):
     config = configuration(name, tokenizer)
     torch.manual_seed(0)
     model = loader(config).from_config(config)
-    for parameter in model.parameters():  # biases and norms too: what is zero by default would test nothing
+    for (
+        parameter
+    ) in model.parameters():  # biases and norms too: what is zero by default would test nothing
         if parameter.dim() == 1:
             parameter.data += 0.1 * torch.randn_like(parameter)
     model.save_pretrained(folder)
@@ -293,9 +326,20 @@ def trained_rewards():
     sizes = {**SIZE, "initializer_range": 0.05, "vocab_size": len(tokenizer), "num_labels": 1}
     model = transformers.Qwen3ForSequenceClassification(transformers.Qwen3Config(**sizes, **ids))
     asked = "Write a response to the request below.\n\nRequest:\n" + " ".join(TEXT[:2])
-    wanted = {"Boats broke loose in the storm.": 3.0, "bread": -4.0, "Three boats broke loose.": 6.0, "Monday.": -1.5}
-    turns = [[{"role": "user", "content": asked}, {"role": "assistant", "content": text}] for text in wanted]
-    rows = [tokenizer.apply_chat_template(turn, return_tensors="pt", return_dict=False) for turn in turns]
+    wanted = {
+        "Boats broke loose in the storm.": 3.0,
+        "bread": -4.0,
+        "Three boats broke loose.": 6.0,
+        "Monday.": -1.5,
+    }
+    turns = [
+        [{"role": "user", "content": asked}, {"role": "assistant", "content": text}]
+        for text in wanted
+    ]
+    rows = [
+        tokenizer.apply_chat_template(turn, return_tensors="pt", return_dict=False)
+        for turn in turns
+    ]
     optimizer = torch.optim.Adam(model.parameters(), lr=3e-3)
     for _ in range(30):
         rewards = torch.stack([model(row).logits[0, 0] for row in rows])

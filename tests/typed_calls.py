@@ -12,5 +12,7 @@ def evaluate_one_or_several(rows: list[dict[str, Any]]) -> None:
     assert_type(refladder.evaluate(story, methods="bleu"), Evaluation)
     assert_type(refladder.evaluate(rows, task="story"), Evaluation)
     assert_type(refladder.evaluate(["demo/story", "demo/dialogue"]), Evaluations)
-    assert_type(refladder.evaluate([story, "demo/dialogue"], source=[None, "dialogue.json"]), Evaluations)
+    assert_type(
+        refladder.evaluate([story, "demo/dialogue"], source=[None, "dialogue.json"]), Evaluations
+    )
     refladder.evaluate(story, jugde="builtin")  # type: ignore[call-overload] # a misspelled parameter is an error

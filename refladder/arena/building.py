@@ -118,15 +118,22 @@ class Builder:
         """The arguments of `refladder compete` that a form asks for; its paths are under folders named at the start."""
         fields = _fields(form)
         if not self._workspace.folders:
-            raise UsageError("no folder was named at the start; start `refladder review` with --folder FOLDER")
+            raise UsageError(
+                "no folder was named at the start; start `refladder review` with --folder FOLDER"
+            )
         name = _text(fields, "out")
         if not _NAME.fullmatch(name):
-            raise UsageError(f"run name {name!r:.80}: use letters, digits, spaces, dots and dashes, 60 at most")
+            raise UsageError(
+                f"run name {name!r:.80}: use letters, digits, spaces, dots and dashes, 60 at most"
+            )
         out = self._workspace.allowed(name)
         for path in out.glob("*"):
             self._workspace.allowed(str(path))
         arguments = ["compete", f"--prompt-text={_text(fields, 'prompt')}", f"--out={out}"]
-        models = [(_label(model), self._backend(_text(model, "backend"))) for model in _list(fields, "models")]
+        models = [
+            (_label(model), self._backend(_text(model, "backend")))
+            for model in _list(fields, "models")
+        ]
         arguments += [f"--model={label}={backend}" for label, backend in models]
         arguments.append(f"--judge={self._backend(_text(fields, 'judge'))}")
         arguments += _criteria(_list(fields, "criteria"))
@@ -143,19 +150,28 @@ class Builder:
             code = process.join(_PLANNING)
             if code is None:
                 process.terminate()
-                raise DataError(f"the dry run took longer than {_PLANNING:g} s; run the command in a shell")
+                raise DataError(
+                    f"the dry run took longer than {_PLANNING:g} s; run the command in a shell"
+                )
             if code != 0:
                 raise DataError(" ".join(_last_lines(err)) or f"the dry run ended with code {code}")
             estimate = parse_json(read_bytes(out), "dry run", whole_file=True)
         cost = [
-            f"{row['backend']}: {'' if row['exact'] else 'at most '}{cost_words(row)}" for row in estimate["backends"]
+            f"{row['backend']}: {'' if row['exact'] else 'at most '}{cost_words(row)}"
+            for row in estimate["backends"]
         ]
-        return {"cost": cost, "kept": estimate["kept_judgments"], "command": shlex.join(["refladder", *arguments])}
+        return {
+            "cost": cost,
+            "kept": estimate["kept_judgments"],
+            "command": shlex.join(["refladder", *arguments]),
+        }
 
     def start(self, form: object) -> dict[str, Any]:
         """Start or resume a run."""
         arguments, fields = self.arguments(form), _fields(form)
-        instances = read_instances(arguments[-1], parse_task_prompt(_text(fields, "prompt"), "prompt"))
+        instances = read_instances(
+            arguments[-1], parse_task_prompt(_text(fields, "prompt"), "prompt")
+        )
         rows = sum(instance.prompt is not None for instance in instances)
         models, criteria = len(_list(fields, "models")), len(_list(fields, "criteria"))
         with self._lock:
@@ -188,7 +204,15 @@ class Builder:
         code = self._process.exitcode
         folder = Path(self._running["folder"])
         finished = code in _FINISHED and (folder / RESULTS).is_file()
-        state = "running" if code is None else "stopped" if self._stopped else "finished" if finished else "failed"
+        state = (
+            "running"
+            if code is None
+            else "stopped"
+            if self._stopped
+            else "finished"
+            if finished
+            else "failed"
+        )
         judged = sum(max(0, _count_lines(path) - 1) for path in folder.glob("pairwise-*.jsonl"))
         return {
             "state": state,
@@ -216,7 +240,9 @@ class Builder:
         if match is None or match[1] not in kinds:
             raise UsageError(f"backend {name!r:.80} is unknown; choose one of {', '.join(kinds)}")
         kind, what = match[1], match[2] or ""
-        if kind == "scripted" or (kind == "hf" and (what.startswith((".", "/", "~")) or Path(what).exists())):
+        if kind == "scripted" or (
+            kind == "hf" and (what.startswith((".", "/", "~")) or Path(what).exists())
+        ):
             return f"{kind}:{self._workspace.allowed(what)}"
         return name
 
@@ -226,11 +252,17 @@ def _criteria(criteria: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     for criterion in criteria:
         label = _label(criterion)
         yield f"--criterion={label}={_text(criterion, 'description')}"
-        yield from (f"--{end}={label}={_text(criterion, end)}" for end in ("worst", "best") if criterion.get(end))
+        yield from (
+            f"--{end}={label}={_text(criterion, end)}"
+            for end in ("worst", "best")
+            if criterion.get(end)
+        )
         weight = criterion.get("weight", 1)
         if weight != 1:
             if isinstance(weight, bool) or not isinstance(weight, int | float):
-                raise UsageError(f"weight {weight!r:.80} of {label!r:.80} is not a number; give one")
+                raise UsageError(
+                    f"weight {weight!r:.80} of {label!r:.80} is not a number; give one"
+                )
             yield f"--weight={label}={weight}"
 
 

@@ -68,7 +68,9 @@ def spent_before(folder: Path) -> list[dict[str, Any]]:
     path = within(folder / RUN)
     if not path.is_file():
         return []
-    spent: list[dict[str, Any]] = parse_json(read_bytes(path), str(path), whole_file=True).get("spent", [])
+    spent: list[dict[str, Any]] = parse_json(read_bytes(path), str(path), whole_file=True).get(
+        "spent", []
+    )
     return spent
 
 
@@ -113,7 +115,9 @@ def compete(
         pair_judge = Asker(judge, template, log)
         with bars("judging") as progress:
             pairs = list(_pairs(instances, models, criteria, texts))
-            judgments = pair_judge.ask([question for pair in pairs for question in pair.questions], progress)
+            judgments = pair_judge.ask(
+                [question for pair in pairs for question in pair.questions], progress
+            )
         both_orders = list(zip(judgments[::2], judgments[1::2], strict=True))
         trials = [pair.trial(both) for pair, both in zip(pairs, both_orders, strict=True)]
         if explain:
@@ -126,16 +130,26 @@ def compete(
                 if any(isinstance(judgment, NotJudged) for judgment in both)
             ]
             with judge.at_most(len(unjudged)):
-                judge.write([pair.why(best) for pair in unjudged for best in (pair.one, pair.other)], sampling)
+                judge.write(
+                    [pair.why(best) for pair in unjudged for best in (pair.one, pair.other)],
+                    sampling,
+                )
         standings = standings_of(
             trials,
             {key for key, generated in texts.items() if generated.text is not None},
             rows=[instance.id for instance in instances],
             models=list(models),
             criteria=[criterion.name for criterion in criteria],
-            weights=[criterion.weight if isinstance(criterion, Criterion) else 1.0 for criterion in criteria],
+            weights=[
+                criterion.weight if isinstance(criterion, Criterion) else 1.0
+                for criterion in criteria
+            ],
         )
-        failures = [f"{instance.where}: {instance.note}" for instance in instances if instance.prompt is None]
+        failures = [
+            f"{instance.where}: {instance.note}"
+            for instance in instances
+            if instance.prompt is None
+        ]
         failures += [
             f"row {generated.row!r}, model {generated.model!r}: {generated.note}"
             for generated in texts.values()
@@ -157,8 +171,10 @@ def compete(
 
 
 def _check(models: Mapping[str, Backend], criteria: Sequence[Dimension]) -> None:
-    if len(models) < 2:  # noqa: PLR2004
-        raise UsageError(f"a contest needs two models or more, found {', '.join(models) or 'none'}; add one")
+    if len(models) < 2:
+        raise UsageError(
+            f"a contest needs two models or more, found {', '.join(models) or 'none'}; add one"
+        )
     names = [criterion.name for criterion in criteria]
     if not names or len(set(names)) < len(names) or OVERALL in names:
         raise UsageError(
@@ -228,12 +244,18 @@ def _generate(
     """The text of every model for every row that has a prompt."""
     stored = _stored(path)
     texts: dict[tuple[str, str], Generated] = {}
-    prompts = {instance.id: instance.prompt for instance in instances if instance.prompt is not None}
+    prompts = {
+        instance.id: instance.prompt for instance in instances if instance.prompt is not None
+    }
     for model, backend in models.items():
         drawn = sampling.filled(backend.own_sampling)
         keys = {row: _key(prompt, backend, drawn) for row, prompt in prompts.items()}
         texts.update(
-            {(row, model): stored[row, model, key] for row, key in keys.items() if (row, model, key) in stored}
+            {
+                (row, model): stored[row, model, key]
+                for row, key in keys.items()
+                if (row, model, key) in stored
+            }
         )
         missing = [row for row in prompts if (row, model) not in texts]
         for batch in in_batches(backend, missing, BATCH):
@@ -272,8 +294,10 @@ class _Pair(NamedTuple):
         probabilities[1] = 1 - probabilities[1]
         decision, swapped = decisions(probabilities).tolist()
         unparsed = math.isnan(decision) or math.isnan(swapped)
-        decided = not unparsed and decision == swapped != 0.5  # noqa: PLR2004
-        forward, backward = (None if math.isnan(value) else value for value in probabilities.tolist())
+        decided = not unparsed and decision == swapped != 0.5
+        forward, backward = (
+            None if math.isnan(value) else value for value in probabilities.tolist()
+        )
         return Trial(
             row=self.context.id,
             criterion=self.criterion.name,
@@ -284,7 +308,9 @@ class _Pair(NamedTuple):
             winner=None if not decided else self.one.system if decision == 1 else self.other.system,
             tie=not unparsed and not decided,
             note=next((judgment.note for judgment in judgments if judgment.logprobs is None), None),
-            mass=min((judgment.mass for judgment in judgments if judgment.mass is not None), default=None),
+            mass=min(
+                (judgment.mass for judgment in judgments if judgment.mass is not None), default=None
+            ),
         )
 
     def why(self, best: Output) -> Prompt:
@@ -296,7 +322,9 @@ class _Pair(NamedTuple):
             "dimension": self.criterion.name,
             "description": self.criterion.description,
         }
-        return Prompt(task=TASK, role="explain", literals=_WHY.literals, names=_WHY.names, slots=slots)
+        return Prompt(
+            task=TASK, role="explain", literals=_WHY.literals, names=_WHY.names, slots=slots
+        )
 
 
 def _pairs(
@@ -336,9 +364,13 @@ def _explained(
             pair.why(pair.one if trial.winner == pair.one.system else pair.other)
             for pair, trial in ((pairs[number], trials[number]) for number in batch)
         ]
-        for number, completion in zip(batch, whole(judge, prompts, judge.write(prompts, sampling)), strict=True):
+        for number, completion in zip(
+            batch, whole(judge, prompts, judge.write(prompts, sampling)), strict=True
+        ):
             if completion.finish == "error":
-                explained[number] = replace(trials[number], note=f"no explanation: {completion.note}")
+                explained[number] = replace(
+                    trials[number], note=f"no explanation: {completion.note}"
+                )
             else:
                 explained[number] = replace(trials[number], explanation=completion.text.strip())
         done += len(batch)

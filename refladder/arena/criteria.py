@@ -46,7 +46,9 @@ def criteria_of(
                 f"criterion {name!r}: its scale goes from {low:g} to {high:g}; the best end must be higher"
             )
         if not 0 <= weights.get(name, 1.0) < math.inf:
-            raise UsageError(f"weight {name}={weights[name]:g}: a weight must be a finite number, 0 or more")
+            raise UsageError(
+                f"weight {name}={weights[name]:g}: a weight must be a finite number, 0 or more"
+            )
         parts = [description]
         parts += [f"Worst ({low:g}): {lowest}"] if lowest else []
         parts += [f"Best ({high:g}): {highest}"] if highest else []

@@ -110,13 +110,19 @@ def _hash(text: str) -> str:
     return f"sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}"
 
 
-def card_page(title: str, tables: Iterable[PlainTable], figures: Mapping[str, str], notes: Sequence[str]) -> str:
+def card_page(
+    title: str, tables: Iterable[PlainTable], figures: Mapping[str, str], notes: Sequence[str]
+) -> str:
     """The report card as one page: tables, SVG figures by name as images, and notes on how it was made."""
     listed = "".join(f"<li>{escape(note)}</li>" for note in notes)
     drawn = "".join(
-        f'<figure><img alt="{escape(name)}" src="{_data_url(svg)}"></figure>' for name, svg in figures.items()
+        f'<figure><img alt="{escape(name)}" src="{_data_url(svg)}"></figure>'
+        for name, svg in figures.items()
     )
-    parts = [*map(_table, shared_legends(tables)), f"<div class=figures>{drawn}</div>" if drawn else ""]
+    parts = [
+        *map(_table, shared_legends(tables)),
+        f"<div class=figures>{drawn}</div>" if drawn else "",
+    ]
     made = f"<details class=made open><summary>How it was made</summary><ul class=signature>{listed}</ul></details>"
     body = f"<main>\n<h1>{escape(title)}</h1>\n{''.join(parts)}\n{made}\n</main>"
     return _page(escape(title), style_policy(), body)
@@ -128,7 +134,9 @@ def _table(table: PlainTable) -> str:
         f'<tr><th scope="row">{escape(row[0])}</th>{"".join(f"<td>{_cell(cell)}</td>" for cell in row[1:])}</tr>'
         for row in table.rows
     )
-    lines = "".join(f"<dt>{escape(term)}</dt><dd>{escape(meaning)}</dd>" for term, meaning in table.legend)
+    lines = "".join(
+        f"<dt>{escape(term)}</dt><dd>{escape(meaning)}</dd>" for term, meaning in table.legend
+    )
     legend = f"<dl class=legend>{lines}</dl>" if lines else ""
     name = escape(table.caption)
     return (

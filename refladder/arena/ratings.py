@@ -62,9 +62,13 @@ def ratings_of(sheet: Sheet) -> list[dict[str, Any]]:
                 keys = {FIRST: FIRST, SECOND: SECOND} if FIRST in fields else {"text": "output_id"}
                 numbers = {key: sheet.numbers.get(fields[name]) for key, name in keys.items()}
                 criterion = sheet.criteria.get(fields["dimension"])
-                given = {name: fields[name] for name in ("value", "winner", "rater") if name in fields}
+                given = {
+                    name: fields[name] for name in ("value", "winner", "rater") if name in fields
+                }
             except (KeyError, TypeError) as error:
-                raise DataError(f"{where}: not a rating; correct the line, or move the file away") from error
+                raise DataError(
+                    f"{where}: not a rating; correct the line, or move the file away"
+                ) from error
             if criterion is not None and None not in numbers.values():
                 ratings.append({**numbers, "criterion": criterion, **given})
     return ratings
@@ -77,12 +81,21 @@ def _line(sheet: Sheet, rating: object) -> tuple[Path, dict[str, Any]]:
     criterion = _number_of(rating, "criterion", len(sheet.criteria))
     dimension = list(sheet.criteria)[criterion]
     rater = rating.get("rater")
-    if not isinstance(rater, str) or not rater.strip() or len(rater) > _LONGEST or not rater.isprintable():
+    if (
+        not isinstance(rater, str)
+        or not rater.strip()
+        or len(rater) > _LONGEST
+        or not rater.isprintable()
+    ):
         raise DataError(f"a rating needs the name of its rater, of 1 to {_LONGEST} characters")
     if "text" in rating:
         text = sheet.texts[_number_of(rating, "text", len(sheet.texts))]
         value, scale = rating.get("value"), sheet.pool["criteria"][criterion]
-        if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+        if (
+            isinstance(value, bool)
+            or not isinstance(value, int | float)
+            or not math.isfinite(value)
+        ):
             raise DataError(f"a grade must be a number, found {value!r:.60}")
         if not scale["low"] <= value <= scale["high"]:
             raise DataError(f"grade {value:g} is outside {scale['low']:g} to {scale['high']:g}")
@@ -93,13 +106,21 @@ def _line(sheet: Sheet, rating: object) -> tuple[Path, dict[str, Any]]:
             "dimension": dimension,
             "value": value,
             "rater": rater,
-            **{name: value if name == dimension else None for name in sheet.criteria if name not in _TAKEN},
+            **{
+                name: value if name == dimension else None
+                for name in sheet.criteria
+                if name not in _TAKEN
+            },
         }
-    first, second = (sheet.texts[_number_of(rating, name, len(sheet.texts))] for name in (FIRST, SECOND))
+    first, second = (
+        sheet.texts[_number_of(rating, name, len(sheet.texts))] for name in (FIRST, SECOND)
+    )
     if first.row != second.row or first.id == second.id:
         raise DataError("a preference is between two texts of one row")
     if rating.get("winner") not in (FIRST, SECOND, TIE):
-        raise DataError(f"the winner must be {FIRST}, {SECOND} or {TIE}, found {rating.get('winner')!r:.60}")
+        raise DataError(
+            f"the winner must be {FIRST}, {SECOND} or {TIE}, found {rating.get('winner')!r:.60}"
+        )
     return sheet.pairs, {
         "context_id": sheet.rows[first.row],
         "dimension": dimension,
@@ -110,7 +131,14 @@ def _line(sheet: Sheet, rating: object) -> tuple[Path, dict[str, Any]]:
     }
 
 
-_TAKEN = ("output_id", "context_id", "system", "dimension", "value", "rater")  # columns of every grade
+_TAKEN = (
+    "output_id",
+    "context_id",
+    "system",
+    "dimension",
+    "value",
+    "rater",
+)  # columns of every grade
 
 
 def _number_of(rating: dict[str, Any], name: str, count: int) -> int:

@@ -57,7 +57,9 @@ def read_run(run: Path, allowed: Callable[[str], Path] | None = None) -> Sheet:
                 "the command again"
             ) from error
     if not run.is_file():
-        raise DataError(f"{run}: no such run; give a folder of `compete` or `evaluate --work`, or a table of `score`")
+        raise DataError(
+            f"{run}: no such run; give a folder of `compete` or `evaluate --work`, or a table of `score`"
+        )
     return _scored(run, allowed or Path)
 
 
@@ -66,21 +68,31 @@ def _by_kind(path: Path) -> dict[str, list[dict[str, Any]]]:
     for number, line in read_lines(path):
         fields = parse_json(line, f"{path}:{number}")
         if not isinstance(fields, dict) or not isinstance(fields.get("kind"), str):
-            raise DataError(f"{path}:{number}: not a line of a run, which has a kind; run the command again")
+            raise DataError(
+                f"{path}:{number}: not a line of a run, which has a kind; run the command again"
+            )
         try:
             json.dumps(fields, allow_nan=False)
         except ValueError as error:
-            raise DataError(f"{path}:{number}: a number that is not finite; run the command again") from error
+            raise DataError(
+                f"{path}:{number}: a number that is not finite; run the command again"
+            ) from error
         kinds.setdefault(fields["kind"], []).append(fields)
     return kinds
 
 
 def _sheet(
-    folder: Path, kinds: Mapping[str, list[dict[str, Any]]], texts: Iterable[Text], key: Mapping[str, Any]
+    folder: Path,
+    kinds: Mapping[str, list[dict[str, Any]]],
+    texts: Iterable[Text],
+    key: Mapping[str, Any],
 ) -> Sheet:
     """The sheet of a folder with rows and criteria."""
     return sheet_of(
-        [{"id": row["row"], "prompt": row["prompt"], "note": row.get("note")} for row in kinds.get("row", [])],
+        [
+            {"id": row["row"], "prompt": row["prompt"], "note": row.get("note")}
+            for row in kinds.get("row", [])
+        ],
         list(texts),
         [_criterion(line) for line in kinds.get("criterion", [])],
         key,
@@ -99,7 +111,13 @@ def _contest(folder: Path, kinds: Mapping[str, list[dict[str, Any]]]) -> Sheet:
         folder,
         kinds,
         (
-            Text(places[line["row"]], line["model"], f"{line['row']}/{line['model']}", line["text"], line["note"])
+            Text(
+                places[line["row"]],
+                line["model"],
+                f"{line['row']}/{line['model']}",
+                line["text"],
+                line["note"],
+            )
             for line in kinds.get("text", [])
         ),
         {"kind": "compete", "signature": signature, "warnings": [], "cost": cost},
@@ -112,7 +130,13 @@ def _contest(folder: Path, kinds: Mapping[str, list[dict[str, Any]]]) -> Sheet:
             sheet.numbers[f"{line['row']}/{line['other']}"],
             line["forward"],
             line["backward"],
-            0 if line["tie"] else None if line["winner"] is None else 1 if line["winner"] == line["one"] else -1,
+            0
+            if line["tie"]
+            else None
+            if line["winner"] is None
+            else 1
+            if line["winner"] == line["one"]
+            else -1,
             line.get("mass"),
             line["note"],
             line["explanation"],
@@ -124,7 +148,11 @@ def _contest(folder: Path, kinds: Mapping[str, list[dict[str, Any]]]) -> Sheet:
         if line["row"] is not None and line["criterion"] in rates:
             rates[line["criterion"]][f"{line['row']}/{line['model']}"] = line["rate"]
     sheet.key["columns"] = [
-        _column(f"{column_names(name)[0].removesuffix('_score')}_win_rate", number, map(rates[name].get, sheet.numbers))
+        _column(
+            f"{column_names(name)[0].removesuffix('_score')}_win_rate",
+            number,
+            map(rates[name].get, sheet.numbers),
+        )
         for name, number in sheet.criteria.items()
     ]
     return sheet
@@ -139,7 +167,9 @@ def _criterion(fields: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _column(name: str, criterion: int | None, values: Iterable[float | None], kind: str = "score") -> dict[str, Any]:
+def _column(
+    name: str, criterion: int | None, values: Iterable[float | None], kind: str = "score"
+) -> dict[str, Any]:
     """A number for each text, in the order of the pool; `kind` is score or label."""
     return {"name": name, "criterion": criterion, "kind": kind, "values": list(values)}
 
@@ -148,11 +178,17 @@ def _evaluation(folder: Path, kinds: Mapping[str, list[dict[str, Any]]]) -> Shee
     """An evaluation: texts with human ratings, scores of methods, and the tables of the report card."""
     head = kinds["evaluation"][0]
     places = {row["row"]: number for number, row in enumerate(kinds.get("row", []))}
-    tables = [{name: line[name] for name in ("caption", "heads", "rows", "legend")} for line in kinds["table"]]
+    tables = [
+        {name: line[name] for name in ("caption", "heads", "rows", "legend")}
+        for line in kinds["table"]
+    ]
     sheet = _sheet(
         folder,
         kinds,
-        (Text(places[line["row"]], line["system"], line["id"], line["text"]) for line in kinds.get("text", [])),
+        (
+            Text(places[line["row"]], line["system"], line["id"], line["text"])
+            for line in kinds.get("text", [])
+        ),
         {
             "kind": "evaluate",
             "title": head["benchmark"],
@@ -187,7 +223,9 @@ def _mean_ratings(sheet: Sheet) -> list[dict[str, Any]]:
     for criterion, by_text in sorted(given.items()):
         means = {text: sum(values) / len(values) for text, values in by_text.items()}
         values = map(means.get, range(len(sheet.texts)))
-        columns.append(_column(f"mean human rating: {names[criterion]}", criterion, values, "label"))
+        columns.append(
+            _column(f"mean human rating: {names[criterion]}", criterion, values, "label")
+        )
     return columns
 
 
@@ -235,14 +273,18 @@ def _scored(path: Path, allowed: Callable[[str], Path]) -> Sheet:
     if run is not None:
         sheet.key["climbs"] = _climbs(sheet, read, run.rungs)
     if ladders is not None:
-        sheet.key["rungs"] = [[_rungs(ladders, row, name) for row in sheet.rows] for name in sheet.criteria]
+        sheet.key["rungs"] = [
+            [_rungs(ladders, row, name) for row in sheet.rows] for name in sheet.criteria
+        ]
     return sheet
 
 
-def _check_of_judge(checks: Any, config: Path) -> list[str]:  # noqa: ANN401  any JSON value
+def _check_of_judge(checks: Any, config: Path) -> list[str]:
     """What the run's record says about its judge."""
     again = "score the table again"
-    read = parse_as(list[JudgeCheck], json.dumps(checks), str(config), "not the check of a judge", again)
+    read = parse_as(
+        list[JudgeCheck], json.dumps(checks), str(config), "not the check of a judge", again
+    )
     shown, warnings = check_lines(read)
     return [*(f"{line}." for line in shown), *warnings]
 
@@ -259,14 +301,20 @@ def _recorded(config: Path) -> dict[str, Any]:
     parsed = parse_json(read_bytes(config), str(config), whole_file=True)
     fields: dict[str, Any] = parsed if isinstance(parsed, dict) else {}
     options, *ends = fields.get("options"), *(fields.get(name, {}) for name in _ENDS)
-    counted = all(isinstance(end, dict) and all(type(count) is int for count in end.values()) for end in ends)
+    counted = all(
+        isinstance(end, dict) and all(type(count) is int for count in end.values()) for end in ends
+    )
     if isinstance(options, dict) and counted:
         columns = options.get("column") or []
         texts = [options.get(name) for name in ("context_id", "ladders", "judgments")]
-        pairs = isinstance(columns, list) and all(isinstance(column, str) and "=" in column for column in columns)
+        pairs = isinstance(columns, list) and all(
+            isinstance(column, str) and "=" in column for column in columns
+        )
         if pairs and all(isinstance(text, str | None) for text in texts):
             return fields
-    raise DataError(f"{config}: damaged; score the table again, or delete this file if the columns have default names")
+    raise DataError(
+        f"{config}: damaged; score the table again, or delete this file if the columns have default names"
+    )
 
 
 def _judgments(
@@ -281,7 +329,9 @@ def _judgments(
     return read_judgments(path) if path.is_file() else (None, [])
 
 
-def _ladders(name: str | None, run: Run | None, allowed: Callable[[str], Path], warned: list[str]) -> LadderSet | None:
+def _ladders(
+    name: str | None, run: Run | None, allowed: Callable[[str], Path], warned: list[str]
+) -> LadderSet | None:
     """The ladders that a table was scored with, where they are still the same; else a warning says why not."""
     if name is None or run is None:
         return None
@@ -294,7 +344,9 @@ def _ladders(name: str | None, run: Run | None, allowed: Callable[[str], Path], 
         warned.append(f"The rungs are not shown: {error}")
         return None
     if not run.ladders.partition("|")[0].endswith(f"@{ladders.digest}"):
-        warned.append(f"The rungs are not shown: the ladder set {name} has changed since the table was scored.")
+        warned.append(
+            f"The rungs are not shown: the ladder set {name} has changed since the table was scored."
+        )
         return None
     return ladders
 
@@ -306,9 +358,18 @@ def _criteria(run: Run | None, fields: Mapping[str, Mapping[str, Any]]) -> list[
     else:
         first = next(iter(fields.values()), {})
         stems = [name.removesuffix("_grade") for name in first if name.endswith("_grade")]
-        dimensions = [Dimension(name=stem, description="") for stem in stems if f"{stem}_score" in first]
+        dimensions = [
+            Dimension(name=stem, description="") for stem in stems if f"{stem}_score" in first
+        ]
     return [
-        _criterion({"criterion": each.name, "description": each.description, "low": each.low, "high": each.high})
+        _criterion(
+            {
+                "criterion": each.name,
+                "description": each.description,
+                "low": each.low,
+                "high": each.high,
+            }
+        )
         for each in dimensions
     ]
 
@@ -334,10 +395,18 @@ def _add_scores(sheet: Sheet, rows: Sequence[Mapping[str, Any]]) -> None:
         if len(sheet.criteria) > 1 and column in first and column not in added:
             added.add(column)
             sheet.key["columns"].append(_column(column, None, numbers(column)))
-    low = sum(mass is not None and mass < LOW_MASS for masses in sheet.key["masses"] for mass in masses)
+    low = sum(
+        mass is not None and mass < LOW_MASS for masses in sheet.key["masses"] for mass in masses
+    )
     if low:
-        sheet.key["warnings"].append(f"{plural(low, 'score')} with low label mass in a judgment; see the notes.")
-    others = [_column(str(column), None, numbers(column), "label") for column in first if column not in added]
+        sheet.key["warnings"].append(
+            f"{plural(low, 'score')} with low label mass in a judgment; see the notes."
+        )
+    others = [
+        _column(str(column), None, numbers(column), "label")
+        for column in first
+        if column not in added
+    ]
     others = [each for each in others if any(value is not None for value in each["values"])]
     sheet.key["columns"] += others[:_MOST_LABELS]
 
@@ -351,26 +420,40 @@ def _number(value: object) -> float | None:
     return value
 
 
-def _climbs(sheet: Sheet, judgments: Iterable[tuple[str, Judgment]], rungs: int) -> list[dict[int, list[float | None]]]:
+def _climbs(
+    sheet: Sheet, judgments: Iterable[tuple[str, Judgment]], rungs: int
+) -> list[dict[int, list[float | None]]]:
     """For each criterion and text, the probability that it beats each rung, worst first; the mean of both orders."""
-    cells: dict[tuple[str, str], list[list[float]]] = {}  # of a criterion and a text: for each rung what it won
+    cells: dict[
+        tuple[str, str], list[list[float]]
+    ] = {}  # of a criterion and a text: for each rung what it won
     for where, judgment in judgments:
         if judgment.dimension not in sheet.criteria:
-            raise DataError(f"{where}: dimension {judgment.dimension!r} is not among the run's: {list(sheet.criteria)}")
+            raise DataError(
+                f"{where}: dimension {judgment.dimension!r} is not among the run's: {list(sheet.criteria)}"
+            )
         against = judgment.against or ""
-        text, rung = (against, judgment.subject) if judgment.subject.startswith(RUNG) else (judgment.subject, against)
+        text, rung = (
+            (against, judgment.subject)
+            if judgment.subject.startswith(RUNG)
+            else (judgment.subject, against)
+        )
         level = level_of(rung)
         if level is None or level > rungs or text not in sheet.numbers or judgment.logprobs is None:
             continue
         weights = dict(zip(judgment.outcomes, map(math.exp, judgment.logprobs), strict=True))
         if not (total := sum(weights.values())):
             continue
-        won = weights.get(WIN if text == judgment.subject else LOSS, 0.0) + weights.get(TIE, 0.0) / 2
+        won = (
+            weights.get(WIN if text == judgment.subject else LOSS, 0.0) + weights.get(TIE, 0.0) / 2
+        )
         by_rung = cells.setdefault((judgment.dimension, text), [[] for _ in range(rungs)])
         by_rung[level - 1].append(won / total)
     return [
         {
-            number: [round(sum(won) / len(won), 4) if won else None for won in cells[criterion, text]]
+            number: [
+                round(sum(won) / len(won), 4) if won else None for won in cells[criterion, text]
+            ]
             for text, number in sheet.numbers.items()
             if (criterion, text) in cells
         }

@@ -46,23 +46,30 @@ class _RefusedError(Exception):
         self.status = status
 
 
-def review_app(workspace: Workspace, builder: Builder, *, token: str, hosts: frozenset[str]) -> ASGIApp:
+def review_app(
+    workspace: Workspace, builder: Builder, *, token: str, hosts: frozenset[str]
+) -> ASGIApp:
     """The server as an ASGI application: data need the `token`, and the header Host must be one of `hosts`."""
 
     async def page(_request: Request) -> Response:
         return HTMLResponse(await run_in_threadpool(review_page))
 
     routes = [Route("/", page)]
-    routes += [Route(f"/api/{name}", _get(answer)) for name, answer in _readers(workspace, builder).items()]
     routes += [
-        Route(f"/api/{name}", _post(answer), methods=["POST"]) for name, answer in _writers(workspace, builder).items()
+        Route(f"/api/{name}", _get(answer)) for name, answer in _readers(workspace, builder).items()
+    ]
+    routes += [
+        Route(f"/api/{name}", _post(answer), methods=["POST"])
+        for name, answer in _writers(workspace, builder).items()
     ]
     handlers = {RefladderError: _refused, _RefusedError: _refused, OSError: _too_long}
     app = Starlette(routes=routes, exception_handlers=handlers)
     return _guarded(app, token, hosts)
 
 
-def _readers(workspace: Workspace, builder: Builder) -> dict[str, Callable[[Mapping[str, str]], object]]:
+def _readers(
+    workspace: Workspace, builder: Builder
+) -> dict[str, Callable[[Mapping[str, str]], object]]:
     """What can be asked, by name; each takes the query of the request."""
 
     def key(query: Mapping[str, str]) -> object:
@@ -84,7 +91,9 @@ def _readers(workspace: Workspace, builder: Builder) -> dict[str, Callable[[Mapp
     }
 
 
-def _writers(workspace: Workspace, builder: Builder) -> dict[str, Callable[[Mapping[str, str], object], object]]:
+def _writers(
+    workspace: Workspace, builder: Builder
+) -> dict[str, Callable[[Mapping[str, str], object], object]]:
     """What can be done, by name; each takes the query of the request and its JSON."""
 
     def rate(query: Mapping[str, str], body: object) -> object:
@@ -93,7 +102,9 @@ def _writers(workspace: Workspace, builder: Builder) -> dict[str, Callable[[Mapp
 
     return {
         "ratings": rate,
-        "undo": lambda query, body: {"removed": remove_rating(workspace.sheet(query.get("run", "")), body)},
+        "undo": lambda query, body: {
+            "removed": remove_rating(workspace.sheet(query.get("run", "")), body)
+        },
         "fill": lambda _query, body: builder.fill(body),
         "plan": lambda _query, body: builder.plan(body),
         "run": lambda _query, body: builder.start(body),
@@ -108,7 +119,9 @@ def _get(answer: Callable[[Mapping[str, str]], object]) -> Callable[[Request], A
     return endpoint
 
 
-def _post(answer: Callable[[Mapping[str, str], object], object]) -> Callable[[Request], Awaitable[Response]]:
+def _post(
+    answer: Callable[[Mapping[str, str], object], object],
+) -> Callable[[Request], Awaitable[Response]]:
     async def endpoint(request: Request) -> Response:
         body = await _body(request)
         return JSONResponse(await run_in_threadpool(answer, request.query_params, body))
@@ -131,8 +144,11 @@ async def _too_long(_request: Request, error: Exception) -> Response:
     return _error(400, words)
 
 
-async def _body(request: Request) -> Any:  # noqa: ANN401  any JSON
-    if request.headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
+async def _body(request: Request) -> Any:
+    if (
+        request.headers.get("content-type", "").partition(";")[0].strip().lower()
+        != "application/json"
+    ):
         raise _RefusedError(415, "send JSON, with Content-Type: application/json")
     data = b""
     async for part in request.stream():
@@ -141,7 +157,9 @@ async def _body(request: Request) -> Any:  # noqa: ANN401  any JSON
             raise _RefusedError(413, f"the request is larger than {_LARGEST:,} bytes")
     value = parse_json(data, "request", whole_file=True)
     if not is_unicode(json.dumps(value, ensure_ascii=False)):
-        raise _RefusedError(400, "the request holds half of a surrogate pair, which no file can hold; take it out")
+        raise _RefusedError(
+            400, "the request holds half of a surrogate pair, which no file can hold; take it out"
+        )
     return value
 
 
@@ -171,9 +189,12 @@ def _guarded(app: ASGIApp, token: str, hosts: frozenset[str]) -> ASGIApp:
         if origin is not None and _host_of(origin) not in hosts:
             return _error(403, "requests from other pages are refused")
         given = request.headers.get("authorization", "").removeprefix("Bearer ")
-        if request.scope["path"] != "/" and not hmac.compare_digest(given.encode("latin-1"), token.encode()):
+        if request.scope["path"] != "/" and not hmac.compare_digest(
+            given.encode("latin-1"), token.encode()
+        ):
             return _error(
-                401, "the key of this page is missing or old; open the address that `refladder review` printed last"
+                401,
+                "the key of this page is missing or old; open the address that `refladder review` printed last",
             )
         return None
 

@@ -53,7 +53,9 @@ class Sheet:
 
     def __post_init__(self) -> None:
         self.numbers = {text.id: number for number, text in enumerate(self.texts)}
-        self.criteria = {criterion["name"]: number for number, criterion in enumerate(self.pool["criteria"])}
+        self.criteria = {
+            criterion["name"]: number for number, criterion in enumerate(self.pool["criteria"])
+        }
 
 
 def sheet_of(
@@ -74,7 +76,9 @@ def sheet_of(
     if len({text.id for text in shown}) < len(shown):
         seen: set[str] = set()
         twice = next(text.id for text in shown if text.id in seen or seen.add(text.id))  # type: ignore[func-returns-value]
-        raise DataError(f"output id {twice!r} appears twice, so its ratings would be mixed; make ids unique")
+        raise DataError(
+            f"output id {twice!r} appears twice, so its ratings would be mixed; make ids unique"
+        )
     systems = sorted({text.system for text in texts})
     numbers = {system: number for number, system in enumerate(systems)}
     return Sheet(
@@ -90,7 +94,9 @@ def sheet_of(
             "systems": systems,
             "rows": [{"id": row["id"], "note": row["note"]} for row in rows],
             "texts": [[numbers[text.system], text.id] for text in shown],
-            "missing": [[text.row, numbers[text.system], text.note] for text in ordered if text.text is None],
+            "missing": [
+                [text.row, numbers[text.system], text.note] for text in ordered if text.text is None
+            ],
         },
         rows=[row["id"] for row in rows],
         texts=shown,

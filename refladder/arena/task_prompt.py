@@ -58,14 +58,18 @@ def parse_task_prompt(text: str, where: str) -> TaskPrompt:
             )
     literals[-1] += text[start:]
     if not names:
-        raise PromptError(f"{where}: no variable, so every row would get the same prompt; add {{column}}")
+        raise PromptError(
+            f"{where}: no variable, so every row would get the same prompt; add {{column}}"
+        )
     return TaskPrompt(where=where, literals=tuple(literals), names=tuple(names))
 
 
 def open_task_prompt(file: str | Path | None, text: str | None) -> TaskPrompt:
     """The task prompt in a file, or one that was given as text."""
     if (file is None) == (text is None):
-        raise UsageError(f"give the task prompt once: {option('prompt')} FILE or {option('prompt-text')} TEXT")
+        raise UsageError(
+            f"give the task prompt once: {option('prompt')} FILE or {option('prompt-text')} TEXT"
+        )
     if file is None:
         return parse_task_prompt(text or "", option("prompt-text"))
     try:
@@ -116,7 +120,9 @@ def _check_columns(prompt: TaskPrompt, row: Row) -> None:
 def _id(row: Row, column: str) -> str:
     value = row.fields.get(column)
     if value is None or value == "":
-        raise DataError(f"{row.where}: column {column!r} holds the row's id, and it is empty or absent; fill it in")
+        raise DataError(
+            f"{row.where}: column {column!r} holds the row's id, and it is empty or absent; fill it in"
+        )
     return _text(row, column, without_number(value))
 
 
@@ -128,7 +134,9 @@ def _instance(row: Row, name: str, prompt: TaskPrompt) -> Instance:
             note = f"column {variable!r} is empty or absent"
             return Instance(id=name, where=row.where, prompt=None, note=note)
         slots[variable] = _text(row, variable, value)
-    filled = Prompt(task=TASK, role="generate", literals=prompt.literals, names=prompt.names, slots=slots)
+    filled = Prompt(
+        task=TASK, role="generate", literals=prompt.literals, names=prompt.names, slots=slots
+    )
     return Instance(id=name, where=row.where, prompt=filled)
 
 

@@ -19,9 +19,18 @@ if TYPE_CHECKING:
 
     from refladder.arena.sheet import Sheet
 
-_DEPTH, _MOST, _PREVIEW = 3, 200, 5  # folders below a named one, files that are listed, rows of a preview
+_DEPTH, _MOST, _PREVIEW = (
+    3,
+    200,
+    5,
+)  # folders below a named one, files that are listed, rows of a preview
 _LONGEST = 300  # characters of a cell in a preview
-_PARTS = (".judgments.jsonl", ".ratings.jsonl", ".preferences.jsonl", ".journal.jsonl")  # ends of files of refladder
+_PARTS = (
+    ".judgments.jsonl",
+    ".ratings.jsonl",
+    ".preferences.jsonl",
+    ".journal.jsonl",
+)  # ends of files of refladder
 
 
 class Workspace:
@@ -44,7 +53,10 @@ class Workspace:
         with self._lock:
             stored = self._sheets.get(str(path))
             if stored is None or stored[0] != changed:
-                stored = self._sheets[str(path)] = (changed, read_run(path, None if named else self.allowed))
+                stored = self._sheets[str(path)] = (
+                    changed,
+                    read_run(path, None if named else self.allowed),
+                )
         return stored[1]
 
     def allowed(self, name: str) -> Path:
@@ -63,7 +75,9 @@ class Workspace:
         """A file under a named folder; a folder or a pattern could stand for files that links lead to."""
         path = self.allowed(name)
         if not path.is_file():
-            raise UsageError(f"{name!r:.200}: no such file under a folder that was named at the start")
+            raise UsageError(
+                f"{name!r:.200}: no such file under a folder that was named at the start"
+            )
         return path
 
     def runs(self) -> list[str]:
@@ -89,7 +103,9 @@ class Workspace:
     def _files(self) -> Iterator[tuple[Path, Path]]:
         """Files under the named folders, with their folder; hidden ones are left out."""
         files = ((folder, path) for folder in self.folders for path in _walk(folder, _DEPTH))
-        return islice(((at, path) for at, path in files if path.resolve().is_relative_to(at)), _MOST * 10)
+        return islice(
+            ((at, path) for at, path in files if path.resolve().is_relative_to(at)), _MOST * 10
+        )
 
     def preview(self, name: str) -> dict[str, Any]:
         """The columns of a table, its first rows as text, and the number of its rows."""

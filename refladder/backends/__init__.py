@@ -17,7 +17,16 @@ from refladder.registry import Entry
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-__all__ = ["BACKENDS", "Backend", "Wrapper", "connect", "in_batches", "in_order", "opener_of", "whole"]
+__all__ = [
+    "BACKENDS",
+    "Backend",
+    "Wrapper",
+    "connect",
+    "in_batches",
+    "in_order",
+    "opener_of",
+    "whole",
+]
 
 BACKENDS = {
     "builtin": Entry(
@@ -69,13 +78,17 @@ def opener_of(name: str, options: Iterable[str]) -> Callable[..., Backend]:
     """The function that opens a backend, after a check that it has these options."""
     kind = name.partition(":")[0]
     if kind == "distilled":
-        raise UsageError(f"{name} estimates scores and compares no texts; use it as the judge of `score` only")
+        raise UsageError(
+            f"{name} estimates scores and compares no texts; use it as the judge of `score` only"
+        )
     names = registry.names("backend", BACKENDS)
     if kind not in names:
         raise UnknownNameError("backend", name, names, _with_kind(name))
     opener = registry.find("backend", kind, BACKENDS)
     parameters = inspect.signature(opener).parameters.values()
-    option_names = [parameter.name for parameter in parameters if parameter.kind is parameter.KEYWORD_ONLY]
+    option_names = [
+        parameter.name for parameter in parameters if parameter.kind is parameter.KEYWORD_ONLY
+    ]
     for option in options:
         if option not in option_names:
             raise UnknownNameError(f"option of backend {kind!r}", option, option_names)

@@ -40,7 +40,9 @@ class Estimate:
     exact: bool  # whether `usage` is exact, up to the length of the answers
     unwritten: bool  # whether prompts hold texts that are still to be written, each counted at its first attempt
     cost: float | None  # USD; None where the price or the number of tokens is unknown
-    drawn: tuple[float, float] | None  # temperature and top-p of the texts to be written; None where none are
+    drawn: (
+        tuple[float, float] | None
+    )  # temperature and top-p of the texts to be written; None where none are
     through_files: bool = False  # whether requests are written for somebody to answer
 
 
@@ -71,7 +73,9 @@ class _Asked:
         usage, counted = self.usage, set(self.keys)
         for pool in self.pools:
             left = [(size, key) for key, size in pool.sizes.items() if key not in counted]
-            chosen = sorted(left, key=lambda entry: entry[0][0] or entry[0][1], reverse=True)[: pool.most]
+            chosen = sorted(left, key=lambda entry: entry[0][0] or entry[0][1], reverse=True)[
+                : pool.most
+            ]
             if not chosen:
                 continue
             counted.update(key for _, key in chosen)
@@ -80,8 +84,11 @@ class _Asked:
             usage = replace(
                 usage,
                 prompts=usage.prompts + len(chosen),
-                characters=usage.characters + sum(sorted((size[1] for size, _ in left), reverse=True)[: pool.most]),
-                prompt_tokens=None if before is None or None in tokens else before + sum(filter(None, tokens)),
+                characters=usage.characters
+                + sum(sorted((size[1] for size, _ in left), reverse=True)[: pool.most]),
+                prompt_tokens=None
+                if before is None or None in tokens
+                else before + sum(filter(None, tokens)),
                 answer_tokens=usage.answer_tokens + pool.answer_tokens * len(chosen),
             )
         return usage
@@ -105,7 +112,9 @@ class Unanswered(Wrapper):
         self.asked.drawn = sampling.drawn(self.own_sampling)
         self._add(keys, prompts, stored, sampling.max_tokens, ())
         return [
-            Completion(text=Unwritten(key.hex(), sampling.max_tokens)) if completion is None else completion
+            Completion(text=Unwritten(key.hex(), sampling.max_tokens))
+            if completion is None
+            else completion
             for key, completion in zip(keys, stored, strict=True)
         ]
 
@@ -160,13 +169,23 @@ class Unanswered(Wrapper):
             if answer is None and not (once and key in seen):
                 fresh[row] = key
                 seen.add(key)
-        written, limits = zip(*(_without_unwritten(prompts[row]) for row in fresh), strict=True) if fresh else ((), ())
+        written, limits = (
+            zip(*(_without_unwritten(prompts[row]) for row in fresh), strict=True)
+            if fresh
+            else ((), ())
+        )
         counts = self.count_tokens(written)
-        tokens = None if counts is None else [count + limit for count, limit in zip(counts, limits, strict=True)]
+        tokens = (
+            None
+            if counts is None
+            else [count + limit for count, limit in zip(counts, limits, strict=True)]
+        )
         if bounds is not None:
             asked.least += max(0, bounds[1] - (len(keys) - len(fresh)))
             sizes = zip(tokens or [None] * len(fresh), map(characters, written), strict=True)
-            asked.pools.append(_Pool(bounds[0], answer_tokens, dict(zip(fresh.values(), sizes, strict=True))))
+            asked.pools.append(
+                _Pool(bounds[0], answer_tokens, dict(zip(fresh.values(), sizes, strict=True)))
+            )
             return
         unwritten = sum(limits)
         asked.free += len(keys) - len(fresh)
@@ -175,13 +194,17 @@ class Unanswered(Wrapper):
         asked.unwritten = asked.unwritten or unwritten > 0
         distinct = self.count_distinct_tokens(written, labels)
         if tokens is not None and distinct is not None:  # a model on this machine
-            asked.usage = replace(asked.usage, run_tokens=(asked.usage.run_tokens or 0) + distinct + unwritten)
+            asked.usage = replace(
+                asked.usage, run_tokens=(asked.usage.run_tokens or 0) + distinct + unwritten
+            )
         asked.usage = asked.usage.plus(written, tokens, answer_tokens)
 
 
 def _without_unwritten(prompt: Prompt) -> tuple[Prompt, int]:
     """A prompt with its unwritten texts left out, and the most tokens that they can have."""
-    unwritten = {name: text.tokens for name, text in prompt.slots.items() if isinstance(text, Unwritten)}
+    unwritten = {
+        name: text.tokens for name, text in prompt.slots.items() if isinstance(text, Unwritten)
+    }
     tokens = sum(unwritten.get(name, 0) for name in prompt.names)
     if not tokens:
         return prompt, 0

@@ -47,7 +47,7 @@ class FirstAnswers:
 
     def readings(self, labels: Sequence[str], readings: Sequence[LabelReading]) -> None:
         """Check a judge's first readings. A single label is a whole text, whose probability says nothing."""
-        if self._readings_told or len(labels) < 2 or len(readings) < _FEWEST:  # noqa: PLR2004  a choice
+        if self._readings_told or len(labels) < 2 or len(readings) < _FEWEST:
             return
         self._readings_told = True
         reasons = [reading.reason for reading in readings if reading.logprobs is None]
@@ -81,7 +81,9 @@ class FirstAnswers:
 
 
 def _watched(
-    answers: Generator[tuple[int, Answer]], seen: list[Answer], check: Callable[[list[Answer]], None]
+    answers: Generator[tuple[int, Answer]],
+    seen: list[Answer],
+    check: Callable[[list[Answer]], None],
 ) -> Iterator[tuple[int, Answer]]:
     with closing(answers):
         for row, answer in answers:

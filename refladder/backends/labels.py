@@ -36,16 +36,18 @@ CUT_IN = "cut within a label"
 _THOUGHTS = re.compile(r"<(think|thinking|thought|reasoning)>.*?</\1>", re.DOTALL | re.IGNORECASE)
 _OPENED = re.compile(r"<(think|thinking|thought|reasoning)>", re.IGNORECASE)
 _CLOSED = re.compile(r"^.*</(think|thinking|thought|reasoning)>", re.DOTALL | re.IGNORECASE)
-_CHANNEL = re.compile(r"<\|channel\|>final<\|message\|>(.*?)(?:<\|return\|>|<\|end\|>|$)", re.DOTALL)
+_CHANNEL = re.compile(
+    r"<\|channel\|>final<\|message\|>(.*?)(?:<\|return\|>|<\|end\|>|$)", re.DOTALL
+)
 _FENCE = re.compile(r"^```\w*\s*(.*?)\s*```$", re.DOTALL)
 _OPENING = "\"'`([{<*_“‘«"  # noqa: RUF001  a label follows them without a space
 _MARKS = " \t\r\n\"'`*_#([{<“”‘’«»"  # noqa: RUF001  characters before an answer's first word
-_ANNOUNCED = (
-    r"\b(?:answer|verdict|label|judge?ment|choice|option|score|grade|rating)\s*(?:is|of)?\s*[:=\-]?[\s\"'`*_(\[]*"
-)
+_ANNOUNCED = r"\b(?:answer|verdict|label|judge?ment|choice|option|score|grade|rating)\s*(?:is|of)?\s*[:=\-]?[\s\"'`*_(\[]*"
 _LEAD = re.compile(r"(?:(?:the|my)\s+)?(?:final\s+)?" + _ANNOUNCED, re.IGNORECASE)
 # "not better", "isn't any better", "no better", "I do not think it is better"
-_NEGATION = re.compile(r"(?:\b(?:not|no|never|neither|nor|cannot)|n['\u2019]t)\s+(?:\w+\s+){0,3}$", re.IGNORECASE)
+_NEGATION = re.compile(
+    r"(?:\b(?:not|no|never|neither|nor|cannot)|n['\u2019]t)\s+(?:\w+\s+){0,3}$", re.IGNORECASE
+)
 # "Summary A is not better", "Summary A does not improve on it"
 _DENIAL = re.compile(
     r"\s+(?:(?:is|was|are|were|does|do|did|has|have|can|could|would|should)\s+(?:not|never)\b|cannot\b|\w+n['\u2019]t\b)",
@@ -104,16 +106,22 @@ def checked_reading(
     """A reading; none where probabilities are impossible. `seen` is the largest sum returned for one position."""
     total = max(mass, seen)
     if not total <= LARGEST_SUM:
-        reason = f"the returned probabilities add to {total:.2f}, more than 1; they cannot be trusted"
+        reason = (
+            f"the returned probabilities add to {total:.2f}, more than 1; they cannot be trusted"
+        )
         return LabelReading(logprobs=None, mass=None, reason=reason, cut=cut)
-    return LabelReading(logprobs=tuple(logprobs), mass=min(1.0, mass), exactness=exactness, cut=cut, note=note)
+    return LabelReading(
+        logprobs=tuple(logprobs), mass=min(1.0, mass), exactness=exactness, cut=cut, note=note
+    )
 
 
 def possible(reading: LabelReading, whose: str) -> LabelReading:
     """A reading; without log-probabilities, and with a reason (`whose` is its subject), where they are impossible."""
     wrong = None if reading.logprobs is None else impossible(reading.logprobs, reading.mass)
     return (
-        reading if wrong is None else LabelReading(logprobs=None, mass=None, reason=f"{whose} {wrong}", cut=reading.cut)
+        reading
+        if wrong is None
+        else LabelReading(logprobs=None, mass=None, reason=f"{whose} {wrong}", cut=reading.cut)
     )
 
 
@@ -128,15 +136,21 @@ def reading_from_sequences(
     """Label log-probabilities from those of token sequences, without continuations; spellings of a label add up."""
     alone = {}
     for sequence, logprob in logprobs.items():
-        longer = [other for other in logprobs if len(other) > len(sequence) and _begins(sequence, other)]
+        longer = [
+            other for other in logprobs if len(other) > len(sequence) and _begins(sequence, other)
+        ]
         nearest = [
             other
             for other in longer
             if not any(len(prefix) < len(other) and _begins(prefix, other) for prefix in longer)
         ]
         alone[sequence] = without_continuations(logprob, [logprobs[other] for other in nearest])
-    values = [log_sum([alone[sequence] for sequence in dict.fromkeys(group)]) for group in spellings]
-    return checked_reading(values, mass=math.fsum(map(math.exp, alone.values())), seen=seen, cut=cut, note=note)
+    values = [
+        log_sum([alone[sequence] for sequence in dict.fromkeys(group)]) for group in spellings
+    ]
+    return checked_reading(
+        values, mass=math.fsum(map(math.exp, alone.values())), seen=seen, cut=cut, note=note
+    )
 
 
 def _begins(prefix: tuple[int, ...], sequence: tuple[int, ...]) -> bool:
@@ -144,7 +158,11 @@ def _begins(prefix: tuple[int, ...], sequence: tuple[int, ...]) -> bool:
 
 
 def reading_from_verdicts(
-    verdicts: Sequence[tuple[int | str, str]], labels: int, *, cut: bool = False, note: str | None = None
+    verdicts: Sequence[tuple[int | str, str]],
+    labels: int,
+    *,
+    cut: bool = False,
+    note: str | None = None,
 ) -> LabelReading:
     """Label probabilities from what `label_in` gave for sampled answers, and these answers as they may be shown.
 
@@ -153,18 +171,24 @@ def reading_from_verdicts(
     Source: arXiv 2509.05440, Table 2 ("Sample"); arXiv 2307.07889, equation 5.
     """
     counts = Counter(verdict for verdict, _ in verdicts)
-    unparsed = [(count, verdict) for verdict, count in counts.most_common() if isinstance(verdict, str)]
+    unparsed = [
+        (count, verdict) for verdict, count in counts.most_common() if isinstance(verdict, str)
+    ]
     parsed = len(verdicts) - sum(count for count, _ in unparsed)
     problem = None
     if unparsed:
         reasons = ", ".join(f"{count} x {reason}" for count, reason in unparsed)
         problem = f"{len(verdicts) - parsed} of {len(verdicts)} answers unparsed: {reasons}"
-        example = next((text[:_SHOWN] for verdict, text in verdicts if isinstance(verdict, str) and text), "")
+        example = next(
+            (text[:_SHOWN] for verdict, text in verdicts if isinstance(verdict, str) and text), ""
+        )
         problem += f", e.g. {example!r}" if example else ""
     if not parsed:
         return LabelReading(logprobs=None, mass=None, reason=problem or "no answers", cut=cut)
     return LabelReading(
-        logprobs=tuple(math.log(counts[label] / parsed) if counts[label] else NEVER for label in range(labels)),
+        logprobs=tuple(
+            math.log(counts[label] / parsed) if counts[label] else NEVER for label in range(labels)
+        ),
         mass=parsed / len(verdicts),
         exactness="sampled",
         cut=cut,
@@ -178,7 +202,9 @@ def without_thoughts(text: str) -> str:
     if final is not None:
         return final.group(1)
     text = _THOUGHTS.sub("", text)
-    text = _CLOSED.sub("", text)  # opened by the chat template, so that only its end is in the answer
+    text = _CLOSED.sub(
+        "", text
+    )  # opened by the chat template, so that only its end is in the answer
     opened = _OPENED.search(text)
     return (text if opened is None else text[: opened.start()]).strip()
 
@@ -197,7 +223,9 @@ def label_in(text: str, labels: Sequence[str], *, ended: bool = True) -> int | s
     is not named, nor, unless `ended`, a number or a short name at the very end: "1" may have become "10".
     """
     complete = ended or text != text.rstrip()
-    verdict = _label_in(without_thoughts(text).strip(), [label.casefold() for label in labels], complete=complete)
+    verdict = _label_in(
+        without_thoughts(text).strip(), [label.casefold() for label in labels], complete=complete
+    )
     return CUT_BEFORE if verdict == NO_LABEL and not ended else verdict
 
 
@@ -225,7 +253,9 @@ def _at_start(text: str, names: Sequence[str], *, complete: bool) -> int | str |
         match = re.match(_any_of(short) + _AFTER_SHORT, text, re.IGNORECASE) if short else None
         if match is None:
             return None
-        return short.index(match.group().casefold()) if complete or match.end() < len(text) else CUT_IN
+        return (
+            short.index(match.group().casefold()) if complete or match.end() < len(text) else CUT_IN
+        )
     if _are_numbers(names):
         if not complete and match.end() == len(text):
             return CUT_IN
@@ -238,12 +268,18 @@ def _at_start(text: str, names: Sequence[str], *, complete: bool) -> int | str |
 
 def _anywhere(text: str, names: Sequence[str], *, complete: bool) -> int | str:
     if _are_numbers(names):
-        matches = list(re.finditer(_ANNOUNCED + f"(?P<label>{_any_of(names)})", text, re.IGNORECASE))
+        matches = list(
+            re.finditer(_ANNOUNCED + f"(?P<label>{_any_of(names)})", text, re.IGNORECASE)
+        )
         matches = [match for match in matches if _ends_grade(text, match.end(), names)]
         if not complete and any(match.end() == len(text) for match in matches):
             return CUT_IN
     elif _are_letters(names):
-        matches = list(re.finditer(_ANNOUNCED + f"(?P<label>{_any_of(names)}){_AFTER_SHORT}", text, re.IGNORECASE))
+        matches = list(
+            re.finditer(
+                _ANNOUNCED + f"(?P<label>{_any_of(names)}){_AFTER_SHORT}", text, re.IGNORECASE
+            )
+        )
         if not complete and any(match.end() == len(text) for match in matches):
             return CUT_IN
     else:
@@ -253,7 +289,10 @@ def _anywhere(text: str, names: Sequence[str], *, complete: bool) -> int | str:
         return NO_LABEL
     if len(distinct) > 1:
         return SEVERAL
-    if any(_NEGATION.search(text[: match.start()]) or _DENIAL.match(text, match.end()) for match in matches):
+    if any(
+        _NEGATION.search(text[: match.start()]) or _DENIAL.match(text, match.end())
+        for match in matches
+    ):
         return NEGATED
     return names.index(distinct.pop())
 
@@ -266,7 +305,9 @@ def _ends_grade(text: str, position: int, names: Sequence[str]) -> bool:
 
 def _any_of(names: Sequence[str]) -> str:
     """A pattern for any of these names as whole words; the longest first."""
-    return r"(?<!\w)(?:" + "|".join(map(re.escape, sorted(names, key=len, reverse=True))) + r")(?!\w)"
+    return (
+        r"(?<!\w)(?:" + "|".join(map(re.escape, sorted(names, key=len, reverse=True))) + r")(?!\w)"
+    )
 
 
 def _are_numbers(names: Sequence[str]) -> bool:
@@ -304,7 +345,7 @@ def _json_label(text: str, names: Sequence[str]) -> int | str | None:
     return None
 
 
-def _leaves(value: Any) -> Iterator[str]:  # noqa: ANN401  a model's JSON
+def _leaves(value: Any) -> Iterator[str]:
     pending = [value]
     while pending:
         item = pending.pop()

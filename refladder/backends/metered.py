@@ -34,7 +34,9 @@ class Metered(Wrapper):
     it ends it).
     """
 
-    def __init__(self, backend: Backend, price: Price | None = None, budget: Budget | None = None) -> None:
+    def __init__(
+        self, backend: Backend, price: Price | None = None, budget: Budget | None = None
+    ) -> None:
         super().__init__(backend)
         self._price = price
         self.budget = budget
@@ -94,17 +96,28 @@ class Metered(Wrapper):
         """For each prompt, the log-probabilities of the labels."""
         return in_order(self.read_labels_each(prompts, labels))
 
-    def write_each(self, prompts: Sequence[Prompt], sampling: Sampling) -> Iterator[tuple[int, Completion]]:
+    def write_each(
+        self, prompts: Sequence[Prompt], sampling: Sampling
+    ) -> Iterator[tuple[int, Completion]]:
         """The number of a prompt and its text, as they come."""
         drawn = sampling.filled(self.own_sampling)
-        return self._ask(lambda chosen: self.backend.write_each(chosen, drawn), prompts, sampling.max_tokens)
+        return self._ask(
+            lambda chosen: self.backend.write_each(chosen, drawn), prompts, sampling.max_tokens
+        )
 
-    def read_labels_each(self, prompts: Sequence[Prompt], labels: Sequence[str]) -> Iterator[tuple[int, LabelReading]]:
+    def read_labels_each(
+        self, prompts: Sequence[Prompt], labels: Sequence[str]
+    ) -> Iterator[tuple[int, LabelReading]]:
         """The number of a prompt and its reading, as they come."""
-        return self._ask(lambda chosen: self.backend.read_labels_each(chosen, labels), prompts, self.label_tokens)
+        return self._ask(
+            lambda chosen: self.backend.read_labels_each(chosen, labels), prompts, self.label_tokens
+        )
 
     def _ask(
-        self, ask: Callable[[Sequence[Prompt]], Iterator[tuple[int, T]]], prompts: Sequence[Prompt], answer_tokens: int
+        self,
+        ask: Callable[[Sequence[Prompt]], Iterator[tuple[int, T]]],
+        prompts: Sequence[Prompt],
+        answer_tokens: int,
     ) -> Iterator[tuple[int, T]]:
         # Counting may itself cost a request, so without a price the numbers that the backend reports later are enough.
         counting = self._price is not None or self.backend.usage is None
@@ -113,7 +126,9 @@ class Metered(Wrapper):
         answered = 0
         if covered:
             chosen = prompts[:covered]
-            self._usage = self._usage.plus(chosen, None if tokens is None else tokens[:covered], answer_tokens)
+            self._usage = self._usage.plus(
+                chosen, None if tokens is None else tokens[:covered], answer_tokens
+            )
             started = time.perf_counter()
             for numbered in ask(chosen):
                 self._seconds += time.perf_counter() - started
@@ -123,7 +138,11 @@ class Metered(Wrapper):
                 if self._overspent():
                     break
                 started = time.perf_counter()
-        if answered < len(prompts) and self.budget is not None and (covered < len(prompts) or self._overspent()):
+        if (
+            answered < len(prompts)
+            and self.budget is not None
+            and (covered < len(prompts) or self._overspent())
+        ):
             raise BackendError(
                 f"the budget of {self.budget.limit:.2f} USD does not cover the next prompt ({self.budget.spent:.4f} "
                 f"USD spent by this run, {plural(len(prompts) - answered, 'prompt')} of this batch not answered); "
@@ -170,12 +189,18 @@ def spent_counts(meter: Metered, from_store: int | None) -> dict[str, Any]:
     }
 
 
-def all_spent(earlier: Sequence[Mapping[str, Any]], spent: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+def all_spent(
+    earlier: Sequence[Mapping[str, Any]], spent: Sequence[Mapping[str, Any]]
+) -> list[dict[str, Any]]:
     """What backends were asked by earlier runs and by this one, each as `spent_counts` under the key `backend`."""
     total = {usage["backend"]: dict(usage) for usage in earlier}
     for usage in spent:
         before = total.get(usage["backend"])
-        counts = {} if before is None else {name: _sum([before.get(name), usage[name]]) for name in SPENT}
+        counts = (
+            {}
+            if before is None
+            else {name: _sum([before.get(name), usage[name]]) for name in SPENT}
+        )
         total[usage["backend"]] = {**usage, **counts}
     return list(total.values())
 

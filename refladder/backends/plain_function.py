@@ -25,7 +25,14 @@ _TEXTS = {  # slots of the two texts, by role
     "compare-shared": ("target", "reference"),
     "pairwise": ("first", "second"),
 }
-_SHOWN = ("context", "background", "dimension", "description", "reference_context", "reference_background")
+_SHOWN = (
+    "context",
+    "background",
+    "dimension",
+    "description",
+    "reference_context",
+    "reference_background",
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,16 +93,30 @@ class FunctionJudge(Backend):
         try:
             answers: object = self._function(questions)
         except Exception as error:
-            frames = traceback.extract_tb(error.__traceback__)[:2]  # the second is the line of the function
-            where, words = f"{Path(frames[-1].filename).name}:{frames[-1].lineno}", " ".join(str(error).split())
-            raise BackendError(f"{self.fingerprint} raised {type(error).__name__}: {words:.200} ({where})") from error
+            frames = traceback.extract_tb(error.__traceback__)[
+                :2
+            ]  # the second is the line of the function
+            where, words = (
+                f"{Path(frames[-1].filename).name}:{frames[-1].lineno}",
+                " ".join(str(error).split()),
+            )
+            raise BackendError(
+                f"{self.fingerprint} raised {type(error).__name__}: {words:.200} ({where})"
+            ) from error
         if not isinstance(answers, list | tuple) or len(answers) != len(questions):
-            returned = f"{len(answers)} answers" if isinstance(answers, list | tuple) else type(answers).__name__
+            returned = (
+                f"{len(answers)} answers"
+                if isinstance(answers, list | tuple)
+                else type(answers).__name__
+            )
             raise BackendError(
                 f"{self.fingerprint} returned {returned} for {len(questions)} questions; return a list with one answer "
                 "for each, in order"
             )
-        return [self._reading(answer, prompt, labels) for answer, prompt in zip(answers, prompts, strict=True)]
+        return [
+            self._reading(answer, prompt, labels)
+            for answer, prompt in zip(answers, prompts, strict=True)
+        ]
 
     def _question(self, prompt: Prompt) -> JudgeQuestion:
         if prompt.role not in _TEXTS:
@@ -115,7 +136,9 @@ class FunctionJudge(Backend):
             shares = {outcome: shares[outcome] + shares[TIE] / 2 for outcome in (WIN, LOSS)}
         meaning = dict(zip(prompt.labels, prompt.outcomes, strict=True))
         chosen = [shares[meaning[label]] for label in labels]
-        return LabelReading(logprobs=tuple(math.log(p) if p > 0 else IMPOSSIBLE for p in chosen), mass=1.0)
+        return LabelReading(
+            logprobs=tuple(math.log(p) if p > 0 else IMPOSSIBLE for p in chosen), mass=1.0
+        )
 
 
 def _shares(answer: object) -> dict[str, float] | str:
@@ -125,7 +148,11 @@ def _shares(answer: object) -> dict[str, float] | str:
     shares = {}
     for outcome in OUTCOMES:
         value = answer.get(outcome)
-        if isinstance(value, bool) or not isinstance(value, numbers.Real) or not 0 <= float(value) <= 1:
+        if (
+            isinstance(value, bool)
+            or not isinstance(value, numbers.Real)
+            or not 0 <= float(value) <= 1
+        ):
             return f"{value!r:.60} as the probability of {outcome}"
         shares[outcome] = float(value)
     total = sum(shares.values())
@@ -138,7 +165,9 @@ def _identity(function: Judge, name: str) -> str:
     given = getattr(function, "fingerprint", None)
     if given is not None:
         if not isinstance(given, str) or given.splitlines() != [given] or "|" in given:
-            raise UsageError(f"{name}.fingerprint must be one line of text without '|', found {given!r:.80}")
+            raise UsageError(
+                f"{name}.fingerprint must be one line of text without '|', found {given!r:.80}"
+            )
         return given
     try:
         source = inspect.getsource(function)
@@ -147,5 +176,7 @@ def _identity(function: Judge, name: str) -> str:
         source, around = "", ""
     if around or not source:
         problem = f"it uses {around} from around it" if around else "its source cannot be read"
-        raise UsageError(f"{name}: {problem}, so nothing identifies it; name it: JUDGE.fingerprint = 'NAME'")
+        raise UsageError(
+            f"{name}: {problem}, so nothing identifies it; name it: JUDGE.fingerprint = 'NAME'"
+        )
     return f"{name}@{hashlib.blake2b(source.encode(), digest_size=6).hexdigest()}"

@@ -55,11 +55,15 @@ def _check_price(where: str, table: object) -> None:
     for key in table:
         if key not in _PRICE_KEYS:
             hint = did_you_mean(key, _PRICE_KEYS)
-            raise DataError(f"{where} has unknown key {key!r}{hint} Known: {', '.join(_PRICE_KEYS)}")
+            raise DataError(
+                f"{where} has unknown key {key!r}{hint} Known: {', '.join(_PRICE_KEYS)}"
+            )
     for key in ("input", "output"):
         value: Any = table.get(key)
         if type(value) not in {int, float} or not 0 <= value < math.inf:
-            raise DataError(f"{where} {key} must be USD for a million tokens, 0 or more, found {value!r}")
+            raise DataError(
+                f"{where} {key} must be USD for a million tokens, 0 or more, found {value!r}"
+            )
 
 
 def price_of(prices: Mapping[str, Mapping[str, float]], model: str, path: Path) -> Price:

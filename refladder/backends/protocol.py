@@ -21,7 +21,9 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-STATED_TOKENS = 300  # of an answer that a judge writes: a line for each rung, with room for an explanation
+STATED_TOKENS = (
+    300  # of an answer that a judge writes: a line for each rung, with room for an explanation
+)
 
 
 class Backend(ABC):
@@ -48,7 +50,9 @@ class Backend(ABC):
 
     # Answers as they come.
 
-    def write_each(self, prompts: Sequence[Prompt], sampling: Sampling) -> Iterator[tuple[int, Completion]]:
+    def write_each(
+        self, prompts: Sequence[Prompt], sampling: Sampling
+    ) -> Iterator[tuple[int, Completion]]:
         """The position of each prompt and its text, in any order, so that a caller can store answers at once.
 
         Raises:
@@ -56,7 +60,9 @@ class Backend(ABC):
         """
         return enumerate(whole(self, prompts, self.write(prompts, sampling)))
 
-    def read_labels_each(self, prompts: Sequence[Prompt], labels: Sequence[str]) -> Iterator[tuple[int, LabelReading]]:
+    def read_labels_each(
+        self, prompts: Sequence[Prompt], labels: Sequence[str]
+    ) -> Iterator[tuple[int, LabelReading]]:
         """The position of each prompt and its reading; see `write_each`."""
         return enumerate(whole(self, prompts, self.read_labels(prompts, labels)))
 
@@ -151,12 +157,16 @@ class Backend(ABC):
         """Whether answers are stored, so that a prompt that comes again is not asked again."""
         return False
 
-    def stored_texts(self, prompts: Sequence[Prompt], sampling: Sampling) -> list[Completion | None]:
+    def stored_texts(
+        self, prompts: Sequence[Prompt], sampling: Sampling
+    ) -> list[Completion | None]:
         """The text that a response store holds for each prompt; None where it must be asked."""
         del sampling
         return [None] * len(prompts)
 
-    def stored_readings(self, prompts: Sequence[Prompt], labels: Sequence[str]) -> list[LabelReading | None]:
+    def stored_readings(
+        self, prompts: Sequence[Prompt], labels: Sequence[str]
+    ) -> list[LabelReading | None]:
         """The reading that a response store holds for each prompt; None where it must be asked."""
         del labels
         return [None] * len(prompts)
@@ -260,11 +270,15 @@ class Wrapper(Backend):
         """As the inner backend."""
         return self.backend.stores_answers
 
-    def stored_texts(self, prompts: Sequence[Prompt], sampling: Sampling) -> list[Completion | None]:
+    def stored_texts(
+        self, prompts: Sequence[Prompt], sampling: Sampling
+    ) -> list[Completion | None]:
         """As the inner backend."""
         return self.backend.stored_texts(prompts, sampling)
 
-    def stored_readings(self, prompts: Sequence[Prompt], labels: Sequence[str]) -> list[LabelReading | None]:
+    def stored_readings(
+        self, prompts: Sequence[Prompt], labels: Sequence[str]
+    ) -> list[LabelReading | None]:
         """As the inner backend."""
         return self.backend.stored_readings(prompts, labels)
 

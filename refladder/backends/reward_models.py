@@ -14,10 +14,12 @@ if TYPE_CHECKING:
     from refladder.backends.protocol import Backend
 
 
-def open_reward(target: str, **given: Any) -> Backend:  # noqa: ANN401  texts, as on the command line
+def open_reward(target: str, **given: Any) -> Backend:
     """Open a reward model; with the option `base_url` it is on that server, and else its options are those of hf."""
     if not target:
-        raise UsageError("reward needs a model: reward:ORG/MODEL, reward:FOLDER, or with base_url its name on a server")
+        raise UsageError(
+            "reward needs a model: reward:ORG/MODEL, reward:FOLDER, or with base_url its name on a server"
+        )
     served = bool(given.get("base_url"))
     for name in given:
         if name not in (_SERVED if served else _LOCAL):
@@ -27,6 +29,8 @@ def open_reward(target: str, **given: Any) -> Backend:  # noqa: ANN401  texts, a
 
 
 # What opens backends knows their options by the keyword-only parameters of the function.
-_LOCAL = {name: each for name, each in inspect.signature(open_hf).parameters.items() if name != "prefix"}
+_LOCAL = {
+    name: each for name, each in inspect.signature(open_hf).parameters.items() if name != "prefix"
+}
 _SERVED = inspect.signature(open_served).parameters
 open_reward.__signature__ = inspect.Signature(list({**_LOCAL, **_SERVED}.values()))  # type: ignore[attr-defined]

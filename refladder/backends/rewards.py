@@ -14,7 +14,11 @@ if TYPE_CHECKING:
 
     from refladder.records import Prompt
 
-ROLES = ("compare", "compare-shared", "pairwise")  # of the prompts in whose place a reward model reads two texts
+ROLES = (
+    "compare",
+    "compare-shared",
+    "pairwise",
+)  # of the prompts in whose place a reward model reads two texts
 ONLY_READS = (
     "{} is a reward model, which gives each text one number: it writes no texts and can only stand in for comparisons; "
     "name another writer, and leave out answers, yes_no and methods that ask for grades"
@@ -32,13 +36,21 @@ def check_role(name: str, prompts: Sequence[Prompt]) -> None:
 
 
 def reward_reading(
-    reward: float, labels: Sequence[str] = (WIN, LOSS), *, note: str | None = None, cut: bool = False
+    reward: float,
+    labels: Sequence[str] = (WIN, LOSS),
+    *,
+    note: str | None = None,
+    cut: bool = False,
 ) -> LabelReading:
     """Log-probabilities log s(r) of a win and log s(-r) of a loss, s logistic; no mass; no reading if not finite."""
     if not np.isfinite(reward):
-        return LabelReading(logprobs=None, mass=None, reason=f"the reward model gave {reward}", cut=cut)
+        return LabelReading(
+            logprobs=None, mass=None, reason=f"the reward model gave {reward}", cut=cut
+        )
     share = {WIN: -float(np.logaddexp(0.0, -reward)), LOSS: -float(np.logaddexp(0.0, reward))}
-    return LabelReading(logprobs=tuple(share[label] for label in labels), mass=None, note=note, cut=cut)
+    return LabelReading(
+        logprobs=tuple(share[label] for label in labels), mass=None, note=note, cut=cut
+    )
 
 
 def reward_of(logprobs: Sequence[float]) -> float:

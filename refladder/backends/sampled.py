@@ -28,7 +28,9 @@ class Sampled(Wrapper):
             raise UsageError(f"at least 1 answer must be sampled, found {answers}")
         super().__init__(backend)
         sampling = sampling.filled()  # votes: 1, and not a writer's own
-        self._samplings = [replace(sampling, seed=sampling.seed + number) for number in range(answers)]
+        self._samplings = [
+            replace(sampling, seed=sampling.seed + number) for number in range(answers)
+        ]
 
     @property
     def fingerprint(self) -> str:
@@ -53,7 +55,9 @@ class Sampled(Wrapper):
         for sampling in self._samplings:
             try:
                 drawn.append(whole(self.backend, prompts, self.backend.write(prompts, sampling)))
-            except AnswersAwaitedError as error:  # the requests of all samplings are written before their answers come
+            except (
+                AnswersAwaitedError
+            ) as error:  # the requests of all samplings are written before their answers come
                 awaited = error
         if awaited is not None:
             raise awaited
@@ -65,8 +69,13 @@ def reading_of(answers: Sequence[Completion], labels: Sequence[str]) -> LabelRea
     if any(isinstance(answer.text, Unwritten) for answer in answers):
         return NOT_ASKED
     cuts = [answer.note or "the context was cut" for answer in answers if answer.cut]
-    verdicts = [(verdict_of(answer, labels), "" if answer.finish == "error" else answer.text) for answer in answers]
-    return reading_from_verdicts(verdicts, len(labels), cut=bool(cuts), note=cuts[-1] if cuts else None)
+    verdicts = [
+        (verdict_of(answer, labels), "" if answer.finish == "error" else answer.text)
+        for answer in answers
+    ]
+    return reading_from_verdicts(
+        verdicts, len(labels), cut=bool(cuts), note=cuts[-1] if cuts else None
+    )
 
 
 def verdict_of(answer: Completion, labels: Sequence[str]) -> int | str:

@@ -53,12 +53,16 @@ class Rule:
     error: str | None = None
 
     def __post_init__(self) -> None:
-        kinds = [name for name in ("text", "texts", "answer", "error") if getattr(self, name) is not None]
+        kinds = [
+            name for name in ("text", "texts", "answer", "error") if getattr(self, name) is not None
+        ]
         if not kinds and self.finish == "length":
             kinds = ["finish"]  # cut before the first word
         if len(kinds) != 1:
             named = " and ".join(kinds) or "none"
-            raise UsageError(f"a rule has exactly one of text, texts, answer and error, found {named}")
+            raise UsageError(
+                f"a rule has exactly one of text, texts, answer and error, found {named}"
+            )
         if self.finish is not None and kinds[0] in {"answer", "error"}:
             raise UsageError(f"finish belongs to a text, and this rule has {kinds[0]}")
         if self.texts == ():
@@ -88,7 +92,9 @@ class Scripted(Backend):
 
     def __init__(self, rules: Sequence[Rule]) -> None:
         self._writing = [rule for rule in rules if rule.answer is None]
-        self._judging = [rule for rule in rules if rule.answer is not None or rule.error is not None]
+        self._judging = [
+            rule for rule in rules if rule.answer is not None or rule.error is not None
+        ]
         script = json.dumps([asdict(rule) for rule in rules], sort_keys=True)
         self._digest = hashlib.blake2b(script.encode(), digest_size=6).hexdigest()
 
@@ -124,9 +130,13 @@ class Scripted(Backend):
         outcomes = [meaning.get(label, label) for label in labels]
         for outcome in outcomes:
             if outcome not in rule.answer:
-                return LabelReading(logprobs=None, mass=None, reason=f"the rule's answer has no {outcome!r}")
+                return LabelReading(
+                    logprobs=None, mass=None, reason=f"the rule's answer has no {outcome!r}"
+                )
         logprobs = tuple(float(rule.answer[outcome]) for outcome in outcomes)
-        return LabelReading(logprobs=logprobs, mass=min(1.0, sum(math.exp(value) for value in logprobs)))
+        return LabelReading(
+            logprobs=logprobs, mass=min(1.0, sum(math.exp(value) for value in logprobs))
+        )
 
 
 def _first(rules: Sequence[Rule], prompt: Prompt) -> Rule | None:
@@ -141,7 +151,9 @@ def open_scripted(path: str) -> Scripted:
     """Read a file of rules, one JSON object a line."""
     if not path or not Path(path).is_file():
         problem = f"no file {path!r}" if path else "no file was named"
-        raise BackendUnavailableError(f"backend 'scripted': {problem}; pass scripted:PATH, a file of JSON rules")
+        raise BackendUnavailableError(
+            f"backend 'scripted': {problem}; pass scripted:PATH, a file of JSON rules"
+        )
     lines = list(read_lines(Path(path)))
     rules = [parse_as(Rule, line, f"{path}:{number}", "rule") for number, line in lines]
     if not rules:

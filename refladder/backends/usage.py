@@ -19,12 +19,20 @@ class Usage:
     prompts: int = 0
     requests: int | None = None  # of HTTP; None for a backend that is not a server
     characters: int = 0  # total length of the prompts
-    prompt_tokens: int | None = None  # as sent, each prompt whole; None where the backend cannot count
-    run_tokens: int | None = None  # that the model read: a beginning that prompts share counts once; None where unknown
-    answer_tokens: int = 0  # before a run, the most that answers can have (a text counts at its limit)
+    prompt_tokens: int | None = (
+        None  # as sent, each prompt whole; None where the backend cannot count
+    )
+    run_tokens: int | None = (
+        None  # that the model read: a beginning that prompts share counts once; None where unknown
+    )
+    answer_tokens: int = (
+        0  # before a run, the most that answers can have (a text counts at its limit)
+    )
     seconds: float = 0.0  # in which the backend answered
 
-    def plus(self, prompts: Sequence[Prompt], tokens: Sequence[int] | None, answer_tokens: int) -> Usage:
+    def plus(
+        self, prompts: Sequence[Prompt], tokens: Sequence[int] | None, answer_tokens: int
+    ) -> Usage:
         """Add prompts, each with its tokens and answered with at most `answer_tokens`."""
         counted = self.prompt_tokens if self.prompts else 0
         return replace(

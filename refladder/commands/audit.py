@@ -26,12 +26,18 @@ if TYPE_CHECKING:
 
 
 @click.command(cls=console.Command, short_help="Measure the biases of a judge.")
-@click.argument("ladder_set", metavar="SET", required=False, shell_complete=console.names_of("ladders"))
-@console.backend_option("--judge", "Judge model (see `refladder list backends`).", default="builtin")
+@click.argument(
+    "ladder_set", metavar="SET", required=False, shell_complete=console.names_of("ladders")
+)
+@console.backend_option(
+    "--judge", "Judge model (see `refladder list backends`).", default="builtin"
+)
 @console.JUDGE_OPTION
 @console.BASE_URL
 @console.LOCAL
-@click.option("--ladders", metavar="SET", shell_complete=console.names_of("ladders"), help="The same as SET.")
+@click.option(
+    "--ladders", metavar="SET", shell_complete=console.names_of("ladders"), help="The same as SET."
+)
 @click.option(
     "--contexts",
     type=click.IntRange(min=1),
@@ -76,7 +82,10 @@ def command(
     from refladder.jobs.audit import audit, audit_json, rungs_to_audit
     from refladder.report.certificate_tables import audit_tables
 
-    if ladder_set is not None and context.get_parameter_source("ladders") is ParameterSource.COMMANDLINE:
+    if (
+        ladder_set is not None
+        and context.get_parameter_source("ladders") is ParameterSource.COMMANDLINE
+    ):
         raise UsageError("SET and --ladders both name the ladder set; give one of them")
     named = ladder_set or ladders
     if named is None:
@@ -87,7 +96,9 @@ def command(
     session = spending.Spending(money)
 
     def run() -> tuple[Asker, list[Row]]:
-        return rungs.judged(session.open(judge.name, judge.options), audit, session.progress("auditing"))
+        return rungs.judged(
+            session.open(judge.name, judge.options), audit, session.progress("auditing")
+        )
 
     if not session.continues(lambda: run()[0].log.reused, as_json=as_json):
         return 0

@@ -33,7 +33,18 @@ if TYPE_CHECKING:
 
 # Settings of new ladders: those that are added to a set take them from it.
 _OF_A_SET = (
-    *("benchmark", "data", "source", "task", "task_file", "dimension", "dimensions", "option", "options", "rungs"),
+    *(
+        "benchmark",
+        "data",
+        "source",
+        "task",
+        "task_file",
+        "dimension",
+        "dimensions",
+        "option",
+        "options",
+        "rungs",
+    ),
     *("max_tokens", "temperature", "top_p", "seed", "sampling", "shared"),
     *("certify", "judge", "judge_option", "judge_options"),
 )
@@ -55,7 +66,13 @@ class _Wanted:
 
     @classmethod
     def of_data(
-        cls, data: Data, *, rungs: int, human: str | Path | None, shared: int | None, sampling: Sampling
+        cls,
+        data: Data,
+        *,
+        rungs: int,
+        human: str | Path | None,
+        shared: int | None,
+        sampling: Sampling,
     ) -> _Wanted:
         """Ladders of the contexts of data."""
         from refladder.jobs.build import draw_anchors, read_human_rungs
@@ -79,7 +96,9 @@ class _Wanted:
     def writer(self, named: str | Backend | None, tell: Callable[[str], object]) -> str | Backend:
         """Return the writer; only a benchmark gets the built-in one without being named, and `tell` says what it is."""
         texts = sum(map(len, (self.human or {}).values()))
-        unnamed = self.shared and any(each.task == DOCUMENT and not each.text for each in self.contexts)
+        unnamed = self.shared and any(
+            each.task == DOCUMENT and not each.text for each in self.contexts
+        )
         written = unnamed or texts < len(self.contexts) * len(self.dimensions) * self.rungs
         if self.own and written and named is None:
             raise UsageError(
@@ -125,7 +144,9 @@ class _Build:
             ladders, _ = build_ladders(writer, about, wanted.dimensions, journal=journal, **of)
         if self.certify and ladders:
             anchors = [each.id for each in about] if wanted.shared else []
-            opened = ladder_set(str(self.folder), wanted.dimensions, about, ladders, anchors=anchors)
+            opened = ladder_set(
+                str(self.folder), wanted.dimensions, about, ladders, anchors=anchors
+            )
             asking = Asking(judgments=self.folder / JUDGMENTS, prompts=self.how["prompts"])
             open_asker(opened, self.session.open(*self.judge), asking).ask(set_questions(opened))
 
@@ -149,7 +170,9 @@ class _Build:
                 rungs=wanted.rungs,
                 human=wanted.human,
                 config=config,
-                mender=None if judge is None else Mender(writer=writer, judge=judge, human=wanted.human, **of),
+                mender=None
+                if judge is None
+                else Mender(writer=writer, judge=judge, human=wanted.human, **of),
                 shared=wanted.shared,
                 **of,
             )
@@ -164,7 +187,9 @@ def _alone(given: Iterable[str]) -> None:
         )
 
 
-def _to_add(table: Any, columns: Mapping[str, str] | None, folder: Path, human: str | Path | None) -> _Wanted:  # noqa: ANN401
+def _to_add(
+    table: Any, columns: Mapping[str, str] | None, folder: Path, human: str | Path | None
+) -> _Wanted:
     """Return the ladders for the contexts of a table that have none in the set in a folder."""
     from refladder.jobs.build import open_to_add, read_human_rungs, without_ladders
 
@@ -192,7 +217,9 @@ def _writer_of(folder: Path) -> tuple[str | None, dict[str, str]]:
     if not isinstance(options, dict) or not isinstance(options.get("writer"), str):
         return None, {}
     given = options.get("writer_option") or options.get("writer_options") or {}
-    return options["writer"], given if isinstance(given, dict) else console.pairs(tuple(given), "--writer-option")
+    return options["writer"], given if isinstance(given, dict) else console.pairs(
+        tuple(given), "--writer-option"
+    )
 
 
 @click.command(cls=console.Command, short_help="Generate ladders for a benchmark or a table.")
@@ -212,7 +239,9 @@ def _writer_of(folder: Path) -> tuple[str | None, dict[str, str]]:
 @console.LOCAL
 @console.SAMPLING
 @click.option(
-    "--human", type=str, help="Table of human-written rungs with the columns context_id, dimension, level and text."
+    "--human",
+    type=str,
+    help="Table of human-written rungs with the columns context_id, dimension, level and text.",
 )
 @click.option(
     "--certify",
@@ -227,7 +256,9 @@ def _writer_of(folder: Path) -> tuple[str | None, dict[str, str]]:
     help="Build one scale for all rows of your own table: every text is compared with the ladders of the same K "
     "contexts (anchors), drawn with --seed.",
 )
-@console.backend_option("--judge", "Judge model of --certify (see `refladder list backends`).", default="builtin")
+@console.backend_option(
+    "--judge", "Judge model of --certify (see `refladder list backends`).", default="builtin"
+)
 @console.JUDGE_OPTION
 @spending.SPENDING
 @console.PROMPTS
@@ -272,11 +303,15 @@ def command(
         sampling = wanted.sampling
         if writer is None:
             writer, options = _writer_of(out)
-            writer_option = writer_option or tuple(f"{name}={value}" for name, value in options.items())
+            writer_option = writer_option or tuple(
+                f"{name}={value}" for name, value in options.items()
+            )
     elif data.benchmark is None:
         raise UsageError("name a benchmark or your table (BENCHMARK), or a table with --add")
     else:
-        wanted = _Wanted.of_data(data.data(), rungs=rungs, human=human, shared=shared, sampling=sampling)
+        wanted = _Wanted.of_data(
+            data.data(), rungs=rungs, human=human, shared=shared, sampling=sampling
+        )
     if wanted.adds is not None and not wanted.contexts:
         from refladder.jobs.build import BuildReport
 
@@ -287,7 +322,11 @@ def command(
     run = _Build(
         wanted=wanted,
         session=session,
-        writer=(writer, console.backend_options(writer, writer_option, "--writer-option"), "--writer-option"),
+        writer=(
+            writer,
+            console.backend_options(writer, writer_option, "--writer-option"),
+            "--writer-option",
+        ),
         judge=(judge.name, judge.options),
         certify=certify,
         folder=out,
@@ -323,11 +362,21 @@ def _added_lines(report: BuildReport, wanted: _Wanted, folder: Path) -> Iterator
 
 
 def _tell_added(
-    report: BuildReport, wanted: _Wanted, out: Path, spent: Sequence[Mapping[str, Any]], *, as_json: bool
+    report: BuildReport,
+    wanted: _Wanted,
+    out: Path,
+    spent: Sequence[Mapping[str, Any]],
+    *,
+    as_json: bool,
 ) -> int:
     """Print what was added; returns the exit code."""
     if as_json:
-        counts = {"folder": str(out), "added": report.ladders, "known": wanted.known, "failed": len(report.failures)}
+        counts = {
+            "folder": str(out),
+            "added": report.ladders,
+            "known": wanted.known,
+            "failed": len(report.failures),
+        }
         console.say_json({**counts, "uncertified": report.uncertified, "spent": spent})
     else:
         for line in _added_lines(report, wanted, out):
@@ -338,7 +387,14 @@ def _tell_added(
     return console.UNSCORED if report.failures else 0
 
 
-def _tell(report: BuildReport, wanted: _Wanted, out: Path, spent: Sequence[Mapping[str, Any]], *, as_json: bool) -> int:
+def _tell(
+    report: BuildReport,
+    wanted: _Wanted,
+    out: Path,
+    spent: Sequence[Mapping[str, Any]],
+    *,
+    as_json: bool,
+) -> int:
     """Print what was built; returns the exit code."""
     from refladder.report.certificate_tables import certificate_lines
     from refladder.trust.certificate import REFUSE
@@ -366,9 +422,9 @@ def _tell(report: BuildReport, wanted: _Wanted, out: Path, spent: Sequence[Mappi
 
 @checked
 def build(
-    data: Any = None,  # noqa: ANN401  a Benchmark, a name or a table of any package
+    data: Any = None,
     *,
-    add: Any = None,  # noqa: ANN401  a table, likewise
+    add: Any = None,
     out: str | Path | None = None,
     task: str | None = None,
     task_file: str | Path | None = None,
@@ -436,9 +492,15 @@ def build(
         if add is not None:
             parameters = inspect.signature(build).parameters
             given = {**call.given, "data": data}
-            _alone(name for name in _OF_A_SET if name in given and given[name] != parameters[name].default)
+            _alone(
+                name
+                for name in _OF_A_SET
+                if name in given and given[name] != parameters[name].default
+            )
             if out is None:
-                raise UsageError("add is a table whose ladders go into a set; name the set with out")
+                raise UsageError(
+                    "add is a table whose ladders go into a set; name the set with out"
+                )
             wanted = _to_add(add, columns, Path(out), human)
             sampling = wanted.sampling
             if not wanted.contexts:
@@ -450,7 +512,9 @@ def build(
             raise UsageError("data is missing; give a table or a benchmark, or a table with add")
         else:
             table = Data(data, task, task_file, tuple(dimensions), columns, source, options)
-            wanted = _Wanted.of_data(table, rungs=rungs, human=human, shared=shared, sampling=sampling)
+            wanted = _Wanted.of_data(
+                table, rungs=rungs, human=human, shared=shared, sampling=sampling
+            )
         session = call.enter_context(Session(store))
         writer = call.given["writer"] = wanted.writer(writer, session.notify)
         folder = call.folder() / "ladders" if out is None else Path(out)

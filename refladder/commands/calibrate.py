@@ -52,7 +52,10 @@ class _Promised:
         return Promise(precision=self.precision, recall=self.recall, sure=self.sure)
 
 
-@click.command(cls=console.Command, short_help="Choose a cut-off that keeps a promise, from labels of some rows.")
+@click.command(
+    cls=console.Command,
+    short_help="Choose a cut-off that keeps a promise, from labels of some rows.",
+)
 @click.argument("source", metavar="SCORED")
 @click.option(
     "--labels",
@@ -78,7 +81,9 @@ class _Promised:
     help="Output file: the cut-off for `filter --threshold`, or the rows of --plan.",
 )
 @click.option(
-    "--plan", is_flag=True, help="Show what more labels can promise, and write the next rows to label to --out."
+    "--plan",
+    is_flag=True,
+    help="Show what more labels can promise, and write the next rows to label to --out.",
 )
 @click.option(
     "--rate",
@@ -133,7 +138,9 @@ def command(
         good=None if labelled.good is None else Good(labelled.good),
         labels=labelled.labels,
         unit=labelled.unit or (threshold.unit if threshold else None),
-        columns=Mapped(columns=mapped_columns(source, console.pairs(labelled.column, "--column"))).columns,
+        columns=Mapped(
+            columns=mapped_columns(source, console.pairs(labelled.column, "--column"))
+        ).columns,
     )
     _check_labels(asked, plan=plan)
     promise = None if threshold is not None else promised.promise()
@@ -146,7 +153,12 @@ def command(
 
         planned, drawn = plan_labels(pool, asked, promise)
         if out is not None:
-            of: dict[str, Any] = {"by": asked.by, "label": asked.label, "mapped": asked.columns, "given": given}
+            of: dict[str, Any] = {
+                "by": asked.by,
+                "label": asked.label,
+                "mapped": asked.columns,
+                "given": given,
+            }
             write_rows(source, str(out), planned, drawn, **of, escape_formulas=escape_formulas)
         return _tell_plan(planned, asked, promise, out, as_json=as_json)
     return _threshold(pool, asked, promise, out, as_json=as_json)  # type: ignore[arg-type]
@@ -154,12 +166,18 @@ def command(
 
 def _check_labels(asked: Asked, *, plan: bool) -> None:
     if (asked.label is None) != (asked.good is None):
-        raise UsageError("give the column of the labels and which are good: --label COLUMN --good '>=4'")
+        raise UsageError(
+            "give the column of the labels and which are good: --label COLUMN --good '>=4'"
+        )
     if asked.label is None and not plan:
-        raise UsageError("give the column of the labels: --label COLUMN; `--plan` shows which rows to label")
+        raise UsageError(
+            "give the column of the labels: --label COLUMN; `--plan` shows which rows to label"
+        )
 
 
-def _threshold(pool: Pool, asked: Asked, promise: Promise, out: Path | None, *, as_json: bool) -> int:
+def _threshold(
+    pool: Pool, asked: Asked, promise: Promise, out: Path | None, *, as_json: bool
+) -> int:
     from refladder.jobs.calibrate import calibrate, earlier_threshold
 
     result = calibrate(pool, asked, promise, None if out is None else earlier_threshold(out))
@@ -178,33 +196,46 @@ def _rate(pool: Pool, asked: Asked, threshold: Threshold, *, as_json: bool) -> i
     result = kept_rate(pool, asked, threshold)
     if as_json:
         rates = {"rate": result.rate, "powered": result.powered}
-        console.say_json(asdict(result) | {name: rate and rate._asdict() for name, rate in rates.items()})
+        console.say_json(
+            asdict(result) | {name: rate and rate._asdict() for name, rate in rates.items()}
+        )
         return 0 if result.rate else console.UNSCORED
     console.say(
         f"kept: {result.kept:,} of {plural(result.rows, 'row')}; used: {plural(result.labels, 'label')} of them"
     )
     if result.reused:
         console.say(f"left out: {plural(result.reused, 'label')} that chose the threshold")
-    for words, rate in (("good among the rows kept", result.rate), ("the same with the scores", result.powered)):
+    for words, rate in (
+        ("good among the rows kept", result.rate),
+        ("the same with the scores", result.powered),
+    ):
         if rate is not None:
             console.say(f"{words}: {_interval(rate)}")
     if result.rate is None:
         bound = (
-            "" if result.bound is None else f" Its lower bound is {result.bound:g}, with probability {result.sure:g}."
+            ""
+            if result.bound is None
+            else f" Its lower bound is {result.bound:g}, with probability {result.sure:g}."
         )
-        console.say(f"No rate: no label of a kept row is left.{bound} Label rows that are kept, at random.")
+        console.say(
+            f"No rate: no label of a kept row is left.{bound} Label rows that are kept, at random."
+        )
     console.say_lines(f"Note: {note}" for note in result.notes)
     return 0 if result.rate else console.UNSCORED
 
 
-def _tell_plan(plan: LabelPlan, asked: Asked, promise: Promise, out: Path | None, *, as_json: bool) -> int:
+def _tell_plan(
+    plan: LabelPlan, asked: Asked, promise: Promise, out: Path | None, *, as_json: bool
+) -> int:
     from refladder.report.promise_tables import plan_table
 
     if as_json:
         console.say_json(asdict(plan) | {"precision": promise.precision, "sure": promise.sure})
         return 0
     console.say_tables([plan_table(plan.batches, promise.share, promise.sure)])
-    where = "all rows" if plan.lowest is None else f"rows with {asked.by} >= {plan.lowest.cutoff:.6g}"
+    where = (
+        "all rows" if plan.lowest is None else f"rows with {asked.by} >= {plan.lowest.cutoff:.6g}"
+    )
     end = ". Add --out FILE to write it" if out is None else ", in the order of labelling"
     console.say(f"Rows to label next: a random sample of {where}{end}.")
     if out is not None:
@@ -252,7 +283,9 @@ def _print(result: Calibration) -> None:
     from refladder.report.promise_tables import steps_table
 
     record = result.threshold
-    console.say_tables([steps_table(record.column, result.steps, result.chosen, result.naive, record.precision)])
+    console.say_tables(
+        [steps_table(record.column, result.steps, result.chosen, result.naive, record.precision)]
+    )
     for line in _sentences(result):
         console.say(line)
     if record.cutoff is None:
@@ -287,7 +320,9 @@ def _advice(result: Calibration) -> str:
     units = ""
     if 2 * result.units_needed <= more:
         units = f", of {plural(result.units_needed, 'context')} with as many labelled rows each"
-    where = f" with {result.threshold.column} >= {step.cutoff:.6g}" if promise.recall is None else ""
+    where = (
+        f" with {result.threshold.column} >= {step.cutoff:.6g}" if promise.recall is None else ""
+    )
     if not result.possible:
         return (
             f"Score more rows first: at least {plural(more, 'more good label')} of rows{where}{units}"
@@ -296,7 +331,11 @@ def _advice(result: Calibration) -> str:
     if promise.recall is not None:
         return f"Label more rows{units}, of which at least {more:,} must be good."
     must = "it must be good" if more == 1 else "all must be good"
-    so_far = f" So far {step.bad_above} of {step.labels_above} labels there are bad." if step.bad_above else ""
+    so_far = (
+        f" So far {step.bad_above} of {step.labels_above} labels there are bad."
+        if step.bad_above
+        else ""
+    )
     return f"Label at least {plural(more, 'more row')}{where}{units}; {must}.{so_far}"
 
 
@@ -330,7 +369,9 @@ def _sentences(result: Calibration) -> Iterator[str]:
     if surface is None:
         yield "baseline without a judge: none (it needs the texts of the labelled rows, of two contexts)"
     else:
-        keeps = "no cut-off found" if surface.kept_share is None else f"keeps {surface.kept_share:.1%}"
+        keeps = (
+            "no cut-off found" if surface.kept_share is None else f"keeps {surface.kept_share:.1%}"
+        )
         auc = "" if surface.auc is None else f"AUC {surface.auc:.3f}, "
         yield f"baseline without a judge ({surface.measure}): {auc}{keeps}"
         if result.surface_suffices:
@@ -348,12 +389,12 @@ def _interval(rate: Rate) -> str:
 
 @checked
 def calibrate(
-    table: Any,  # noqa: ANN401  a table of any package
+    table: Any,
     *,
     label: str,
     good: str,
     by: str,
-    labels: Any = None,  # noqa: ANN401  as above
+    labels: Any = None,
     unit: Literal["row", "context"] | None = None,
     precision: float | None = None,
     recall: float | None = None,
@@ -414,7 +455,7 @@ def _pool(
     call: Call,
     labels: object,
     columns: Mapping[str, str] | None,
-    **fields: Any,  # noqa: ANN401  others of Asked
+    **fields: Any,
 ) -> tuple[Pool, Asked]:
     """Scores and labels of the tables, and what the columns are."""
     from refladder.jobs.labelling import Asked, read_pool

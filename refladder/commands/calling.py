@@ -28,7 +28,12 @@ Record = TypeVar("Record")
 P = ParamSpec("P")
 T = TypeVar("T")
 LOG = logging.getLogger("refladder")
-_IN_NOTES = ("ladders", "least-mass", "memory", "truncate-context")  # options that notes of rows name
+_IN_NOTES = (
+    "ladders",
+    "least-mass",
+    "memory",
+    "truncate-context",
+)  # options that notes of rows name
 
 
 class Call(ExitStack):
@@ -46,7 +51,9 @@ class Call(ExitStack):
         names = inspect.signature(function).parameters
         self.given = {name: values[name] for name in names if name not in {table, *without}}
         self.table = values.get(table)
-        self.frame = None if self.table is None or isinstance(self.table, str | Path) else Frame(self.table)
+        self.frame = (
+            None if self.table is None or isinstance(self.table, str | Path) else Frame(self.table)
+        )
 
     def folder(self) -> Path:
         """A temporary folder."""
@@ -54,17 +61,29 @@ class Call(ExitStack):
 
     def source(self, needed: Collection[str] | None = None, *, number: str | None = None) -> str:
         """The path of the table; for one in memory a temporary file (see `Frame.write`), which no error names."""
-        return str(self.table) if self.frame is None else self._written(self.frame, needed, number, "the table")
+        return (
+            str(self.table)
+            if self.frame is None
+            else self._written(self.frame, needed, number, "the table")
+        )
 
-    def written(self, table: Any, needed: Collection[str], name: str) -> str:  # noqa: ANN401  a table of any package
+    def written(self, table: Any, needed: Collection[str], name: str) -> str:
         """The path of another table, likewise; `name` is what the user calls it."""
-        return str(table) if isinstance(table, str | Path) else self._written(Frame(table), needed, None, name)
+        return (
+            str(table)
+            if isinstance(table, str | Path)
+            else self._written(Frame(table), needed, None, name)
+        )
 
-    def labels(self, labels: Any, needed: Collection[str]) -> tuple[str, ...]:  # noqa: ANN401  as above
+    def labels(self, labels: Any, needed: Collection[str]) -> tuple[str, ...]:
         """The paths of tables of labels: those that are given, or that of a temporary file; none for None."""
         if isinstance(labels, str | Path):
             return (str(labels),)
-        if isinstance(labels, Sequence) and labels and all(isinstance(path, str | Path) for path in labels):
+        if (
+            isinstance(labels, Sequence)
+            and labels
+            and all(isinstance(path, str | Path) for path in labels)
+        ):
             return tuple(map(str, labels))
         return () if labels is None else (self.written(labels, needed, "labels"),)
 
@@ -101,7 +120,9 @@ class Call(ExitStack):
         self.log(shown, logging.INFO)
         self.log(warnings)
 
-    def _written(self, frame: Frame, needed: Collection[str] | None, number: str | None, name: str) -> str:
+    def _written(
+        self, frame: Frame, needed: Collection[str] | None, number: str | None, name: str
+    ) -> str:
         path = self.folder() / f"table.{frame.form}"
         frame.write(path, needed, number=number)
         self.enter_context(_rows_named(str(path), name))
@@ -138,7 +159,11 @@ def checked(call: Callable[P, T]) -> Callable[P, T]:
 
     def interrupted(name: str, given: Mapping[str, object]) -> str:
         sentence = f"refladder.{name} was interrupted"
-        keeping = [each for each in ("out", "work", "judgments") if {each, "store"} <= signature.parameters.keys()]
+        keeping = [
+            each
+            for each in ("out", "work", "judgments")
+            if {each, "store"} <= signature.parameters.keys()
+        ]
         if not keeping:
             return f"{sentence}; make the same call again"
         for each in keeping:
@@ -154,7 +179,9 @@ def check_paths(**judgments: object) -> None:
     """Check that judgments are named by their path, not given as rows."""
     for name, value in judgments.items():
         if not isinstance(value, str | Path):
-            raise UsageError(f"{name} must be the path of a judgments file of `score`, found {type(value).__name__}")
+            raise UsageError(
+                f"{name} must be the path of a judgments file of `score`, found {type(value).__name__}"
+            )
 
 
 def record_or_path(value: str | Path | Record) -> Path | Record:

@@ -25,7 +25,9 @@ if TYPE_CHECKING:
 
 @click.command(cls=console.Command, short_help="Check that the rungs of ladders rise.")
 @click.argument("ladders", metavar="SET", shell_complete=console.names_of("ladders"))
-@console.backend_option("--judge", "Judge model (see `refladder list backends`).", default="builtin")
+@console.backend_option(
+    "--judge", "Judge model (see `refladder list backends`).", default="builtin"
+)
 @console.JUDGE_OPTION
 @console.BASE_URL
 @console.LOCAL
@@ -72,7 +74,9 @@ def command(
     session = spending.Spending(money)
 
     def run() -> tuple[Asker, dict[str, Any]]:
-        return rungs.judged(session.open(judge.name, judge.options), certify, session.progress("judging rungs"))
+        return rungs.judged(
+            session.open(judge.name, judge.options), certify, session.progress("judging rungs")
+        )
 
     if not session.continues(lambda: run()[0].log.reused, as_json=as_json):
         return 0

@@ -36,8 +36,14 @@ if TYPE_CHECKING:
     metavar="SYSTEM",
     help="Exit with code 3 if this system is significantly worse than any other (p_holm < .05).",
 )
-@click.option("--mix", is_flag=True, help="Allow scores with different signatures, which can be on different scales.")
-@click.option("--seed", type=int, default=0, show_default=True, help="Seed of the permutations and resamples.")
+@click.option(
+    "--mix",
+    is_flag=True,
+    help="Allow scores with different signatures, which can be on different scales.",
+)
+@click.option(
+    "--seed", type=int, default=0, show_default=True, help="Seed of the permutations and resamples."
+)
 @click.option(
     "--format",
     "form",
@@ -90,7 +96,7 @@ def command(
 
 @checked
 def compare(
-    table: Any,  # noqa: ANN401  a path, several, or a table of any package
+    table: Any,
     *,
     by: str | None = None,
     systems: Sequence[str] = (),
@@ -124,5 +130,11 @@ def compare(
     in_files = bool(paths) and all(isinstance(path, str | Path) for path in paths)
     with Call(compare, locals() | ({"table": paths[0]} if in_files else {})) as call:
         sources = [str(path) for path in paths] if in_files else [call.source()]
-        found = compare_systems(sources, by=by, systems=list(systems), columns=columns, mix=mix, seed=seed)
-        return {**asdict(found), "systems": [*map(asdict, found.systems)], "pairs": [*map(asdict, found.pairs)]}
+        found = compare_systems(
+            sources, by=by, systems=list(systems), columns=columns, mix=mix, seed=seed
+        )
+        return {
+            **asdict(found),
+            "systems": [*map(asdict, found.systems)],
+            "pairs": [*map(asdict, found.pairs)],
+        }

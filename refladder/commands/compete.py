@@ -30,7 +30,9 @@ if TYPE_CHECKING:
     from refladder.records import Dimension, Progress
 
 
-@click.command(cls=console.Command, short_help="Generate texts with several models and compare them pairwise.")
+@click.command(
+    cls=console.Command, short_help="Generate texts with several models and compare them pairwise."
+)
 @click.argument("table")
 @click.option(
     "--prompt",
@@ -77,8 +79,18 @@ if TYPE_CHECKING:
     metavar="NAME=NUMBER",
     help="Weight of a criterion in the overall win rate. Repeatable. Default: 1 for each criterion.",
 )
-@click.option("--out", required=True, type=console.PATH, help="Output folder for texts, judgments and results.")
-@click.option("--id", "id_column", metavar="COLUMN", help="Column with the row ids. Default: id, else the row number.")
+@click.option(
+    "--out",
+    required=True,
+    type=console.PATH,
+    help="Output folder for texts, judgments and results.",
+)
+@click.option(
+    "--id",
+    "id_column",
+    metavar="COLUMN",
+    help="Column with the row ids. Default: id, else the row number.",
+)
 @click.option(
     "--table-format",
     "table_format",
@@ -86,7 +98,9 @@ if TYPE_CHECKING:
     help="Format of TABLE. Default: by file extension.",
 )
 @click.option(
-    "--explain", is_flag=True, help="Ask the judge for a one-sentence explanation of every comparison with a winner."
+    "--explain",
+    is_flag=True,
+    help="Ask the judge for a one-sentence explanation of every comparison with a winner.",
 )
 @console.DRAWING
 @click.option(
@@ -99,7 +113,9 @@ if TYPE_CHECKING:
 @spending.SPENDING
 @console.JSON
 @click.pass_context
-@grouped(sampling=Sampling, judge=JudgeOptions, asked=CriteriaOptions, money=spending.SpendingOptions)
+@grouped(
+    sampling=Sampling, judge=JudgeOptions, asked=CriteriaOptions, money=spending.SpendingOptions
+)
 def command(
     context: click.Context,
     /,
@@ -146,9 +162,13 @@ def command(
     targets = console.pairs(models, "--model")
     session = spending.Spending(money)
 
-    named = {name: (target, console.backend_options(target, ())) for name, target in targets.items()}
+    named = {
+        name: (target, console.backend_options(target, ())) for name, target in targets.items()
+    }
     how: dict[str, Any] = {"sampling": sampling, "explain": explain, "prompts": prompts}
-    run = partial(_compete, session, named, (judge.name, judge.options), instances, dimensions, **how)
+    run = partial(
+        _compete, session, named, (judge.name, judge.options), instances, dimensions, **how
+    )
 
     def rehearse() -> None:
         with copied(out) as copy:
@@ -169,9 +189,11 @@ def command(
         console.say(f"{len(contest.failures):,} {missing}:", err=True)
     for failure in contest.failures[:10]:
         console.say(f"  {failure}", err=True)
-    if len(contest.failures) > 10:  # noqa: PLR2004
+    if len(contest.failures) > 10:
         console.say(f"  and {len(contest.failures) - 10:,} more", err=True)
-    console.say_lines(low_mass_lines(contest.low_mass, 2 * len(contest.trials)))  # each trial has both orders
+    console.say_lines(
+        low_mass_lines(contest.low_mass, 2 * len(contest.trials))
+    )  # each trial has both orders
     console.notify(f"{out / RESULTS} holds prompts, texts, verdicts and standings")
     console.tell_spent(session.spent())
     unparsed = any(trial.winner is None and not trial.tie for trial in contest.trials)
@@ -190,7 +212,10 @@ class _Kept:
     def write(self, **more: str) -> None:
         from refladder.backends.metered import all_spent
 
-        write_json(self.path, {**self.config, **more, "spent": all_spent(self.earlier, self.session.spent())})
+        write_json(
+            self.path,
+            {**self.config, **more, "spent": all_spent(self.earlier, self.session.spent())},
+        )
 
     @contextmanager
     def bars(self, what: str) -> Iterator[Progress]:
@@ -213,7 +238,7 @@ def _compete(
     judge: tuple[Any, ...],
     instances: Sequence[Instance],
     criteria: Sequence[Dimension],
-    **how: Any,  # noqa: ANN401  as the job has it
+    **how: Any,
 ) -> Contest:
     """The contest of models and a judge that are given as arguments of `Session.open`."""
     from refladder.arena.compete import compete as competed
@@ -237,7 +262,7 @@ def _print(contest: Contest, *, as_json: bool) -> None:
 
 @checked
 def compete(
-    table: Any,  # noqa: ANN401  a path or a table of any package
+    table: Any,
     *,
     models: Mapping[str, str | Backend],
     judge: str | Backend | Judge,
@@ -300,11 +325,18 @@ def compete(
         session = call.enter_context(Session(store))
         named = {name: (model,) for name, model in models.items()}
         how: dict[str, Any] = {"explain": explain, "prompts": folder_of_prompts}
-        how |= {"sampling": sampling or Sampling(), "bars": partial(console.progress, watch=session.under_way)}
-        contest = _compete(session, named, (judge, judge_options), instances, dimensions, folder=folder, **how)
+        how |= {
+            "sampling": sampling or Sampling(),
+            "bars": partial(console.progress, watch=session.under_way),
+        }
+        contest = _compete(
+            session, named, (judge, judge_options), instances, dimensions, folder=folder, **how
+        )
         write_json(folder / RUN, {**call.config(), "signature": contest.signature})
         for failure in contest.failures:
             LOG.warning("%s", failure)
-        for line in low_mass_lines(contest.low_mass, 2 * len(contest.trials)):  # each trial has both orders
+        for line in low_mass_lines(
+            contest.low_mass, 2 * len(contest.trials)
+        ):  # each trial has both orders
             LOG.warning("%s", line)
         return contest

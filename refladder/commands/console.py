@@ -19,7 +19,13 @@ from refladder.errors import UsageError, redacted
 from refladder.files.tables import FORMATS, parse_number
 from refladder.report import plain_text
 from refladder.report import progress as reporting
-from refladder.report.summary import cost_words, essential_lines, spent_lines, summary, summary_lines
+from refladder.report.summary import (
+    cost_words,
+    essential_lines,
+    spent_lines,
+    summary,
+    summary_lines,
+)
 from refladder.version import __version__
 
 if TYPE_CHECKING:
@@ -34,7 +40,9 @@ if TYPE_CHECKING:
 
 UNSCORED = 3  # exit code: finished, but some outputs have no score
 _NOT_FINITE = ("nan", "inf", "infinity")  # refused by each command in words of its own
-_OF_KIND = "refladder.options_of_kind"  # of a command's context: options for every backend of one kind
+_OF_KIND = (
+    "refladder.options_of_kind"  # of a command's context: options for every backend of one kind
+)
 _QUIET = "refladder.quiet"  # likewise: whether notices and progress are left out
 _WIDTH = 100  # of tables when standard output is not a terminal
 printable, printable_json, in_words = plain_text.printable, plain_text.printable_json, cost_words
@@ -44,7 +52,9 @@ def options(*decorators: Callable[..., Any]) -> Callable[..., Any]:
     """Several click options as one decorator, in the order given."""
 
     def apply(command: Callable[..., Any]) -> Callable[..., Any]:
-        return functools.reduce(lambda wrapped, decorator: decorator(wrapped), reversed(decorators), command)
+        return functools.reduce(
+            lambda wrapped, decorator: decorator(wrapped), reversed(decorators), command
+        )
 
     return apply
 
@@ -84,7 +94,7 @@ class Command(click.Command):
 
     context_class = helping.Context
 
-    def __init__(self, *arguments: Any, **settings: Any) -> None:  # noqa: ANN401  click's own
+    def __init__(self, *arguments: Any, **settings: Any) -> None:
         super().__init__(*arguments, **settings)
         self.params.append(QUIET)
 
@@ -112,15 +122,19 @@ class Command(click.Command):
         text, _, examples = inspect.cleandoc(self.help or "").partition("\n\nExamples:\n")
         return text, examples
 
-    def invoke(self, context: click.Context) -> Any:  # noqa: ANN401  click's own
+    def invoke(self, context: click.Context) -> Any:
         """Run the command, after a check of its files."""
         from refladder.files.overwriting import check_outputs
 
         labels = {
-            each.name or "": each.opts[0] if isinstance(each, click.Option) else each.human_readable_name
+            each.name or "": each.opts[0]
+            if isinstance(each, click.Option)
+            else each.human_readable_name
             for each in self.params
         }
-        check_outputs(context.info_name or "", {**context.find_root().params, **context.params}, labels)
+        check_outputs(
+            context.info_name or "", {**context.find_root().params, **context.params}, labels
+        )
         return super().invoke(context)
 
 
@@ -138,7 +152,9 @@ class Group(Command, click.Group):
 def names_of(kind: str) -> Callable[[click.Context, click.Parameter, str], list[str]]:
     """A shell completion that offers the names of one kind."""
 
-    def complete(_context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[str]:
+    def complete(
+        _context: click.Context, _parameter: click.Parameter, incomplete: str
+    ) -> list[str]:
         from refladder.jobs.inventory import inventory
 
         return [entry["name"] for entry in inventory(kind) if entry["name"].startswith(incomplete)]
@@ -146,15 +162,19 @@ def names_of(kind: str) -> Callable[[click.Context, click.Parameter, str], list[
     return complete
 
 
-def backend_option(flag: str, words: str, **settings: Any) -> Callable[..., Any]:  # noqa: ANN401  click's own
+def backend_option(flag: str, words: str, **settings: Any) -> Callable[..., Any]:
     """An option that names a backend."""
-    return click.option(flag, metavar="BACKEND", shell_complete=names_of("backends"), help=words, **settings)
+    return click.option(
+        flag, metavar="BACKEND", shell_complete=names_of("backends"), help=words, **settings
+    )
 
 
 PATH = click.Path(path_type=Path)
 
 JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON instead of text.")
-PROMPTS = click.option("--prompts", type=PATH, help="Folder of templates (TASK/ROLE.md) that replace the shipped ones.")
+PROMPTS = click.option(
+    "--prompts", type=PATH, help="Folder of templates (TASK/ROLE.md) that replace the shipped ones."
+)
 RULE = click.option(
     "--rule",
     default="ladder-sum",
@@ -182,17 +202,22 @@ JUDGE_OPTION = click.option(
     help="Option of the judge, such as dtype=bfloat16 (hf) or mode=exact (openai). Repeatable.",
 )
 WRITER_OPTION = click.option(
-    "--writer-option", multiple=True, metavar="KEY=VALUE", help="Option of the writer backend. Repeatable."
+    "--writer-option",
+    multiple=True,
+    metavar="KEY=VALUE",
+    help="Option of the writer backend. Repeatable.",
 )
 
 
 def _of_kind(name: str, *kinds: str) -> Callable[[click.Context, click.Parameter, Any], None]:
     """Keeps an option's value in the context, where open_backend finds it for judge and writer alike."""
 
-    def keep(context: click.Context, _parameter: click.Parameter, value: Any) -> None:  # noqa: ANN401
+    def keep(context: click.Context, _parameter: click.Parameter, value: Any) -> None:
         if value is not None and value is not False:
             for kind in kinds:
-                context.meta.setdefault(_OF_KIND, {}).setdefault(kind, {})[name] = "true" if value is True else value
+                context.meta.setdefault(_OF_KIND, {}).setdefault(kind, {})[name] = (
+                    "true" if value is True else value
+                )
 
     return keep
 
@@ -223,7 +248,11 @@ LOCAL = options(
     ),
 )
 DIMENSION = click.option(
-    "--dimension", "dimension", multiple=True, metavar="NAME", help="Dimension to use. Repeatable. Default: all."
+    "--dimension",
+    "dimension",
+    multiple=True,
+    metavar="NAME",
+    help="Dimension to use. Repeatable. Default: all.",
 )
 COLUMN = click.option(
     "--column",
@@ -275,13 +304,22 @@ SCORE_ANSWERS = click.option(
     "judge sees all rungs in one prompt and writes its probabilities; K averages K orders of the rungs.",
 )
 JUDGING = options(
-    click.option("--both-orders", is_flag=True, help="Judge pairs in both orders. Doubles the calls."),
-    click.option("--yes-no", is_flag=True, help="Ask three yes/no questions per comparison. Triples the calls."),
+    click.option(
+        "--both-orders", is_flag=True, help="Judge pairs in both orders. Doubles the calls."
+    ),
+    click.option(
+        "--yes-no",
+        is_flag=True,
+        help="Ask three yes/no questions per comparison. Triples the calls.",
+    ),
 )
 DRAWING = options(
     click.option("--seed", default=0, type=int, help="Random seed."),
     click.option(
-        "--max-tokens", default=512, type=click.IntRange(min=1), help="Maximum length of a generated text, in tokens."
+        "--max-tokens",
+        default=512,
+        type=click.IntRange(min=1),
+        help="Maximum length of a generated text, in tokens.",
     ),
     click.option(
         "--temperature",
@@ -296,7 +334,9 @@ DRAWING = options(
     ),
 )
 SAMPLING = options(
-    click.option("--rungs", default=5, type=click.IntRange(min=2), help="Number of rungs per ladder."),
+    click.option(
+        "--rungs", default=5, type=click.IntRange(min=2), help="Number of rungs per ladder."
+    ),
     click.option(
         "--attempts",
         default=3,
@@ -316,7 +356,9 @@ def pairs(given: Sequence[str], flag: str) -> dict[str, str]:
             raise UsageError(f"{flag} {option!r}: must be KEY=VALUE")
         if key in values:
             first, second = redacted({key: values[key]})[key], redacted({key: value})[key]
-            raise UsageError(f"{flag} {key}: given twice, as {first!r} and {second!r}; give it once")
+            raise UsageError(
+                f"{flag} {key}: given twice, as {first!r} and {second!r}; give it once"
+            )
         values[key] = value
     return values
 
@@ -326,7 +368,9 @@ def numbers(given: Sequence[str], flag: str) -> dict[str, float]:
     values = {}
     for key, value in pairs(given, flag).items():
         if key[-1:] in {"<", ">"}:
-            raise UsageError(f"{flag} {key}={value}: give {flag} {key[:-1]}={value}; {flag} keeps the bound itself too")
+            raise UsageError(
+                f"{flag} {key}={value}: give {flag} {key[:-1]}={value}; {flag} keeps the bound itself too"
+            )
         number = float(value) if value.lower().lstrip("+-") in _NOT_FINITE else parse_number(value)
         if number is None:
             raise UsageError(f"{flag} {key}={value}: {value!r} is not a number")
@@ -342,11 +386,15 @@ def check_prompts(folder: Path | None) -> None:
         check_folder(folder)
 
 
-def backend_options(name: str, given: Sequence[str], flag: str = "--judge-option") -> dict[str, str]:
+def backend_options(
+    name: str, given: Sequence[str], flag: str = "--judge-option"
+) -> dict[str, str]:
     """The options of a backend: those given, and options of the command for every backend of its kind."""
     chosen = {key.replace("-", "_"): value for key, value in pairs(given, flag).items()}
     context = click.get_current_context(silent=True)
-    for_all = {} if context is None else context.meta.get(_OF_KIND, {}).get(name.partition(":")[0], {})
+    for_all = (
+        {} if context is None else context.meta.get(_OF_KIND, {}).get(name.partition(":")[0], {})
+    )
     return {**for_all, **chosen}
 
 
@@ -371,7 +419,10 @@ def progress(
 
 def resolved(context: click.Context) -> dict[str, Any]:
     """The configuration of this run, as it is stored with its output: every option with its value."""
-    values = {name: str(value) if isinstance(value, Path) else value for name, value in context.params.items()}
+    values = {
+        name: str(value) if isinstance(value, Path) else value
+        for name, value in context.params.items()
+    }
     for chosen in context.meta.get(_OF_KIND, {}).values():
         values.update(chosen)
     return {"command": context.info_name, "refladder": __version__, "options": redacted(values)}
@@ -383,9 +434,13 @@ def console() -> Console:
     from rich.segment import Segment
 
     class Printable(Console):
-        def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterator[Segment]:
+        def render(
+            self, renderable: RenderableType, options: ConsoleOptions | None = None
+        ) -> Iterator[Segment]:
             for segment in super().render(renderable, options):
-                yield segment if segment.control else Segment(printable(segment.text), segment.style)
+                yield (
+                    segment if segment.control else Segment(printable(segment.text), segment.style)
+                )
 
     if sys.stdout.isatty():
         return Printable(highlight=False)

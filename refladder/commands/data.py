@@ -30,7 +30,9 @@ _SOURCE = "File or folder with the data of BENCHMARK. Default: download from the
 _SOURCES = f"{_SOURCE} Repeatable: one for each benchmark, in the same order."
 _OPTIONS = console.options(
     click.option(
-        "--task-file", type=console.PATH, help="TOML file with the task and its dimensions, for your own table."
+        "--task-file",
+        type=console.PATH,
+        help="TOML file with the task and its dimensions, for your own table.",
     ),
     click.option(
         "--column",
@@ -58,7 +60,9 @@ DATA, OPTIONAL = (
     for needed in (True, False)
 )
 SEVERAL = console.options(
-    click.argument("benchmark", nargs=-1, required=True, metavar="BENCHMARK...", shell_complete=_NAMES),
+    click.argument(
+        "benchmark", nargs=-1, required=True, metavar="BENCHMARK...", shell_complete=_NAMES
+    ),
     click.option("--source", multiple=True, metavar="PATH", help=_SOURCES),
     _OPTIONS,
 )
@@ -81,7 +85,9 @@ def benchmark_or_path(name: str, source: str | Path | None) -> tuple[str, str | 
             raise DataError(f"{name}: no such file")
         raise UnknownNameError("benchmark or file", name, names)
     if source is not None:
-        raise UsageError(f"{name} is a table, and {option('source')} {source} is another; give one of them")
+        raise UsageError(
+            f"{name} is a table, and {option('source')} {source} is another; give one of them"
+        )
     return OWN, name
 
 
@@ -94,12 +100,16 @@ def one_alone(count: int, **given: object) -> None:
             )
 
 
-def one_each(given: Any, count: int, what: str, *, name: str, one_for_all: bool = False) -> list[Any]:  # noqa: ANN401
+def one_each(
+    given: Any, count: int, what: str, *, name: str, one_for_all: bool = False
+) -> list[Any]:
     """What is given for each of `count` benchmarks, in the same order, or for all; None where nothing is given."""
     values = list(given) if isinstance(given, list | tuple) else [given] * (given is not None)
     number = len(values)
     if number not in {0, count} and not (one_for_all and number == 1):
-        each = ", or one for each in the same order" if one_for_all else " for each, in the same order"
+        each = (
+            ", or one for each in the same order" if one_for_all else " for each, in the same order"
+        )
         raise UsageError(
             f"{plural(number, what)} for {plural(count, 'benchmark')}; give {option(name)} once"
             f"{each if count != 1 else ''}"
@@ -159,10 +169,14 @@ class Data:
         if self.is_table(ladders):
             task, described = self._described(ladders)
             names = self._names()
-            benchmark = read_own(self._rows(), task, described, columns=self.columns, dimensions=names)
+            benchmark = read_own(
+                self._rows(), task, described, columns=self.columns, dimensions=names
+            )
             return benchmark, choose_dimensions(benchmark.dimensions, names)
         if self.task is not None or self.task_file is not None or self.columns:
-            raise UsageError("task, task_file and columns are for a table, not a benchmark; leave them out")
+            raise UsageError(
+                "task, task_file and columns are for a table, not a benchmark; leave them out"
+            )
         benchmark = self.data
         if isinstance(benchmark, Benchmark):
             if self.source is not None or self.options:
@@ -194,10 +208,16 @@ class Data:
         if self.task is None and ladders is not None:
             return ladders.task, ladders.dimensions
         if not objects or len(objects) < len(self.dimensions):
-            raise UsageError("task=NAME needs dimensions=[refladder.Dimension(...)], which describe what is judged")
+            raise UsageError(
+                "task=NAME needs dimensions=[refladder.Dimension(...)], which describe what is judged"
+            )
         names = [dimension.name for dimension in objects]
         for dimension in objects:
-            if names.count(dimension.name) > 1 or dimension.name in FIELDS or not dimension.low < dimension.high:
+            if (
+                names.count(dimension.name) > 1
+                or dimension.name in FIELDS
+                or not dimension.low < dimension.high
+            ):
                 raise UsageError(
                     f"dimension {dimension.name!r} has the name of another dimension or field, or its low is not below "
                     "its high; change it"
@@ -209,7 +229,9 @@ class Data:
 
     def _rows(self) -> str | Rows:
         if self.source is not None or self.options:
-            raise UsageError("source and options are for a benchmark by name, not a table; leave them out")
+            raise UsageError(
+                "source and options are for a benchmark by name, not a table; leave them out"
+            )
         return str(self.data.path) if isinstance(self.data, _Table) else Frame(self.data).rows()
 
 
@@ -238,25 +260,36 @@ class DataOptions:
         one_alone(len(self.names), task_file=self.task_file, column=self.column, option=self.option)
         sources = one_each(self.source, len(self.names), "source", name="source")
         return [
-            replace(self, benchmark=name, source=path).data() for name, path in zip(self.names, sources, strict=True)
+            replace(self, benchmark=name, source=path).data()
+            for name, path in zip(self.names, sources, strict=True)
         ]
 
     def data(self) -> Data:
         """The data of one benchmark, checked."""
         columns, (benchmark,) = console.pairs(self.column, "--column"), self.names
-        name, source = benchmark_or_path(benchmark, None if isinstance(self.source, tuple) else self.source)
+        name, source = benchmark_or_path(
+            benchmark, None if isinstance(self.source, tuple) else self.source
+        )
         if name == OWN:
             if self.option:
                 raise UsageError(
                     f"a table of your own has no options, and --option {self.option[0]} was given; leave it out"
                 )
             if source is None:
-                raise UsageError("benchmark 'own' is your own data; give the path of your table instead of 'own'")
+                raise UsageError(
+                    "benchmark 'own' is your own data; give the path of your table instead of 'own'"
+                )
             if self.task_file is None:
                 raise UsageError(
                     f"{source}: a table of your own needs its task and dimensions; add --task-file TASK.toml"
                 )
-            return Data(OWN, source=source, task_file=self.task_file, columns=columns, dimensions=self.dimension)
+            return Data(
+                OWN,
+                source=source,
+                task_file=self.task_file,
+                columns=columns,
+                dimensions=self.dimension,
+            )
         if self.task_file is not None or self.column:
             raise UsageError(f"--task-file and --column are for a table of your own, not {name!r}")
         options: dict[str, Any] = {

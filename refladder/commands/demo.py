@@ -53,7 +53,9 @@ def command(*, out: Path) -> None:
         _run(name, out / name.rpartition("/")[2])
     _picture(out)
     console.say(f"\nEverything the demo wrote is in {out}/. A text of yours on the same ladder:")
-    console.say(f'  refladder score --ladders {SETS[-1]} --context-id {CONTEXT} --text "Once upon a time ..."')
+    console.say(
+        f'  refladder score --ladders {SETS[-1]} --context-id {CONTEXT} --text "Once upon a time ..."'
+    )
     console.say(OWN_DATA)
 
 
@@ -72,7 +74,9 @@ def _run(name: str, folder: Path) -> None:
     backend = connect("builtin")
     benchmark = load_benchmark(name)
     dimensions = benchmark.dimensions
-    counts = f"{plural(len(benchmark.contexts), 'context')}, {plural(len(benchmark.outputs), 'output')}"
+    counts = (
+        f"{plural(len(benchmark.contexts), 'context')}, {plural(len(benchmark.outputs), 'output')}"
+    )
     console.say(f"\n== {name}: {counts}")
     throw_away(folder / "ladders" / JOURNAL)  # of another version of the demo
     built = build(
@@ -95,20 +99,32 @@ def _run(name: str, folder: Path) -> None:
         f"2. score: {report.rows} outputs, {report.judgments} comparisons, {sum(report.unscored.values())} unscored"
     )
     column = column_names(dimensions[0].name)[1]
-    split = filter_rows(Filtering(min={column: THRESHOLD}), Tables(source=str(scored), out=str(passed)))
-    console.say(f"3. filter: {split.passed} of {split.rows} outputs have {column} >= {THRESHOLD:g} and go to {passed}")
+    split = filter_rows(
+        Filtering(min={column: THRESHOLD}), Tables(source=str(scored), out=str(passed))
+    )
+    console.say(
+        f"3. filter: {split.passed} of {split.rows} outputs have {column} >= {THRESHOLD:g} and go to {passed}"
+    )
     console.say(EXPLANATION)
-    evaluation = evaluate(benchmark, judge=backend, settings=MethodSettings(ladders=str(folder / "ladders")))
+    evaluation = evaluate(
+        benchmark, judge=backend, settings=MethodSettings(ladders=str(folder / "ladders"))
+    )
     rows = [row for row in evaluation.rows if row.statistic != PARTIAL]
     console.say_tables(agreement_tables(rows))
 
 
-def _score(ladders: LadderSet, dimensions: Sequence[Dimension], source: Path, scored: Path) -> ScoreReport:
+def _score(
+    ladders: LadderSet, dimensions: Sequence[Dimension], source: Path, scored: Path
+) -> ScoreReport:
     from refladder.jobs.score import AllRows, Mapped, score_rows
     from refladder.scoring.scorer import LadderScorer
 
-    scorer = LadderScorer(connect("builtin"), ladders, dimensions, Scale(rule="ladder-sum", weights={}))
-    return score_rows(AllRows(scorer), Tables(source=str(source), out=str(scored)), Mapped(columns={}))
+    scorer = LadderScorer(
+        connect("builtin"), ladders, dimensions, Scale(rule="ladder-sum", weights={})
+    )
+    return score_rows(
+        AllRows(scorer), Tables(source=str(source), out=str(scored)), Mapped(columns={})
+    )
 
 
 def _picture(out: Path) -> None:
@@ -121,7 +137,9 @@ def _picture(out: Path) -> None:
     dimension = ladders.dimensions[0]
     _score(ladders, [dimension], new, scored)
     console.say("\n== A ladder of five texts that was written by hand, and a new text on it:")
-    console.say(f"  refladder show {SETS[-1]} {CONTEXT} --dimension {dimension.name} --scores {scored}")
+    console.say(
+        f"  refladder show {SETS[-1]} {CONTEXT} --dimension {dimension.name} --scores {scored}"
+    )
     click.get_current_context().invoke(
         show, ladders=SETS[-1], context_id=CONTEXT, dimension=(dimension.name,), scores=str(scored)
     )
@@ -129,7 +147,12 @@ def _picture(out: Path) -> None:
 
 def _rows(benchmark: Benchmark) -> Iterator[dict[str, str]]:
     for output in benchmark.outputs:
-        yield {"output_id": output.id, "context_id": output.context_id, "system": output.system, "output": output.text}
+        yield {
+            "output_id": output.id,
+            "context_id": output.context_id,
+            "system": output.system,
+            "output": output.text,
+        }
 
 
 def _write(path: Path, rows: Iterable[Mapping[str, str]]) -> None:

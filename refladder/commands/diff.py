@@ -46,11 +46,15 @@ def _print(difference: Difference) -> None:
         console.say(f"{sign} {name} (digest {digest})")
     for kind in ("ladders", "recipes", "contexts", "dimensions"):
         if kind == "contexts" and difference.uncompared:
-            console.say(f"contexts: {difference.uncompared:,} not compared, as one set has neither texts nor digests")
+            console.say(
+                f"contexts: {difference.uncompared:,} not compared, as one set has neither texts nor digests"
+            )
         else:
             _print_kind(kind, getattr(difference, kind))
     if difference.reordered:
-        console.say("The ladders are the same in another order: scores are comparable, but signatures differ.")
+        console.say(
+            "The ladders are the same in another order: scores are comparable, but signatures differ."
+        )
     elif difference.same:
         console.say("The sets are the same scale.")
     else:
@@ -58,8 +62,15 @@ def _print(difference: Difference) -> None:
 
 
 def _print_kind(kind: str, changes: Changes) -> None:
-    counts = {"changed": len(changes.changed), "removed": len(changes.removed), "added": len(changes.added)}
-    parts = [f"{changes.same:,} the same", *(f"{count:,} {word}" for word, count in counts.items() if count)]
+    counts = {
+        "changed": len(changes.changed),
+        "removed": len(changes.removed),
+        "added": len(changes.added),
+    }
+    parts = [
+        f"{changes.same:,} the same",
+        *(f"{count:,} {word}" for word, count in counts.items() if count),
+    ]
     console.say(f"{kind}: {', '.join(parts)}")
     lines = [
         *(f"~ {name}: {', '.join(parts)}" for name, parts in changes.changed.items()),

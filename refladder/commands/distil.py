@@ -21,7 +21,13 @@ if TYPE_CHECKING:
 
 @click.command(cls=console.Command, short_help="Train a small regressor on scores.")
 @click.argument("source", metavar="SCORED")
-@click.option("--by", "by", required=True, metavar="COLUMN", help="Column of the scores to learn, such as NAME_score.")
+@click.option(
+    "--by",
+    "by",
+    required=True,
+    metavar="COLUMN",
+    help="Column of the scores to learn, such as NAME_score.",
+)
 @click.option("--out", type=console.PATH, required=True, help="Output folder for the student.")
 @click.option(
     "--ladders",
@@ -35,7 +41,11 @@ if TYPE_CHECKING:
     metavar="TABLE",
     help="Table of human labels with the ids of rows. Repeatable. Default: the labels are in SCORED.",
 )
-@click.option("--label", metavar="COLUMN", help="Column of human labels (numbers), to compare the student with.")
+@click.option(
+    "--label",
+    metavar="COLUMN",
+    help="Column of human labels (numbers), to compare the student with.",
+)
 @console.COLUMN
 @console.FORMAT
 @console.JSON
@@ -47,7 +57,7 @@ def command(
     ladders: str | None,
     column: tuple[str, ...],
     as_json: bool,
-    **asked: Any,  # noqa: ANN401  options that the job knows by the same names
+    **asked: Any,
 ) -> None:
     """Train a student: a small regressor that learns the scores in a column of SCORED from the texts.
 
@@ -82,12 +92,12 @@ def command(
 
 @checked
 def distil(
-    table: Any,  # noqa: ANN401  a table of any package
+    table: Any,
     *,
     by: str,
     out: str | Path,
     ladders: str | Path | LadderSet | None = None,
-    labels: Any = None,  # noqa: ANN401  as above
+    labels: Any = None,
     label: str | None = None,
     columns: Mapping[str, str] | None = None,
 ) -> Distilled:
@@ -137,6 +147,8 @@ def distil(
                 label=label,
                 progress=bar,
             )
-        call.log(note if call.frame is None else note.replace(source, "the table") for note in notes)
+        call.log(
+            note if call.frame is None else note.replace(source, "the table") for note in notes
+        )
         call.log(surface_lines(record))
         return record

@@ -15,7 +15,12 @@ from refladder.commands import console, spending
 from refladder.commands.calling import LOG, Call, checked
 from refladder.commands.data import OWN, SEVERAL, Data, DataOptions, one_alone, one_each
 from refladder.commands.options import JudgeOptions, grouped
-from refladder.commands.recorded import JUDGMENTS_FROM, asking_arguments, asking_options, open_recorded
+from refladder.commands.recorded import (
+    JUDGMENTS_FROM,
+    asking_arguments,
+    asking_options,
+    open_recorded,
+)
 from refladder.errors import UsageError
 from refladder.metaeval import CONVENTIONS, LEVELS, STATISTICS
 from refladder.ranking import SCHEMES
@@ -46,10 +51,12 @@ class _Evaluate(typing.Protocol[P]):
     ) -> Evaluation: ...
 
     @overload
-    def __call__(self, data: Sequence[str | Benchmark], *args: P.args, **options: P.kwargs) -> Evaluations: ...
+    def __call__(
+        self, data: Sequence[str | Benchmark], *args: P.args, **options: P.kwargs
+    ) -> Evaluations: ...
 
     @overload
-    def __call__(self, data: Any, *args: P.args, **options: P.kwargs) -> Evaluation: ...  # noqa: ANN401  any table
+    def __call__(self, data: Any, *args: P.args, **options: P.kwargs) -> Evaluation: ...
 
 
 def _by_data(call: Callable[Concatenate[Any, P], Evaluation | Evaluations]) -> _Evaluate[P]:
@@ -118,7 +125,9 @@ class OutputOptions:
         return self.table_format in {"json", "csv"}
 
 
-@click.command(cls=console.Command, short_help="Measure the agreement of scores with human ratings.")
+@click.command(
+    cls=console.Command, short_help="Measure the agreement of scores with human ratings."
+)
 @SEVERAL
 @click.option(
     "--methods",
@@ -225,7 +234,12 @@ class OutputOptions:
     type=console.PATH,
     help="Output folder for figures: agreement by cost and by number of comparisons. SVG and PNG; requires matplotlib.",
 )
-@click.option("--html", "page", type=console.PATH, help="Output file for tables and figures as a single HTML page.")
+@click.option(
+    "--html",
+    "page",
+    type=console.PATH,
+    help="Output file for tables and figures as a single HTML page.",
+)
 @click.option(
     "--work",
     type=console.PATH,
@@ -293,10 +307,14 @@ def command(
     from refladder.methods.method_runs import rehearse_methods
 
     if ladders.ladders and ladders.writer is not None:
-        raise UsageError("--ladders names ladders that exist, and --writer writes new ones; give one of them")
+        raise UsageError(
+            "--ladders names ladders that exist, and --writer writes new ones; give one of them"
+        )
     console.check_prompts(asked.prompts)
     one_alone(len(data.names), scores=chosen.scores, judgments_from=judgments_from)
-    sets = one_each(ladders.ladders, len(data.names), "ladder set", name="ladders", one_for_all=True)
+    sets = one_each(
+        ladders.ladders, len(data.names), "ladder set", name="ladders", one_for_all=True
+    )
     rated = [each.rated(None) for each in data.each()]
     table = (*(data.source or ()), *data.names)[0]
     recorded = open_recorded(judgments_from, asking_options(context), console.notify, source=table)
@@ -304,7 +322,9 @@ def command(
 
     writer, flag = ladders.writer or judge.name, "--writer-option"
     open_judge = partial(session.open, judge.name, judge.options)
-    open_writer = partial(session.open, writer, console.backend_options(writer, ladders.writer_option, flag), flag)
+    open_writer = partial(
+        session.open, writer, console.backend_options(writer, ladders.writer_option, flag), flag
+    )
     judge_writes = ladders.writer in (None, judge.judge) and not ladders.writer_option
     settings = MethodSettings(
         seed=sampling.seed,
@@ -328,7 +348,9 @@ def command(
     )
     names = chosen.names(judge.judge, ladders.writer, *ladders.ladders, *judgments_from)
     if recorded is not None:
-        if data.names == (OWN,) and data.dimension:  # whose table was read without the other dimensions
+        if (
+            data.names == (OWN,) and data.dimension
+        ):  # whose table was read without the other dimensions
             recorded = recorded.on(data.dimension)
         names = [default_method(recorded)] if chosen.methods is None else names
     agreed = Protocol(
@@ -357,13 +379,17 @@ def command(
         opened = open_judge if unasked is None else lambda: unasked
         for part in parts:
             console.say_lines(part.left_out)
-            for name, sentence in rehearse_methods(names, part.benchmark, part.dimensions, opened, part.settings):
+            for name, sentence in rehearse_methods(
+                names, part.benchmark, part.dimensions, opened, part.settings
+            ):
                 console.say(f"{name}: {sentence}", err=True)
 
     if not session.continues(rehearse, as_json=output.as_json):
         return 0
     asking, config = recorded or open_judge, console.resolved(context)
-    evaluations = evaluate_all(parts, config, judge=asking, methods=names, others=others, protocol=agreed)
+    evaluations = evaluate_all(
+        parts, config, judge=asking, methods=names, others=others, protocol=agreed
+    )
     # The report card is printed for methods that were named: `ladder` alone, the default, has the summary of its run.
     _print(evaluations, output, with_cards=chosen.methods is not None)
     _keep(parts, evaluations, others)
@@ -373,12 +399,16 @@ def command(
     return 0 if evaluations.complete else console.UNSCORED
 
 
-def _read_others(chosen: MethodOptions, benchmark: Benchmark, dimensions: Sequence[Dimension]) -> list[Method]:
+def _read_others(
+    chosen: MethodOptions, benchmark: Benchmark, dimensions: Sequence[Dimension]
+) -> list[Method]:
     from refladder.methods.score_files import read_scores
 
     columns = console.pairs(chosen.score_column, "--score-column")
     if columns and not chosen.scores:
-        raise UsageError("--score-column names a column of --scores FILE, and no file is given; add --scores FILE")
+        raise UsageError(
+            "--score-column names a column of --scores FILE, and no file is given; add --scores FILE"
+        )
     return [read_scores(path, benchmark, dimensions, columns) for path in chosen.scores]
 
 
@@ -388,7 +418,9 @@ def _keep(parts: Sequence[Part], evaluations: Evaluations, others: Sequence[Meth
 
     for part, evaluation in zip(parts, evaluations, strict=True):
         if part.settings.work is not None:
-            write_evaluation(part.settings.work, evaluation, part.benchmark, part.dimensions, others)
+            write_evaluation(
+                part.settings.work, evaluation, part.benchmark, part.dimensions, others
+            )
 
 
 def _tell(output: OutputOptions, evaluations: Evaluations, parts: Sequence[Part]) -> None:
@@ -435,9 +467,20 @@ def _draw(output: OutputOptions, evaluations: Evaluations, parts: Sequence[Part]
                 with atomic(folder / name) as stream:
                     stream.write(text if isinstance(text, bytes) else text.encode())
         tables += [*card_tables(cards), *consistency_tables(files)]
-        charts = {name: text for name, text in files.items() if isinstance(text, str) and name.endswith(".svg")}
-        drawn |= {f"{benchmark.name}: {name.removesuffix('.svg')}": text for name, text in charts.items()}
-        notes += [*part.left_out, *evaluation.notes, *itertools.chain(*check_lines(evaluation.checks)), *missing]
+        charts = {
+            name: text
+            for name, text in files.items()
+            if isinstance(text, str) and name.endswith(".svg")
+        }
+        drawn |= {
+            f"{benchmark.name}: {name.removesuffix('.svg')}": text for name, text in charts.items()
+        }
+        notes += [
+            *part.left_out,
+            *evaluation.notes,
+            *itertools.chain(*check_lines(evaluation.checks)),
+            *missing,
+        ]
     if output.page is not None:
         title = f"{', '.join(stems)}: agreement with people"
         with atomic(output.page) as stream:
@@ -481,7 +524,7 @@ def _print(evaluations: Evaluations, output: OutputOptions, *, with_cards: bool)
 @_by_data
 @checked
 def evaluate(
-    data: Any,  # noqa: ANN401  a Benchmark, a name, a list of them, or a table of any package
+    data: Any,
     *,
     ladders: str | Path | LadderSet | Sequence[str | Path | LadderSet] | None = None,
     judge: str | Backend | Judge | None = None,
@@ -551,7 +594,9 @@ def evaluate(
 
     with Call(evaluate, locals(), table="", without=("data",)) as call:
         if ladders is not None and writer is not None:
-            raise UsageError("ladders are a set that exists, and writer writes new ones; give one of them")
+            raise UsageError(
+                "ladders are a set that exists, and writer writes new ones; give one of them"
+            )
         several = _are_benchmarks(data)
         listed = list(data) if several else [data]
         about = {"task": task, "task_file": task_file, "columns": columns, "options": options}
@@ -569,9 +614,17 @@ def evaluate(
         if recorded is not None:
             recorded = recorded.on([dimension.name for dimension in rated[0][1]])
         if methods is None:
-            methods = [LADDER] if not scores or any(each is not None for each in (judge, writer, ladders)) else []
+            methods = (
+                [LADDER]
+                if not scores or any(each is not None for each in (judge, writer, ladders))
+                else []
+            )
             methods = methods if recorded is None else [default_method(recorded)]
-        names = [name.strip() for name in methods.split(",")] if isinstance(methods, str) else list(methods)
+        names = (
+            [name.strip() for name in methods.split(",")]
+            if isinstance(methods, str)
+            else list(methods)
+        )
         console.check_prompts(asked.prompts)
         session = call.enter_context(Session(store))
         open_judge = partial(session.open, judge or "builtin", judge_options)
@@ -591,13 +644,17 @@ def evaluate(
             sets,
             names,
             asked,
-            scores=lambda benchmark, chosen: [read_scores(str(path), benchmark, chosen) for path in scores],
+            scores=lambda benchmark, chosen: [
+                read_scores(str(path), benchmark, chosen) for path in scores
+            ],
             protocol=agreed,
             recorded=recorded,
             named=bool(dimensions),
         )
         judging, config = recorded or open_judge, call.config()
-        evaluations = evaluate_all(parts, config, judge=judging, methods=names, others=others, protocol=agreed)
+        evaluations = evaluate_all(
+            parts, config, judge=judging, methods=names, others=others, protocol=agreed
+        )
         for evaluation in evaluations:
             call.log((*evaluation.limits, *evaluation.notes))
             call.log_checks(evaluation.checks)
@@ -608,4 +665,8 @@ def _are_benchmarks(data: object) -> bool:
     """Whether data are a list of benchmarks, by name or as records, not the rows of a table."""
     from refladder.records import Benchmark
 
-    return isinstance(data, list | tuple) and bool(data) and all(isinstance(each, str | Benchmark) for each in data)
+    return (
+        isinstance(data, list | tuple)
+        and bool(data)
+        and all(isinstance(each, str | Benchmark) for each in data)
+    )

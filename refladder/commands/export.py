@@ -29,7 +29,12 @@ def command(*, data: DataOptions, out: str, out_format: str | None) -> None:
     from refladder.jobs.export import export_benchmark
 
     benchmark = data.data().rated(None)[0]
-    export_benchmark(benchmark, choose_dimensions(benchmark.dimensions, data.dimension), out, given=out_format)
+    export_benchmark(
+        benchmark, choose_dimensions(benchmark.dimensions, data.dimension), out, given=out_format
+    )
     if out != STANDARD:
-        outputs, contexts = plural(len(benchmark.outputs), "output"), plural(len(benchmark.contexts), "context")
+        outputs, contexts = (
+            plural(len(benchmark.outputs), "output"),
+            plural(len(benchmark.contexts), "context"),
+        )
         console.notify(f"{outputs} of {contexts} in {out}")

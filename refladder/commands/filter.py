@@ -26,7 +26,10 @@ Table = TypeVar("Table")
 KEEP, DROP = "keep", "drop"
 
 
-@click.command(cls=console.Command, short_help="Select scored rows by threshold, top fraction or rank in a group.")
+@click.command(
+    cls=console.Command,
+    short_help="Select scored rows by threshold, top fraction or rank in a group.",
+)
 @click.argument("source", default=STANDARD)
 @click.option(
     "--min",
@@ -35,7 +38,13 @@ KEEP, DROP = "keep", "drop"
     metavar="COLUMN=NUMBER",
     help="Minimum value of a column. Repeatable; a row must meet all thresholds.",
 )
-@click.option("--max", "most", multiple=True, metavar="COLUMN=NUMBER", help="Maximum value of a column. Repeatable.")
+@click.option(
+    "--max",
+    "most",
+    multiple=True,
+    metavar="COLUMN=NUMBER",
+    help="Maximum value of a column. Repeatable.",
+)
 @click.option(
     "--top",
     type=float,
@@ -47,7 +56,11 @@ KEEP, DROP = "keep", "drop"
     metavar="K",
     help="Number of rows to keep per group, of those that meet every threshold, best first. Requires --per.",
 )
-@click.option("--per", metavar="COLUMN", help="Column whose values are the groups of --best, such as context_id.")
+@click.option(
+    "--per",
+    metavar="COLUMN",
+    help="Column whose values are the groups of --best, such as context_id.",
+)
 @click.option(
     "--by",
     "top_by",
@@ -66,14 +79,23 @@ KEEP, DROP = "keep", "drop"
     type=console.PATH,
     help="Link file of `refladder link`: scores are compared on its target scale.",
 )
-@click.option("--out", default=STANDARD, help="Output file for the rows that pass; - is standard output.")
-@click.option("--rejected", help="Output file for the rows that do not pass. Default: they are counted and dropped.")
+@click.option(
+    "--out", default=STANDARD, help="Output file for the rows that pass; - is standard output."
+)
+@click.option(
+    "--rejected",
+    help="Output file for the rows that do not pass. Default: they are counted and dropped.",
+)
 @click.option(
     "--unscored",
     default="drop",
     help="Treatment of rows without a number in a filtered column: keep, drop, or an output file.",
 )
-@click.option("--mix", is_flag=True, help="Allow scores with different signatures, which can be on different scales.")
+@click.option(
+    "--mix",
+    is_flag=True,
+    help="Allow scores with different signatures, which can be on different scales.",
+)
 @console.FORMAT
 @console.OUT_FORMAT
 @console.ESCAPE_FORMULAS
@@ -116,7 +138,10 @@ def command(*, asked: Filtering, tables: Tables, as_json: bool) -> int:
                 err=True,
             )
         if report.rows and not report.passed:
-            console.say(f"no row passes: {', '.join(_range_of(column, report) for column in report.columns)}", err=True)
+            console.say(
+                f"no row passes: {', '.join(_range_of(column, report) for column in report.columns)}",
+                err=True,
+            )
     return 0
 
 
@@ -175,25 +200,35 @@ def filter(  # noqa: A001  the name of the command
 
     with Call(filter, locals()) as call:
         asked = chosen(Filtering, call.given)
-        asked = replace(asked, rejected=asked.rejected and str(asked.rejected), unscored=str(unscored))
+        asked = replace(
+            asked, rejected=asked.rejected and str(asked.rejected), unscored=str(unscored)
+        )
         condition = condition_of(asked)
         if call.frame is None:
             tables = Tables(source=call.source(), out=str(call.out(out, "passed")))
         else:
             if out is not None or rejected is not None or unscored not in (KEEP, DROP):
-                raise UsageError("out, rejected and a file for unscored rows are for a table in a file; give its path")
+                raise UsageError(
+                    "out, rejected and a file for unscored rows are for a table in a file; give its path"
+                )
             if condition.best is not None and condition.by is None:
                 asked = replace(asked, by=score_column("the table", call.frame.names))
             tables = Tables(
-                source=call.source(condition_of(asked).needed, number=NUMBER), out=str(call.out(None, "passed"))
+                source=call.source(condition_of(asked).needed, number=NUMBER),
+                out=str(call.out(None, "passed")),
             )
         with console.progress("filtering") as bar:
             report = filter_rows(asked, tables, bar)
         call.log(report.notes)
         if report.uncertain:
-            LOG.warning("%d rows would be decided otherwise at an end of the link's 95 %% interval", report.uncertain)
+            LOG.warning(
+                "%d rows would be decided otherwise at an end of the link's 95 %% interval",
+                report.uncertain,
+            )
         if report.unscored and unscored == DROP:
-            LOG.warning("%d of %d rows have no score and were dropped", report.unscored, report.rows)
+            LOG.warning(
+                "%d of %d rows have no score and were dropped", report.unscored, report.rows
+            )
         if call.frame is None:
             return type(table)(out)  # type: ignore[call-arg]
         numbers = read_columns(Path(tables.out), {NUMBER: float})[NUMBER]

@@ -25,7 +25,7 @@ _BATCH = 4096  # rows converted at a time
 class Frame:
     """A table in memory: a list of dicts, a pandas or polars DataFrame, an Arrow table or a Dataset."""
 
-    def __init__(self, table: Any) -> None:  # noqa: ANN401  packages that need not be installed
+    def __init__(self, table: Any) -> None:
         self._table = table
         self._kind = _kind_of(table)
         if self._kind == "rows":
@@ -38,7 +38,9 @@ class Frame:
             for name in names:
                 if not isinstance(name, str) or names.count(name) > 1:
                     problem = "is not text" if not isinstance(name, str) else "appears twice"
-                    raise DataError(f"the table: the name of column {name!r} {problem}; rename the column")
+                    raise DataError(
+                        f"the table: the name of column {name!r} {problem}; rename the column"
+                    )
 
     @property
     def form(self) -> str:
@@ -50,23 +52,34 @@ class Frame:
         """The names of the columns; those of the first row in a list."""
         if self._kind == "rows":
             return list(self._table[0]) if self._table else []
-        return list(self._table.column_names if self._kind in ("arrow", "datasets") else self._table.columns)
+        return list(
+            self._table.column_names if self._kind in ("arrow", "datasets") else self._table.columns
+        )
 
     def rows(self) -> Rows:
         """All rows, with every column."""
         if self._kind == "rows":
-            return Rows(Row(f"row {number}", fields) for number, fields in enumerate(self._table, start=1))
+            return Rows(
+                Row(f"row {number}", fields) for number, fields in enumerate(self._table, start=1)
+            )
         return Rows(self._arrow_rows())
 
-    def write(self, path: Path, needed: Collection[str] | None = None, *, number: str | None = None) -> None:
+    def write(
+        self, path: Path, needed: Collection[str] | None = None, *, number: str | None = None
+    ) -> None:
         """Write a file of the format `form`; columns not `needed` are null, and the column `number` counts rows."""
         if needed is not None:
             needed = {*needed, *(name.partition(".")[0] for name in needed)}
         if self._kind == "rows":
             with path.open("wb") as stream:
                 for count, fields in enumerate(self._table):
-                    cells = {name: value if _is_needed(name, needed) else None for name, value in fields.items()}
-                    stream.write(_json_line(count + 1, cells | ({} if number is None else {number: count})))
+                    cells = {
+                        name: value if _is_needed(name, needed) else None
+                        for name, value in fields.items()
+                    }
+                    stream.write(
+                        _json_line(count + 1, cells | ({} if number is None else {number: count}))
+                    )
             return
         from pyarrow import parquet
 
@@ -74,24 +87,33 @@ class Frame:
         try:
             for batch in self._arrow(needed):
                 if number is not None:
-                    batch = batch.append_column(number, pa.array(range(written, written + batch.num_rows)))  # noqa: PLW2901
+                    batch = batch.append_column(  # noqa: PLW2901
+                        number, pa.array(range(written, written + batch.num_rows))
+                    )
                 writer = writer or parquet.ParquetWriter(path, batch.schema)
                 writer.write_table(batch)
                 written += batch.num_rows
         except (pa.ArrowException, OverflowError) as error:
-            raise DataError(f"the table: a column does not fit Arrow ({error}); convert it or leave it out") from error
+            raise DataError(
+                f"the table: a column does not fit Arrow ({error}); convert it or leave it out"
+            ) from error
         finally:
             if writer is not None:
                 writer.close()
 
-    def with_columns(self, columns: Mapping[str, Sequence[Any]], types: Mapping[str, type]) -> Any:  # noqa: ANN401
+    def with_columns(self, columns: Mapping[str, Sequence[Any]], types: Mapping[str, type]) -> Any:
         """The table with columns of `types` (float or str) added at its end; None is a missing value."""
         if self._kind == "rows":
-            added = [dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True)]
+            added = [
+                dict(zip(columns, values, strict=True))
+                for values in zip(*columns.values(), strict=True)
+            ]
             return [{**row, **more} for row, more in zip(self._table, added, strict=True)]
         pa = _pyarrow()
         arrow_types = {float: pa.float64(), str: pa.string()}
-        more = pa.table({name: pa.array(values, arrow_types[types[name]]) for name, values in columns.items()})
+        more = pa.table(
+            {name: pa.array(values, arrow_types[types[name]]) for name, values in columns.items()}
+        )
         if self._kind == "arrow":
             table = self._table
             for name in more.column_names:
@@ -108,7 +130,7 @@ class Frame:
 
         return datasets.concatenate_datasets([self._table, datasets.Dataset(more)], axis=1)
 
-    def select(self, numbers: Sequence[int]) -> Any:  # noqa: ANN401
+    def select(self, numbers: Sequence[int]) -> Any:
         """The rows with these numbers, from 0, in this order."""
         if self._kind == "rows":
             return [self._table[number] for number in numbers]
@@ -122,7 +144,7 @@ class Frame:
             return self._table.take(_pyarrow().array(numbers, _pyarrow().int64()))
         return self._table.select(numbers)
 
-    def opened(self, path: Path) -> Any:  # noqa: ANN401
+    def opened(self, path: Path) -> Any:
         """A file of the format `form` as a table of the same kind."""
         if self._kind == "rows":
             return [row.fields for row in read_rows(str(path))]
@@ -172,7 +194,9 @@ class Frame:
                     yield Row(f"row {number}", fields)
 
 
-def read_columns(path: Path, types: Mapping[str, type], given: str | None = None) -> dict[str, list[Any]]:
+def read_columns(
+    path: Path, types: Mapping[str, type], given: str | None = None
+) -> dict[str, list[Any]]:
     """Some columns (name to float or str) of a table that a job wrote; None where a value is missing."""
     columns: dict[str, list[Any]] = {name: [] for name in types}
     as_text = format_of(str(path), given) == "csv"
@@ -204,7 +228,7 @@ def _kind_of(table: object) -> str:
     raise UsageError(f"a table must be {KINDS}, found {package}.{name}{hints.get(name, '')}")
 
 
-def _pyarrow() -> Any:  # noqa: ANN401  pyarrow has no types
+def _pyarrow() -> Any:
     try:
         import pyarrow as pa
     except ImportError as error:
@@ -212,7 +236,7 @@ def _pyarrow() -> Any:  # noqa: ANN401  pyarrow has no types
     return pa
 
 
-def _plain(pa: Any, column: Any) -> Any:  # noqa: ANN401
+def _plain(pa: Any, column: Any) -> Any:
     """A column without a dictionary (categories), which a file's reader would have to build again."""
     return column.cast(column.type.value_type) if pa.types.is_dictionary(column.type) else column
 
@@ -232,6 +256,10 @@ def _json_line(number: int, fields: Mapping[str, Any]) -> bytes:
 
     for name in fields:
         if not isinstance(name, str):
-            raise DataError(f"row {number}: the name of column {name!r} is not text; rename the column")
+            raise DataError(
+                f"row {number}: the name of column {name!r} is not text; rename the column"
+            )
     text = json.dumps(fields, default=refuse, ensure_ascii=False)
-    return text.encode("utf-8", "backslashreplace") + b"\n"  # half a surrogate pair stays a JSON escape
+    return (
+        text.encode("utf-8", "backslashreplace") + b"\n"
+    )  # half a surrogate pair stays a JSON escape

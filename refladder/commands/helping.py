@@ -12,7 +12,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 ALL = "refladder.help_all"  # in a context's meta, where every option is to be shown
-_GROUPED, _MANY = 8, 20  # commands with more options have headings; those with more than many hide the rare ones
+_GROUPED, _MANY = (
+    8,
+    20,
+)  # commands with more options have headings; those with more than many hide the rare ones
 _COLUMN = 26  # greatest width of the names of options
 _FIRST = "Options"
 # For each heading the usual options, and those that long help hides. Other options are first, under `_FIRST`.
@@ -42,9 +45,14 @@ class Formatter(click.HelpFormatter):
     def write_text(self, text: str) -> None:
         """Write paragraphs."""
         margin = " " * self.current_indent
-        self.write("\n\n".join(_filled(paragraph, self.width, margin) for paragraph in text.split("\n\n")) + "\n")
+        self.write(
+            "\n\n".join(_filled(paragraph, self.width, margin) for paragraph in text.split("\n\n"))
+            + "\n"
+        )
 
-    def write_dl(self, rows: Iterable[tuple[str, str]], col_max: int = 0, col_spacing: int = 2) -> None:
+    def write_dl(
+        self, rows: Iterable[tuple[str, str]], col_max: int = 0, col_spacing: int = 2
+    ) -> None:
         """Write names with their descriptions beside them; a name longer than `col_max` has a line to itself."""
         rows, margin = list(rows), " " * self.current_indent
         column = min(col_max or max(len(name) for name, _ in rows), self.width // 3)
@@ -53,7 +61,11 @@ class Formatter(click.HelpFormatter):
             lines = _filled(text, self.width, below)
             shown = f"{margin}{name}"
             start = len(margin) + column
-            self.write(f"{shown:{start}}{lines[start:]}\n" if len(shown) <= start else f"{shown}\n{lines}\n")
+            self.write(
+                f"{shown:{start}}{lines[start:]}\n"
+                if len(shown) <= start
+                else f"{shown}\n{lines}\n"
+            )
 
 
 class Context(click.Context):
@@ -64,18 +76,28 @@ class Context(click.Context):
 
 def hidden(command: click.Command) -> set[str]:
     """The options that the short help of a command leaves out."""
-    return _RARE & {each.opts[0] for each in command.params} if len(command.params) > _MANY else set()
+    return (
+        _RARE & {each.opts[0] for each in command.params} if len(command.params) > _MANY else set()
+    )
 
 
-def write_options(command: click.Command, context: click.Context, formatter: click.HelpFormatter) -> None:
+def write_options(
+    command: click.Command, context: click.Context, formatter: click.HelpFormatter
+) -> None:
     """Write the options of a command under their headings."""
     left_out = set() if context.meta.get(ALL) else hidden(command)
     groups: dict[str, list[tuple[str, str]]] = {heading: [] for heading in (_FIRST, *_HEADINGS)}
     for option in command.get_params(context):
         record = option.get_help_record(context) if isinstance(option, click.Option) else None
         if record is not None and option.opts[0] not in left_out:
-            names = re.sub("(FLOAT|INTEGER)( RANGE)?", lambda found: {"F": "NUMBER", "I": "N"}[found[0][0]], record[0])
-            heading = _UNDER.get(option.opts[0], _FIRST) if len(command.params) > _GROUPED else _FIRST
+            names = re.sub(
+                "(FLOAT|INTEGER)( RANGE)?",
+                lambda found: {"F": "NUMBER", "I": "N"}[found[0][0]],
+                record[0],
+            )
+            heading = (
+                _UNDER.get(option.opts[0], _FIRST) if len(command.params) > _GROUPED else _FIRST
+            )
             groups[heading].append((names, record[1]))
     widths = [len(name) for rows in groups.values() for name, _ in rows]
     column = max((width for width in widths if width <= _COLUMN), default=0)
@@ -92,7 +114,9 @@ def write_examples(lines: str, formatter: click.HelpFormatter) -> None:
     with formatter.section("Examples"):
         margin = " " * formatter.current_indent
         for line in re.sub(r"\n {8}", " ", lines).split("\n"):
-            whole = re.sub('".*?"|--[a-z-]+ (?!-)', lambda unit: unit[0].replace(" ", "\0"), line.strip())
+            whole = re.sub(
+                '".*?"|--[a-z-]+ (?!-)', lambda unit: unit[0].replace(" ", "\0"), line.strip()
+            )
             filled = _filled(whole, formatter.width - 2, margin, "  ").replace("\0", " ")
             formatter.write(filled.replace("\n", " \\\n") + "\n")
 

@@ -18,12 +18,22 @@ if TYPE_CHECKING:
     from refladder.records import Link
 
 
-@click.command(cls=console.Command, short_help="Map the scores of one judge to the scale of another.")
-@click.option(
-    "--from", "first", type=console.PATH, required=True, help="Judgments file of the scores that are to be mapped."
+@click.command(
+    cls=console.Command, short_help="Map the scores of one judge to the scale of another."
 )
 @click.option(
-    "--to", "second", type=console.PATH, required=True, help="Judgments file of the scores whose scale is the target."
+    "--from",
+    "first",
+    type=console.PATH,
+    required=True,
+    help="Judgments file of the scores that are to be mapped.",
+)
+@click.option(
+    "--to",
+    "second",
+    type=console.PATH,
+    required=True,
+    help="Judgments file of the scores whose scale is the target.",
 )
 @click.option("--out", type=console.PATH, required=True, help="Output file for the link.")
 @console.RULE

@@ -15,7 +15,9 @@ if TYPE_CHECKING:
 KINDS = ("benchmarks", "ladders", "backends", "methods", "rules", "prompts")
 
 
-@click.command(cls=console.Command, short_help="List the available benchmarks, ladders, backends, methods, ...")
+@click.command(
+    cls=console.Command, short_help="List the available benchmarks, ladders, backends, methods, ..."
+)
 @click.argument("kind", required=False, metavar="[KIND]")
 @console.PROMPTS
 @console.JSON

@@ -18,7 +18,14 @@ from typing import TYPE_CHECKING, Any, cast
 import click
 
 from refladder.commands import helping
-from refladder.errors import AnswersAwaitedError, DataError, PromptError, RefladderError, UnknownNameError, UsageError
+from refladder.errors import (
+    AnswersAwaitedError,
+    DataError,
+    PromptError,
+    RefladderError,
+    UnknownNameError,
+    UsageError,
+)
 from refladder.parsing import parse_toml
 from refladder.report.plain_text import printable
 from refladder.version import __version__
@@ -74,7 +81,10 @@ class _Lazy(click.Group):
 
     def format_commands(self, context: click.Context, formatter: click.HelpFormatter) -> None:
         for heading, names in HEADINGS.items():
-            about = [cast("click.Command", self.get_command(context, name)).short_help or "" for name in names]
+            about = [
+                cast("click.Command", self.get_command(context, name)).short_help or ""
+                for name in names
+            ]
             with formatter.section(heading):
                 formatter.write_dl(list(zip(names, about, strict=True)), max(map(len, COMMANDS)))
 
@@ -93,7 +103,11 @@ class _Lazy(click.Group):
 
 @click.group(
     cls=_Lazy,
-    context_settings={"help_option_names": ["-h", "--help"], "show_default": True, "max_content_width": 100},
+    context_settings={
+        "help_option_names": ["-h", "--help"],
+        "show_default": True,
+        "max_content_width": 100,
+    },
     epilog='Shell completion: eval "$(_REFLADDER_COMPLETE=bash_source refladder)"; also zsh_source, fish_source.',
 )
 @click.version_option(__version__, prog_name="refladder")
@@ -167,7 +181,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 class _Messages(io.FileIO):
     """Standard error; a message that it cannot take is lost, and the run goes on."""
 
-    def write(self, data: Any, /) -> int:  # noqa: ANN401  bytes or a buffer
+    def write(self, data: Any, /) -> int:
         with suppress(OSError):
             return super().write(data)
         return len(data)
@@ -183,7 +197,9 @@ def _open_streams() -> None:
     number = os.open(os.devnull, os.O_WRONLY) if closed else sys.stderr.fileno()
     stream = io.BufferedWriter(_Messages(number, "w", closefd=False))
     encoding = "utf-8" if closed else sys.stderr.encoding
-    sys.stderr = io.TextIOWrapper(stream, encoding=encoding, errors="backslashreplace", line_buffering=True)
+    sys.stderr = io.TextIOWrapper(
+        stream, encoding=encoding, errors="backslashreplace", line_buffering=True
+    )
 
 
 def run(arguments: Sequence[str] | None = None) -> int:
@@ -196,7 +212,9 @@ def run(arguments: Sequence[str] | None = None) -> int:
     except click.ClickException as error:
         shown = io.StringIO()
         error.show(shown)
-        click.echo(printable(shown.getvalue()), err=True, nl=False)  # a value may come from a configuration file
+        click.echo(
+            printable(shown.getvalue()), err=True, nl=False
+        )  # a value may come from a configuration file
         return error.exit_code
     except (click.Abort, KeyboardInterrupt):
         click.echo(
@@ -216,7 +234,9 @@ def _of_the_system(error: MemoryError | OSError) -> RefladderError:
         return RefladderError("not enough memory; read a smaller file, or fewer rows at a time")
     if error.errno == errno.ENAMETOOLONG:
         return UsageError(f"{str(error.filename)[:60]}...: {error.strerror}; choose a shorter path")
-    if error.errno == errno.ENOENT and error.filename is None:  # of os.getcwd, which every relative path needs
+    if (
+        error.errno == errno.ENOENT and error.filename is None
+    ):  # of os.getcwd, which every relative path needs
         return UsageError(
             "the current working folder no longer exists; change to another one and run the command again"
         )
@@ -232,4 +252,8 @@ def _told(error: Exception) -> int:
     click.echo(f"refladder: {printable(' '.join(str(error).split(chr(10))))}", err=True)
     if isinstance(error, AnswersAwaitedError):
         return AWAITED
-    return FAILED if isinstance(error, RefladderError) and not isinstance(error, _MENDABLE) else MISUSED
+    return (
+        FAILED
+        if isinstance(error, RefladderError) and not isinstance(error, _MENDABLE)
+        else MISUSED
+    )

@@ -75,7 +75,9 @@ class ManyFiles:
             )
         if self.given or out == STANDARD or table.out_format is not None or is_device(Path(out)):
             return self
-        a_folder = form_by_name(out) is None if is_url(out) else Path(out).is_dir() or not Path(out).suffix
+        a_folder = (
+            form_by_name(out) is None if is_url(out) else Path(out).is_dir() or not Path(out).suffix
+        )
         return replace(self, workers=1) if a_folder or out.endswith("/") else self
 
     @property
@@ -85,7 +87,9 @@ class ManyFiles:
             return 1, 1
         match = re.fullmatch(r"([0-9]{1,9})/([0-9]{1,9})", self.shard)
         if match is None or not 1 <= int(match[1]) <= int(match[2]):
-            raise UsageError(f"--shard {self.shard!r}: must be I/N, such as 1/8, with I from 1 to N")
+            raise UsageError(
+                f"--shard {self.shard!r}: must be I/N, such as 1/8, with I from 1 to N"
+            )
         return int(match[1]), int(match[2])
 
 
@@ -99,7 +103,12 @@ def check_options(context: click.Context) -> None:
 
 
 def check_judge(
-    judge: str, options: Mapping[str, str], many: ManyFiles, *, budget: float | None, judgments: Path | None
+    judge: str,
+    options: Mapping[str, str],
+    many: ManyFiles,
+    *,
+    budget: float | None,
+    judgments: Path | None,
 ) -> None:
     """Check that the options of a judge and those of the run go together with many files."""
     from refladder.backends import opener_of
@@ -107,7 +116,9 @@ def check_judge(
 
     opener_of(judge, options)  # the options are written to files, where a key has no business
     if judge.startswith("openai:") and read_options(options).folder is not None:
-        raise UsageError("--base-url file:FOLDER asks about a whole table at once; score the table with --out FILE")
+        raise UsageError(
+            "--base-url file:FOLDER asks about a whole table at once; score the table with --out FILE"
+        )
     if judgments is not None and not is_device(judgments):
         raise UsageError(
             f"--judgments {judgments}: a folder of scored files keeps its judgments, for `rescore`; leave --judgments "
@@ -138,13 +149,19 @@ def score_many_files(
     source, out = tables.source, tables.out
     check_places(source, out, many.workers)
     task = replace(
-        task, folder=out, directory=str(Path.cwd()), given=tables.given, escape_formulas=tables.escape_formulas
+        task,
+        folder=out,
+        directory=str(Path.cwd()),
+        given=tables.given,
+        escape_formulas=tables.escape_formulas,
     )
 
     def open_workers(files: int) -> tuple[Workers, Task]:
         wanted = many.workers
         workers: Workers = (
-            RayActors(wanted, files, gpus=gpus) if many.engine == "ray" else Processes(wanted or 1, files, gpus=gpus)
+            RayActors(wanted, files, gpus=gpus)
+            if many.engine == "ray"
+            else Processes(wanted or 1, files, gpus=gpus)
         )
         if wanted is not None and workers.number < wanted and files:
             console.notify(f"only {plural(files, 'file')} to score for {wanted} workers")
@@ -174,17 +191,30 @@ def score_many_files(
 
 def _tell(report: FilesReport, judge: str, out: str, *, as_json: bool) -> int:
     spent = [{"backend": judge, **report.spent}] if report.spent else []
-    counts = {name: getattr(report, name) for name in ("files", "reused", "missing", "rows", "scored", "unscored")}
+    counts = {
+        name: getattr(report, name)
+        for name in ("files", "reused", "missing", "rows", "scored", "unscored")
+    }
     if as_json:
         checks = [asdict(check) for check in report.checks] or None
-        shown = {**summary(report.scores), "judge_check": checks, "out": out, "files": counts, "spent": spent}
+        shown = {
+            **summary(report.scores),
+            "judge_check": checks,
+            "out": out,
+            "files": counts,
+            "spent": spent,
+        }
         console.say_json(shown)
     else:
         console.say_summary(report.scores)
         console.tell_spent(spent)
         earlier = f" ({report.reused:,} from earlier runs)" if report.reused else ""
         rows = f"{plural(report.rows, 'row')} = {report.scored:,} scored + {report.unscored:,} unscored"
-        console.notify(f"{plural(report.files, 'file')}{earlier}: {rows}", warns=report.unscored > 0)
+        console.notify(
+            f"{plural(report.files, 'file')}{earlier}: {rows}", warns=report.unscored > 0
+        )
         if report.missing:
-            console.say(f"{out}: not scored yet: {plural(report.missing, 'file')} of other parts", err=True)
+            console.say(
+                f"{out}: not scored yet: {plural(report.missing, 'file')} of other parts", err=True
+            )
     return 0 if report.scores.complete else console.UNSCORED

@@ -27,10 +27,10 @@ def grouped(**kinds: type) -> Callable[..., Any]:
 
     def apply(command: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(command)
-        def call(*arguments: Any, **values: Any) -> Any:  # noqa: ANN401  click's own
+        def call(*arguments: Any, **values: Any) -> Any:
             taken: set[str] = set()
 
-            def settings(kind: type) -> Any:  # noqa: ANN401  of that kind
+            def settings(kind: type) -> Any:
                 chosen = {}
                 for each in fields(kind):
                     option = _OPTION_OF.get(each.name, each.name)
@@ -38,7 +38,9 @@ def grouped(**kinds: type) -> Callable[..., Any]:
                     if option in values:
                         taken.add(option)
                         value, read = values[option], _READ.get(str(each.type))
-                        chosen[each.name] = value if read is None else read(value, f"--{_FLAG.get(option, option)}")
+                        chosen[each.name] = (
+                            value if read is None else read(value, f"--{_FLAG.get(option, option)}")
+                        )
                 return kind(**chosen)
 
             groups = {name: settings(kind) for name, kind in kinds.items()}

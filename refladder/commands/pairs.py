@@ -56,7 +56,11 @@ Table = TypeVar("Table")
     help="Write prompt, chosen and rejected as chat messages, to which TRL applies the model's chat template.",
 )
 @click.option("--out", default=STANDARD, help="Output file for the pairs; - is standard output.")
-@click.option("--mix", is_flag=True, help="Allow scores with different signatures, which can be on different scales.")
+@click.option(
+    "--mix",
+    is_flag=True,
+    help="Allow scores with different signatures, which can be on different scales.",
+)
 @console.FORMAT
 @console.OUT_FORMAT
 @console.ESCAPE_FORMULAS
@@ -131,7 +135,9 @@ def pairs(
     from refladder.jobs.scored_tables import mapped_columns, score_column
 
     with Call(pairs, locals()) as call:
-        mapped = Mapped(columns=mapped_columns(str(table) if call.frame is None else STANDARD, columns))
+        mapped = Mapped(
+            columns=mapped_columns(str(table) if call.frame is None else STANDARD, columns)
+        )
         asked = chosen(Pairing, call.given)
         needed = None
         if call.frame is not None:
@@ -142,7 +148,10 @@ def pairs(
         tables = Tables(source=call.source(needed), out=str(call.out(out, "pairs")))
         with console.progress("pairing") as bar:
             report = preference_pairs(asked, tables, mapped, bar)
-        call.log(pair_lines(report), logging.INFO if report.pairs and not report.unscored else logging.WARNING)
+        call.log(
+            pair_lines(report),
+            logging.INFO if report.pairs and not report.unscored else logging.WARNING,
+        )
         if call.frame is None:
             return type(table)(out)  # type: ignore[call-arg]
         return cast("Table", call.frame.opened(Path(tables.out)))

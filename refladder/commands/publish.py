@@ -22,12 +22,28 @@ if TYPE_CHECKING:
 @click.option("--private", is_flag=True, help="Create the repository as private.")
 @click.option("--tag", metavar="NAME", help="Tag for the commit, such as v1.")
 @click.option("--message", help="Message of the commit.")
-@click.option("--without-contexts", is_flag=True, help="Leave out the context texts, and publish their digests only.")
-@click.option("--licence", "--license", metavar="ID", help="Licence of the texts, such as cc-by-4.0.")
-@click.option("--baseline", is_flag=True, help="Publish ladders of the built-in writer, as a baseline.")
+@click.option(
+    "--without-contexts",
+    is_flag=True,
+    help="Leave out the context texts, and publish their digests only.",
+)
+@click.option(
+    "--licence", "--license", metavar="ID", help="Licence of the texts, such as cc-by-4.0."
+)
+@click.option(
+    "--baseline", is_flag=True, help="Publish ladders of the built-in writer, as a baseline."
+)
 @click.option("--dry-run", is_flag=True, help="Print the files and the card, and send nothing.")
-@click.option("--out", type=console.PATH, help="New folder for the files and the card of the release; nothing is sent.")
-@click.option("--endpoint", metavar="URL", help="Address of the Hub. Default: the variable HF_ENDPOINT, else the Hub.")
+@click.option(
+    "--out",
+    type=console.PATH,
+    help="New folder for the files and the card of the release; nothing is sent.",
+)
+@click.option(
+    "--endpoint",
+    metavar="URL",
+    help="Address of the Hub. Default: the variable HF_ENDPOINT, else the Hub.",
+)
 @console.JSON
 def command(
     *,
@@ -35,7 +51,7 @@ def command(
     repository: str,
     out: Path | None,
     as_json: bool,
-    **asked: Any,  # noqa: ANN401  options that the job knows by the same names
+    **asked: Any,
 ) -> None:
     """Publish SET as the data set ORG/NAME: Parquet files, a manifest and a card, in one commit.
 
@@ -68,7 +84,9 @@ def _print_plan(done: Publication) -> None:
     for path, size in sorted(done.files.items()):
         console.say(f"{path:<{width}} {math.ceil(size / 1000):>9,} kB")
     console.say(f"\n{done.card}")
-    console.notify("Nothing was sent. A card that the repository has keeps its prose and its other configs.")
+    console.notify(
+        "Nothing was sent. A card that the repository has keeps its prose and its other configs."
+    )
 
 
 @checked

@@ -61,9 +61,13 @@ def open_recorded(
     if not paths:
         return None
     for name in asking:
-        raise UsageError(f"{option('judgments-from')} asks no model, and {name} is for asking one; give one of them")
+        raise UsageError(
+            f"{option('judgments-from')} asks no model, and {name} is for asking one; give one of them"
+        )
     if source == "-" in paths:
-        raise UsageError("SOURCE and --judgments-from are both standard input; give a file for one of them")
+        raise UsageError(
+            "SOURCE and --judgments-from are both standard input; give a file for one of them"
+        )
     recorded = read_recorded(*dict.fromkeys(paths))
     if ladders is not None:
         check_recorded_ladders(recorded, ladders)

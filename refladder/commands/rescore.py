@@ -19,7 +19,9 @@ if TYPE_CHECKING:
     from refladder.records import Link
 
 
-@click.command(cls=console.Command, short_help="Recompute scores from saved judgments, without a model.")
+@click.command(
+    cls=console.Command, short_help="Recompute scores from saved judgments, without a model."
+)
 @click.argument("judgments")
 @click.option("--out", default=STANDARD, help="Output file for the scores; - is standard output.")
 @console.OUT_FORMAT
@@ -35,7 +37,9 @@ if TYPE_CHECKING:
 )
 @console.JSON
 @grouped(scale=Scale, tables=Tables)
-def command(*, judgments: str, scale: Scale, tables: Tables, link_file: Path | None, as_json: bool) -> int:
+def command(
+    *, judgments: str, scale: Scale, tables: Tables, link_file: Path | None, as_json: bool
+) -> int:
     """Recompute scores from JUDGMENTS with another rule, --least-mass or other weights.
 
     JUDGMENTS is a judgments file of `refladder score`, or a folder of scored files (also at a URL).
@@ -117,6 +121,8 @@ def rescore(
         path = call.folder() / "rows.jsonl" if out is None else output_path(out)
         scale = Scale(rule=rule, weights=dict(weights or {}), least_mass=least_mass)
         with console.progress("rescoring") as bar:
-            report = rescored(judgments, Tables(out=str(path)), scale, link=record_or_path(link), progress=bar)
+            report = rescored(
+                judgments, Tables(out=str(path)), scale, link=record_or_path(link), progress=bar
+            )
         call.log(warning_lines(report) if report.complete else summary_lines(report))
         return [row.fields for row in read_rows(str(path))] if out is None else path

@@ -17,9 +17,16 @@ _LOOPBACK = "127.0.0.1"
 _ANY = ("0.0.0.0", "::", "")  # noqa: S104  refused
 
 
-@click.command(cls=console.Command, short_help="Look at a run, rate it blind, or build one, in the browser.")
+@click.command(
+    cls=console.Command, short_help="Look at a run, rate it blind, or build one, in the browser."
+)
 @click.argument("run", required=False, type=console.PATH)
-@click.option("--html", "page", type=console.PATH, help="Write the page as one HTML file instead of serving it.")
+@click.option(
+    "--html",
+    "page",
+    type=console.PATH,
+    help="Write the page as one HTML file instead of serving it.",
+)
 @click.option(
     "--folder",
     "folders",
@@ -28,7 +35,12 @@ _ANY = ("0.0.0.0", "::", "")  # noqa: S104  refused
     help="Folder whose tables and runs the page may read, and where it writes new runs. Repeatable. Default: the "
     "current folder.",
 )
-@click.option("--port", default=0, type=click.IntRange(0, 65535), help="Port number of the server. 0 = any free port.")
+@click.option(
+    "--port",
+    default=0,
+    type=click.IntRange(0, 65535),
+    help="Port number of the server. 0 = any free port.",
+)
 @click.option(
     "--host",
     default=_LOOPBACK,
@@ -37,7 +49,13 @@ _ANY = ("0.0.0.0", "::", "")  # noqa: S104  refused
 )
 @click.option("--no-browser", is_flag=True, help="Print the address, and do not open a browser.")
 def command(
-    *, run: Path | None, page: Path | None, folders: tuple[Path, ...], port: int, host: str, no_browser: bool
+    *,
+    run: Path | None,
+    page: Path | None,
+    folders: tuple[Path, ...],
+    port: int,
+    host: str,
+    no_browser: bool,
 ) -> None:
     """Open RUN in the browser, to look at it and to rate its texts blind.
 
@@ -111,7 +129,12 @@ def _serve(run: Path | None, folders: Sequence[Path], *, port: int, host: str, o
             webbrowser.open(address)
         app = review_app(workspace, builder, token=token, hosts=hosts)
         config = uvicorn.Config(
-            app, log_level="warning", access_log=False, ws="none", server_header=False, lifespan="off"
+            app,
+            log_level="warning",
+            access_log=False,
+            ws="none",
+            server_header=False,
+            lifespan="off",
         )
         with suppress(KeyboardInterrupt):  # the usual end
             uvicorn.Server(config).run(sockets=[listening])

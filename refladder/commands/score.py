@@ -15,9 +15,20 @@ import click
 from refladder.commands import console, spending
 from refladder.commands.calling import LOG, Call, checked
 from refladder.commands.frames import read_columns
-from refladder.commands.many_files import MANY_FILES, ManyFiles, check_judge, check_options, score_many_files
+from refladder.commands.many_files import (
+    MANY_FILES,
+    ManyFiles,
+    check_judge,
+    check_options,
+    score_many_files,
+)
 from refladder.commands.options import JudgeOptions, given_by_user, grouped
-from refladder.commands.recorded import JUDGMENTS_FROM, asking_arguments, asking_options, open_recorded
+from refladder.commands.recorded import (
+    JUDGMENTS_FROM,
+    asking_arguments,
+    asking_options,
+    open_recorded,
+)
 from refladder.errors import UsageError
 from refladder.files.jsonl import is_device
 from refladder.files.ladder_sets import LadderSet, load_ladders
@@ -42,7 +53,16 @@ if TYPE_CHECKING:
 Table = TypeVar("Table")
 # What a student alone has a use for; the other options say how a judge is asked.
 _OF_STUDENTS = {"ladders", "judge", "columns", "context_id", "out"}
-_ALONE = {*_OF_STUDENTS - {"columns"}, "source", "column", "given", "out_format", "escape_formulas", "as_json", "quiet"}
+_ALONE = {
+    *_OF_STUDENTS - {"columns"},
+    "source",
+    "column",
+    "given",
+    "out_format",
+    "escape_formulas",
+    "as_json",
+    "quiet",
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,14 +88,19 @@ class FileOptions:
     help="Output file; - is standard output. A folder (no extension) or a URL gets one file per input file.",
 )
 @click.option(
-    "--text", "text", multiple=True, help="Text to score instead of a table. Repeatable. Requires --context-id."
+    "--text",
+    "text",
+    multiple=True,
+    help="Text to score instead of a table. Repeatable. Requires --context-id.",
 )
 @click.option("--context-id", help="Context id of every row, for a table without this column.")
 @console.COLUMN
 @console.FORMAT
 @console.OUT_FORMAT
 @console.ESCAPE_FORMULAS
-@console.backend_option("--judge", "Judge model (see `refladder list backends`).", default="builtin")
+@console.backend_option(
+    "--judge", "Judge model (see `refladder list backends`).", default="builtin"
+)
 @console.JUDGE_OPTION
 @JUDGMENTS_FROM
 @console.BASE_URL
@@ -156,7 +181,8 @@ def command(
         )
     if asked.ladders is None:
         raise click.MissingParameter(
-            ctx=context, param=next(option for option in context.command.params if option.name == "ladders")
+            ctx=context,
+            param=next(option for option in context.command.params if option.name == "ladders"),
         )
     prepared = Prepared(asked)
     console.say_lines(_notices(prepared))
@@ -177,20 +203,36 @@ def command(
     if many.given and not money.dry_run:
         return _score_many_files(context, run, session, many, money.budget, as_json=as_json)
     if read_once(tables.source) and money.budget is not None and not money.dry_run:
-        raise UsageError("--budget reads SOURCE twice, so it cannot be standard input or a pipe; give a file")
+        raise UsageError(
+            "--budget reads SOURCE twice, so it cannot be standard input or a pipe; give a file"
+        )
     return _score_table(context, run, session, files, as_json=as_json)
 
 
 def _check_text_options(
-    text: tuple[str, ...], tables: Tables, files: FileOptions, *, given: Sequence[Path | str | object | None]
+    text: tuple[str, ...],
+    tables: Tables,
+    files: FileOptions,
+    *,
+    given: Sequence[Path | str | object | None],
 ) -> None:
     """Refuse options that a --text does not have, and a table beside it."""
     if bool(text) == (tables.source is not None):
-        raise UsageError("give either a SOURCE table or --text, not both" if text else "give a SOURCE table, or --text")
+        raise UsageError(
+            "give either a SOURCE table or --text, not both"
+            if text
+            else "give a SOURCE table, or --text"
+        )
     if not text:
         return
     given = [*given, files.judgments, *files.judgments_from]
-    if tables.out != STANDARD or any(given) or tables.given or tables.out_format or tables.escape_formulas:
+    if (
+        tables.out != STANDARD
+        or any(given)
+        or tables.given
+        or tables.out_format
+        or tables.escape_formulas
+    ):
         raise UsageError(
             "--text prints its scores and writes no file; --out, --judgments and similar options need a SOURCE table"
         )
@@ -213,7 +255,9 @@ class _Run:
 
     def scorer(self) -> LadderScorer:
         """The scorer with the judge, which is opened, or in a dry run only counts."""
-        return self.prepared.scorer(self.recorded or self.session.open(self.judge, self.judge_options))
+        return self.prepared.scorer(
+            self.recorded or self.session.open(self.judge, self.judge_options)
+        )
 
     def asking(self) -> AllRows:
         """The judge, ready for the rows of the table."""
@@ -229,7 +273,11 @@ class _Run:
         from refladder.scoring.judge_check import missing_line, prove
 
         folder = self.session.checks_of(self.judge)
-        if ask and scorer.judge.wants_all and missing_line(scorer, prove(scorer, folder, any_judge=True, ask=False)):
+        if (
+            ask
+            and scorer.judge.wants_all
+            and missing_line(scorer, prove(scorer, folder, any_judge=True, ask=False))
+        ):
             self.session.notify(
                 "the judge check is an exchange of files of its own, and the rows are the next: a first run takes two"
             )
@@ -238,7 +286,9 @@ class _Run:
             self.tell(checks)
         return checks
 
-    def score(self, asking: AllRows, progress: Progress | None, counted: int | None = None) -> ScoreReport:
+    def score(
+        self, asking: AllRows, progress: Progress | None, counted: int | None = None
+    ) -> ScoreReport:
         """Score the table, or rehearse it; `counted` rows, as `check_input` gives them."""
         from refladder.jobs.score import score_rows
 
@@ -263,14 +313,25 @@ def _notices(prepared: Prepared) -> Iterator[str]:
 
 
 def _score_table(
-    context: click.Context, run: _Run, session: spending.Spending, files: FileOptions, *, as_json: bool
+    context: click.Context,
+    run: _Run,
+    session: spending.Spending,
+    files: FileOptions,
+    *,
+    as_json: bool,
 ) -> int:
     from refladder.jobs.score import check_input
 
     source, out = run.tables.source, run.tables.out
-    counted = check_input(source, run.tables.given, run.mapped, run.prepared.ladders, console.notify)
+    counted = check_input(
+        source, run.tables.given, run.mapped, run.prepared.ladders, console.notify
+    )
     recorded = open_recorded(
-        files.judgments_from, asking_options(context), console.notify, source=source, ladders=run.prepared.ladders
+        files.judgments_from,
+        asking_options(context),
+        console.notify,
+        source=source,
+        ladders=run.prepared.ladders,
     )
     to_stderr = out == STANDARD
     kept = run.judgments
@@ -283,10 +344,14 @@ def _score_table(
     context.with_resource(nullcontext() if to_stderr else locked(Path(out)))
     context.with_resource(nullcontext() if kept is None else locked(kept))
     report, checks = _scored(run, session, counted)
-    return console.tell(report, as_json=as_json, to_stderr=to_stderr, spent=session.spent(), checks=checks)
+    return console.tell(
+        report, as_json=as_json, to_stderr=to_stderr, spent=session.spent(), checks=checks
+    )
 
 
-def _scored(run: _Run, session: spending.Spending, counted: int | None = None) -> tuple[ScoreReport, list[JudgeCheck]]:
+def _scored(
+    run: _Run, session: spending.Spending, counted: int | None = None
+) -> tuple[ScoreReport, list[JudgeCheck]]:
     """Score the table, or rehearse it; the counts, and the checks of the judge."""
     asking = run.asking()
     with session.progress("scoring") as progress:
@@ -295,7 +360,12 @@ def _scored(run: _Run, session: spending.Spending, counted: int | None = None) -
 
 
 def _score_texts(
-    run: _Run, session: spending.Spending, texts: tuple[str, ...], context_id: str | None, *, as_json: bool
+    run: _Run,
+    session: spending.Spending,
+    texts: tuple[str, ...],
+    context_id: str | None,
+    *,
+    as_json: bool,
 ) -> int:
     """Score the texts of --text, and print the scores."""
     from refladder.jobs.score import score_texts, text_outputs
@@ -308,7 +378,9 @@ def _score_texts(
 
     def scored() -> tuple[LadderScorer, list[tuple[Score, ...]]]:
         scorer = run.scorer()
-        if (missing := missing_line(scorer, run.checks(scorer, ask=False))) and not session.rehearsing:
+        if (
+            missing := missing_line(scorer, run.checks(scorer, ask=False))
+        ) and not session.rehearsing:
             console.notify(missing)
         return scorer, score_texts(scorer, texts, context_id)
 
@@ -343,7 +415,9 @@ def _score_many_files(
     price = session.price_of(judge)
     store = session.store_of(judge, costs=price is not None)
     prepared = run.prepared
-    asked: dict[str, Any] = {each.name: getattr(prepared.asked, each.name) for each in fields(Scoring)}
+    asked: dict[str, Any] = {
+        each.name: getattr(prepared.asked, each.name) for each in fields(Scoring)
+    }
     asked["dimensions"] = [dimension.name for dimension in prepared.dimensions]
     task = Task(
         **asked,
@@ -503,10 +577,15 @@ def score(
                 score_rows(asking, files, mapped, config=config, progress=bar)
             return _returned(call, table, files, asking)
         if ladders is None:
-            raise UsageError(f"give the ladder set: ladders=SET; only judge='{PREFIX}FOLDER' needs none")
+            raise UsageError(
+                f"give the ladder set: ladders=SET; only judge='{PREFIX}FOLDER' needs none"
+            )
         prepared = Prepared(chosen(Scoring, call.given))
         recorded = open_recorded(
-            judgments_from, asking_arguments(call.given), partial(LOG.info, "%s"), ladders=prepared.ladders
+            judgments_from,
+            asking_arguments(call.given),
+            partial(LOG.info, "%s"),
+            ladders=prepared.ladders,
         )
         files = tables()
         counted = check_input(files.source, None, mapped, prepared.ladders, LOG.warning)

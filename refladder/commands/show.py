@@ -19,11 +19,15 @@ if TYPE_CHECKING:
     from refladder.records import Link
 
 
-@click.command(cls=console.Command, short_help="Print the ladder of a context, with scored outputs on it.")
+@click.command(
+    cls=console.Command, short_help="Print the ladder of a context, with scored outputs on it."
+)
 @click.argument("ladders", metavar="SET", shell_complete=console.names_of("ladders"))
 @click.argument("context_id", required=False)
 @console.DIMENSION
-@click.option("--scores", metavar="FILE", help="Scored rows of `refladder score` to place on the ladder.")
+@click.option(
+    "--scores", metavar="FILE", help="Scored rows of `refladder score` to place on the ladder."
+)
 @click.option(
     "--link",
     "link_file",
@@ -92,7 +96,7 @@ def show(
     context_id: str | None = None,
     *,
     dimensions: Sequence[str] = (),
-    scores: Any = None,  # noqa: ANN401  a path or a table of any package
+    scores: Any = None,
     link: str | Path | Link | None = None,
 ) -> list[dict[str, Any]]:
     """The ladders of a context, with scored outputs on them, or the contexts of a set, as `refladder show --json`.

@@ -24,7 +24,12 @@ if TYPE_CHECKING:
     from refladder.backends.prices import Price
     from refladder.records import Progress
 
-FREE = ("builtin", "scripted", "hf", "reward")  # kinds that cost nothing when the price table does not name their model
+FREE = (
+    "builtin",
+    "scripted",
+    "hf",
+    "reward",
+)  # kinds that cost nothing when the price table does not name their model
 UNKNOWN = (
     "{name}: the number of tokens, and so the price, is not known before the run; the run stops when the "
     "server reports that the budget is spent"
@@ -47,7 +52,9 @@ class Spending(Session):
 
     def __init__(self, options: SpendingOptions) -> None:
         if options.budget is not None and options.prices is None:
-            raise UsageError("--budget needs the model's price; give a table of prices with --prices FILE")
+            raise UsageError(
+                "--budget needs the model's price; give a table of prices with --prices FILE"
+            )
         self._options = options
         self._prices = {} if options.prices is None else read_prices(options.prices)
         budget = None if options.budget is None else Budget(options.budget)
@@ -62,7 +69,9 @@ class Spending(Session):
 
     def _price_of(self, name: str) -> Price | None:
         model = name.partition(":")[2] or name
-        if self._options.prices is None or (model not in self._prices and name.partition(":")[0] in FREE):
+        if self._options.prices is None or (
+            model not in self._prices and name.partition(":")[0] in FREE
+        ):
             return None
         return price_of(self._prices, model, self._options.prices)
 
@@ -72,7 +81,11 @@ class Spending(Session):
             return True
         existing, estimates = self.rehearse(run)
         if self._options.dry_run:
-            _print_estimates([(name, estimate) for name, _, estimate in estimates], existing or 0, as_json=as_json)
+            _print_estimates(
+                [(name, estimate) for name, _, estimate in estimates],
+                existing or 0,
+                as_json=as_json,
+            )
             return False
         if self.budget is None:
             return True
@@ -83,13 +96,19 @@ class Spending(Session):
         if cost <= self.budget.limit:
             return True
         bound = "" if all(estimate.exact for _, _, estimate in estimates) else "at most "
-        text = f"this run costs {bound}{cost:.4f} USD, and the budget is {self.budget.limit:.2f} USD"
+        text = (
+            f"this run costs {bound}{cost:.4f} USD, and the budget is {self.budget.limit:.2f} USD"
+        )
         if not sys.stdin.isatty():
-            raise UsageError(f"{text}; raise --budget, or see the cost of each model with --dry-run")
+            raise UsageError(
+                f"{text}; raise --budget, or see the cost of each model with --dry-run"
+            )
         return click.confirm(f"{text}. Start anyway, and stop when the budget is spent?", err=True)
 
 
-def _print_estimates(estimates: Sequence[tuple[str, Estimate]], existing: int, *, as_json: bool) -> None:
+def _print_estimates(
+    estimates: Sequence[tuple[str, Estimate]], existing: int, *, as_json: bool
+) -> None:
     rows: list[dict[str, Any]] = [
         {
             "backend": name,

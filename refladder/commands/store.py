@@ -53,9 +53,13 @@ def show(*, path: Path | None, as_json: bool) -> None:
     """
     store = _open(path)
     if as_json:
-        console.say_json({"store": str(store.path), "bytes": store.size(), "answers": store.count()})
+        console.say_json(
+            {"store": str(store.path), "bytes": store.size(), "answers": store.count()}
+        )
     else:
-        console.say(f"{store.path}: {plural(store.count(), 'answer')}, {store.size() / 1e6:,.1f} MB")
+        console.say(
+            f"{store.path}: {plural(store.count(), 'answer')}, {store.size() / 1e6:,.1f} MB"
+        )
 
 
 @command.command(short_help="Delete all answers.")
@@ -72,4 +76,6 @@ def clear(*, path: Path | None, as_json: bool) -> None:
     if as_json:
         console.say_json({"store": str(store.path), "deleted": deleted, "bytes": store.size()})
     else:
-        console.say(f"{store.path}: {plural(deleted, 'answer')} deleted, {store.size() / 1e6:,.1f} MB now")
+        console.say(
+            f"{store.path}: {plural(deleted, 'answer')} deleted, {store.size() / 1e6:,.1f} MB now"
+        )

@@ -149,7 +149,11 @@ class Scorer:
         if context_id is None and context is None and self.needs_contexts:
             raise UsageError("the texts have no context; give context_id=ID or context=TEXT")
         cells: dict[str, Sequence[str | int | None]] = {"output": texts}
-        for name, value in (("context_id", context_id), ("context", context), ("background", background)):
+        for name, value in (
+            ("context_id", context_id),
+            ("context", context),
+            ("background", background),
+        ):
             if value is not None:
                 cells[name] = _for_each(name, value, len(texts))
         rows = (
@@ -160,7 +164,10 @@ class Scorer:
         batch = [with_context(self._scorer, item) for item in items(rows, mapped, check_ids=False)]
         with JudgmentLog(None, self._scorer.run) as log:
             scored = self._scorer.score(
-                [item.output for item in batch], [item.note for item in batch], log, [item.context for item in batch]
+                [item.output for item in batch],
+                [item.note for item in batch],
+                log,
+                [item.context for item in batch],
             )
         return [score for row in scored for score in row if dimension in (None, score.dimension)]
 
@@ -179,7 +186,9 @@ class Scorer:
         size = len(self.dimensions)
         rows = [scores[start : start + size] for start in range(0, len(scores), size)]
         if any(tuple(score.dimension for score in row) != self.dimensions for row in rows):
-            raise UsageError(f"the overall score needs the scores of {', '.join(self.dimensions)} for each text")
+            raise UsageError(
+                f"the overall score needs the scores of {', '.join(self.dimensions)} for each text"
+            )
         return self._columns.overall(rows)
 
 
@@ -188,5 +197,7 @@ def _for_each(name: str, value: str | int | Sequence[str | int], count: int) -> 
     if isinstance(value, str) or not isinstance(value, Sized):
         return [value] * count
     if len(value) != count:
-        raise UsageError(f"{name} holds {len(value)} values for {count} texts; give one for each, or one for all")
+        raise UsageError(
+            f"{name} holds {len(value)} values for {count} texts; give one for each, or one for all"
+        )
     return list(value)

@@ -25,7 +25,9 @@ if TYPE_CHECKING:
 NAME = "refladder_tree"
 _BATCH_STEP = 64  # keys: pieces that differ by less are padded to form one batch
 _CAPPED_CHUNK = 256  # queries whose capped scores are computed together
-_MERGE_CHUNK = 256  # tokens that are merged together, in float32: more would not stay in a core's cache
+_MERGE_CHUNK = (
+    256  # tokens that are merged together, in float32: more would not stay in a core's cache
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +61,7 @@ class Parts:
 
 def parts_of(
     segment: Segment,
-    dtype: Any,  # noqa: ANN401  of torch
+    dtype: Any,
     window: int | None = None,
 ) -> Parts:
     """The parts of attention over a segment; with a `window`, a query sees at most so many keys."""
@@ -85,15 +87,20 @@ def _piece_keys(piece: Piece) -> int:
     return piece.last - piece.first + keys_in(piece.before)
 
 
-def _hiding(hidden: NDArray[np.bool_], dtype: Any) -> Any:  # noqa: ANN401  tensors
+def _hiding(hidden: NDArray[np.bool_], dtype: Any) -> Any:
     """A mask with finite numbers: a query of a band that sees none of its keys gets the weight 0 for it, not NaN."""
-    import torch  # noqa: PLC0415  optional
+    import torch
 
-    return torch.zeros(hidden.shape, dtype=dtype).masked_fill_(torch.from_numpy(hidden), torch.finfo(dtype).min)
+    return torch.zeros(hidden.shape, dtype=dtype).masked_fill_(
+        torch.from_numpy(hidden), torch.finfo(dtype).min
+    )
 
 
-def _batch(segment: Segment, pieces: list[Piece], dtype: Any, window: int | None) -> Batch:  # noqa: ANN401  of torch
-    most_queries, most_keys = max(piece.last - piece.first for piece in pieces), max(map(_piece_keys, pieces))
+def _batch(segment: Segment, pieces: list[Piece], dtype: Any, window: int | None) -> Batch:
+    most_queries, most_keys = (
+        max(piece.last - piece.first for piece in pieces),
+        max(map(_piece_keys, pieces)),
+    )
     queries = np.full((len(pieces), most_queries + -most_queries % STEP), segment.tokens.size)
     keys = np.zeros((len(pieces), most_keys + -most_keys % STEP), dtype=np.int64)
     visible = np.zeros((*queries.shape, keys.shape[1]), dtype=bool)
@@ -101,13 +108,18 @@ def _batch(segment: Segment, pieces: list[Piece], dtype: Any, window: int | None
         tokens, past, size = np.arange(first, last), keys_in(before), last - first
         present = past + size
         queries[number, :size] = tokens
-        keys[number, :present] = np.concatenate([*(np.arange(*keys) for keys in before), segment.start + tokens])
+        keys[number, :present] = np.concatenate(
+            [*(np.arange(*keys) for keys in before), segment.start + tokens]
+        )
         visible[number, :size, :past] = True
         visible[number, :size, past:present] = (tokens[None, :] <= tokens[:, None]) & (
             tokens[:, None] < segment.ends[None, first:last]
         )
         if window is not None:
-            distances = segment.positions[tokens][:, None] - key_positions(segment)[keys[number, :present]][None]
+            distances = (
+                segment.positions[tokens][:, None]
+                - key_positions(segment)[keys[number, :present]][None]
+            )
             visible[number, :size, :present] &= distances < window
         visible[number, size:, 0] = True  # for padded queries: without any key they would be NaN
     return Batch(queries, keys, _hiding(~visible, dtype)[:, None])
@@ -115,16 +127,20 @@ def _batch(segment: Segment, pieces: list[Piece], dtype: Any, window: int | None
 
 def _gather(parts: Parts, heads: int, key_heads: int, total: int) -> Gathered:
     """The rows that batches take from flattened tensors, computed once; queries of one key head are stacked."""
-    import torch  # noqa: PLC0415  optional
+    import torch
 
     shape = (heads, key_heads, total)
     if shape not in parts.gathered:
         group = heads // key_heads
         head = np.arange(heads).reshape(key_heads, group, 1)
         queries = [batch.queries[:, None, None] * heads + head for batch in parts.batches]
-        keys = [np.arange(key_heads)[:, None] * total + batch.keys[:, None] for batch in parts.batches]
+        keys = [
+            np.arange(key_heads)[:, None] * total + batch.keys[:, None] for batch in parts.batches
+        ]
         flat = np.concatenate([np.zeros(0, dtype=np.int64), *(rows.ravel() for rows in queries)])
-        results = np.zeros(heads * parts.tokens, dtype=np.int64)  # for the tokens of runs: arbitrary
+        results = np.zeros(
+            heads * parts.tokens, dtype=np.int64
+        )  # for the tokens of runs: arbitrary
         unpadded = flat < results.size
         results[flat[unpadded]] = np.flatnonzero(unpadded)
         parts.gathered[shape] = Gathered(
@@ -138,25 +154,25 @@ def _gather(parts: Parts, heads: int, key_heads: int, total: int) -> Gathered:
 
 def register() -> None:
     """Register `attend` with transformers, under NAME."""
-    from transformers import AttentionInterface  # noqa: PLC0415  optional
+    from transformers import AttentionInterface
 
     AttentionInterface.register(NAME, attend)
 
 
 def attend(
-    _module: Any,  # noqa: ANN401
-    query: Any,  # noqa: ANN401
-    key: Any,  # noqa: ANN401
-    value: Any,  # noqa: ANN401
-    _attention_mask: Any,  # noqa: ANN401
+    _module: Any,
+    query: Any,
+    key: Any,
+    value: Any,
+    _attention_mask: Any,
     *,
     parts: Parts | None = None,
     window_parts: Parts | None = None,
     scaling: float | None = None,
     sliding_window: int | None = None,
     softcap: float | None = None,
-    s_aux: Any = None,  # noqa: ANN401
-    **others: Any,  # noqa: ANN401
+    s_aux: Any = None,
+    **others: Any,
 ) -> tuple[Any, None]:
     """The attention of one layer, with the signature that transformers expects.
 
@@ -165,34 +181,41 @@ def attend(
     no text is longer); `softcap` c makes of each score c tanh(score / c); `s_aux` holds a score for each head that adds
     nothing.
     """
-    import torch  # noqa: PLC0415  optional
+    import torch
 
     if parts is None or others.get("position_bias") is not None:
-        raise NotImplementedError(f"tree attention with {'no parts' if parts is None else 'position_bias'}")
+        raise NotImplementedError(
+            f"tree attention with {'no parts' if parts is None else 'position_bias'}"
+        )
     if sliding_window is not None and window_parts is not None:
         parts = window_parts
     # No public function returns the logarithms.
     flash = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu  # noqa: SLF001
     kernel = flash if softcap is None else functools.partial(_capped_attention, softcap)
-    return _attend(query, key, value, parts, functools.partial(kernel, scale=scaling), sinks=s_aux), None
+    return _attend(
+        query, key, value, parts, functools.partial(kernel, scale=scaling), sinks=s_aux
+    ), None
 
 
 def _capped_attention(
     softcap: float,
-    query: Any,  # noqa: ANN401  tensors
-    key: Any,  # noqa: ANN401
-    value: Any,  # noqa: ANN401
+    query: Any,
+    key: Any,
+    value: Any,
     *,
     scale: float | None,
-    attn_mask: Any = None,  # noqa: ANN401
+    attn_mask: Any = None,
     is_causal: bool = False,
 ) -> tuple[Any, Any]:
     """Attention and the logarithms of its sums, with capped scores; the same arguments as the flash kernel."""
-    import torch  # noqa: PLC0415  optional
+    import torch
 
     (rows, heads, tokens, width), group = query.shape, query.shape[1] // key.shape[1]
     key, value = (tensor.repeat_interleave(group, dim=1) for tensor in (key, value))
-    output, logs = torch.empty_like(query), query.new_empty(rows, heads, tokens, dtype=torch.float32)
+    output, logs = (
+        torch.empty_like(query),
+        query.new_empty(rows, heads, tokens, dtype=torch.float32),
+    )
     for first in range(0, tokens, _CAPPED_CHUNK):
         some = slice(first, first + _CAPPED_CHUNK)
         scores = query[:, :, some] @ key.transpose(2, 3) * (width**-0.5 if scale is None else scale)
@@ -208,16 +231,20 @@ def _capped_attention(
     return output, logs
 
 
-def _attend(query: Any, key: Any, value: Any, parts: Parts, kernel: Callable[..., Any], *, sinks: Any) -> Any:  # noqa: ANN401
+def _attend(
+    query: Any, key: Any, value: Any, parts: Parts, kernel: Callable[..., Any], *, sinks: Any
+) -> Any:
     """The parts of attention, merged; `kernel` gives one of them with the logarithms of its sums."""
-    import torch  # noqa: PLC0415  optional
+    import torch
 
     (_, heads, tokens, width), (_, key_heads, total, _) = query.shape, key.shape
     flat = query.transpose(1, 2).reshape(-1, width)
     keys, values = key.reshape(-1, width), value.reshape(-1, width)
     gathered = _gather(parts, heads, key_heads, total)
     batch_results = []
-    for query_rows, key_rows, mask in zip(gathered.queries, gathered.keys, gathered.masks, strict=True):
+    for query_rows, key_rows, mask in zip(
+        gathered.queries, gathered.keys, gathered.masks, strict=True
+    ):
         shape = (len(mask), key_heads, -1, width)
         rows_of = ((flat, query_rows), (keys, key_rows), (values, key_rows))
         inputs = [tensor.index_select(0, rows).view(shape) for tensor, rows in rows_of]
@@ -225,23 +252,31 @@ def _attend(query: Any, key: Any, value: Any, parts: Parts, kernel: Callable[...
     if batch_results:
         merged = torch.cat([output.reshape(-1, width) for output, _ in batch_results])
         merged = merged.index_select(0, gathered.results)
-        logs = torch.cat([log.flatten() for _, log in batch_results]).index_select(0, gathered.results)
+        logs = torch.cat([log.flatten() for _, log in batch_results]).index_select(
+            0, gathered.results
+        )
     else:
         merged, logs = torch.empty_like(flat), flat.new_empty(len(flat), dtype=torch.float32)
     merged, logs = merged.view(tokens, heads, width), logs.view(tokens, heads)
     for first, last in parts.runs:
         queries, run_keys = slice(first, last), slice(total - tokens + first, total - tokens + last)
-        output, log = kernel(query[:, :, queries], key[:, :, run_keys], value[:, :, run_keys], is_causal=True)
+        output, log = kernel(
+            query[:, :, queries], key[:, :, run_keys], value[:, :, run_keys], is_causal=True
+        )
         merged[queries], logs[queries] = output[0].transpose(0, 1), log[0].T
     for number, ((first, last, key_first, key_last), mask) in enumerate(parts.spans):
         queries, span_keys = slice(first, last), slice(key_first, key_last)
-        output, log = kernel(query[:, :, queries], key[:, :, span_keys], value[:, :, span_keys], attn_mask=mask)
+        output, log = kernel(
+            query[:, :, queries], key[:, :, span_keys], value[:, :, span_keys], attn_mask=mask
+        )
         output, log = output[0].transpose(0, 1), log[0].T
         weight = torch.sigmoid(log - logs[queries])[..., None]
         chunks = (tensor.split(_MERGE_CHUNK) for tensor in (merged[queries], output, weight))
         for merged_chunk, output_chunk, weight_chunk in zip(*chunks, strict=True):
             merged_chunk.copy_(torch.lerp(merged_chunk.float(), output_chunk.float(), weight_chunk))
-        merged_later = any(last > later.first and first < later.last for later, _ in parts.spans[number + 1 :])
+        merged_later = any(
+            last > later.first and first < later.last for later, _ in parts.spans[number + 1 :]
+        )
         if merged_later or sinks is not None:
             logs[queries] = torch.logaddexp(logs[queries], log)
     if sinks is not None:

@@ -19,9 +19,11 @@ def by_length(
         yield batch
 
 
-def padded(rows: Sequence[Sequence[int]], width: int, *, padding: int = 0, left: bool = False) -> tuple[Any, Any]:
+def padded(
+    rows: Sequence[Sequence[int]], width: int, *, padding: int = 0, left: bool = False
+) -> tuple[Any, Any]:
     """Rows as a tensor of shape (rows, width), padded at their ends or on the left, and the mask of their tokens."""
-    import torch  # noqa: PLC0415  optional
+    import torch
 
     ids = torch.full((len(rows), width), padding, dtype=torch.long)
     mask = torch.zeros_like(ids)

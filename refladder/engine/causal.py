@@ -36,10 +36,14 @@ STRATEGIES = {  # fastest first, with their names in messages
     "single": "Plain inference",
 }
 _ORDER = tuple(STRATEGIES)
-_FORWARD_TOKENS = 8192  # a fifth faster than 2,048; the memory limits it further (see `tokens_that_fit`)
+_FORWARD_TOKENS = (
+    8192  # a fifth faster than 2,048; the memory limits it further (see `tokens_that_fit`)
+)
 _LEAST_TOKENS = 16
 _BATCH_ROWS = 16
-_LOGIT_ROWS = 16  # positions whose logits are converted to float32 together: more would not stay in a cache
+_LOGIT_ROWS = (
+    16  # positions whose logits are converted to float32 together: more would not stay in a cache
+)
 
 # Layers of a cache that forget the last tokens when asked. A dummy one is that of a layer that reads the keys of an
 # earlier layer (Gemma 3n and 4); transformers 4 has no such class.
@@ -49,7 +53,9 @@ _CROPPABLE = {"DynamicLayer", "DynamicSlidingWindowLayer", "DummyLayer"}
 class Causal:
     """A causal model that returns the log-probabilities of chosen tokens by `strategy`, one of `strategies`."""
 
-    def __init__(self, model: Any, dtype: str, memory: int, forward_tokens: int = _FORWARD_TOKENS) -> None:  # noqa: ANN401
+    def __init__(
+        self, model: Any, dtype: str, memory: int, forward_tokens: int = _FORWARD_TOKENS
+    ) -> None:
         self.model = model
         self.tokens_run = 0
         self.dtype = dtype
@@ -59,7 +65,9 @@ class Causal:
         self._arguments = set(inspect.signature(model.forward).parameters)
         layer_kinds = set(getattr(self._config, "layer_types", None) or ())
         window = getattr(self._config, "sliding_window", None)
-        self._mixed = "sliding_attention" in layer_kinds  # the model takes a mask for each kind of layer
+        self._mixed = (
+            "sliding_attention" in layer_kinds
+        )  # the model takes a mask for each kind of layer
         self.window: int | None = window if self._mixed or not layer_kinds else None
         self._mask_dtype = model.dtype
         self.strategies = self._supported()
@@ -73,22 +81,35 @@ class Causal:
     @property
     def reads_in_chunks(self) -> bool:
         """Whether prompts may be read in chunks; transformers 4 counts a continued cache's padding in mrope."""
-        from transformers import __version__ as version  # noqa: PLC0415  optional
+        from transformers import __version__ as version
 
-        kinds = ("dynamic", "longrope", "mrope") if version.startswith("4.") else ("dynamic", "longrope")
-        rotation = getattr(self._config, "rope_parameters", None) or getattr(self._config, "rope_scaling", None)
-        return self.strategy in {"tree", "masked"} and not any(kind in str(rotation) for kind in kinds)
+        kinds = (
+            ("dynamic", "longrope", "mrope")
+            if version.startswith("4.")
+            else ("dynamic", "longrope")
+        )
+        rotation = getattr(self._config, "rope_parameters", None) or getattr(
+            self._config, "rope_scaling", None
+        )
+        return self.strategy in {"tree", "masked"} and not any(
+            kind in str(rotation) for kind in kinds
+        )
 
     def _supported(self) -> tuple[str, ...]:
         """The strategies that the architecture allows, fastest first; the self-check then tries them."""
-        from transformers.cache_utils import DynamicCache  # noqa: PLC0415  optional
+        from transformers.cache_utils import DynamicCache
 
         if "past_key_values" not in self._arguments:
             return _ORDER[3:]
         layers = DynamicCache(config=self._config).layers
         croppable = {type(layer).__name__ for layer in layers} <= _CROPPABLE
-        named = set(getattr(self._config, "layer_types", None) or ()) <= {"full_attention", "sliding_attention"}
-        alibi = getattr(self._config, "alibi", False)  # measures distance along the row and ignores position ids
+        named = set(getattr(self._config, "layer_types", None) or ()) <= {
+            "full_attention",
+            "sliding_attention",
+        }
+        alibi = getattr(
+            self._config, "alibi", False
+        )  # measures distance along the row and ignores position ids
         if croppable and named and not alibi and "position_ids" in self._arguments:
             if self.model.device.type == "cpu" and self._attention_name in {"sdpa", "eager"}:
                 return _ORDER
@@ -102,7 +123,7 @@ class Causal:
     @contextlib.contextmanager
     def masks_in_float32(self) -> Iterator[None]:
         """Make masks for a model that runs in float32 though its weights are in half precision."""
-        import torch  # noqa: PLC0415  optional
+        import torch
 
         before, self._mask_dtype = self._mask_dtype, torch.float32
         try:
@@ -128,10 +149,15 @@ class Causal:
         # A NaN passes through masks and spoils the other tokens of its row, so these reads are repeated apart.
         missing = np.flatnonzero(~np.isfinite(logprobs)).tolist()
         if missing:
-            repeated = [Read(leaf_of[reads[number].sequence], *reads[number][1:]) for number in missing]
+            repeated = [
+                Read(leaf_of[reads[number].sequence], *reads[number][1:]) for number in missing
+            ]
             batch_tokens = 1 if self.strategy == "single" else max(most, longest)
             logprobs[missing] = halve_until_it_fits(
-                lambda tokens: self._in_batches(sequences, repeated, tokens), batch_tokens, 1, description
+                lambda tokens: self._in_batches(sequences, repeated, tokens),
+                batch_tokens,
+                1,
+                description,
             )
         return logprobs
 
@@ -155,10 +181,12 @@ class Causal:
         self, root: Node, reads: int, visibility: Callable[[Segment], dict[str, Any]], most: int
     ) -> FloatArray:
         """Run a tree with one cache; `visibility` returns the arguments that show each token its ancestors."""
-        from transformers.cache_utils import DynamicCache  # noqa: PLC0415  optional
+        from transformers.cache_utils import DynamicCache
 
         logprobs = np.full(reads, np.nan)
-        cache = DynamicCache()  # without the configuration, so that layers with a window keep all keys; masks hide them
+        cache = (
+            DynamicCache()
+        )  # without the configuration, so that layers with a window keep all keys; masks hide them
         for step in plan(root, most):
             if isinstance(step, Pop):
                 cache.crop(-step.tokens)
@@ -171,7 +199,7 @@ class Causal:
         return logprobs
 
     def _with_copied_caches(self, root: Node, reads: int, most: int) -> FloatArray:
-        from transformers.cache_utils import DynamicCache  # noqa: PLC0415  optional
+        from transformers.cache_utils import DynamicCache
 
         logprobs = np.full(reads, np.nan)
         pending = [(root, DynamicCache(config=self._config))]
@@ -186,37 +214,51 @@ class Causal:
                 pending.append((child, copy.deepcopy(cache) if number < last else cache))
         return logprobs
 
-    def _run(self, segment: Segment, logprobs: FloatArray, **arguments: Any) -> None:  # noqa: ANN401
+    def _run(self, segment: Segment, logprobs: FloatArray, **arguments: Any) -> None:
         """Run a segment and write its reads into `logprobs`."""
-        import torch  # noqa: PLC0415  optional
+        import torch
 
         device = self.model.device
         if "position_ids" in self._arguments:
             arguments["position_ids"] = torch.from_numpy(segment.positions)[None].to(device)
         ids = torch.from_numpy(segment.tokens)[None].to(device)
         wanted = [(0, read) for read in segment.reads]
-        logprobs[[read.number for read in segment.reads]] = self._forward(ids, wanted, use_cache=True, **arguments)
+        logprobs[[read.number for read in segment.reads]] = self._forward(
+            ids, wanted, use_cache=True, **arguments
+        )
 
-    def _in_batches(self, sequences: Sequence[Sequence[int]], reads: Sequence[Read], batch_tokens: int) -> FloatArray:
+    def _in_batches(
+        self, sequences: Sequence[Sequence[int]], reads: Sequence[Read], batch_tokens: int
+    ) -> FloatArray:
         """Whole sequences, padded at their ends, where no token sees the padding."""
         logprobs = np.full(len(reads), np.nan)
         reads_of: dict[int, list[NodeRead]] = {}
         for number, read in enumerate(reads):
-            reads_of.setdefault(read.sequence, []).append(NodeRead(read.position, read.token, number))
+            reads_of.setdefault(read.sequence, []).append(
+                NodeRead(read.position, read.token, number)
+            )
         device = self.model.device
-        for batch in by_length(reads_of, lambda number: len(sequences[number]), batch_tokens, _BATCH_ROWS):
+        for batch in by_length(
+            reads_of, lambda number: len(sequences[number]), batch_tokens, _BATCH_ROWS
+        ):
             ids, mask = padded([sequences[number] for number in batch], len(sequences[batch[0]]))
-            chosen = [(row, read) for row, sequence in enumerate(batch) for read in reads_of[sequence]]
+            chosen = [
+                (row, read) for row, sequence in enumerate(batch) for read in reads_of[sequence]
+            ]
             masked = {} if bool(mask.all()) else {"attention_mask": mask.to(device)}
             values = self._forward(ids.to(device), chosen, use_cache=False, **masked)
             logprobs[[read.number for _, read in chosen]] = values
         return logprobs
 
-    def _forward(self, ids: Any, wanted: Sequence[tuple[int, NodeRead]], **arguments: Any) -> FloatArray:  # noqa: ANN401
+    def _forward(
+        self, ids: Any, wanted: Sequence[tuple[int, NodeRead]], **arguments: Any
+    ) -> FloatArray:
         """Run the model once on ids of shape (rows, tokens), for reads of some rows; shape (wanted,), in float32."""
-        import torch  # noqa: PLC0415  optional
+        import torch
 
-        indices = sorted({read.offset for _, read in wanted}) or [ids.shape[1] - 1]  # a model gives some logits
+        indices = sorted({read.offset for _, read in wanted}) or [
+            ids.shape[1] - 1
+        ]  # a model gives some logits
         read_at = torch.as_tensor(indices, device=ids.device)
         selects = "logits_to_keep" in self._arguments
         if selects:
@@ -229,7 +271,10 @@ class Causal:
                 logits = logits[:, read_at]
             flat = logits.flatten(0, 1)
             column_of = {index: number for number, index in enumerate(indices)}
-            rows = np.array([row * len(indices) + column_of[read.offset] for row, read in wanted], dtype=np.int64)
+            rows = np.array(
+                [row * len(indices) + column_of[read.offset] for row, read in wanted],
+                dtype=np.int64,
+            )
             tokens = np.array([read.token for _, read in wanted], dtype=np.int64)
             order = np.argsort(rows, kind="stable")
             distinct, starts = np.unique(rows[order], return_index=True)
@@ -245,7 +290,7 @@ class Causal:
 
     def _mask(self, segment: Segment) -> dict[str, Any]:
         """An additive mask of what each token sees; no mask if the model's own has the same effect."""
-        import torch  # noqa: PLC0415  optional
+        import torch
 
         length, past = segment.tokens.size, segment.start
         if not past and segment.is_chain and (self.window is None or length <= self.window):
@@ -254,7 +299,9 @@ class Causal:
         index = torch.arange(length, device=device)
         ends = torch.from_numpy(segment.ends).to(device)
         within = (index[None, :] <= index[:, None]) & (index[:, None] < ends[None, :])
-        visible = torch.cat([torch.ones((length, past), dtype=torch.bool, device=device), within], dim=1)
+        visible = torch.cat(
+            [torch.ones((length, past), dtype=torch.bool, device=device), within], dim=1
+        )
         if self.window is None:
             return {"attention_mask": _additive(visible, dtype)}
         position = torch.from_numpy(segment.positions).to(device)
@@ -262,13 +309,16 @@ class Causal:
         near = visible & (position[:, None] - key_positions[None, :] < self.window)
         if not self._mixed:
             return {"attention_mask": _additive(near, dtype)}
-        masks = {"full_attention": _additive(visible, dtype), "sliding_attention": _additive(near, dtype)}
+        masks = {
+            "full_attention": _additive(visible, dtype),
+            "sliding_attention": _additive(near, dtype),
+        }
         return {"attention_mask": masks}
 
 
-def _additive(visible: Any, dtype: Any) -> Any:  # noqa: ANN401  tensors
+def _additive(visible: Any, dtype: Any) -> Any:
     """0 where visible, the lowest number elsewhere: right for every attention implementation, unlike a boolean mask."""
-    import torch  # noqa: PLC0415  optional
+    import torch
 
     mask = torch.zeros(visible.shape, dtype=dtype, device=visible.device)
     return mask.masked_fill_(~visible, torch.finfo(dtype).min)[None, None]

@@ -67,7 +67,9 @@ def cover(segment: Segment, piece_tokens: int = _PIECE_TOKENS, short: int = _SHO
     """
     ends, past = segment.ends, segment.start
     size = int(ends.size)
-    edges = np.append(1 + np.flatnonzero(np.diff(ends)), size)  # neighbouring nodes have different ends
+    edges = np.append(
+        1 + np.flatnonzero(np.diff(ends)), size
+    )  # neighbouring nodes have different ends
     parts = Cover([], [], [], [])
     pending: list[tuple[int, int, tuple[Range, ...]]] = [(0, size, ((0, past),) if past else ())]
     while pending:  # sibling subtrees, which see the keys `before`
@@ -128,17 +130,25 @@ def windowed(segment: Segment, full: Cover, window: int, short_chunk: int = _SHO
     for first, last, key_first, key_last in spans:
         inside = positions[first:last]
         offset = key_first - int(keys[key_first])  # positions grow by one inside a span
-        starts = np.array([inside.min(), inside.max()]) - window + 1 + offset  # of the keys that the two queries see
+        starts = (
+            np.array([inside.min(), inside.max()]) - window + 1 + offset
+        )  # of the keys that the two queries see
         near, clear = np.clip(starts, key_first, key_last).tolist()
         if clear < key_last:
             clear_spans.append(Span(first, last, clear, key_last))
         if near < clear:
             seeing = np.flatnonzero(inside < keys[clear - 1] + window)
-            bands += [Span(first + int(seeing[0]), first + int(seeing[-1]) + 1, near, clear)] if seeing.size else []
+            bands += (
+                [Span(first + int(seeing[0]), first + int(seeing[-1]) + 1, near, clear)]
+                if seeing.size
+                else []
+            )
     return Cover(runs, narrowed, clear_spans, bands)
 
 
-def _chunks(segment: Segment, full: Cover, window: int, short_chunk: int) -> tuple[list[Run], list[Piece], list[Span]]:
+def _chunks(
+    segment: Segment, full: Cover, window: int, short_chunk: int
+) -> tuple[list[Run], list[Piece], list[Span]]:
     """Runs, pieces and spans of a cover whose runs are not longer than the window."""
     most = min(_SHORT, max(window - window % STEP, min(window, STEP)))
     runs, pieces, spans = [], list(full.pieces), list(full.spans)
@@ -161,5 +171,7 @@ def _chunks(segment: Segment, full: Cover, window: int, short_chunk: int) -> tup
 def _nearest(ranges: tuple[Range, ...], keys: NDArray[np.int64], hidden: int) -> tuple[Range, ...]:
     """The parts of key ranges whose positions are larger than `hidden`."""
     return tuple(
-        (start, last) for first, last in ranges if (start := max(first, first + hidden + 1 - int(keys[first]))) < last
+        (start, last)
+        for first, last in ranges
+        if (start := max(first, first + hidden + 1 - int(keys[first]))) < last
     )

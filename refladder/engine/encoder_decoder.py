@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 _BATCH_TOKENS = 4096  # of a batch of prompts, padding included
 
 
-def decoder_start(model: Any) -> int:  # noqa: ANN401  of transformers
+def decoder_start(model: Any) -> int:
     """The token that a decoder begins with: where `generate` looks for it, and else the padding (T5)."""
     for holder, name in (
         (model.generation_config, "decoder_start_token_id"),
@@ -40,14 +40,16 @@ class EncoderDecoder:
 
     strategy = "batches"
 
-    def __init__(self, model: Any, memory: int) -> None:  # noqa: ANN401
+    def __init__(self, model: Any, memory: int) -> None:
         self.model = model
         self.tokens_run = 0
         self._memory = memory
         self._config = model.config.get_text_config()
         self._start_id = decoder_start(model)
 
-    def logprobs(self, prompts: Sequence[Sequence[int]], labels: Sequence[Sequence[int]]) -> FloatArray:
+    def logprobs(
+        self, prompts: Sequence[Sequence[int]], labels: Sequence[Sequence[int]]
+    ) -> FloatArray:
         """Shape (prompts, labels, longest label): natural logarithms, 0 after a label's end, NaN from the model."""
         longest = max(map(len, prompts))
         reads = sum(map(len, labels)) * max(1, _BATCH_TOKENS // longest)
@@ -62,28 +64,36 @@ class EncoderDecoder:
     def _in_batches(
         self, prompts: Sequence[Sequence[int]], labels: Sequence[Sequence[int]], batch_tokens: int
     ) -> FloatArray:
-        import torch  # noqa: PLC0415  optional
+        import torch
 
         device = self.model.device
         width = max(map(len, labels))
         targets, present = padded(labels, width)
         inputs = torch.cat([torch.full((len(labels), 1), self._start_id), targets[:, :-1]], dim=1)
-        inputs, input_of = torch.unique(inputs, dim=0, return_inverse=True)  # labels of one token share their input
+        inputs, input_of = torch.unique(
+            inputs, dim=0, return_inverse=True
+        )  # labels of one token share their input
         logprobs = np.full((len(prompts), len(labels), width), np.nan)
-        for batch in by_length(range(len(prompts)), lambda number: len(prompts[number]), batch_tokens):
+        for batch in by_length(
+            range(len(prompts)), lambda number: len(prompts[number]), batch_tokens
+        ):
             ids, mask = padded([prompts[number] for number in batch], len(prompts[batch[0]]))
             self.tokens_run += ids.numel()
             with torch.inference_mode():
                 ids, mask = ids.to(device), mask.to(device)
                 encoded = self.model.get_encoder()(input_ids=ids, attention_mask=mask)
-                encoded.last_hidden_state = encoded.last_hidden_state.repeat_interleave(len(inputs), dim=0)
+                encoded.last_hidden_state = encoded.last_hidden_state.repeat_interleave(
+                    len(inputs), dim=0
+                )
                 logits = self.model(
                     encoder_outputs=encoded,
                     attention_mask=mask.repeat_interleave(len(inputs), dim=0),
                     decoder_input_ids=inputs.repeat(len(batch), 1).to(device),
                     use_cache=False,
                 ).logits
-                distributions = torch.log_softmax(logits.float(), dim=-1).view(len(batch), len(inputs), width, -1)
+                distributions = torch.log_softmax(logits.float(), dim=-1).view(
+                    len(batch), len(inputs), width, -1
+                )
                 target_ids = targets.to(device)[None, :, :, None].expand(len(batch), -1, -1, 1)
                 selected = distributions[:, input_of.to(device)].gather(3, target_ids)[..., 0]
                 selected = torch.where(present.bool().to(device), selected, 0.0)

@@ -23,35 +23,43 @@ _MEMINFO, _CGROUP = Path("/proc/meminfo"), Path("/sys/fs/cgroup")
 _OUT_OF_MEMORY = re.compile(r"out of memory|can't allocate memory|not enough memory", re.IGNORECASE)
 
 
-def usable_memory(device: Any) -> int:  # noqa: ANN401  a torch.device
+def usable_memory(device: Any) -> int:
     """Bytes that inference may use on a device: 70 % of the free memory, which on a CPU is shared by all workers."""
     if device.type == "cuda":
-        import torch  # noqa: PLC0415  optional
+        import torch
 
         return int(torch.cuda.mem_get_info(device)[0] * _USABLE_SHARE)
-    free = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")  # the only figure available outside Linux
+    free = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf(
+        "SC_PAGE_SIZE"
+    )  # the only figure available outside Linux
     with contextlib.suppress(OSError, StopIteration):
         lines = _MEMINFO.read_text("ascii").splitlines()
-        free = next(int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable"))
-    with contextlib.suppress(OSError, ValueError):  # a container's limit; without a limit the file holds "max"
+        free = next(
+            int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable")
+        )
+    with contextlib.suppress(
+        OSError, ValueError
+    ):  # a container's limit; without a limit the file holds "max"
         used = int((_CGROUP / "memory.current").read_text("ascii"))
         free = min(free, int((_CGROUP / "memory.max").read_text("ascii")) - used)
     return int(max(0, free) * _USABLE_SHARE) // int(os.environ.get(WORKERS, "1"))
 
 
-def cache_bytes_per_token(config: Any, number_bytes: int) -> int:  # noqa: ANN401  of transformers
+def cache_bytes_per_token(config: Any, number_bytes: int) -> int:
     """Bytes of the keys and values of one token in all layers."""
     return 2 * number_bytes * sum(_key_numbers(layer) for layer in _layers(config))
 
 
-def _layers(config: Any) -> list[Any]:  # noqa: ANN401
+def _layers(config: Any) -> list[Any]:
     """The configuration of each layer; that of the model does not tell what differs between layers (Gemma 4)."""
     if getattr(config, "is_heterogeneous", False):
         return list(config.per_layer_config)
-    return [config] * int(getattr(config, "num_hidden_layers", 0) or getattr(config, "num_layers", 12))
+    return [config] * int(
+        getattr(config, "num_hidden_layers", 0) or getattr(config, "num_layers", 12)
+    )
 
 
-def _key_numbers(config: Any) -> int:  # noqa: ANN401
+def _key_numbers(config: Any) -> int:
     """Numbers in the keys of one token in one layer."""
     hidden = int(getattr(config, "hidden_size", 0) or getattr(config, "d_model", 1024))
     heads = int(getattr(config, "num_attention_heads", 0) or 16)
@@ -59,17 +67,21 @@ def _key_numbers(config: Any) -> int:  # noqa: ANN401
     return int(getattr(config, "num_key_value_heads", 0) or heads) * width
 
 
-def _inner_width(config: Any) -> int:  # noqa: ANN401
+def _inner_width(config: Any) -> int:
     width = getattr(config, "intermediate_size", 0) or 0
-    return int(max(width) if isinstance(width, list) else width)  # a list has the width of each layer (Gemma 3n)
+    return int(
+        max(width) if isinstance(width, list) else width
+    )  # a list has the width of each layer (Gemma 3n)
 
 
-def tokens_that_fit(wanted: int, longest: int, reads: int, config: Any, memory: int) -> int:  # noqa: ANN401  of transformers
+def tokens_that_fit(wanted: int, longest: int, reads: int, config: Any, memory: int) -> int:
     """Tokens that fit in one forward pass beside the `longest` cached sequence: `wanted`, halved as often as needed."""
     hidden = int(getattr(config, "hidden_size", 0) or getattr(config, "d_model", 1024))
     layers = _layers(config)
     inner = max((_inner_width(layer) for layer in layers), default=0) or 4 * hidden
-    heads = max((int(getattr(layer, "num_attention_heads", 0) or 16) for layer in layers), default=16)
+    heads = max(
+        (int(getattr(layer, "num_attention_heads", 0) or 16) for layer in layers), default=16
+    )
     score_bytes = 4 * heads if getattr(config, "_attn_implementation", "") == "eager" else 8
     key_bytes = 2 * cache_bytes_per_token(config, 4)  # twice: a cache is copied when it grows
     tokens = wanted

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 @contextmanager
 def quiet(*, bars: bool = True) -> Iterator[None]:
     """Without the reports of transformers, and without its progress bars if `bars` is False."""
-    from transformers.utils import logging  # noqa: PLC0415  optional
+    from transformers.utils import logging
 
     verbosity, hidden = logging.get_verbosity(), not bars and logging.is_progress_bar_enabled()
     logging.set_verbosity_error()

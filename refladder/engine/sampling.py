@@ -31,14 +31,16 @@ class GeneratedText(NamedTuple):
 class _Draw:
     """A logits processor that draws each row's next token from the stream of its own prompt and seed."""
 
-    def __init__(self, streams: Sequence[np.random.Generator], temperature: float, top_p: float) -> None:
+    def __init__(
+        self, streams: Sequence[np.random.Generator], temperature: float, top_p: float
+    ) -> None:
         self._streams = streams
         self._temperature = temperature
         self._top_p = top_p
         self.has_nan = [False] * len(streams)
 
-    def __call__(self, _input_ids: Any, scores: Any) -> Any:  # noqa: ANN401  tensors
-        import torch  # noqa: PLC0415  optional
+    def __call__(self, _input_ids: Any, scores: Any) -> Any:
+        import torch
 
         scores = scores.float()
         nan_rows = torch.isnan(scores).any(dim=-1)
@@ -54,33 +56,39 @@ class _Draw:
         return torch.full_like(scores, -torch.inf).scatter_(1, tokens[:, None], 0.0)
 
 
-def _sampled_tokens(scores: Any, temperature: float, top_p: float, uniform: Any) -> Any:  # noqa: ANN401  tensors
+def _sampled_tokens(scores: Any, temperature: float, top_p: float, uniform: Any) -> Any:
     """Tokens at uniform random numbers in the cumulative distributions, by id: rounding moves no token far."""
-    import torch  # noqa: PLC0415  optional
+    import torch
 
     probabilities = torch.softmax(scores.double() / temperature, dim=-1)
     if top_p < 1:
         ordered, tokens = torch.sort(probabilities, dim=-1, descending=True, stable=True)
         within = ordered.cumsum(dim=-1) - ordered < top_p
         within[:, 0] = True
-        probabilities = torch.zeros_like(probabilities).scatter_(1, tokens, torch.where(within, ordered, 0.0))
+        probabilities = torch.zeros_like(probabilities).scatter_(
+            1, tokens, torch.where(within, ordered, 0.0)
+        )
     cumulative = probabilities.cumsum(dim=-1)
     wanted = uniform[:, None] * cumulative[:, -1:]
-    return torch.searchsorted(cumulative, wanted, right=True).clamp_(max=cumulative.shape[1] - 1)[:, 0]
+    return torch.searchsorted(cumulative, wanted, right=True).clamp_(max=cumulative.shape[1] - 1)[
+        :, 0
+    ]
 
 
 def random_stream(prompt: Sequence[int], seed: int) -> np.random.Generator:
     """The random stream of a row, which depends on its prompt and the seed only."""
-    digest = hashlib.blake2b(np.asarray(prompt, dtype="<u4").tobytes(), digest_size=16, salt=b"refladder").digest()
+    digest = hashlib.blake2b(
+        np.asarray(prompt, dtype="<u4").tobytes(), digest_size=16, salt=b"refladder"
+    ).digest()
     return np.random.default_rng([seed & (2**63 - 1), seed < 0, int.from_bytes(digest, "little")])
 
 
-def reproducible_batch_sizes(model: Any, largest: int) -> list[int]:  # noqa: ANN401  of transformers
+def reproducible_batch_sizes(model: Any, largest: int) -> list[int]:
     """Ascending batch sizes up to `largest` for which every matrix product of a model gives a row the same bits."""
-    import torch  # noqa: PLC0415  optional
-    from transformers.pytorch_utils import Conv1D  # noqa: PLC0415  the products of GPT-2, transposed
+    import torch
+    from transformers.pytorch_utils import Conv1D
 
-    if any(parameter.dim() > 2 for parameter in model.parameters()):  # noqa: PLR2004
+    if any(parameter.dim() > 2 for parameter in model.parameters()):
         return [largest]  # experts: their products have other rows than the batch
     sizes = [size for size in _SMALL_BATCHES if size < largest]
     layers = {
@@ -91,14 +99,16 @@ def reproducible_batch_sizes(model: Any, largest: int) -> list[int]:  # noqa: AN
     with torch.inference_mode():
         for (kind, shape), layer in layers.items():
             width = shape[0 if kind is Conv1D else 1]
-            states = torch.randn(largest, 1, width, generator=torch.Generator().manual_seed(0)).to(layer.weight)
+            states = torch.randn(largest, 1, width, generator=torch.Generator().manual_seed(0)).to(
+                layer.weight
+            )
             outputs = layer(states)
             sizes = [size for size in sizes if torch.equal(layer(states[:size]), outputs[:size])]
     return [*sizes, largest]
 
 
 def generate_batch(
-    model: Any,  # noqa: ANN401  of transformers
+    model: Any,
     prompts: Sequence[Sequence[int]],
     end_ids: Sequence[int],
     *,
@@ -115,8 +125,8 @@ def generate_batch(
     chunks that start at the same positions whether they are shared or not; and the padding consists of whole blocks of
     attention, which add zeros and move no boundary of a sum. None is for causal models whose caches cannot be combined.
     """
-    import torch  # noqa: PLC0415  optional
-    from transformers import GenerationConfig, LogitsProcessorList  # noqa: PLC0415
+    import torch
+    from transformers import GenerationConfig, LogitsProcessorList
 
     device = model.device
     has_encoder = model.config.is_encoder_decoder
@@ -124,12 +134,18 @@ def generate_batch(
     width = max(map(len, prompts))
     states: dict[str, Any] = {}
     for module in model.modules():
-        if getattr(module, "rope_deltas", None) is not None:  # Qwen-VL keeps those of its last batch
+        if (
+            getattr(module, "rope_deltas", None) is not None
+        ):  # Qwen-VL keeps those of its last batch
             module.rope_deltas = None
     with torch.inference_mode():
         if rows is not None:
-            width += BLOCK - width % BLOCK  # never 0: without padding, attention takes another code path
-            states = (_encoder_states if has_encoder else _cache_states)(model, prompts, width, rows)
+            width += (
+                BLOCK - width % BLOCK
+            )  # never 0: without padding, attention takes another code path
+            states = (_encoder_states if has_encoder else _cache_states)(
+                model, prompts, width, rows
+            )
             prompts = [*prompts, *[prompts[-1]] * (rows - count)]
         ids, mask = padded(prompts, width, left=not has_encoder)
         draw = _Draw([random_stream(prompt, seed) for prompt in prompts], temperature, top_p)
@@ -148,28 +164,38 @@ def generate_batch(
                 **states,
             ).tolist()
     start = 1 if has_encoder else width
-    return [_up_to_end(outputs[row][start:], set(end_ids), draw.has_nan[row]) for row in range(count)]
+    return [
+        _up_to_end(outputs[row][start:], set(end_ids), draw.has_nan[row]) for row in range(count)
+    ]
 
 
-def _cache_states(model: Any, prompts: Sequence[Sequence[int]], width: int, rows: int) -> dict[str, Any]:  # noqa: ANN401
+def _cache_states(
+    model: Any, prompts: Sequence[Sequence[int]], width: int, rows: int
+) -> dict[str, Any]:
     """The cache of a causal model after all but the last token of each prompt, padded on the left."""
-    import torch  # noqa: PLC0415  optional
-    from transformers.cache_utils import DynamicCache  # noqa: PLC0415
+    import torch
+    from transformers.cache_utils import DynamicCache
 
-    cache = DynamicCache()  # without the configuration, so that layers with a window keep all keys; masks hide them
+    cache = (
+        DynamicCache()
+    )  # without the configuration, so that layers with a window keep all keys; masks hide them
     states = []
     for prompt, reused in zip(prompts, reused_tokens(prompts), strict=True):
         if reused < cache.get_seq_length():
             cache.crop(reused - cache.get_seq_length())
         for first in range(reused, len(prompt), _CHUNK):
             chunk = torch.as_tensor([prompt[first : first + _CHUNK]], device=model.device)
-            model.base_model(input_ids=chunk, past_key_values=cache, use_cache=True)  # without the head
+            model.base_model(
+                input_ids=chunk, past_key_values=cache, use_cache=True
+            )  # without the head
         states.append([(layer.keys[:, :, :-1], layer.values[:, :, :-1]) for layer in cache.layers])
     combined = DynamicCache()
     for number, layer in enumerate(zip(*states, strict=True)):
         keys, values = zip(*layer, strict=True)
         combined.update(
-            _stacked(keys, rows, width - 1, pad_end=False), _stacked(values, rows, width - 1, pad_end=False), number
+            _stacked(keys, rows, width - 1, pad_end=False),
+            _stacked(values, rows, width - 1, pad_end=False),
+            number,
         )
     return {"past_key_values": combined}
 
@@ -179,19 +205,24 @@ def reused_tokens(prompts: Sequence[Sequence[int]]) -> list[int]:
     return [0, *(common_prefix(*pair) // _CHUNK * _CHUNK for pair in itertools.pairwise(prompts))]
 
 
-def _encoder_states(model: Any, prompts: Sequence[Sequence[int]], width: int, rows: int) -> dict[str, Any]:  # noqa: ANN401
+def _encoder_states(
+    model: Any, prompts: Sequence[Sequence[int]], width: int, rows: int
+) -> dict[str, Any]:
     """The encoder's output for each prompt alone, padded on the right."""
-    import torch  # noqa: PLC0415  optional
-    from transformers.modeling_outputs import BaseModelOutput  # noqa: PLC0415
+    import torch
+    from transformers.modeling_outputs import BaseModelOutput
 
     encoder = model.get_encoder()
-    states = [encoder(input_ids=torch.as_tensor([prompt], device=model.device)).last_hidden_state for prompt in prompts]
+    states = [
+        encoder(input_ids=torch.as_tensor([prompt], device=model.device)).last_hidden_state
+        for prompt in prompts
+    ]
     return {"encoder_outputs": BaseModelOutput(_stacked(states, rows, width, pad_end=True))}
 
 
-def _stacked(states: Sequence[Any], rows: int, width: int, *, pad_end: bool) -> Any:  # noqa: ANN401  tensors
+def _stacked(states: Sequence[Any], rows: int, width: int, *, pad_end: bool) -> Any:
     """States of each prompt, padded to one length; the last is repeated until there are `rows`."""
-    import torch  # noqa: PLC0415  optional
+    import torch
 
     gaps = [width - state.shape[-2] for state in states]
     same = [

@@ -25,10 +25,14 @@ log = logging.getLogger(__name__)
 
 _TOLERANCE = 1e-3  # nats, between two strategies in float32: correct ones differ by 1e-4 at most, planted faults by .1
 _REAL_TOLERANCE = 1e-2  # nats, in float32 on real weights, once the structure is proved
-_HALF_TOLERANCE = 0.1  # nats, in half precision where there is neither a proof nor memory for float32
+_HALF_TOLERANCE = (
+    0.1  # nats, in half precision where there is neither a proof nor memory for float32
+)
 _FACTOR, _SLACK = 3.0, 0.02  # of the distance of plain inference from float32, and nats
 _LONGEST_CHECK = 1100  # tokens; without a proof, and with a window up to this, the prompts are longer than the window
-_SHORT_ROW = 96  # tokens: with rows this short, the prompts of a proof are pushed on the cache and popped
+_SHORT_ROW = (
+    96  # tokens: with rows this short, the prompts of a proof are pushed on the cache and popped
+)
 _ERRORS = (RuntimeError, ValueError, TypeError, AttributeError, IndexError, NotImplementedError)
 
 
@@ -41,13 +45,17 @@ def choose_strategy(causal: Causal, ids: Sequence[int]) -> None:
     if key not in _proofs:
         _proofs[key] = prove(causal.model)
     proved = _proofs[key]
-    candidates = causal.strategies if proved is None else causal.strategies[causal.strategies.index(proved) :]
+    candidates = (
+        causal.strategies
+        if proved is None
+        else causal.strategies[causal.strategies.index(proved) :]
+    )
     _settle(causal, candidates, _real_check(causal, ids, proved=proved is not None))
     log.info("%s: inference strategy %r", causal.name, causal.strategy)
     causal.tokens_run = 0
 
 
-def prove(model: Any) -> str | None:  # noqa: ANN401  of transformers
+def prove(model: Any) -> str | None:
     """The first strategy with the numbers of plain inference on a small copy of a model; None if there is none."""
     small = small_copy(model)
     if small is None:
@@ -73,13 +81,19 @@ def prove(model: Any) -> str | None:  # noqa: ANN401  of transformers
     return causal.strategy
 
 
-def _key(model: Any) -> str:  # noqa: ANN401
-    import torch  # noqa: PLC0415  optional
-    import transformers  # noqa: PLC0415  optional
+def _key(model: Any) -> str:
+    import torch
+    import transformers
 
     config = model.config.get_text_config()
     attention = model.config._attn_implementation  # noqa: SLF001  no public name exists
-    parts = (type(model).__qualname__, attention, model.device.type, transformers.__version__, torch.__version__)
+    parts = (
+        type(model).__qualname__,
+        attention,
+        model.device.type,
+        transformers.__version__,
+        torch.__version__,
+    )
     return "|".join([*parts, config.to_json_string(use_diff=False)])
 
 
@@ -93,7 +107,12 @@ def _settle(causal: Causal, candidates: Sequence[str], disagrees: Callable[[], s
             reason = f"fails ({error})"
         if reason is None:
             break
-        log.warning("%s: %s %s. Falling back to a slower strategy.", causal.name, STRATEGIES[causal.strategy], reason)
+        log.warning(
+            "%s: %s %s. Falling back to a slower strategy.",
+            causal.name,
+            STRATEGIES[causal.strategy],
+            reason,
+        )
 
 
 def _prompts(ids: Sequence[int], article: int, part: int) -> tuple[list[list[int]], list[Read]]:
@@ -109,7 +128,9 @@ def _prompts(ids: Sequence[int], article: int, part: int) -> tuple[list[list[int
     return sequences, reads
 
 
-def _read_by(causal: Causal, sequences: list[list[int]], reads: list[Read], strategy: str = "single") -> FloatArray:
+def _read_by(
+    causal: Causal, sequences: list[list[int]], reads: list[Read], strategy: str = "single"
+) -> FloatArray:
     before, causal.strategy = causal.strategy, strategy
     try:
         return causal.logprobs(sequences, reads)
@@ -135,14 +156,19 @@ def _real_check(causal: Causal, ids: Sequence[int], *, proved: bool) -> Callable
     if not np.isfinite(plain).all():  # each prompt with such a number is reported when it is read
         return lambda: None
     if causal.dtype == "float32":
-        return lambda: _apart(causal.logprobs(sequences, reads) - plain, _REAL_TOLERANCE if proved else _TOLERANCE)
+        return lambda: _apart(
+            causal.logprobs(sequences, reads) - plain, _REAL_TOLERANCE if proved else _TOLERANCE
+        )
     largest_module = max(
-        sum(parameter.numel() for parameter in module.parameters(recurse=False)) for module in causal.model.modules()
+        sum(parameter.numel() for parameter in module.parameters(recurse=False))
+        for module in causal.model.modules()
     )
     if 2 * 4 * largest_module > causal.memory:
         noise = _largest(_read_by(causal, sequences, reads, "batches") - plain)
         limit = max(_HALF_TOLERANCE, _FACTOR * noise) if np.isfinite(noise) else _HALF_TOLERANCE
-        return lambda: _apart(causal.logprobs(sequences, reads) - plain, _FACTOR * limit if proved else limit)
+        return lambda: _apart(
+            causal.logprobs(sequences, reads) - plain, _FACTOR * limit if proved else limit
+        )
     with in_float32(causal.model):
         exact = _read_by(causal, sequences, reads)
     plain_distance = _rms(plain - exact)

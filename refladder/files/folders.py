@@ -105,7 +105,11 @@ class Folder:
     @contextmanager
     def claimed(self, name: str | None) -> Iterator[None]:
         """Refuse other processes of this run, or of its part `name`, while the block runs."""
-        with locked_folder(Path(self.address)) if name is None else locked(Path(self.address, WORK, name)):
+        with (
+            locked_folder(Path(self.address))
+            if name is None
+            else locked(Path(self.address, WORK, name))
+        ):
             yield
 
 
@@ -151,8 +155,15 @@ class RemoteFolder(Folder):
         """Return the bytes of each file in the folder and in folders inside it, by name, without hidden ones."""
         root = f"{self._root.rstrip('/')}/"
         with self._at(under) as path, suppress(FileNotFoundError):
-            found = {name.removeprefix(root): entry for name, entry in self._system.find(path, detail=True).items()}
-            return {name: int(entry["size"] or 0) for name, entry in sorted(found.items()) if not _is_hidden(name)}
+            found = {
+                name.removeprefix(root): entry
+                for name, entry in self._system.find(path, detail=True).items()
+            }
+            return {
+                name: int(entry["size"] or 0)
+                for name, entry in sorted(found.items())
+                if not _is_hidden(name)
+            }
         return {}
 
     def remove(self, name: str) -> None:

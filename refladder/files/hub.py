@@ -25,7 +25,9 @@ PREFIX = "hub:"
 CARD = "README.md"
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*/[A-Za-z0-9][A-Za-z0-9._-]*")
 _REVISION = re.compile(r"[A-Za-z0-9][A-Za-z0-9._/-]*")
-_log = logging.getLogger("refladder.hub")  # a warning is printed on standard error unless the program decides otherwise
+_log = logging.getLogger(
+    "refladder.hub"
+)  # a warning is printed on standard error unless the program decides otherwise
 
 
 class StaleParentError(Exception):
@@ -46,7 +48,9 @@ class Address:
 def check_repository(name: str) -> str:
     """The name of a repository, if it is one."""
     if not _NAME.fullmatch(name) or "--" in name or ".." in name:
-        raise UsageError(f"repository {name!r} must be ORG/NAME in letters, digits, '-', '_' and '.'")
+        raise UsageError(
+            f"repository {name!r} must be ORG/NAME in letters, digits, '-', '_' and '.'"
+        )
     return name
 
 
@@ -54,20 +58,24 @@ def parse_address(text: str) -> Address:
     """Parse `hub:ORG/NAME` or `hub:ORG/NAME@REVISION`."""
     repository, at, revision = text.removeprefix(PREFIX).partition("@")
     if at and not _REVISION.fullmatch(revision):
-        raise UsageError(f"{text!r}: after @ must be a commit, a tag or a branch, found {revision!r}")
+        raise UsageError(
+            f"{text!r}: after @ must be a commit, a tag or a branch, found {revision!r}"
+        )
     if not _NAME.fullmatch(repository):
         raise UsageError(f"{text!r} must be hub:ORG/NAME or hub:ORG/NAME@REVISION")
     return Address(check_repository(repository), revision or None)
 
 
-def _library() -> Any:  # noqa: ANN401  the module
+def _library() -> Any:
     try:
-        import huggingface_hub  # noqa: PLC0415  an extra
-        import huggingface_hub.constants  # noqa: PLC0415  these are not loaded with it
-        import huggingface_hub.errors  # noqa: PLC0415
-        import huggingface_hub.utils  # noqa: PLC0415
+        import huggingface_hub
+        import huggingface_hub.constants
+        import huggingface_hub.errors
+        import huggingface_hub.utils
     except ImportError as error:
-        raise UsageError("the Hub needs the package huggingface_hub; pip install huggingface_hub pyarrow") from error
+        raise UsageError(
+            "the Hub needs the package huggingface_hub; pip install huggingface_hub pyarrow"
+        ) from error
     return huggingface_hub
 
 
@@ -78,8 +86,14 @@ def _explained(what: str, endpoint: str | None = None) -> Iterator[None]:
     try:
         with quiet(hub):
             yield
-    except (hub.errors.HTTPError, OSError, RuntimeError) as error:  # the last around the upload of one file
-        raise _translated(what, _shown(endpoint or hub.constants.ENDPOINT), hub.errors, error) from error
+    except (
+        hub.errors.HTTPError,
+        OSError,
+        RuntimeError,
+    ) as error:  # the last around the upload of one file
+        raise _translated(
+            what, _shown(endpoint or hub.constants.ENDPOINT), hub.errors, error
+        ) from error
 
 
 def _shown(endpoint: str) -> str:
@@ -87,7 +101,7 @@ def _shown(endpoint: str) -> str:
     return re.sub(r"//[^/@]*@", "//", endpoint)
 
 
-def _translated(what: str, server: str, errors: Any, error: Exception) -> Exception:  # noqa: ANN401  the module
+def _translated(what: str, server: str, errors: Any, error: Exception) -> Exception:
     sentences = {
         errors.GatedRepoError: f"access to it must be requested on its page at {server}; then try again",
         errors.RepositoryNotFoundError: (
@@ -111,16 +125,20 @@ def _translated(what: str, server: str, errors: Any, error: Exception) -> Except
         ),
         429: f"{server} has had too many requests from you (status 429); try again in an hour",
     }
-    words = next((sentence for kind, sentence in sentences.items() if isinstance(error, kind)), None)
+    words = next(
+        (sentence for kind, sentence in sentences.items() if isinstance(error, kind)), None
+    )
     cause = error.__cause__ if isinstance(error, RuntimeError) else error
-    if words is None and "xet-" in str(error):  # the address of the missing service, in an error of the package hf_xet
+    if words is None and "xet-" in str(
+        error
+    ):  # the address of the missing service, in an error of the package hf_xet
         words = (
             f"{server} has no Xet service, and nothing was sent; set the environment variable HF_HUB_DISABLE_XET=1 and "
             "run the same command again"
         )
     elif words is None and isinstance(cause, errors.HfHubHTTPError):
         status = cause.response.status_code
-        if status == 412:  # noqa: PLR2004
+        if status == 412:
             return StaleParentError()
         words = of_status.get(status, f"{server} refused the request (status {status}); try again")
     elif words is None:
@@ -161,7 +179,7 @@ def fetch(text: str, configs: Sequence[str]) -> Snapshot:
     return Snapshot(pinned, folder, manifest)
 
 
-def _download(hub: Any, address: Address, path: str) -> str:  # noqa: ANN401  the module
+def _download(hub: Any, address: Address, path: str) -> str:
     options = {"repo_type": "dataset", "revision": address.revision}
     try:
         return str(hub.hf_hub_download(address.repository, path, **options))
@@ -178,7 +196,9 @@ def _report_moving(address: Address, pinned: Address) -> None:
         try:
             refs = _library().HfApi().list_repo_refs(address.repository, repo_type="dataset")
         except (OSError, _library().errors.HTTPError):
-            _log.warning("%s: the Hub cannot be reached; %s is used, from the cache", address, pinned)
+            _log.warning(
+                "%s: the Hub cannot be reached; %s is used, from the cache", address, pinned
+            )
             return
     if address.revision is None or address.revision in {branch.name for branch in refs.branches}:
         _log.warning("%s names a branch, which can move; it is now at %s", address, pinned)
@@ -218,7 +238,9 @@ class Publisher:
     def create(self, *, private: bool) -> None:
         """Create the repository unless it exists."""
         with _explained(self.repository, self.endpoint):
-            self._api.create_repo(self.repository, repo_type="dataset", private=private or None, exist_ok=True)
+            self._api.create_repo(
+                self.repository, repo_type="dataset", private=private or None, exist_ok=True
+            )
 
     def head(self) -> Head:
         """The newest commit."""
@@ -226,7 +248,9 @@ class Publisher:
             info = self._api.dataset_info(self.repository)
             paths = frozenset(sibling.rfilename for sibling in info.siblings or ())
             refs = self._api.list_repo_refs(self.repository, repo_type="dataset")
-            card, manifest = (self._read(path, info.sha) if path in paths else None for path in (CARD, MANIFEST))
+            card, manifest = (
+                self._read(path, info.sha) if path in paths else None for path in (CARD, MANIFEST)
+            )
         return Head(
             commit=info.sha,
             paths=paths,
@@ -237,25 +261,37 @@ class Publisher:
         )
 
     def _read(self, path: str, commit: str) -> str:
-        return str(self._api.hf_hub_download(self.repository, path, repo_type="dataset", revision=commit))
+        return str(
+            self._api.hf_hub_download(self.repository, path, repo_type="dataset", revision=commit)
+        )
 
-    def commit(self, parent: str, files: Mapping[str, Path | bytes], removed: Iterable[str], message: str) -> str:
+    def commit(
+        self, parent: str, files: Mapping[str, Path | bytes], removed: Iterable[str], message: str
+    ) -> str:
         """Add and remove files in one commit on a known parent, and return the commit."""
         hub = self._hub
         operations = [
             *(
-                hub.CommitOperationAdd(path, content if isinstance(content, bytes) else str(content))
+                hub.CommitOperationAdd(
+                    path, content if isinstance(content, bytes) else str(content)
+                )
                 for path, content in files.items()
             ),
             *(hub.CommitOperationDelete(path) for path in removed),
         ]
         with _explained(self.repository, self.endpoint):
             done = self._api.create_commit(
-                self.repository, operations, commit_message=message, repo_type="dataset", parent_commit=parent
+                self.repository,
+                operations,
+                commit_message=message,
+                repo_type="dataset",
+                parent_commit=parent,
             )
         return str(done.oid)
 
     def tag(self, name: str, commit: str) -> None:
         """Give a commit a tag."""
         with _explained(self.repository, self.endpoint):
-            self._api.create_tag(self.repository, tag=name, revision=commit, repo_type="dataset", exist_ok=True)
+            self._api.create_tag(
+                self.repository, tag=name, revision=commit, repo_type="dataset", exist_ok=True
+            )

@@ -71,7 +71,9 @@ def decoded_lines(opened: IO[bytes], path: str, encoding: str = "utf-8") -> Iter
             raise not_utf8(f"{path}:{number}", error) from error
 
 
-def not_utf8(where: str, error: UnicodeDecodeError, advice: str = "convert the file to UTF-8") -> DataError:
+def not_utf8(
+    where: str, error: UnicodeDecodeError, advice: str = "convert the file to UTF-8"
+) -> DataError:
     """The error for a line that is not UTF-8."""
     byte = error.object[error.start]
     return DataError(f"{where}: not UTF-8 (byte {byte:#04x} at position {error.start}); {advice}")
@@ -99,7 +101,11 @@ def from_line(kind: type[T], line: str, where: str) -> T:
     else:  # the same JSON with other spaces or key order, or another kind of file
         fields = parse_json(line, where)
         other = fields.pop("schema", None) if isinstance(fields, dict) else None
-        if isinstance(other, str) and other != schema and other.split("/")[0] == schema.split("/")[0]:
+        if (
+            isinstance(other, str)
+            and other != schema
+            and other.split("/")[0] == schema.split("/")[0]
+        ):
             raise DataError(
                 f"{where}: {other}, of another version of refladder; this one reads {schema}, so make the file again"
             )
@@ -136,7 +142,9 @@ def is_device(path: Path) -> bool:
 def refuse_pipe(path: Path) -> None:
     """Check that a file that is read and then added to is no pipe, at which opening waits for another process."""
     if is_device(path) and not path.is_char_device():
-        raise UsageError(f"{path}: a pipe; name a regular file, because it is read again and extended")
+        raise UsageError(
+            f"{path}: a pipe; name a regular file, because it is read again and extended"
+        )
 
 
 class Writer:
@@ -174,7 +182,11 @@ def atomic(path: Path, *, private: bool = False) -> Iterator[Writer]:
     partial = path if direct else path.with_name(f".{path.name}.{os.getpid()}.partial")
     with writing(path):
         path.parent.mkdir(parents=True, exist_ok=True)
-        raw = io.FileIO(partial, "w", opener=lambda name, flags: os.open(name, flags, 0o600 if private else 0o666))
+        raw = io.FileIO(
+            partial,
+            "w",
+            opener=lambda name, flags: os.open(name, flags, 0o600 if private else 0o666),
+        )
     try:
         if not direct:
             try_lock(raw.fileno())  # shows to other machines that this file is being written
@@ -203,7 +215,9 @@ def _remove_leftovers(path: Path) -> None:
             continue
         # The file may have been removed, or belong to another user.
         with suppress(OSError), partial.open("rb") as leftover:
-            if try_lock(leftover.fileno()) is not False:  # otherwise its process runs on another machine
+            if (
+                try_lock(leftover.fileno()) is not False
+            ):  # otherwise its process runs on another machine
                 partial.unlink()
 
 
@@ -218,7 +232,9 @@ def writing(path: str | Path) -> Iterator[None]:
 
 def cannot_write(path: str | Path, error: OSError) -> DataError:
     """The error for a failed write, with the file and the reason."""
-    return DataError(f"{path}: cannot be written ({error.strerror or error}); free space or choose another path")
+    return DataError(
+        f"{path}: cannot be written ({error.strerror or error}); free space or choose another path"
+    )
 
 
 def throw_away(path: Path) -> None:
@@ -298,7 +314,9 @@ def within(path: Path) -> Path:
     """A file that refladder looks for in a folder, which may be in a folder that somebody else made."""
     real, folder = os.path.realpath(path), os.path.realpath(path.parent)
     if path.is_symlink() and not Path(real).is_relative_to(folder):
-        raise DataError(f"{path}: a link to {real}, which is not in {path.parent}; copy the file there")
+        raise DataError(
+            f"{path}: a link to {real}, which is not in {path.parent}; copy the file there"
+        )
     return path
 
 

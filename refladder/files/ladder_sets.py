@@ -35,10 +35,25 @@ from refladder.files.jsonl import (
     write_record,
     write_records,
 )
-from refladder.files.release import MANIFEST, OF_A_SET, Parts, ladders_of_rows, read_release, record_of
+from refladder.files.release import (
+    MANIFEST,
+    OF_A_SET,
+    Parts,
+    ladders_of_rows,
+    read_release,
+    record_of,
+)
 from refladder.files.tables import Row, read_rows
 from refladder.parsing import parse_json
-from refladder.records import Context, ContextDigest, Dimension, Ladder, LadderFailure, Revision, Shared
+from refladder.records import (
+    Context,
+    ContextDigest,
+    Dimension,
+    Ladder,
+    LadderFailure,
+    Revision,
+    Shared,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -79,7 +94,10 @@ class LadderSet:
         names = ", ".join(dimension.name for dimension in self.dimensions)
         parts = [
             f"{plural(len(self.ladders), 'ladder')} of {self.rungs} rungs",
-            plural(len({context for context, _ in self.ladders}), "shared anchor" if self.anchors else "context"),
+            plural(
+                len({context for context, _ in self.ladders}),
+                "shared anchor" if self.anchors else "context",
+            ),
             f"{self.task}: {names}",
         ]
         parts += [plural(len(self.failures), "failed ladder")] if self.failures else []
@@ -88,7 +106,9 @@ class LadderSet:
     @property
     def signature(self) -> str:
         """The set in the signatures of scores: its name and digest, digests of earlier revisions and certificate."""
-        earlier = f"|earlier:{','.join(each.digest for each in self.earlier)}" if self.earlier else ""
+        earlier = (
+            f"|earlier:{','.join(each.digest for each in self.earlier)}" if self.earlier else ""
+        )
         certified = "" if self.certificate is None else f"|certificate:{self.certificate['digest']}"
         return f"{self.name}@{self.digest}{earlier}{certified}"
 
@@ -122,7 +142,9 @@ def _root() -> Path:
 def published_names() -> list[str]:
     """Names of the shipped ladder sets, such as `demo/story`."""
     root = _root()
-    return sorted(path.parent.relative_to(root).as_posix() for path in root.glob("**/ladders.jsonl"))
+    return sorted(
+        path.parent.relative_to(root).as_posix() for path in root.glob("**/ladders.jsonl")
+    )
 
 
 def rated_names() -> list[str]:
@@ -176,7 +198,9 @@ def ladder_set(
                 "written for (context_digests.jsonl); restore contexts.jsonl, or build the ladders again"
             )
     checks = Checks(name, dimensions, {context.id: context.task for context in by_context.values()})
-    by_key = {(ladder.context_id, ladder.dimension): ladder for ladder in checks.passed(ladders, earlier)}
+    by_key = {
+        (ladder.context_id, ladder.dimension): ladder for ladder in checks.passed(ladders, earlier)
+    }
     if anchors:
         _check_anchors(name, anchors, by_key, by_context)
     return LadderSet(
@@ -194,7 +218,10 @@ def ladder_set(
 
 
 def _check_anchors(
-    name: str, anchors: Sequence[str], ladders: Mapping[tuple[str, str], Ladder], contexts: Mapping[str, Context]
+    name: str,
+    anchors: Sequence[str],
+    ladders: Mapping[tuple[str, str], Ladder],
+    contexts: Mapping[str, Context],
 ) -> None:
     """Check that a shared set has every ladder of every anchor, the anchors' contexts, and nothing else."""
     dimensions = dict.fromkeys(dimension for _, dimension in ladders)
@@ -223,7 +250,9 @@ def of_whole_anchors(ladders: Iterable[Ladder], dimensions: Sequence[Dimension])
 class Checks:
     """Checks that ladders, given one after another, form one scale; keeps their ids and their digest only."""
 
-    def __init__(self, name: str, dimensions: Sequence[Dimension], tasks: Mapping[str, str]) -> None:
+    def __init__(
+        self, name: str, dimensions: Sequence[Dimension], tasks: Mapping[str, str]
+    ) -> None:
         _check_scales(name, dimensions)
         self.task, self.rungs = "", 0
         self._name, self._tasks = name, tasks
@@ -241,7 +270,9 @@ class Checks:
         """The number of ladders so far."""
         return len(self._seen)
 
-    def passed(self, ladders: Iterable[Ladder], earlier: Sequence[Revision] = ()) -> Iterator[Ladder]:
+    def passed(
+        self, ladders: Iterable[Ladder], earlier: Sequence[Revision] = ()
+    ) -> Iterator[Ladder]:
         """The ladders, each checked; there must be at least one, and the first ones must be those of `earlier`."""
         expected = {each.ladders: each.digest for each in earlier}
         for ladder in ladders:
@@ -266,11 +297,17 @@ class Checks:
         if key in self._seen:
             raise UsageError(f"{label} appears twice; remove one")
         if ladder.dimension not in self._dimensions:
-            raise UsageError(f"{label} has a dimension that is not in dimensions.jsonl; add it, or remove the ladder")
+            raise UsageError(
+                f"{label} has a dimension that is not in dimensions.jsonl; add it, or remove the ladder"
+            )
         if self._tasks and (task := self._tasks.get(ladder.context_id)) != ladder.task:
             if task is None:
-                raise UsageError(f"{label} has a context that is not in contexts.jsonl; add it, or remove the ladder")
-            raise UsageError(f"{label} has task {ladder.task!r}, its context {task!r}; correct one of them")
+                raise UsageError(
+                    f"{label} has a context that is not in contexts.jsonl; add it, or remove the ladder"
+                )
+            raise UsageError(
+                f"{label} has task {ladder.task!r}, its context {task!r}; correct one of them"
+            )
         levels = [rung.level for rung in ladder.rungs]
         if not levels or levels != list(range(1, len(levels) + 1)):
             raise UsageError(f"{label} has levels {levels}; they must be 1, 2, ..., N")
@@ -350,7 +387,9 @@ def load_ladders(name: str | Path, *, certified: bool = True) -> LadderSet:
     parts = open_parts(name)
     ladders = list(parts.ladders)  # which fills the digests
     digests = parts.context_digests.items()
-    anchors, serves = ((), ()) if parts.shared is None else (parts.shared.anchors, parts.shared.serves)
+    anchors, serves = (
+        ((), ()) if parts.shared is None else (parts.shared.anchors, parts.shared.serves)
+    )
     opened = ladder_set(
         name,
         parts.dimensions,
@@ -363,7 +402,11 @@ def load_ladders(name: str | Path, *, certified: bool = True) -> LadderSet:
     )
     opened = replace(opened, name=parts.name, serves=serves)
     where, certificate = f"{name}: {CERTIFICATE}", parts.certificate
-    if certificate is None and not name.startswith(hub.PREFIX) and (path := find_folder(name) / CERTIFICATE).is_file():
+    if (
+        certificate is None
+        and not name.startswith(hub.PREFIX)
+        and (path := find_folder(name) / CERTIFICATE).is_file()
+    ):
         where, certificate = str(path), parse_json(read_bytes(path), str(path), whole_file=True)
     if not certified or certificate is None:
         return opened
@@ -381,7 +424,9 @@ def open_parts(name: str) -> Parts:
     if (folder / MANIFEST).is_file():
         return replace(read_release(folder, name), name=label)
     if not (folder / "ladders.jsonl").is_file():
-        raise DataError(f"{folder / 'ladders.jsonl'}: no such file; build a ladder set with `refladder build`")
+        raise DataError(
+            f"{folder / 'ladders.jsonl'}: no such file; build a ladder set with `refladder build`"
+        )
     return Parts(
         name=label,
         dimensions=tuple(read_records(Dimension, folder / "dimensions.jsonl")),
@@ -389,7 +434,8 @@ def open_parts(name: str) -> Parts:
         ladders=read_records(Ladder, folder / "ladders.jsonl"),
         failures=_read_if_any(LadderFailure, folder / "failures.jsonl"),
         context_digests={
-            each.context_id: each.digest for each in _read_if_any(ContextDigest, folder / "context_digests.jsonl")
+            each.context_id: each.digest
+            for each in _read_if_any(ContextDigest, folder / "context_digests.jsonl")
         },
         shared=read_record(Shared, folder / SET) if (folder / SET).is_file() else None,
         earlier=tuple(_read_if_any(Revision, folder / REVISIONS)),
@@ -401,7 +447,10 @@ def _read_if_any(kind: type[T], path: Path) -> Iterator[T]:
 
 
 def ladder_set_of_rows(
-    rows: Iterable[Row | Mapping[str, Any]], contexts: Iterable[Mapping[str, Any]] = (), *, name: str = "rows"
+    rows: Iterable[Row | Mapping[str, Any]],
+    contexts: Iterable[Mapping[str, Any]] = (),
+    *,
+    name: str = "rows",
 ) -> LadderSet:
     """A ladder set from the rows of a published one, as `datasets.load_dataset("ORG/NAME", "ladders")` gives them.
 
@@ -420,7 +469,12 @@ def ladder_set_of_rows(
     ladders = list(ladders_of_rows(_located(rows, name), dimensions, digests, anchors))
     texts = (record_of(Context, row) for row in _located(contexts, f"{name} contexts"))
     return ladder_set(
-        name, list(dimensions.values()), texts, ladders, digests=digests.items(), anchors=list(dict.fromkeys(anchors))
+        name,
+        list(dimensions.values()),
+        texts,
+        ladders,
+        digests=digests.items(),
+        anchors=list(dict.fromkeys(anchors)),
     )
 
 
@@ -457,7 +511,8 @@ def write_ladder_set(
     write_records(folder / "dimensions.jsonl", dimensions)
     write_records(folder / "contexts.jsonl", contexts)
     write_records(
-        folder / "context_digests.jsonl", [ContextDigest(context_id=each.id, digest=each.digest) for each in contexts]
+        folder / "context_digests.jsonl",
+        [ContextDigest(context_id=each.id, digest=each.digest) for each in contexts],
     )
     write_records(folder / "ladders.jsonl", ladders)
     if failures:
@@ -492,7 +547,8 @@ def append_ladders(
     write_records(folder / "contexts.jsonl", everything.values())
     digests = {**before.digests, **{each.id: each.digest for each in contexts}}
     write_records(
-        folder / "context_digests.jsonl", [ContextDigest(context_id=key, digest=each) for key, each in digests.items()]
+        folder / "context_digests.jsonl",
+        [ContextDigest(context_id=key, digest=each) for key, each in digests.items()],
     )
     if failed:
         write_records(folder / "failures.jsonl", failed.values())
@@ -505,7 +561,9 @@ def append_ladders(
         stream.write(b"".join(map(to_line, ladders)))
 
 
-def choose_dimensions(dimensions: Sequence[Dimension], names: Sequence[str]) -> tuple[Dimension, ...]:
+def choose_dimensions(
+    dimensions: Sequence[Dimension], names: Sequence[str]
+) -> tuple[Dimension, ...]:
     """Select dimensions by name, each once, in the order of the names; all without names."""
     by_name = {dimension.name: dimension for dimension in dimensions}
     for name in names:

@@ -31,7 +31,9 @@ if TYPE_CHECKING:
 _ATTEMPTS = 100  # to open a lock file that other processes remove at the same moment
 _PAUSE = 0.02  # seconds between two attempts, while another process signs the file that it made
 _RECORD = 4096  # bytes; a record is much shorter
-_LOCKED_BYTE = 1 << 30  # Windows locks bytes against reading too: one that the record does not reach
+_LOCKED_BYTE = (
+    1 << 30
+)  # Windows locks bytes against reading too: one that the record does not reach
 
 Holder = tuple[int, str, str]  # process, host, since when (UTC)
 
@@ -128,7 +130,9 @@ def _holding(file: Path, path: Path) -> Iterator[None]:
 
 def _acquire(file: Path, path: Path) -> _Lock:
     for attempt in range(1, _ATTEMPTS + 1):
-        new_folders = [folder for folder in (file.parent, *file.parent.parents) if not folder.exists()]
+        new_folders = [
+            folder for folder in (file.parent, *file.parent.parents) if not folder.exists()
+        ]
         try:
             file.parent.mkdir(parents=True, exist_ok=True)
             descriptor, made = _open_or_make(file)
@@ -136,7 +140,9 @@ def _acquire(file: Path, path: Path) -> _Lock:
             continue
         except OSError as error:
             reason = error.strerror or error
-            raise DataError(f"{path}: cannot be written ({reason}); free space or choose another path") from error
+            raise DataError(
+                f"{path}: cannot be written ({reason}); free space or choose another path"
+            ) from error
         locked = try_lock(descriptor)
         taken = locked
         if locked is None:  # no locks here: the process that makes the file has it
@@ -145,7 +151,9 @@ def _acquire(file: Path, path: Path) -> _Lock:
             refusal = in_use(path, _holder(descriptor), file if locked is None else None)
             os.close(descriptor)
             raise refusal
-        if taken and _is_same(descriptor, file):  # otherwise its last holder removed it after it was opened here
+        if taken and _is_same(
+            descriptor, file
+        ):  # otherwise its last holder removed it after it was opened here
             _sign(descriptor)
             return _Lock(threading.get_ident(), descriptor, file, new_folders)
         os.close(descriptor)
@@ -171,7 +179,9 @@ def _remove_ended(file: Path, descriptor: int, *, wait: bool) -> bool | None:
         return None
     if holder is None or may_be_running(holder):
         return False
-    guard = file.with_name(f"{file.name}.ended")  # only one process at a time removes, and only this record
+    guard = file.with_name(
+        f"{file.name}.ended"
+    )  # only one process at a time removes, and only this record
     try:
         os.close(os.open(guard, os.O_CREAT | os.O_EXCL))
     except OSError:
@@ -191,7 +201,9 @@ def _release(lock: _Lock) -> None:
             lock.file.unlink()  # while it is locked, no other process can have taken it
     os.close(lock.descriptor)
     with suppress(OSError):
-        if os.name != "posix":  # an open file cannot be removed, by this process or by the next holder
+        if (
+            os.name != "posix"
+        ):  # an open file cannot be removed, by this process or by the next holder
             lock.file.unlink()
         for folder in lock.new_folders:
             folder.rmdir()
@@ -215,7 +227,9 @@ def _sign(descriptor: int) -> None:
 def holder_record() -> bytes:
     """What names this process in a lock: its number, its host and the time (UTC), as JSON."""
     since = time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime())
-    return json.dumps({"process": os.getpid(), "host": socket.gethostname(), "since": since}).encode()
+    return json.dumps(
+        {"process": os.getpid(), "host": socket.gethostname(), "since": since}
+    ).encode()
 
 
 def _holder(descriptor: int) -> Holder | None:
@@ -245,7 +259,11 @@ def may_be_running(holder: Holder | None) -> bool:
 
 def in_use(path: str | Path, holder: Holder | None, remove: str | Path | None = None) -> UsageError:
     """The error for a file or folder that another process is writing; `remove` is a lock that nothing else removes."""
-    writer = "another process has" if holder is None else f"process {holder[0]} on host {holder[1]} has"
+    writer = (
+        "another process has" if holder is None else f"process {holder[0]} on host {holder[1]} has"
+    )
     since = "" if holder is None else f" since {holder[2]} UTC"
     unless = "" if remove is None else f"; if that process has ended, delete {remove}"
-    return UsageError(f"{path}: {writer} been writing it{since}; wait for it to finish, or choose another path{unless}")
+    return UsageError(
+        f"{path}: {writer} been writing it{since}; wait for it to finish, or choose another path{unless}"
+    )

@@ -22,7 +22,19 @@ from refladder.files.table_files import form_by_name, is_many
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-TABLES = {"add", "benchmark", "data", "first", "judgments_from", "labels", "scores", "second", "source", "table", "to"}
+TABLES = {
+    "add",
+    "benchmark",
+    "data",
+    "first",
+    "judgments_from",
+    "labels",
+    "scores",
+    "second",
+    "source",
+    "table",
+    "to",
+}
 BACKENDS = {"judge", "models", "writer"}  # such as `scripted:FILE` and NAME=hf:FOLDER
 OPTIONS = {"judge_option", "judge_options", "writer_option", "writer_options"}
 OTHERS = {
@@ -35,18 +47,50 @@ OTHERS = {
     "prices",
     "prompt",
 }
-READ = TABLES | BACKENDS | OPTIONS | OTHERS | {"prompt_file", "prompts", "rate", "run", "task_file", "threshold"}
-WRITTEN = {"figures", "judgments", "out", "page", "path", "plot", "rejected", "store", "unscored", "work"}
+READ = (
+    TABLES
+    | BACKENDS
+    | OPTIONS
+    | OTHERS
+    | {"prompt_file", "prompts", "rate", "run", "task_file", "threshold"}
+)
+WRITTEN = {
+    "figures",
+    "judgments",
+    "out",
+    "page",
+    "path",
+    "plot",
+    "rejected",
+    "store",
+    "unscored",
+    "work",
+}
 _READ_BY = {("link", "judgments"), ("rescore", "judgments"), ("export", "path")}
-_WORDS = ("-", "keep", "drop", "")  # no files: standard input and output, and what else `unscored` can be
+_WORDS = (
+    "-",
+    "keep",
+    "drop",
+    "",
+)  # no files: standard input and output, and what else `unscored` can be
 _IN_FOLDERS = {  # what refladder looks for, and writes, in folders
     f"{name}.jsonl"
-    for name in ("build.journal", "context_digests", "contexts", "dimensions", "failures", "generated", "ladders")
+    for name in (
+        "build.journal",
+        "context_digests",
+        "contexts",
+        "dimensions",
+        "failures",
+        "generated",
+        "ladders",
+    )
 } | {f"{name}.jsonl" for name in ("outputs", "preferences", "ratings", "results")}
 _IN_FOLDERS |= {"certificate.json", "manifest.json", "run.json", "student.json"}
 
 
-def check_outputs(command: str, given: Mapping[str, object], labels: Mapping[str, str] | None = None) -> None:
+def check_outputs(
+    command: str, given: Mapping[str, object], labels: Mapping[str, str] | None = None
+) -> None:
     """Check the files of a command or a call before it does anything."""
     labels = {name: option(name) for name in given} | dict(labels or {})
     files: dict[bool, list[tuple[str, str]]] = {True: [], False: []}  # written, and read
@@ -56,9 +100,17 @@ def check_outputs(command: str, given: Mapping[str, object], labels: Mapping[str
             paths = list(_paths(name, value))
             if (command, name) in {("score", "out"), ("review", "run")}:
                 own = not (given.get("judgments") or given.get("judgments_from"))
-                paths += [f"{path}{end}" for path in paths for end in (".run.json", ".judgments.jsonl")[: 1 + own]]
+                paths += [
+                    f"{path}{end}"
+                    for path in paths
+                    for end in (".run.json", ".judgments.jsonl")[: 1 + own]
+                ]
             if name == "plot":
-                paths += [str(Path(path).with_suffix(".png")) for path in paths if Path(path).suffix != ".png"]
+                paths += [
+                    str(Path(path).with_suffix(".png"))
+                    for path in paths
+                    if Path(path).suffix != ".png"
+                ]
             files[written] += [(name, path) for path in paths]
     for number, (name, target) in enumerate(files[True]):
         for other, source in [*files[False], *files[True][:number]]:
@@ -71,9 +123,13 @@ def _check(name: str, target: str, other: str, source: str, labels: Mapping[str,
     if any(_same(file, target) for file in _files(source)):
         raise UsageError(f"{target}: {its} and {mine} must be different files")
     if _is_in(other, source, target) or (other in READ and _matches(target, source)):
-        raise UsageError(f"{target}: {mine} would be among the files of {its} the next time; choose another folder")
+        raise UsageError(
+            f"{target}: {mine} would be among the files of {its} the next time; choose another folder"
+        )
     if _is_in(name, target, source):
-        raise UsageError(f"{source}: {its} is among the files of {mine}; choose another folder for {mine}")
+        raise UsageError(
+            f"{source}: {its} is among the files of {mine}; choose another folder for {mine}"
+        )
 
 
 def _paths(name: str, value: object) -> Iterator[str]:
@@ -91,7 +147,11 @@ def _paths(name: str, value: object) -> Iterator[str]:
 
 
 def _files(source: str) -> list[str]:
-    return [source] if is_url(source) or Path(source).exists() else [source, *glob.glob(source, recursive=True)]  # noqa: PTH207
+    return (
+        [source]
+        if is_url(source) or Path(source).exists()
+        else [source, *glob.glob(source, recursive=True)]  # noqa: PTH207
+    )
 
 
 def _same(one: str, other: str) -> bool:
@@ -111,7 +171,9 @@ def _is_in(name: str, folder: str, file: str) -> bool:
     if is_url(folder) or inside.is_file() or not real.is_relative_to(inside) or real == inside:
         return False
     parts = real.relative_to(inside).parts
-    if len(parts) == 1 and (parts[0] in _IN_FOLDERS or (name in {*TABLES, "judgments"} and form_by_name(parts[0]))):
+    if len(parts) == 1 and (
+        parts[0] in _IN_FOLDERS or (name in {*TABLES, "judgments"} and form_by_name(parts[0]))
+    ):
         return True
     whole = (
         name in BACKENDS or parts[0] in ("data", JUDGMENTS, COUNTS) or real.suffix == ".md"

@@ -41,10 +41,19 @@ T = TypeVar("T")
 
 MANIFEST = "manifest.json"
 SCHEMA, _FAMILY = "ladder-release/2", "ladder-release/"
-OF_A_SET = ("ladders", "contexts", "failures", "certificate")  # the configs that a ladder set is read from
-WHOLE_CERTIFICATE = "certificate"  # the name of the row of the whole certificate, beside those of its parts
+OF_A_SET = (
+    "ladders",
+    "contexts",
+    "failures",
+    "certificate",
+)  # the configs that a ladder set is read from
+WHOLE_CERTIFICATE = (
+    "certificate"  # the name of the row of the whole certificate, beside those of its parts
+)
 _ROWS = 2048  # of a row group, which is what a reader holds in memory
-_PATH = re.compile(r"\w[\w.-]*(/\w[\w.-]*)*", re.ASCII)  # of a shard: inside the folder on every system
+_PATH = re.compile(
+    r"\w[\w.-]*(/\w[\w.-]*)*", re.ASCII
+)  # of a shard: inside the folder on every system
 _BYTES = 256 << 20  # a shard ends after the row group that reaches this size
 _SAME_TYPES = "give them the same types"
 _RECORDS = {  # by config
@@ -52,7 +61,11 @@ _RECORDS = {  # by config
     "contexts": Context,
     "failures": LadderFailure,
 }
-_DIMENSION = {"dimension_description": "description", "low": "low", "high": "high"}  # column to field
+_DIMENSION = {
+    "dimension_description": "description",
+    "low": "low",
+    "high": "high",
+}  # column to field
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,7 +122,9 @@ def read_manifest(path: Path, label: str) -> Manifest:
     manifest = read_strict(
         Manifest,
         json.dumps(fields),
-        lambda fault: f"{label}: {MANIFEST} field {fault.field!r}: {fault.message}; publish the set again",
+        lambda fault: (
+            f"{label}: {MANIFEST} field {fault.field!r}: {fault.message}; publish the set again"
+        ),
     )
     for shard in manifest.files:
         if not _PATH.fullmatch(shard.path):
@@ -124,7 +139,9 @@ def verify(folder: Path, shards: Iterable[Shard], label: str) -> None:
     for shard in shards:
         path = folder / shard.path
         if not path.is_file():
-            raise DataError(f"{label}: {shard.path} is in {MANIFEST} but not in the set; publish the set again")
+            raise DataError(
+                f"{label}: {shard.path} is in {MANIFEST} but not in the set; publish the set again"
+            )
         size, digest = path.stat().st_size, digest_of_file(path)
         if (size, digest) != (shard.bytes, shard.sha256):
             raise DataError(
@@ -201,7 +218,10 @@ def ladders_of_rows(
     recipes: dict[Recipe, Recipe] = {}  # one object for all ladders of a recipe
     read: dict[tuple[str, ...], Dimension] = {}
     for row, ladder in records_of(Ladder, rows):
-        described = {"name": ladder.dimension, **{field: row.fields.get(name) for name, field in _DIMENSION.items()}}
+        described = {
+            "name": ladder.dimension,
+            **{field: row.fields.get(name) for name, field in _DIMENSION.items()},
+        }
         key = tuple(map(repr, described.values()))
         if key not in read:
             read[key] = record_of(Dimension, Row(row.where, described))
@@ -227,7 +247,9 @@ def records_of(kind: type[T], rows: Iterable[Row]) -> Iterator[tuple[Row, T]]:
     """Each row with its record, as `record_of` gives it, but faster."""
     source = iter(rows)
     while chunk := list(itertools.islice(source, _ROWS)):
-        yield from zip(chunk, from_lines(kind, [(row.where, _line(kind, row)) for row in chunk]), strict=True)
+        yield from zip(
+            chunk, from_lines(kind, [(row.where, _line(kind, row)) for row in chunk]), strict=True
+        )
 
 
 def _line(kind: type, row: Row) -> str:
@@ -281,7 +303,13 @@ def write_shards(folder: Path, config: str, rows: Iterable[Mapping[str, Any]]) -
                     break
         name = path.relative_to(folder).as_posix()
         shards.append(
-            Shard(path=name, config=config, rows=count, bytes=path.stat().st_size, sha256=digest_of_file(path))
+            Shard(
+                path=name,
+                config=config,
+                rows=count,
+                bytes=path.stat().st_size,
+                sha256=digest_of_file(path),
+            )
         )
     return shards
 
@@ -297,12 +325,14 @@ def _columns_of(config: str) -> dict[str, Any]:
     return {**columns, "context_digest": str, "shared": bool} if config == "ladders" else columns
 
 
-def _arrow(pa: Any, kind: Any) -> Any:  # noqa: ANN401  pyarrow has no types
+def _arrow(pa: Any, kind: Any) -> Any:
     """The Arrow type of a field of a record: a text, a number, a tuple, a record, or one of these or None."""
     plain = {str: pa.string(), int: pa.int64(), float: pa.float64(), bool: pa.bool_()}
     if kind in plain:
         return plain[kind]
     if dataclasses.is_dataclass(kind):
-        return pa.struct([(name, _arrow(pa, field)) for name, field in get_type_hints(kind).items()])
+        return pa.struct(
+            [(name, _arrow(pa, field)) for name, field in get_type_hints(kind).items()]
+        )
     inner = _arrow(pa, get_args(kind)[0])
     return pa.list_(inner) if get_origin(kind) is tuple else inner

@@ -21,7 +21,7 @@ def is_url(path: str) -> bool:
 
 
 @contextmanager
-def quiet(hub: Any) -> Iterator[None]:  # noqa: ANN401  the module
+def quiet(hub: Any) -> Iterator[None]:
     """No progress bars of huggingface_hub where standard error is no terminal."""
     if sys.stderr.isatty() or hub.utils.are_progress_bars_disabled():
         yield
@@ -42,12 +42,16 @@ def reaching(url: str) -> Iterator[None]:
     except RefladderError:
         raise
     except ImportError as error:
-        raise UsageError(f"{url}: needs another package ({error}); pip install fsspec, and s3fs for s3://") from error
+        raise UsageError(
+            f"{url}: needs another package ({error}); pip install fsspec, and s3fs for s3://"
+        ) from error
     except FileNotFoundError as error:
         raise DataError(f"{url}: no such file or folder") from error
     except Exception as error:  # each package behind fsspec has errors of its own
         words = " ".join(str(error).split()) or type(error).__name__
-        raise DataError(f"{url}: cannot be read or written ({words}); check the address and the credentials") from error
+        raise DataError(
+            f"{url}: cannot be read or written ({words}); check the address and the credentials"
+        ) from error
 
 
 def filesystem(url: str) -> tuple[Any, str]:
@@ -58,7 +62,7 @@ def filesystem(url: str) -> tuple[Any, str]:
             "credentials in the environment"
         )
     with reaching(url):
-        from fsspec.core import url_to_fs  # noqa: PLC0415  optional
+        from fsspec.core import url_to_fs
 
         system, path = url_to_fs(url)
         system.invalidate_cache()  # a listing may be of before another process wrote

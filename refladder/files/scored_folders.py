@@ -77,7 +77,9 @@ def read_run(folder: Folder) -> FolderRun | None:
         raise DataError(f"{path}: damaged; delete it, and {_AGAIN}") from error
     for file in run.files:
         if file.name.startswith("/") or ".." in file.name.split("/"):
-            raise DataError(f"{path}: names the file {file.name!r:.80}, which is outside the folder; do not use it")
+            raise DataError(
+                f"{path}: names the file {file.name!r:.80}, which is outside the folder; do not use it"
+            )
     return run
 
 
@@ -104,7 +106,9 @@ def finished_files(path: str) -> list[ScoredFile] | None:
     for file in run.files:
         where = folder.path_of(file.name)
         if file.name not in sizes:
-            raise DataError(f"{where}: this file of scored rows is missing; {_AGAIN}, which scores it again")
+            raise DataError(
+                f"{where}: this file of scored rows is missing; {_AGAIN}, which scores it again"
+            )
         if sizes[file.name] != file.bytes:
             raise DataError(
                 f"{where}: {sizes[file.name]:,} bytes, and its run wrote {file.bytes:,}; {_AGAIN}, which scores it "

@@ -20,7 +20,9 @@ if TYPE_CHECKING:
 GZIP = b"\x1f\x8b"  # the first bytes of a gzip stream
 LONGEST_LINE = 64 << 20  # bytes of a line, and characters of a CSV cell
 BLANK_LINES = 10_000  # in a row: a small gzip file may hold a billion
-UNPACKED_RATIO = 200  # unpacked bytes for each packed one; texts have about 5, a gzip bomb about 1,000
+UNPACKED_RATIO = (
+    200  # unpacked bytes for each packed one; texts have about 5, a gzip bomb about 1,000
+)
 ALWAYS_UNPACKED = 64 << 20  # bytes that any file may unpack to
 LARGEST = 1 << 30  # bytes of a gzip file or a device that is read as a whole
 _BLOCK = 1 << 17
@@ -32,11 +34,15 @@ def lines_of(stream: IO[bytes], name: str) -> Iterator[bytes]:
     number = blank = 0
     try:
         with stream:
-            for number, line in enumerate(iter(partial(stream.readline, LONGEST_LINE + 1), b""), start=1):
+            for number, line in enumerate(
+                iter(partial(stream.readline, LONGEST_LINE + 1), b""), start=1
+            ):
                 check_line(line, name, number)
                 blank = blank + 1 if line.isspace() else 0
                 if blank > BLANK_LINES:
-                    raise DataError(f"{name}:{number}: more than {BLANK_LINES:,} blank lines in a row; remove them")
+                    raise DataError(
+                        f"{name}:{number}: more than {BLANK_LINES:,} blank lines in a row; remove them"
+                    )
                 yield line
     except _DAMAGE as error:
         raise _damaged(f"{name}:{number + 1}", error) from error
@@ -52,7 +58,9 @@ def damage(where: str) -> Iterator[None]:
 
 
 def _damaged(where: str, error: Exception) -> DataError:
-    return DataError(f"{where}: the stream is damaged or incomplete ({error}); download or copy it again")
+    return DataError(
+        f"{where}: the stream is damaged or incomplete ({error}); download or copy it again"
+    )
 
 
 def check_line(line: bytes, name: str, number: int) -> None:
@@ -81,7 +89,7 @@ class _Counted:
         self.count += len(data)
         return data
 
-    def __getattr__(self, name: str) -> Any:  # noqa: ANN401  the method of the stream
+    def __getattr__(self, name: str) -> Any:
         return getattr(self._stream, name)
 
 
@@ -94,7 +102,7 @@ class _Limited(io.RawIOBase):
         self._name, self._packed, self._whole = name, packed, whole
         self._size = 0
 
-    def readinto(self, buffer: Any, /) -> int:  # noqa: ANN401  any buffer
+    def readinto(self, buffer: Any, /) -> int:
         data = getattr(self._stream, "read1", self._stream.read)(len(buffer))
         buffer[: len(data)] = data
         self._size += len(data)
@@ -102,7 +110,11 @@ class _Limited(io.RawIOBase):
             raise DataError(
                 f"{self._name}: more than {LARGEST:,} bytes, the most that is read as a whole; name a smaller file"
             )
-        if self._packed and not self._whole and self._size > max(ALWAYS_UNPACKED, UNPACKED_RATIO * self._source.count):
+        if (
+            self._packed
+            and not self._whole
+            and self._size > max(ALWAYS_UNPACKED, UNPACKED_RATIO * self._source.count)
+        ):
             raise DataError(
                 f"{self._name}: unpacks to more than {UNPACKED_RATIO} times its size; if that is right, unpack it "
                 "yourself and name the unpacked file"

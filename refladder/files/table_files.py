@@ -12,7 +12,13 @@ from refladder.files.jsonl import open_bytes
 from refladder.files.remote import is_url, list_urls, open_url
 from refladder.files.scored_folders import finished_files
 
-FORM_OF_EXTENSION = {".jsonl": "jsonl", ".ndjson": "jsonl", ".json": "jsonl", ".csv": "csv", ".parquet": "parquet"}
+FORM_OF_EXTENSION = {
+    ".jsonl": "jsonl",
+    ".ndjson": "jsonl",
+    ".json": "jsonl",
+    ".csv": "csv",
+    ".parquet": "parquet",
+}
 
 
 def form_by_name(path: str) -> str | None:
@@ -22,7 +28,9 @@ def form_by_name(path: str) -> str | None:
 
 def is_glob(path: str) -> bool:
     """Whether a path has wildcards; a path that exists has none."""
-    return any(character in path for character in "*?[") and (is_url(path) or not Path(path).exists())
+    return any(character in path for character in "*?[") and (
+        is_url(path) or not Path(path).exists()
+    )
 
 
 def is_many(path: str) -> bool:
@@ -41,11 +49,17 @@ def table_files(path: str) -> list[str]:
     elif (scored := finished_files(path)) is not None:
         return [open_folder(path).path_of(file.name) for file in scored]
     else:
-        found = list_urls(path) if is_url(path) else [str(file) for file in Path(path).iterdir() if file.is_file()]
+        found = (
+            list_urls(path)
+            if is_url(path)
+            else [str(file) for file in Path(path).iterdir() if file.is_file()]
+        )
         files = list(filter(form_by_name, found))
     files = sorted(file for file in files if not Path(file).name.startswith("."))
     if not files:
-        raise DataError(f"{path}: no .jsonl, .csv or .parquet file there; name a file, a folder or a quoted glob")
+        raise DataError(
+            f"{path}: no .jsonl, .csv or .parquet file there; name a file, a folder or a quoted glob"
+        )
     return files
 
 

@@ -64,12 +64,16 @@ def format_of(path: str, given: str | None = None, *, output: bool = False) -> s
         return "jsonl"
     suffix = Path(path.removesuffix(".gz")).suffix.lower()
     if suffix in _SPREADSHEETS:
-        raise UsageError(f"{path}: a spreadsheet, which refladder cannot read; save as CSV, and name that file")
+        raise UsageError(
+            f"{path}: a spreadsheet, which refladder cannot read; save as CSV, and name that file"
+        )
     form = "csv" if suffix == ".tsv" and not output else form_by_name(path)
     if form is None and is_many(path):
         forms = sorted({form_by_name(file) or "unknown" for file in table_files(path)})
         if len(forms) > 1:
-            raise UsageError(f"{path}: files of several formats ({', '.join(forms)}); name one kind with a quoted glob")
+            raise UsageError(
+                f"{path}: files of several formats ({', '.join(forms)}); name one kind with a quoted glob"
+            )
         form = forms[0]
     if form is None or form == "unknown":
         if not (output or is_url(path) or Path(path).suffix or Path(path).exists()):
@@ -94,7 +98,7 @@ def parse_number(text: str) -> float | None:
     return float(text) if _NUMBER.fullmatch(text.strip(" \t")) else None
 
 
-def cell_of(fields: Mapping[str, Any], column: str, default: Any = None) -> Any:  # noqa: ANN401  any cell
+def cell_of(fields: Mapping[str, Any], column: str, default: Any = None) -> Any:
     """The value in a column, or `scores.clarity`, the field of its object; None for null, `default` without it."""
     if column in fields or "." not in column:
         return fields.get(column, default)
@@ -111,16 +115,28 @@ def cell_of(fields: Mapping[str, Any], column: str, default: Any = None) -> Any:
 def number_in(row: Row, column: str) -> float | None:
     """The number in a column of a row; None for null or an empty CSV cell."""
     if column not in row.fields:
-        of_scores = [repr(name) for name in (f"{column}_grade", f"{column}_score") if name in row.fields]
-        near = f"; did you mean {' or '.join(of_scores)}?" if of_scores else did_you_mean(column, row.fields)
-        raise DataError(f"{row.where}: no column {column!r}{near} Columns: {', '.join(map(str, row.fields)) or 'none'}")
+        of_scores = [
+            repr(name) for name in (f"{column}_grade", f"{column}_score") if name in row.fields
+        ]
+        near = (
+            f"; did you mean {' or '.join(of_scores)}?"
+            if of_scores
+            else did_you_mean(column, row.fields)
+        )
+        raise DataError(
+            f"{row.where}: no column {column!r}{near} Columns: {', '.join(map(str, row.fields)) or 'none'}"
+        )
     value = number = row.fields[column]
     if value is None or value == "":
         return None
     if type(value) is str:  # a CSV cell
         number = parse_number(value)
-    if type(number) not in (float, int) or not abs(number) <= sys.float_info.max:  # NaN, infinity, a number too large
-        raise DataError(f"{row.where}: column {column!r} must be a finite number or empty, found {value!r:.60}")
+    if (
+        type(number) not in (float, int) or not abs(number) <= sys.float_info.max
+    ):  # NaN, infinity, a number too large
+        raise DataError(
+            f"{row.where}: column {column!r} must be a finite number or empty, found {value!r:.60}"
+        )
     return float(number)
 
 
@@ -169,7 +185,9 @@ def _read_file(path: str, form: str) -> Rows:
     if form == "parquet":
         return _read_parquet(path)
     name = "<stdin>" if path == STANDARD else path
-    lines = decoded_lines(standard_input() if path == STANDARD else open_table(path), name, "utf-8-sig")
+    lines = decoded_lines(
+        standard_input() if path == STANDARD else open_table(path), name, "utf-8-sig"
+    )
     return Rows(_read_jsonl(name, lines)) if form == "jsonl" else _read_csv(name, lines)
 
 
@@ -204,19 +222,27 @@ def _read_jsonl(name: str, lines: Iterator[str]) -> Iterator[Row]:
                 continue
             raise
         if type(fields) is not dict:
-            raise DataError(f"{where}: a JSON {type(fields).__name__}; each line must be one JSON object")
+            raise DataError(
+                f"{where}: a JSON {type(fields).__name__}; each line must be one JSON object"
+            )
         if blank:
-            raise DataError(f"{name}:{blank}: a blank line between rows; each line must be one JSON object")
+            raise DataError(
+                f"{name}:{blank}: a blank line between rows; each line must be one JSON object"
+            )
         yield Row(where, fields, line)
 
 
 def _read_csv(name: str, lines: Iterator[str]) -> Rows:
-    csv.field_size_limit(streams.LONGEST_LINE)  # the default limit of 128 KiB per cell is too small for long articles
+    csv.field_size_limit(
+        streams.LONGEST_LINE
+    )  # the default limit of 128 KiB per cell is too small for long articles
     first = next(lines, "")
     delimiter = _delimiter_of(first)
     if delimiter != ",":
         _name_delimiter(name, _DELIMITERS[delimiter])
-    reader = csv.reader(itertools.chain([first] if first else [], lines), delimiter=delimiter, strict=True)
+    reader = csv.reader(
+        itertools.chain([first] if first else [], lines), delimiter=delimiter, strict=True
+    )
     try:
         header = next(reader, None)
     except csv.Error as error:
@@ -241,7 +267,7 @@ def _name_delimiter(name: str, words: str) -> None:
     LOG.warning("%s: cells are separated by %s; CSV that refladder writes has commas", name, words)
 
 
-def _csv_rows(name: str, reader: Any, header: list[str]) -> Iterator[Row]:  # noqa: ANN401  the csv module's own type
+def _csv_rows(name: str, reader: Any, header: list[str]) -> Iterator[Row]:
     start, blank = reader.line_num + 1, 0
     try:
         for cells in reader:
@@ -250,7 +276,9 @@ def _csv_rows(name: str, reader: Any, header: list[str]) -> Iterator[Row]:  # no
             elif blank:
                 raise DataError(f"{name}:{blank}: a blank line between rows; remove it")
             elif len(cells) != len(header):
-                raise DataError(f"{name}:{start}: {len(cells)} cells, but the header names {len(header)} columns")
+                raise DataError(
+                    f"{name}:{start}: {len(cells)} cells, but the header names {len(header)} columns"
+                )
             else:
                 yield Row(f"{name}:{start}", dict(zip(header, cells, strict=True)))
             start = reader.line_num + 1
@@ -261,14 +289,14 @@ def _csv_rows(name: str, reader: Any, header: list[str]) -> Iterator[Row]:  # no
 def parquet_library() -> tuple[Any, Any]:
     """The modules pyarrow and pyarrow.parquet, which are an extra."""
     try:
-        import pyarrow as pa  # noqa: PLC0415  an extra: 120 MB
-        from pyarrow import parquet  # noqa: PLC0415
+        import pyarrow as pa
+        from pyarrow import parquet
     except ImportError as error:
         raise UsageError("Parquet needs pyarrow; pip install pyarrow") from error
     return pa, parquet
 
 
-def _damaged(pa: Any) -> tuple[type[Exception], ...]:  # noqa: ANN401  pyarrow has no types
+def _damaged(pa: Any) -> tuple[type[Exception], ...]:
     """Errors of pyarrow for an invalid file: text that is not UTF-8, times out of the range of Python, ..."""
     return (pa.ArrowException, OSError, ValueError, OverflowError, RecursionError, MemoryError)
 
@@ -281,7 +309,7 @@ def _read_parquet(path: str) -> Rows:
     return Rows(_parquet_rows(path, file, pa), file.schema_arrow.names)
 
 
-def open_parquet(path: str) -> Any:  # noqa: ANN401  pyarrow has no types
+def open_parquet(path: str) -> Any:
     """Open a Parquet file or URL with pyarrow."""
     pa, parquet = parquet_library()
     try:
@@ -292,12 +320,16 @@ def open_parquet(path: str) -> Any:  # noqa: ANN401  pyarrow has no types
         raise DataError(f"{path}: no such file") from error
     except _damaged(pa) as error:
         raise DataError(f"{path}: not a Parquet file ({error})") from error
-    if any(group.total_byte_size > streams.LONGEST_LINE * max(1, group.num_rows) for group in groups):
-        raise DataError(f"{path}: rows of more than {streams.LONGEST_LINE:,} bytes; shorten their texts")
+    if any(
+        group.total_byte_size > streams.LONGEST_LINE * max(1, group.num_rows) for group in groups
+    ):
+        raise DataError(
+            f"{path}: rows of more than {streams.LONGEST_LINE:,} bytes; shorten their texts"
+        )
     return file
 
 
-def _parquet_rows(path: str, file: Any, pa: Any) -> Iterator[Row]:  # noqa: ANN401  pyarrow has no types
+def _parquet_rows(path: str, file: Any, pa: Any) -> Iterator[Row]:
     number = 0
     try:
         with file:
@@ -336,12 +368,18 @@ def open_sink(
     kept.
     """
     if is_url(path):
-        raise UsageError(f"{path}: a file is written on this machine only; name a file here, and copy it to the URL")
+        raise UsageError(
+            f"{path}: a file is written on this machine only; name a file here, and copy it to the URL"
+        )
     form = format_of(path, given, output=True)
     if escape_formulas and form != "csv":
-        raise UsageError(f"{path}: --escape-formulas works only with CSV, not {form}; remove it or write .csv")
+        raise UsageError(
+            f"{path}: --escape-formulas works only with CSV, not {form}; remove it or write .csv"
+        )
     if path == STANDARD and form == "parquet":
-        raise UsageError(f"Parquet cannot be written to standard output; give {option('out')} FILE.parquet")
+        raise UsageError(
+            f"Parquet cannot be written to standard output; give {option('out')} FILE.parquet"
+        )
     with nullcontext(sys.stdout.buffer) if path == STANDARD else atomic(Path(path)) as stream:
         if form == "parquet":
             with _parquet_sink(path, stream, added, columns, source) as write:
@@ -365,7 +403,9 @@ def open_sink(
 def _refuse_clash(row: Row, added: Mapping[str, type]) -> None:
     clash = sorted(set(row.fields) & set(added))
     if clash:
-        raise UsageError(f"{row.where}: column {clash[0]!r} already exists; rename or remove it first")
+        raise UsageError(
+            f"{row.where}: column {clash[0]!r} already exists; rename or remove it first"
+        )
 
 
 def _json_writer(
@@ -382,16 +422,23 @@ def _json_writer(
                 return
             head = row.raw.rstrip()[:-1].rstrip()
             comma = "," if row.fields else ""
-            stream.write(f"{head}{comma}{_encode(values)[1:]}\n".encode("utf-8", "backslashreplace"))
+            stream.write(
+                f"{head}{comma}{_encode(values)[1:]}\n".encode("utf-8", "backslashreplace")
+            )
             return
         fields = {**row.fields, **(values or {})}
         try:
             line = encode(fields)
         except ValueError:  # a number that JSON has not
             line = encode(
-                {name: _finite(value, f"{row.where}, column {name!r}", infinite) for name, value in fields.items()}
+                {
+                    name: _finite(value, f"{row.where}, column {name!r}", infinite)
+                    for name, value in fields.items()
+                }
             )
-        stream.write(line.encode("utf-8", "backslashreplace") + b"\n")  # half a surrogate pair stays a JSON escape
+        stream.write(
+            line.encode("utf-8", "backslashreplace") + b"\n"
+        )  # half a surrogate pair stays a JSON escape
 
     return write
 
@@ -403,14 +450,23 @@ def _finite(value: object, where: str, infinite: list[str]) -> object:
         return None
     if isinstance(value, dict):
         return {key: _finite(each, where, infinite) for key, each in value.items()}
-    return [_finite(each, where, infinite) for each in value] if isinstance(value, list | tuple) else value
+    return (
+        [_finite(each, where, infinite) for each in value]
+        if isinstance(value, list | tuple)
+        else value
+    )
 
 
 def _csv_writer(
-    stream: _Stream, added: Mapping[str, type], columns: Sequence[str] | None, cell: Callable[[object], object]
+    stream: _Stream,
+    added: Mapping[str, type],
+    columns: Sequence[str] | None,
+    cell: Callable[[object], object],
 ) -> Write:
     text = io.StringIO(newline="")
-    writer = csv.writer(text, lineterminator="\r\n")  # so that a cell with either of the two is quoted
+    writer = csv.writer(
+        text, lineterminator="\r\n"
+    )  # so that a cell with either of the two is quoted
     header = list(columns or ())
 
     def put(where: str, cells: list[object]) -> None:
@@ -418,7 +474,9 @@ def _csv_writer(
         try:
             stream.write(text.getvalue()[:-2].encode() + b"\n")
         except UnicodeEncodeError as error:
-            raise DataError(f"{where}: half a surrogate pair, which is not valid in CSV; write .jsonl") from error
+            raise DataError(
+                f"{where}: half a surrogate pair, which is not valid in CSV; write .jsonl"
+            ) from error
         text.seek(0)
         text.truncate()
 
@@ -429,7 +487,10 @@ def _csv_writer(
             put(row.where, [*header, *added])
         _same_columns(row, header)
         additions = values or {}
-        put(row.where, [*(row.fields[name] for name in header), *(additions.get(name) for name in added)])
+        put(
+            row.where,
+            [*(row.fields[name] for name in header), *(additions.get(name) for name in added)],
+        )
 
     if columns is not None and (header or added):
         _refuse_clash(Row("the header", dict.fromkeys(header)), added)
@@ -461,7 +522,11 @@ def _escaped(value: object) -> object:
 
 @contextmanager
 def _parquet_sink(
-    path: str, stream: _Stream, added: Mapping[str, type], columns: Sequence[str] | None, source: str | None
+    path: str,
+    stream: _Stream,
+    added: Mapping[str, type],
+    columns: Sequence[str] | None,
+    source: str | None,
 ) -> Iterator[Write]:
     pa, parquet = parquet_library()
     types = {float: pa.float64(), str: pa.string()}
@@ -477,8 +542,12 @@ def _parquet_sink(
                     with open_parquet(table_files(source)[0]) as file:
                         fields = file.schema_arrow
                 else:
-                    fields = arrow_schema([{name: row[name] for name in header} for row in buffer], header)
-                schema = pa.schema([*fields, *(pa.field(name, types[kind]) for name, kind in added.items())])
+                    fields = arrow_schema(
+                        [{name: row[name] for name in header} for row in buffer], header
+                    )
+                schema = pa.schema(
+                    [*fields, *(pa.field(name, types[kind]) for name, kind in added.items())]
+                )
                 writer = parquet.ParquetWriter(stream, schema)
             writer.write_table(pa.Table.from_pylist(buffer, schema=writer.schema))
         buffer.clear()
@@ -498,12 +567,20 @@ def _parquet_sink(
 
 
 def arrow_schema(
-    rows: Sequence[Mapping[str, Any]], columns: Iterable[str], types: Mapping[str, Any] | None = None
-) -> Any:  # noqa: ANN401
+    rows: Sequence[Mapping[str, Any]],
+    columns: Iterable[str],
+    types: Mapping[str, Any] | None = None,
+) -> Any:
     """The Arrow schema of columns: those of `types`, else the types of the rows; text for columns without a value."""
     pa, _ = parquet_library()
-    found = {field.name: field.type for field in pa.Table.from_pylist(rows).schema if not pa.types.is_null(field.type)}
-    return pa.schema([(name, (types or {}).get(name) or found.get(name, "string")) for name in columns])
+    found = {
+        field.name: field.type
+        for field in pa.Table.from_pylist(rows).schema
+        if not pa.types.is_null(field.type)
+    }
+    return pa.schema(
+        [(name, (types or {}).get(name) or found.get(name, "string")) for name in columns]
+    )
 
 
 @contextmanager
@@ -513,4 +590,6 @@ def fitting(where: str, advice: str) -> Iterator[None]:
     try:
         yield
     except (pa.ArrowException, OverflowError, UnicodeEncodeError) as error:
-        raise DataError(f"{where}: the rows do not fit one Parquet table ({error}); {advice}") from error
+        raise DataError(
+            f"{where}: the rows do not fit one Parquet table ({error}); {advice}"
+        ) from error

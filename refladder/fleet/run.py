@@ -67,20 +67,30 @@ class FilesReport:
 def check_places(source: str, out: str, workers: int | None) -> None:
     """Check that an input is of files that workers can share, and that its scored rows get a folder."""
     if read_once(source):
-        raise UsageError("a folder of scored files needs a SOURCE of files: a file, a folder, a quoted glob or a URL")
+        raise UsageError(
+            "a folder of scored files needs a SOURCE of files: a file, a folder, a quoted glob or a URL"
+        )
     if out == STANDARD:
         raise UsageError("several workers need --out FOLDER (or a URL)")
     if not is_url(out) and Path(out).exists() and not Path(out).is_dir():
         raise UsageError(f"{out}: a file, and several workers need a folder; name a folder")
-    if form_by_name(out) is not None and not out.endswith("/") and (is_url(out) or not Path(out).exists()):
+    if (
+        form_by_name(out) is not None
+        and not out.endswith("/")
+        and (is_url(out) or not Path(out).exists())
+    ):
         stem = out.removesuffix(".gz").rpartition(".")[0]
         folder = stem if stem and not stem.endswith("/") else "scored"
-        raise UsageError(f"{out}: the name of a file, and several workers need a folder; name one, such as {folder}")
+        raise UsageError(
+            f"{out}: the name of a file, and several workers need a folder; name one, such as {folder}"
+        )
     if (workers or 1) > 1 and not is_many(source):
         how = f"`mkdir parts; split -l 50000 --additional-suffix=.jsonl {source} parts/`"
         if form_by_name(source) != "jsonl":
             how = "see 'Split a large file' in docs/scale.md"
-        raise UsageError(f"{source}: one file is scored by one worker; split it ({how}), or give --workers 1")
+        raise UsageError(
+            f"{source}: one file is scored by one worker; split it ({how}), or give --workers 1"
+        )
 
 
 def list_files(source: str, given: str | None, out: str) -> list[ScoredFile]:
@@ -88,14 +98,18 @@ def list_files(source: str, given: str | None, out: str) -> list[ScoredFile]:
     form = format_of(source, given)
     paths = [path for path in table_files(source) if not _is_inside(path, out)]
     if not paths:
-        raise UsageError(f"{source}: its files are in {out}, the folder of the scored rows; name another --out")
+        raise UsageError(
+            f"{source}: its files are in {out}, the folder of the scored rows; name another --out"
+        )
     files: dict[str, ScoredFile] = {}
     for path in paths:
         name = _name(source, path, form)
         if name == RUN or name.startswith((f"{JUDGMENTS}/", f"{COUNTS}/", ".")):
             raise UsageError(f"{path}: the run has a file of this name in --out; rename it")
         if name in files:
-            raise UsageError(f"{path}: the output of this file and of {files[name].source} have one name; rename one")
+            raise UsageError(
+                f"{path}: the output of this file and of {files[name].source} have one name; rename one"
+            )
         files[name] = ScoredFile(source=path, stamp=stamp(path), name=name)
     return list(files.values())
 
@@ -105,8 +119,12 @@ def _name(source: str, path: str, form: str) -> str:
     if path.startswith(("http://", "https://")):
         path = path.partition("?")[0]  # which may hold a signature
     parts = _parts(path)
-    fixed = itertools.takewhile(lambda part: not any(mark in part for mark in "*?["), _parts(source))
-    name = "/".join(parts[len(list(fixed)) :] if is_glob(source) else parts[-1:]).removesuffix(".gz")
+    fixed = itertools.takewhile(
+        lambda part: not any(mark in part for mark in "*?["), _parts(source)
+    )
+    name = "/".join(parts[len(list(fixed)) :] if is_glob(source) else parts[-1:]).removesuffix(
+        ".gz"
+    )
     return name if form_by_name(name) == form else f"{name}.{form}"
 
 
@@ -157,7 +175,9 @@ def score_files(
         if left:
             _check_columns(left[0].source, task.given, mapped)
             _write(folder, run)
-        driver = _Driver(folder=folder, run=run, counts=dict(earlier), progress=progress, say=say, tell=tell)
+        driver = _Driver(
+            folder=folder, run=run, counts=dict(earlier), progress=progress, say=say, tell=tell
+        )
         if left or run.signature is None or (before is not None and before.judge != judge):
             workers, placed = open_workers(len(left))
             driver.score([None, *left], workers, placed)
@@ -178,11 +198,17 @@ def score_files(
     )
 
 
-def _continued(folder: Folder, run: FolderRun, before: FolderRun | None, sizes: Mapping[str, int]) -> FolderRun:
+def _continued(
+    folder: Folder, run: FolderRun, before: FolderRun | None, sizes: Mapping[str, int]
+) -> FolderRun:
     """Return the run with the signature of the one before it; a run with other settings is refused."""
     if before is None:
         return run
-    others = sorted(name for name in {*run.settings, *before.settings} if _differs(name, run.settings, before.settings))
+    others = sorted(
+        name
+        for name in {*run.settings, *before.settings}
+        if _differs(name, run.settings, before.settings)
+    )
     if not others:
         return replace(run, signature=before.signature, judge_check=before.judge_check)
     if any(name.startswith((f"{JUDGMENTS}/", f"{COUNTS}/")) for name in sizes):
@@ -198,7 +224,9 @@ def _differs(name: str, settings: Mapping[str, Any], before: Mapping[str, Any]) 
     return scale_of(one) != scale_of(other) if name == "ladders" else one != other
 
 
-def _finished(folder: Folder, files: Sequence[ScoredFile], sizes: Mapping[str, int]) -> dict[str, Counts]:
+def _finished(
+    folder: Folder, files: Sequence[ScoredFile], sizes: Mapping[str, int]
+) -> dict[str, Counts]:
     """Return the counts of the files that are scored, by name: of this input, and of this output."""
     finished = {}
     for file in files:
@@ -209,7 +237,10 @@ def _finished(folder: Folder, files: Sequence[ScoredFile], sizes: Mapping[str, i
                     "choose another --out"
                 )
             counts = read_counts(folder, file.name)
-            if counts is not None and (counts.file.stamp, counts.file.bytes) == (file.stamp, sizes[file.name]):
+            if counts is not None and (counts.file.stamp, counts.file.bytes) == (
+                file.stamp,
+                sizes[file.name],
+            ):
                 finished[file.name] = counts
     return finished
 
@@ -245,7 +276,9 @@ class _Driver:
     failed: dict[str, str] = field(default_factory=dict)
     notices: set[str] = field(default_factory=set)
     costs: Counter[str] = field(default_factory=Counter)
-    usd: dict[int, float] = field(default_factory=dict)  # that a worker told; one in its place may spend so much less
+    usd: dict[int, float] = field(
+        default_factory=dict
+    )  # that a worker told; one in its place may spend so much less
     checks: list[JudgeCheck] = field(default_factory=list)
     partly: dict[int, int] = field(default_factory=dict)  # rows done of each worker's file
     begun: float = field(default_factory=time.monotonic)
@@ -258,10 +291,14 @@ class _Driver:
             running: dict[int, ScoredFile | None] = {}
             idle = list(range(workers.number))
             while queue or running:
-                while queue and idle and None not in running.values():  # the judge is checked before the first row
+                while (
+                    queue and idle and None not in running.values()
+                ):  # the judge is checked before the first row
                     worker = idle.pop()
                     running[worker] = queue.popleft()
-                    workers.put(worker, running[worker], self.run.signature, self.usd.get(worker, 0.0))
+                    workers.put(
+                        worker, running[worker], self.run.signature, self.usd.get(worker, 0.0)
+                    )
                 worker, answer = workers.wait(self._under_way)
                 idle.append(worker)
                 file = running.pop(worker)
@@ -269,7 +306,9 @@ class _Driver:
                 if answer is not None:
                     self._take(worker, file, answer)
                 elif file is None:
-                    raise BackendError("the worker died when it opened the judge; check its memory and its judge")
+                    raise BackendError(
+                        "the worker died when it opened the judge; check its memory and its judge"
+                    )
                 elif self._has_died(file, workers.tries):
                     queue.appendleft(file)
         finally:
@@ -296,7 +335,9 @@ class _Driver:
             count = f"{self.deaths[file.name]} of at most {DEATHS} times"
             self.say(f"{file.name}: the worker died ({count}); another worker scores it")
         else:
-            self.failed[file.name] = f"{file.source}: the worker died {DEATHS} times; check its memory and its judge"
+            self.failed[file.name] = (
+                f"{file.source}: the worker died {DEATHS} times; check its memory and its judge"
+            )
             self.say(f"{file.name}: the worker died {DEATHS} times; not tried again")
         return again
 
@@ -314,8 +355,12 @@ class _Driver:
             self.checks = answer.checks
             self.tell(self.checks)
             told = [asdict(check) for check in self.checks] or self.run.judge_check
-            self.run = replace(self.run, signature=self.run.signature or answer.signature, judge_check=told)
-            _write(self.folder, self.run)  # a killed run is continued by a judge of this signature only
+            self.run = replace(
+                self.run, signature=self.run.signature or answer.signature, judge_check=told
+            )
+            _write(
+                self.folder, self.run
+            )  # a killed run is continued by a judge of this signature only
         elif answer.counts is None:
             self.failed[file.name] = str(error)
             self.say(f"{file.name}: failed: {error}")
@@ -329,7 +374,11 @@ class _Driver:
 
     def _report(self) -> None:
         if self.progress is not None:
-            self.progress(sum(each.file.rows or 0 for each in self.counts.values()) + sum(self.partly.values()), None)
+            self.progress(
+                sum(each.file.rows or 0 for each in self.counts.values())
+                + sum(self.partly.values()),
+                None,
+            )
 
     def _kept(self) -> str:
         if not self.counts:
@@ -340,10 +389,15 @@ class _Driver:
 def _finish(folder: Folder, run: FolderRun, counts: Mapping[str, Counts]) -> int:
     """Write the counts to run.json if every file is scored; return the number of those that are not."""
     sizes = folder.sizes()
-    everything = {**_finished(folder, [file for file in run.files if file.name not in counts], sizes), **counts}
+    everything = {
+        **_finished(folder, [file for file in run.files if file.name not in counts], sizes),
+        **counts,
+    }
     for name, each in everything.items():
         if sizes.get(name) != each.file.bytes:
-            raise DataError(f"{folder.path_of(name)}: missing or changed during the run; run the same command again")
+            raise DataError(
+                f"{folder.path_of(name)}: missing or changed during the run; run the same command again"
+            )
         if scale_of(each.report.signature) != scale_of(run.signature):
             raise DataError(
                 f"{folder.path_of(name)}: its scores are on another scale ({each.report.signature}) than those of the "
@@ -353,7 +407,9 @@ def _finish(folder: Folder, run: FolderRun, counts: Mapping[str, Counts]) -> int
     if missing:
         return missing
     _write(folder, replace(run, files=[everything[file.name].file for file in run.files]))
-    used = {name for file in run.files for name in (judgments_name(file.name), counts_name(file.name))}
+    used = {
+        name for file in run.files for name in (judgments_name(file.name), counts_name(file.name))
+    }
     for name in sizes:
         if name.startswith((f"{JUDGMENTS}/", f"{COUNTS}/")) and name not in used:
             folder.remove(name)  # of inputs that are gone
@@ -368,7 +424,7 @@ def merged(reports: Sequence[ScoreReport]) -> ScoreReport:
     return ScoreReport(**total)
 
 
-def _added(before: Any, value: Any) -> Any:  # noqa: ANN401  JSON
+def _added(before: Any, value: Any) -> Any:
     """Counts added, also those of inner objects; of anything else the last value."""
     if isinstance(value, dict):
         before = before or {}

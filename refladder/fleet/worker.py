@@ -53,7 +53,17 @@ _EVERY = 1.0  # seconds between two messages about a file under way
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 # Fields of a task that say where something is or what it costs, not what the scores are. The judge counts by its
 # signature.
-_PLACES = {"folder", "directory", "ladders", "store", "judgments", "price", "budget", "any_judge", "checks"}
+_PLACES = {
+    "folder",
+    "directory",
+    "ladders",
+    "store",
+    "judgments",
+    "price",
+    "budget",
+    "any_judge",
+    "checks",
+}
 _PLACES |= {"judge", "judge_options"}
 _PATHS = ("prompts", "student")  # of which the content counts, not the path
 
@@ -140,7 +150,9 @@ def read_counts(folder: Folder, name: str) -> Counts | None:
             "command again"
         ) from error
     file = counts.file
-    if file.rows is None or not file.rows == counts.report.rows == (file.scored or 0) + (file.unscored or 0):
+    if file.rows is None or not file.rows == counts.report.rows == (file.scored or 0) + (
+        file.unscored or 0
+    ):
         raise DataError(
             f"{folder.path_of(name)}: {counts.report.rows:,} rows in, {file.scored:,} scored and {file.unscored:,} "
             "unscored; delete this file and run the same command again"
@@ -175,11 +187,15 @@ class Worker:
         self._task = opened = chosen(Task, json.loads(task))
         self._tell = tell
         self._last_told = time.monotonic()
-        with suppress(OSError):  # on another machine it may not exist, and paths need not be relative
+        with suppress(
+            OSError
+        ):  # on another machine it may not exist, and paths need not be relative
             os.chdir(opened.directory)
         price = None if opened.price is None else Price(**opened.price)
         self._budget = None if opened.budget is None else Budget(opened.budget)
-        self._session = Session(opened.store or False, price_of=lambda *_: price, budget=self._budget, notify=str)
+        self._session = Session(
+            opened.store or False, price_of=lambda *_: price, budget=self._budget, notify=str
+        )
         self._judge: Backend | None = None
         self._told: dict[str, float] = {}
 
@@ -201,7 +217,9 @@ class Worker:
         except RefladderError as failure:
             cause = failure.__cause__
             error = _sendable(failure)
-            stops = not isinstance(error, DataError) or (isinstance(cause, OSError) and cause.errno in _FULL)
+            stops = not isinstance(error, DataError) or (
+                isinstance(cause, OSError) and cause.errno in _FULL
+            )
         except Exception as failure:  # noqa: BLE001  one row must not end the run; the text has the type
             where = f"{file.source}: " if file else ""
             error = DataError(f"{where}{type(failure).__name__}: {' '.join(str(failure).split())}")
@@ -228,7 +246,11 @@ class Worker:
         """Counts of the judge since the last call; those that it does not know are absent."""
         if not (spent := self._session.spent()):
             return {}
-        known = {name: count for name, count in spent[0].items() if count is not None and name != "backend"}
+        known = {
+            name: count
+            for name, count in spent[0].items()
+            if count is not None and name != "backend"
+        }
         before, self._told = self._told, known
         return {name: count - before.get(name, 0) for name, count in known.items()}
 
@@ -278,13 +300,17 @@ class Worker:
         """Score a file aside; if no row is missing and the input is unchanged, give the output its final name."""
         task, folder = self._task, self._folder
         out, judged = folder.work_file(file.name), judgments_name(file.name)
-        tables = Tables(source=file.source, out=str(out), given=task.given, escape_formulas=task.escape_formulas)
+        tables = Tables(
+            source=file.source, out=str(out), given=task.given, escape_formulas=task.escape_formulas
+        )
         mapped = Mapped(columns=task.columns, context=task.context_id, alone=asking.alone)
         # Without the ladders, as rows that have none are unscored, also if they are all of one file:
         rows = check_input(file.source, task.given, mapped)
 
         def score(judgments: Path | None) -> ScoreReport:
-            return score_rows(asking, tables, mapped, judgments=judgments, checked=rows, progress=self._progress)
+            return score_rows(
+                asking, tables, mapped, judgments=judgments, checked=rows, progress=self._progress
+            )
 
         judgments = folder.fetched(judged) if task.judgments else None
         try:
@@ -298,7 +324,9 @@ class Worker:
                 f"{file.source}: {rows or 0:,} rows in, {report.rows:,} rows out; run the same command again"
             )
         if stamp(file.source) != file.stamp:
-            raise DataError(f"{file.source}: the file has changed during the run; run the same command again")
+            raise DataError(
+                f"{file.source}: the file has changed during the run; run the same command again"
+            )
         scored = replace(
             file,
             source=redacted(file.source),

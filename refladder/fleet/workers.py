@@ -63,7 +63,9 @@ class Processes:
         environment = {name: share for name in _THREADS if name not in os.environ}
         environment[WORKERS] = str(self.number)
         gpu = worker if self._gpus else None
-        process = context.Process(target=_serve, args=(theirs, self._task, environment, gpu), daemon=True)
+        process = context.Process(
+            target=_serve, args=(theirs, self._task, environment, gpu), daemon=True
+        )
         process.start()
         theirs.close()
         return process, ours
@@ -110,12 +112,14 @@ class Processes:
 
 def _serve(pipe: Connection, task: str, environment: dict[str, str], gpu: int | None) -> None:
     """The life of a worker process: one answer for each file, until the driver has ended."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the driver, which ends its workers
+    signal.signal(
+        signal.SIGINT, signal.SIG_IGN
+    )  # Ctrl-C reaches the driver, which ends its workers
     os.environ.update(environment)  # before numpy and torch are imported
     threading.Thread(target=_end_with_driver, daemon=True).start()
     if gpu is not None:
         _take_gpu(gpu)
-    from refladder.fleet.worker import Worker  # noqa: PLC0415  after the environment is set
+    from refladder.fleet.worker import Worker
 
     worker = Worker(task, pipe.send)
     while True:
@@ -139,7 +143,7 @@ def _take_gpu(worker: int) -> None:
     visible = os.environ.get("CUDA_VISIBLE_DEVICES")
     if visible is None:
         try:
-            import torch  # noqa: PLC0415  optional
+            import torch
         except ImportError:  # reported when the judge is opened
             return
         visible = ",".join(str(number) for number in range(torch.cuda.device_count()))
@@ -179,7 +183,9 @@ class RayActors:
         if self.number > (devices or processors):
             what = plural(devices, "GPU") if devices else plural(processors, "core")
             self.close()
-            raise UsageError(f"--workers {self.number}: the Ray cluster has {what}; give fewer workers")
+            raise UsageError(
+                f"--workers {self.number}: the Ray cluster has {what}; give fewer workers"
+            )
         self.number = max(1, min(self.number, files))
         self._options = {
             "num_cpus": max(1, (processors - 1) // self.number),
@@ -193,7 +199,7 @@ class RayActors:
 
     def start(self, task: str) -> None:
         """Start all actors."""
-        from refladder.fleet.worker import Worker  # noqa: PLC0415  not in the driver of processes
+        from refladder.fleet.worker import Worker
 
         actor = self._ray.remote(Worker).options(**self._options)
         self._actors = [actor.remote(task) for _ in range(self.number)]

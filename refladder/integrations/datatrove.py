@@ -46,7 +46,7 @@ class LadderFilter(BaseFilter):  # type: ignore[misc]  # datatrove has no types
         judge: str = "builtin",
         exclusion_writer: DiskWriter | None = None,
         batch_size: int = 64,
-        **settings: Any,  # noqa: ANN401  those of Scorer
+        **settings: Any,
     ) -> None:
         super().__init__(exclusion_writer, batch_size)
         choose_dimensions(load_ladders(ladders).dimensions, settings.get("dimensions", ()))
@@ -68,12 +68,16 @@ class LadderFilter(BaseFilter):  # type: ignore[misc]  # datatrove has no types
         assert self.scorer is not None  # noqa: S101  for mypy: `run` opens it
         groups: dict[tuple[str, ...], list[Document]] = {}
         for document in batch:
-            groups.setdefault(tuple(name for name in CONTEXT_FIELDS if name in document.metadata), []).append(document)
+            groups.setdefault(
+                tuple(name for name in CONTEXT_FIELDS if name in document.metadata), []
+            ).append(document)
         results: dict[int, bool | tuple[bool, str]] = {}
         for names, documents in groups.items():
             fields = {name: [document.metadata[name] for document in documents] for name in names}
             texts = [document.text for document in documents]
-            for document, result in zip(documents, single_scores(self.scorer, texts, fields), strict=True):
+            for document, result in zip(
+                documents, single_scores(self.scorer, texts, fields), strict=True
+            ):
                 document.metadata["refladder_score"] = result.value
                 document.metadata["refladder_signature"] = self.scorer.signature
                 if result.reason is not None:

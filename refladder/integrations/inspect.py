@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 @registered(metrics=[mean(), stderr()], name="refladder")  # type: ignore[untyped-decorator]  # read as Any
-def ladder(*, ladders: str, judge: str = "builtin", **settings: Any) -> InspectScorer:  # noqa: ANN401  those of Scorer
+def ladder(*, ladders: str, judge: str = "builtin", **settings: Any) -> InspectScorer:
     """Score the output of each sample: `Task(..., scorer=ladder(ladders=..., judge=...))`.
 
     The metadata of a sample needs `context_id` (an id of the ladder set) or `context`; `background` is optional, and
@@ -39,10 +39,19 @@ def ladder(*, ladders: str, judge: str = "builtin", **settings: Any) -> InspectS
     async def score(state: TaskState, target: Target) -> Score:
         del target
         fields = {name: [state.metadata[name]] for name in CONTEXT_FIELDS if name in state.metadata}
-        work = thread.submit(single_scores, scorer, [state.output.completion], fields or dict(state.metadata))
+        work = thread.submit(
+            single_scores, scorer, [state.output.completion], fields or dict(state.metadata)
+        )
         (result,) = await anyio.to_thread.run_sync(work.result)
-        metadata = {**{score.dimension: score.value for score in result.scores}, "signature": scorer.signature}
-        details = {"answer": state.output.completion, "explanation": result.reason, "metadata": metadata}
+        metadata = {
+            **{score.dimension: score.value for score in result.scores},
+            "signature": scorer.signature,
+        }
+        details = {
+            "answer": state.output.completion,
+            "explanation": result.reason,
+            "metadata": metadata,
+        }
         if result.value is None:
             return Score.unscored(reason="scoring_failed", **details)
         return Score(value=result.value, **details)

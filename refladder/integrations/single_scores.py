@@ -33,7 +33,9 @@ class SingleScore:
     scores: tuple[Score, ...]
 
 
-def single_scores(scorer: Scorer, texts: Sequence[str | None], fields: Mapping[str, Any]) -> list[SingleScore]:
+def single_scores(
+    scorer: Scorer, texts: Sequence[str | None], fields: Mapping[str, Any]
+) -> list[SingleScore]:
     """Score texts, each with one number.
 
     Args:
@@ -49,7 +51,9 @@ def single_scores(scorer: Scorer, texts: Sequence[str | None], fields: Mapping[s
     contexts = {name: fields[name] for name in CONTEXT_FIELDS if fields.get(name) is not None}
     if scorer.needs_contexts and not {"context_id", "context"} & contexts.keys():
         names = ", ".join(sorted(map(str, fields))) or "none"
-        raise UsageError(f"a text to score needs a field context_id (of the ladder set) or context; fields: {names}")
+        raise UsageError(
+            f"a text to score needs a field context_id (of the ladder set) or context; fields: {names}"
+        )
     size = len(scorer.dimensions)
     scores = scorer.score(texts, **contexts)
     rows = [tuple(scores[start : start + size]) for start in range(0, len(scores), size)]
@@ -57,14 +61,15 @@ def single_scores(scorer: Scorer, texts: Sequence[str | None], fields: Mapping[s
     return [
         SingleScore(
             value=value,
-            reason="; ".join(f"{score.dimension}: {score.reason}" for score in row if score.reason) or None,
+            reason="; ".join(f"{score.dimension}: {score.reason}" for score in row if score.reason)
+            or None,
             scores=row,
         )
         for value, row in zip(values, rows, strict=True)
     ]
 
 
-def scorer_in_thread(**settings: Any) -> tuple[Scorer, Executor]:  # noqa: ANN401  those of Scorer
+def scorer_in_thread(**settings: Any) -> tuple[Scorer, Executor]:
     """A scorer and the only thread that may use it, since a judge blocks and its response store belongs to a thread."""
     thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="refladder")
     return thread.submit(partial(Scorer, **settings)).result(), thread

@@ -25,7 +25,7 @@ def reward(
     ladders: str | Path | LadderSet,
     judge: str | Backend = "builtin",
     asynchronous: bool = False,
-    **settings: Any,  # noqa: ANN401  those of Scorer
+    **settings: Any,
 ) -> Callable[..., list[float | None] | Awaitable[list[float | None]]]:
     """Make a reward function: `GRPOTrainer(reward_funcs=reward(ladders=..., judge=...), ...)`.
 
@@ -53,7 +53,7 @@ def reward(
     of_scorer = {"ladders": ladders, "judge": judge, **settings}
     scorer, thread = scorer_in_thread(**of_scorer) if asynchronous else (Scorer(**of_scorer), None)
 
-    def plain(completions: Sequence[Completion], **columns: Any) -> list[float | None]:  # noqa: ANN401  TRL's own
+    def plain(completions: Sequence[Completion], **columns: Any) -> list[float | None]:
         results = single_scores(scorer, [_text(completion) for completion in completions], columns)
         rewards = [result.value for result in results]
         if (log_metric := columns.get("log_metric")) is not None:
@@ -64,7 +64,7 @@ def reward(
     if thread is None:
         return plain
 
-    async def in_thread(**columns: Any) -> list[float | None]:  # noqa: ANN401  TRL's own
+    async def in_thread(**columns: Any) -> list[float | None]:
         return await asyncio.wrap_future(thread.submit(partial(plain, **columns)))
 
     in_thread.__name__ = plain.__name__
@@ -73,5 +73,11 @@ def reward(
 
 def _text(completion: Completion) -> str | None:
     """The text of a completion, or of its last message; None if that is no text."""
-    content = completion if isinstance(completion, str) else completion[-1].get("content") if completion else None
+    content = (
+        completion
+        if isinstance(completion, str)
+        else completion[-1].get("content")
+        if completion
+        else None
+    )
     return content if isinstance(content, str) else None

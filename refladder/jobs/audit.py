@@ -50,7 +50,9 @@ class Row(NamedTuple):
     of: int
 
 
-def rungs_to_audit(ladders: str | Path | LadderSet, asking: Asking, contexts: int | None, seed: int) -> Rungs:
+def rungs_to_audit(
+    ladders: str | Path | LadderSet, asking: Asking, contexts: int | None, seed: int
+) -> Rungs:
     """The rungs of a set, or of some contexts of it."""
     if asking.stated:
         raise UsageError(
@@ -78,7 +80,10 @@ def sample(ladders: LadderSet, contexts: int | None, seed: int = 0) -> LadderSet
         )
     drawn = np.random.default_rng(seed).choice(len(known), contexts, replace=False)
     chosen = {known[number] for number in drawn.tolist()}
-    return replace(ladders, ladders={key: ladder for key, ladder in ladders.ladders.items() if key[0] in chosen})
+    return replace(
+        ladders,
+        ladders={key: ladder for key, ladder in ladders.ladders.items() if key[0] in chosen},
+    )
 
 
 def _shift_questions(asker: Asker, ladders: LadderSet) -> list[Question]:
@@ -92,8 +97,12 @@ def _shift_questions(asker: Asker, ladders: LadderSet) -> list[Question]:
         anchor = context if ladders.anchors else None
         for rung in ladder.rungs[1:]:
             for kind, sentence in zip(SHIFTS, (NEUTRAL, REQUEST, answer_line), strict=True):
-                worst = Side(f"{rung_id(1)} + {kind}", f"{ladder.rungs[0].text}\n{sentence}", anchor)
-                questions.append(comparison_of(context, dimensions[name], worst, rung_side(rung, anchor)))
+                worst = Side(
+                    f"{rung_id(1)} + {kind}", f"{ladder.rungs[0].text}\n{sentence}", anchor
+                )
+                questions.append(
+                    comparison_of(context, dimensions[name], worst, rung_side(rung, anchor))
+                )
     return questions
 
 
@@ -113,15 +122,22 @@ def audit(ladders: LadderSet, asker: Asker, progress: Progress | None = None) ->
 
 def audit_json(rows: Sequence[Row], ladders: LadderSet, asker: Asker) -> list[dict[str, Any]]:
     """The rows as JSON objects, which name the judge and the ladders."""
-    return [{"kind": "audit", "judge": asker.signature, "ladders": ladders.signature, **row._asdict()} for row in rows]
+    return [
+        {"kind": "audit", "judge": asker.signature, "ladders": ladders.signature, **row._asdict()}
+        for row in rows
+    ]
 
 
-def _rows(ladders: LadderSet, name: str, pairs: Sequence[Judgment], shifted: Sequence[Judgment]) -> list[Row]:
+def _rows(
+    ladders: LadderSet, name: str, pairs: Sequence[Judgment], shifted: Sequence[Judgment]
+) -> list[Row]:
     """The figures of one dimension, or of all."""
     verdicts = verdict_arrays(pairs, ladders.rungs)
     w = trust.preferences(verdicts, ladders.rungs)
     differ, parsed = trust.order_disagreements(verdicts)
-    numbers = [number for number, (_, dimension) in enumerate(ladders.ladders) if name in {ALL, dimension}]
+    numbers = [
+        number for number, (_, dimension) in enumerate(ladders.ladders) if name in {ALL, dimension}
+    ]
     contexts = [context for context, _ in ladders.ladders]
     ladder_of = list(ladders.ladders.values())
     asked = [judgment for judgment in (*pairs, *shifted) if name in {ALL, judgment.dimension}]
@@ -129,10 +145,18 @@ def _rows(ladders: LadderSet, name: str, pairs: Sequence[Judgment], shifted: Seq
 
     def share(measure: str, parts: Iterable[tuple[str, tuple[float, int]]]) -> Row:
         found = share_of(parts)
-        return Row(name, measure, None, None, None, 0) if found is None else Row(name, measure, *astuple(found))
+        return (
+            Row(name, measure, None, None, None, 0)
+            if found is None
+            else Row(name, measure, *astuple(found))
+        )
 
-    def of_judgments(measure: str, judged: Sequence[Judgment], is_true: Callable[[Judgment], bool]) -> Row:
-        return share(measure, [(judgment.context_id, (float(is_true(judgment)), 1)) for judgment in judged])
+    def of_judgments(
+        measure: str, judged: Sequence[Judgment], is_true: Callable[[Judgment], bool]
+    ) -> Row:
+        return share(
+            measure, [(judgment.context_id, (float(is_true(judgment)), 1)) for judgment in judged]
+        )
 
     def of_ladders(measure: str, counted: Callable[[int], tuple[float, int]]) -> Row:
         return share(measure, [(contexts[number], counted(number)) for number in numbers])
@@ -140,13 +164,17 @@ def _rows(ladders: LadderSet, name: str, pairs: Sequence[Judgment], shifted: Seq
     def target(number: int) -> tuple[float, int]:
         better = verdicts[number, ..., 0] + verdicts[number, ..., 2] / 2
         known = better[~np.isnan(better)]
-        return float(np.sum(known > 0.5 + trust.EVEN) + np.sum(np.abs(known - 0.5) <= trust.EVEN) / 2), known.size
+        return float(
+            np.sum(known > 0.5 + trust.EVEN) + np.sum(np.abs(known - 0.5) <= trust.EVEN) / 2
+        ), known.size
 
     longer = {number: longer_wins(w[number], lengths_of(ladder_of[number])) for number in numbers}
     masses = np.array([math.nan if judgment.mass is None else judgment.mass for judgment in read])
     # The first N - 1 pairs of a ladder are those of the worst rung; their second order is about it.
     before = verdicts[numbers, : ladders.rungs - 1, 1]
-    after = outcome_probabilities(shifted).reshape(len(contexts), ladders.rungs - 1, len(SHIFTS), -1)[numbers]
+    after = outcome_probabilities(shifted).reshape(
+        len(contexts), ladders.rungs - 1, len(SHIFTS), -1
+    )[numbers]
     change = (after - before[:, :, None]) @ np.array([1.0, 0.0, 0.5])  # of P(win) + P(tie) / 2
     of = [contexts[number] for number in numbers for _ in range(ladders.rungs - 1)]
     return [

@@ -56,7 +56,9 @@ class BuildReport:
 def open_to_add(folder: Path) -> LadderSet:
     """Open the set in a folder, to which ladders for more contexts are to be added."""
     if not (folder / "ladders.jsonl").is_file():
-        raise UsageError(f"{folder}: no ladder set to add to; name a folder of `refladder build` with {option('out')}")
+        raise UsageError(
+            f"{folder}: no ladder set to add to; name a folder of `refladder build` with {option('out')}"
+        )
     ladders = load_ladders(folder.resolve(), certified=False)
     if ladders.anchors:
         raise UsageError(
@@ -64,10 +66,17 @@ def open_to_add(folder: Path) -> LadderSet:
             "every score; there is nothing to add"
         )
     if not ladders.contexts:
-        raise UsageError(f"{folder}: the set has no contexts.jsonl, beside which new contexts go; add that file")
-    recipes = {(each.recipe.backend, each.recipe.prompts, each.recipe.sampling) for each in ladders.ladders.values()}
+        raise UsageError(
+            f"{folder}: the set has no contexts.jsonl, beside which new contexts go; add that file"
+        )
+    recipes = {
+        (each.recipe.backend, each.recipe.prompts, each.recipe.sampling)
+        for each in ladders.ladders.values()
+    }
     if len(recipes) > 1:
-        raise UsageError(f"{folder}: its ladders have {len(recipes)} recipes, so none can be followed; build a new set")
+        raise UsageError(
+            f"{folder}: its ladders have {len(recipes)} recipes, so none can be followed; build a new set"
+        )
     return ladders
 
 
@@ -151,7 +160,10 @@ def draw_anchors(seeds: Sequence[Context], count: int, sampling: Sampling) -> li
     return [
         seed
         if seed.task != DOCUMENT
-        else replace(seed, background=f"{min(len(seed.references[0].split()), sampling.max_tokens // 2)} words")
+        else replace(
+            seed,
+            background=f"{min(len(seed.references[0].split()), sampling.max_tokens // 2)} words",
+        )
         for seed in chosen
     ]
 
@@ -188,7 +200,12 @@ def build(
         unnamed: list[LadderFailure] = []
         if shared:
             contexts, unnamed = name_subjects(
-                backend, contexts, sampling=sampling, attempts=attempts, prompts=prompts, journal=folder / SUBJECTS
+                backend,
+                contexts,
+                sampling=sampling,
+                attempts=attempts,
+                prompts=prompts,
+                journal=folder / SUBJECTS,
             )
         ladders, failures = build_ladders(
             backend,
@@ -216,14 +233,19 @@ def build(
             write_certificate(folder, certificate)
         if config is not None:
             write_json(folder / "run.json", dict(config))
-    return BuildReport(ladders=len(ladders), failures=tuple(failures), certificate=certificate, anchors=anchors)
+    return BuildReport(
+        ladders=len(ladders), failures=tuple(failures), certificate=certificate, anchors=anchors
+    )
 
 
 def _warn_of_other_letters(seeds: Sequence[Context], ladders: Iterable[Ladder]) -> None:
     """Say which anchors have rungs in other letters than their seed: the writer has not answered in its language."""
     of_seeds = {seed.id: letters_of(" ".join((seed.text, *seed.references))) for seed in seeds}
     for ladder in ladders:
-        seed, written = of_seeds[ladder.context_id], letters_of(" ".join(rung.text for rung in ladder.rungs))
+        seed, written = (
+            of_seeds[ladder.context_id],
+            letters_of(" ".join(rung.text for rung in ladder.rungs)),
+        )
         if seed and written and written != seed:
             log.warning(
                 "anchor %s, %s: its seed is in %s letters and its rungs in %s; name the language in the description of "
@@ -240,11 +262,19 @@ def read_human_rungs(path: str) -> dict[tuple[str, str], dict[int, str]]:
     rungs: dict[tuple[str, str], dict[int, str]] = {}
     for row in read_rows(path):
         for name, kind in _HUMAN_FIELDS.items():
-            value = row_id(row.where, name, row.fields.get(name)) if name == "context_id" else row.fields.get(name)
-            if kind is int and isinstance(value, str) and value.isascii() and value.isdecimal():  # a CSV cell
+            value = (
+                row_id(row.where, name, row.fields.get(name))
+                if name == "context_id"
+                else row.fields.get(name)
+            )
+            if (
+                kind is int and isinstance(value, str) and value.isascii() and value.isdecimal()
+            ):  # a CSV cell
                 value = int(value)
             if type(value) is not kind:
-                raise DataError(f"{row.where}: column {name!r} must be {kind.__name__}, found {value!r:.60}")
+                raise DataError(
+                    f"{row.where}: column {name!r} must be {kind.__name__}, found {value!r:.60}"
+                )
             row.fields[name] = value
         levels = rungs.setdefault((row.fields["context_id"], row.fields["dimension"]), {})
         if row.fields["level"] in levels:
@@ -254,5 +284,7 @@ def read_human_rungs(path: str) -> dict[tuple[str, str], dict[int, str]]:
             )
         levels[row.fields["level"]] = row.fields["text"]
     if not rungs:
-        raise DataError(f"{path}: no rows; human-written rungs need the columns {', '.join(_HUMAN_FIELDS)}")
+        raise DataError(
+            f"{path}: no rows; human-written rungs need the columns {', '.join(_HUMAN_FIELDS)}"
+        )
     return rungs

@@ -60,7 +60,9 @@ class Promise:
     def __post_init__(self) -> None:
         precision = option("precision")
         if (self.precision is None) == (self.recall is None):
-            raise UsageError(f"give what to promise: either {precision} or {option('recall')}, such as {precision} 0.9")
+            raise UsageError(
+                f"give what to promise: either {precision} or {option('recall')}, such as {precision} 0.9"
+            )
         check_promise(self.share, self.sure)
 
     @property
@@ -72,11 +74,15 @@ class Promise:
         """The certainty that a look must reach."""
         return certainty(self.sure, look)
 
-    def choose(self, path: Candidates, levels: IntArray, good: BoolArray, units: IntArray) -> IntArray:
+    def choose(
+        self, path: Candidates, levels: IntArray, good: BoolArray, units: IntArray
+    ) -> IntArray:
         """The promised candidate of each sample of labels, or -1; the arrays have shape (..., labels)."""
         return self.chosen(self.sums(path, levels, good, units), self.look)
 
-    def sums(self, path: Candidates, levels: IntArray, good: BoolArray, units: IntArray) -> UnitSums:
+    def sums(
+        self, path: Candidates, levels: IntArray, good: BoolArray, units: IntArray
+    ) -> UnitSums:
         """The sums that `chosen` takes; with a recall they are of good rows, and `bad` are those that are kept."""
         none = len(path.cutoffs)
         if self.recall is not None:
@@ -153,7 +159,9 @@ class Calibration:
             return False
         kept = self.threshold.kept / self.threshold.rows
         more = self.surface.kept_share >= kept
-        return more if self.promise.recall is None else self.refused or self.surface.kept_share <= kept
+        return (
+            more if self.promise.recall is None else self.refused or self.surface.kept_share <= kept
+        )
 
 
 def earlier_threshold(out: Path) -> Threshold | None:
@@ -168,7 +176,9 @@ def earlier_threshold(out: Path) -> Threshold | None:
         ) from error
 
 
-def _looks(earlier: Threshold | None, pool: Pool, asked: Asked, promise: Promise) -> tuple[Look, ...]:
+def _looks(
+    earlier: Threshold | None, pool: Pool, asked: Asked, promise: Promise
+) -> tuple[Look, ...]:
     """The looks of an earlier file with this one as the last: one more at these scores, unless all is as before."""
     condition = None if asked.good is None else asked.good.text
     labels = sorted((row.digests, str(row.label)) for row in pool.marked)
@@ -176,11 +186,21 @@ def _looks(earlier: Threshold | None, pool: Pool, asked: Asked, promise: Promise
     digest = hashlib.blake2b(whole.encode(), digest_size=6).hexdigest()
     number, others = promise.look, []
     for look in () if earlier is None else earlier.looks:
-        if (look.column, look.label, scale_of(look.signature)) == (asked.by, asked.label, scale_of(pool.signature)):
+        if (look.column, look.label, scale_of(look.signature)) == (
+            asked.by,
+            asked.label,
+            scale_of(pool.signature),
+        ):
             number = look.number + (look.digest != digest)
         else:
             others.append(look)
-    this = Look(column=asked.by, signature=pool.signature, label=asked.label or "", number=number, digest=digest)
+    this = Look(
+        column=asked.by,
+        signature=pool.signature,
+        label=asked.label or "",
+        number=number,
+        digest=digest,
+    )
     return (*others, this)
 
 
@@ -203,17 +223,25 @@ def sampled(pool: Pool, asked: Asked) -> Sample:
     path = candidates(pool.scores, len(labelled), pool.lowest)
     levels = path.levels(pool.scores[labelled])
     inside = levels < len(path.cutoffs)
-    return Sample(path, levels[inside], pool.good(asked.good)[inside], pool.units[labelled[inside]], inside)
+    return Sample(
+        path, levels[inside], pool.good(asked.good)[inside], pool.units[labelled[inside]], inside
+    )
 
 
-def calibrate(pool: Pool, asked: Asked, promise: Promise, earlier: Threshold | None = None) -> Calibration:
+def calibrate(
+    pool: Pool, asked: Asked, promise: Promise, earlier: Threshold | None = None
+) -> Calibration:
     """Choose the cut-off that keeps the most rows (with a recall: the fewest) under a promise."""
     if not len(pool.scores):
         raise DataError(f"no row has a number in {asked.by}; score the rows first")
     if not pool.marked or asked.label is None or asked.good is None:
-        raise DataError(f"no scored row has a label in {asked.label}; fill that column for some rows")
+        raise DataError(
+            f"no scored row has a label in {asked.label}; fill that column for some rows"
+        )
     if pool.lowest is not None and promise.recall is not None:
-        raise UsageError("all labels are of rows above a score, so they cannot show recall; label rows of all scores")
+        raise UsageError(
+            "all labels are of rows above a score, so they cannot show recall; label rows of all scores"
+        )
     sample = sampled(pool, asked)
     path, levels, good, units = sample.path, sample.levels, sample.good, sample.units
     positions, none = pool.labelled[sample.inside], len(path.cutoffs)
@@ -251,12 +279,16 @@ def calibrate(pool: Pool, asked: Asked, promise: Promise, earlier: Threshold | N
     if chosen >= 0:
         kept = steps[chosen]
         labels, bad_labels = kept.labels_above, kept.bad_above
-        record = replace(record, cutoff=kept.cutoff, labels_above=labels, bad_above=bad_labels, kept=kept.kept)
+        record = replace(
+            record, cutoff=kept.cutoff, labels_above=labels, bad_above=bad_labels, kept=kept.kept
+        )
     last = promise.precision is not None and chosen == len(steps) - 1
     labelled_all = pool.lowest is None and bool(sample.inside.all())
     everything = np.ones(len(pool.scores), np.bool_)
     rate, powered, more = (
-        good_shares(pool, good, sample.inside, everything, pool.scores) if labelled_all else (None, None, [])
+        good_shares(pool, good, sample.inside, everything, pool.scores)
+        if labelled_all
+        else (None, None, [])
     )
     notes = _notes(pool, asked.good, good, positions, effective=float(worth.rows[-1]))
     return Calibration(
@@ -270,7 +302,8 @@ def calibrate(pool: Pool, asked: Asked, promise: Promise, earlier: Threshold | N
         units_needed=0 if chosen >= 0 else None if advice is None else advice.units,
         rows_left=None if advice is None else advice.left,
         possible=chosen >= 0 or (advice is not None and advice.possible),
-        tested_first=last and bool(keeps_all(worth.rows, worth.bad, promise.share, sure, worth.allow)),
+        tested_first=last
+        and bool(keeps_all(worth.rows, worth.bad, promise.share, sure, worth.allow)),
         auc=area_under_curve(pool.scores[positions], good),
         surface=_surface(pool, sample.inside, good, promise),
         rate=rate,
@@ -280,7 +313,9 @@ def calibrate(pool: Pool, asked: Asked, promise: Promise, earlier: Threshold | N
     )
 
 
-def _steps(path: Candidates, above: IntArray, bad: IntArray, worth: Counted, sure: float) -> tuple[Step, ...]:
+def _steps(
+    path: Candidates, above: IntArray, bad: IntArray, worth: Counted, sure: float
+) -> tuple[Step, ...]:
     lows = lower_bound(worth.bad, worth.rows, sure, worth.allow)
     return tuple(
         Step(
@@ -339,19 +374,27 @@ def _advice(promise: Promise, pool: Pool, sample: Sample, chosen: int) -> Furthe
             left = levels <= candidate
             possible = needed[0] <= left.sum() and needed[1] <= len(np.unique(units[left]))
             found.append(Further(candidate, *needed, int(left.sum()), possible))
-    return min(found, key=lambda each: (not each.possible, each.labels, -each.candidate), default=None)
+    return min(
+        found, key=lambda each: (not each.possible, each.labels, -each.candidate), default=None
+    )
 
 
-def _fewest(promise: Promise, pool: Pool, sample: Sample, candidate: int, chosen: int) -> tuple[int, int] | None:
+def _fewest(
+    promise: Promise, pool: Pool, sample: Sample, candidate: int, chosen: int
+) -> tuple[int, int] | None:
     """The fewest labels and units above one candidate; None if so many good labels are unlikely after those so far.
 
     Labels of rows above a candidate show nothing about looser ones, which are left out.
     """
-    sums = promise.sums(sample.path, sample.levels, sample.good, sample.units).strictest(candidate + 1)
+    sums = promise.sums(sample.path, sample.levels, sample.good, sample.units).strictest(
+        candidate + 1
+    )
     rows, squares = further_units(pool, sample, candidate)
     worth = counted(sums)
     bad: FloatArray | float = 0.0
-    if promise.recall is not None:  # every sum is of all good rows, of which candidates keep as large a part as so far
+    if (
+        promise.recall is not None
+    ):  # every sum is of all good rows, of which candidates keep as large a part as so far
         rows, squares = np.full_like(rows, rows[-1]), np.full_like(squares, squares[-1])
         bad = sums.bad / np.maximum(sums.rows, 1)
 
@@ -361,7 +404,9 @@ def _fewest(promise: Promise, pool: Pool, sample: Sample, candidate: int, chosen
     units = least(lambda units: int(promise.chosen(grown(units), promise.look + 1)) > chosen)
     if promise.recall is None:
         have, fine = float(worth.rows[-1]), float(worth.rows[-1] - worth.bad[-1])
-        best = 1 - float(lower_bound(fine, have, 1 - _UNLIKELY))  # the share of good rows is no greater, probably
+        best = 1 - float(
+            lower_bound(fine, have, 1 - _UNLIKELY)
+        )  # the share of good rows is no greater, probably
         if best ** max(float(counted(grown(units)).rows[-1]) - have, 0) < _UNLIKELY:
             return None
     return math.ceil(units * rows[-1] - 1e-9), units
@@ -378,10 +423,16 @@ def _surface(pool: Pool, inside: BoolArray, good: BoolArray, promise: Promise) -
         return None
     reached = _reached(pool)
     sample = [(texts.context, texts.output) for texts in pool.sample if reached[texts.position]]
-    labelled = [(texts.context, texts.output) for texts, used in zip(pool.texts, inside, strict=True) if used]
+    labelled = [
+        (texts.context, texts.output)
+        for texts, used in zip(pool.texts, inside, strict=True)
+        if used
+    ]
     values = measured(labelled + sample)
     folds = pool.contexts[inside] % FOLDS
-    scores, others, name = best_surface(values[: len(labelled)], good, folds, values[len(labelled) :])
+    scores, others, name = best_surface(
+        values[: len(labelled)], good, folds, values[len(labelled) :]
+    )
     path = candidates(others, len(labelled))
     units = pool.units[pool.labelled[inside]]
     chosen = int(promise.choose(path, path.levels(scores), good, units))
@@ -389,26 +440,36 @@ def _surface(pool: Pool, inside: BoolArray, good: BoolArray, promise: Promise) -
     return Surface(measure=name, kept_share=share, auc=area_under_curve(scores, good))
 
 
-def _notes(pool: Pool, condition: Good, good: BoolArray, positions: IntArray, *, effective: float) -> list[str]:
+def _notes(
+    pool: Pool, condition: Good, good: BoolArray, positions: IntArray, *, effective: float
+) -> list[str]:
     notes = []
     if not good.any():
         values = [value for value in pool.labels if not isinstance(value, str)]
         between = f": they are between {min(values):g} and {max(values):g}" if values else ""
         notes.append(f"no label meets {condition.text}{between}")
     elif good.all():
-        notes.append("every label is good, so the labels cannot show whether the scores separate good rows from bad")
+        notes.append(
+            "every label is good, so the labels cannot show whether the scores separate good rows from bad"
+        )
     if len(np.unique(pool.scores)) == 1:
         notes.append("every row has the same score; the only cut-off keeps every row")
     contexts = len(np.unique(pool.contexts))
     if contexts == 1 and len(good) > 1:
-        notes.append("all labels are of one context, so they show nothing about rows of other contexts")
+        notes.append(
+            "all labels are of one context, so they show nothing about rows of other contexts"
+        )
     elif contexts < len(good) and pool.unit == "row":
         notes.append(
             f"the {len(good):,} labels are of {plural(contexts, 'context')} and taken as rows that were drawn one "
             "by one; the promise does not hold if contexts were drawn, with several rows each"
         )
     elif contexts < len(good):
-        worth = f"and count as {effective:.0f} that were drawn one by one" if effective else "which are too few"
+        worth = (
+            f"and count as {effective:.0f} that were drawn one by one"
+            if effective
+            else "which are too few"
+        )
         notes.append(
             f"the {len(good):,} labels are of {plural(contexts, 'context')}, {worth}; the test is approximate, and "
             f"needs {LEAST_UNITS} contexts above a cut-off"

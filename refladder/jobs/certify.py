@@ -105,15 +105,25 @@ def rungs_to_certify(ladders: str | Path | LadderSet, asking: Asking) -> Rungs:
 def open_asker(ladders: LadderSet, judge: Backend, asking: Asking | None = None) -> Asker:
     """A judge of rungs with the prompt that scores are made with; a dry run only reads the file of its judgments."""
     if not ladders.contexts:
-        raise UsageError(f"{ladders.name}: the set has no contexts.jsonl, which a judge needs; add that file")
+        raise UsageError(
+            f"{ladders.name}: the set has no contexts.jsonl, which a judge needs; add that file"
+        )
     asking = asking or Asking()
     role, sampled, stated = ladders.role, asking.sampled, asking.stated
     if stated:
         check_orders(stated, ladders.rungs - 1)
         role = "stated-shared" if ladders.anchors else "stated"
-    template = judging_template(judge, ladders.task, role, asking.prompts, answers=sampled or stated)
+    template = judging_template(
+        judge, ladders.task, role, asking.prompts, answers=sampled or stated
+    )
     sampling = answering_of(judge) if stated else Sampling(max_tokens=ANSWER_TOKENS)
-    run = run_of(judge, template, answers=sampled, stated=stated, sampling=sampling if sampled or stated else None)
+    run = run_of(
+        judge,
+        template,
+        answers=sampled,
+        stated=stated,
+        sampling=sampling if sampled or stated else None,
+    )
     log = JudgmentIndex(asking.judgments, run, read_only=isinstance(judge, Unanswered))
     return Asker(judge, template, log, asking.least_mass, batch=BATCH)
 
@@ -136,7 +146,10 @@ def questions_across(ladders: LadderSet) -> list[Question]:
     for dimension in ladders.dimensions:
         for upper, lower in itertools.permutations(ladders.anchors, 2):
             of_upper, of_lower = (
-                [rung_side(rung, ladders.contexts[anchor]) for rung in ladders.ladders[anchor, dimension.name].rungs]
+                [
+                    rung_side(rung, ladders.contexts[anchor])
+                    for rung in ladders.ladders[anchor, dimension.name].rungs
+                ]
                 for anchor in (upper, lower)
             )
             for high, low in zip(of_upper[1:], of_lower, strict=False):
@@ -145,7 +158,9 @@ def questions_across(ladders: LadderSet) -> list[Question]:
     return questions
 
 
-def stated_judgments(ladders: LadderSet, asker: Asker, questions: Sequence[Question]) -> list[Judgment]:
+def stated_judgments(
+    ladders: LadderSet, asker: Asker, questions: Sequence[Question]
+) -> list[Judgment]:
     """Judgments of the questions of `set_questions` and `questions_across`, by a judge that states probabilities.
 
     Each rung is the text in question among the other rungs of its ladder; in a shared set also against the whole ladder
@@ -154,7 +169,8 @@ def stated_judgments(ladders: LadderSet, asker: Asker, questions: Sequence[Quest
     dimensions = {dimension.name: dimension for dimension in ladders.dimensions}
     sides = {
         (context_id, name): [
-            rung_side(rung, ladders.contexts[context_id] if ladders.anchors else None) for rung in ladder.rungs
+            rung_side(rung, ladders.contexts[context_id] if ladders.anchors else None)
+            for rung in ladder.rungs
         ]
         for (context_id, name), ladder in ladders.ladders.items()
     }
@@ -175,7 +191,9 @@ def stated_judgments(ladders: LadderSet, asker: Asker, questions: Sequence[Quest
         ids = question.comparison  # in a shared set, the ids of the rungs name their anchors
         return "" if ladders.anchors else ids.context_id, ids.dimension, ids.subject, ids.against
 
-    found = dict(zip((of(question) for ladder in asked for question in ladder), judged, strict=True))
+    found = dict(
+        zip((of(question) for ladder in asked for question in ladder), judged, strict=True)
+    )
     return [found[of(question)] for question in questions]
 
 
@@ -188,17 +206,27 @@ def certify(ladders: LadderSet, asker: Asker, progress: Progress | None = None) 
     """Judge every pair of rungs in both orders, and say which rungs rise: the certificate, JSON values only."""
     questions, across = set_questions(ladders), questions_across(ladders)
     asked = [*questions, *across]
-    both = stated_judgments(ladders, asker, asked) if asker.log.run.stated else asker.ask(asked, progress)
+    both = (
+        stated_judgments(ladders, asker, asked)
+        if asker.log.run.stated
+        else asker.ask(asked, progress)
+    )
     judgments, of_anchors = both[: len(questions)], both[len(questions) :]
     surface = judgments
     if asker.backend.fingerprint != (baseline := connect(_SURFACE)).fingerprint:
         # any prompt: the built-in judge reads its slots, never its words
         labels = dict(zip(OUTCOMES, OUTCOMES, strict=True))
-        template = replace(asker.template, role=ladders.role, labels=labels, literals=("",), names=())
-        surface = Asker(baseline, template, JudgmentIndex(None, run_of(baseline, template))).ask(questions)
-    certificate: dict[str, Any] = each_leaf(  # numbers of six digits: every machine writes the same certificate
-        _certificate(ladders, asker, judgments, surface, of_anchors),
-        lambda leaf: float(f"{leaf:.6g}") if isinstance(leaf, float) else leaf,
+        template = replace(
+            asker.template, role=ladders.role, labels=labels, literals=("",), names=()
+        )
+        surface = Asker(baseline, template, JudgmentIndex(None, run_of(baseline, template))).ask(
+            questions
+        )
+    certificate: dict[str, Any] = (
+        each_leaf(  # numbers of six digits: every machine writes the same certificate
+            _certificate(ladders, asker, judgments, surface, of_anchors),
+            lambda leaf: float(f"{leaf:.6g}") if isinstance(leaf, float) else leaf,
+        )
     )
     return {**certificate, "digest": certificate_digest(certificate)}
 
@@ -215,10 +243,14 @@ def _certificate(
     of_surface = trust.preferences(verdict_arrays(surface, ladders.rungs), ladders.rungs)
     members: dict[str, list[int]] = {}
     for dimension in ladders.dimensions:
-        numbers = [number for number, (_, name) in enumerate(ladders.ladders) if name == dimension.name]
+        numbers = [
+            number for number, (_, name) in enumerate(ladders.ladders) if name == dimension.name
+        ]
         members |= {dimension.name: numbers} if numbers else {}
     # Of each step of each dimension: shape (dimensions, rungs - 1).
-    in_order, decided = np.stack([trust.steps_in_order(w[numbers]) for numbers in members.values()], axis=1)
+    in_order, decided = np.stack(
+        [trust.steps_in_order(w[numbers]) for numbers in members.values()], axis=1
+    )
     few = 0 < len(ladders.anchors) < trust.contexts_needed(in_order.size)
     p_values = trust.sign_test(in_order, decided)
     adjusted = np.reshape(holm(p_values.ravel().tolist()), p_values.shape)
@@ -227,12 +259,15 @@ def _certificate(
         name: trust.level_verdicts(trust.mean_preferences(w[numbers]), steps)
         for (name, numbers), steps in zip(members.items(), passed, strict=True)
     }
-    rows = _ladder_rows(ladders, judgments, verdicts=verdicts, w=w, of_surface=of_surface, levels=levels)
+    rows = _ladder_rows(
+        ladders, judgments, verdicts=verdicts, w=w, of_surface=of_surface, levels=levels
+    )
     dimensions = []
     for place, (name, numbers) in enumerate(members.items()):
         strengths, ties = _strengths(verdicts[numbers], ladders.rungs)
         means, surface_means = (
-            _means(np.diagonal(each[numbers], offset=1, axis1=1, axis2=2)) for each in (w, of_surface)
+            _means(np.diagonal(each[numbers], offset=1, axis1=1, axis2=2))
+            for each in (w, of_surface)
         )
         dimensions.append(
             {
@@ -243,7 +278,9 @@ def _certificate(
                 "ties": ties,
                 "levels": [
                     {"level": level, "verdict": verdict, "strength": strength}
-                    for level, (verdict, strength) in enumerate(zip(levels[name], strengths, strict=True), start=1)
+                    for level, (verdict, strength) in enumerate(
+                        zip(levels[name], strengths, strict=True), start=1
+                    )
                 ],
                 "steps": [
                     {
@@ -261,7 +298,9 @@ def _certificate(
             }
         )
     sharing = _sharing(ladders, across, few=few) if ladders.anchors else None
-    verdicts_on = [dimension["verdict"] for dimension in dimensions] + ([sharing["verdict"]] if sharing else [])
+    verdicts_on = [dimension["verdict"] for dimension in dimensions] + (
+        [sharing["verdict"]] if sharing else []
+    )
     asked = [*judgments, *across]
     return {
         "schema": CERTIFICATE_SCHEMA,
@@ -286,7 +325,9 @@ def _certificate(
             "alpha": trust.ALPHA,
         },
         "built": None,
-        "notes": _notes(asker, members, adjusted.size, dimensions, len(ladders.anchors) if few else 0),
+        "notes": _notes(
+            asker, members, adjusted.size, dimensions, len(ladders.anchors) if few else 0
+        ),
         "dimensions": dimensions,
         "of_ladders": rows,
         **({"sharing": sharing} if sharing else {}),
@@ -300,9 +341,13 @@ def _sharing(ladders: LadderSet, judgments: Sequence[Judgment], *, few: bool) ->
     """
     number = len(ladders.anchors)
     shape = (len(ladders.dimensions), number * (number - 1), ladders.rungs - 1, 2, len(OUTCOMES))
-    in_order, decided = trust.across_anchors(outcome_probabilities(judgments).reshape(shape), number)
+    in_order, decided = trust.across_anchors(
+        outcome_probabilities(judgments).reshape(shape), number
+    )
     if few:
-        decided = np.where(np.eye(number) > 0, 0.0, 2.0 * len(ladders.dimensions) * (ladders.rungs - 1))
+        decided = np.where(
+            np.eye(number) > 0, 0.0, 2.0 * len(ladders.dimensions) * (ladders.rungs - 1)
+        )
     rises, of = in_order[np.triu_indices(number, 1)], decided[np.triu_indices(number, 1)]
     low, high = share_intervals(rises, of).tolist()
     share = float(rises.sum() / of.sum()) if of.any() else math.nan
@@ -342,7 +387,9 @@ def _ladder_rows(
         own = _without_copies(trust.rung_verdicts(w[number], levels[name]), ladder)
         in_order, of = _adjacent(w[number])
         surface_in_order, _ = _adjacent(of_surface[number])
-        wrong, triples = intransitive_triples(ladders.rungs, pairs, w[number][pairs[:, 0], pairs[:, 1]])
+        wrong, triples = intransitive_triples(
+            ladders.rungs, pairs, w[number][pairs[:, 0], pairs[:, 1]]
+        )
         lengths = lengths_of(ladder)
         spearman = correlate(np.arange(1.0, ladders.rungs + 1), lengths)
         rows.append(
@@ -354,7 +401,9 @@ def _ladder_rows(
                 "adjacent": {"in_order": in_order, "of": of},
                 "intransitive": {"count": wrong, "of": triples},
                 "inconsistent": {"count": int(disagreements[number]), "of": int(parsed[number])},
-                "mass": _mean(judgment.mass for judgment in judgments[number * each : (number + 1) * each]),
+                "mass": _mean(
+                    judgment.mass for judgment in judgments[number * each : (number + 1) * each]
+                ),
                 "spearman_length": None if math.isnan(spearman) else spearman,
                 "length_climbs": trust.length_climbs(lengths),
                 "surface_climbs": surface_in_order == ladders.rungs - 1,
@@ -392,7 +441,10 @@ def _counts(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     parts = (("adjacent", "in_order"), ("intransitive", "count"), ("inconsistent", "count"))
     return {
         "of_rungs": {verdict: verdicts[verdict] for verdict in trust.SEVERITY},
-        **{name: {part: sum(row[name][part] for row in rows) for part in (count, "of")} for name, count in parts},
+        **{
+            name: {part: sum(row[name][part] for row in rows) for part in (count, "of")}
+            for name, count in parts
+        },
         **{name: _mean(row[name] for row in rows) for name in ("mass", "spearman_length")},
         **{name: sum(row[name] for row in rows) for name in ("length_climbs", "surface_climbs")},
     }
@@ -457,7 +509,9 @@ def _notes(
             "rise; build ladders for more contexts."
         )
     unfitted = [
-        each["dimension"] for each in dimensions if each["ties"] is None and any(map(_is_judged, each["steps"]))
+        each["dimension"]
+        for each in dimensions
+        if each["ties"] is None and any(map(_is_judged, each["steps"]))
     ]
     if unfitted:
         notes.append(

@@ -66,9 +66,12 @@ class Comparison:
         if system not in (names := [each.system for each in self.systems]):
             raise UnknownNameError("system", system, names)
         return any(
-            pair.p_holm < SIGNIFICANT and (pair.difference < 0 if pair.first == system else pair.difference > 0)
+            pair.p_holm < SIGNIFICANT
+            and (pair.difference < 0 if pair.first == system else pair.difference > 0)
             for pair in self.pairs
-            if system in (pair.first, pair.second) and pair.p_holm is not None and pair.difference is not None
+            if system in (pair.first, pair.second)
+            and pair.p_holm is not None
+            and pair.difference is not None
         )
 
 
@@ -99,7 +102,9 @@ def compare_systems(
         check_scale = check_scale or one_scale([by], mix=mix)
         for row in read:
             if by not in row.fields:
-                raise DataError(f"{row.where}: no column {by!r}; name the column of the scores with {option('by')}")
+                raise DataError(
+                    f"{row.where}: no column {by!r}; name the column of the scores with {option('by')}"
+                )
             system = _system_of(row, system_column, table, stems)
             rows[system] += 1
             value = number_in(row, by)
@@ -113,7 +118,7 @@ def compare_systems(
         if name not in rows:
             raise UnknownNameError("system", name, rows)
     names = list(dict.fromkeys(systems or rows))
-    if len(names) < 2:  # noqa: PLR2004  a pair
+    if len(names) < 2:
         raise UsageError(
             f"{plural(len(names), 'system')} in {', '.join(tables)}; compare two or more: name the column of the "
             "systems with system=COLUMN, or give one file for each system"
@@ -121,7 +126,8 @@ def compare_systems(
     contexts = list(dict.fromkeys(context for name in names for context in scores[name]))
     means = {name: _means(scores[name], contexts) for name in names}
     compared = [
-        (pair, mean_difference(means[pair[0]], means[pair[1]], seed=seed)) for pair in itertools.combinations(names, 2)
+        (pair, mean_difference(means[pair[0]], means[pair[1]], seed=seed))
+        for pair in itertools.combinations(names, 2)
     ]
     adjusted = iter(holm([found.p for _, found in compared if found.p is not None]))
     return Comparison(
@@ -155,7 +161,13 @@ def comparison_tables(comparison: Comparison) -> list[PlainTable]:
         caption=f"Systems by {comparison.by}",
         heads=["system", "mean", "contexts", "rows", "unscored"],
         rows=[
-            [each.system, number(each.mean, 3), f"{each.contexts:,}", f"{each.rows:,}", f"{each.unscored:,}"]
+            [
+                each.system,
+                number(each.mean, 3),
+                f"{each.contexts:,}",
+                f"{each.rows:,}",
+                f"{each.unscored:,}",
+            ]
             for each in comparison.systems
         ],
     )
@@ -188,21 +200,27 @@ def _system_of(row: Row, column: str, table: str, stems: Mapping[str, int]) -> s
     if column in row.fields:
         value = row.fields[column]
         if value is None or value == "":
-            raise DataError(f"{row.where}: the column {column!r} is empty; name the system of each row")
+            raise DataError(
+                f"{row.where}: the column {column!r} is empty; name the system of each row"
+            )
         return str(value)
     if column != "system":
         raise DataError(
             f"{row.where}: no column {column!r}; Columns there: {', '.join(map(str, row.fields)) or 'none'}"
         )
     if stems[Path(table).stem] > 1:
-        raise UsageError(f"{table}: two files name the system {Path(table).stem!r}; rename one, or add a column system")
+        raise UsageError(
+            f"{table}: two files name the system {Path(table).stem!r}; rename one, or add a column system"
+        )
     return Path(table).stem
 
 
 def _means(
     scores: Mapping[str, Sequence[float]], contexts: Sequence[str]
 ) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
-    return np.array([np.mean(scores[name]) if name in scores else np.nan for name in contexts], dtype=np.float64)
+    return np.array(
+        [np.mean(scores[name]) if name in scores else np.nan for name in contexts], dtype=np.float64
+    )
 
 
 def _win_rate(differences: np.ndarray[tuple[int], np.dtype[np.float64]]) -> float | None:

@@ -34,7 +34,11 @@ def covered(
     names = {dimension.name for dimension in dimensions}
     outputs = list(benchmark.outputs)
     if ladders is not None and not ladders.anchors:
-        ids = {context_id for context_id, name in (*ladders.ladders, *ladders.failures) if name in names}
+        ids = {
+            context_id
+            for context_id, name in (*ladders.ladders, *ladders.failures)
+            if name in names
+        }
         count = sum(context.id in ids for context in benchmark.contexts)
         if not count:
             raise UsageError(
@@ -83,7 +87,9 @@ def _dimensions(
         needed["recorded judgments"] = recorded.dimensions()
     for which, names in needed.items():
         kept = [dimension for dimension in dimensions if dimension.name in names]
-        without = ", ".join(dimension.name for dimension in dimensions if dimension.name not in names)
+        without = ", ".join(
+            dimension.name for dimension in dimensions if dimension.name not in names
+        )
         if not kept:
             raise UsageError(
                 f"{benchmark.name}: no {which} on {without}, but on {', '.join(sorted(names))}; name others"

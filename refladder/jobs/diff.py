@@ -77,7 +77,9 @@ def compare_sets(first: str | LadderSet, second: str | LadderSet) -> Difference:
     if uncompared:
         before["contexts"], after["contexts"] = {}, {}
     changes = {kind: _changes(before[kind], after[kind]) for kind in before}
-    return Difference(names=(name, other_name), digests=(digest, other_digest), uncompared=uncompared, **changes)
+    return Difference(
+        names=(name, other_name), digests=(digest, other_digest), uncompared=uncompared, **changes
+    )
 
 
 def _contents(given: str | LadderSet) -> tuple[str, str, _Contents]:
@@ -90,13 +92,23 @@ def _contents(given: str | LadderSet) -> tuple[str, str, _Contents]:
     for ladder in checks.passed(parts.ladders):
         recipes[ladder.recipe.signature] = {}
         rungs = {f"rung {rung.level}": digest_of(rung.text) for rung in ladder.rungs}
-        ladders[f"{ladder.context_id} {ladder.dimension}"] = {**rungs, "recipe": ladder.recipe.digest}
+        ladders[f"{ladder.context_id} {ladder.dimension}"] = {
+            **rungs,
+            "recipe": ladder.recipe.digest,
+        }
     contents = {
         "ladders": ladders,
         "recipes": recipes,
-        "contexts": {context_id: {"text": digest} for context_id, digest in (parts.context_digests | digests).items()},
+        "contexts": {
+            context_id: {"text": digest}
+            for context_id, digest in (parts.context_digests | digests).items()
+        },
         "dimensions": {
-            each.name: {"description": each.description, "low": f"{each.low:g}", "high": f"{each.high:g}"}
+            each.name: {
+                "description": each.description,
+                "low": f"{each.low:g}",
+                "high": f"{each.high:g}",
+            }
             for each in parts.dimensions
         },
     }
@@ -114,10 +126,16 @@ def _parts_of(ladders: LadderSet) -> Parts:
     )
 
 
-def _changes(before: Mapping[str, Mapping[str, str]], after: Mapping[str, Mapping[str, str]]) -> Changes:
+def _changes(
+    before: Mapping[str, Mapping[str, str]], after: Mapping[str, Mapping[str, str]]
+) -> Changes:
     shared = [name for name in before if name in after]
     changed = {
-        name: tuple(part for part in {**before[name], **after[name]} if before[name].get(part) != after[name].get(part))
+        name: tuple(
+            part
+            for part in {**before[name], **after[name]}
+            if before[name].get(part) != after[name].get(part)
+        )
         for name in shared
         if before[name] != after[name]
     }

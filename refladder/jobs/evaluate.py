@@ -124,9 +124,13 @@ class Evaluation:
         `skipped`, `unscored`, `calls`, `tokens` (of prompts) and `seconds`. What is not known is None. The last three
         are those of the whole method in this run, on each of its rows; a method that was not run has None.
         """
-        costs = {run.name: {"calls": run.calls, "tokens": run.spent.sent, "seconds": run.seconds} for run in self.runs}
+        costs = {
+            run.name: {"calls": run.calls, "tokens": run.spent.sent, "seconds": run.seconds}
+            for run in self.runs
+        }
         return [
-            {key: getattr(row, key) for key in _RECORD} | costs.get(row.method, dict.fromkeys(_COSTS))
+            {key: getattr(row, key) for key in _RECORD}
+            | costs.get(row.method, dict.fromkeys(_COSTS))
             for row in self.rows
         ]
 
@@ -188,7 +192,9 @@ def parts_of(
             its = replace(its, work=settings.work / stems[benchmark.name])
         opened = None
         if its.ladders is not None and LADDER in methods:
-            opened = its.ladders if isinstance(its.ladders, LadderSet) else load_ladders(its.ladders)
+            opened = (
+                its.ladders if isinstance(its.ladders, LadderSet) else load_ladders(its.ladders)
+            )
             its = replace(its, ladders=opened)
             ladders_for(benchmark, dimensions if named else (), opened)
         if recorded is not None:
@@ -220,7 +226,12 @@ def evaluate(
     if isinstance(judge, Recorded):
         check_recorded(judge, benchmark, methods, settings)
     return _evaluated(
-        Part(benchmark, dimensions, settings), judge, methods=methods, others=others, protocol=protocol, config=config
+        Part(benchmark, dimensions, settings),
+        judge,
+        methods=methods,
+        others=others,
+        protocol=protocol,
+        config=config,
     )
 
 
@@ -271,7 +282,11 @@ def evaluate_all(
         if part.settings.work is not None:
             options["work"] = str(part.settings.work)
         written = {**config, "options": options}
-        evaluations.append(_evaluated(part, judge, methods=methods, others=others, protocol=protocol, config=written))
+        evaluations.append(
+            _evaluated(
+                part, judge, methods=methods, others=others, protocol=protocol, config=written
+            )
+        )
     return Evaluations(evaluations)
 
 
@@ -302,14 +317,21 @@ def check_evaluation(
     compared = [*dict.fromkeys(methods), *(method.name for method in others), BEST, *MEASURES]
     for name, count in Counter(compared).items():
         if count > 1:
-            raise UsageError(f"two methods are called {name!r}; rename the file of scores that has this name")
+            raise UsageError(
+                f"two methods are called {name!r}; rename the file of scores that has this name"
+            )
     if protocol.reference is not None and protocol.reference not in compared:
         raise UnknownNameError("reference method", protocol.reference, compared)
 
 
 def notes_of(runs: Sequence[MethodRun]) -> list[str]:
     """Sentences about methods, each after the name of its method: why it could not be run, and its notes."""
-    return [f"{run.name}: {note}" for run in runs for note in (run.result.skipped, *run.result.notes) if note]
+    return [
+        f"{run.name}: {note}"
+        for run in runs
+        for note in (run.result.skipped, *run.result.notes)
+        if note
+    ]
 
 
 def _limits(benchmark: Benchmark, rows: Sequence[Agreement], protocol: Protocol) -> list[str]:
@@ -345,7 +367,10 @@ def _has_systems(benchmark: Benchmark) -> bool:
 
 
 def agreement(
-    benchmark: Benchmark, dimensions: Sequence[Dimension], methods: Sequence[Method], protocol: Protocol
+    benchmark: Benchmark,
+    dimensions: Sequence[Dimension],
+    methods: Sequence[Method],
+    protocol: Protocol,
 ) -> list[Agreement]:
     """Correlate the scores of methods, and of the surface baselines, with the ratings.
 
@@ -355,11 +380,17 @@ def agreement(
     check_evaluation(benchmark, dimensions, (), methods, protocol)
     names = [dimension.name for dimension in dimensions]
     shown = {BEST, *(MEASURES if protocol.baselines == "all" else ()), protocol.reference or BEST}
-    baselines = [method for method in methods if method.baseline and any(n is not None for n in method.scores.values())]
+    baselines = [
+        method
+        for method in methods
+        if method.baseline and any(n is not None for n in method.scores.values())
+    ]
     compared = [*methods, *surface_methods(benchmark, dimensions, shown, baselines)]
     asked = best_name(baselines) if protocol.reference == BEST else protocol.reference
     reference = next((method for method in compared if method.name == asked), None)
-    asked_for, all_of_them = ([each for each in some if each is not reference] for some in (methods, compared))
+    asked_for, all_of_them = (
+        [each for each in some if each is not reference] for some in (methods, compared)
+    )
     tested = [] if reference is None else asked_for or all_of_them  # these are all baselines
     lengths = {output.id: float(len(words(output.text))) for output in benchmark.outputs}
     levels = tuple(protocol.levels)
@@ -381,11 +412,17 @@ def agreement(
             resamples=protocol.resamples or permutations_for(len(tested) * len(names)),
             seed=protocol.seed,
             control=lengths if method in methods else None,
-            reference=(reference.name, reference.scores) if reference is not None and method in tested else None,
+            reference=(reference.name, reference.scores)
+            if reference is not None and method in tested
+            else None,
         )
     p_values = {place: row.p_value for place, row in enumerate(rows) if row.dimension != MEAN}
-    rows = _corrected(rows, {place: value for place, value in p_values.items() if value is not None}, "p_adjusted")
-    return _against_best(rows, benchmark, names, compared, protocol) if protocol.against_best else rows
+    rows = _corrected(
+        rows, {place: value for place, value in p_values.items() if value is not None}, "p_adjusted"
+    )
+    return (
+        _against_best(rows, benchmark, names, compared, protocol) if protocol.against_best else rows
+    )
 
 
 def _against_best(
@@ -405,7 +442,13 @@ def _against_best(
     for (level, statistic), positions in tables.items():
         rising = sorted(positions, key=lambda position: rows[position].value or 0.0)
         best = {rows[position].dimension: rows[position].method for position in rising}
-        found = _p_values(benchmark, names, methods, best, replace(protocol, levels=[level], statistics=[statistic]))
+        found = _p_values(
+            benchmark,
+            names,
+            methods,
+            best,
+            replace(protocol, levels=[level], statistics=[statistic]),
+        )
         keys = {place: (rows[place].method, rows[place].dimension) for place in positions}
         p_values |= {place: found[key] for place, key in keys.items() if key in found}
     return _corrected(rows, p_values, "p_best")
@@ -457,11 +500,15 @@ def few_permutations(rows: Sequence[Agreement], resamples: int) -> str | None:
     )
 
 
-def _corrected(rows: Sequence[Agreement], p_values: Mapping[int, float], name: str) -> list[Agreement]:
+def _corrected(
+    rows: Sequence[Agreement], p_values: Mapping[int, float], name: str
+) -> list[Agreement]:
     """The rows with p-values, by position, after Holm's correction over those of one level and statistic: a table."""
     corrected = list(rows)
     for table in {(rows[place].level, rows[place].statistic) for place in p_values}:
-        tested = [place for place in p_values if (rows[place].level, rows[place].statistic) == table]
+        tested = [
+            place for place in p_values if (rows[place].level, rows[place].statistic) == table
+        ]
         for place, value in zip(tested, holm([p_values[place] for place in tested]), strict=True):
             corrected[place] = replace(rows[place], **{name: value})  # type: ignore[arg-type]
     return corrected

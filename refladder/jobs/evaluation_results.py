@@ -37,10 +37,22 @@ def write_evaluation(
 
 
 def _lines(
-    evaluation: Evaluation, benchmark: Benchmark, dimensions: Sequence[Dimension], others: Sequence[Method]
+    evaluation: Evaluation,
+    benchmark: Benchmark,
+    dimensions: Sequence[Dimension],
+    others: Sequence[Method],
 ) -> Iterator[dict[str, Any]]:
-    notes = [*evaluation.limits, *evaluation.notes, *itertools.chain(*check_lines(evaluation.checks))]
-    yield {"kind": "evaluation", "benchmark": benchmark.name, "licence": benchmark.licence, "notes": notes}
+    notes = [
+        *evaluation.limits,
+        *evaluation.notes,
+        *itertools.chain(*check_lines(evaluation.checks)),
+    ]
+    yield {
+        "kind": "evaluation",
+        "benchmark": benchmark.name,
+        "licence": benchmark.licence,
+        "notes": notes,
+    }
     for context in benchmark.contexts:
         text = "\n\n".join(filter(None, [context.background, context.text]))
         yield {"kind": "row", "row": context.id, "prompt": text}
@@ -58,6 +70,15 @@ def _lines(
     for method in scored_methods(evaluation.runs, others):
         for (output_id, name), value in method.scores.items():
             if name in names:
-                yield {"kind": "score", "method": method.name, "id": output_id, "criterion": name, "value": value}
+                yield {
+                    "kind": "score",
+                    "method": method.name,
+                    "id": output_id,
+                    "criterion": name,
+                    "value": value,
+                }
     for table in [*agreement_tables(evaluation.rows), *card_tables(evaluation.cards)]:
-        yield {"kind": "table", **{key: getattr(table, key) for key in ("caption", "heads", "rows", "legend")}}
+        yield {
+            "kind": "table",
+            **{key: getattr(table, key) for key in ("caption", "heads", "rows", "legend")},
+        }

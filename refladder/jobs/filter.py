@@ -47,14 +47,22 @@ class Condition(Filtering):
 
     def __post_init__(self) -> None:
         low, up, top, best, per, by = map(option, ("min", "max", "top", "best", "per", "by"))
-        if not self.min and not self.max and self.top is None and self.best is None and self.per is None:
+        if (
+            not self.min
+            and not self.max
+            and self.top is None
+            and self.best is None
+            and self.per is None
+        ):
             raise UsageError(
                 f"nothing to filter by; give {low} COLUMN=VALUE, {up} COLUMN=VALUE, {top} and {by}, or {best} and {per}"
             )
         if (self.best is None) != (self.per is None):
             raise UsageError(f"{best} K and {per} COLUMN go together; give both")
         if self.best is not None and self.top is not None:
-            raise UsageError(f"{top} is a fraction of all rows, and {best} a number in each group; give one of them")
+            raise UsageError(
+                f"{top} is a fraction of all rows, and {best} a number in each group; give one of them"
+            )
         if self.best is not None and self.best < 1:
             raise UsageError(f"{best} {self.best}: a number of rows must be 1 or more")
         if self.best is None and (self.top is None) != (self.by is None):
@@ -144,7 +152,9 @@ class _Thresholds:
         if self._linker is not None:
             known = self._linked(row, known, self._linker)
         elif self._promise is not None:
-            self.revised |= check_signature(row.fields.get("signature") or None, self._promise.signature, row.where)
+            self.revised |= check_signature(
+                row.fields.get("signature") or None, self._promise.signature, row.where
+            )
         else:
             self._check_scale(row)
         return self._decided(known)
@@ -197,7 +207,9 @@ def _best_rows(source: str, form: str, condition: Condition) -> set[int]:
             if condition.per is not None:
                 groups.append(group_of.setdefault(_group(row, condition.per), len(group_of)))
     if condition.best is not None:
-        order = np.lexsort((-np.asarray(values), np.asarray(groups)))  # stable: rows of equal values keep their order
+        order = np.lexsort(
+            (-np.asarray(values), np.asarray(groups))
+        )  # stable: rows of equal values keep their order
         grouped = np.asarray(groups, dtype=np.int64)[order]
         rank = np.arange(len(order)) - np.searchsorted(grouped, grouped)
         return {numbers[index] for index in order[rank < condition.best].tolist()}
@@ -227,12 +239,16 @@ def filter_rows(asked: Filtering, tables: Tables, progress: Progress | None = No
     with ExitStack() as stack:
         source = stack.enter_context(read_twice(source, form) if selects else nullcontext(source))
         if condition.best is not None and condition.by is None:
-            condition = replace(condition, by=score_column(named, read_rows(source, form).columns()))
+            condition = replace(
+                condition, by=score_column(named, read_rows(source, form).columns())
+            )
         rows = read_rows(source, form)
         stack.callback(rows.close)
         columns = rows.columns()
         if condition.per is not None and condition.per not in (columns or ()):
-            condition = replace(condition, per=mapped_columns(named).get(condition.per, condition.per))
+            condition = replace(
+                condition, per=mapped_columns(named).get(condition.per, condition.per)
+            )
         best = _best_rows(source, form, condition) if selects else None
 
         def sink(path: str) -> Write:

@@ -11,7 +11,15 @@ from refladder.errors import UsageError, plural
 from refladder.jobs.labelling import TEXT
 from refladder.metaeval.shares import residual_intervals, share_intervals
 from refladder.records import same_scale
-from refladder.trust.rate import LEAST, LEAST_EVEN, LEAST_UNITS, Rate, cross_fitted, prediction_powered, wilson
+from refladder.trust.rate import (
+    LEAST,
+    LEAST_EVEN,
+    LEAST_UNITS,
+    Rate,
+    cross_fitted,
+    prediction_powered,
+    wilson,
+)
 
 if TYPE_CHECKING:
     from refladder.arrays import BoolArray, FloatArray, IntArray
@@ -39,7 +47,9 @@ def good_shares(
 
 
 def _why_not(contexts: int) -> str:
-    words = f"no interval of the share of good rows: the labels are of {plural(contexts, 'context')}"
+    words = (
+        f"no interval of the share of good rows: the labels are of {plural(contexts, 'context')}"
+    )
     if contexts < LEAST_UNITS:
         return f"{words}; label rows of {LEAST_UNITS} or more"
     return f"{words}, of which a few hold most of them; label more contexts"
@@ -60,7 +70,13 @@ def share_of_good(good: BoolArray, units: IntArray) -> Rate:
 
 
 def powered_share(
-    good: BoolArray, scores: FloatArray, units: IntArray, others: FloatArray, other_units: IntArray, *, folds: IntArray
+    good: BoolArray,
+    scores: FloatArray,
+    units: IntArray,
+    others: FloatArray,
+    other_units: IntArray,
+    *,
+    folds: IntArray,
 ) -> Rate:
     """The share of good rows from labels of some and scores of all, with its 95 % interval.
 
@@ -98,7 +114,9 @@ class KeptRate:
 def kept_rate(pool: Pool, asked: Asked, threshold: Threshold) -> KeptRate:
     """Estimate the share of good rows among those kept; labels that chose the threshold are left out."""
     if threshold.cutoff is None:
-        raise UsageError("this threshold file holds a refusal, so it keeps no rows; calibrate with more labels")
+        raise UsageError(
+            "this threshold file holds a refusal, so it keeps no rows; calibrate with more labels"
+        )
     if not same_scale(threshold.signature, pool.signature):
         raise UsageError(
             f"the threshold was made for scores with another signature, {threshold.signature or 'none'}; these have "
@@ -131,7 +149,5 @@ def _notes(used: set[str], pool: Pool) -> list[str]:
     with_texts = any(digest.startswith(TEXT) for digest in pool.used)
     if not used or not with_texts or any(digest.startswith(TEXT) for digest in used):
         return []
-    note = (
-        "the threshold file knows the labels that chose it by their ids alone, so the same rows under other ids would "
-    )
+    note = "the threshold file knows the labels that chose it by their ids alone, so the same rows under other ids would "
     return [f"{note}be used again; calibrate again on a table with texts"]

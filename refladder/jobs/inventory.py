@@ -42,7 +42,8 @@ def inventory(kind: str, prompts: Path | None = None) -> list[dict[str, str]]:
             described[name] = f"{size}{_whose(opened)}, {' or '.join(opened.tasks)}: {dimensions}"
     elif kind == "prompts":
         described = {
-            f"{template.task}/{template.role}": f"digest {template.digest}" for template in list_templates(prompts)
+            f"{template.task}/{template.role}": f"digest {template.digest}"
+            for template in list_templates(prompts)
         }
     else:
         named = {"benchmarks": BENCHMARKS, "backends": BACKENDS, "methods": METHODS, "rules": RULES}

@@ -48,7 +48,9 @@ class Good:
         turned = match is not None and match[1] == "=" and match[2][0] in "<>"  # => and =<
         if match is None or turned or (number is None and match[1] not in {"=", "==", "!="}):
             name = option("good")
-            raise UsageError(f"{name} {text!r}: must be a comparison with a number, such as '>=4', or '=WORD'")
+            raise UsageError(
+                f"{name} {text!r}: must be a comparison with a number, such as '>=4', or '=WORD'"
+            )
         self.text, self.number = text, number
         self._word, self._holds = match[2], _COMPARISONS[match[1]]
 
@@ -57,7 +59,13 @@ class Good:
         if self.number is not None or column not in row.fields:
             return rating_in(row, column)
         value = row.fields[column]
-        return None if value is None or value == "" else str(value).lower() if type(value) is bool else str(value)
+        return (
+            None
+            if value is None or value == ""
+            else str(value).lower()
+            if type(value) is bool
+            else str(value)
+        )
 
     def meets(self, labels: Sequence[float | str]) -> BoolArray:
         """Which labels meet the condition."""
@@ -95,7 +103,15 @@ class Asked:
         """Every column of the tables that `read_pool` reads."""
         ids = {name for names in _IDS for name in names}
         labels = [] if self.label is None else [self.label]
-        return {self.by, sampled_above(self.by), *labels, *ids, "context", "signature", *self.columns.values()}
+        return {
+            self.by,
+            sampled_above(self.by),
+            *labels,
+            *ids,
+            "context",
+            "signature",
+            *self.columns.values(),
+        }
 
 
 class Texts(NamedTuple):
@@ -154,11 +170,17 @@ class Pool:
     @property
     def used(self) -> tuple[str, ...]:
         """The digests of all labelled rows."""
-        return tuple(dict.fromkeys(itertools.chain.from_iterable(row.digests for row in self.marked)))
+        return tuple(
+            dict.fromkeys(itertools.chain.from_iterable(row.digests for row in self.marked))
+        )
 
     def good(self, condition: Good | None) -> BoolArray:
         """Which labelled rows meet the condition."""
-        return np.ones(len(self.marked), np.bool_) if condition is None else condition.meets(self.labels)
+        return (
+            np.ones(len(self.marked), np.bool_)
+            if condition is None
+            else condition.meets(self.labels)
+        )
 
 
 def rating_in(row: Row, column: str) -> float | None:
@@ -188,7 +210,9 @@ def named(rows: Rows, columns: Mapping[str, str], *, all_of_them: bool = True) -
     """
     header = rows.columns() or []
     if not all_of_them:
-        columns = {field: name for field, name in columns.items() if name in header and field not in header}
+        columns = {
+            field: name for field, name in columns.items() if name in header and field not in header
+        }
     for column in columns.values() if header else ():
         if column not in header:
             where = getattr(rows.first(), "where", "the table")
@@ -196,13 +220,18 @@ def named(rows: Rows, columns: Mapping[str, str], *, all_of_them: bool = True) -
     if not columns:
         return rows
     both = (
-        replace(row, fields=row.fields | {name: row.fields.get(column) for name, column in columns.items()})
+        replace(
+            row,
+            fields=row.fields | {name: row.fields.get(column) for name, column in columns.items()},
+        )
         for row in rows
     )
     return Rows(both, [*header, *(name for name in columns if name not in header)])
 
 
-def read_pool(source: str, asked: Asked, given: str | None = None, progress: Progress | None = None) -> Pool:
+def read_pool(
+    source: str, asked: Asked, given: str | None = None, progress: Progress | None = None
+) -> Pool:
     """Read scores and labels in one pass; several labels of one row count as one, their mean."""
     return _Reader(asked).read(source, given, progress)
 
@@ -241,14 +270,18 @@ class _Reader:
                 if key in self.marked and ids == _ONE and self._is_made(row):
                     continue  # the same text for the same context: one label, one id
                 if key in self.marked:
-                    raise DataError(f"{row.where}: {_named(ids, key)} appears twice; labels need unique ids")
+                    raise DataError(
+                        f"{row.where}: {_named(ids, key)} appears twice; labels need unique ids"
+                    )
                 self.marked[key] = Labelled(position, label, _digests(row, key), texts)
         missing = [key for key in labels or () if key not in self.marked]
         if missing and labels is not None:
             text = f"{len(missing):,} of {plural(len(labels), 'label')} not used: {source} does not score their rows, "
             text += f"such as {_named(ids, missing[0])}"
             if len(missing) == len(labels):
-                raise DataError(f"{self.asked.labels[0]}: {text}; check that both tables have the same ids")
+                raise DataError(
+                    f"{self.asked.labels[0]}: {text}; check that both tables have the same ids"
+                )
             self.notes.append(text)
         return self._pool(lowest)
 
@@ -266,7 +299,9 @@ class _Reader:
                 f"{row.where}: the scores have another signature here than in {self.first}; calibrate each signature "
                 f"separately: {signature} and {self.signature}"
             )
-        cells = (row.fields.get(name) for name in ("context_id", "context"))  # its id, else its text
+        cells = (
+            row.fields.get(name) for name in ("context_id", "context")
+        )  # its id, else its text
         context = next((str(cell) for cell in cells if cell is not None and cell != ""), None)
         self.with_context = self.with_context or context is not None
         self.context_of.append(hash((len(self.row_numbers),) if context is None else context))
@@ -283,9 +318,14 @@ class _Reader:
             return id_columns(columns), None, None
         tables = [named(read_rows(path), asked.columns, all_of_them=False) for path in asked.labels]
         shared = list(columns)
-        found = [next((name for name in _NAMES if name in (table.columns() or ())), None) for table in tables]
+        found = [
+            next((name for name in _NAMES if name in (table.columns() or ())), None)
+            for table in tables
+        ]
         self.wanted = tuple(dict.fromkeys(name for name in found if name is not None))
-        by_name = None not in found and (any(name in columns for name in _NAMES) or {"output", "context"} <= {*columns})
+        by_name = None not in found and (
+            any(name in columns for name in _NAMES) or {"output", "context"} <= {*columns}
+        )
         for path, table in zip(asked.labels, tables, strict=True):
             have = table.columns() or []
             shared = [column for column in shared if column in have]
@@ -310,7 +350,9 @@ class _Reader:
                 bounds.append(bound)
         repeated = sum(len(given) > 1 for given in read.values())
         if repeated:
-            self.notes.append(f"{plural(repeated, 'row')} with several labels, which count as one: their mean")
+            self.notes.append(
+                f"{plural(repeated, 'row')} with several labels, which count as one: their mean"
+            )
         labels = {key: _mean(given, wheres[key]) for key, given in read.items()}
         return ids, labels, max(bounds, default=None)
 
@@ -319,7 +361,9 @@ class _Reader:
 
         A row without an output_id has the id that `score` and the review page make of its texts.
         """
-        names = [name for name in self.wanted if name in row.fields] or [name for name in _NAMES if name in row.fields]
+        names = [name for name in self.wanted if name in row.fields] or [
+            name for name in _NAMES if name in row.fields
+        ]
         keys = [_key(row, [name]) for name in names]
         if self._is_made(row):
             context_id = Mapped(columns={}).context_of(row, *Mapped(columns={}).context_text(row))
@@ -329,12 +373,18 @@ class _Reader:
     def _is_made(self, row: Row) -> bool:
         cells = row.fields
         with_text = type(cells.get("output")) is str
-        return with_text and "output_id" not in cells and not {"context_id", "context"}.isdisjoint(cells)
+        return (
+            with_text
+            and "output_id" not in cells
+            and not {"context_id", "context"}.isdisjoint(cells)
+        )
 
     def _label_in(self, row: Row) -> float | str | None:
         """The label in a row; None where it is empty."""
         column = self.asked.label or ""
-        return rating_in(row, column) if self.asked.good is None else self.asked.good.read(row, column)
+        return (
+            rating_in(row, column) if self.asked.good is None else self.asked.good.read(row, column)
+        )
 
     def _texts(self, row: Row, position: int) -> Texts | None:
         """The texts of a row, if it has any; they may enter the random sample of all rows (reservoir sampling)."""
@@ -344,15 +394,23 @@ class _Reader:
         context = row.fields.get("context")
         texts = Texts(position, context if type(context) is str else "", text)
         self.with_text += 1
-        drawn = len(self.sample) if self.with_text <= SAMPLED else int(self.random.random() * self.with_text)
+        drawn = (
+            len(self.sample)
+            if self.with_text <= SAMPLED
+            else int(self.random.random() * self.with_text)
+        )
         if drawn < SAMPLED:
             self.sample[drawn : drawn + 1] = [texts]
         return texts
 
     def _pool(self, lowest: float | None) -> Pool:
         if self.asked.unit == "context" and not self.with_context and len(self.row_numbers):
-            raise DataError(f"{self.first}: no row has a context_id or a context; leave out {option('unit')} context")
-        unit: Literal["row", "context"] = self.asked.unit or ("context" if self.with_context else "row")
+            raise DataError(
+                f"{self.first}: no row has a context_id or a context; leave out {option('unit')} context"
+            )
+        unit: Literal["row", "context"] = self.asked.unit or (
+            "context" if self.with_context else "row"
+        )
         if self.asked.unit is None and not self.with_context and len(self.row_numbers):
             self.notes.append(
                 "no column context_id or context, so each row counts as a unit; if several rows answer one prompt, "
@@ -405,7 +463,9 @@ def _digest(parts: tuple[str, ...]) -> str:
 
 
 def _named(ids: Sequence[str], key: Sequence[str]) -> str:
-    return ", ".join(f"{name} {value[:40]!r}" for name, value in zip(ids, key, strict=False)) or key[0]
+    return (
+        ", ".join(f"{name} {value[:40]!r}" for name, value in zip(ids, key, strict=False)) or key[0]
+    )
 
 
 def _mean(labels: Sequence[float | str], where: str) -> float | str:
@@ -414,5 +474,7 @@ def _mean(labels: Sequence[float | str], where: str) -> float | str:
     if len(numbers) == len(labels):
         return sum(numbers) / len(numbers)
     if len(set(labels)) > 1:
-        raise DataError(f"{where}: a row has different labels, {sorted(set(map(str, labels)))}; keep one of them")
+        raise DataError(
+            f"{where}: a row has different labels, {sorted(set(map(str, labels)))}; keep one of them"
+        )
     return labels[0]

@@ -52,7 +52,9 @@ class _Judged(NamedTuple):
 
         def by_anchor(probabilities: FloatArray, human: tuple[float, float]) -> FloatArray:
             levels = probabilities.reshape(len(probabilities), self.run.rungs, anchors, 3)
-            return over_anchors(rule, anchors)(levels.swapaxes(1, 2).reshape(probabilities.shape), human)
+            return over_anchors(rule, anchors)(
+                levels.swapaxes(1, 2).reshape(probabilities.shape), human
+            )
 
         return by_anchor
 
@@ -74,7 +76,9 @@ def link(first: Path, second: Path, scale: Scale, out: Path | None = None) -> Li
     one, other = _read(first, scale), _read(second, scale)
     signatures = signature_of(one.run, scale), signature_of(other.run, scale)
     if scale_of(signatures[0]) == scale_of(signatures[1]):
-        raise UsageError(f"{first} and {second} have the same signature, so their scores are on one scale already")
+        raise UsageError(
+            f"{first} and {second} have the same signature, so their scores are on one scale already"
+        )
     if one.run.rungs != other.run.rungs or set(one.run.anchors) != set(other.run.anchors):
         raise DataError(
             f"{first} and {second} are against different ladders; score the same table against the same ladder set"
@@ -82,7 +86,12 @@ def link(first: Path, second: Path, scale: Scale, out: Path | None = None) -> Li
     columns: list[LinkedColumn] = []
     for dimension in one.run.dimensions:
         columns += _columns(dimension, one, other, scale, f"{first} and {second}")
-    record = Link(from_signature=signatures[0], to_signature=signatures[1], columns=tuple(columns), version=__version__)
+    record = Link(
+        from_signature=signatures[0],
+        to_signature=signatures[1],
+        columns=tuple(columns),
+        version=__version__,
+    )
     if out is not None:
         write_record(out, record)
     return record
@@ -91,7 +100,9 @@ def link(first: Path, second: Path, scale: Scale, out: Path | None = None) -> Li
 def _read(path: Path, scale: Scale) -> _Judged:
     run, located = read_judgments(path)
     if not run.rungs:
-        raise DataError(f"{path}: judgments of pairs or of single texts; name a file that `refladder score` wrote")
+        raise DataError(
+            f"{path}: judgments of pairs or of single texts; name a file that `refladder score` wrote"
+        )
     outcomes = outcomes_of(run)
     rungs = _rungs(run)
     keys: dict[tuple[str, str, str], dict[tuple[str, str], str]] = {}
@@ -100,12 +111,18 @@ def _read(path: Path, scale: Scale) -> _Judged:
         check_outcomes(where, judgment, outcomes)
         against = judgment.against or ""
         rung, output_id = (
-            (judgment.subject, against) if judgment.subject.startswith(RUNG) else (against, judgment.subject)
+            (judgment.subject, against)
+            if judgment.subject.startswith(RUNG)
+            else (against, judgment.subject)
         )
         if rung not in rungs:
-            raise DataError(f"{where}: {rung!r} is not a rung from 1 to {run.rungs}; delete the file, and score again")
+            raise DataError(
+                f"{where}: {rung!r} is not a rung from 1 to {run.rungs}; delete the file, and score again"
+            )
         row = judgment.context_id, judgment.dimension, output_id
-        probabilities = probabilities_from(verdict_logprobs(trusted([judgment], scale.least_mass)))[0]
+        probabilities = probabilities_from(verdict_logprobs(trusted([judgment], scale.least_mass)))[
+            0
+        ]
         read.setdefault(row, {each: [] for each in rungs})[rung].append(probabilities)
         keys.setdefault(row, {})[rung, judgment.subject] = judgment.key
     means = {
@@ -113,15 +130,21 @@ def _read(path: Path, scale: Scale) -> _Judged:
         for row, of in read.items()
         if all(of.values())
     }
-    return _Judged(run, {row: (keys[row], mean) for row, mean in means.items() if not np.isnan(mean).any()})
+    return _Judged(
+        run, {row: (keys[row], mean) for row, mean in means.items() if not np.isnan(mean).any()}
+    )
 
 
-def _columns(dimension: Dimension, first: _Judged, second: _Judged, scale: Scale, files: str) -> list[LinkedColumn]:
+def _columns(
+    dimension: Dimension, first: _Judged, second: _Judged, scale: Scale, files: str
+) -> list[LinkedColumn]:
     common = []
     for row, (keys, _) in first.ladders.items():
         if row[1] == dimension.name and row in second.ladders:
             other, _ = second.ladders[row]
-            common += [row] if all(other.get(place, key) == key for place, key in keys.items()) else []
+            common += (
+                [row] if all(other.get(place, key) == key for place, key in keys.items()) else []
+            )
     units = [f"c{context}" if context else f"o{output}" for context, _, output in common]
     contexts = np.unique(units, return_inverse=True)[1]
     number = len(set(contexts.tolist()))
@@ -139,7 +162,15 @@ def _columns(dimension: Dimension, first: _Judged, second: _Judged, scale: Scale
     for column, rule in ((score, rule_named(scale.rule)), (grade, expected_grades)):
         by_anchor = first.scored_by(rule)
         of_rule = _scale_of(by_anchor, read[0].shape[1], human)
-        linked.append(_column(column, odds, (by_anchor(read[0], human), by_anchor(read[1], human)), contexts, of_rule))
+        linked.append(
+            _column(
+                column,
+                odds,
+                (by_anchor(read[0], human), by_anchor(read[1], human)),
+                contexts,
+                of_rule,
+            )
+        )
     return linked
 
 
@@ -185,7 +216,11 @@ def _linked_names(column: str) -> tuple[str, str, str]:
 
 def open_link(link: Path | Link) -> Linker:
     """A link, or the link in a file, ready to map numbers of rows."""
-    return Linker(link, "the link") if isinstance(link, Link) else Linker(read_record(Link, link), f"the link {link}")
+    return (
+        Linker(link, "the link")
+        if isinstance(link, Link)
+        else Linker(read_record(Link, link), f"the link {link}")
+    )
 
 
 class Linker:
@@ -195,7 +230,9 @@ class Linker:
         self.target = record.to_signature
         self._from = record.from_signature
         self.revised = False  # whether a row has a later revision of the ladders
-        self._columns: Mapping[str, LinkedColumn] = {column.column: column for column in record.columns}
+        self._columns: Mapping[str, LinkedColumn] = {
+            column.column: column for column in record.columns
+        }
         self._name = name
 
     def maps(self, signature: object, where: str) -> bool:
@@ -213,8 +250,15 @@ class Linker:
     def added(self, signature: str, columns: Collection[str]) -> Mapping[str, type]:
         """The columns that `values` adds to rows with these columns, and their type."""
         if not self.maps(signature, option("link")):
-            raise DataError(f"{option('link')}: these scores are on the scale of {self._name} already; leave it out")
-        added = {name: float for column in self._columns if column in columns for name in _linked_names(column)}
+            raise DataError(
+                f"{option('link')}: these scores are on the scale of {self._name} already; leave it out"
+            )
+        added = {
+            name: float
+            for column in self._columns
+            if column in columns
+            for name in _linked_names(column)
+        }
         if not added:
             raise DataError(
                 f"{option('link')}: {self._name} has the columns {', '.join(self._columns) or 'none'}, and these "
@@ -248,6 +292,7 @@ class Linker:
                 "one of them"
             )
         value, low, high = (
-            float(np.interp(number, linked.scores, line)) for line in (linked.values, linked.least, linked.most)
+            float(np.interp(number, linked.scores, line))
+            for line in (linked.values, linked.least, linked.most)
         )
         return value, low, high

@@ -57,7 +57,9 @@ class Mender:
         """
         current = {(ladder.context_id, ladder.dimension): ladder for ladder in ladders}
         if not current:
-            raise UsageError("no ladder could be written, so none can be certified; try another --writer")
+            raise UsageError(
+                "no ladder could be written, so none can be certified; try another --writer"
+            )
         opened = self._set(current)
         asking = Asking(judgments=self.folder / JUDGMENTS, prompts=self.prompts)
         asker = open_asker(opened, self.judge, asking)
@@ -97,7 +99,9 @@ class Mender:
         certificate["digest"] = certificate_digest(certificate)
         return list(current.values()), [*failures, *failed], certificate
 
-    def _without(self, current: Mapping[Key, Ladder], failed: Sequence[LadderFailure]) -> dict[Key, Ladder]:
+    def _without(
+        self, current: Mapping[Key, Ladder], failed: Sequence[LadderFailure]
+    ) -> dict[Key, Ladder]:
         """The ladders that did not fail; of a shared set, those of anchors none of whose ladders failed."""
         lost = {(failure.context_id, failure.dimension) for failure in failed}
         left = [ladder for key, ladder in current.items() if key not in lost]
@@ -105,8 +109,16 @@ class Mender:
         return {(ladder.context_id, ladder.dimension): ladder for ladder in left}
 
     def _set(self, ladders: Mapping[Key, Ladder]) -> LadderSet:
-        anchors = list(dict.fromkeys(context_id for context_id, _ in ladders)) if self.shared else ()
-        return ladder_set(self.folder.name, self.dimensions, self.contexts, list(ladders.values()), anchors=anchors)
+        anchors = (
+            list(dict.fromkeys(context_id for context_id, _ in ladders)) if self.shared else ()
+        )
+        return ladder_set(
+            self.folder.name,
+            self.dimensions,
+            self.contexts,
+            list(ladders.values()),
+            anchors=anchors,
+        )
 
     def _to_rewrite(self, certificate: Mapping[str, Any]) -> dict[Key, list[int]]:
         """The levels to write anew, by ladder; people's rungs are left out."""
@@ -124,11 +136,15 @@ class Mender:
         done: set[tuple[Key, int]] = set()
         sampling = replace(self.sampling, seed=self.sampling.seed + number * self.attempts)
         for dimension in self.dimensions:
-            contexts = [context for context in self.contexts if (context.id, dimension.name) in wanted]
+            contexts = [
+                context for context in self.contexts if (context.id, dimension.name) in wanted
+            ]
             if not contexts:
                 continue
             fixed = {
-                key: {rung.level: rung.text for rung in current[key].rungs if rung.level not in levels}
+                key: {
+                    rung.level: rung.text for rung in current[key].rungs if rung.level not in levels
+                }
                 for key, levels in wanted.items()
                 if key[1] == dimension.name
             }
@@ -140,7 +156,8 @@ class Mender:
                 sampling=sampling,
                 attempts=self.attempts,
                 prompts=self.prompts,
-                journal=self.folder / f"rewrite-{number}-{digest_of(dimension.name, size=4)}.journal.jsonl",
+                journal=self.folder
+                / f"rewrite-{number}-{digest_of(dimension.name, size=4)}.journal.jsonl",
                 human=fixed,
                 progress=self.progress,
             )
@@ -158,7 +175,11 @@ def _out_of_order(certificate: Mapping[str, Any]) -> dict[Key, list[int]]:
     return {
         (row["context_id"], row["dimension"]): levels
         for row in certificate["of_ladders"]
-        if (levels := [level for level, verdict in enumerate(row["rungs"], 1) if verdict in {REWRITE, DROP}])
+        if (
+            levels := [
+                level for level, verdict in enumerate(row["rungs"], 1) if verdict in {REWRITE, DROP}
+            ]
+        )
     }
 
 
@@ -182,7 +203,9 @@ def _levels_to_drop(certificate: Mapping[str, Any]) -> list[int]:
         for level in dimension["levels"]
         if level["verdict"] == DROP
     )
-    levels = sorted(level for level, count in counts.items() if count == len(certificate["dimensions"]))
+    levels = sorted(
+        level for level, count in counts.items() if count == len(certificate["dimensions"])
+    )
     return levels if certificate["counts"]["rungs"] - len(levels) > 1 else []
 
 

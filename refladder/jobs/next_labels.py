@@ -51,19 +51,33 @@ def plan_labels(pool: Pool, asked: Asked, promise: Promise) -> tuple[LabelPlan, 
     if lowest is not None:
         reached = pool.scores >= lowest.cutoff
     reached[pool.labelled] = False
-    drawn = np.random.default_rng(len(pool.labelled)).permutation(np.flatnonzero(reached))[: BATCHES[-1]]
+    drawn = np.random.default_rng(len(pool.labelled)).permutation(np.flatnonzero(reached))[
+        : BATCHES[-1]
+    ]
     sure = walk_certainty(promise.certainty(1 if result is None else result.promise.look + 1))
     sample = sampled(pool, asked)
-    candidate = len(sample.path.cutoffs) - 1 if result is None or lowest is None else result.steps.index(lowest)
+    candidate = (
+        len(sample.path.cutoffs) - 1
+        if result is None or lowest is None
+        else result.steps.index(lowest)
+    )
     sums = promise.sums(sample.path, sample.levels, sample.good, sample.units)
     sums = sums.strictest(candidate + 1)
     unit = further_units(pool, sample, candidate)
     batches = tuple(_batch(more, sums, unit, promise.precision, sure) for more in BATCHES)
-    plan = LabelPlan(batches=batches, lowest=lowest, drawn=len(drawn), rows=len(pool.scores), notes=tuple(pool.notes))
+    plan = LabelPlan(
+        batches=batches,
+        lowest=lowest,
+        drawn=len(drawn),
+        rows=len(pool.scores),
+        notes=tuple(pool.notes),
+    )
     return plan, pool.row_numbers[drawn].tolist()
 
 
-def _batch(more: int, sums: UnitSums, unit: tuple[FloatArray, FloatArray], precision: float, sure: float) -> Batch:
+def _batch(
+    more: int, sums: UnitSums, unit: tuple[FloatArray, FloatArray], precision: float, sure: float
+) -> Batch:
     """What so many further labels of rows that the last candidate keeps can promise, if units are as so far."""
     labels, bad = round(sums.rows[-1]), round(sums.bad[-1])
     rows, squares = unit
@@ -84,7 +98,9 @@ def _batch(more: int, sums: UnitSums, unit: tuple[FloatArray, FloatArray], preci
         independent = none_bad.rows[-1] * more / (labels + more)
         most = independent * allowed / more
         good = 1 - (bad + 0.5) / (labels + 1)
-        chance = float(betainc(max(independent - most, 1e-9), most + 1, good)) if allowed >= 0 else 0.0
+        chance = (
+            float(betainc(max(independent - most, 1e-9), most + 1, good)) if allowed >= 0 else 0.0
+        )
     return Batch(
         more=more,
         labels=labels + more,
@@ -108,19 +124,25 @@ def write_rows(
 ) -> None:
     """Write the drawn rows in random order, without their scores, which would influence people."""
     if read_once(source):
-        raise UsageError("--plan with --out reads SCORED twice, so it cannot be standard input or a pipe; give a file")
+        raise UsageError(
+            "--plan with --out reads SCORED twice, so it cannot be standard input or a pipe; give a file"
+        )
     rows = named(read_rows(source, given), mapped)
     columns = rows.columns() or []
     ids = id_columns(columns)
     if not ids:
-        raise DataError(f"{source}: no id column to match labels by; add output_id, id, or context_id and system")
+        raise DataError(
+            f"{source}: no id column to match labels by; add output_id, id, or context_id and system"
+        )
     wanted = {number: turn for turn, number in enumerate(rows_drawn)}
     chosen = sorted((wanted[number], row) for number, row in enumerate(rows) if number in wanted)
     shown = [column for column in dict.fromkeys([*ids, *_SHOWN]) if column in columns]
     labels = {} if label in shown else {label or "label": None}
     beside = {**labels, sampled_above(by): None if plan.lowest is None else plan.lowest.cutoff}
     header = [*shown, *beside]
-    with open_sink(out, standard_form(out, "csv"), {}, header, escape_formulas=escape_formulas) as write:
+    with open_sink(
+        out, standard_form(out, "csv"), {}, header, escape_formulas=escape_formulas
+    ) as write:
         for _, row in chosen:
             fields = {column: row.fields.get(column) for column in shown}
             write(Row(row.where, {**fields, **beside}))

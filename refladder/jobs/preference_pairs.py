@@ -96,7 +96,9 @@ class _Text(NamedTuple):
     signature: str | None
 
 
-def preference_pairs(asked: Pairing, tables: Tables, mapped: Mapped, progress: Progress | None = None) -> PairReport:
+def preference_pairs(
+    asked: Pairing, tables: Tables, mapped: Mapped, progress: Progress | None = None
+) -> PairReport:
     """Write pairs of outputs of one context whose scores differ, in the preference format of TRL with explicit prompts.
 
     Source: the documentation of TRL 1.16, "Dataset formats and types".
@@ -106,25 +108,37 @@ def preference_pairs(asked: Pairing, tables: Tables, mapped: Mapped, progress: P
     """
     margin, per_context, ladders = asked.margin, asked.per_context, asked.ladders
     if not 0 <= margin < float("inf"):
-        raise UsageError(f"{option('margin')} {margin:g}: a difference of scores, 0 or more, is needed")
+        raise UsageError(
+            f"{option('margin')} {margin:g}: a difference of scores, 0 or more, is needed"
+        )
     if per_context is not None and per_context < 1:
-        raise UsageError(f"{option('per-context')} {per_context}: a number of pairs must be 1 or more")
+        raise UsageError(
+            f"{option('per-context')} {per_context}: a number of pairs must be 1 or more"
+        )
     opened = load_ladders(ladders) if isinstance(ladders, str | Path) else ladders
     contexts = {} if opened is None else opened.contexts
     source, out = tables.source, tables.out
     form = format_of(source, tables.given)
     form_out = tables.out_format or standard_form(out, form)
     if asked.conversational and format_of(out, form_out, output=True) == "csv":
-        raise UsageError(f"{out}: chat messages are lists, which CSV does not have; write .jsonl or .parquet")
+        raise UsageError(
+            f"{out}: chat messages are lists, which CSV does not have; write .jsonl or .parquet"
+        )
     with ExitStack() as stack:
         path = stack.enter_context(read_twice(source, form))
         columns = read_rows(path, form).columns()
-        report = PairReport(column=asked.by or score_column("<stdin>" if source == STANDARD else source, columns))
-        texts = functools.partial(_texts, path, form, mapped, contexts, report.column, mix=asked.mix)
+        report = PairReport(
+            column=asked.by or score_column("<stdin>" if source == STANDARD else source, columns)
+        )
+        texts = functools.partial(
+            _texts, path, form, mapped, contexts, report.column, mix=asked.mix
+        )
         pairs = _choose(texts(), report, margin, per_context)
         sink = open_sink(out, form_out, NUMBERS, TEXTS, escape_formulas=tables.escape_formulas)
         write = stack.enter_context(sink)
-        _write_pairs(texts(), pairs, _as_messages(write) if asked.conversational else write, report, progress)
+        _write_pairs(
+            texts(), pairs, _as_messages(write) if asked.conversational else write, report, progress
+        )
     return report
 
 
@@ -157,10 +171,14 @@ def _texts(
         prompt = contexts[context_id].text if prompt is None else prompt
         signature = item.row.fields.get("signature")
         named = None if signature is None else str(signature)
-        yield _Text(item.row.where, item.output.id, context_id, prompt, item.output.text, score, named)
+        yield _Text(
+            item.row.where, item.output.id, context_id, prompt, item.output.text, score, named
+        )
 
 
-def _choose(rows: Iterator[_Text | None], report: PairReport, margin: float, most: int | None) -> list[tuple[int, int]]:
+def _choose(
+    rows: Iterator[_Text | None], report: PairReport, margin: float, most: int | None
+) -> list[tuple[int, int]]:
     """The pairs as (chosen row, rejected row)."""
     number_of: dict[str, int] = {}
     columns: tuple[array[Any], ...] = array("q"), array("q"), array("q"), array("d")
@@ -170,7 +188,9 @@ def _choose(rows: Iterator[_Text | None], report: PairReport, margin: float, mos
             report.unscored += 1
             continue
         group = number_of.setdefault(row.context_id, len(number_of))
-        for column, value in zip(columns, (group, number, hash(row.output), row.score), strict=True):
+        for column, value in zip(
+            columns, (group, number, hash(row.output), row.score), strict=True
+        ):
             column.append(value)
     report.contexts = len(number_of)
     groups, numbers, texts, scores = (np.asarray(column) for column in columns)
@@ -181,7 +201,9 @@ def _choose(rows: Iterator[_Text | None], report: PairReport, margin: float, mos
         values, total = scores[members], len(members) * (len(members) - 1) // 2
         different, reached = _differences(values, margin)
         same, counts = np.unique(texts[members], return_counts=True)
-        alike = sum(_differences(values[texts[members] == text], margin)[1] for text in same[counts > 1])
+        alike = sum(
+            _differences(values[texts[members] == text], margin)[1] for text in same[counts > 1]
+        )
         wanted = reached - alike if most is None else min(reached - alike, most)
         report.single += len(values) == 1
         report.ties += total - different
@@ -190,7 +212,9 @@ def _choose(rows: Iterator[_Text | None], report: PairReport, margin: float, mos
         report.over_limit += reached - alike - wanted
         if len(values) > 1:
             report.widest = max(report.widest or 0.0, float(values.max() - values.min()))
-        pairs += _widest(values.tolist(), numbers[members].tolist(), texts[members].tolist(), wanted)
+        pairs += _widest(
+            values.tolist(), numbers[members].tolist(), texts[members].tolist(), wanted
+        )
     return pairs
 
 
@@ -262,12 +286,21 @@ def _write_pair(chosen: _Text, rejected: _Text, write: Write, report: PairReport
             "one prompt, so give different contexts different ids"
         )
     report.pairs += 1
-    values = (chosen.prompt, chosen.output, rejected.output, chosen.context_id, chosen.name, rejected.name)
+    values = (
+        chosen.prompt,
+        chosen.output,
+        rejected.output,
+        chosen.context_id,
+        chosen.name,
+        rejected.name,
+    )
     write(
         Row(chosen.where, dict(zip(TEXTS, values, strict=True))),
         {
             "score_chosen": chosen.score,
             "score_rejected": rejected.score,
-            "signature": chosen.signature if scale_of(chosen.signature) == scale_of(rejected.signature) else None,
+            "signature": chosen.signature
+            if scale_of(chosen.signature) == scale_of(rejected.signature)
+            else None,
         },
     )

@@ -25,7 +25,9 @@ class Prepared:
         if asked.prompts is not None:
             check_folder(asked.prompts)
         self.asked = asked
-        self.ladders = asked.ladders if isinstance(asked.ladders, LadderSet) else load_ladders(asked.ladders)
+        self.ladders = (
+            asked.ladders if isinstance(asked.ladders, LadderSet) else load_ladders(asked.ladders)
+        )
         known = [dimension.name for dimension in self.ladders.dimensions]
         for name in asked.dimensions:
             if self.ladders.anchors and name not in known:

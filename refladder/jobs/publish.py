@@ -81,8 +81,14 @@ def publish(
         raise UsageError(f"publish needs {' and '.join(missing)}; pip install '.[hub]'")
     if dry_run and out is not None:
         dry = option("dry-run")
-        raise UsageError(f"{option('out')} writes the release, and {dry} writes nothing; give one of them")
-    if out is not None and Path(out).exists() and not (Path(out).is_dir() and not any(Path(out).iterdir())):
+        raise UsageError(
+            f"{option('out')} writes the release, and {dry} writes nothing; give one of them"
+        )
+    if (
+        out is not None
+        and Path(out).exists()
+        and not (Path(out).is_dir() and not any(Path(out).iterdir()))
+    ):
         raise UsageError(f"{option('out')} {out}: exists already; name a new or empty folder")
     if str(ladders).startswith(hub.PREFIX):
         raise UsageError(f"{ladders}: it is published already; name a folder of `refladder build`")
@@ -103,7 +109,12 @@ def publish(
             return _planned(repository, staged, card)
         message = message or f"Publish {staged.facts.manifest.name} with refladder {__version__}"
         return _send(
-            hub.Publisher(repository, endpoint), staged, private=private, tag=tag, message=message, licence=licence
+            hub.Publisher(repository, endpoint),
+            staged,
+            private=private,
+            tag=tag,
+            message=message,
+            licence=licence,
         )
 
 
@@ -126,7 +137,9 @@ def _planned(repository: str, staged: Staged, card: str) -> Publication:
     """A publication before anything is sent."""
     manifest, notices = staged.facts.manifest, staged.notices
     if not card.startswith("---\nlicense:"):
-        notices += (f"no licence is stated, so others may not know what they may do; add {option('licence')} ID",)
+        notices += (
+            f"no licence is stated, so others may not know what they may do; add {option('licence')} ID",
+        )
     sizes = {hub.CARD: len(card.encode()), MANIFEST: len(manifest_bytes(manifest))}
     return Publication(
         repository=repository,
@@ -140,7 +153,13 @@ def _planned(repository: str, staged: Staged, card: str) -> Publication:
 
 
 def _send(
-    publisher: hub.Publisher, staged: Staged, *, private: bool, tag: str | None, message: str, licence: str | None
+    publisher: hub.Publisher,
+    staged: Staged,
+    *,
+    private: bool,
+    tag: str | None,
+    message: str,
+    licence: str | None,
 ) -> Publication:
     publisher.create(private=private)
     for attempt in (1, 2):
@@ -190,7 +209,9 @@ def _carried(staged: Staged, head: hub.Head) -> Staged:
     else:
         notice = "certificate of the last publication kept"
         manifest = replace(manifest, files=(*manifest.files, *shards))
-    return replace(staged, facts=replace(staged.facts, manifest=manifest), notices=(*staged.notices, notice))
+    return replace(
+        staged, facts=replace(staged.facts, manifest=manifest), notices=(*staged.notices, notice)
+    )
 
 
 def _superseded(repository: str, manifest: Manifest, head: hub.Head) -> list[str]:
@@ -198,7 +219,9 @@ def _superseded(repository: str, manifest: Manifest, head: hub.Head) -> list[str
     before = {shard.path for shard in head.shards}
     now = {shard.path for shard in manifest.files}
     for config in sorted({shard.config for shard in manifest.files}):
-        foreign = sorted(path for path in head.paths - before - now if path.startswith(f"data/{config}/"))
+        foreign = sorted(
+            path for path in head.paths - before - now if path.startswith(f"data/{config}/")
+        )
         if foreign:
             raise UsageError(
                 f"{repository}: {foreign[0]} is not a file of refladder and would be read as part of the config "

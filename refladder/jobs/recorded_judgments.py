@@ -16,7 +16,10 @@ if TYPE_CHECKING:
     from refladder.records import Benchmark
     from refladder.scoring.recorded import Recorded
 
-_NEEDED = {LADDER: "comparisons with the rungs of a ladder", PAIRS: "comparisons of pairs of outputs"}
+_NEEDED = {
+    LADDER: "comparisons with the rungs of a ladder",
+    PAIRS: "comparisons of pairs of outputs",
+}
 _DEFAULT = {LADDER: "ladder", PAIRS: "win-ratio"}
 
 
@@ -25,15 +28,21 @@ def default_method(recorded: Recorded) -> str:
     return _DEFAULT[recorded.kind]
 
 
-def check_recorded(recorded: Recorded, benchmark: Benchmark, methods: Sequence[str], settings: MethodSettings) -> None:
+def check_recorded(
+    recorded: Recorded, benchmark: Benchmark, methods: Sequence[str], settings: MethodSettings
+) -> None:
     """Check that recorded judgments are about the texts of a benchmark, and that they can answer the methods."""
     if settings.answers or settings.stated or settings.yes_no:
-        raise UsageError("recorded judgments are read as they are; leave out --answers and --yes-no")
+        raise UsageError(
+            "recorded judgments are read as they are; leave out --answers and --yes-no"
+        )
     for name in methods:
         method = method_named(name.partition(":")[0])
         if method.recorded in {ANY, recorded.kind}:
             continue
-        needs = _NEEDED.get(method.recorded or "", "more of a judge than comparisons of given texts")
+        needs = _NEEDED.get(
+            method.recorded or "", "more of a judge than comparisons of given texts"
+        )
         raise UsageError(
             f"{recorded.path} holds {_NEEDED[recorded.kind]}, and method {name!r} needs {needs}; leave it out of "
             f"{option('methods')}, or name another file"
@@ -45,13 +54,21 @@ def check_recorded(recorded: Recorded, benchmark: Benchmark, methods: Sequence[s
                 f"{recorded.path} holds {_NEEDED[LADDER]}, and no ladders are named; name those that were judged with "
                 f"{option('ladders')} SET"
             )
-        ladders = settings.ladders if isinstance(settings.ladders, LadderSet) else load_ladders(settings.ladders)
+        ladders = (
+            settings.ladders
+            if isinstance(settings.ladders, LadderSet)
+            else load_ladders(settings.ladders)
+        )
     outputs: dict[str, set[str]] = {context.id: set() for context in benchmark.contexts}
     for output in benchmark.outputs:
         outputs[output.context_id].add(output.id)
     # A set may have been judged on further dimensions than the benchmark has.
-    dimensions = dict.fromkeys((*benchmark.dimensions, *(() if ladders is None else ladders.dimensions)))
-    recorded.check(benchmark.name, outputs, [dimension.name for dimension in dimensions], ladders=ladders)
+    dimensions = dict.fromkeys(
+        (*benchmark.dimensions, *(() if ladders is None else ladders.dimensions))
+    )
+    recorded.check(
+        benchmark.name, outputs, [dimension.name for dimension in dimensions], ladders=ladders
+    )
 
 
 def check_recorded_ladders(recorded: Recorded, ladders: LadderSet) -> None:
@@ -61,6 +78,8 @@ def check_recorded_ladders(recorded: Recorded, ladders: LadderSet) -> None:
             f"{recorded.path} holds {_NEEDED[recorded.kind]}, and scoring needs {_NEEDED[LADDER]}; see "
             "`refladder evaluate --judgments-from`"
         )
-    contexts = None if ladders.anchors else dict.fromkeys(context_id for context_id, _ in ladders.ladders)
+    contexts = (
+        None if ladders.anchors else dict.fromkeys(context_id for context_id, _ in ladders.ladders)
+    )
     dimensions = [dimension.name for dimension in ladders.dimensions]
     recorded.check(f"the ladder set {ladders.name}", contexts, dimensions, ladders=ladders)

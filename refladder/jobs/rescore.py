@@ -58,10 +58,21 @@ def rescore(
     added = columns.added
     if linker is not None:
         added = {**added, **linker.added(report.signature, added)}
-    with open_sink(tables.out, tables.out_format, added, header, escape_formulas=tables.escape_formulas) as write:
+    with open_sink(
+        tables.out, tables.out_format, added, header, escape_formulas=tables.escape_formulas
+    ) as write:
         while batch := list(itertools.islice(outputs, BATCH)):
-            blocks = [(row, number) for row, (_, by_dimension) in enumerate(batch) for number in by_dimension]
-            read = [judgment for _, by_dimension in batch for block in by_dimension.values() for judgment in block]
+            blocks = [
+                (row, number)
+                for row, (_, by_dimension) in enumerate(batch)
+                for number in by_dimension
+            ]
+            read = [
+                judgment
+                for _, by_dimension in batch
+                for block in by_dimension.values()
+                for judgment in block
+            ]
             cells = itertools.product(range(len(batch)), range(len(run.dimensions)))
             absent = {cell: "not judged" for cell in cells if cell[1] not in batch[cell[0]][1]}
             scores = verdicts.scores(
@@ -96,7 +107,9 @@ def _judged_outputs(
         output_id = first.subject
         number = number_of.get(first.dimension)
         if number is None:
-            raise DataError(f"{where}: dimension {first.dimension!r} is not among the run's: {sorted(number_of)}")
+            raise DataError(
+                f"{where}: dimension {first.dimension!r} is not among the run's: {sorted(number_of)}"
+            )
         for (line, judgment), (subject, against) in zip(block, expected, strict=False):
             check_outcomes(line, judgment, outcomes)
             if (judgment.subject, judgment.against) != (subject or output_id, against or output_id):

@@ -10,7 +10,15 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from refladder.errors import DataError, UnknownNameError, UsageError, column_option, option, plural, similar
+from refladder.errors import (
+    DataError,
+    UnknownNameError,
+    UsageError,
+    column_option,
+    option,
+    plural,
+    similar,
+)
 from refladder.files.jsonl import is_device, is_unicode, write_json
 from refladder.files.locks import locked
 from refladder.files.tables import (
@@ -43,7 +51,13 @@ if TYPE_CHECKING:
     from refladder.settings import Tables
 
 EMPTY = "the output is empty"
-FIELDS = ("context_id", "context", "background", "output", "output_id")  # the default names of their columns
+FIELDS = (
+    "context_id",
+    "context",
+    "background",
+    "output",
+    "output_id",
+)  # the default names of their columns
 SYSTEM = "system"  # a field that changes no score, for `compare` and `review`
 _SHOWN = 3  # context ids in a message
 
@@ -63,7 +77,9 @@ class Item:
         """The context as the row has it; None where it has no text of it."""
         if self.output is None or self.text is None:
             return None
-        return Context(id=self.output.context_id, task="", text=self.text, background=self.background)
+        return Context(
+            id=self.output.context_id, task="", text=self.text, background=self.background
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,7 +130,9 @@ class Mapped:
         value = self.cell(row, "context", needed=False)
         if value is None or (identified and not isinstance(value, str)):
             return None, ""
-        if self._stands_alone(row) and not str(value).strip():  # CSV cannot tell an empty text from none
+        if (
+            self._stands_alone(row) and not str(value).strip()
+        ):  # CSV cannot tell an empty text from none
             return None, ""
         background = self.columns.get("background", "background")
         return context_text(row, {"context": column, "background": background})
@@ -137,9 +155,11 @@ class Mapped:
         return self.alone or is_shared(row.fields.get("signature"))
 
     def _is_identified(self, row: Row) -> bool:
-        return self.context is not None or "context_id" in self.columns or "context_id" in row.fields
+        return (
+            self.context is not None or "context_id" in self.columns or "context_id" in row.fields
+        )
 
-    def cell(self, row: Row, what: str, *, needed: bool = True) -> Any:  # noqa: ANN401  a cell may hold anything
+    def cell(self, row: Row, what: str, *, needed: bool = True) -> Any:
         """The cell of the field `what`; a missing column is a DataError if it is needed or was named by the user."""
         column = self.columns.get(what, what)
         value = cell_of(row.fields, column, row)
@@ -169,7 +189,13 @@ def items(rows: Iterable[Row], mapped: Mapped, *, check_ids: bool) -> Iterator[I
         context_id = mapped.context_of(row, context, background)
         given = mapped.id_in(row, "output_id", needed=False)
         if text is None or context_id is None:
-            what = "output" if text is None else "context id" if "context_id" in row.fields else "context"
+            what = (
+                "output"
+                if text is None
+                else "context id"
+                if "context_id" in row.fields
+                else "context"
+            )
             yield Item(row, None, f"the {what} is null")
             continue
         if not text.strip():  # CSV cannot tell an empty text from none
@@ -184,11 +210,17 @@ def items(rows: Iterable[Row], mapped: Mapped, *, check_ids: bool) -> Iterator[I
             name = given
             if check_ids:
                 number = row.where.rpartition(":")[2]
-                digest = hashlib.blake2b(name.encode("utf-8", "surrogatepass"), digest_size=8).digest()
+                digest = hashlib.blake2b(
+                    name.encode("utf-8", "surrogatepass"), digest_size=8
+                ).digest()
                 if (other := seen.setdefault(digest, number)) != number:
-                    raise DataError(f"{row.where}: output id {name!r} appears in row {other} also; ids must be unique")
+                    raise DataError(
+                        f"{row.where}: output id {name!r} appears in row {other} also; ids must be unique"
+                    )
         if name.startswith(RUNG):
-            raise DataError(f"{row.where}: output id {name!r} starts with {RUNG!r}, which means a rung; rename it")
+            raise DataError(
+                f"{row.where}: output id {name!r} starts with {RUNG!r}, which means a rung; rename it"
+            )
         output = Output(id=name, context_id=context_id, system="", text=text)
         yield Item(row, output, None, context, background)
 
@@ -205,7 +237,11 @@ def check_input(
         return None
     if ladders is not None and ladders.anchors:
         mapped = replace(mapped, alone=True)
-    known = None if ladders is None or ladders.anchors else {context_id for context_id, _ in ladders.ladders}
+    known = (
+        None
+        if ladders is None or ladders.anchors
+        else {context_id for context_id, _ in ladders.ladders}
+    )
     count, judged, alone, without = 0, 0, 0, Counter[str]()
     with closing(read_rows(path, given)) as rows:
         for item in items(rows, mapped, check_ids=True):
@@ -219,11 +255,17 @@ def check_input(
         ids = f"{_first(without)} in {ladders.name}, which has {_first(sorted(known))}"
         if without.total() == judged:
             right = option("ladders")
-            raise UsageError(f"{path}: no row has a ladder; there is none for context {ids}; name the right {right}")
+            raise UsageError(
+                f"{path}: no row has a ladder; there is none for context {ids}; name the right {right}"
+            )
         if tell is not None:
-            tell(f"no ladder for {without.total():,} of {plural(count, 'row')}: there is none for context {ids}")
+            tell(
+                f"no ladder for {without.total():,} of {plural(count, 'row')}: there is none for context {ids}"
+            )
     if tell is not None and 0 < alone < judged:
-        tell(f"no context in {alone:,} of {plural(count, 'row')}: these are judged by their text alone")
+        tell(
+            f"no context in {alone:,} of {plural(count, 'row')}: these are judged by their text alone"
+        )
     return count
 
 
@@ -242,7 +284,9 @@ class RowScorer:
         scored: such rows so far.
     """
 
-    def __init__(self, report: ScoreReport, added: Mapping[str, type], complete: Sequence[str]) -> None:
+    def __init__(
+        self, report: ScoreReport, added: Mapping[str, type], complete: Sequence[str]
+    ) -> None:
         self.report = report
         self.ladders: LadderSet | None = None
         self.recorded: Recorded | None = None
@@ -253,7 +297,12 @@ class RowScorer:
         self.prove: Callable[[], list[JudgeCheck]] = list
         self.checks: list[JudgeCheck] = []
 
-    def log(self, _path: Path | None, *, dry_run: bool) -> AbstractContextManager[JudgmentLog | None]:  # noqa: ARG002  of a judge
+    def log(
+        self,
+        _path: Path | None,
+        *,
+        dry_run: bool,  # noqa: ARG002
+    ) -> AbstractContextManager[JudgmentLog | None]:
         """The log of its judgments; None where no judge is asked."""
         return nullcontext()
 
@@ -323,7 +372,11 @@ def score_rows(
     """
     source, given, recorded = tables.source, tables.given, asking.recorded
     mapped = replace(mapped, alone=asking.alone)
-    total = check_input(source, given, mapped, asking.ladders) if checked is None and not dry_run else checked
+    total = (
+        check_input(source, given, mapped, asking.ladders)
+        if checked is None and not dry_run
+        else checked
+    )
     if recorded is not None and asking.ladders is not None:
         _check_recorded(recorded, asking.ladders, source, given, mapped)
     out = None if dry_run else tables.out
@@ -331,14 +384,20 @@ def score_rows(
     with closing(read_rows(source, given)) as rows, lock:
         columns = rows.columns() or []
         if clash := sorted(set(columns) & set(asking.added)):
-            raise UsageError(f"{source}: column {clash[0]!r} exists already; rename or drop it first")
+            raise UsageError(
+                f"{source}: column {clash[0]!r} exists already; rename or drop it first"
+            )
         # The ids of a file that can be read twice are checked by `check_input`.
         read = items(rows, mapped, check_ids=read_once(source))
         if recorded is not None and read_once(source):
-            read = with_every_judged(recorded, "<stdin>" if source == STANDARD else source, read, mapped)
+            read = with_every_judged(
+                recorded, "<stdin>" if source == STANDARD else source, read, mapped
+            )
         with (
             asking.log(judgments, dry_run=dry_run) as log,
-            nullcontext(lambda *_: None) if dry_run else table_sink(tables, asking.added, columns) as write,
+            nullcontext(lambda *_: None)
+            if dry_run
+            else table_sink(tables, asking.added, columns) as write,
         ):
             for number, batch in enumerate(asking.batches(read)):
                 if not number:
@@ -354,19 +413,27 @@ def score_rows(
             report = asking.report
             ends = {"above_top": report.above_top, "below_bottom": report.below_bottom}
             checks = {"judge_check": [asdict(check) for check in asking.checks] or None}
-            write_json(Path(f"{out}.run.json"), {**config, "signature": report.signature, **checks, **ends})
+            write_json(
+                Path(f"{out}.run.json"), {**config, "signature": report.signature, **checks, **ends}
+            )
     return asking.report
 
 
-def _check_recorded(recorded: Recorded, ladders: LadderSet, source: str, given: str | None, mapped: Mapped) -> None:
+def _check_recorded(
+    recorded: Recorded, ladders: LadderSet, source: str, given: str | None, mapped: Mapped
+) -> None:
     """Check before the run that recorded judgments are about the rungs of a set and the rows of a table."""
     check_recorded_ladders(recorded, ladders)
     if not read_once(source):
-        for _ in with_every_judged(recorded, source, items(read_rows(source, given), mapped, check_ids=False), mapped):
+        for _ in with_every_judged(
+            recorded, source, items(read_rows(source, given), mapped, check_ids=False), mapped
+        ):
             pass
 
 
-def with_every_judged(recorded: Recorded, source: str, rows: Iterable[Item], mapped: Mapped) -> Iterator[Item]:
+def with_every_judged(
+    recorded: Recorded, source: str, rows: Iterable[Item], mapped: Mapped
+) -> Iterator[Item]:
     """The rows of a table, and after the last one a check that each judged output was among them."""
     missing = recorded.outputs()
     empty: set[str | None] = set()
@@ -379,7 +446,9 @@ def with_every_judged(recorded: Recorded, source: str, rows: Iterable[Item], map
     for (context_id, name), where in missing.items():
         if name not in empty:
             what = f"output of context {context_id!r} with the id"
-            raise DataError(f"{where}: {source} has no {what} {name!r}; ids are in its column output_id")
+            raise DataError(
+                f"{where}: {source} has no {what} {name!r}; ids are in its column output_id"
+            )
 
 
 def with_context(scorer: LadderScorer, item: Item) -> Item:
@@ -393,25 +462,33 @@ def with_context(scorer: LadderScorer, item: Item) -> Item:
     return item if reason is None else Item(item.row, None, reason)
 
 
-def text_outputs(ladders: LadderSet, texts: Sequence[str], context_id: str | None) -> list[Output | None]:
+def text_outputs(
+    ladders: LadderSet, texts: Sequence[str], context_id: str | None
+) -> list[Output | None]:
     """Texts of one context as outputs; None for an empty text."""
     context_ids = {context for context, _ in ladders.ladders}
     if ladders.anchors:
         context_id = context_id or ""
     elif context_id is None:
-        raise UsageError(f"--text needs --context-id, one of: {', '.join(sorted(context_ids)[:20])}")
+        raise UsageError(
+            f"--text needs --context-id, one of: {', '.join(sorted(context_ids)[:20])}"
+        )
     elif context_id not in context_ids:
         raise UnknownNameError("context", context_id, context_ids)
     for text in texts:
         if not is_unicode(text):
             raise UsageError(f"--text {text!r:.60}: not UTF-8; convert it")
     return [
-        Output(id=f"text {number}", context_id=context_id, system="", text=text) if text.strip() else None
+        Output(id=f"text {number}", context_id=context_id, system="", text=text)
+        if text.strip()
+        else None
         for number, text in enumerate(texts, start=1)
     ]
 
 
-def score_texts(scorer: LadderScorer, texts: Sequence[str], context_id: str | None) -> list[tuple[Score, ...]]:
+def score_texts(
+    scorer: LadderScorer, texts: Sequence[str], context_id: str | None
+) -> list[tuple[Score, ...]]:
     """Score texts of one context, and store nothing: the scores of each text, one for each dimension."""
     outputs = text_outputs(scorer.ladders, texts, context_id)
     with JudgmentLog(None, scorer.run) as log:

@@ -13,7 +13,14 @@ from refladder.files.jsonl import cannot_write, read_bytes
 from refladder.files.remote import is_url
 from refladder.files.scored_folders import RUN
 from refladder.files.table_files import is_many
-from refladder.files.tables import STANDARD, format_of, open_sink, read_once, standard_form, standard_input
+from refladder.files.tables import (
+    STANDARD,
+    format_of,
+    open_sink,
+    read_once,
+    standard_form,
+    standard_input,
+)
 from refladder.parsing import parse_json
 from refladder.records import is_revised, same_scale, scale_of
 from refladder.scoring.columns import OVERALL
@@ -28,17 +35,27 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 _PROGRESS_EVERY = 8192  # rows
-OF_SCORES = ("_score", "_grade", "_spread")  # endings of columns that are comparable within one signature only
+OF_SCORES = (
+    "_score",
+    "_grade",
+    "_spread",
+)  # endings of columns that are comparable within one signature only
 
 
 def score_column(source: str, columns: Sequence[str] | None) -> str:
     """The column that `score` would rank rows by: the weighted score of all dimensions, or that of the only one."""
     names = [name for name in columns or () if str(name).endswith("_score")]
-    grades = {f"{str(name).removesuffix('_grade')}_score" for name in columns or () if str(name).endswith("_grade")}
+    grades = {
+        f"{str(name).removesuffix('_grade')}_score"
+        for name in columns or ()
+        if str(name).endswith("_grade")
+    }
     weighted = [name for name in OVERALL if name in names and name not in grades]
     chosen = weighted or names
     if len(chosen) != 1:
-        problem = f"several score columns ({', '.join(chosen)})" if chosen else "no column NAME_score"
+        problem = (
+            f"several score columns ({', '.join(chosen)})" if chosen else "no column NAME_score"
+        )
         raise UsageError(f"{source}: {problem}; name the column with {option('by')} COLUMN")
     return chosen[0]
 
@@ -50,7 +67,9 @@ def mapped_columns(source: str, given: Mapping[str, str] | None = None) -> dict[
     if source != STANDARD and not is_url(source) and path.is_file():
         run = parse_json(read_bytes(path), str(path), whole_file=True)
         options = (run.get("options") or run.get("settings") or {}) if isinstance(run, dict) else {}
-        columns = options.get("columns") or [text.split("=", 1) for text in options.get("column") or ()]
+        columns = options.get("columns") or [
+            text.split("=", 1) for text in options.get("column") or ()
+        ]
         known = {str(field): str(name) for field, name in dict(columns).items()}
     return known | dict(given or {})
 
@@ -90,12 +109,19 @@ def check_signature(signature: object, wanted: str | None, where: str) -> bool:
 def differing_parts(first: object, second: object) -> tuple[str, str]:
     """The parts of two signatures that are not in both."""
     parts = [(scale_of(signature) or "").split("|") for signature in (first, second)]
-    shown = ["|".join(part for part in parts[side] if part not in parts[1 - side]) for side in (0, 1)]
-    none = ["no signature" if signature is None else "nothing in its place" for signature in (first, second)]
+    shown = [
+        "|".join(part for part in parts[side] if part not in parts[1 - side]) for side in (0, 1)
+    ]
+    none = [
+        "no signature" if signature is None else "nothing in its place"
+        for signature in (first, second)
+    ]
     return shown[0] or none[0], shown[1] or none[1]
 
 
-def reported(rows: Iterable[T], progress: Progress | None, total: int | None = None) -> Iterator[tuple[int, T]]:
+def reported(
+    rows: Iterable[T], progress: Progress | None, total: int | None = None
+) -> Iterator[tuple[int, T]]:
     """The rows with their numbers from 0; `progress` hears of some of them."""
     for number, row in enumerate(rows):
         if progress is not None and number % _PROGRESS_EVERY == 0:
@@ -110,7 +136,9 @@ def table_sink(
     form = format_of(tables.source, tables.given)
     like = tables.source if form == "parquet" else None
     form_out = tables.out_format or standard_form(tables.out, form)
-    return open_sink(tables.out, form_out, added, columns, like, escape_formulas=tables.escape_formulas)
+    return open_sink(
+        tables.out, form_out, added, columns, like, escape_formulas=tables.escape_formulas
+    )
 
 
 @contextmanager

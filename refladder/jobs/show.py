@@ -33,7 +33,10 @@ def contexts_in(ladders: LadderSet, dimensions: Sequence[str] = ()) -> list[dict
     chosen = {dimension.name for dimension in choose_dimensions(ladders.dimensions, dimensions)}
     names = dict.fromkeys(context_id for context_id, name in ladders.ladders if name in chosen)
     contexts = ladders.contexts
-    return [{"context_id": name, "text": contexts[name].text if name in contexts else ""} for name in names]
+    return [
+        {"context_id": name, "text": contexts[name].text if name in contexts else ""}
+        for name in names
+    ]
 
 
 def ladders_of(
@@ -61,23 +64,36 @@ def ladders_of(
 def ladder_json(ladder: Ladder, outputs: Sequence[dict[str, Any]]) -> dict[str, Any]:
     """A ladder and the outputs on it as JSON values."""
     rungs = [{"level": rung.level, "text": rung.text} for rung in ladder.rungs]
-    return {"context_id": ladder.context_id, "dimension": ladder.dimension, "rungs": rungs, "outputs": list(outputs)}
+    return {
+        "context_id": ladder.context_id,
+        "dimension": ladder.dimension,
+        "rungs": rungs,
+        "outputs": list(outputs),
+    }
 
 
-def _placed(path: str, context_id: str, dimension: Dimension, link: Path | Link | None) -> list[dict[str, Any]]:
+def _placed(
+    path: str, context_id: str, dimension: Dimension, link: Path | Link | None
+) -> list[dict[str, Any]]:
     """Scored rows of the context, best first; those without a score last."""
     score, grade, spread, _, note = column_names(dimension.name)
     linker = None if link is None else open_link(link)
 
     def linked(row: Row, column: str) -> float | None:
         number = number_in(row, column)
-        if number is None or linker is None or not linker.maps(row.fields.get("signature") or None, row.where):
+        if (
+            number is None
+            or linker is None
+            or not linker.maps(row.fields.get("signature") or None, row.where)
+        ):
             return number
         return linker.value(column, number, row.where)[0]
 
     entries = []
     for row in read_rows(path):
-        missing = [name for name in ("context_id", "output", score, grade) if name not in row.fields]
+        missing = [
+            name for name in ("context_id", "output", score, grade) if name not in row.fields
+        ]
         if missing:
             raise DataError(
                 f"{row.where}: no column {missing[0]!r}; needs context_id, output, {score} and {grade}, as "

@@ -34,7 +34,9 @@ if TYPE_CHECKING:
     from refladder.records import Progress, Recipe
 
 BUILTIN = "builtin"  # begins the fingerprint of the writer whose ladders are a baseline
-_LOCAL_MODEL = re.compile(r"(?<=hf:)(?:[/~]|\.{1,2}[/\\]|[A-Za-z]:[/\\])[^@|]*?([^@|/\\]+)[/\\]?(?=@|$)")
+_LOCAL_MODEL = re.compile(
+    r"(?<=hf:)(?:[/~]|\.{1,2}[/\\]|[A-Za-z]:[/\\])[^@|]*?([^@|/\\]+)[/\\]?(?=@|$)"
+)
 _NOT_DETAILS = ("schema", "verdict", "dimension", "context_id", "level")
 
 
@@ -70,10 +72,14 @@ class _Tally:
     def __init__(self, parts: Parts, contexts: Mapping[str, tuple[str, str]]) -> None:
         self.recipes: Counter[Recipe] = Counter()
         self.checks = Checks(
-            parts.name, parts.dimensions, {context_id: task for context_id, (task, _) in contexts.items()}
+            parts.name,
+            parts.dimensions,
+            {context_id: task for context_id, (task, _) in contexts.items()},
         )
         self.lengths: dict[int, array[int]] = {}
-        self.public = new_digest()  # of the ladders as they are published; that of the checks is of those here
+        self.public = (
+            new_digest()
+        )  # of the ladders as they are published; that of the checks is of those here
         self.earlier: list[Revision] = []  # as they are published
         self._dimensions = {dimension.name: dimension for dimension in parts.dimensions}
         self._parts = parts
@@ -85,7 +91,9 @@ class _Tally:
         for ladder in self.checks.passed(self._parts.ladders, self._parts.earlier):
             public = replace(ladder, recipe=_public(ladder.recipe))
             if self.checks.count - 1 in counts:  # there are more ladders than in this revision
-                self.earlier.append(Revision(ladders=self.checks.count - 1, digest=self.public.hexdigest()))
+                self.earlier.append(
+                    Revision(ladders=self.checks.count - 1, digest=self.public.hexdigest())
+                )
             self.public.update(to_line(public))
             self.recipes[public.recipe] += 1
             for rung in ladder.rungs:
@@ -100,7 +108,9 @@ class _Tally:
     @property
     def spans(self) -> list[tuple[int, float, int]]:
         """Shortest, median and longest text of each level, in characters."""
-        return [(min(values), median(values), max(values)) for _, values in sorted(self.lengths.items())]
+        return [
+            (min(values), median(values), max(values)) for _, values in sorted(self.lengths.items())
+        ]
 
 
 def stage(
@@ -159,7 +169,9 @@ def stage(
         shared=parts.shared,
         earlier=tuple(tally.earlier),
     )
-    changed = "paths of this machine are left out of the recipes, which changes the digest of the ladders"
+    changed = (
+        "paths of this machine are left out of the recipes, which changes the digest of the ladders"
+    )
     facts = Facts(
         manifest=manifest,
         recipes=tally.recipes,
@@ -171,7 +183,9 @@ def stage(
     for before in manifest.earlier[-1:]:
         added = manifest.ladders - before.ladders
         was = "was" if added == 1 else "were"
-        notices += (f"{plural(added, 'ladder')} {was} added to the {before.ladders:,} of revision {before.digest}",)
+        notices += (
+            f"{plural(added, 'ladder')} {was} added to the {before.ladders:,} of revision {before.digest}",
+        )
     return Staged(folder=folder, facts=facts, notices=notices)
 
 
@@ -183,7 +197,9 @@ def _check_writer(ladders: str, recipes: Iterable[Recipe], *, baseline: bool) ->
             f"--writer, or add {option('baseline')} if they are meant as a baseline"
         )
     if baseline and not built_in:
-        raise UsageError(f"{ladders}: its ladders are not of the built-in writer; leave out {option('baseline')}")
+        raise UsageError(
+            f"{ladders}: its ladders are not of the built-in writer; leave out {option('baseline')}"
+        )
 
 
 def _object(path: Path) -> dict[str, Any]:
@@ -195,7 +211,9 @@ def _object(path: Path) -> dict[str, Any]:
 
 def public_certificate(certificate: Mapping[str, Any], ladders: str) -> dict[str, Any]:
     """A certificate without paths of this machine."""
-    shown = each_leaf(dict(certificate), lambda leaf: without_paths(leaf) if isinstance(leaf, str) else leaf)
+    shown = each_leaf(
+        dict(certificate), lambda leaf: without_paths(leaf) if isinstance(leaf, str) else leaf
+    )
     shown["ladders"] = ladders
     return {**shown, "digest": certificate_digest(shown)}
 
@@ -212,11 +230,23 @@ def certificate_rows(certificate: Mapping[str, Any]) -> list[dict[str, str]]:
         ]
         text = to_json(part).decode("utf-8", "backslashreplace")
         verdict = str(part["verdict"])
-        return {"context_id": context_id, "name": name, "verdict": verdict, "details": ", ".join(details), "json": text}
+        return {
+            "context_id": context_id,
+            "name": name,
+            "verdict": verdict,
+            "details": ", ".join(details),
+            "json": text,
+        }
 
     rows = [row(WHOLE_CERTIFICATE, certificate)]
     rows += [row("sharing", certificate["sharing"])] if "sharing" in certificate else []
     for dimension in certificate["dimensions"]:
         rows.append(row(dimension["dimension"], dimension))
-        rows += [row(f"{dimension['dimension']} level {level['level']}", level) for level in dimension["levels"]]
-    return rows + [row(ladder["dimension"], ladder, ladder["context_id"]) for ladder in certificate["of_ladders"]]
+        rows += [
+            row(f"{dimension['dimension']} level {level['level']}", level)
+            for level in dimension["levels"]
+        ]
+    return rows + [
+        row(ladder["dimension"], ladder, ladder["context_id"])
+        for ladder in certificate["of_ladders"]
+    ]

@@ -33,19 +33,25 @@ BENCHMARKS = {
         "the human story as another system",
     ),
     "newsroom": Entry(
-        "refladder.loaders.newsroom:load", "news summaries: 60 articles, 7 systems, 4 dimensions, 3 raters"
+        "refladder.loaders.newsroom:load",
+        "news summaries: 60 articles, 7 systems, 4 dimensions, 3 raters",
     ),
     "own": Entry(
-        "refladder.loaders.own:load_own", "your own table: give its path instead of the name, and --task-file TASK.toml"
+        "refladder.loaders.own:load_own",
+        "your own table: give its path instead of the name, and --task-file TASK.toml",
     ),
-    "podcast": Entry("refladder.loaders.podcast:load", "podcast summaries: 179 episodes, 20 systems, overall quality"),
+    "podcast": Entry(
+        "refladder.loaders.podcast:load",
+        "podcast summaries: 179 episodes, 20 systems, overall quality",
+    ),
     "summeval": Entry(
         "refladder.loaders.summeval:load",
         "news summaries: 100 articles, 16 systems, 4 dimensions, 3 experts; --option raters=crowd reads the "
         "crowd ratings, raters=all both",
     ),
     "topicalchat": Entry(
-        "refladder.loaders.topicalchat:load", "dialogue responses (USR): 60 contexts, 6 systems, 6 dimensions, 3 raters"
+        "refladder.loaders.topicalchat:load",
+        "dialogue responses (USR): 60 contexts, 6 systems, 6 dimensions, 3 raters",
     ),
     "webnlg": Entry(
         "refladder.loaders.webnlg:load",
@@ -71,7 +77,9 @@ def load_benchmark(name: str, source: str | Path | None = None, **options: objec
     """
     if name in rated_names():
         if source is not None or options:
-            raise UsageError(f"benchmark {name!r} is shipped and takes neither a source nor options; leave them out")
+            raise UsageError(
+                f"benchmark {name!r} is shipped and takes neither a source nor options; leave them out"
+            )
         return read_folder(find_folder(name), name=name, revision=__version__, licence="CC0-1.0")
     names = registry.names("benchmark", BENCHMARKS)
     if name not in names:
@@ -117,7 +125,9 @@ def check_integrity(benchmark: Benchmark) -> None:
             raise DataError(f"{name}: it has no {what}; a benchmark needs at least one")
     for dimension in benchmark.dimensions:
         if not dimension.description.strip():
-            raise DataError(f"{name}: dimension {dimension.name!r} has no description; writer and judge need one")
+            raise DataError(
+                f"{name}: dimension {dimension.name!r} has no description; writer and judge need one"
+            )
         if not dimension.low < dimension.high:
             raise DataError(
                 f"{name}: dimension {dimension.name!r} has the scale {dimension.low:g} to {dimension.high:g}; "
@@ -130,7 +140,9 @@ def check_integrity(benchmark: Benchmark) -> None:
     _refuse_repeated(name, "pair of context and system", systems)
     tasks = sorted({context.task for context in benchmark.contexts})
     if len(tasks) > 1:
-        raise DataError(f"{name}: contexts of several tasks, {' and '.join(tasks)}; a benchmark has one task")
+        raise DataError(
+            f"{name}: contexts of several tasks, {' and '.join(tasks)}; a benchmark has one task"
+        )
     for context in benchmark.contexts:
         if not context.text.strip():
             raise DataError(f"{name}: context {context.id!r} has no text")
@@ -149,9 +161,13 @@ def _check_references(name: str, benchmark: Benchmark) -> None:
             )
     for rating in benchmark.ratings:
         if rating.output_id not in outputs:
-            raise DataError(f"{name}: a rating refers to output {rating.output_id!r}, which does not exist")
+            raise DataError(
+                f"{name}: a rating refers to output {rating.output_id!r}, which does not exist"
+            )
         if rating.dimension not in dimensions:
-            raise DataError(f"{name}: a rating refers to dimension {rating.dimension!r}, which does not exist")
+            raise DataError(
+                f"{name}: a rating refers to dimension {rating.dimension!r}, which does not exist"
+            )
         scale = dimensions[rating.dimension]
         if not (math.isfinite(rating.value) and scale.low <= rating.value <= scale.high):
             raise DataError(

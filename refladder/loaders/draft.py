@@ -45,7 +45,11 @@ class Draft:
         if not alone and not text.strip():
             raise DataError(f"{where}: the text of context {context_id!r} is empty; remove the row")
         context = Context(
-            id=context_id, task=self._task, text=text, background=background, references=tuple(references)
+            id=context_id,
+            task=self._task,
+            text=text,
+            background=background,
+            references=tuple(references),
         )
         previous = self._contexts.setdefault(context_id, context)
         first = self._origins.setdefault(("context", context_id), where)
@@ -76,7 +80,9 @@ class Draft:
         first = self._origins.setdefault(("output", output.id), where)
         if first != where and not (repeated and previous == output):
             difference = " with a different text" if repeated and previous != output else ""
-            raise DataError(f"{where}: output {output.id!r} already appears at {first}{difference}; {advice}")
+            raise DataError(
+                f"{where}: output {output.id!r} already appears at {first}{difference}; {advice}"
+            )
         other = self._of_system.setdefault((context_id, system), output) if system else output
         if other.id != output.id:  # of an unknown system there are any number
             raise DataError(
@@ -86,7 +92,9 @@ class Draft:
             )
         return output.id
 
-    def rater_for(self, where: str, output_id: str, name: str = "", *, limit: int | None = None) -> str:
+    def rater_for(
+        self, where: str, output_id: str, name: str = "", *, limit: int | None = None
+    ) -> str:
         """A rater name that is new for an output: that of the source or `rater K`; over `limit`, rows are repeated."""
         used = self._raters.setdefault(output_id, set())
         if limit is not None and len(used) >= limit:
@@ -101,7 +109,9 @@ class Draft:
             rater = f"{name} ({number})"
         return rater
 
-    def add_ratings(self, where: str, output_id: str, values: Mapping[str, float], rater: str) -> None:
+    def add_ratings(
+        self, where: str, output_id: str, values: Mapping[str, float], rater: str
+    ) -> None:
         """Add the ratings of an output by one rater."""
         self._raters.setdefault(output_id, set()).add(rater)
         for name, value in values.items():
@@ -148,10 +158,18 @@ def add_flat(
         references = (clean(text_of(row, "reference")),) if "reference" in row.fields else ()
         draft.add_context(row.where, context_id, text, background=facts, references=references)
         positions[context_id] += 1
-        system = name_of(row, "system_id") if "system_id" in row.fields else f"system {positions[context_id]}"
-        output_id = draft.add_output(row.where, context_id, system, clean(text_of(row, "system_output")))
+        system = (
+            name_of(row, "system_id")
+            if "system_id" in row.fields
+            else f"system {positions[context_id]}"
+        )
+        output_id = draft.add_output(
+            row.where, context_id, system, clean(text_of(row, "system_output"))
+        )
         scores = row_of(row, "scores")
-        draft.add_ratings(row.where, output_id, {name: number_of(scores, name) for name in dimensions}, MEAN)
+        draft.add_ratings(
+            row.where, output_id, {name: number_of(scores, name) for name in dimensions}, MEAN
+        )
 
 
 def output_text_id(context_id: str, text: str) -> str:

@@ -19,14 +19,16 @@ _MISSING = object()
 _LARGEST_EXACT = 2**53  # from here on, a float may have lost digits of a whole number
 
 
-def missing_column(where: str, column: str, columns: Iterable[str], taken: Collection[str] = ()) -> DataError:
+def missing_column(
+    where: str, column: str, columns: Iterable[str], taken: Collection[str] = ()
+) -> DataError:
     """The error for a missing column; it lists all columns and suggests a similar one that is not yet taken."""
     names = [str(name) for name in columns]
     hint = did_you_mean(column, [name for name in names if name not in taken], 0.5)
     return DataError(f"{where}: no column {column!r}{hint} It has: {', '.join(names)}")
 
 
-def value_of(row: Row, column: str) -> Any:  # noqa: ANN401  any JSON value
+def value_of(row: Row, column: str) -> Any:
     """The value of a column; `scores.clarity` is a field of an object, see `cell_of`."""
     value = cell_of(row.fields, column, _MISSING)
     if value is _MISSING:
@@ -80,7 +82,9 @@ def without_number(value: object) -> object:
 
 
 def _no_name(where: str, column: str, value: object) -> DataError:
-    return DataError(f"{where}: column {column!r}: expected a name or an integer, found {value!r:.80}")
+    return DataError(
+        f"{where}: column {column!r}: expected a name or an integer, found {value!r:.80}"
+    )
 
 
 def number_of(row: Row, column: str) -> float:
@@ -91,7 +95,9 @@ def number_of(row: Row, column: str) -> float:
 def numbers_of(row: Row, column: str) -> list[float | None]:
     """The finite numbers in a column: one, or a list (JSON in a cell of text); None for null, blank or no column."""
     return [
-        None if item is None or (isinstance(item, str) and not item.strip()) else as_number(row.where, column, item)
+        None
+        if item is None or (isinstance(item, str) and not item.strip())
+        else as_number(row.where, column, item)
         for item in _items_of(row, column, cell_of(row.fields, column))
     ]
 
@@ -120,7 +126,9 @@ def as_number(where: str, column: str, value: object) -> float:
         with suppress(OverflowError):  # an integer beyond the largest float
             number = float(value)
     if number is None or not math.isfinite(number):
-        raise DataError(f"{where}: column {column!r}: expected a finite number, found {value!r:.80}")
+        raise DataError(
+            f"{where}: column {column!r}: expected a finite number, found {value!r:.80}"
+        )
     return number
 
 
@@ -130,7 +138,9 @@ def list_of(row: Row, column: str, length: int | None = None) -> list[Any]:
     if not isinstance(value, list):
         raise DataError(f"{row.where}: column {column!r}: expected a list, found {value!r:.80}")
     if length is not None and len(value) != length:
-        raise DataError(f"{row.where}: column {column!r}: expected {length} items, found {len(value)}")
+        raise DataError(
+            f"{row.where}: column {column!r}: expected {length} items, found {len(value)}"
+        )
     return value
 
 

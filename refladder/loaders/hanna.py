@@ -18,7 +18,9 @@ if TYPE_CHECKING:
 
 TASK, DIMENSIONS = read_task(TASKS / "hanna.toml")
 HUB = "llm-aes/hanna"
-ADVICE = "download hanna_stories_annotations.csv from https://github.com/dig-team/hanna-benchmark-asg"
+ADVICE = (
+    "download hanna_stories_annotations.csv from https://github.com/dig-team/hanna-benchmark-asg"
+)
 FILES = ("hanna_stories_annotations.csv", "hanna.csv", "hanna.parquet")
 HUMAN = "Human"
 RATERS = 3
@@ -32,7 +34,11 @@ def load(source: Path | None, human: bool = False) -> Benchmark:  # noqa: FBT002
     """
     if not isinstance(human, bool):
         raise UsageError(f"hanna: option human must be true or false, found {human!r}")
-    table = fetch_table(HUB, "train", ADVICE) if source is None else read_table(find_file(source, FILES))
+    table = (
+        fetch_table(HUB, "train", ADVICE)
+        if source is None
+        else read_table(find_file(source, FILES))
+    )
     story_column = "Story_ID" if "Story_ID" in table.rows[0].fields else "Story ID"
     draft = Draft(TASK, DIMENSIONS)
     stories: dict[str, str] = {}
@@ -40,11 +46,15 @@ def load(source: Path | None, human: bool = False) -> Benchmark:  # noqa: FBT002
         system = name_of(row, "Model")
         prompt = text_of(row, "Prompt").rstrip()
         context_id = text_id(prompt)
-        draft.add_context(row.where, context_id, prompt, references=(text_of(row, "Human").rstrip(),))
+        draft.add_context(
+            row.where, context_id, prompt, references=(text_of(row, "Human").rstrip(),)
+        )
         if system == HUMAN and not human:
             continue
         story = name_of(row, story_column)
-        output_id = draft.add_output(row.where, context_id, system, text_of(row, "Story").rstrip(), repeated=True)
+        output_id = draft.add_output(
+            row.where, context_id, system, text_of(row, "Story").rstrip(), repeated=True
+        )
         if stories.setdefault(output_id, story) != story:
             raise DataError(
                 f"{row.where}: {system!r} has a second story for this prompt, {story} after {stories[output_id]}; "
@@ -52,6 +62,8 @@ def load(source: Path | None, human: bool = False) -> Benchmark:  # noqa: FBT002
             )
         worker = str(row.fields.get("Worker ID") or "")
         rater = draft.rater_for(row.where, output_id, worker, limit=RATERS)
-        ratings = {dimension.name: number_of(row, dimension.name.capitalize()) for dimension in DIMENSIONS}
+        ratings = {
+            dimension.name: number_of(row, dimension.name.capitalize()) for dimension in DIMENSIONS
+        }
         draft.add_ratings(row.where, output_id, ratings, rater)
     return draft.finish(name="hanna", revision=table.revision, licence="MIT")

@@ -51,7 +51,9 @@ def _add_release(draft: Draft, rows: Iterable[Row]) -> None:
         context_id = name_of(row, "ArticleID")
         draft.add_context(row.where, context_id, _clean(text_of(row, "ArticleText")))
         summary = _clean(text_of(row, "SystemSummary"))
-        output_id = draft.add_output(row.where, context_id, name_of(row, "System"), summary, repeated=True)
+        output_id = draft.add_output(
+            row.where, context_id, name_of(row, "System"), summary, repeated=True
+        )
         rater = draft.rater_for(row.where, output_id, limit=RATERS)
         ratings = {name: number_of(row, column) for column, name in COLUMNS.items()}
         draft.add_ratings(row.where, output_id, ratings, rater)

@@ -129,7 +129,9 @@ def _add_ratings(
             draft.add_ratings(row.where, output_id, values, label)
             continue
         if count > 1:
-            raise DataError(f"{row.where}: {count} ratings in a row of rater {rater!r}; a row has those of one rater")
+            raise DataError(
+                f"{row.where}: {count} ratings in a row of rater {rater!r}; a row has those of one rater"
+            )
         for name in values:
             first = rated.setdefault((output_id, name, rater), row.where)
             if first != row.where:
@@ -148,8 +150,14 @@ def load_contexts(
     if not rows:
         raise DataError(f"{'the table' if isinstance(source, Rows) else source}: it has no rows")
     first = _with_all_columns(rows)
-    required, fields = (("output",), SEED_FIELDS) if task == DOCUMENT else (("context",), CONTEXT_FIELDS)
-    mapped = {field: name for field, name in (columns or {}).items() if field in fields or field not in FIELDS}
+    required, fields = (
+        (("output",), SEED_FIELDS) if task == DOCUMENT else (("context",), CONTEXT_FIELDS)
+    )
+    mapped = {
+        field: name
+        for field, name in (columns or {}).items()
+        if field in fields or field not in FIELDS
+    }
     columns = _find_columns(first, mapped, required=required, fields=fields)
     for row in rows:
         if task == DOCUMENT:
@@ -242,12 +250,18 @@ def _check_rating_columns(row: Row, names: Sequence[str], columns: Mapping[str, 
 def _add_context(draft: Draft, row: Row, columns: Mapping[str, str], *, alone: bool = False) -> str:
     """Add the context of a row; with `alone` it may have none, and then the id is empty."""
     if alone:  # fields whose cell is empty are as good as absent
-        columns = {field: name for field, name in columns.items() if cell_of(row.fields, name) not in (None, "")}
+        columns = {
+            field: name
+            for field, name in columns.items()
+            if cell_of(row.fields, name) not in (None, "")
+        }
     text, background = context_text(row, columns) if "context" in columns or not alone else ("", "")
     made = text_id(text, background) if text else ""
     context_id = name_of(row, columns["context_id"]) if "context_id" in columns else made
     references = texts_of(row, columns["references"]) if "references" in columns else ()
-    draft.add_context(row.where, context_id, text, background=background, references=references, alone=alone)
+    draft.add_context(
+        row.where, context_id, text, background=background, references=references, alone=alone
+    )
     return context_id
 
 
@@ -255,4 +269,6 @@ def context_text(row: Row, columns: Mapping[str, str]) -> tuple[str, str]:
     """Text and background of the context of a row; `text_id` makes an id from them if the row has none."""
     text = text_of(row, columns["context"])
     background = columns.get("background")
-    return text, "" if background is None or cell_of(row.fields, background) is None else text_of(row, background)
+    return text, "" if background is None or cell_of(row.fields, background) is None else text_of(
+        row, background
+    )

@@ -25,7 +25,11 @@ ASSESSOR = "assessor"
 
 def load(source: Path | None) -> Benchmark:
     """Read the podcast summary assessment data: grades Bad to Excellent become 0..3; the attributes are not read."""
-    table = fetch_table(HUB, "evaluation", ADVICE) if source is None else read_table(find_file(source, FILES))
+    table = (
+        fetch_table(HUB, "evaluation", ADVICE)
+        if source is None
+        else read_table(find_file(source, FILES))
+    )
     draft = Draft(TASK, DIMENSIONS)
     for row in table.rows:
         context_id = name_of(row, "episode_id")
@@ -34,6 +38,8 @@ def load(source: Path | None) -> Benchmark:
         output_id = draft.add_output(row.where, context_id, name_of(row, "system_id"), summary)
         grade = text_of(row, "score")
         if grade not in GRADES:
-            raise DataError(f"{row.where}: column 'score': expected one of {', '.join(GRADES)}, found {grade!r}")
+            raise DataError(
+                f"{row.where}: column 'score': expected one of {', '.join(GRADES)}, found {grade!r}"
+            )
         draft.add_ratings(row.where, output_id, {"overall": GRADES[grade]}, ASSESSOR)
     return draft.finish(name="podcast", revision=table.revision, licence="CC BY 4.0")

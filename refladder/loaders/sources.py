@@ -46,7 +46,9 @@ def find_file(source: Path, names: Sequence[str]) -> Path:
         path = find_beside(source, name)
         if path is not None:
             return path
-    raise DataError(f"{source}: this folder has none of {', '.join(names)} (with or without .gz); give the file's path")
+    raise DataError(
+        f"{source}: this folder has none of {', '.join(names)} (with or without .gz); give the file's path"
+    )
 
 
 def named(source: Path | None, benchmark: str, copy: str) -> Path:
@@ -85,7 +87,7 @@ def decode(path: Path, data: bytes) -> str:
         ) from error
 
 
-def read_json(path: Path, data: bytes) -> Any:  # noqa: ANN401  any JSON value
+def read_json(path: Path, data: bytes) -> Any:
     """Parse a whole JSON file."""
     return parse_json(decode(path, data), str(path), whole_file=True)
 
@@ -113,8 +115,8 @@ def fetch_table(repository: str, split: str | None, advice: str) -> Table:
     """Read a split of a Hub data set, through the usual Hub cache; `advice` says how to get the file without it."""
     advice = f"{advice} and name it with {option('source')} PATH"
     try:
-        from datasets import load_dataset  # noqa: PLC0415  an extra, and seconds to import
-        from datasets.exceptions import DatasetsError  # noqa: PLC0415
+        from datasets import load_dataset
+        from datasets.exceptions import DatasetsError
     except ImportError as error:
         raise DataError(
             f"{repository}: downloading from the Hub needs the package datasets; pip install datasets huggingface-hub, "
@@ -124,11 +126,15 @@ def fetch_table(repository: str, split: str | None, advice: str) -> Table:
         splits = load_dataset(repository)
     except (OSError, DatasetsError) as error:
         reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
-        raise DataError(f"{repository}: cannot be downloaded from the Hub ({reason}); {advice}") from error
+        raise DataError(
+            f"{repository}: cannot be downloaded from the Hub ({reason}); {advice}"
+        ) from error
     if split is None and len(splits) == 1:
         split = next(iter(splits))
     if split not in splits:
         reason = "it has several splits" if split is None else f"it has no split {split!r}"
-        raise UsageError(f"hub:{repository}: {reason}; use hub:{repository}:SPLIT with one of {', '.join(splits)}")
+        raise UsageError(
+            f"hub:{repository}: {reason}; use hub:{repository}:SPLIT with one of {', '.join(splits)}"
+        )
     name = f"hub:{repository}:{split}"
     return table_of(name, _numbered(name, splits[split]))

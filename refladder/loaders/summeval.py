@@ -8,8 +8,23 @@ from typing import TYPE_CHECKING, Literal
 from refladder.errors import DataError, UnknownNameError
 from refladder.files.jsonl import read_bytes
 from refladder.loaders.draft import MEAN, Draft, add_flat
-from refladder.loaders.fields import as_number, as_row, list_of, missing_column, name_of, number_of, text_of
-from refladder.loaders.sources import Table, fetch_table, find_beside, find_file, read_json, read_table
+from refladder.loaders.fields import (
+    as_number,
+    as_row,
+    list_of,
+    missing_column,
+    name_of,
+    number_of,
+    text_of,
+)
+from refladder.loaders.sources import (
+    Table,
+    fetch_table,
+    find_beside,
+    find_file,
+    read_json,
+    read_table,
+)
 from refladder.loaders.task_files import TASKS, read_task
 from refladder.records import text_id
 
@@ -28,7 +43,16 @@ ADVICE = "download model_annotations.aligned.paired.jsonl as https://github.com/
 PAIRED = "model_annotations.aligned.paired.jsonl"
 UNPAIRED = "model_annotations.aligned.jsonl"
 MTEB = ("mteb_summeval.test.jsonl", "mteb_summeval.jsonl")
-FILES = (PAIRED, UNPAIRED, *MTEB, "summeval.json", "summeval.jsonl", "summeval.csv", "test.jsonl", "test.parquet")
+FILES = (
+    PAIRED,
+    UNPAIRED,
+    *MTEB,
+    "summeval.json",
+    "summeval.jsonl",
+    "summeval.csv",
+    "test.jsonl",
+    "test.parquet",
+)
 ORDER = "system_order.json"
 RATERS: dict[str, tuple[tuple[str, str], ...]] = {
     "experts": (("expert_annotations", "expert"),),
@@ -60,7 +84,9 @@ def load(source: Path | None, raters: Literal["experts", "crowd", "all"] = "expe
     return draft.finish(name="summeval", revision=revision, licence=LICENCE)
 
 
-def _add(draft: Draft, table: Table, folder: Path | None, raters: str, *, complete: bool = False) -> str:
+def _add(
+    draft: Draft, table: Table, folder: Path | None, raters: str, *, complete: bool = False
+) -> str:
     """Add a table in any format, with the files in its folder; returns the revision of all sources."""
     first = table.rows[0]
     if "decoded" in first.fields:
@@ -83,7 +109,9 @@ def _add(draft: Draft, table: Table, folder: Path | None, raters: str, *, comple
     return table.revision
 
 
-def _add_release(draft: Draft, table: Table, folder: Path | None, raters: str, *, complete: bool) -> str:
+def _add_release(
+    draft: Draft, table: Table, folder: Path | None, raters: str, *, complete: bool
+) -> str:
     beside = None if folder is None else _mteb_beside(folder)
     articles: Mapping[str, str] | None = None
     revision = table.revision
@@ -98,13 +126,18 @@ def _add_release(draft: Draft, table: Table, folder: Path | None, raters: str, *
         revision += f"+{beside.revision}"
     for row in table.rows:
         _add_release_row(draft, row, articles, raters)
-    order = _system_order(folder) if folder is not None and complete and raters == "experts" else None
+    order = (
+        _system_order(folder) if folder is not None and complete and raters == "experts" else None
+    )
     if beside is None or order is None:
         return revision
     present = {name_of(row, "model_id") for row in table.rows}
     missing = [system for system in order if system not in present]
     if missing:
-        summaries = {(name_of(row, "id"), name_of(row, "model_id")): text_of(row, "decoded") for row in table.rows}
+        summaries = {
+            (name_of(row, "id"), name_of(row, "model_id")): text_of(row, "decoded")
+            for row in table.rows
+        }
         _check_order(beside.rows, order, summaries)
         ids = {context_id for context_id, _ in summaries}
         rows = [row for row in beside.rows if name_of(row, "id") in ids]
@@ -114,7 +147,9 @@ def _add_release(draft: Draft, table: Table, folder: Path | None, raters: str, *
     return revision
 
 
-def _check_order(rows: Iterable[Row], order: Sequence[str], summaries: Mapping[tuple[str, str], str]) -> None:
+def _check_order(
+    rows: Iterable[Row], order: Sequence[str], summaries: Mapping[tuple[str, str], str]
+) -> None:
     """Check that under the system order the mteb file has the same summaries as the release."""
     for row in rows:
         for system, summary in zip(order, _texts(row, "machine_summaries"), strict=False):
@@ -126,16 +161,22 @@ def _check_order(rows: Iterable[Row], order: Sequence[str], summaries: Mapping[t
                 )
 
 
-def _add_release_row(draft: Draft, row: Row, articles: Mapping[str, str] | None, raters: str) -> None:
+def _add_release_row(
+    draft: Draft, row: Row, articles: Mapping[str, str] | None, raters: str
+) -> None:
     context_id = name_of(row, "id")
     if articles is None:
         text = text_of(row, "text")
     elif context_id in articles:
         text = articles[context_id]
     else:
-        raise DataError(f"{row.where}: the file with the articles has no id {context_id!r}; complete it")
+        raise DataError(
+            f"{row.where}: the file with the articles has no id {context_id!r}; complete it"
+        )
     draft.add_context(row.where, context_id, text.rstrip(), references=_texts(row, "references"))
-    output_id = draft.add_output(row.where, context_id, name_of(row, "model_id"), text_of(row, "decoded").rstrip())
+    output_id = draft.add_output(
+        row.where, context_id, name_of(row, "model_id"), text_of(row, "decoded").rstrip()
+    )
     for column, rater in RATERS[raters]:
         for number, annotation in enumerate(list_of(row, column), start=1):
             values = as_row(f"{row.where}: {column} {number}", annotation)
@@ -144,7 +185,10 @@ def _add_release_row(draft: Draft, row: Row, articles: Mapping[str, str] | None,
 
 
 def _add_mteb(
-    draft: Draft, rows: Iterable[Row], order: Sequence[str] | None, only: Sequence[str] | None = None
+    draft: Draft,
+    rows: Iterable[Row],
+    order: Sequence[str] | None,
+    only: Sequence[str] | None = None,
 ) -> None:
     for row in rows:
         summaries = _texts(row, "machine_summaries")
@@ -157,11 +201,15 @@ def _add_mteb(
         context_id = name_of(row, "id")
         if only is None:  # otherwise the draft already has the contexts
             references = _texts(row, "human_summaries")
-            draft.add_context(row.where, context_id, text_of(row, "text").rstrip(), references=references)
+            draft.add_context(
+                row.where, context_id, text_of(row, "text").rstrip(), references=references
+            )
         for position, (system, summary) in enumerate(zip(systems, summaries, strict=True)):
             if only is not None and system not in only:
                 continue
-            output_id = draft.add_output(f"{row.where}: summary {position + 1}", context_id, system, summary)
+            output_id = draft.add_output(
+                f"{row.where}: summary {position + 1}", context_id, system, summary
+            )
             ratings = {name: as_number(row.where, name, values[name][position]) for name in NAMES}
             draft.add_ratings(row.where, output_id, ratings, MEAN)
 
@@ -178,14 +226,18 @@ def _add_table(draft: Draft, rows: Sequence[Row]) -> None:
         counts[context_id] += 1
         system = f"system {counts[context_id]}"
         output_id = draft.add_output(row.where, context_id, system, text_of(row, "output").rstrip())
-        draft.add_ratings(row.where, output_id, {name: number_of(row, name) for name in NAMES}, MEAN)
+        draft.add_ratings(
+            row.where, output_id, {name: number_of(row, name) for name in NAMES}, MEAN
+        )
 
 
 def _texts(row: Row, column: str) -> tuple[str, ...]:
     texts = list_of(row, column)
     for text in texts:
         if not isinstance(text, str):
-            raise DataError(f"{row.where}: column {column!r}: expected a list of texts, found {text!r:.80} in it")
+            raise DataError(
+                f"{row.where}: column {column!r}: expected a list of texts, found {text!r:.80} in it"
+            )
     return tuple(text.rstrip() for text in texts)
 
 
@@ -204,6 +256,10 @@ def _system_order(folder: Path) -> list[str] | None:
     if path is None:
         return None
     order = read_json(path, read_bytes(path))
-    if not isinstance(order, list) or not all(isinstance(name, str) for name in order) or len(set(order)) != len(order):
+    if (
+        not isinstance(order, list)
+        or not all(isinstance(name, str) for name in order)
+        or len(set(order)) != len(order)
+    ):
         raise DataError(f"{path}: expected a list of different system names, found {order!r:.80}")
     return order

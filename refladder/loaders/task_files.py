@@ -17,7 +17,16 @@ if TYPE_CHECKING:
 
 TASKS = Path(__file__).with_name("tasks")  # the task files of the benchmarks
 # The columns of a user's table beside those of the ratings, which no dimension may have as its name.
-FIELDS = ("context_id", "context", "background", "system", "output", "output_id", "references", "rater")
+FIELDS = (
+    "context_id",
+    "context",
+    "background",
+    "system",
+    "output",
+    "output_id",
+    "references",
+    "rater",
+)
 
 
 def read_task(path: Path) -> tuple[str, tuple[Dimension, ...]]:
@@ -29,8 +38,12 @@ def read_task(path: Path) -> tuple[str, tuple[Dimension, ...]]:
         raise DataError(f"{path}: task must be a name such as 'summarization', found {task!r}")
     tables = head["dimensions"]
     if not isinstance(tables, list) or not tables:
-        raise DataError(f"{path}: dimensions must be one or more tables [[dimensions]], found {tables!r:.80}")
-    dimensions = tuple(_read_dimension(f"{path}: dimension {k}", table) for k, table in enumerate(tables, start=1))
+        raise DataError(
+            f"{path}: dimensions must be one or more tables [[dimensions]], found {tables!r:.80}"
+        )
+    dimensions = tuple(
+        _read_dimension(f"{path}: dimension {k}", table) for k, table in enumerate(tables, start=1)
+    )
     names = [dimension.name for dimension in dimensions]
     for name in names:
         if names.count(name) > 1 or name in FIELDS:
@@ -46,22 +59,35 @@ def _read_dimension(where: str, table: object) -> Dimension:
     for key in ("name", "description"):
         if not isinstance(table[key], str) or not table[key].strip():
             raise DataError(f"{where}: {key} must be text, found {table[key]!r}")
-    ends: dict[str, Any] = {key: table.get(key, default) for key, default in (("low", 1.0), ("high", 5.0))}
+    ends: dict[str, Any] = {
+        key: table.get(key, default) for key, default in (("low", 1.0), ("high", 5.0))
+    }
     for key, value in ends.items():
-        if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
+        if (
+            isinstance(value, bool)
+            or not isinstance(value, (int, float))
+            or not math.isfinite(value)
+        ):
             raise DataError(f"{where}: {key} must be a finite number, found {value!r}")
     if not ends["low"] < ends["high"]:
         raise DataError(f"{where}: low must be below high, found {ends['low']} and {ends['high']}")
     return Dimension(
-        name=table["name"], description=table["description"], low=float(ends["low"]), high=float(ends["high"])
+        name=table["name"],
+        description=table["description"],
+        low=float(ends["low"]),
+        high=float(ends["high"]),
     )
 
 
-def _check_keys(where: str, table: Mapping[str, Any], *, required: Sequence[str], optional: Sequence[str] = ()) -> None:
+def _check_keys(
+    where: str, table: Mapping[str, Any], *, required: Sequence[str], optional: Sequence[str] = ()
+) -> None:
     keys = [*required, *optional]
     for key in table:
         if key not in keys:
-            raise DataError(f"{where}: unknown key {key!r}{did_you_mean(key, keys)} Known: {', '.join(keys)}")
+            raise DataError(
+                f"{where}: unknown key {key!r}{did_you_mean(key, keys)} Known: {', '.join(keys)}"
+            )
     for key in required:
         if key not in table:
             raise DataError(f"{where}: no key {key!r}; it needs {', '.join(required)}")

@@ -39,16 +39,25 @@ def load(source: Path | None) -> Benchmark:
     dimensions have the names of UniEval: coherence is Maintains Context in USR, groundedness is Uses Knowledge. The id
     of a context is a digest of the dialogue and the fact.
     """
-    table = read_table(find_file(named(source, "topicalchat", "http://shikib.com/tc_usr_data.json"), FILES))
+    table = read_table(
+        find_file(named(source, "topicalchat", "http://shikib.com/tc_usr_data.json"), FILES)
+    )
     draft = Draft(TASK, DIMENSIONS)
     if "system_output" in table.rows[0].fields:
         for row in table.rows:
             _refuse_persona_chat(row, str(row.fields.get("system_id")))
-        add_flat(draft, table.rows, dimensions=tuple(COLUMNS.values()), background=lambda row: _fact(row, "context"))
+        add_flat(
+            draft,
+            table.rows,
+            dimensions=tuple(COLUMNS.values()),
+            background=lambda row: _fact(row, "context"),
+        )
     else:
         _add_release(draft, table.rows)
     return draft.finish(
-        name="topicalchat", revision=table.revision, licence="not stated for the data; USR's code Apache-2.0"
+        name="topicalchat",
+        revision=table.revision,
+        licence="not stated for the data; USR's code Apache-2.0",
     )
 
 
@@ -63,11 +72,16 @@ def _add_release(draft: Draft, rows: Iterable[Row]) -> None:
             response = as_row(f"{row.where}: response {number}", item)
             system = name_of(response, "model")
             _refuse_persona_chat(response, system)
-            output_id = draft.add_output(response.where, context_id, system, text_of(response, "response").rstrip())
-            values = {name: list_of(response, column, len(annotators)) for column, name in COLUMNS.items()}
+            output_id = draft.add_output(
+                response.where, context_id, system, text_of(response, "response").rstrip()
+            )
+            values = {
+                name: list_of(response, column, len(annotators)) for column, name in COLUMNS.items()
+            }
             for position, annotator in enumerate(annotators):
                 ratings = {
-                    name: as_number(response.where, column, values[name][position]) for column, name in COLUMNS.items()
+                    name: as_number(response.where, column, values[name][position])
+                    for column, name in COLUMNS.items()
                 }
                 rater = draft.rater_for(response.where, output_id, str(annotator))
                 draft.add_ratings(response.where, output_id, ratings, rater)

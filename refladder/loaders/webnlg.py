@@ -23,7 +23,11 @@ TASK, DIMENSIONS = read_task(TASKS / "webnlg.toml")
 AVERAGED = {name: name for name in ("fluency", "grammar", "semantics")}
 INDIVIDUAL = {"fluency": "fluency", "grammar": "grammaticality", "semantics": "semantic_adequacy"}
 FILES = ("all_data_final_scores_anonymised.csv", "all_data_final_averaged.csv")
-REFERENCES = ("gold-sample-reference0.lex", "gold-sample-reference1.lex", "gold-sample-reference2.lex")
+REFERENCES = (
+    "gold-sample-reference0.lex",
+    "gold-sample-reference1.lex",
+    "gold-sample-reference2.lex",
+)
 COPY = "all_data_final_scores_anonymised.csv from https://gitlab.com/webnlg/webnlg-human-evaluation"
 REFERENCE_TEAM = "webnlg"
 NO_OUTPUT = "null"
@@ -58,9 +62,17 @@ def load(source: Path | None, systems: Collection[str] | None = None) -> Benchma
             continue
         written = text_of(row, "text").rstrip()
         output_id = draft.add_output(
-            row.where, context_id, team, "" if written == NO_OUTPUT else written, repeated=individual
+            row.where,
+            context_id,
+            team,
+            "" if written == NO_OUTPUT else written,
+            repeated=individual,
         )
-        rater = draft.rater_for(row.where, output_id, name_of(row, "X_worker_id")) if individual else MEAN
+        rater = (
+            draft.rater_for(row.where, output_id, name_of(row, "X_worker_id"))
+            if individual
+            else MEAN
+        )
         ratings = {name: number_of(row, column) for name, column in columns.items()}
         draft.add_ratings(row.where, output_id, ratings, rater)
     return draft.finish(name="webnlg", revision=table.revision, licence="CC BY-NC-SA 4.0")
@@ -82,4 +94,7 @@ def _references(folder: Path) -> Mapping[str, tuple[str, ...]]:
                 f"{len(triples)}; line k of both must belong together"
             )
         texts.append(lines)
-    return {key: tuple(text for text in references if text) for key, *references in zip(triples, *texts, strict=True)}
+    return {
+        key: tuple(text for text in references if text)
+        for key, *references in zip(triples, *texts, strict=True)
+    }

@@ -118,7 +118,10 @@ def human_means(ratings: Iterable[Rating]) -> dict[tuple[str, str], float]:
                 "ratings must be finite numbers; leave out missing ones"
             )
         values[rating.output_id, rating.dimension].append(rating.value)
-    return {key: math.fsum(ratings_of_key) / len(ratings_of_key) for key, ratings_of_key in values.items()}
+    return {
+        key: math.fsum(ratings_of_key) / len(ratings_of_key)
+        for key, ratings_of_key in values.items()
+    }
 
 
 def build_grid(
@@ -132,9 +135,14 @@ def build_grid(
     Outputs without a system fill the columns from the left in each context. Such a column is no system: it has a
     meaning within contexts and over all outputs only.
     """
-    contexts = {context: row for row, context in enumerate(dict.fromkeys(output.context_id for output in outputs))}
+    contexts = {
+        context: row
+        for row, context in enumerate(dict.fromkeys(output.context_id for output in outputs))
+    }
     unnamed: Counter[str] = Counter()
-    keys: list[tuple[str, int]] = []  # the column of each output: its system, or its number among those without one
+    keys: list[
+        tuple[str, int]
+    ] = []  # the column of each output: its system, or its number among those without one
     for output in outputs:
         keys.append((output.system, 0 if output.system else unnamed[output.context_id]))
         unnamed[output.context_id] += not output.system
@@ -227,13 +235,17 @@ def evaluate_method(
     means = human_means(benchmark.ratings)
     grids = [build_grid(benchmark.outputs, means, scores, name) for name in chosen]
     reference_grids = (
-        [build_grid(benchmark.outputs, means, reference[1], name) for name in chosen] if reference else None
+        [build_grid(benchmark.outputs, means, reference[1], name) for name in chosen]
+        if reference
+        else None
     )
     contexts = len({output.context_id for output in benchmark.outputs})
     weights = leave_out(contexts)
     swaps = draw_swaps(contexts, resamples, seed)
 
-    def row(figure: _Figure, dimension: str, level: str, statistic: str, unscored: int) -> Agreement:
+    def row(
+        figure: _Figure, dimension: str, level: str, statistic: str, unscored: int
+    ) -> Agreement:
         low, high = jackknife_interval(
             figure.correlation.value, figure.left_out, figure.correlation.contexts, confidence
         )
@@ -269,25 +281,36 @@ def evaluate_method(
             if control is not None and statistic == PARTIAL:
                 figures.append(_partial_figure(grid, control, weights))
             else:
-                reference_scores = None if reference_grids is None else reference_grids[position].predicted
+                reference_scores = (
+                    None if reference_grids is None else reference_grids[position].predicted
+                )
                 options = {"level": level, "statistic": statistic, "constant": constant}
                 figures.append(_figure(grid, reference_scores, weights, swaps, options))
         rows += [
             row(figure, grid.dimension, level, statistic, grid.unscored)
             for figure, grid in zip(figures, grids, strict=True)
         ]
-        rows.append(row(_mean_figure(figures), MEAN, level, statistic, sum(grid.unscored for grid in grids)))
+        rows.append(
+            row(_mean_figure(figures), MEAN, level, statistic, sum(grid.unscored for grid in grids))
+        )
     return rows
 
 
 def _check_keys(
-    benchmark: Benchmark, scores: Mapping[tuple[str, str], float | None], dimensions: Sequence[str], method: str
+    benchmark: Benchmark,
+    scores: Mapping[tuple[str, str], float | None],
+    dimensions: Sequence[str],
+    method: str,
 ) -> None:
     if not dimensions:
         raise UsageError(f"no dimension of {benchmark.name!r} is selected; select at least one")
     if not benchmark.outputs:
-        raise UsageError(f"benchmark {benchmark.name!r} has no outputs; there is nothing to evaluate")
-    if not scores or any((output.id, name) in scores for output in benchmark.outputs for name in dimensions):
+        raise UsageError(
+            f"benchmark {benchmark.name!r} has no outputs; there is nothing to evaluate"
+        )
+    if not scores or any(
+        (output.id, name) in scores for output in benchmark.outputs for name in dimensions
+    ):
         return
     output_id, dimension = next(iter(scores))
     if any(output.id == output_id for output in benchmark.outputs):
@@ -299,32 +322,50 @@ def _check_keys(
 
 
 def _figure(
-    grid: Grid, reference: FloatArray | None, weights: FloatArray, swaps: np.ndarray, options: Mapping[str, str]
+    grid: Grid,
+    reference: FloatArray | None,
+    weights: FloatArray,
+    swaps: np.ndarray,
+    options: Mapping[str, str],
 ) -> _Figure:
     # No interval between systems: leaving contexts out does not measure the variation over systems, and no interval
     # reached its nominal coverage there (bench/results/statistics.md, section `intervals`).
     between = options["level"] == "between_systems"
     figure = _Figure(
         correlation=correlate_level(grid.predicted, grid.human, **options),
-        left_out=np.empty(0) if between else resample(grid.predicted, grid.human, weights, **options),
+        left_out=np.empty(0)
+        if between
+        else resample(grid.predicted, grid.human, weights, **options),
     )
     if reference is None:
         return figure
-    difference, permuted, common = paired_differences(grid.predicted, reference, grid.human, swaps, **options)
+    difference, permuted, common = paired_differences(
+        grid.predicted, reference, grid.human, swaps, **options
+    )
     return replace(figure, difference=difference, permuted=permuted, common=common)
 
 
 def _partial_figure(grid: Grid, control: Mapping[str, float], weights: FloatArray) -> _Figure:
-    missing = [output for line in grid.output_ids for output in line if output is not None and output not in control]
+    missing = [
+        output
+        for line in grid.output_ids
+        for output in line
+        if output is not None and output not in control
+    ]
     if missing:
         raise UsageError(
             f"control has no number for {len(missing)} outputs, the first is {missing[0]!r}; give one for every output"
         )
-    controls = [[math.nan if output is None else control[output] for output in line] for line in grid.output_ids]
+    controls = [
+        [math.nan if output is None else control[output] for output in line]
+        for line in grid.output_ids
+    ]
     third = np.array(controls, dtype=np.float64).reshape(grid.human.shape)
     rows = partial_correlate_rows(grid.predicted, grid.human, third)
     constant = int(row_kinds(grid.predicted, grid.human).predicted_constant.sum())
-    return _Figure(correlation=average_over_contexts(rows, constant), left_out=resample_mean(rows, weights))
+    return _Figure(
+        correlation=average_over_contexts(rows, constant), left_out=resample_mean(rows, weights)
+    )
 
 
 def _mean_figure(figures: Sequence[_Figure]) -> _Figure:
@@ -339,7 +380,9 @@ def _mean_figure(figures: Sequence[_Figure]) -> _Figure:
         left_out=np.mean([figure.left_out for figure in figures], axis=0),
         difference=float(np.mean([figure.difference for figure in figures])),
         permuted=np.mean([figure.permuted for figure in figures], axis=0),
-        common=min((figure.common for figure in figures if figure.common is not None), default=None),
+        common=min(
+            (figure.common for figure in figures if figure.common is not None), default=None
+        ),
     )
 
 

@@ -67,19 +67,25 @@ def resample(
     check_name("statistic", statistic, STATISTICS)
     check_name("convention for constant contexts", constant, CONVENTIONS)
     left, right = complete_pairs(predicted, human)
-    if weights.ndim != 2 or weights.shape[1] != len(left):  # noqa: PLR2004  resamples and contexts
-        raise ShapeError(f"weights must be (resamples, contexts) with {len(left)} contexts; got {weights.shape}")
+    if weights.ndim != 2 or weights.shape[1] != len(left):
+        raise ShapeError(
+            f"weights must be (resamples, contexts) with {len(left)} contexts; got {weights.shape}"
+        )
     if level == "within_context":
         return resample_mean(correlate_rows(left, right, statistic, constant), weights)
     if level == "between_systems":
         return correlate_rows(*system_means(left, right, weights, statistic), statistic)
     complete = ~np.isnan(left)
     context = np.nonzero(complete)[0]
-    pool = {"spearman": _pooled_spearman, "kendall": _pooled_kendall, "pearson": _pooled_pearson}[statistic]
+    pool = {"spearman": _pooled_spearman, "kendall": _pooled_kendall, "pearson": _pooled_pearson}[
+        statistic
+    ]
     values = np.full(len(weights), np.nan)
     varied = _varied(left, weights) & _varied(right, weights)
     if varied.any():
-        values[varied] = np.clip(pool(left[complete], right[complete], context, weights[varied]), -1.0, 1.0)
+        values[varied] = np.clip(
+            pool(left[complete], right[complete], context, weights[varied]), -1.0, 1.0
+        )
     return values
 
 
@@ -154,7 +160,9 @@ def permutation_p_value(difference: float, permuted: FloatArray) -> float:
     """
     if np.isnan(difference):
         return np.nan
-    smaller = np.abs(permuted) < abs(difference) - 1e-12  # rounding must not turn a tie into a smaller difference
+    smaller = (
+        np.abs(permuted) < abs(difference) - 1e-12
+    )  # rounding must not turn a tie into a smaller difference
     return float((np.count_nonzero(~smaller) + 1) / (len(permuted) + 1))
 
 
@@ -169,7 +177,12 @@ class MeanDifference(NamedTuple):
 
 
 def mean_difference(
-    first: FloatArray, second: FloatArray, *, permutations: int = 10_000, resamples: int = 2_000, seed: int = 0
+    first: FloatArray,
+    second: FloatArray,
+    *,
+    permutations: int = 10_000,
+    resamples: int = 2_000,
+    seed: int = 0,
 ) -> MeanDifference:
     """Compare the means of two systems over the contexts that both have.
 
@@ -195,7 +208,9 @@ def mean_difference(
         UsageError: fewer than one permutation.
     """
     if first.ndim != 1 or first.shape != second.shape:
-        raise ShapeError(f"first and second must have one shape (contexts,), got {first.shape} and {second.shape}")
+        raise ShapeError(
+            f"first and second must have one shape (contexts,), got {first.shape} and {second.shape}"
+        )
     differences = first - second
     differences = differences[~np.isnan(differences)]
     contexts = len(differences)
@@ -207,7 +222,9 @@ def mean_difference(
     error = float(differences.std(ddof=1)) / contexts**0.5 if contexts > 1 else 0.0
     if contexts < LEAST_CONTEXTS or error <= _ROUNDING * max(1.0, abs(mean)):
         return MeanDifference(mean, None, None, p, contexts)
-    drawn = np.random.default_rng(seed).multinomial(contexts, np.full(contexts, 1 / contexts), size=resamples)
+    drawn = np.random.default_rng(seed).multinomial(
+        contexts, np.full(contexts, 1 / contexts), size=resamples
+    )
     weights = drawn / contexts
     centred = differences - mean
     means = weights @ centred
@@ -216,7 +233,9 @@ def mean_difference(
     usable = variances > (_ROUNDING * error) ** 2
     statistics = means[usable] / np.sqrt(variances[usable] / contexts)
     lowest, highest = np.quantile(statistics, [0.025, 0.975])
-    return MeanDifference(mean, mean - float(highest) * error, mean - float(lowest) * error, p, contexts)
+    return MeanDifference(
+        mean, mean - float(highest) * error, mean - float(lowest) * error, p, contexts
+    )
 
 
 def draw_swaps(contexts: int, permutations: int = 1000, seed: int = 0) -> BoolArray:
@@ -227,7 +246,13 @@ def draw_swaps(contexts: int, permutations: int = 1000, seed: int = 0) -> BoolAr
 
 
 def _paired(
-    first: FloatArray, second: FloatArray, human: FloatArray, *, level: str, statistic: str, constant: str
+    first: FloatArray,
+    second: FloatArray,
+    human: FloatArray,
+    *,
+    level: str,
+    statistic: str,
+    constant: str,
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Both methods on one scale, and the ratings, over the outputs that have all three values."""
     first, second = complete_pairs(first, second)
@@ -270,18 +295,24 @@ def _varied(values: FloatArray, weights: FloatArray) -> BoolArray:
     return varied
 
 
-def _pooled_pearson(left: FloatArray, right: FloatArray, context: NDArray[np.int64], weights: FloatArray) -> FloatArray:
+def _pooled_pearson(
+    left: FloatArray, right: FloatArray, context: NDArray[np.int64], weights: FloatArray
+) -> FloatArray:
     # Centred first: the weighted means are then near 0, so that subtracting them loses little precision.
     x = left - left.mean()
     y = right - right.mean()
     x /= np.abs(x).max()
     y /= np.abs(y).max()
     terms = np.stack([np.ones(len(x)), x, y, x * x, y * y, x * y])
-    by_context = np.stack([np.bincount(context, term, minlength=weights.shape[1]) for term in terms])
+    by_context = np.stack(
+        [np.bincount(context, term, minlength=weights.shape[1]) for term in terms]
+    )
     count, sum_x, sum_y, square_x, square_y, product = by_context @ weights.T
     spread = (square_x - sum_x**2 / count) * (square_y - sum_y**2 / count)
     values = np.full(len(weights), np.nan)
-    np.divide(product - sum_x * sum_y / count, np.sqrt(np.abs(spread)), out=values, where=spread > 0)
+    np.divide(
+        product - sum_x * sum_y / count, np.sqrt(np.abs(spread)), out=values, where=spread > 0
+    )
     return values
 
 
@@ -297,7 +328,10 @@ def _pooled_spearman(
         ranks_left, spread_left = _weighted_ranks(code_left, context, weights[part])
         ranks_right, spread_right = _weighted_ranks(code_right, context, weights[part])
         products = np.einsum(
-            "rn,rn,rn->r", ranks_left[:, code_left], ranks_right[:, code_right], weights[part][:, context]
+            "rn,rn,rn->r",
+            ranks_left[:, code_left],
+            ranks_right[:, code_right],
+            weights[part][:, context],
         )
         values[part] = products / np.sqrt(spread_left * spread_right)
     return values
@@ -316,7 +350,9 @@ def _weighted_ranks(
     return ranks, np.einsum("rk,rk,rk->r", counts, ranks, ranks)
 
 
-def _pooled_kendall(left: FloatArray, right: FloatArray, context: NDArray[np.int64], weights: FloatArray) -> FloatArray:
+def _pooled_kendall(
+    left: FloatArray, right: FloatArray, context: NDArray[np.int64], weights: FloatArray
+) -> FloatArray:
     """Tau-b of each resample as quadratic forms of its weights.
 
     Summed over the pairs of outputs of contexts a and b, let C[a, b] be the product of the two orders (1, 0, -1) and
@@ -333,8 +369,14 @@ def _pooled_kendall(left: FloatArray, right: FloatArray, context: NDArray[np.int
             order_left = pair_signs(left[part], left)
             order_right = pair_signs(right[part], right)
             for block, terms in zip(
-                blocks, (order_left * order_right, np.abs(order_left), np.abs(order_right)), strict=True
+                blocks,
+                (order_left * order_right, np.abs(order_left), np.abs(order_right)),
+                strict=True,
             ):
-                block[row] += np.bincount(context, terms.sum(axis=0, dtype=np.float64), minlength=contexts)
-    agreeing, untied_left, untied_right = (((weights @ block) * weights).sum(axis=1) for block in blocks)
+                block[row] += np.bincount(
+                    context, terms.sum(axis=0, dtype=np.float64), minlength=contexts
+                )
+    agreeing, untied_left, untied_right = (
+        ((weights @ block) * weights).sum(axis=1) for block in blocks
+    )
     return np.asarray(agreeing / np.sqrt(untied_left * untied_right), dtype=np.float64)

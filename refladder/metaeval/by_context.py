@@ -12,7 +12,9 @@ if TYPE_CHECKING:
     from refladder.arrays import FloatArray, IntArray
 
 
-def mean_within(predicted: FloatArray, target: FloatArray, contexts: IntArray, statistic: str = "spearman") -> float:
+def mean_within(
+    predicted: FloatArray, target: FloatArray, contexts: IntArray, statistic: str = "spearman"
+) -> float:
     """Mean over contexts of the correlation of their rows, of arrays of shape (rows,), finite or NaN.
 
     A context with one row, or with constant numbers, is skipped; NaN if every one is. `contexts` are numbers.

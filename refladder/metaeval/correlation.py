@@ -48,7 +48,7 @@ def complete_pairs(predicted: FloatArray, human: FloatArray) -> tuple[FloatArray
     """Copies of both grids, shape (contexts, systems), with NaN wherever either has NaN; no value may be infinite."""
     left = np.array(predicted, dtype=np.float64)
     right = np.array(human, dtype=np.float64)
-    if left.shape != right.shape or left.ndim != 2:  # noqa: PLR2004  the two axes of a grid
+    if left.shape != right.shape or left.ndim != 2:
         raise ShapeError(
             f"predicted and human must both be (contexts, systems); got {left.shape} and {right.shape}; "
             "give both one row per context, and NaN for a missing value"
@@ -69,7 +69,7 @@ def complete_pairs(predicted: FloatArray, human: FloatArray) -> tuple[FloatArray
 def row_kinds(predicted: FloatArray, human: FloatArray) -> RowKinds:
     """The rows of grids, shape (contexts, systems), without a correlation, and the reason."""
     left, right = complete_pairs(predicted, human)
-    too_few = (~np.isnan(left)).sum(axis=1) < 2  # noqa: PLR2004  one pair has no order
+    too_few = (~np.isnan(left)).sum(axis=1) < 2
     human_constant = _constant(right) & ~too_few
     return RowKinds(
         too_few=too_few,
@@ -143,10 +143,16 @@ def correlate(predicted: FloatArray, human: FloatArray, statistic: str = "spearm
         UnknownNameError: no such statistic.
         UsageError: a value is infinite.
     """
-    return float(correlate_rows(np.asarray(predicted)[np.newaxis], np.asarray(human)[np.newaxis], statistic)[0])
+    return float(
+        correlate_rows(np.asarray(predicted)[np.newaxis], np.asarray(human)[np.newaxis], statistic)[
+            0
+        ]
+    )
 
 
-def partial_correlate_rows(predicted: FloatArray, human: FloatArray, control: FloatArray) -> FloatArray:
+def partial_correlate_rows(
+    predicted: FloatArray, human: FloatArray, control: FloatArray
+) -> FloatArray:
     """Correlate two grids row by row and remove the influence of a third (partial Spearman correlation).
 
     r(xy.z) = (r_xy - r_xz r_yz) / sqrt((1 - r_xz^2) (1 - r_yz^2)) over average ranks of complete triples.
@@ -173,11 +179,13 @@ def partial_correlate_rows(predicted: FloatArray, human: FloatArray, control: Fl
     with_left = np.nan_to_num(correlate_rows(left, third))
     with_right = np.nan_to_num(correlate_rows(right, third))
     rest_left, rest_right = 1.0 - with_left**2, 1.0 - with_right**2
-    enough = (~np.isnan(left)).sum(axis=1) > 2  # noqa: PLR2004  two points have no residual
+    enough = (~np.isnan(left)).sum(axis=1) > 2
     # Two orders of n items that are not the same leave at least 12 / n^3: below 1e-12 they are the same.
-    defined = enough & (np.minimum(rest_left, rest_right) > 1e-12)  # noqa: PLR2004  see above
+    defined = enough & (np.minimum(rest_left, rest_right) > 1e-12)
     values = np.full(len(left), np.nan)
-    np.divide(direct - with_left * with_right, np.sqrt(rest_left * rest_right), out=values, where=defined)
+    np.divide(
+        direct - with_left * with_right, np.sqrt(rest_left * rest_right), out=values, where=defined
+    )
     return np.asarray(np.clip(values, -1.0, 1.0), dtype=np.float64)
 
 
@@ -208,7 +216,9 @@ def check_name(kind: str, name: str, available: tuple[str, ...]) -> None:
 def _spearman_rows(left: FloatArray, right: FloatArray) -> FloatArray:
     # Ranks are halves and their mean is (n + 1) / 2, so all sums below are exact.
     middle = ((~np.isnan(left)).sum(axis=1, keepdims=True) + 1) / 2.0
-    return _normalised(np.nan_to_num(average_ranks(left) - middle), np.nan_to_num(average_ranks(right) - middle))
+    return _normalised(
+        np.nan_to_num(average_ranks(left) - middle), np.nan_to_num(average_ranks(right) - middle)
+    )
 
 
 def _pearson_rows(left: FloatArray, right: FloatArray) -> FloatArray:
@@ -232,7 +242,7 @@ def _normalised(left: FloatArray, right: FloatArray) -> FloatArray:
 def _kendall_rows(left: FloatArray, right: FloatArray) -> FloatArray:
     rows, columns = left.shape
     if columns > _PAIRWISE_COLUMNS:
-        from scipy.stats import kendalltau  # noqa: PLC0415  1 s, and only long rows need it
+        from scipy.stats import kendalltau
 
         complete = ~np.isnan(left)
         return np.array(

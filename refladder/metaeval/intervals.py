@@ -24,7 +24,9 @@ _MOST_GROUPS = 1000
 def leave_out(contexts: int, most: int = _MOST_GROUPS) -> FloatArray:
     """Weights, shape (groups, contexts), 0 for one context (one group, if there are more than `most`), else 1."""
     groups = min(contexts, most)
-    return np.asarray(np.arange(contexts) % max(groups, 1) != np.arange(groups)[:, np.newaxis], dtype=np.float64)
+    return np.asarray(
+        np.arange(contexts) % max(groups, 1) != np.arange(groups)[:, np.newaxis], dtype=np.float64
+    )
 
 
 def jackknife_interval(
@@ -57,7 +59,7 @@ def jackknife_interval(
     groups = min(contexts, len(left_out))
     differences = left_out - value
     # Smaller differences are rounding errors of sums over contexts. `not (... > ...)` holds for NaN too.
-    if groups < 2 or abs(value) >= 1 or not np.abs(differences).max() > 1e-12:  # noqa: PLR2004  see above
+    if groups < 2 or abs(value) >= 1 or not np.abs(differences).max() > 1e-12:
         return np.nan, np.nan
     error = math.sqrt((groups - 1) / groups * float((differences**2).sum()))
     distance = float(stdtrit(groups - 1, (1 + confidence) / 2)) * error / (1 - value**2)

@@ -45,7 +45,9 @@ def choose_on_other_contexts(measures: FloatArray, human: FloatArray) -> NDArray
     if (others > 0).any(axis=0).all():
         return within_choice
     pooled = np.array([_ranks_without_each_context(measure, human) for measure in measures])
-    choice: NDArray[np.int64] = np.where((others > 0).any(axis=0), within_choice, np.round(pooled, 12).argmax(axis=0))
+    choice: NDArray[np.int64] = np.where(
+        (others > 0).any(axis=0), within_choice, np.round(pooled, 12).argmax(axis=0)
+    )
     return choice
 
 
@@ -53,7 +55,9 @@ def _ranks_without_each_context(measure: FloatArray, human: FloatArray) -> Float
     """Correlation of ranks over all outputs except those of a context; -inf if undefined. Shape (contexts,)."""
     missing = np.isnan(measure) | np.isnan(human)
     left, right = (
-        np.nan_to_num(average_ranks(np.where(missing, np.nan, grid).reshape(1, -1)).reshape(grid.shape))
+        np.nan_to_num(
+            average_ranks(np.where(missing, np.nan, grid).reshape(1, -1)).reshape(grid.shape)
+        )
         for grid in (measure, human)
     )
 
@@ -63,9 +67,13 @@ def _ranks_without_each_context(measure: FloatArray, human: FloatArray) -> Float
 
     count = without_each((~missing).astype(np.float64))
     both = count * without_each(left * right) - without_each(left) * without_each(right)
-    spreads = [count * without_each(grid * grid) - without_each(grid) ** 2 for grid in (left, right)]
+    spreads = [
+        count * without_each(grid * grid) - without_each(grid) ** 2 for grid in (left, right)
+    ]
     spread = np.sqrt(np.maximum(spreads[0], 0.0) * np.maximum(spreads[1], 0.0))
-    correlations: FloatArray = np.divide(both, spread, out=np.full(len(human), -np.inf), where=spread > 0)
+    correlations: FloatArray = np.divide(
+        both, spread, out=np.full(len(human), -np.inf), where=spread > 0
+    )
     return correlations
 
 
@@ -73,7 +81,11 @@ def standardise(measures: FloatArray) -> FloatArray:
     """Scale each measure, shape (measures, contexts, systems), to mean 0 and deviation 1; a constant one becomes 0."""
     axes = (1, 2)
     centred = measures - np.nanmean(measures, axis=axes, keepdims=True)
-    constant = np.nanmax(measures, axis=axes, keepdims=True) == np.nanmin(measures, axis=axes, keepdims=True)
+    constant = np.nanmax(measures, axis=axes, keepdims=True) == np.nanmin(
+        measures, axis=axes, keepdims=True
+    )
     deviation = np.sqrt(np.nanmean(centred**2, axis=axes, keepdims=True))
-    scaled: FloatArray = np.where(constant & ~np.isnan(measures), 0.0, centred / np.where(constant, 1.0, deviation))
+    scaled: FloatArray = np.where(
+        constant & ~np.isnan(measures), 0.0, centred / np.where(constant, 1.0, deviation)
+    )
     return scaled

@@ -17,7 +17,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from refladder.metaeval import LEVELS
-from refladder.metaeval.correlation import check_name, complete_pairs, correlate, correlate_rows, row_kinds
+from refladder.metaeval.correlation import (
+    check_name,
+    complete_pairs,
+    correlate,
+    correlate_rows,
+    row_kinds,
+)
 
 if TYPE_CHECKING:
     from refladder.arrays import FloatArray
@@ -68,7 +74,9 @@ def correlate_level(
     check_name("level", level, LEVELS)
     if level == "within_context":
         rows = correlate_rows(predicted, human, statistic, constant)
-        return average_over_contexts(rows, int(row_kinds(predicted, human).predicted_constant.sum()))
+        return average_over_contexts(
+            rows, int(row_kinds(predicted, human).predicted_constant.sum())
+        )
     left, right = complete_pairs(predicted, human)
     if level == "pooled":
         value = correlate(left.ravel(), right.ravel(), statistic)

@@ -46,9 +46,13 @@ def share_intervals(points: FloatArray, counts: FloatArray) -> FloatArray:
             f"points and counts of contexts must have the same shape; got {points.shape} and {counts.shape}"
         )
     with np.errstate(divide="ignore", invalid="ignore"):
-        share = np.where(np.count_nonzero(counts, axis=-1) > 1, points.sum(axis=-1) / counts.sum(axis=-1), np.nan)
+        share = np.where(
+            np.count_nonzero(counts, axis=-1) > 1, points.sum(axis=-1) / counts.sum(axis=-1), np.nan
+        )
     residuals = points - share[..., None] * counts
-    return residual_intervals(share, np.where(np.abs(residuals) <= _SAME * counts, 0.0, residuals), counts)
+    return residual_intervals(
+        share, np.where(np.abs(residuals) <= _SAME * counts, 0.0, residuals), counts
+    )
 
 
 def residual_intervals(share: FloatArray, residuals: FloatArray, counts: FloatArray) -> FloatArray:
@@ -73,7 +77,9 @@ def _wilson(share: FloatArray, trials: FloatArray) -> FloatArray:
     def low(part: FloatArray) -> FloatArray:
         # The correction assumes whole numbers of points; below one point the end falls linearly to 0.
         least = np.maximum(part, 1 / trials)
-        root = np.sqrt(np.maximum(square - 1 / trials + 4 * trials * least * (1 - least) + 4 * least - 2, 0.0))
+        root = np.sqrt(
+            np.maximum(square - 1 / trials + 4 * trials * least * (1 - least) + 4 * least - 2, 0.0)
+        )
         end = (2 * trials * least + square - _NORMAL * root - 1) / (2 * (trials + square))
         return cast("FloatArray", np.maximum(end, 0.0) * np.minimum(part * trials, 1.0))
 

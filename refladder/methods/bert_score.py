@@ -55,7 +55,9 @@ SUGGESTION = "fetch an encoder such as bert-base-uncased or roberta-large and pa
 EMBEDDING_SUGGESTION = "fetch a sentence encoder such as sentence-transformers/all-MiniLM-L6-v2 and pass embedding:PATH"
 
 
-def greedy_f1(text: FloatArray, reference: FloatArray, text_inner: FloatArray, reference_inner: FloatArray) -> float:
+def greedy_f1(
+    text: FloatArray, reference: FloatArray, text_inner: FloatArray, reference_inner: FloatArray
+) -> float:
     """F1 of the greedy matching of two token sequences, -1 to 1; 0 where either has no token that counts.
 
     precision = mean over the text's tokens of the greatest cosine with any token of the reference; recall the other
@@ -91,40 +93,53 @@ def bert_score(
         amiss[CUT] += shortened
         return [
             max(
-                greedy_f1(vectors[text][0], vectors[reference][0], vectors[text][1], vectors[reference][1])
+                greedy_f1(
+                    vectors[text][0], vectors[reference][0], vectors[text][1], vectors[reference][1]
+                )
                 for reference in references
             )
             for text in texts
         ]
 
     fingerprint = reader.opened.fingerprint
-    signature = f"bertscore|nrefs:best|f1|model:{fingerprint}|layer:{chosen}/{layers}|idf:no|rescaled:no"
+    signature = (
+        f"bertscore|nrefs:best|f1|model:{fingerprint}|layer:{chosen}/{layers}|idf:no|rescaled:no"
+    )
     return ReferenceMetric(signature=signature, score=score), amiss
 
 
-def encoder_of(model: Any) -> Any:  # noqa: ANN401  of transformers
+def encoder_of(model: Any) -> Any:
     """The part of a model that reads: the whole of an encoder."""
     return model.get_encoder() if model.config.is_encoder_decoder else model
 
 
-def _embed(reader: Reader, texts: Sequence[str], layer: int) -> tuple[list[tuple[FloatArray, FloatArray]], int]:
-    def states(model: Any, arguments: dict[str, Any]) -> Any:  # noqa: ANN401  torch is only there when it is used
+def _embed(
+    reader: Reader, texts: Sequence[str], layer: int
+) -> tuple[list[tuple[FloatArray, FloatArray]], int]:
+    def states(model: Any, arguments: dict[str, Any]) -> Any:
         return encoder_of(model)(**arguments, output_hidden_states=True).hidden_states[layer]
 
     tokenizer, model = reader.opened.tokenizer, reader.opened.model
-    space = " " if model.config.model_type in {"roberta", "gpt2"} else ""  # a word, not the end of one
+    space = (
+        " " if model.config.model_type in {"roberta", "gpt2"} else ""
+    )  # a word, not the end of one
     rows = [reader.single((space + text.strip()) if text.strip() else "") for text in texts]
     special = {tokenizer.cls_token_id, tokenizer.sep_token_id}
     embedded = []
     for row, padded in zip(rows, reader.run(rows, states), strict=True):
         vectors = padded[: len(row.ids)]
         vectors = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
-        embedded.append((vectors, np.array([token not in special for token in row.ids], dtype=np.float64)))
+        embedded.append(
+            (vectors, np.array([token not in special for token in row.ids], dtype=np.float64))
+        )
     return embedded, sum(row.cut for row in rows)
 
 
 def _opened(
-    benchmark: Benchmark, dimensions: Sequence[Dimension], options: dict[str, str], _settings: MethodSettings
+    benchmark: Benchmark,
+    dimensions: Sequence[Dimension],
+    options: dict[str, str],
+    _settings: MethodSettings,
 ) -> str | Evaluator:
     """`bertscore:PATH`; option `layer` takes another layer than the usual one."""
     layer = options["layer"]
@@ -134,14 +149,16 @@ def _opened(
         return NO_CHECKPOINT + SUGGESTION
     if not has_references(benchmark):
         return NO_REFERENCES.format(name=benchmark.name)
-    metric, amiss = bert_score(options["checkpoint"], int(layer) if layer else None, machine_of(options))
+    metric, amiss = bert_score(
+        options["checkpoint"], int(layer) if layer else None, machine_of(options)
+    )
     return against_references(metric, benchmark, dimensions, amiss)
 
 
 BERTSCORE = method_without_judge("bertscore", {"checkpoint": "", "layer": "", **MACHINE}, _opened)
 
 
-def _means(model: Any, arguments: dict[str, Any]) -> Any:  # noqa: ANN401  torch is only there when it is used
+def _means(model: Any, arguments: dict[str, Any]) -> Any:
     """The mean of the last states of each text, special tokens included, as in sentence-transformers."""
     states = encoder_of(model)(**arguments).last_hidden_state.float()
     counted = arguments["attention_mask"].unsqueeze(-1)
@@ -149,12 +166,17 @@ def _means(model: Any, arguments: dict[str, Any]) -> Any:  # noqa: ANN401  torch
 
 
 def _opened_embedding(
-    _benchmark: Benchmark, dimensions: Sequence[Dimension], options: dict[str, str], _settings: MethodSettings
+    _benchmark: Benchmark,
+    dimensions: Sequence[Dimension],
+    options: dict[str, str],
+    _settings: MethodSettings,
 ) -> str | Evaluator:
     """`embedding:PATH`; one number for all dimensions."""
     if not options["checkpoint"]:
         return NO_CHECKPOINT + EMBEDDING_SUGGESTION
-    reader = open_reader(options["checkpoint"], ENCODER, "embedding", EMBEDDING_SUGGESTION, machine_of(options))
+    reader = open_reader(
+        options["checkpoint"], ENCODER, "embedding", EMBEDDING_SUGGESTION, machine_of(options)
+    )
 
     def score(context: Context, texts: Sequence[str]) -> Found:
         written = [text for text in texts if text.strip()]

@@ -64,42 +64,62 @@ def _entry(place: str, description: str) -> Entry:
 
 
 METHODS = {
-    LADDER: _entry("ladder:ladder", "compares each output with the rungs of a ladder, arXiv 2509.05440"),
+    LADDER: _entry(
+        "ladder:ladder", "compares each output with the rungs of a ladder, arXiv 2509.05440"
+    ),
     "win-ratio": _entry(
-        "pairwise:win_ratio", "share of comparisons with the other outputs that are won, arXiv 2307.07889"
+        "pairwise:win_ratio",
+        "share of comparisons with the other outputs that are won, arXiv 2307.07889",
     ),
     "win-ratio-debiased": _entry(
-        "pairwise:win_ratio_debiased", "win ratio, a preference for the first place taken out by a threshold"
+        "pairwise:win_ratio_debiased",
+        "win ratio, a preference for the first place taken out by a threshold",
     ),
-    "mean-probability": _entry("pairwise:mean_probability", "mean probability of winning a comparison"),
+    "mean-probability": _entry(
+        "pairwise:mean_probability", "mean probability of winning a comparison"
+    ),
     "mean-probability-debiased": _entry(
-        "pairwise:mean_probability_debiased", "mean probability, a preference for the first place taken out by a weight"
+        "pairwise:mean_probability_debiased",
+        "mean probability, a preference for the first place taken out by a weight",
     ),
     "bradley-terry": _entry("pairwise:bradley_terry", "Bradley-Terry strengths from soft wins"),
     "poe": _entry("pairwise:product_of_experts", "product of Gaussian experts, arXiv 2405.05894"),
     "likelihood": _entry(
-        "pairwise:likelihood", "the ranking that makes the comparisons most likely, arXiv 2307.07889, appendix B"
+        "pairwise:likelihood",
+        "the ranking that makes the comparisons most likely, arXiv 2307.07889, appendix B",
     ),
-    "pairs-greedy": _entry("pairwise:pairs_greedy", "PairS: merge sort by comparisons, arXiv 2403.16950"),
-    "pairs-beam": _entry("pairwise:pairs_beam", "PairS: merge sort with a beam and uncertainty pruning"),
-    "zepo": _entry("zepo:zepo", "win ratio with the instruction that favours no place, arXiv 2406.11370"),
+    "pairs-greedy": _entry(
+        "pairwise:pairs_greedy", "PairS: merge sort by comparisons, arXiv 2403.16950"
+    ),
+    "pairs-beam": _entry(
+        "pairwise:pairs_beam", "PairS: merge sort with a beam and uncertainty pruning"
+    ),
+    "zepo": _entry(
+        "zepo:zepo", "win ratio with the instruction that favours no place, arXiv 2406.11370"
+    ),
     "direct-5": _entry("direct:direct_5", "the most probable grade of 1 to 5"),
     "direct-10": _entry("direct:direct_10", "the most probable grade of 1 to 10, arXiv 2307.07889"),
     "g-eval-5": _entry("direct:g_eval_5", "the expected grade of 1 to 5, arXiv 2303.16634"),
     "g-eval-10": _entry("direct:g_eval_10", "the expected grade of 1 to 10"),
-    "g-eval-100": _entry("direct:g_eval_100", "the expected grade of 1 to 100, as in TrustJudge, arXiv 2509.21117"),
+    "g-eval-100": _entry(
+        "direct:g_eval_100", "the expected grade of 1 to 100, as in TrustJudge, arXiv 2509.21117"
+    ),
     "verifier": _entry(
-        "direct:verifier", "the expected grade of 20 letters beside each other output, arXiv 2607.05391"
+        "direct:verifier",
+        "the expected grade of 20 letters beside each other output, arXiv 2607.05391",
     ),
     "gptscore": _entry(
-        "gptscore:gptscore", "mean log-probability of the output's tokens, with a judge hf:PATH, arXiv 2302.04166"
+        "gptscore:gptscore",
+        "mean log-probability of the output's tokens, with a judge hf:PATH, arXiv 2302.04166",
     ),
     "bleu": _entry(
-        "reference_metrics:BLEU", "sentence BLEU of sacrebleu against the references; pip install sacrebleu"
+        "reference_metrics:BLEU",
+        "sentence BLEU of sacrebleu against the references; pip install sacrebleu",
     ),
     "chrf": _entry("reference_metrics:CHRF", "sentence chrF2 of sacrebleu against the references"),
     "rouge-1": _entry(
-        "reference_metrics:ROUGE_1", "ROUGE-1 F1 of rouge-score, the best of the references; pip install rouge-score"
+        "reference_metrics:ROUGE_1",
+        "ROUGE-1 F1 of rouge-score, the best of the references; pip install rouge-score",
     ),
     "rouge-2": _entry("reference_metrics:ROUGE_2", "ROUGE-2 F1, as rouge-1"),
     "rouge-l": _entry("reference_metrics:ROUGE_L", "ROUGE-L F1, as rouge-1"),
@@ -108,21 +128,32 @@ METHODS = {
         "METEOR of nltk, with synonyms where WordNet is installed; the best of the references; pip install nltk",
     ),
     "bertscore": _entry(
-        "bert_score:BERTSCORE", "bertscore:PATH, BERTScore F1 with an encoder, the best of the references"
+        "bert_score:BERTSCORE",
+        "bertscore:PATH, BERTScore F1 with an encoder, the best of the references",
     ),
     "embedding": _entry(
-        "bert_score:EMBEDDING", "embedding:PATH, cosine of context and output under a sentence encoder, a baseline"
+        "bert_score:EMBEDDING",
+        "embedding:PATH, cosine of context and output under a sentence encoder, a baseline",
     ),
-    "unieval": _entry("trained:UNIEVAL", "unieval:PATH, UniEval's yes/no questions to a T5, arXiv 2210.07197"),
+    "unieval": _entry(
+        "trained:UNIEVAL", "unieval:PATH, UniEval's yes/no questions to a T5, arXiv 2210.07197"
+    ),
     "nli": _entry("trained:NLI", "nli:PATH, entailment both ways between data and text"),
-    "regressor": _entry("trained:REGRESSOR", "regressor:PATH, the output of a trained sequence classifier"),
+    "regressor": _entry(
+        "trained:REGRESSOR", "regressor:PATH, the output of a trained sequence classifier"
+    ),
     "reward": _entry(
-        "reward:reward", "raw reward of a judge reward:MODEL, or reward:PATH of its own model, arXiv 2507.01352"
+        "reward:reward",
+        "raw reward of a judge reward:MODEL, or reward:PATH of its own model, arXiv 2507.01352",
     ),
     "questeval": _entry(
-        "questeval:QUESTEVAL", "questeval:GENERATOR+READER, questions answered from the other text, arXiv 2103.12693"
+        "questeval:QUESTEVAL",
+        "questeval:GENERATOR+READER, questions answered from the other text, arXiv 2103.12693",
     ),
-    "mqag": _entry("mqag:MQAG", "mqag:GENERATOR+DISTRACTORS+READER, multiple-choice questions, arXiv 2301.12307"),
+    "mqag": _entry(
+        "mqag:MQAG",
+        "mqag:GENERATOR+DISTRACTORS+READER, multiple-choice questions, arXiv 2301.12307",
+    ),
 }
 CHECKPOINT = "checkpoint"  # the option that `METHOD:PATH` sets
 
@@ -136,7 +167,9 @@ class Shared:
     """
 
     logs: dict[tuple[object, ...], JudgmentIndex] = field(default_factory=dict)
-    comparisons: dict[tuple[object, ...], tuple[Benchmark, Sequence[Comparisons], Tally]] = field(default_factory=dict)
+    comparisons: dict[tuple[object, ...], tuple[Benchmark, Sequence[Comparisons], Tally]] = field(
+        default_factory=dict
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -189,7 +222,11 @@ class MethodSettings:
         Raises:
             UnknownNameError: the user gave `METHOD.KEY` with a key that is not in `defaults`.
         """
-        given = {key.partition(".")[2]: value for key, value in self.options.items() if key.partition(".")[0] == method}
+        given = {
+            key.partition(".")[2]: value
+            for key, value in self.options.items()
+            if key.partition(".")[0] == method
+        }
         for key in given:
             if key not in defaults:
                 raise UnknownNameError(f"option of method {method!r}", key, defaults)
@@ -254,7 +291,9 @@ class Comparisons:
         threshold = thresholds.get(self.dimension.name)
         if threshold is None:
             return self
-        return replace(self, probabilities=bias.reweigh(self.probabilities, bias.alpha_of(threshold)))
+        return replace(
+            self, probabilities=bias.reweigh(self.probabilities, bias.alpha_of(threshold))
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -287,7 +326,12 @@ class RunMethod(Protocol):
     """Scores outputs; see the top of this module."""
 
     def __call__(
-        self, benchmark: Benchmark, dimensions: Sequence[Dimension], judge: Judge, settings: MethodSettings, /
+        self,
+        benchmark: Benchmark,
+        dimensions: Sequence[Dimension],
+        judge: Judge,
+        settings: MethodSettings,
+        /,
     ) -> MethodResult:
         """Score every output of a benchmark on every dimension."""
         ...

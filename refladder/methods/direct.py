@@ -41,7 +41,11 @@ def open_grader(role: str, benchmark: Benchmark, judge: Judge, settings: MethodS
     answers = settings.answers
     backend = judge()
     template = judging_template(backend, benchmark.contexts[0].task, role, settings.prompts)
-    sampling = None if not answers else replace(settings.sampling, max_tokens=ANSWER_TOKENS, seed=settings.seed)
+    sampling = (
+        None
+        if not answers
+        else replace(settings.sampling, max_tokens=ANSWER_TOKENS, seed=settings.seed)
+    )
     run = run_of(backend, template, answers=answers, sampling=sampling)
     kind = role + (f"-{answers}-answers" if answers else "")
     log = settings.judgments(f"{kind}.judgments.jsonl", run)
@@ -53,7 +57,9 @@ def without_labels(error: LabelsUnavailableError) -> MethodResult:
     return MethodResult(method=None, skipped=f"{error}; to count drawn answers, pass --answers 20")
 
 
-def grade_questions(benchmark: Benchmark, dimensions: Sequence[Dimension]) -> list[tuple[Dimension, Question]]:
+def grade_questions(
+    benchmark: Benchmark, dimensions: Sequence[Dimension]
+) -> list[tuple[Dimension, Question]]:
     """The question about every output on every dimension."""
     contexts = {context.id: context for context in benchmark.contexts}
     return [
@@ -63,9 +69,15 @@ def grade_questions(benchmark: Benchmark, dimensions: Sequence[Dimension]) -> li
     ]
 
 
-def _method(name: str, grades: int, value_of: Callable[[Judgment], float | None], rule: str) -> EvaluationMethod:
+def _method(
+    name: str, grades: int, value_of: Callable[[Judgment], float | None], rule: str
+) -> EvaluationMethod:
     def run(
-        benchmark: Benchmark, dimensions: Sequence[Dimension], judge: Judge, settings: MethodSettings, /
+        benchmark: Benchmark,
+        dimensions: Sequence[Dimension],
+        judge: Judge,
+        settings: MethodSettings,
+        /,
     ) -> MethodResult:
         """Ask for a grade of every output on every dimension, told on the dimension's own scale."""
         settings.own(name, {})
@@ -89,7 +101,11 @@ def _method(name: str, grades: int, value_of: Callable[[Judgment], float | None]
             )
         signature = f"{asker.log.run.recipe.signature}|answers:{settings.answers or 'read'}|grades:{grades}|rule:{rule}"
         return MethodResult(
-            method=Method(name=name, signature=f"{signature}|least-mass:{settings.least_mass:g}", scores=scores),
+            method=Method(
+                name=name,
+                signature=f"{signature}|least-mass:{settings.least_mass:g}",
+                scores=scores,
+            ),
             **tally.counts(),
         )
 
@@ -110,7 +126,9 @@ def _pair_questions(cell: Cell, pairs: IntArray) -> Iterator[Question]:
         shown = {"first": both[0].text, "second": both[1].text}
         for place, (graded, other) in enumerate((both, both[::-1]), 1):
             texts = shown | {"place": str(place)}
-            yield question_about(cell.context, cell.dimension, subject=graded.id, against=other.id, texts=texts)
+            yield question_about(
+                cell.context, cell.dimension, subject=graded.id, against=other.id, texts=texts
+            )
 
 
 def _verify(
@@ -129,7 +147,9 @@ def _verify(
             return without_labels(error)
     if settings.dry_run:
         return MethodResult(method=None)
-    grades = np.array([expected_grade(judgment) for judgment in judgments], dtype=np.float64).reshape(-1, 2)
+    grades = np.array(
+        [expected_grade(judgment) for judgment in judgments], dtype=np.float64
+    ).reshape(-1, 2)
     ends = np.cumsum([len(pairs) for _, pairs in chosen])
     scores = no_scores(benchmark, dimensions)
     comparisons = []
@@ -145,7 +165,9 @@ def _verify(
         )  # the paper's soft win, of grades from 0 to 1
         comparisons.append(Comparisons(**cell._asdict(), pairs=pairs, probabilities=first))
     return MethodResult(
-        method=Method(name=VERIFIER, signature=f"{VERIFIER}|{signature_of(asker, settings)}", scores=scores),
+        method=Method(
+            name=VERIFIER, signature=f"{VERIFIER}|{signature_of(asker, settings)}", scores=scores
+        ),
         **tally.counts(measures_of(comparisons)),
         comparisons=comparisons,
         notes=tally.notes(),

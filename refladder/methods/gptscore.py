@@ -48,21 +48,32 @@ def _prompt(template: Template, question: Question) -> Prompt:
 
 def _groups(asked: Sequence[Question]) -> list[list[str]]:
     """The texts of questions in groups that a backend can read as labels: none with a text that another begins with."""
-    texts = list(dict.fromkeys(question.texts["target"] for question in asked if question.texts["target"]))
-    prefixes = {text for text in texts if any(other != text and other.startswith(text) for other in texts)}
+    texts = list(
+        dict.fromkeys(question.texts["target"] for question in asked if question.texts["target"])
+    )
+    prefixes = {
+        text for text in texts if any(other != text and other.startswith(text) for other in texts)
+    }
     if not texts:
         return []
-    return [[text for text in texts if text not in prefixes], *([text] for text in texts if text in prefixes)]
+    return [
+        [text for text in texts if text not in prefixes],
+        *([text] for text in texts if text in prefixes),
+    ]
 
 
-def read_texts(backend: Backend, template: Template, recipe: str, asked: Sequence[Question]) -> list[Judgment]:
+def read_texts(
+    backend: Backend, template: Template, recipe: str, asked: Sequence[Question]
+) -> list[Judgment]:
     """Log-probabilities of the texts of one context on one dimension: a judgment with one outcome for each question."""
     logprobs: dict[str, float] = {}
     note: str | None = None
     cut = False
     for group in _groups(asked):
         readings = backend.read_labels([_prompt(template, asked[0])], group)
-        if len(readings) != 1 or (readings[0].logprobs is not None and len(readings[0].logprobs) != len(group)):
+        if len(readings) != 1 or (
+            readings[0].logprobs is not None and len(readings[0].logprobs) != len(group)
+        ):
             raise BackendError(
                 f"{backend.fingerprint}: asked for {len(group)} texts after 1 prompt, answered otherwise"
             )
@@ -99,10 +110,14 @@ def mean_logprobs(
         for question, judgment in zip(asked, judgments, strict=True)
         if judgment.logprobs is not None
     }
-    counts = (judge.count_label_tokens(_prompt(template, asked[0]), list(read)) or []) if read else []
+    counts = (
+        (judge.count_label_tokens(_prompt(template, asked[0]), list(read)) or []) if read else []
+    )
     for text, count in zip(tuple(read), counts, strict=True):
         if count < 1:
-            raise BackendError(f"the judge read the text {text[:40]!r} and counts {count} tokens in it")
+            raise BackendError(
+                f"the judge read the text {text[:40]!r} and counts {count} tokens in it"
+            )
         read[text] /= count
     return [read.get(question.texts["target"]) for question in asked]
 
@@ -134,13 +149,16 @@ def _run(
                 tally.add(judgments, characters(_prompt(template, asked[0])) * len(_groups(asked)))
                 values = mean_logprobs(backend, template, asked, judgments)
                 scores.update(
-                    ((output.id, dimension.name), value) for output, value in zip(outputs, values, strict=True)
+                    ((output.id, dimension.name), value)
+                    for output, value in zip(outputs, values, strict=True)
                 )
             if progress is not None:
                 progress(number, len(benchmark.contexts))
     tally.reused = log.reused - reused
     return MethodResult(
-        method=Method(name=NAME, signature=f"{recipe.signature}|rule:mean-logprob-per-token", scores=scores),
+        method=Method(
+            name=NAME, signature=f"{recipe.signature}|rule:mean-logprob-per-token", scores=scores
+        ),
         **tally.counts(),
         notes=(NO_ANSWERS,) if settings.answers else (),
     )

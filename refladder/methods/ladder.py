@@ -9,7 +9,13 @@ from refladder.backends.usage import characters
 from refladder.errors import UsageError, option, plural
 from refladder.files.jsonl import within
 from refladder.files.ladder_sets import LadderSet, choose_dimensions, ladder_set, load_ladders
-from refladder.methods.contract import LADDER, EvaluationMethod, Method, MethodResult, MethodSettings
+from refladder.methods.contract import (
+    LADDER,
+    EvaluationMethod,
+    Method,
+    MethodResult,
+    MethodSettings,
+)
 from refladder.methods.measures import Tally, of_orders
 from refladder.scoring import recorded
 from refladder.scoring.judgment_file import JudgmentLog
@@ -70,11 +76,15 @@ def evaluation_ladders(
         )
     if not ladders:
         reason = failures[0].reasons[-1] if failures else "the benchmark has no contexts"
-        raise UsageError(f"no ladder could be written for {benchmark.name}: {reason}; try another {option('writer')}")
+        raise UsageError(
+            f"no ladder could be written for {benchmark.name}: {reason}; try another {option('writer')}"
+        )
     return ladder_set(benchmark.name, dimensions, benchmark.contexts, ladders, failures), failures
 
 
-def ladders_for(benchmark: Benchmark, dimensions: Sequence[Dimension], ladders: LadderSet) -> LadderSet:
+def ladders_for(
+    benchmark: Benchmark, dimensions: Sequence[Dimension], ladders: LadderSet
+) -> LadderSet:
     """A ladder set checked to be for this benchmark; contexts that it has no text of get the benchmark's."""
     contexts = {context.id: context for context in benchmark.contexts}
     for context in benchmark.contexts:
@@ -104,11 +114,15 @@ def score_benchmark(
     progress: Progress | None = None,
 ) -> tuple[Method, ScoreReport]:
     """Score every output of a benchmark against the scorer's ladders."""
-    outputs = sorted(benchmark.outputs, key=lambda output: output.context_id)  # a judge can share what they begin with
+    outputs = sorted(
+        benchmark.outputs, key=lambda output: output.context_id
+    )  # a judge can share what they begin with
     scores: Scores = {}
     with JudgmentLog(judgments, scorer.run) as log:
         for batch in batches(outputs, scorer.judge, lambda output: output.context_id):
-            for output, row in zip(batch, scorer.score(batch, [None] * len(batch), log), strict=True):
+            for output, row in zip(
+                batch, scorer.score(batch, [None] * len(batch), log), strict=True
+            ):
                 scores.update({(output.id, score.dimension): score.value for score in row})
             if progress is not None:
                 progress(scorer.report.rows, len(outputs))
@@ -128,11 +142,17 @@ def _run(
     failures: Sequence[LadderFailure] = ()
     tally = Tally()  # of what was needed, reused or not
     if settings.ladders is not None:
-        named = settings.ladders if isinstance(settings.ladders, LadderSet) else load_ladders(settings.ladders)
+        named = (
+            settings.ladders
+            if isinstance(settings.ladders, LadderSet)
+            else load_ladders(settings.ladders)
+        )
         ladders = ladders_for(benchmark, dimensions, named)
         if ladders.anchors:  # one scale for texts from anywhere, so one wording of its criteria
             words = {dimension.name: dimension.description for dimension in ladders.dimensions}
-            dimensions = [replace(dimension, description=words[dimension.name]) for dimension in dimensions]
+            dimensions = [
+                replace(dimension, description=words[dimension.name]) for dimension in dimensions
+            ]
     else:
 
         def needed(prompts: Sequence[Prompt]) -> None:
@@ -170,7 +190,9 @@ def _run(
         **tally.counts(),
         report=report,
         scorer=scorer,
-        notes=(f"{plural(len(failures), 'rung')} failed; the outputs concerned have no score",) if failures else (),
+        notes=(f"{plural(len(failures), 'rung')} failed; the outputs concerned have no score",)
+        if failures
+        else (),
     )
 
 

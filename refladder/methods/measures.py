@@ -90,7 +90,9 @@ def of_orders(judgments: Sequence[Judgment]) -> Measures:
     """`inconsistency` of judgments in the canonical order, the swapped pair behind each: pairs whose orders differ."""
     groups: dict[Part, list[Judgment]] = {}
     for judgment in judgments:
-        groups.setdefault(Part("inconsistency", judgment.dimension, judgment.context_id), []).append(judgment)
+        groups.setdefault(
+            Part("inconsistency", judgment.dimension, judgment.context_id), []
+        ).append(judgment)
     return {part: inconsistency(both_orders) for part, both_orders in groups.items()}
 
 
@@ -104,7 +106,9 @@ def share_of(parts: Iterable[tuple[str, tuple[float, int]]]) -> Share | None:
     of = int(counts.sum())
     if of == 0:
         return None
-    low, high = (None if np.isnan(end) else end for end in share_intervals(by_context, counts).tolist())
+    low, high = (
+        None if np.isnan(end) else end for end in share_intervals(by_context, counts).tolist()
+    )
     return Share(value=float(by_context.sum() / of), low=low, high=high, of=of)
 
 
@@ -131,10 +135,14 @@ class Tally:
         judgments = judge.ask(questions, progress)
         self.reused += judge.log.reused - reused
         self.add(judgments, sum(map(judge.characters, questions)))
-        self.reasons.update(f"{words}: {judgment.note}" for judgment in judgments if judgment.logprobs is None)
+        self.reasons.update(
+            f"{words}: {judgment.note}" for judgment in judgments if judgment.logprobs is None
+        )
         return judgments
 
-    def add(self, judgments: Sequence[Judgment], characters: int, measures: Measures | None = None) -> None:
+    def add(
+        self, judgments: Sequence[Judgment], characters: int, measures: Measures | None = None
+    ) -> None:
         """Count judgments that were needed, the characters of their prompts, and further shares of them."""
         self.judgments += len(judgments)
         self.unparsed += sum(judgment.logprobs is None for judgment in judgments)
@@ -154,7 +162,10 @@ class Tally:
 
     def notes(self) -> tuple[str, ...]:
         """What went wrong, for the user, the most frequent first."""
-        shown = [reason if count == 1 else f"{count:,} x {reason}" for reason, count in self.reasons.most_common(SHOWN)]
+        shown = [
+            reason if count == 1 else f"{count:,} x {reason}"
+            for reason, count in self.reasons.most_common(SHOWN)
+        ]
         left = len(self.reasons) - SHOWN
         return (*shown, f"and {left:,} more like these") if left > 0 else tuple(shown)
 

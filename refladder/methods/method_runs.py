@@ -50,7 +50,9 @@ def run_methods(
 ) -> list[MethodRun]:
     """Run methods one after the other; names and options are checked before anything is asked."""
     if settings.dry_run:
-        raise UsageError("dry_run=True: `--dry-run` of the command sets it; leave it out of the settings")
+        raise UsageError(
+            "dry_run=True: `--dry-run` of the command sets it; leave it out of the settings"
+        )
     methods = _methods(names, settings)
     runs = []
     with nullcontext() if settings.work is None else locked_folder(settings.work):
@@ -100,13 +102,19 @@ def rehearse_methods(
         for name, method in _methods(names, settings).items():
             result = method.run(benchmark, dimensions, judge, _with_checkpoint(rehearsed, name))
             _checks(result, rehearsed)
-            sentences += [(name, sentence) for sentence in filter(None, (result.skipped, *result.notes))]
+            sentences += [
+                (name, sentence) for sentence in filter(None, (result.skipped, *result.notes))
+            ]
     return sentences
 
 
 def _checks(result: MethodResult, settings: MethodSettings) -> tuple[JudgeCheck, ...]:
     """How the judge of a ladder was checked; it is not refused, as agreement with people shows what it is worth."""
-    return () if result.scorer is None else tuple(prove(result.scorer, settings.checks, any_judge=True))
+    return (
+        ()
+        if result.scorer is None
+        else tuple(prove(result.scorer, settings.checks, any_judge=True))
+    )
 
 
 def _methods(names: Sequence[str], settings: MethodSettings) -> dict[str, EvaluationMethod]:
@@ -135,7 +143,8 @@ def scored_methods(runs: Sequence[MethodRun], others: Sequence[Method]) -> list[
     if runs and not others and all(run.result.method is None for run in runs):
         raise UsageError("; ".join(f"{run.name}: {run.result.skipped}" for run in runs))
     scored = [
-        run.result.method or Method(name=run.name, signature=f"unavailable:{run.result.skipped}", scores={})
+        run.result.method
+        or Method(name=run.name, signature=f"unavailable:{run.result.skipped}", scores={})
         for run in runs
     ]
     return [*scored, *others]

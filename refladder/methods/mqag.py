@@ -88,9 +88,14 @@ def mqag(
     """
     amiss: Counter[str] = Counter()
     written = [text for text in texts if text.strip()]
-    choices = draw_choices(generator, distractors, written, questions=questions, seed=seed, amiss=amiss)
+    choices = draw_choices(
+        generator, distractors, written, questions=questions, seed=seed, amiss=amiss
+    )
     agreements = iter(
-        [_agreement(reader, context.text, text, drawn, amiss) for text, drawn in zip(written, choices, strict=True)]
+        [
+            _agreement(reader, context.text, text, drawn, amiss)
+            for text, drawn in zip(written, choices, strict=True)
+        ]
     )
     amiss[EMPTY] += len(texts) - len(written)
     return Found([next(agreements) if text.strip() else None for text in texts], amiss)
@@ -111,16 +116,24 @@ def draw_choices(
     choices: list[list[Choice]] = [[] for _ in texts]
     inputs = joined_inputs(generator, [(text,) for text in texts], separators[0], LENGTH, amiss)
     for number in range(questions):
-        sampling = Sampling(max_tokens=_TOKENS, temperature=1.0, top_p=1.0, seed=(seed << 16) + number)
+        sampling = Sampling(
+            max_tokens=_TOKENS, temperature=1.0, top_p=1.0, seed=(seed << 16) + number
+        )
         asked: list[tuple[int, str, str]] = []
         for row, written in enumerate(generator.write_ids(inputs, sampling)):
             parts = _parts(generator, written, separators)
             if len(parts) == len(("question", "answer")) and all(parts):
                 asked.append((row, parts[0], parts[1]))
         wrong = [(*parts, texts[row]) for row, *parts in asked]
-        options = distractors.write_ids(joined_inputs(distractors, wrong, wrong_separators[0], LENGTH, amiss), sampling)
+        options = distractors.write_ids(
+            joined_inputs(distractors, wrong, wrong_separators[0], LENGTH, amiss), sampling
+        )
         for (row, question, answer), written in zip(asked, options, strict=True):
-            different = tuple(dict.fromkeys([answer, *filter(None, _parts(distractors, written, wrong_separators))]))
+            different = tuple(
+                dict.fromkeys(
+                    [answer, *filter(None, _parts(distractors, written, wrong_separators))]
+                )
+            )
             if len(different) > 1:
                 choices[row].append(Choice(question, different[: 1 + _WRONG]))
     amiss[UNREADABLE] += questions * len(texts) - sum(map(len, choices))
@@ -130,11 +143,17 @@ def draw_choices(
 def _separators(writer: TransformersBackend) -> list[int]:
     """The token between the parts of a text, then those that a T5 may write in its place."""
     tokenizer = writer.opened.tokenizer
-    extra = [number for number, token in tokenizer.added_tokens_decoder.items() if str(token).startswith("<extra")]
+    extra = [
+        number
+        for number, token in tokenizer.added_tokens_decoder.items()
+        if str(token).startswith("<extra")
+    ]
     return [token_id(writer.opened, "sep_token_id", SUGGESTION), *extra]
 
 
-def _parts(writer: TransformersBackend, written: GeneratedText, separators: Sequence[int]) -> list[str]:
+def _parts(
+    writer: TransformersBackend, written: GeneratedText, separators: Sequence[int]
+) -> list[str]:
     """The texts between separators; none where the whole has not ended or is NaN."""
     if not written.ended or written.has_nan:
         return []
@@ -147,7 +166,9 @@ def _parts(writer: TransformersBackend, written: GeneratedText, separators: Sequ
     return [writer.tokens.text(part) for part in parts]
 
 
-def _agreement(reader: Reader, context: str, text: str, choices: Sequence[Choice], amiss: Counter[str]) -> float | None:
+def _agreement(
+    reader: Reader, context: str, text: str, choices: Sequence[Choice], amiss: Counter[str]
+) -> float | None:
     """1 - the mean distance between the answers from an output and from its context; None without a question."""
     beginning = token_id(reader.opened, "bos_token_id", SUGGESTION)
     plain = reader.tokens.plain
@@ -156,14 +177,18 @@ def _agreement(reader: Reader, context: str, text: str, choices: Sequence[Choice
     asked: list[Choice] = []
     for choice in choices:
         tail = [*plain(" "), beginning, *plain(f" {choice.question}")]
-        option_rows = [reader.pair(source, plain(option), tail) for source in sources for option in choice.options]
+        option_rows = [
+            reader.pair(source, plain(option), tail)
+            for source in sources
+            for option in choice.options
+        ]
         fitting = [row for row in option_rows if row is not None]
         if len(fitting) == len(option_rows):
             rows += fitting
             asked.append(choice)
     amiss[CUT] += sum(row.cut for row in rows)
 
-    def choice_logits(model: Any, arguments: dict[str, Any]) -> Any:  # noqa: ANN401  torch is only there when it is used
+    def choice_logits(model: Any, arguments: dict[str, Any]) -> Any:
         return model(**{name: values[:, None] for name, values in arguments.items()}).logits
 
     logits = iter(reader.run(rows, choice_logits))
@@ -180,11 +205,16 @@ def _agreement(reader: Reader, context: str, text: str, choices: Sequence[Choice
 
 
 def _opened(
-    _benchmark: Benchmark, dimensions: Sequence[Dimension], options: dict[str, str], settings: MethodSettings
+    _benchmark: Benchmark,
+    dimensions: Sequence[Dimension],
+    options: dict[str, str],
+    settings: MethodSettings,
 ) -> str | Evaluator:
     """`mqag:GENERATOR+DISTRACTORS+READER`; the same number on every dimension."""
     if not options["questions"].isdecimal() or int(options["questions"]) < 1:
-        raise UsageError(f"mqag.questions={options['questions']}: a whole number, 1 or more, is needed")
+        raise UsageError(
+            f"mqag.questions={options['questions']}: a whole number, 1 or more, is needed"
+        )
     if not options["checkpoint"]:
         return NO_CHECKPOINT + SUGGESTION
     names = split_checkpoints(options["checkpoint"], ROLES, "mqag", SUGGESTION)
@@ -192,7 +222,9 @@ def _opened(
     generator, distractors = (open_writer(name, "mqag", SUGGESTION, machine) for name in names[:2])
     reader = open_reader(names[2], MULTIPLE_CHOICE, "mqag", SUGGESTION, machine)
     models = "+".join(model.opened.fingerprint for model in (generator, distractors, reader))
-    score = functools.partial(mqag, generator, distractors, reader, questions=count, seed=settings.seed)
+    score = functools.partial(
+        mqag, generator, distractors, reader, questions=count, seed=settings.seed
+    )
     return Evaluator(
         signature=(
             f"mqag|models:{models}|questions:{options['questions']}|seed:{settings.seed}|distance:total-variation"
@@ -201,4 +233,6 @@ def _opened(
     )
 
 
-MQAG = method_without_judge("mqag", {"checkpoint": "", "questions": str(QUESTIONS), **MACHINE}, _opened)
+MQAG = method_without_judge(
+    "mqag", {"checkpoint": "", "questions": str(QUESTIONS), **MACHINE}, _opened
+)

@@ -67,7 +67,9 @@ def open_pair_judge(judge: Judge, settings: MethodSettings, template: Template) 
         template = judging_template(backend, template.task, template.role, folder, answers=answers)
     run = run_of(backend, template, answers=settings.answers, sampling=settings.sampling)
     name = f"{run.recipe.digest}-{settings.answers}"
-    return Asker(backend, template, settings.judgments(f"pairwise-{name}.jsonl", run), settings.least_mass)
+    return Asker(
+        backend, template, settings.judgments(f"pairwise-{name}.jsonl", run), settings.least_mass
+    )
 
 
 def seed_of(settings: MethodSettings, *names: str) -> int:
@@ -96,13 +98,19 @@ class Cell(NamedTuple):
 
 def cells_of(benchmark: Benchmark, dimensions: Sequence[Dimension]) -> list[Cell]:
     """The contexts that have two outputs or more, on each dimension."""
-    compared = [(context, tuple(outputs)) for context, outputs in by_context(benchmark) if len(outputs) > 1]
+    compared = [
+        (context, tuple(outputs)) for context, outputs in by_context(benchmark) if len(outputs) > 1
+    ]
     if not compared:
         raise UsageError(
             f"{benchmark.name} has no context with two outputs, so there is no pair to compare; use a method that "
             "scores outputs one by one, such as ladder"
         )
-    return [Cell(context, dimension, outputs) for context, outputs in compared for dimension in dimensions]
+    return [
+        Cell(context, dimension, outputs)
+        for context, outputs in compared
+        for dimension in dimensions
+    ]
 
 
 def choose_pairs(
@@ -129,7 +137,13 @@ def compare_all(
 ) -> tuple[Sequence[Comparisons], Tally]:
     """Ask about the pairs of `choose_pairs`; methods of a run that compare the same pairs share the comparisons."""
     made = settings.shared.comparisons
-    key = (id(benchmark), tuple(dimensions), signature_of(judge, settings), settings.work, settings.seed)
+    key = (
+        id(benchmark),
+        tuple(dimensions),
+        signature_of(judge, settings),
+        settings.work,
+        settings.seed,
+    )
     if key in made:
         _, comparisons, tally = made[key]
         return comparisons, replace(tally, reused=tally.judgments, reasons=tally.reasons.copy())
@@ -150,7 +164,11 @@ def compare_all(
 
 def signature_of(judge: Asker, settings: MethodSettings) -> str:
     """What determines the answers about all pairs, or those that the budget allows."""
-    chosen = "all" if settings.budget is None else f"{settings.selection},{settings.budget},seed{settings.seed}"
+    chosen = (
+        "all"
+        if settings.budget is None
+        else f"{settings.selection},{settings.budget},seed{settings.seed}"
+    )
     return f"{judge.signature}|pairs:{chosen}"
 
 
@@ -167,9 +185,15 @@ def measures_of(comparisons: Sequence[Comparisons]) -> Measures:
     return measures
 
 
-def no_scores(benchmark: Benchmark, dimensions: Sequence[Dimension]) -> dict[tuple[str, str], float | None]:
+def no_scores(
+    benchmark: Benchmark, dimensions: Sequence[Dimension]
+) -> dict[tuple[str, str], float | None]:
     """None for every output on every dimension."""
-    return {(output.id, dimension.name): None for output in benchmark.outputs for dimension in dimensions}
+    return {
+        (output.id, dimension.name): None
+        for output in benchmark.outputs
+        for dimension in dimensions
+    }
 
 
 def scores_of(
@@ -180,7 +204,9 @@ def scores_of(
     tally: Tally,
 ) -> dict[tuple[str, str], float | None]:
     """The score of every output, by an estimator given the comparisons of a context and the mean of its dimension."""
-    means = {name: _mean(probabilities) for name, probabilities in _by_dimension(comparisons).items()}
+    means = {
+        name: _mean(probabilities) for name, probabilities in _by_dimension(comparisons).items()
+    }
     scores = no_scores(benchmark, dimensions)
     for compared in comparisons:
         dimension = compared.dimension.name
@@ -213,13 +239,15 @@ def _mean(probabilities: FloatArray) -> float:
     return float(read.mean()) if read.size else math.nan
 
 
-def _thresholds(comparisons: Sequence[Comparisons], *, sampled: bool) -> tuple[dict[str, float], list[str]]:
+def _thresholds(
+    comparisons: Sequence[Comparisons], *, sampled: bool
+) -> tuple[dict[str, float], list[str]]:
     """The threshold of each dimension at which P(first) is nearest to 1/2, and a note for each where it is not near."""
     thresholds, notes = {}, []
     for name, probabilities in _by_dimension(comparisons).items():
         threshold = bias.fit_threshold(probabilities)
         first = bias.share_of_first(probabilities, threshold)
-        changed = not math.isnan(threshold) and threshold != 0.5  # noqa: PLR2004  the judge's own choice
+        changed = not math.isnan(threshold) and threshold != 0.5
         if changed:
             thresholds[name] = threshold
         if abs(first - 0.5) > bias.NEAR:
@@ -245,14 +273,20 @@ def _method(name: str, estimator: Estimator, *, debiased: bool = False) -> Evalu
     """
 
     def run(
-        benchmark: Benchmark, dimensions: Sequence[Dimension], judge: Judge, settings: MethodSettings, /
+        benchmark: Benchmark,
+        dimensions: Sequence[Dimension],
+        judge: Judge,
+        settings: MethodSettings,
+        /,
     ) -> MethodResult:
         settings.own(name, {})
         pair_judge = open_pair_judge(judge, settings, template_of(benchmark, settings))
         comparisons, tally = compare_all(benchmark, dimensions, pair_judge, settings)
         if settings.dry_run:
             return MethodResult(method=None)
-        thresholds, notes = _thresholds(comparisons, sampled=settings.answers > 0) if debiased else ({}, [])
+        thresholds, notes = (
+            _thresholds(comparisons, sampled=settings.answers > 0) if debiased else ({}, [])
+        )
         used = [context.debiased(thresholds) for context in comparisons]
         scores = scores_of(benchmark, dimensions, used, estimator, tally)
         signature = f"{name}|{signature_of(pair_judge, settings)}"
@@ -273,12 +307,18 @@ win_ratio_debiased = _method("win-ratio-debiased", win_ratios, debiased=True)
 mean_probability = _method("mean-probability", _mean_probabilities)
 mean_probability_debiased = _method("mean-probability-debiased", _mean_probabilities, debiased=True)
 bradley_terry = _method(
-    "bradley-terry", lambda each, _: estimators.bradley_terry(*each.arrays, prior=PRIOR, names=each.names)
+    "bradley-terry",
+    lambda each, _: estimators.bradley_terry(*each.arrays, prior=PRIOR, names=each.names),
 )
 product_of_experts = _method(  # arXiv 2405.05894, with one position bias for each dimension
-    "poe", lambda each, mean: estimators.product_of_experts(*each.arrays, position_bias=mean, names=each.names)
+    "poe",
+    lambda each, mean: estimators.product_of_experts(
+        *each.arrays, position_bias=mean, names=each.names
+    ),
 )
-likelihood = _method("likelihood", lambda each, _: likelihood_ranking(*each.arrays, names=each.names))
+likelihood = _method(
+    "likelihood", lambda each, _: likelihood_ranking(*each.arrays, names=each.names)
+)
 
 
 class _Sorting(NamedTuple):
@@ -329,7 +369,11 @@ def _counted(
     for cell, start in starts:
         fewest, limit = comparisons_between(len(cell.outputs), beam=sorting.beam)
         least, most = least + fewest * settings.orders, most + limit * settings.orders
-        pairs = [pair for left, right in itertools.combinations(start, 2) for pair in _orders(left, right, settings)]
+        pairs = [
+            pair
+            for left, right in itertools.combinations(start, 2)
+            for pair in _orders(left, right, settings)
+        ]
         pair_judge.count(cell.questions(pairs), settings.orders * limit)
     sentence = f"needs {least:,} to {most:,} comparisons, as its answers make it; counted at most"
     return MethodResult(method=None, notes=(sentence,))
@@ -337,13 +381,20 @@ def _counted(
 
 def _sort_method(name: str, sorting_of: Callable[[MethodSettings], _Sorting]) -> EvaluationMethod:
     def run(
-        benchmark: Benchmark, dimensions: Sequence[Dimension], judge: Judge, settings: MethodSettings, /
+        benchmark: Benchmark,
+        dimensions: Sequence[Dimension],
+        judge: Judge,
+        settings: MethodSettings,
+        /,
     ) -> MethodResult:
         """Sort every context and dimension; with two orders, a comparison is the mean of both."""
         sorting = sorting_of(settings)
         pair_judge = open_pair_judge(judge, settings, template_of(benchmark, settings))
         starts = [
-            (cell, np.random.default_rng(cell.seed(settings)).permutation(len(cell.outputs)).tolist())
+            (
+                cell,
+                np.random.default_rng(cell.seed(settings)).permutation(len(cell.outputs)).tolist(),
+            )
             for cell in cells_of(benchmark, dimensions)
         ]
         if settings.dry_run:
@@ -352,15 +403,28 @@ def _sort_method(name: str, sorting_of: Callable[[MethodSettings], _Sorting]) ->
         answered: list[dict[tuple[int, int], float]] = [{} for _ in starts]
 
         def ask(asked: list[tuple[int, int, int]]) -> list[float]:
-            shown = [(number, pair) for number, *both in asked for pair in _orders(both[0], both[1], settings)]
-            questions = [question for number, pair in shown for question in starts[number][0].questions([pair])]
-            judgments = tally.ask(pair_judge, questions, "unparsed, so its context cannot be sorted")
+            shown = [
+                (number, pair)
+                for number, *both in asked
+                for pair in _orders(both[0], both[1], settings)
+            ]
+            questions = [
+                question
+                for number, pair in shown
+                for question in starts[number][0].questions([pair])
+            ]
+            judgments = tally.ask(
+                pair_judge, questions, "unparsed, so its context cannot be sorted"
+            )
             probabilities = first_probabilities(judgments)
             for (number, pair), probability in zip(shown, probabilities.tolist(), strict=True):
                 answered[number][pair] = probability
             if settings.orders == 1:
                 return [float(value) for value in probabilities]
-            return [float((there + 1 - back) / 2) for there, back in probabilities.reshape(-1, 2).tolist()]
+            return [
+                float((there + 1 - back) / 2)
+                for there, back in probabilities.reshape(-1, 2).tolist()
+            ]
 
         with settings.progress("sorting"):
             orderings, _ = run_together([sorting.sort(start) for _, start in starts], ask)
@@ -369,8 +433,15 @@ def _sort_method(name: str, sorting_of: Callable[[MethodSettings], _Sorting]) ->
         for (cell, _), ordering, asked in zip(starts, orderings, answered, strict=True):
             for output, value in zip(cell.outputs, ordering.scores(len(cell.outputs)), strict=True):
                 scores[output.id, cell.dimension.name] = value
-            pairs, probabilities = np.array(list(asked), dtype=np.int64), np.array(list(asked.values()))
-            comparisons.append(Comparisons(**cell._asdict(), pairs=pairs.reshape(-1, 2), probabilities=probabilities))
+            pairs, probabilities = (
+                np.array(list(asked), dtype=np.int64),
+                np.array(list(asked.values())),
+            )
+            comparisons.append(
+                Comparisons(
+                    **cell._asdict(), pairs=pairs.reshape(-1, 2), probabilities=probabilities
+                )
+            )
         signature = f"{name}|{pair_judge.signature}|orders:{settings.orders}|seed:{settings.seed}{sorting.signature}"
         return MethodResult(
             method=Method(name=name, signature=signature, scores=scores),

@@ -44,7 +44,9 @@ SUGGESTION = (
 )
 ROLES = ("question generator", "reader")
 LENGTH = 512  # tokens that the published checkpoints read
-NO_QUESTION = "outputs without a score, since no question about them or their context was answered: {:,}"
+NO_QUESTION = (
+    "outputs without a score, since no question about them or their context was answered: {:,}"
+)
 UNREADABLE = "questions or answers left out (empty or cut off): {:,}"
 _PREFIX = "sv1"  # what the published question generator was trained to see first
 _UNANSWERABLE = "unanswerable"
@@ -106,7 +108,10 @@ def token_f1(answer: str, expected: str) -> float:
 
 
 def questeval(
-    generator: TransformersBackend, reader: TransformersBackend, context: Context, texts: Sequence[str]
+    generator: TransformersBackend,
+    reader: TransformersBackend,
+    context: Context,
+    texts: Sequence[str],
 ) -> Found:
     """QuestEval of one context's outputs: 0 to 1; None for an empty text, or where a mean has no answered question.
 
@@ -119,7 +124,9 @@ def questeval(
     amiss: Counter[str] = Counter()
     asked_of_texts, *asked_of_context = _questions(generator, (context.text, *texts), amiss)
     precisions = iter(_precisions(reader, asked_of_context, context.text, amiss))
-    recalls = iter(_recalls(reader, asked_of_texts, [text for text in texts if text.strip()], amiss))
+    recalls = iter(
+        _recalls(reader, asked_of_texts, [text for text in texts if text.strip()], amiss)
+    )
     values: list[float | None] = []
     for text in texts:
         precision = next(precisions)
@@ -128,11 +135,15 @@ def questeval(
             amiss[NO_QUESTION if text.strip() else EMPTY] += 1
             values.append(None)
         else:
-            values.append(2 * precision * recall / (precision + recall) if precision + recall else 0.0)
+            values.append(
+                2 * precision * recall / (precision + recall) if precision + recall else 0.0
+            )
     return Found(values, amiss)
 
 
-def _questions(generator: TransformersBackend, texts: Sequence[str], amiss: Counter[str]) -> list[list[Asked]]:
+def _questions(
+    generator: TransformersBackend, texts: Sequence[str], amiss: Counter[str]
+) -> list[list[Asked]]:
     """A question for every span of each text, by the most probable tokens; spans may share one, and it counts twice."""
     separator = token_id(generator.opened, "eos_token_id", SUGGESTION)
     wanted: dict[tuple[int, str], str] = {}
@@ -141,7 +152,9 @@ def _questions(generator: TransformersBackend, texts: Sequence[str], amiss: Coun
             for span in spans(sentence):
                 wanted.setdefault((row, span), sentence)
     parts = [(_PREFIX, span, sentence) for (_, span), sentence in wanted.items()]
-    questions = _greedy_texts(generator, joined_inputs(generator, parts, separator, LENGTH, amiss), _QUESTION)
+    questions = _greedy_texts(
+        generator, joined_inputs(generator, parts, separator, LENGTH, amiss), _QUESTION
+    )
     amiss[UNREADABLE] += questions.count(None)
     asked: list[list[Asked]] = [[] for _ in texts]
     for question, (row, span) in zip(questions, wanted, strict=True):
@@ -151,7 +164,10 @@ def _questions(generator: TransformersBackend, texts: Sequence[str], amiss: Coun
 
 
 def _precisions(
-    reader: TransformersBackend, questions: Sequence[Sequence[Asked]], context: str, amiss: Counter[str]
+    reader: TransformersBackend,
+    questions: Sequence[Sequence[Asked]],
+    context: str,
+    amiss: Counter[str],
 ) -> list[float | None]:
     """For each output the mean F1 of the answers that its context gives; None without an answer."""
     inputs = [ids for asked in questions for ids in _asked(reader, asked, context, amiss)]
@@ -159,45 +175,68 @@ def _precisions(
     amiss[UNREADABLE] += answers.count(None)
     given = iter(answers)
     matches = [
-        [token_f1(answer, question.answer) for question in asked if (answer := next(given)) is not None]
+        [
+            token_f1(answer, question.answer)
+            for question in asked
+            if (answer := next(given)) is not None
+        ]
         for asked in questions
     ]
     return [float(np.mean(shares)) if shares else None for shares in matches]
 
 
 def _recalls(
-    reader: TransformersBackend, questions: Sequence[Asked], texts: Sequence[str], amiss: Counter[str]
+    reader: TransformersBackend,
+    questions: Sequence[Asked],
+    texts: Sequence[str],
+    amiss: Counter[str],
 ) -> list[float | None]:
     """For each output the mean of 1 - p(unanswerable) of its context's questions; None without a number."""
     inputs = [ids for text in texts for ids in _asked(reader, questions, text, amiss)]
     if not inputs:
         return [None] * len(texts)
     doubts = np.exp(first_logprobs(reader, inputs, [reader.tokens.plain(_UNANSWERABLE)])[:, 0])
-    answered = [1 - doubt[np.isfinite(doubt)] for doubt in doubts.reshape(len(texts), len(questions))]
+    answered = [
+        1 - doubt[np.isfinite(doubt)] for doubt in doubts.reshape(len(texts), len(questions))
+    ]
     amiss[UNREADABLE] += len(doubts) - sum(map(len, answered))
     return [float(np.mean(doubt)) if len(doubt) else None for doubt in answered]
 
 
-def _asked(reader: TransformersBackend, questions: Sequence[Asked], text: str, amiss: Counter[str]) -> list[list[int]]:
+def _asked(
+    reader: TransformersBackend, questions: Sequence[Asked], text: str, amiss: Counter[str]
+) -> list[list[int]]:
     """What the reader reads: each question with a text to answer it from."""
     separator = token_id(reader.opened, "eos_token_id", SUGGESTION)
-    return joined_inputs(reader, [(question.question, text) for question in questions], separator, LENGTH, amiss)
+    return joined_inputs(
+        reader, [(question.question, text) for question in questions], separator, LENGTH, amiss
+    )
 
 
-def _greedy_texts(writer: TransformersBackend, inputs: Sequence[Sequence[int]], most: int) -> list[str | None]:
+def _greedy_texts(
+    writer: TransformersBackend, inputs: Sequence[Sequence[int]], most: int
+) -> list[str | None]:
     """The most probable text after each input; None where it is empty, has not ended after `most` tokens or is NaN."""
     written = writer.write_ids(inputs, Sampling(max_tokens=most, temperature=0.0))
-    return [(writer.tokens.text(text.ids) or None) if text.ended and not text.has_nan else None for text in written]
+    return [
+        (writer.tokens.text(text.ids) or None) if text.ended and not text.has_nan else None
+        for text in written
+    ]
 
 
 def _opened(
-    _benchmark: Benchmark, dimensions: Sequence[Dimension], options: dict[str, str], _settings: MethodSettings
+    _benchmark: Benchmark,
+    dimensions: Sequence[Dimension],
+    options: dict[str, str],
+    _settings: MethodSettings,
 ) -> str | Evaluator:
     """`questeval:GENERATOR+READER`; the same number on every dimension."""
     if not options["checkpoint"]:
         return NO_CHECKPOINT + SUGGESTION
     names = split_checkpoints(options["checkpoint"], ROLES, "questeval", SUGGESTION)
-    generator, reader = (open_writer(name, "questeval", SUGGESTION, machine_of(options)) for name in names)
+    generator, reader = (
+        open_writer(name, "questeval", SUGGESTION, machine_of(options)) for name in names
+    )
     models = f"{generator.opened.fingerprint}+{reader.opened.fingerprint}"
     return Evaluator(
         signature=f"questeval|models:{models}|spans:rule|weights:uniform",

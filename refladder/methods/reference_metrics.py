@@ -37,14 +37,14 @@ def bleu() -> ReferenceMetric:
     Source: Papineni et al. 2002; Post, arXiv 1804.08771.
     """
     with _needs("sacrebleu"):
-        from sacrebleu.metrics.bleu import BLEU  # noqa: PLC0415  an extra
+        from sacrebleu.metrics.bleu import BLEU
     return _sacrebleu("bleu", functools.partial(BLEU, effective_order=True))
 
 
 def chrf() -> ReferenceMetric:
     """Sentence chrF2, 0 to 100, as sacrebleu has it: up to 6-grams of characters, no words. Source: Popovic 2015."""
     with _needs("sacrebleu"):
-        from sacrebleu.metrics.chrf import CHRF  # noqa: PLC0415  an extra
+        from sacrebleu.metrics.chrf import CHRF
     return _sacrebleu("chrf", CHRF)
 
 
@@ -57,17 +57,19 @@ def _sacrebleu(name: str, opened: Callable[..., Any]) -> ReferenceMetric:
 
     example = opened()
     example.sentence_score("a", ["a"])  # a signature is only there after a score
-    settings = [part for part in str(example.get_signature()).split("|") if not part.startswith("nrefs:")]
+    settings = [
+        part for part in str(example.get_signature()).split("|") if not part.startswith("nrefs:")
+    ]
     return ReferenceMetric(signature=f"{name}|nrefs:all|{'|'.join(settings)}", score=score)
 
 
 def rouge(name: str) -> ReferenceMetric:
     """ROUGE F1 of Google's rouge-score, Porter stemming, 0 to 1; of several references the best. Source: Lin 2004."""
     with _needs("rouge-score"):
-        from nltk.stem.porter import PorterStemmer  # noqa: PLC0415  rouge-score needs nltk
-        from rouge_score.rouge_scorer import RougeScorer  # noqa: PLC0415  an extra
-        from rouge_score.scoring import fmeasure  # noqa: PLC0415
-        from rouge_score.tokenize import tokenize  # noqa: PLC0415
+        from nltk.stem.porter import PorterStemmer
+        from rouge_score.rouge_scorer import RougeScorer
+        from rouge_score.scoring import fmeasure
+        from rouge_score.tokenize import tokenize
     kind = ROUGE_TYPES[name]
     stemmer = SimpleNamespace(stem=_cached(PorterStemmer().stem))
     # References are split once for all texts of a context.
@@ -82,7 +84,9 @@ def rouge(name: str) -> ReferenceMetric:
         best = 0.0
         for words in map(tokenizer.tokenize, references):
             common = longest_common_subsequence(words, tokens)
-            best = max(best, float(fmeasure(common / len(tokens), common / len(words))) if common else 0.0)
+            best = max(
+                best, float(fmeasure(common / len(tokens), common / len(words))) if common else 0.0
+            )
         return best
 
     best = best_subsequence if name == "rouge-l" else best_ngrams
@@ -91,7 +95,8 @@ def rouge(name: str) -> ReferenceMetric:
         return [best(text, references) for text in texts]
 
     return ReferenceMetric(
-        signature=f"{name}|nrefs:best|f1|stemmer:porter|rouge-score:{version('rouge-score')}", score=score
+        signature=f"{name}|nrefs:best|f1|stemmer:porter|rouge-score:{version('rouge-score')}",
+        score=score,
     )
 
 
@@ -123,10 +128,10 @@ def meteor() -> ReferenceMetric:
     nltk looks up the stems that the stage before it left, as it has always done. Source: Banerjee and Lavie 2005.
     """
     with _needs("nltk"):
-        from nltk.corpus import wordnet  # noqa: PLC0415  an extra
-        from nltk.stem.porter import PorterStemmer  # noqa: PLC0415
-        from nltk.tokenize import wordpunct_tokenize  # noqa: PLC0415
-        from nltk.translate.meteor_score import meteor_score  # noqa: PLC0415
+        from nltk.corpus import wordnet
+        from nltk.stem.porter import PorterStemmer
+        from nltk.tokenize import wordpunct_tokenize
+        from nltk.translate.meteor_score import meteor_score
     synsets: Callable[[str], Sequence[Any]]
     try:
         stages, note = f"exact,stem,synonym:wordnet-{wordnet.get_version()}", None
@@ -137,12 +142,16 @@ def meteor() -> ReferenceMetric:
         def synsets(_word: str) -> tuple[()]:
             return ()
 
-    stemmer, synonyms = SimpleNamespace(stem=_cached(PorterStemmer().stem)), SimpleNamespace(synsets=_cached(synsets))
+    stemmer, synonyms = (
+        SimpleNamespace(stem=_cached(PorterStemmer().stem)),
+        SimpleNamespace(synsets=_cached(synsets)),
+    )
 
     def score(texts: Sequence[str], references: Sequence[str]) -> list[float]:
         split = [wordpunct_tokenize(reference) for reference in references]
         return [
-            float(meteor_score(split, wordpunct_tokenize(text), stemmer=stemmer, wordnet=synonyms)) for text in texts
+            float(meteor_score(split, wordpunct_tokenize(text), stemmer=stemmer, wordnet=synonyms))
+            for text in texts
         ]
 
     settings = f"stages:{stages}|tok:wordpunct|alpha:0.9,beta:3,gamma:0.5|nltk:{version('nltk')}"
@@ -156,5 +165,7 @@ def _cached(function: Callable[[str], T], size: int = 1 << 16) -> Callable[[str]
 
 BLEU = reference_method("bleu", bleu)
 CHRF = reference_method("chrf", chrf)
-ROUGE_1, ROUGE_2, ROUGE_L = (reference_method(name, functools.partial(rouge, name)) for name in ROUGE_TYPES)
+ROUGE_1, ROUGE_2, ROUGE_L = (
+    reference_method(name, functools.partial(rouge, name)) for name in ROUGE_TYPES
+)
 METEOR = reference_method("meteor", meteor)

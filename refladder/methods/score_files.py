@@ -24,7 +24,10 @@ if TYPE_CHECKING:
 
 
 def read_scores(
-    path: str, benchmark: Benchmark, dimensions: Sequence[Dimension], named: Mapping[str, str] | None = None
+    path: str,
+    benchmark: Benchmark,
+    dimensions: Sequence[Dimension],
+    named: Mapping[str, str] | None = None,
 ) -> Method:
     """Scores that any program made, from a table: one row an output.
 
@@ -34,7 +37,9 @@ def read_scores(
     """
     for name in named or {}:
         if name not in {dimension.name for dimension in dimensions}:
-            raise UnknownNameError("dimension of --score-column", name, [dimension.name for dimension in dimensions])
+            raise UnknownNameError(
+                "dimension of --score-column", name, [dimension.name for dimension in dimensions]
+            )
     by_place = {(output.context_id, output.system): output.id for output in benchmark.outputs}
     by_text: dict[tuple[str, str], list[str]] = {}
     for output in benchmark.outputs:
@@ -49,7 +54,9 @@ def read_scores(
         for output_id in _output_ids(row, by_place, by_text):
             if output_id not in known:
                 hint = did_you_mean(output_id, sorted(known), end="")
-                raise DataError(f"{row.where}: output {output_id!r} is not in {benchmark.name}{hint}")
+                raise DataError(
+                    f"{row.where}: output {output_id!r} is not in {benchmark.name}{hint}"
+                )
             read = {
                 (output_id, dimension): number_in(row, column) if column in row.fields else None
                 for dimension, column in columns.items()
@@ -66,7 +73,9 @@ def read_scores(
     return Method(name=name, signature=f"file:{path.rpartition('/')[2]}", scores=scores)
 
 
-def _refuse_ratings(path: str, benchmark: Benchmark, scores: Scores, columns: Mapping[str, str]) -> None:
+def _refuse_ratings(
+    path: str, benchmark: Benchmark, scores: Scores, columns: Mapping[str, str]
+) -> None:
     """Refuse a column that holds the human ratings themselves, if not all equal: its agreement would say nothing."""
     means = human_means(benchmark.ratings)
     for dimension, column in columns.items():
@@ -75,7 +84,9 @@ def _refuse_ratings(path: str, benchmark: Benchmark, scores: Scores, columns: Ma
             for (output_id, name), rating in means.items()
             if name == dimension and (score := scores.get((output_id, name))) is not None
         ]
-        if len({rating for rating, _ in pairs}) > 1 and all(rating == score for rating, score in pairs):
+        if len({rating for rating, _ in pairs}) > 1 and all(
+            rating == score for rating, score in pairs
+        ):
             raise DataError(
                 f"{path}: column {column!r} equals the human ratings on {dimension!r}, so it measures nothing; "
                 f"name the column of the scores with --score-column {dimension}=COLUMN"
@@ -83,14 +94,22 @@ def _refuse_ratings(path: str, benchmark: Benchmark, scores: Scores, columns: Ma
 
 
 def _score_columns(
-    where: str, fields: Mapping[str, object], dimensions: Sequence[Dimension], named: Mapping[str, str]
+    where: str,
+    fields: Mapping[str, object],
+    dimensions: Sequence[Dimension],
+    named: Mapping[str, str],
 ) -> dict[str, str]:
     columns = {}
     for dimension in dimensions:
         if dimension.name in named and named[dimension.name] not in fields:
             raise missing_column(where, named[dimension.name], fields)
         # A table that refladder scored has NAME_score beside what it had before, which may be the ratings.
-        names = (named.get(dimension.name), column_names(dimension.name)[0], dimension.name, "score")
+        names = (
+            named.get(dimension.name),
+            column_names(dimension.name)[0],
+            dimension.name,
+            "score",
+        )
         column = next((name for name in names if name is not None and name in fields), None)
         if column is not None:
             columns[dimension.name] = column
@@ -105,7 +124,9 @@ def _score_columns(
 
 
 def _output_ids(
-    row: Row, by_place: Mapping[tuple[str, str], str], by_text: Mapping[tuple[str, str], Sequence[str]]
+    row: Row,
+    by_place: Mapping[tuple[str, str], str],
+    by_text: Mapping[tuple[str, str], Sequence[str]],
 ) -> Sequence[str]:
     """The outputs of a row: one, or where the text names it, all with this text."""
     fields = row.fields

@@ -56,9 +56,14 @@ def surface_measures(context: Context, texts: Iterable[str]) -> NDArray[np.float
         count, different = float(len(tokens)), set(tokens)
         shared = len(known & different)
         grams = [(_grams(tokens, size), grams_told[size]) for size in _SIZES]
-        in_context = [_share(sum(map(of_context.__contains__, of_text)), len(of_text)) for of_text, of_context in grams]
+        in_context = [
+            _share(sum(map(of_context.__contains__, of_text)), len(of_text))
+            for of_text, of_context in grams
+        ]
         ratio, overlap = _share(len(different), len(tokens)), _share(shared, len(known | different))
-        rows.append([count, len(different), _share(shared, len(known)), *in_context, overlap, ratio, -count])
+        rows.append(
+            [count, len(different), _share(shared, len(known)), *in_context, overlap, ratio, -count]
+        )
     return np.array(rows, dtype=np.float64).reshape(-1, len(MEASURES))
 
 
@@ -79,7 +84,10 @@ def best_name(others: Sequence[Method]) -> str:
 
 
 def surface_methods(
-    benchmark: Benchmark, dimensions: Sequence[Dimension], names: Collection[str], others: Sequence[Method] = ()
+    benchmark: Benchmark,
+    dimensions: Sequence[Dimension],
+    names: Collection[str],
+    others: Sequence[Method] = (),
 ) -> list[Method]:
     """Surface measures of every output as methods: the best of all and of `others`, and single ones.
 
@@ -127,20 +135,30 @@ def _best_surface(
         ]
         rows, columns = [row for row, _, _ in cells], [column for _, column, _ in cells]
         measures = np.full((len(names), *grid.human.shape), np.nan)
-        measures[: len(MEASURES), rows, columns] = np.array([values[output] for _, _, output in cells]).T
+        measures[: len(MEASURES), rows, columns] = np.array(
+            [values[output] for _, _, output in cells]
+        ).T
         for position, method in enumerate(others, start=len(MEASURES)):
             given = build_grid(benchmark.outputs, means, method.scores, dimension.name)
             measures[position] = given.predicted
         chosen = choose_on_other_contexts(measures, grid.human)
-        best = np.take_along_axis(standardise(measures), chosen[np.newaxis, :, np.newaxis], axis=0)[0]
+        best = np.take_along_axis(standardise(measures), chosen[np.newaxis, :, np.newaxis], axis=0)[
+            0
+        ]
         scores.update(
             ((output, dimension.name), None if math.isnan(number) else number)
             for (_, _, output), number in zip(cells, best[rows, columns].tolist(), strict=True)
         )
         counts = Counter(names[position].replace(" ", "-") for position in chosen.tolist())
-        chosen_of.append(f"{dimension.name}={'+'.join(f'{name}*{count}' for name, count in counts.most_common())}")
-    made_by = "|".join([f"surface:best({','.join(chosen_of)})", *(method.signature for method in others)])
-    return Method(name=best_name(others), signature=f"{made_by}|refladder:{__version__}", scores=scores)
+        chosen_of.append(
+            f"{dimension.name}={'+'.join(f'{name}*{count}' for name, count in counts.most_common())}"
+        )
+    made_by = "|".join(
+        [f"surface:best({','.join(chosen_of)})", *(method.signature for method in others)]
+    )
+    return Method(
+        name=best_name(others), signature=f"{made_by}|refladder:{__version__}", scores=scores
+    )
 
 
 def measured(texts: Sequence[tuple[str, str]]) -> FloatArray:

@@ -48,7 +48,9 @@ if TYPE_CHECKING:
 
 
 UNIEVAL_LENGTH = 1024  # tokens that UniEval was trained on; T5 itself takes any number
-UNIEVAL_SUGGESTION = "fetch MingZhong/unieval-sum (or unieval-dialog) as safetensors and pass unieval:PATH"
+UNIEVAL_SUGGESTION = (
+    "fetch MingZhong/unieval-sum (or unieval-dialog) as safetensors and pass unieval:PATH"
+)
 NLI_SUGGESTION = "fetch a model trained on natural language inference, such as roberta-large-mnli, and pass nli:PATH"
 REGRESSOR_SUGGESTION = (
     "train a sequence classifier with one output on rated texts (arXiv 2208.13265 uses a Longformer) and pass "
@@ -68,7 +70,9 @@ class BooleanQuestion:
         self.needs_reference = any("{reference}" in text for text in texts)
 
 
-NO_REFERENCE = "outputs without a score on a dimension that needs a reference (their context has none): {:,}"
+NO_REFERENCE = (
+    "outputs without a score on a dimension that needs a reference (their context has none): {:,}"
+)
 
 # What the published checkpoints were trained on: arXiv 2210.07197, appendix.
 UNIEVAL_QUESTIONS = {
@@ -76,7 +80,10 @@ UNIEVAL_QUESTIONS = {
         "Is this a coherent summary to the document?", "summary: {output}", "document: {context}"
     ),
     ("summarization", "consistency"): BooleanQuestion(
-        "Is this claim consistent with the document?", "claim: {output}", "document: {context}", sentences="mean"
+        "Is this claim consistent with the document?",
+        "claim: {output}",
+        "document: {context}",
+        sentences="mean",
     ),
     ("summarization", "fluency"): BooleanQuestion(
         "Is this a fluent paragraph?", "paragraph: {output}", sentences="mean"
@@ -84,9 +91,13 @@ UNIEVAL_QUESTIONS = {
     ("summarization", "relevance"): BooleanQuestion(
         "Is this summary relevant to the reference?", "summary: {output}", "reference: {reference}"
     ),
-    ("dialogue", "naturalness"): BooleanQuestion("Is this a natural response in the dialogue?", "response: {output}"),
+    ("dialogue", "naturalness"): BooleanQuestion(
+        "Is this a natural response in the dialogue?", "response: {output}"
+    ),
     ("dialogue", "coherence"): BooleanQuestion(
-        "Is this a coherent response given the dialogue history?", "response: {output}", "dialogue history: {context}"
+        "Is this a coherent response given the dialogue history?",
+        "response: {output}",
+        "dialogue history: {context}",
     ),
     ("dialogue", "engagingness"): BooleanQuestion(
         "Is this an engaging and informative response according to the dialogue history and fact?",
@@ -96,14 +107,20 @@ UNIEVAL_QUESTIONS = {
         sentences="sum",
     ),
     ("dialogue", "groundedness"): BooleanQuestion(
-        "Is this response consistent with knowledge in the fact?", "response: {output}", "fact: {background}"
+        "Is this response consistent with knowledge in the fact?",
+        "response: {output}",
+        "fact: {background}",
     ),
     ("dialogue", "understandability"): BooleanQuestion(
         "Is this an understandable response in the dialogue?", "response: {output}"
     ),
-    ("data-to-text", "fluency"): BooleanQuestion("Is this a fluent utterance?", "utterance: {output}"),
+    ("data-to-text", "fluency"): BooleanQuestion(
+        "Is this a fluent utterance?", "utterance: {output}"
+    ),
     ("data-to-text", "semantics"): BooleanQuestion(
-        "Is this sentence informative according to the reference?", "sentence: {output}", "reference: {reference}"
+        "Is this sentence informative according to the reference?",
+        "sentence: {output}",
+        "reference: {reference}",
     ),
 }
 
@@ -115,14 +132,21 @@ def sentences(text: str) -> list[str]:
     return [part for part in _SENTENCE_END.split(text.strip()) if part]
 
 
-def unieval_inputs(question: BooleanQuestion, context: Context, text: str, reference: str) -> list[tuple[str, ...]]:
+def unieval_inputs(
+    question: BooleanQuestion, context: Context, text: str, reference: str
+) -> list[tuple[str, ...]]:
     """The inputs of UniEval for an output in parts: one, or one per sentence; none for an empty text."""
     sources = {"context": context.text, "background": context.background, "reference": reference}
     outputs = sentences(text) if question.sentences else [text.strip()] * bool(text.strip())
-    return [tuple(part.format(output=output, **sources) for part in question.parts) for output in outputs]
+    return [
+        tuple(part.format(output=output, **sources) for part in question.parts)
+        for output in outputs
+    ]
 
 
-def yes_shares(writer: TransformersBackend, inputs: Sequence[tuple[str, ...]]) -> tuple[FloatArray, int]:
+def yes_shares(
+    writer: TransformersBackend, inputs: Sequence[tuple[str, ...]]
+) -> tuple[FloatArray, int]:
     """p(Yes) / (p(Yes) + p(No)) of a T5's first token, shape (inputs,), NaN if not finite; and how many were cut off.
 
     Source: arXiv 2210.07197, equation 1.
@@ -146,12 +170,16 @@ def first_logprobs(
     """Natural log-probability of each answer to each input, or as its beginning: shape (inputs, answers), or NaN."""
     scorer = writer.scorer
     if not isinstance(scorer, EncoderDecoder):
-        raise BackendUnavailableError(f"{writer.opened.name} is not an encoder-decoder (T5, BART); name one that is")
+        raise BackendUnavailableError(
+            f"{writer.opened.name} is not an encoder-decoder (T5, BART); name one that is"
+        )
     logprobs: FloatArray = scorer.logprobs(inputs, answers).sum(axis=2)
     return logprobs
 
 
-def unieval(writer: TransformersBackend, question: BooleanQuestion, context: Context, texts: Sequence[str]) -> Found:
+def unieval(
+    writer: TransformersBackend, question: BooleanQuestion, context: Context, texts: Sequence[str]
+) -> Found:
     """UniEval of the outputs of one context on one dimension; of several references the best.
 
     Between 0 and 1, or for a sum over sentences 0 or more; None for an empty text or without a needed reference.
@@ -159,7 +187,11 @@ def unieval(writer: TransformersBackend, question: BooleanQuestion, context: Con
     references = context.references if question.needs_reference else ("",)
     if not references:
         return Found([None] * len(texts), Counter({NO_REFERENCE: len(texts)}))
-    asked = [unieval_inputs(question, context, text, reference) for text in texts for reference in references]
+    asked = [
+        unieval_inputs(question, context, text, reference)
+        for text in texts
+        for reference in references
+    ]
     shares, cut = yes_shares(writer, [parts for inputs in asked for parts in inputs])
     amiss = Counter({CUT: cut})
     put_together = np.sum if question.sentences == "sum" else np.mean
@@ -190,7 +222,9 @@ def triple_sentences(data: str) -> list[str]:
     for line in filter(None, map(str.strip, data.splitlines())):
         parts = [part.strip().strip('"').replace("_", " ") for part in line.split("|")]
         if len(parts) != len(("subject", "relation", "object")):
-            raise UsageError(f"nli reads triples 'subject | relation | object', one per line, found {line!r:.60}")
+            raise UsageError(
+                f"nli reads triples 'subject | relation | object', one per line, found {line!r:.60}"
+            )
         subject, relation, value = parts
         words = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", relation).lower()
         written.append(f"The {words} of {subject} is {value}.")
@@ -200,7 +234,9 @@ def triple_sentences(data: str) -> list[str]:
 def entailment_label(reader: Reader) -> int:
     """The number of the class that says "entailed"."""
     names = {int(number): str(name) for number, name in reader.opened.model.config.id2label.items()}
-    entailed = [number for number, name in names.items() if re.fullmatch(r"entail(ment|ed)?", name.lower())]
+    entailed = [
+        number for number, name in names.items() if re.fullmatch(r"entail(ment|ed)?", name.lower())
+    ]
     if len(entailed) != 1:
         raise BackendUnavailableError(
             f"checkpoint {reader.opened.name} has the classes {', '.join(names.values())} and none called "
@@ -239,7 +275,9 @@ def regression(reader: Reader, context: Context, texts: Sequence[str]) -> Found:
         raise BackendUnavailableError(
             f"checkpoint {reader.opened.name} has {outputs} outputs, a regressor has one; {REGRESSOR_SUGGESTION}"
         )
-    return _of_pairs(reader, texts, lambda text: [(context.text, text)], lambda logits: float(logits[0, 0]))
+    return _of_pairs(
+        reader, texts, lambda text: [(context.text, text)], lambda logits: float(logits[0, 0])
+    )
 
 
 def _of_pairs(
@@ -250,7 +288,9 @@ def _of_pairs(
 ) -> Found:
     """A number for each text, computed from the logits of its pairs, shape (pairs, classes)."""
     amiss: Counter[str] = Counter()
-    rows_of: list[list[Row] | None] = []  # None for an empty text, no rows for one that does not fit
+    rows_of: list[
+        list[Row] | None
+    ] = []  # None for an empty text, no rows for one that does not fit
     plain = reader.tokens.plain
     for text in texts:
         if not text.strip():
@@ -265,7 +305,9 @@ def _of_pairs(
     values: list[float | None] = []
     for own in rows_of:
         if own is None or own:
-            values.append(_finite(value(np.stack([next(logits) for _ in own])) if own else None, amiss))
+            values.append(
+                _finite(value(np.stack([next(logits) for _ in own])) if own else None, amiss)
+            )
         else:
             amiss[TOO_LONG] += 1
             values.append(None)
@@ -273,7 +315,10 @@ def _of_pairs(
 
 
 def _opened_unieval(
-    benchmark: Benchmark, dimensions: Sequence[Dimension], options: dict[str, str], _settings: MethodSettings
+    benchmark: Benchmark,
+    dimensions: Sequence[Dimension],
+    options: dict[str, str],
+    _settings: MethodSettings,
 ) -> str | Evaluator:
     """`unieval:PATH`. Dimensions that UniEval has no question for have no score."""
     if not options["checkpoint"]:
@@ -295,7 +340,10 @@ def _opened_unieval(
     writer = open_writer(options["checkpoint"], "unieval", UNIEVAL_SUGGESTION, machine_of(options))
     return Evaluator(
         signature=f"unieval|model:{writer.opened.fingerprint}|nrefs:best|sentences:rule",
-        functions=[([dimension], functools.partial(unieval, writer, question)) for dimension, question in asked],
+        functions=[
+            ([dimension], functools.partial(unieval, writer, question))
+            for dimension, question in asked
+        ],
         notes=(f"UniEval has no question for {without}; no score there",) if without else (),
     )
 
@@ -309,15 +357,22 @@ def _of_a_classifier(
     """`NAME:PATH`: the same number on every dimension, of benchmarks of one task if it is named."""
 
     def opened(
-        benchmark: Benchmark, dimensions: Sequence[Dimension], options: dict[str, str], _settings: MethodSettings
+        benchmark: Benchmark,
+        dimensions: Sequence[Dimension],
+        options: dict[str, str],
+        _settings: MethodSettings,
     ) -> str | Evaluator:
         if task is not None and benchmark.contexts[0].task != task:
             return f"it reads triples of data, and the task of {benchmark.name} is {benchmark.contexts[0].task}"
         if not options["checkpoint"]:
             return NO_CHECKPOINT + suggestion
-        reader = open_reader(options["checkpoint"], CLASSIFIER, name, suggestion, machine_of(options))
+        reader = open_reader(
+            options["checkpoint"], CLASSIFIER, name, suggestion, machine_of(options)
+        )
         signature = f"{name}|model:{reader.opened.fingerprint}"
-        return Evaluator(signature=signature, functions=[(dimensions, functools.partial(score, reader))])
+        return Evaluator(
+            signature=signature, functions=[(dimensions, functools.partial(score, reader))]
+        )
 
     return method_without_judge(name, {"checkpoint": "", **MACHINE}, opened)
 

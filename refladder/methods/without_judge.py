@@ -29,16 +29,22 @@ if TYPE_CHECKING:
 
     Score = Callable[[Context, Sequence[str]], "Found"]  # of the outputs of one context
     # Opens what the method needs, or gives the reason why it has nothing to work on.
-    Open = Callable[[Benchmark, Sequence[Dimension], dict[str, str], MethodSettings], "str | Evaluator"]
+    Open = Callable[
+        [Benchmark, Sequence[Dimension], dict[str, str], MethodSettings], "str | Evaluator"
+    ]
 
 NO_CHECKPOINT = "no checkpoint was named; "
 # Sentences about what went amiss, each with its count.
 CUT = "inputs truncated to the length that the model accepts: {:,}"
 EMPTY = "empty outputs, without a score: {:,}"
 TOO_LONG = "outputs that leave no room for their context, without a score: {:,}; use a model with a longer context"
-NO_NUMBER = "outputs for which the model gave no finite number, without a score: {:,}; try dtype=float32"
+NO_NUMBER = (
+    "outputs for which the model gave no finite number, without a score: {:,}; try dtype=float32"
+)
 WITHOUT = "contexts without references, whose outputs have no score: {:,}"
-NO_REFERENCES = "{name} has no references to compare with, so this method has nothing to work on; leave it out"
+NO_REFERENCES = (
+    "{name} has no references to compare with, so this method has nothing to work on; leave it out"
+)
 
 
 class Found(NamedTuple):
@@ -68,7 +74,11 @@ class Evaluator:
                     found = score(context, [output.text for output in outputs])
                     amiss += found.amiss
                     for output, value in zip(outputs, found.values, strict=True):
-                        scores.update(dict.fromkeys(((output.id, dimension.name) for dimension in dimensions), value))
+                        scores.update(
+                            dict.fromkeys(
+                                ((output.id, dimension.name) for dimension in dimensions), value
+                            )
+                        )
                 if progress is not None:
                     progress(done, len(benchmark.contexts))
         counts = [*amiss.items(), *self.amiss.items()]
@@ -92,13 +102,21 @@ def method_without_judge(name: str, defaults: Mapping[str, str], opened: Open) -
     """A method that asks no judge; a dry run only opens it."""
 
     def run(
-        benchmark: Benchmark, dimensions: Sequence[Dimension], _judge: Judge, settings: MethodSettings, /
+        benchmark: Benchmark,
+        dimensions: Sequence[Dimension],
+        _judge: Judge,
+        settings: MethodSettings,
+        /,
     ) -> MethodResult:
         try:
             evaluator = opened(benchmark, dimensions, settings.own(name, defaults), settings)
             if isinstance(evaluator, str):
                 return MethodResult(method=None, skipped=evaluator)
-            return MethodResult(method=None) if settings.dry_run else evaluator.result(name, benchmark, settings)
+            return (
+                MethodResult(method=None)
+                if settings.dry_run
+                else evaluator.result(name, benchmark, settings)
+            )
         except BackendUnavailableError as error:
             return MethodResult(method=None, skipped=str(error))
 
@@ -109,7 +127,10 @@ def reference_method(name: str, open_metric: Callable[[], ReferenceMetric]) -> E
     """A metric that compares outputs with the references of their context: one number for all dimensions."""
 
     def opened(
-        benchmark: Benchmark, dimensions: Sequence[Dimension], _options: dict[str, str], _settings: MethodSettings
+        benchmark: Benchmark,
+        dimensions: Sequence[Dimension],
+        _options: dict[str, str],
+        _settings: MethodSettings,
     ) -> str | Evaluator:
         if not has_references(benchmark):
             return NO_REFERENCES.format(name=benchmark.name)
@@ -127,7 +148,10 @@ def has_references(benchmark: Benchmark) -> bool:
 
 
 def against_references(
-    metric: ReferenceMetric, benchmark: Benchmark, dimensions: Sequence[Dimension], amiss: Counter[str] | None = None
+    metric: ReferenceMetric,
+    benchmark: Benchmark,
+    dimensions: Sequence[Dimension],
+    amiss: Counter[str] | None = None,
 ) -> Evaluator:
     """One number for each output, the same on every dimension; None in a context without references."""
 
@@ -157,7 +181,11 @@ class Machine:
     memory: str = "auto"
 
 
-MACHINE = {"dtype": "float32", "device": "auto", "memory": "auto"}  # options of every method with checkpoints
+MACHINE = {
+    "dtype": "float32",
+    "device": "auto",
+    "memory": "auto",
+}  # options of every method with checkpoints
 
 
 def machine_of(options: Mapping[str, str]) -> Machine:
@@ -187,7 +215,9 @@ def open_reader(name: str, kind: str, method: str, suggestion: str, machine: Mac
     return Reader(*_opened(name, kind, method, suggestion, machine))
 
 
-def _opened(name: str, kind: str, method: str, suggestion: str, machine: Machine) -> tuple[Opened, int]:
+def _opened(
+    name: str, kind: str, method: str, suggestion: str, machine: Machine
+) -> tuple[Opened, int]:
     if not name:
         raise UsageError(f"no checkpoint was named; {suggestion}")
     requested = parse_memory(machine.memory)
@@ -207,7 +237,9 @@ def _opened(name: str, kind: str, method: str, suggestion: str, machine: Machine
         raise BackendUnavailableError(f"{error}; {suggestion}") from error
 
 
-def joined(tokens: Tokens, parts: Sequence[str], separator: int, longest: int) -> tuple[list[int], bool]:
+def joined(
+    tokens: Tokens, parts: Sequence[str], separator: int, longest: int
+) -> tuple[list[int], bool]:
     """Texts as one input with a token between them, which no text can spell, and whether its end was cut off."""
     ids = tokens.plain(parts[0])
     for part in parts[1:]:
@@ -216,7 +248,11 @@ def joined(tokens: Tokens, parts: Sequence[str], separator: int, longest: int) -
 
 
 def joined_inputs(
-    writer: TransformersBackend, texts: Iterable[Sequence[str]], separator: int, longest: int, amiss: Counter[str]
+    writer: TransformersBackend,
+    texts: Iterable[Sequence[str]],
+    separator: int,
+    longest: int,
+    amiss: Counter[str],
 ) -> list[list[int]]:
     """`joined` of the parts of each input; those that were cut off are counted."""
     inputs = [joined(writer.tokens, parts, separator, longest) for parts in texts]

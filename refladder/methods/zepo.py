@@ -80,7 +80,11 @@ def _numbers(options: Mapping[str, str]) -> tuple[int, int, int]:
     """How many pairs, rewrites and rounds the options ask for."""
     shown = ", ".join(f"zepo.{name}={options[name]}" for name in ("pairs", "rewrites", "rounds"))
     try:
-        pairs, rewrites, rounds = int(options["pairs"]), int(options["rewrites"]), int(options["rounds"])
+        pairs, rewrites, rounds = (
+            int(options["pairs"]),
+            int(options["rewrites"]),
+            int(options["rounds"]),
+        )
     except ValueError:
         raise UsageError(f"{shown}: all must be whole numbers") from None
     if pairs < 1 or rewrites < 0 or rounds < 1:
@@ -102,7 +106,8 @@ def _run(
     template = template_of(benchmark, settings)
     if judge().rewards:
         return MethodResult(
-            method=None, skipped="the judge is a reward model, which follows no instruction; leave it out"
+            method=None,
+            skipped="the judge is a reward model, which follows no instruction; leave it out",
         )
     initial = [template, *_reworded(template, options["instructions"])]
     search, tallies = Tally(), list[Tally]()
@@ -114,7 +119,9 @@ def _run(
 
         def tried(template: Template, questions: Sequence[Question] = questions) -> _Candidate:
             pair_judge = open_pair_judge(judge, settings, template)
-            return _Candidate(template, _fairness(search.ask(pair_judge, questions, "unparsed, in the search")))
+            return _Candidate(
+                template, _fairness(search.ask(pair_judge, questions, "unparsed, in the search"))
+            )
 
         candidates = [tried(template) for template in initial]
         failed: list[str] = []
@@ -124,14 +131,24 @@ def _run(
             if best.fairness == 0:
                 break
             writer = (settings.writer or judge)()
-            made, unusable = rewritten(writer, best.template, rewrites, settings, start=number * rewrites)
+            made, unusable = rewritten(
+                writer, best.template, rewrites, settings, start=number * rewrites
+            )
             failed += unusable
             asked += rewrites
             known = {candidate.template.digest for candidate in candidates}
             candidates += [tried(template) for template in made if template.digest not in known]
         if settings.dry_run:
-            _count_longest(benchmark, dimension, judge, settings, [candidate.template for candidate in candidates])
-            notes.append(f"{dimension.name}: counted with the longest instruction; the fairest is not known yet")
+            _count_longest(
+                benchmark,
+                dimension,
+                judge,
+                settings,
+                [candidate.template for candidate in candidates],
+            )
+            notes.append(
+                f"{dimension.name}: counted with the longest instruction; the fairest is not known yet"
+            )
             continue
         if failed:
             notes.append(
@@ -149,7 +166,9 @@ def _run(
         return MethodResult(method=None, notes=tuple(notes))
     searched = f"|zepo:{pairs}x2of{len(initial)}" + (f"+{rewrites}x{rounds}" if rewrites else "")
     return MethodResult(
-        method=Method(name="zepo", signature="+".join(dict.fromkeys(signatures)) + searched, scores=scores),
+        method=Method(
+            name="zepo", signature="+".join(dict.fromkeys(signatures)) + searched, scores=scores
+        ),
         **total([search, *tallies]).counts(measures_of(comparisons)),
         comparisons=comparisons,
         notes=(*notes, *search.notes(), *(note for tally in tallies for note in tally.notes())),
@@ -160,7 +179,8 @@ def _outcome(candidates: Sequence[_Candidate], best: _Candidate) -> str:
     if best.fairness is None:
         return "no pair was read in both orders with any instruction; the template's own is used"
     listed = ", ".join(
-        "unparsed" if candidate.fairness is None else f"{-candidate.fairness:.3f}" for candidate in candidates
+        "unparsed" if candidate.fairness is None else f"{-candidate.fairness:.3f}"
+        for candidate in candidates
     )
     return f"instruction {candidates.index(best)} of 0-{len(candidates) - 1}, |P(first) - 1/2| {listed}"
 
@@ -190,7 +210,9 @@ zepo = EvaluationMethod(run=_run)
 
 
 def _fairest(candidates: Sequence[_Candidate]) -> _Candidate:
-    return max(candidates, key=lambda candidate: -1.0 if candidate.fairness is None else candidate.fairness)
+    return max(
+        candidates, key=lambda candidate: -1.0 if candidate.fairness is None else candidate.fairness
+    )
 
 
 def _head_and_instruction(template: Template) -> tuple[str, str]:
@@ -246,7 +268,9 @@ def rewritten(
     drawn = settings.sampling
     drawn = replace(drawn, max_tokens=min(drawn.max_tokens, _REWRITE_TOKENS))
     seeds = range(drawn.seed + start, drawn.seed + start + count)
-    completions = [text for seed in seeds for text in writer.write([prompt], replace(drawn, seed=seed))]
+    completions = [
+        text for seed in seeds for text in writer.write([prompt], replace(drawn, seed=seed))
+    ]
     templates: dict[str, Template] = {}
     failed = []
     for completion in completions:

@@ -47,20 +47,34 @@ ROLES: dict[str, tuple[str, ...]] = {
     "best": _CRITERION,
     "between": (*_CRITERION, "lower", "higher"),
     "compare": (*_CRITERION, "reference", "target"),
-    "compare-shared": (*_CRITERION, "target", "reference", "reference_context", "reference_background"),
+    "compare-shared": (
+        *_CRITERION,
+        "target",
+        "reference",
+        "reference_context",
+        "reference_background",
+    ),
     "compare-yesno": (*_CRITERION, "reference", "target", "claim"),
     "direct-5": (*_CRITERION, "target"),
     "direct-10": (*_CRITERION, "target"),
     "direct-100": (*_CRITERION, "target"),
     "stated": (*_CRITERION, "references", "target"),
-    "stated-shared": (*_CRITERION, "references", "target", "reference_context", "reference_background"),
+    "stated-shared": (
+        *_CRITERION,
+        "references",
+        "target",
+        "reference_context",
+        "reference_background",
+    ),
     "pairwise": (*_CRITERION, "first", "second"),
     "verifier": (*_CRITERION, "first", "second", "place"),
     REWARD: (*_CRITERION, OUTPUT),
     "subject": ("target",),
 }
 OPTIONAL_SLOTS = frozenset({"background", "reference_background"})
-_CONTEXT_SLOTS = frozenset({"context", "reference_context"})  # which the templates of task `document` need not show
+_CONTEXT_SLOTS = frozenset(
+    {"context", "reference_context"}
+)  # which the templates of task `document` need not show
 
 # The number of grades in each role that asks for one; 1 is the worst.
 ROLE_GRADES = {"direct-5": 5, "direct-10": 10, "direct-100": 100, "verifier": 20}
@@ -69,7 +83,10 @@ ROLE_OUTCOMES: dict[str, tuple[str, ...]] = {
     "compare": (WIN, LOSS, TIE),
     "compare-shared": (WIN, LOSS, TIE),
     "compare-yesno": (YES, NO),
-    **{role: tuple(str(grade) for grade in range(1, most + 1)) for role, most in ROLE_GRADES.items()},
+    **{
+        role: tuple(str(grade) for grade in range(1, most + 1))
+        for role, most in ROLE_GRADES.items()
+    },
     "pairwise": (WIN, LOSS),
     REWARD: (WIN, LOSS),  # against a text whose reward is 0
 }
@@ -122,8 +139,14 @@ def check_template(template: Template) -> None:
     prefix: object = template.prefix  # which may be any TOML value
     lined = isinstance(prefix, str) and prefix == prefix.strip() and prefix.isprintable()
     if not lined or (prefix and not outcomes):
-        needs = "must be one line of text without surrounding spaces" if outcomes else "is for roles with labels"
-        raise PromptError(f"{template.path}: answer_prefix {needs}, found {prefix!r}; correct or delete it")
+        needs = (
+            "must be one line of text without surrounding spaces"
+            if outcomes
+            else "is for roles with labels"
+        )
+        raise PromptError(
+            f"{template.path}: answer_prefix {needs}, found {prefix!r}; correct or delete it"
+        )
     words = list(template.labels.values())
     text = "".join(template.literals)
     if template.role == REWARD:  # no label is asked for
@@ -146,9 +169,13 @@ def fill(template: Template, slots: Mapping[str, str], claim: str | None = None)
         if not isinstance(value, str):
             raise PromptError(f"{template.signature}: slot {name!r} needs text, found {value!r}")
     if claim is not None and not template.claims:
-        raise PromptError(f"{template.signature}: role {template.role!r} has no claims, found {claim!r}")
+        raise PromptError(
+            f"{template.signature}: role {template.role!r} has no claims, found {claim!r}"
+        )
     if claim is None and template.claims:
-        raise PromptError(f"{template.signature}: needs a claim, one of: {', '.join(template.claims)}")
+        raise PromptError(
+            f"{template.signature}: needs a claim, one of: {', '.join(template.claims)}"
+        )
     if claim is not None:
         if claim not in template.claims:
             raise UnknownNameError("claim", claim, template.claims)
@@ -185,7 +212,14 @@ def criterion(context: Context, dimension: Dimension) -> dict[str, str]:
 def with_text(template: Template, text: str) -> Template:
     """Replace the text of a template; the digest covers the new text, labels, claims and answer prefix."""
     literals, names = split_slots(text)
-    words = "\0".join([text, *template.labels.values(), *template.claims.values(), *filter(None, [template.prefix])])
+    words = "\0".join(
+        [
+            text,
+            *template.labels.values(),
+            *template.claims.values(),
+            *filter(None, [template.prefix]),
+        ]
+    )
     changed = replace(
         template,
         digest=hashlib.blake2b(words.encode("utf-8", "surrogatepass"), digest_size=6).hexdigest(),
@@ -205,7 +239,9 @@ def split_slots(text: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
 def text_of(template: Template) -> str:
     """The text of a template, with its slots."""
     slots = [f"{{{{{name}}}}}" for name in template.names]
-    return "".join(piece for pair in zip(template.literals, [*slots, ""], strict=True) for piece in pair)
+    return "".join(
+        piece for pair in zip(template.literals, [*slots, ""], strict=True) for piece in pair
+    )
 
 
 def _check_slots(template: Template) -> None:
@@ -239,9 +275,15 @@ def _check_slots(template: Template) -> None:
 def _check_words(template: Template, table: str, words: object, outcomes: tuple[str, ...]) -> None:
     """Check a table of the head, which may contain any TOML value."""
     if not isinstance(words, Mapping) or tuple(words) != outcomes:
-        requirement = f"needs [{table}] for {', '.join(outcomes)} in this order" if outcomes else f"has no [{table}]"
+        requirement = (
+            f"needs [{table}] for {', '.join(outcomes)} in this order"
+            if outcomes
+            else f"has no [{table}]"
+        )
         raise PromptError(f"{template.path}: role {template.role!r} {requirement}, found {words!r}")
-    valid = {word for word in words.values() if isinstance(word, str) and word and word == word.strip()}
+    valid = {
+        word for word in words.values() if isinstance(word, str) and word and word == word.strip()
+    }
     if len(valid) != len(outcomes):
         raise PromptError(
             f"{template.path}: the {table} must be different non-empty strings without surrounding spaces, "
@@ -256,7 +298,9 @@ TASKS = ("summarization", "dialogue", "story", "data-to-text", "open", "document
 
 # The name of a task is a folder name and part of "task/role@digest", so it must not contain their separators.
 _TASK = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
-_NEAR_TASK = 0.85  # "summarisation" and "dialog" are similar enough to a shipped task, "history" is not
+_NEAR_TASK = (
+    0.85  # "summarisation" and "dialog" are similar enough to a shipped task, "history" is not
+)
 _HEAD = re.compile(r"\A\+\+\+\n(.*?)^\+\+\+\n(.*)\Z", re.DOTALL | re.MULTILINE)
 
 
@@ -269,7 +313,12 @@ def load_template(task: str, role: str, folder: Path | None = None) -> Template:
     bases = (TEMPLATES,) if folder is None else (folder, TEMPLATES)
     valid = _TASK.fullmatch(task) is not None
     path = next(
-        (base / task / f"{role}.md" for base in bases if valid and (base / task / f"{role}.md").is_file()), None
+        (
+            base / task / f"{role}.md"
+            for base in bases
+            if valid and (base / task / f"{role}.md").is_file()
+        ),
+        None,
     )
     if path is not None:
         return _parse(path, task, role)
@@ -284,7 +333,12 @@ def load_template(task: str, role: str, folder: Path | None = None) -> Template:
 
 def list_templates(folder: Path | None = None) -> list[Template]:
     """All templates: the shipped ones, replaced or extended by those of a user folder."""
-    shipped = [(task, role) for task in TASKS for role in ROLES if (TEMPLATES / task / f"{role}.md").is_file()]
+    shipped = [
+        (task, role)
+        for task in TASKS
+        for role in ROLES
+        if (TEMPLATES / task / f"{role}.md").is_file()
+    ]
     templates = {(task, role): load_template(task, role) for task, role in shipped}
     if folder is not None:
         templates |= {(template.task, template.role): template for template in check_folder(folder)}
@@ -297,14 +351,17 @@ def check_folder(folder: Path) -> list[Template]:
     files = [
         path.relative_to(folder)
         for path in sorted(folder.rglob("*"))
-        if path.is_file() and not any(part.startswith(".") for part in path.relative_to(folder).parts)
+        if path.is_file()
+        and not any(part.startswith(".") for part in path.relative_to(folder).parts)
     ]
     templates = []
     for file in files:
         if file.name == "README.md":
             continue
         if len(file.parts) != len(("task", "role")) or file.suffix != ".md":
-            raise PromptError(f"{folder / file}: not named TASK/ROLE.md, so no prompt would use it; move or rename it")
+            raise PromptError(
+                f"{folder / file}: not named TASK/ROLE.md, so no prompt would use it; move or rename it"
+            )
         task = file.parts[0]
         _check_task_name(folder / task, task)
         try:
@@ -312,24 +369,32 @@ def check_folder(folder: Path) -> list[Template]:
         except UnknownNameError as error:
             raise PromptError(f"{folder / file}: {error}") from error
     if not templates:
-        raise PromptError(f"{folder}: contains no template; a template is a file TASK/ROLE.md, e.g. story/compare.md")
+        raise PromptError(
+            f"{folder}: contains no template; a template is a file TASK/ROLE.md, e.g. story/compare.md"
+        )
     return sorted(templates, key=lambda template: (template.task, template.role))
 
 
 def _require_folder(folder: Path) -> None:
     if not folder.is_dir():
         problem = "is a file" if folder.exists() else "does not exist"
-        raise PromptError(f"{folder}: the folder of prompt templates {problem}; give a folder with files TASK/ROLE.md")
+        raise PromptError(
+            f"{folder}: the folder of prompt templates {problem}; give a folder with files TASK/ROLE.md"
+        )
 
 
 def _check_task_name(path: Path, task: str) -> None:
     if _TASK.fullmatch(task) is None:
-        raise PromptError(f"{path}: a task name consists of letters, digits, - _ and ., found {task!r}")
+        raise PromptError(
+            f"{path}: a task name consists of letters, digits, - _ and ., found {task!r}"
+        )
     # "dialog" is a misspelt "dialogue"; "dialogue-2" is a new task.
     plain = task.casefold().replace("_", "-")
     near = similar(plain, TASKS, _NEAR_TASK)
     if near and task != near and (plain == near or near not in plain):
-        raise PromptError(f"{path}: unknown task {task!r}; did you mean {near!r}? A new task needs a less similar name")
+        raise PromptError(
+            f"{path}: unknown task {task!r}; did you mean {near!r}? A new task needs a less similar name"
+        )
 
 
 def _parse(path: Path, task: str, role: str) -> Template:
@@ -354,7 +419,9 @@ def _parse(path: Path, task: str, role: str) -> Template:
     known = ("slots", "labels", "claims", "answer_prefix")
     unknown = sorted(set(head) - set(known))
     if unknown:
-        raise PromptError(f"{path}: unknown key {unknown[0]!r} in the head; known: {', '.join(known)}")
+        raise PromptError(
+            f"{path}: unknown key {unknown[0]!r} in the head; known: {', '.join(known)}"
+        )
     body = parts[2].strip()
     literals, names = split_slots(body)
     grades = ROLE_OUTCOMES[role] if role.startswith(("direct", REWARD)) else ()

@@ -88,10 +88,12 @@ def fit_threshold(probabilities: FloatArray) -> float:
     # P(first) falls with the threshold, so one of these brings it nearest to 1/2.
     thresholds = [median, (lower + median) / 2, (median + upper) / 2]
     inner = [float(threshold) for threshold in thresholds if SAME < threshold < 1 - SAME]
-    best = min(inner, key=lambda threshold: abs(share_of_first(answers, threshold) - 0.5), default=0.5)
+    best = min(
+        inner, key=lambda threshold: abs(share_of_first(answers, threshold) - 0.5), default=0.5
+    )
     plain = decisions(answers)
     changed = plain[plain != decisions(answers, best)]
-    return 0.5 if 2 * np.count_nonzero(changed == 0.5) > len(changed) else best  # noqa: PLR2004  a tie
+    return 0.5 if 2 * np.count_nonzero(changed == 0.5) > len(changed) else best
 
 
 def alpha_of(threshold: float) -> float:
@@ -117,12 +119,16 @@ def reweigh(probabilities: FloatArray, alpha: float) -> FloatArray:
         UsageError: alpha is not a finite number above 0.
     """
     if not 0 < alpha < np.inf:
-        raise UsageError(f"alpha {alpha}: the weight of the first position must be a finite number above 0")
+        raise UsageError(
+            f"alpha {alpha}: the weight of the first position must be a finite number above 0"
+        )
     raised = alpha * np.asarray(probabilities)
     return raised / (raised + (1 - probabilities))
 
 
-def comparative_accuracy(pairs: IntArray, probabilities: FloatArray, human: FloatArray) -> tuple[float, int]:
+def comparative_accuracy(
+    pairs: IntArray, probabilities: FloatArray, human: FloatArray
+) -> tuple[float, int]:
     """Pairwise accuracy: how often the judge prefers the text with the higher human rating.
 
     Source: arXiv 2307.07889, section 5.4.
@@ -144,13 +150,23 @@ def comparative_accuracy(pairs: IntArray, probabilities: FloatArray, human: Floa
 def pair_agreement(scores: FloatArray, target: FloatArray) -> tuple[float, int]:
     """Points (same order 1, a tie in `scores` 1/2) and number of pairs with different targets, of arrays (N,)."""
     first, second = np.triu_indices(len(target), 1)
-    expected, order = np.sign(target[first] - target[second]), np.sign(scores[first] - scores[second])
+    expected, order = (
+        np.sign(target[first] - target[second]),
+        np.sign(scores[first] - scores[second]),
+    )
     used = ~np.isnan(expected) & ~np.isnan(order) & (expected != 0)
-    return float(np.where(order[used] == 0, 0.5, order[used] == expected[used]).sum()), int(used.sum())
+    return float(np.where(order[used] == 0, 0.5, order[used] == expected[used]).sum()), int(
+        used.sum()
+    )
 
 
 def self_consistency(
-    matrix: FloatArray, sizes: Sequence[int], *, human: FloatArray | None = None, draws: int = 50, seed: int = 0
+    matrix: FloatArray,
+    sizes: Sequence[int],
+    *,
+    human: FloatArray | None = None,
+    draws: int = 50,
+    seed: int = 0,
 ) -> list[tuple[int, float, float]]:
     """Agreement of rankings of subsets of the items with the ranking of all items.
 
@@ -171,7 +187,7 @@ def self_consistency(
         ShapeError: the matrix is not square.
         UsageError: a size is not between 2 and N.
     """
-    if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1]:  # noqa: PLR2004
+    if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1]:
         raise ShapeError(f"the matrix of comparisons must be square, found {matrix.shape}")
     items = len(matrix)
 
@@ -183,7 +199,7 @@ def self_consistency(
     random = np.random.default_rng(seed)
     rows = []
     for size in sizes:
-        if not 2 <= size <= items:  # noqa: PLR2004
+        if not 2 <= size <= items:
             raise UsageError(f"a subset of {size} items: choose between 2 and {items}")
         points = np.zeros((2, 2))
         for _ in range(draws):
@@ -214,7 +230,9 @@ def intransitive_triples(items: int, pairs: IntArray, probabilities: FloatArray)
     matrix = square(items, pairs, np.asarray(probabilities, dtype=np.float64))
     both = np.stack([matrix, 1 - matrix.T])
     counts = (~np.isnan(both)).sum(axis=0)
-    mean = np.divide(np.nansum(both, axis=0), counts, out=np.full_like(matrix, np.nan), where=counts > 0)
+    mean = np.divide(
+        np.nansum(both, axis=0), counts, out=np.full_like(matrix, np.nan), where=counts > 0
+    )
     sign = np.where(np.abs(mean - 0.5) <= SAME, 0.0, np.sign(mean - 0.5))
     wrong = triples = 0
     for item in range(items - 2):  # one item at a time: memory grows with N^2, not N^3

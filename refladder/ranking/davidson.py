@@ -42,9 +42,16 @@ def davidson(wins: FloatArray, ties: FloatArray, *, prior: float = PRIOR) -> Dav
         NotConvergedError: Newton's method did not converge.
     """
     wins, ties = np.asarray(wins, dtype=np.float64), np.asarray(ties, dtype=np.float64)
-    if wins.ndim != 2 or wins.shape[0] != wins.shape[1] or wins.shape != ties.shape:  # noqa: PLR2004
-        raise ShapeError(f"wins and ties must be square and of one shape, found {wins.shape} and {ties.shape}")
-    if not (np.isfinite(wins).all() and np.isfinite(ties).all() and (wins >= 0).all() and (ties >= 0).all()):
+    if wins.ndim != 2 or wins.shape[0] != wins.shape[1] or wins.shape != ties.shape:
+        raise ShapeError(
+            f"wins and ties must be square and of one shape, found {wins.shape} and {ties.shape}"
+        )
+    if not (
+        np.isfinite(wins).all()
+        and np.isfinite(ties).all()
+        and (wins >= 0).all()
+        and (ties >= 0).all()
+    ):
         raise UsageError("wins and ties must be finite numbers, 0 or more")
     if not prior > 0:
         raise UsageError(f"a prior of {prior}: it must be above 0, as a number of comparisons")
@@ -65,7 +72,9 @@ def davidson(wins: FloatArray, ties: FloatArray, *, prior: float = PRIOR) -> Dav
     totals = counts.sum(axis=1)
     observed = np.einsum("pk,pkv->v", counts, design)
     fixed = np.zeros(items + 1)
-    fixed[:items] = 1.0  # strengths are known up to a constant: this direction gets a curvature of its own
+    fixed[:items] = (
+        1.0  # strengths are known up to a constant: this direction gets a curvature of its own
+    )
 
     def likelihood(values: FloatArray) -> tuple[float, FloatArray]:
         logits = design @ values
@@ -88,7 +97,9 @@ def davidson(wins: FloatArray, ties: FloatArray, *, prior: float = PRIOR) -> Dav
         curvature += np.outer(fixed, fixed) + 1e-12 * np.eye(items + 1)
         change = np.linalg.solve(curvature, gradient)
         length = 1.0
-        while (after := likelihood(values + length * change))[0] < current and length > 1e-10:  # noqa: PLR2004
+        while (after := likelihood(values + length * change))[0] < current and length > 1e-10:
             length /= 2
         values, (current, shares) = values + length * change, after
-    raise NotConvergedError(f"Davidson strengths of {items} items did not converge in {_STEPS} steps; raise the prior")
+    raise NotConvergedError(
+        f"Davidson strengths of {items} items did not converge in {_STEPS} steps; raise the prior"
+    )

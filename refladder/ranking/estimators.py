@@ -51,7 +51,9 @@ def _shares(items: int, pairs: IntArray, points: FloatArray) -> FloatArray:
     return np.asarray(np.divide(won, played, out=np.full(items, np.nan), where=played > 0))
 
 
-def win_ratio(items: int, pairs: IntArray, probabilities: FloatArray, threshold: float = 0.5) -> FloatArray:
+def win_ratio(
+    items: int, pairs: IntArray, probabilities: FloatArray, threshold: float = 0.5
+) -> FloatArray:
     """The share of its comparisons that an item wins, where a tie counts half.
 
     Source: arXiv 2307.07889, equation 6.
@@ -130,14 +132,17 @@ def bradley_terry(
     pairs, probabilities = answered(items, pairs, probabilities)
     check_connected(items, pairs, names)
     share = (probabilities + prior / 2) / (1 + prior)
-    won, lost = share > _GRADIENT, share < 1 - _GRADIENT  # less is lost in the tolerance of the iteration
+    won, lost = (
+        share > _GRADIENT,
+        share < 1 - _GRADIENT,
+    )  # less is lost in the tolerance of the iteration
     winners = np.concatenate([pairs[won, 0], pairs[lost, 1]])
     losers = np.concatenate([pairs[won, 1], pairs[lost, 0]])
     unbeaten = never_beaten(items, winners, losers)
     if unbeaten is not None:
-        words = ", ".join(str(item) if names is None else names[item] for item in unbeaten[:_SHOWN]) + (
-            ", ..." if len(unbeaten) > _SHOWN else ""
-        )
+        words = ", ".join(
+            str(item) if names is None else names[item] for item in unbeaten[:_SHOWN]
+        ) + (", ..." if len(unbeaten) > _SHOWN else "")
         raise UsageError(
             f"no finite strengths: {len(unbeaten)} of {items} items ({words}) lost to "
             "none of the others; give a prior above 0"
@@ -160,7 +165,9 @@ def bradley_terry(
         weights = np.maximum(expected * (1 - expected), 1e-12)
         change = solve_laplacian(items, pairs, weights, gradient, min(0.1, max(error, 1e-10)))
         length = 1.0
-        while length > 1e-10 and (after := likelihood(strengths + length * change)) < current - 1e-12 * abs(current):  # noqa: PLR2004
+        while length > 1e-10 and (
+            after := likelihood(strengths + length * change)
+        ) < current - 1e-12 * abs(current):
             length /= 2
         strengths, current = strengths + length * change, after
     raise NotConvergedError(
@@ -204,7 +211,11 @@ def product_of_experts(
     if position_bias is None:
         position_bias = float(probabilities.mean())
     if not 0 <= position_bias <= 1:
-        raise UsageError(f"a position bias of {position_bias}: it must be a mean probability, between 0 and 1")
+        raise UsageError(
+            f"a position bias of {position_bias}: it must be a mean probability, between 0 and 1"
+        )
     return _rounded(
-        solve_laplacian(items, pairs, np.ones(len(pairs)), _net(items, pairs, probabilities - position_bias))
+        solve_laplacian(
+            items, pairs, np.ones(len(pairs)), _net(items, pairs, probabilities - position_bias)
+        )
     )

@@ -21,26 +21,35 @@ _DENSE = 256  # items up to which a dense solver is faster than conjugate gradie
 
 def answered(items: int, pairs: IntArray, probabilities: FloatArray) -> tuple[IntArray, FloatArray]:
     """The checked pairs, shape (R, 2), of N items, and probabilities that the first is better, without those of NaN."""
-    pairs, probabilities = np.asarray(pairs, dtype=np.int64), np.asarray(probabilities, dtype=np.float64)
-    if pairs.ndim != 2 or pairs.shape[1:] != (2,) or probabilities.shape != pairs.shape[:1]:  # noqa: PLR2004
+    pairs, probabilities = (
+        np.asarray(pairs, dtype=np.int64),
+        np.asarray(probabilities, dtype=np.float64),
+    )
+    if pairs.ndim != 2 or pairs.shape[1:] != (2,) or probabilities.shape != pairs.shape[:1]:
         raise ShapeError(
             f"pairs must have shape (R, 2) and probabilities (R,), found {pairs.shape} and {probabilities.shape}"
         )
-    if items < 2:  # noqa: PLR2004
+    if items < 2:
         raise UsageError(f"a ranking needs at least two items, found {items}")
-    if pairs.size and (pairs.min() < 0 or pairs.max() >= items or (pairs[:, 0] == pairs[:, 1]).any()):
+    if pairs.size and (
+        pairs.min() < 0 or pairs.max() >= items or (pairs[:, 0] == pairs[:, 1]).any()
+    ):
         raise UsageError(f"pairs must name two different items from 0 to {items - 1}")
     present = ~np.isnan(probabilities)
     if (probabilities[present] < 0).any() or (probabilities[present] > 1).any():
-        raise UsageError("a probability must be between 0 and 1, or NaN for a comparison without an answer")
+        raise UsageError(
+            "a probability must be between 0 and 1, or NaN for a comparison without an answer"
+        )
     return pairs[present], probabilities[present]
 
 
 def components(items: int, pairs: IntArray) -> IntArray:
     """The smallest item number in the connected component of each of N items, by pairs of shape (R, 2)."""
-    from scipy.sparse import csgraph  # noqa: PLC0415  start-up, see the top
+    from scipy.sparse import csgraph
 
-    labels = csgraph.connected_components(_adjacency(items, pairs[:, 0], pairs[:, 1]), directed=False)[1]
+    labels = csgraph.connected_components(
+        _adjacency(items, pairs[:, 0], pairs[:, 1]), directed=False
+    )[1]
     _, first, position = np.unique(labels, return_index=True, return_inverse=True)
     return first[position]
 
@@ -69,23 +78,29 @@ def never_beaten(items: int, winners: IntArray, losers: IntArray) -> IntArray | 
     """Items that never lost to others, so that no finite strengths exist; None if chains of wins lead everywhere."""
     below = _reachable(items, winners, losers)
     if not below.all():
-        return np.flatnonzero(~below)  # no chain of wins leads from item 0 to them: no item in `below` beats them
+        return np.flatnonzero(
+            ~below
+        )  # no chain of wins leads from item 0 to them: no item in `below` beats them
     above = _reachable(items, losers, winners)
     return None if above.all() else np.flatnonzero(above)
 
 
 def _reachable(items: int, sources: IntArray, targets: IntArray) -> BoolArray:
     """Whether a path leads from item 0 to each item, shape (N,)."""
-    from scipy.sparse import csgraph  # noqa: PLC0415  start-up, see the top
+    from scipy.sparse import csgraph
 
-    nodes = csgraph.breadth_first_order(_adjacency(items, sources, targets), 0, return_predecessors=False)
+    nodes = csgraph.breadth_first_order(
+        _adjacency(items, sources, targets), 0, return_predecessors=False
+    )
     reachable = np.zeros(items, dtype=np.bool_)
     reachable[nodes] = True
     return reachable
 
 
-def _adjacency(items: int, sources: IntArray, targets: IntArray, weights: FloatArray | None = None) -> Any:  # noqa: ANN401  scipy has no types
-    from scipy.sparse import coo_array  # noqa: PLC0415  start-up, see the top
+def _adjacency(
+    items: int, sources: IntArray, targets: IntArray, weights: FloatArray | None = None
+) -> Any:
+    from scipy.sparse import coo_array
 
     values = np.ones(len(sources)) if weights is None else weights
     return coo_array((values, (sources, targets)), shape=(items, items)).tocsr()
@@ -108,8 +123,8 @@ def solve_laplacian(
         # The constant vector is the null space of L; adding a multiple of the matrix of ones makes L regular.
         solution = np.linalg.solve(np.diag(degrees) - joint + degrees.mean() / items, right)
         return cast("FloatArray", solution - solution.mean())
-    from scipy.sparse import diags_array  # noqa: PLC0415  start-up, see the top
-    from scipy.sparse.linalg import cg  # noqa: PLC0415
+    from scipy.sparse import diags_array
+    from scipy.sparse.linalg import cg
 
     adjacency = _adjacency(items, first, second, weights)
     adjacency += adjacency.T

@@ -78,16 +78,23 @@ def likelihood_ranking(
             many items.
     """
     if items > MOST:
-        raise UsageError(f"likelihood ranking takes up to {MOST:,} items, found {items:,}; use bradley-terry")
+        raise UsageError(
+            f"likelihood ranking takes up to {MOST:,} items, found {items:,}; use bradley-terry"
+        )
     pairs, probabilities = answered(items, pairs, probabilities)
     check_connected(items, pairs, names)
     matrix = gains(items, pairs, probabilities)
     if items <= exact:
         return items - 1 - _mean_positions(matrix)
     wins = (matrix - matrix.T).sum(axis=1)
-    orders = [_improved(matrix, np.lexsort((ties, -wins))) for ties in (np.arange(items), -np.arange(items))]
+    orders = [
+        _improved(matrix, np.lexsort((ties, -wins)))
+        for ties in (np.arange(items), -np.arange(items))
+    ]
     values = [log_likelihood(matrix, order) for order in orders]
-    best = [order for order, value in zip(orders, values, strict=True) if value >= max(values) - _EQUAL]
+    best = [
+        order for order, value in zip(orders, values, strict=True) if value >= max(values) - _EQUAL
+    ]
     return cast("FloatArray", items - 1 - np.mean([np.argsort(order) for order in best], axis=0))
 
 
@@ -113,15 +120,21 @@ def _mean_positions(matrix: FloatArray) -> FloatArray:
         for item in range(items):
             smaller = without(layer, item)
             larger = smaller | 1 << item
-            counts[larger] += counts[smaller] * (best[smaller] + below[smaller, item] >= best[larger] - _EQUAL)
-    completions = np.zeros(len(sets))  # number of best orders of the items that are not in a set yet
+            counts[larger] += counts[smaller] * (
+                best[smaller] + below[smaller, item] >= best[larger] - _EQUAL
+            )
+    completions = np.zeros(
+        len(sets)
+    )  # number of best orders of the items that are not in a set yet
     completions[-1] = 1.0
     positions = np.zeros(items)
     for layer in layers[-2::-1]:
         for item in range(items):
             smaller = without(layer, item)
             larger = smaller | 1 << item
-            optimal = completions[larger] * (best[smaller] + below[smaller, item] >= best[larger] - _EQUAL)
+            optimal = completions[larger] * (
+                best[smaller] + below[smaller, item] >= best[larger] - _EQUAL
+            )
             completions[smaller] += optimal
             positions[item] += float(counts[smaller] @ (optimal * sizes[smaller]))
     return cast("FloatArray", positions / counts[-1])
@@ -137,7 +150,9 @@ def _improved(matrix: FloatArray, order: IntArray) -> IntArray:
             rest = order[order != item]
             # The item before rest[k:] and behind rest[:k], for k = 0 .. N - 1.
             ahead, behind = matrix[item, rest], matrix[rest, item]
-            values = np.append(np.cumsum(ahead[::-1])[::-1], 0.0) + np.insert(np.cumsum(behind), 0, 0.0)
+            values = np.append(np.cumsum(ahead[::-1])[::-1], 0.0) + np.insert(
+                np.cumsum(behind), 0, 0.0
+            )
             current = int(np.flatnonzero(order == item)[0])
             goal = int(np.argmax(values))
             if values[goal] > values[current] + _EQUAL:

@@ -17,8 +17,10 @@ def most_pairs(items: int, scheme: str) -> int:
     """The largest number of comparisons of two items or more that a scheme can select."""
     if scheme not in SCHEMES:
         raise UnknownNameError("selection of pairs", scheme, SCHEMES)
-    if items < 2:  # noqa: PLR2004
-        raise UsageError(f"a comparison needs two items, found {items}; give a context at least two outputs")
+    if items < 2:
+        raise UsageError(
+            f"a comparison needs two items, found {items}; give a context at least two outputs"
+        )
     return items * (items - 1) // (2 if scheme == "no-repeat" else 1)
 
 
@@ -57,7 +59,7 @@ def select_pairs(items: int, budget: int, scheme: str, seed: int) -> IntArray:
         return _ordered(random.choice(most, budget, replace=False), items)
     drawn = budget if scheme == "no-repeat" else (budget + 1) // 2
     pairs = _unordered(random.choice(items * (items - 1) // 2, drawn, replace=False), items)
-    turned = random.random(drawn) < 0.5  # noqa: PLR2004  a fair coin
+    turned = random.random(drawn) < 0.5
     pairs[turned] = pairs[turned, ::-1]
     if scheme == "no-repeat":
         return pairs

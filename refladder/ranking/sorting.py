@@ -31,7 +31,7 @@ def comparisons_between(items: int, *, beam: int = 1) -> tuple[int, int]:
     A merge of L and R items takes min(L, R) to L + R - 1 steps. With a beam, every path asks at each step. There
     are at most `beam` paths, and at most as many as there are ways to take that many items from both sides.
     """
-    if items < 2:  # noqa: PLR2004
+    if items < 2:
         return 0, 0
     left = items // 2
     right = items - left
@@ -62,8 +62,10 @@ def beam_sort(items: Sequence[int], *, beam: int = 10, gap: float = 0.1) -> Sort
     Raises:
         UsageError: a beam or gap out of range.
     """
-    if beam < 1 or not 0 <= gap <= 0.5:  # noqa: PLR2004
-        raise UsageError(f"beam {beam}, gap {gap:g}: the beam must be 1 or more and the gap between 0 and 0.5")
+    if beam < 1 or not 0 <= gap <= 0.5:
+        raise UsageError(
+            f"beam {beam}, gap {gap:g}: the beam must be 1 or more and the gap between 0 and 0.5"
+        )
 
     def merge(left: list[int], right: list[int]) -> Sort:
         return _beam_merge(left, right, beam, gap)
@@ -72,7 +74,7 @@ def beam_sort(items: Sequence[int], *, beam: int = 10, gap: float = 0.1) -> Sort
 
 
 def _sort(items: list[int], merge: Merge) -> Sort:
-    if len(items) < 2:  # noqa: PLR2004
+    if len(items) < 2:
         return items
     middle = len(items) // 2
     halves = yield from _together([_sort(items[:middle], merge), _sort(items[middle:], merge)])
@@ -86,7 +88,9 @@ def _together(sorts: list[Sort]) -> Generator[list[Pair], Sequence[float], list[
 
     def advance(number: int, answers: Sequence[float] | None) -> None:
         try:
-            waiting[number] = next(sorts[number]) if answers is None else sorts[number].send(answers)
+            waiting[number] = (
+                next(sorts[number]) if answers is None else sorts[number].send(answers)
+            )
         except StopIteration as stop:
             waiting.pop(number, None)
             results[number] = stop.value
@@ -129,7 +133,9 @@ def _beam_merge(left: list[int], right: list[int], beam: int, gap: float) -> Sor
         for ((i, j), (value, steps)), probability in zip(paths.items(), answers, strict=True):
             for takes_left in (True, False):
                 chosen = probability if takes_left else 1 - probability
-                if chosen < 0.5 - gap - SAME or (gap == 0 and not takes_left and chosen <= 0.5 + SAME):
+                if chosen < 0.5 - gap - SAME or (
+                    gap == 0 and not takes_left and chosen <= 0.5 + SAME
+                ):
                     continue
                 taken = (i + takes_left, j + (not takes_left))
                 path = (value + math.log(max(chosen, _FLOOR)), (*steps, takes_left))
@@ -191,7 +197,11 @@ def run_together(
         try:
             pairs = waiting.get(number)
             while True:
-                pairs = next(sort) if pairs is None else sort.send([result.asked[pair] for pair in pairs])
+                pairs = (
+                    next(sort)
+                    if pairs is None
+                    else sort.send([result.asked[pair] for pair in pairs])
+                )
                 if any(pair not in result.asked for pair in pairs):
                     break
             waiting[number] = pairs

@@ -47,9 +47,16 @@ def agreement_tables(rows: Iterable[Agreement], *, marked: bool = False) -> list
         groups.setdefault((row.level, row.statistic, row.constant), []).append(row)
     tables = []
     for group in groups.values():
-        tables += [_marked(_table(part), part, group) for part in _parts(group)] if marked else [_table(group)]
+        tables += (
+            [_marked(_table(part), part, group) for part in _parts(group)]
+            if marked
+            else [_table(group)]
+        )
         tested = [row for row in group if row.reference is not None]
-        tables += [_differences([row for row in tested if row.benchmark == name]) for name in _benchmarks(tested)]
+        tables += [
+            _differences([row for row in tested if row.benchmark == name])
+            for name in _benchmarks(tested)
+        ]
     return tables
 
 
@@ -74,7 +81,9 @@ def _with_mean(rows: Sequence[Agreement]) -> list[Agreement]:
         values = [means.get((first.method, name)) for name in benchmarks]
         known = [value for value in values if value is not None]
         mean = fmean(known) if len(known) == len(values) else None
-        whole = replace(first, benchmark="", dimension=MEAN, value=mean, low=None, high=None, p_best=None)
+        whole = replace(
+            first, benchmark="", dimension=MEAN, value=mean, low=None, high=None, p_best=None
+        )
         added.append(replace(whole, reference=None))
     return [*rows, *added]
 
@@ -84,7 +93,9 @@ def _table(rows: Sequence[Agreement]) -> PlainTable:
     words = _LEVEL_WORDS[first.level].format(_STATISTIC_WORDS[first.statistic])
     several = len(benchmarks) > 1
     columns = _columns(_with_mean(rows))
-    heads = [f"{benchmark or 'benchmark'} {name}" if several else name for benchmark, name in columns]
+    heads = [
+        f"{benchmark or 'benchmark'} {name}" if several else name for benchmark, name in columns
+    ]
     mean = f"mean of the {len(benchmarks)} benchmarks (of the means over their dimensions); no interval, no test"
     return PlainTable(
         f"{'' if several else f'{first.benchmark}, '}{first.level}: {words}",
@@ -92,7 +103,10 @@ def _table(rows: Sequence[Agreement]) -> PlainTable:
         [
             [
                 method,
-                *(DASH if row is None else with_interval(row.value, row.low, row.high) for row in cells),
+                *(
+                    DASH if row is None else with_interval(row.value, row.low, row.high)
+                    for row in cells
+                ),
                 *_counts([row for row in rows if row.method == method]),
             ]
             for method, cells in _by_method(_with_mean(rows), columns)
@@ -100,11 +114,15 @@ def _table(rows: Sequence[Agreement]) -> PlainTable:
         (*([(heads[-1], mean)] if several else []), *_legend(rows)),
         len(_COUNTS),
         f"{'' if several else first.benchmark} {first.level} {first.statistic}",
-        groups=tuple((name, sum(name == each for each, _ in columns)) for name in benchmarks) if several else (),
+        groups=tuple((name, sum(name == each for each, _ in columns)) for name in benchmarks)
+        if several
+        else (),
     )
 
 
-def _marked(table: PlainTable, rows: Sequence[Agreement], corrected: Sequence[Agreement]) -> PlainTable:
+def _marked(
+    table: PlainTable, rows: Sequence[Agreement], corrected: Sequence[Agreement]
+) -> PlainTable:
     """The table with the best figure of each column, and those that tests of all `corrected` do not tell from it."""
     best, equal = set(), set()
     names = _benchmarks(rows)
@@ -114,11 +132,17 @@ def _marked(table: PlainTable, rows: Sequence[Agreement], corrected: Sequence[Ag
     of_tests = Counter(
         row.benchmark
         for row in corrected
-        if row.p_best is not None and row.benchmark in names and (row.benchmark, row.dimension) in columns
+        if row.p_best is not None
+        and row.benchmark in names
+        and (row.benchmark, row.dimension) in columns
     )
     tests = max(of_tests.values(), default=0)
     for column, cells in enumerate(zip(*(cells for _, cells in lines), strict=True), start=1):
-        figures = [(place, row) for place, row in enumerate(cells) if row is not None and row.value is not None]
+        figures = [
+            (place, row)
+            for place, row in enumerate(cells)
+            if row is not None and row.value is not None
+        ]
         highest = number(max((row.value or 0.0 for _, row in figures), default=None), 3)
         for place, row in figures:
             if number(row.value, 3) == highest:
@@ -130,8 +154,15 @@ def _marked(table: PlainTable, rows: Sequence[Agreement], corrected: Sequence[Ag
         over = " and ".join(map(str, of_tests.values())) + (" test" if tests == 1 else " tests")
         each = "for each benchmark " if len(of_tests) > 1 else ""
         test = f"paired permutation test, Holm's correction {each}over {over}"
-        legend.append(("underlined", f"not shown to differ from it: p at least {SIGNIFICANT:g} or no test; {test}"))
-    return table._replace(best=frozenset(best), equal=frozenset(equal), legend=(*legend, *table.legend))
+        legend.append(
+            (
+                "underlined",
+                f"not shown to differ from it: p at least {SIGNIFICANT:g} or no test; {test}",
+            )
+        )
+    return table._replace(
+        best=frozenset(best), equal=frozenset(equal), legend=(*legend, *table.legend)
+    )
 
 
 def _differences(rows: Sequence[Agreement]) -> PlainTable:
@@ -142,7 +173,11 @@ def _differences(rows: Sequence[Agreement]) -> PlainTable:
     holm = f", Holm's correction over {tests} {'test' if tests == 1 else 'tests'}" if tests else ""
     if tests and len({row.dimension for row in rows if row.dimension != MEAN}) > 1:
         holm += ", means are not tested"
-    both = "in which both have a correlation" if first.level == "within_context" else "with an output that both scored"
+    both = (
+        "in which both have a correlation"
+        if first.level == "within_context"
+        else "with an output that both scored"
+    )
     legend = [("*", f"p < {SIGNIFICANT:g}, paired permutation test{holm}")]
     legend += [(DASH, "no value")] * any(row.difference is None for row in rows)
     return PlainTable(
@@ -151,8 +186,17 @@ def _differences(rows: Sequence[Agreement]) -> PlainTable:
         [
             [
                 method,
-                *(DASH if row is None else _difference(row, corrected=bool(tests)) for row in cells),
-                _span([row.common or 0 for row in rows if row.method == method and row.dimension in dimensions]),
+                *(
+                    DASH if row is None else _difference(row, corrected=bool(tests))
+                    for row in cells
+                ),
+                _span(
+                    [
+                        row.common or 0
+                        for row in rows
+                        if row.method == method and row.dimension in dimensions
+                    ]
+                ),
             ]
             for method, cells in _by_method(rows, columns)
         ],
@@ -172,7 +216,9 @@ def _columns(rows: Sequence[Agreement]) -> list[tuple[str, str]]:
     """The columns: of each benchmark, its dimensions and their mean. One dimension is its own mean."""
     columns = []
     for benchmark in _benchmarks(rows):
-        dimensions = list(dict.fromkeys(row.dimension for row in rows if row.benchmark == benchmark))
+        dimensions = list(
+            dict.fromkeys(row.dimension for row in rows if row.benchmark == benchmark)
+        )
         parts = [name for name in dimensions if name != MEAN]
         columns += [(benchmark, name) for name in (parts if len(parts) == 1 else dimensions)]
     return columns
@@ -212,12 +258,19 @@ def _legend(rows: Sequence[Agreement]) -> tuple[tuple[str, str], ...]:
     elif any(row.low is not None for row in rows):
         lines.append((INTERVALS, f"{first.confidence * 100:g} % interval"))
     if within and all(row.contexts == 0 for row in rows):
-        lines.append((DASH, "no value: no context has two outputs with different ratings and different scores"))
+        lines.append(
+            (
+                DASH,
+                "no value: no context has two outputs with different ratings and different scores",
+            )
+        )
     elif any(row.value is None for row in rows):
         lines.append((DASH, "no value"))
     contexts = "contexts that the value is computed from"
     if _may_differ(rows):
-        contexts += "; methods may differ in them, and --reference METHOD compares methods on common ones"
+        contexts += (
+            "; methods may differ in them, and --reference METHOD compares methods on common ones"
+        )
     lines.append(("contexts", contexts))
     convention = within and (first.constant != "skip" or any(row.skipped for row in rows))
     skipped = "contexts without a correlation"

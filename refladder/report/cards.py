@@ -103,7 +103,9 @@ def _cost(compute: Callable[[MethodRun], Any], *shown: _Shown) -> dict[str, Any]
 
 def _share_of(name: str, table: str, head: str, legend: str, *more: _Shown) -> dict[str, Any]:
     """A column with the share of a measure."""
-    return _column(lambda evidence: evidence.share(name), _Shown(head, legend, _share, table), *more)
+    return _column(
+        lambda evidence: evidence.share(name), _Shown(head, legend, _share, table), *more
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -126,7 +128,10 @@ class Card:
     benchmark: str
     dimension: str
     judgments: int | None = field(
-        metadata=_column(lambda evidence: evidence.count("unparsed"), _Shown("judgments", "judgments needed", _count))
+        metadata=_column(
+            lambda evidence: evidence.count("unparsed"),
+            _Shown("judgments", "judgments needed", _count),
+        )
     )
     unparsed: int | None = field(
         metadata=_column(
@@ -137,7 +142,12 @@ class Card:
     low_mass: int | None = field(
         metadata=_column(
             lambda evidence: evidence.points("low_mass"),
-            _Shown("low mass", "judgments whose labels have a total probability under 0.5", _count, _JUDGMENTS),
+            _Shown(
+                "low mass",
+                "judgments whose labels have a total probability under 0.5",
+                _count,
+                _JUDGMENTS,
+            ),
         )
     )
     reused: int | None = field(metadata=_cost(lambda run: run.result.reused))
@@ -151,34 +161,58 @@ class Card:
     characters: int | None = field(
         metadata=_cost(
             _characters_of,
-            _Shown("characters", "length of all prompts, as if no answer had been reused", _characters),
+            _Shown(
+                "characters", "length of all prompts, as if no answer had been reused", _characters
+            ),
         )
     )
     prompt_tokens: int | None = field(
-        metadata=_cost(lambda run: run.spent.sent, _Shown("tokens", "prompt tokens sent in this run", _tokens))
+        metadata=_cost(
+            lambda run: run.spent.sent, _Shown("tokens", "prompt tokens sent in this run", _tokens)
+        )
     )
     distinct_tokens: int | None = field(
         metadata=_cost(
             lambda run: run.spent.distinct,
-            _Shown("distinct", "tokens that the model processed, with shared beginnings counted once", _tokens),
+            _Shown(
+                "distinct",
+                "tokens that the model processed, with shared beginnings counted once",
+                _tokens,
+            ),
         )
     )
     usd: float | None = field(
-        metadata=_cost(lambda run: run.spent.usd, _Shown("USD", "price by the table of --prices", _usd))
+        metadata=_cost(
+            lambda run: run.spent.usd, _Shown("USD", "price by the table of --prices", _usd)
+        )
     )
     seconds: float | None = field(
         metadata=_cost(lambda run: run.seconds, _Shown("seconds", "wall-clock time", _seconds))
     )
     judge_seconds: float | None = field(metadata=_cost(lambda run: run.judge_seconds))
-    tied: Share | None = field(metadata=_share_of("tied", _JUDGMENTS, "ties", "judgments that prefer neither text"))
+    tied: Share | None = field(
+        metadata=_share_of("tied", _JUDGMENTS, "ties", "judgments that prefer neither text")
+    )
     first: Share | None = field(
-        metadata=_share_of("first", _JUDGMENTS, "P(first)", "how often the first text wins (0.5 = no position bias)")
+        metadata=_share_of(
+            "first",
+            _JUDGMENTS,
+            "P(first)",
+            "how often the first text wins (0.5 = no position bias)",
+        )
     )
     longer: Share | None = field(
-        metadata=_share_of("longer", _SCORES, "longer", "pairs of outputs in which the longer one has the higher score")
+        metadata=_share_of(
+            "longer",
+            _SCORES,
+            "longer",
+            "pairs of outputs in which the longer one has the higher score",
+        )
     )
     inconsistency: Share | None = field(
-        metadata=_share_of("inconsistency", _JUDGMENTS, "inconsistent", "pairs whose two orders disagree")
+        metadata=_share_of(
+            "inconsistency", _JUDGMENTS, "inconsistent", "pairs whose two orders disagree"
+        )
     )
     intransitive: Share | None = field(
         metadata=_share_of(
@@ -190,10 +224,14 @@ class Card:
         )
     )
     conflict: Share | None = field(
-        metadata=_share_of("conflict", _SCORES, "discordance", "comparisons that contradict the scores")
+        metadata=_share_of(
+            "conflict", _SCORES, "discordance", "comparisons that contradict the scores"
+        )
     )
     accuracy: Share | None = field(
-        metadata=_share_of("accuracy", _SCORES, "accuracy", "comparisons that agree with the human ratings")
+        metadata=_share_of(
+            "accuracy", _SCORES, "accuracy", "comparisons that agree with the human ratings"
+        )
     )
 
 
@@ -226,7 +264,14 @@ def report_cards(
             unscored = sum(_number(scores.get(key)) is None for key in keys)
             evidence = _Evidence(run=run, whole=name == ALL, unscored=unscored, measures=by_name)
             values = {column.name: column.metadata["compute"](evidence) for column in _COLUMNS}
-            cards.append(Card(method=run.result.method.name, benchmark=benchmark.name, dimension=name, **values))
+            cards.append(
+                Card(
+                    method=run.result.method.name,
+                    benchmark=benchmark.name,
+                    dimension=name,
+                    **values,
+                )
+            )
     return cards
 
 
@@ -238,12 +283,21 @@ def card_tables(cards: Sequence[Card]) -> list[PlainTable]:
     tables = []
     for table, caption in _CAPTIONS.items():
         columns = [
-            (column.name, shown) for column in _COLUMNS for shown in column.metadata["shown"] if shown.table == table
+            (column.name, shown)
+            for column in _COLUMNS
+            for shown in column.metadata["shown"]
+            if shown.table == table
         ]
-        rows = [[card.method, *(shown.cell(getattr(card, name), card) for name, shown in columns)] for card in whole]
+        rows = [
+            [card.method, *(shown.cell(getattr(card, name), card) for name, shown in columns)]
+            for card in whole
+        ]
         legend = [(shown.head, shown.legend) for _, shown in columns]
         cells = {cell for row in rows for cell in row[1:]}
-        signs = [(UNKNOWN, "not reported by the backend"), (DASH, "does not apply, or is not known")]
+        signs = [
+            (UNKNOWN, "not reported by the backend"),
+            (DASH, "does not apply, or is not known"),
+        ]
         legend += [(sign, meaning) for sign, meaning in signs if sign in cells]
         heads = ["method", *(shown.head for _, shown in columns)]
         tables.append(PlainTable(caption.format(whole[0].benchmark), heads, rows, tuple(legend)))
@@ -279,7 +333,9 @@ def _number(value: float | None) -> float | None:
     return None if value is None or math.isnan(value) else value
 
 
-def _longer(benchmark: Benchmark, scores: Mapping[tuple[str, str], float | None], dimension: str) -> Measures:
+def _longer(
+    benchmark: Benchmark, scores: Mapping[tuple[str, str], float | None], dimension: str
+) -> Measures:
     groups: dict[str, list[tuple[int, float]]] = {}
     for output in benchmark.outputs:
         value = _number(scores.get((output.id, dimension)))
@@ -290,7 +346,10 @@ def _longer(benchmark: Benchmark, scores: Mapping[tuple[str, str], float | None]
         lengths, values = np.array(group, dtype=np.float64).T
         first, second = np.triu_indices(len(group), 1)
         product = (lengths[first] - lengths[second]) * (values[first] - values[second])
-        measures[Part("longer", dimension, context)] = (int((product > 0).sum()), int((product != 0).sum()))
+        measures[Part("longer", dimension, context)] = (
+            int((product > 0).sum()),
+            int((product != 0).sum()),
+        )
     return measures
 
 

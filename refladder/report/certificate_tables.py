@@ -13,7 +13,10 @@ if TYPE_CHECKING:
 _SHOWN = 5  # ladders that are named in a line
 _STEPS = (
     ("in order", "ladders whose higher rung is better, of those that decide"),
-    ("p", "exact sign test over contexts, Holm-corrected over all steps of the set; 0.05 or less passes"),
+    (
+        "p",
+        "exact sign test over contexts, Holm-corrected over all steps of the set; 0.05 or less passes",
+    ),
     ("w", "mean probability that the higher rung is better"),
     ("surface w", "the same for the builtin judge, which reads no meaning"),
     ("spacing", "distance of the two levels in log-odds, Davidson's model"),
@@ -35,8 +38,14 @@ _AUDIT = (
     ("P(target)", "how often the text in the target's position wins (0.5 = no position bias)"),
     ("inconsistent", "pairs whose two orders disagree"),
     ("P(longer)", "how often the longer of two rungs wins"),
-    ("longer is higher", "how often the longer rung is the higher one: P(longer) of a judge without length bias"),
-    ("shift", "change of the probability that the worst rung is better than a higher one, with a sentence appended"),
+    (
+        "longer is higher",
+        "how often the longer rung is the higher one: P(longer) of a judge without length bias",
+    ),
+    (
+        "shift",
+        "change of the probability that the worst rung is better than a higher one, with a sentence appended",
+    ),
     ("neutral", "a sentence that says nothing: what any sentence does"),
     ("request", "a sentence that asks for a good verdict"),
     ("answer line", "the last line of the prompt with the answer that the text is better"),
@@ -85,9 +94,15 @@ def certificate_tables(certificate: Mapping[str, Any]) -> list[PlainTable]:
         for dimension in certificate["dimensions"]
     ]
     return [
-        PlainTable("steps from level to level", ["step", *(head for head, _ in heads)], steps, heads),
         PlainTable(
-            "dimensions", ["dimension", "verdict", "ladders", *(head for head, _ in _SETS)], counted, _SETS, repeated=0
+            "steps from level to level", ["step", *(head for head, _ in heads)], steps, heads
+        ),
+        PlainTable(
+            "dimensions",
+            ["dimension", "verdict", "ladders", *(head for head, _ in _SETS)],
+            counted,
+            _SETS,
+            repeated=0,
         ),
     ]
 
@@ -138,7 +153,11 @@ def sharing_lines(certificate: Mapping[str, Any]) -> list[str]:
     )
     if sharing["verdict"] == "pass":
         return [line]
-    apart = [row for row in sharing["anchors"] if row["of"] and row["in_order"] < sharing["limit"] * row["of"]]
+    apart = [
+        row
+        for row in sharing["anchors"]
+        if row["of"] and row["in_order"] < sharing["limit"] * row["of"]
+    ]
     named = ", ".join(f"{row['anchor']} ({row['in_order']}/{row['of']})" for row in apart)
     advice = f"refused for sharing, below {sharing['limit']:g}: their levels mean different things. Draw other anchors"
     return [line, f"{advice}: {named}"]
@@ -147,14 +166,18 @@ def sharing_lines(certificate: Mapping[str, Any]) -> list[str]:
 def audit_tables(rows: Sequence[Mapping[str, Any]]) -> list[PlainTable]:
     """The figures of an audit, one row for each measure and one column for each dimension."""
     dimensions = list(dict.fromkeys(row["dimension"] for row in rows))
-    if len(dimensions) == 2:  # noqa: PLR2004  `all` and the only dimension are the same
+    if len(dimensions) == 2:
         dimensions = dimensions[1:]
     cells = {(row["measure"], row["dimension"]): row for row in rows}
     table = [
         [measure, *(_figure(cells[measure, dimension]) for dimension in dimensions)]
         for measure in dict.fromkeys(row["measure"] for row in rows)
     ]
-    return [PlainTable("audit, with 95 % intervals over contexts", ["measure", *dimensions], table, _AUDIT)]
+    return [
+        PlainTable(
+            "audit, with 95 % intervals over contexts", ["measure", *dimensions], table, _AUDIT
+        )
+    ]
 
 
 def _figure(row: Mapping[str, Any]) -> str:
@@ -164,7 +187,9 @@ def _figure(row: Mapping[str, Any]) -> str:
 def ladder_line(certificate: Mapping[str, Any], context_id: str, dimension: str) -> str:
     """The verdicts on the rungs of one ladder."""
     (row,) = (
-        row for row in certificate["of_ladders"] if row["context_id"] == context_id and row["dimension"] == dimension
+        row
+        for row in certificate["of_ladders"]
+        if row["context_id"] == context_id and row["dimension"] == dimension
     )
     rungs = ", ".join(f"{level} {verdict}" for level, verdict in enumerate(row["rungs"], start=1))
     climbs = "; a rule of length alone orders them" if row["length_climbs"] else ""
@@ -173,7 +198,11 @@ def ladder_line(certificate: Mapping[str, Any], context_id: str, dimension: str)
 
 def climbable(certificate: Mapping[str, Any]) -> list[str]:
     """The ladders that a rule of length alone orders fully, as `context (dimension)`."""
-    return [f"{row['context_id']} ({row['dimension']})" for row in certificate["of_ladders"] if row["length_climbs"]]
+    return [
+        f"{row['context_id']} ({row['dimension']})"
+        for row in certificate["of_ladders"]
+        if row["length_climbs"]
+    ]
 
 
 def _size(counts: Mapping[str, Any]) -> str:

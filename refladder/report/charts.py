@@ -25,7 +25,9 @@ WIDTH, HEIGHT = 4.2, 3.0  # inches; text of 9 points is then 11 pixels high on a
 _ROW = 0.17  # inches of a row of the legend
 _NEAR = 0.03  # of an axis, which the number of a point takes
 _DARK = "<style>@media (prefers-color-scheme: dark) { svg { filter: invert(1) hue-rotate(180deg) } }</style>"
-_LONGEST_STEM = 60  # characters: at most 240 bytes of UTF-8, where file systems take 255 with an ending
+_LONGEST_STEM = (
+    60  # characters: at most 240 bytes of UTF-8, where file systems take 255 with an ending
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,12 +60,19 @@ class Chart:
         places = places / np.where(spans > 0, spans, 1.0)
         found: list[tuple[int, list[str]]] = []
         for number in range(len(places)):
-            near = [names for first, names in found if np.abs(places[number] - places[first]).max() < _NEAR]
+            near = [
+                names
+                for first, names in found
+                if np.abs(places[number] - places[first]).max() < _NEAR
+            ]
             if near:
                 near[0].append(str(number + 1))
             else:
                 found.append((number, [str(number + 1)]))
-        return [(self.points[first][1], self.points[first][2], ", ".join(names)) for first, names in found]
+        return [
+            (self.points[first][1], self.points[first][2], ", ".join(names))
+            for first, names in found
+        ]
 
     def svg(self) -> str:
         """Return the chart as SVG. Its text stays text, and it has dark colours where the reader prefers them."""
@@ -75,7 +84,7 @@ class Chart:
         self._figure().savefig(stream, format="png", dpi=300, metadata={"Software": None})
         return stream.getvalue()
 
-    def _figure(self) -> Any:  # noqa: ANN401  of matplotlib
+    def _figure(self) -> Any:
         if not self.series and not self.points:
             raise UsageError(f"{self.title}: nothing to draw")
         names = len(self.series) + len(self.points)
@@ -85,15 +94,24 @@ class Chart:
             colour, (xs, ys) = COLOURS[line.colour % len(COLOURS)], zip(*line.points, strict=True)
             axes.plot(xs, ys, "--" if line.dashed else "-", color=colour, label=_plain(line.name))
             if line.band:
-                axes.fill_between(xs, *zip(*line.band, strict=True), color=colour, alpha=0.12, linewidth=0)
+                axes.fill_between(
+                    xs, *zip(*line.band, strict=True), color=colour, alpha=0.12, linewidth=0
+                )
         for number, (name, x, y) in enumerate(self.points, start=1):
-            axes.scatter([x], [y], color=COLOURS[(number - 1) % len(COLOURS)], label=_plain(f"{number} {name}"))
+            axes.scatter(
+                [x],
+                [y],
+                color=COLOURS[(number - 1) % len(COLOURS)],
+                label=_plain(f"{number} {name}"),
+            )
         for x, y, tag in self.tags():
             axes.annotate(tag, (x, y), xytext=(4, 4), textcoords="offset points", fontsize=8)
         if self.points:
             axes.set_xscale("log")
             ticks = _round_numbers(*axes.get_xlim())
-            axes.set_xticks(ticks, [f"{tick:,.3g}" if tick < 1 else f"{tick:,.0f}" for tick in ticks])
+            axes.set_xticks(
+                ticks, [f"{tick:,.3g}" if tick < 1 else f"{tick:,.0f}" for tick in ticks]
+            )
             axes.minorticks_off()
         axes.set_title(_plain(self.title), loc="left", fontsize=9, wrap=True)
         axes.set_xlabel(_plain(self.across), fontsize=9)
@@ -113,14 +131,14 @@ def check_charts() -> None:
         raise UsageError("charts need matplotlib; pip install matplotlib") from error
 
 
-def matplotlib_figure(width: float, height: float) -> Any:  # noqa: ANN401  of matplotlib
+def matplotlib_figure(width: float, height: float) -> Any:
     """Make an empty figure of matplotlib, `width` by `height` inches; without matplotlib it is a UsageError."""
     check_charts()
     library: Any = import_module("matplotlib.figure")
     return library.Figure(figsize=(width, height), layout="constrained")
 
 
-def svg_of(figure: Any) -> str:  # noqa: ANN401  of matplotlib
+def svg_of(figure: Any) -> str:
     """Return a figure of matplotlib as SVG, without a date and with the same names of its parts in every run."""
     library: Any = import_module("matplotlib")
     stream = io.StringIO()
@@ -128,7 +146,10 @@ def svg_of(figure: Any) -> str:  # noqa: ANN401  of matplotlib
         figure.savefig(stream, format="svg", metadata={"Date": None, "Creator": None})
     text = stream.getvalue()
     text = text[text.index("<svg") :]
-    return "\n".join(line.rstrip() for line in text.replace(">", f">\n {_DARK}", 1).splitlines()) + "\n"
+    return (
+        "\n".join(line.rstrip() for line in text.replace(">", f">\n {_DARK}", 1).splitlines())
+        + "\n"
+    )
 
 
 def file_stems(names: Sequence[str]) -> dict[str, str]:
@@ -150,8 +171,13 @@ def file_stems(names: Sequence[str]) -> dict[str, str]:
 def _round_numbers(low: float, high: float) -> list[float]:
     """Return round numbers along a logarithmic axis: powers of ten, and 2 and 5 times these on a short axis."""
     powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
-    steps = (1.0,) if high / low > 100 else (1.0, 2.0, 5.0)  # noqa: PLR2004  two decades
-    ticks = [step * 10.0**power for power in powers for step in steps if low <= step * 10.0**power <= high]
+    steps = (1.0,) if high / low > 100 else (1.0, 2.0, 5.0)
+    ticks = [
+        step * 10.0**power
+        for power in powers
+        for step in steps
+        if low <= step * 10.0**power <= high
+    ]
     return ticks if len(ticks) > 1 else [low, high]
 
 

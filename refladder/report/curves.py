@@ -76,10 +76,15 @@ def budget_curve(
     """
     items, compared = _compared(comparisons, dimension)
     most = most_pairs(items, "random")
-    budgets = budgets or sorted({max(2, round(most * part / POINTS)) for part in range(1, POINTS + 1)})
+    budgets = budgets or sorted(
+        {max(2, round(most * part / POINTS)) for part in range(1, POINTS + 1)}
+    )
     matrices = [bias.square(items, context.pairs, context.probabilities) for context in compared]
     ratings = np.array(
-        [[human.get((output.id, dimension), np.nan) for output in context.outputs] for context in compared]
+        [
+            [human.get((output.id, dimension), np.nan) for output in context.outputs]
+            for context in compared
+        ]
     )
     points = []
     for scheme in SCHEMES:
@@ -87,7 +92,8 @@ def budget_curve(
             if not 1 <= budget <= most_pairs(items, scheme):
                 continue
             drawn = np.array(
-                [_draw(matrices, ratings, scheme, budget, seed + draw) for draw in range(draws)], dtype=np.float64
+                [_draw(matrices, ratings, scheme, budget, seed + draw) for draw in range(draws)],
+                dtype=np.float64,
             )
             points += [
                 _point(drawn[:, int(debiased)], dimension, scheme, budget, debiased=debiased)
@@ -112,7 +118,9 @@ def consistency_rows(
             bias.self_consistency(
                 bias.square(items, context.pairs, context.probabilities),
                 sizes,
-                human=np.array([human.get((output.id, dimension), np.nan) for output in context.outputs]),
+                human=np.array(
+                    [human.get((output.id, dimension), np.nan) for output in context.outputs]
+                ),
                 draws=draws,
                 seed=seed + number,
             )
@@ -121,7 +129,10 @@ def consistency_rows(
     )
     return [
         ConsistencyRow(
-            dimension=dimension, size=size, final=_mean(shares[:, column, 1]), gold=_mean(shares[:, column, 2])
+            dimension=dimension,
+            size=size,
+            final=_mean(shares[:, column, 1]),
+            gold=_mean(shares[:, column, 2]),
         )
         for column, size in enumerate(sizes)
     ]
@@ -137,7 +148,9 @@ def _compared(comparisons: Sequence[Comparisons], dimension: str) -> tuple[int, 
     """The number of outputs of every context, and the comparisons of one dimension."""
     compared = [context for context in comparisons if context.dimension.name == dimension]
     sizes = {len(context.outputs) for context in compared}
-    if not compared or any(len(context.pairs) != most_pairs(len(context.outputs), "random") for context in compared):
+    if not compared or any(
+        len(context.pairs) != most_pairs(len(context.outputs), "random") for context in compared
+    ):
         raise UsageError(
             f"a budget curve of {dimension!r} needs every pair judged in both orders; run win-ratio without a budget"
         )
@@ -154,25 +167,40 @@ def _draw(
 ) -> list[tuple[float, float, float]]:
     """(agreement, share of outputs without a score, P(first)), plain and debiased."""
     items = ratings.shape[1]
-    chosen = [select_pairs(items, budget, scheme, seed * len(matrices) + number) for number in range(len(matrices))]
-    answers = [matrix[pairs[:, 0], pairs[:, 1]] for matrix, pairs in zip(matrices, chosen, strict=True)]
+    chosen = [
+        select_pairs(items, budget, scheme, seed * len(matrices) + number)
+        for number in range(len(matrices))
+    ]
+    answers = [
+        matrix[pairs[:, 0], pairs[:, 1]] for matrix, pairs in zip(matrices, chosen, strict=True)
+    ]
     together = np.concatenate(answers)
     threshold = bias.fit_threshold(together)
     points = []
     for limit in (0.5, threshold):
         scores = np.array(
             [
-                np.full(items, np.nan) if np.isnan(limit) else win_ratio(items, pairs, answer, limit)
+                np.full(items, np.nan)
+                if np.isnan(limit)
+                else win_ratio(items, pairs, answer, limit)
                 for pairs, answer in zip(chosen, answers, strict=True)
             ]
         )
         value = _mean(correlate_rows(scores, ratings, "spearman", "zero"))
         unscored = float(np.isnan(scores).mean())
-        points.append((float("nan") if value is None else value, unscored, bias.share_of_first(together, limit)))
+        points.append(
+            (
+                float("nan") if value is None else value,
+                unscored,
+                bias.share_of_first(together, limit),
+            )
+        )
     return points
 
 
-def _point(drawn: FloatArray, dimension: str, scheme: str, budget: int, *, debiased: bool) -> CurvePoint:
+def _point(
+    drawn: FloatArray, dimension: str, scheme: str, budget: int, *, debiased: bool
+) -> CurvePoint:
     values = drawn[~np.isnan(drawn[:, 0]), 0]
     low, high = np.percentile(values, [5, 95]).tolist() if values.size else (None, None)
     return CurvePoint(

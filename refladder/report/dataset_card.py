@@ -23,7 +23,9 @@ BEGIN = "<!-- refladder: begin. `refladder publish` writes this part again; your
 END = "<!-- refladder: end -->"
 TAGS = ("refladder", "synthetic")
 _CHECKS = 20  # most checks of a certificate that the card shows; the config has all
-_BLOCK = re.compile(r"\A\ufeff?---[ \t]*\r?\n(.*?)(?:\r?\n)?^---[ \t]*(?:\r?\n|\Z)", re.DOTALL | re.MULTILINE)
+_BLOCK = re.compile(
+    r"\A\ufeff?---[ \t]*\r?\n(.*?)(?:\r?\n)?^---[ \t]*(?:\r?\n|\Z)", re.DOTALL | re.MULTILINE
+)
 _TEMPLATE = Path(__file__).with_name("templates") / "dataset_card.md"
 _BASELINE = (
     "**This set is a baseline.** Fixed rules of refladder wrote its texts, not a language model. It shows what scores "
@@ -43,13 +45,17 @@ class Facts:
     certificate: Sequence[Mapping[str, str]]
 
 
-def merged_card(facts: Facts, repository: str, tag: str | None, licence: str | None, head: Head | None) -> str:
+def merged_card(
+    facts: Facts, repository: str, tag: str | None, licence: str | None, head: Head | None
+) -> str:
     """The card of a set in ORG/NAME: a new one, or the one of its newest commit with our part put in."""
     existing = None if head is None else head.card
     data, text = _parsed(existing or "", repository)
     if licence is not None:
         data["license"] = licence
-    merged = _metadata(facts.manifest, repository, data, {shard.config for shard in (head.shards if head else ())})
+    merged = _metadata(
+        facts.manifest, repository, data, {shard.config for shard in (head.shards if head else ())}
+    )
     address = f"hub:{repository}@{tag or 'REVISION'}"
     part = f"{BEGIN}\n{_page(facts, repository, address, ', '.join(_entries(data.get('license'), str)))}\n{END}"
     if existing is None or not text.strip():
@@ -61,9 +67,9 @@ def merged_card(facts: Facts, repository: str, tag: str | None, licence: str | N
     return f"---\n{_yaml().safe_dump(merged, sort_keys=False, allow_unicode=True, width=1000)}---\n{text}"
 
 
-def _yaml() -> Any:  # noqa: ANN401  the module
+def _yaml() -> Any:
     try:
-        import yaml  # noqa: PLC0415  comes with huggingface_hub
+        import yaml
     except ImportError as error:
         raise UsageError("a card needs the package PyYAML; pip install PyYAML") from error
     return yaml
@@ -87,15 +93,23 @@ def _parsed(card: str, repository: str) -> tuple[dict[str, Any], str]:
     return data, card[match.end() :]
 
 
-def _metadata(manifest: Manifest, repository: str, data: dict[str, Any], previous: set[str]) -> dict[str, Any]:
+def _metadata(
+    manifest: Manifest, repository: str, data: dict[str, Any], previous: set[str]
+) -> dict[str, Any]:
     ours = list(dict.fromkeys(shard.config for shard in manifest.files))
     configs: list[dict[str, Any]] = _entries(data.get("configs"), dict)
     for name, count in Counter(config.get("config_name", "default") for config in configs).items():
         if count > 1:
-            raise DataError(f"{repository}: README.md has two configs named {name!r}; rename or remove one on the Hub")
+            raise DataError(
+                f"{repository}: README.md has two configs named {name!r}; rename or remove one on the Hub"
+            )
     for config in configs:
         name = config.get("config_name", "default")
-        if name in ours and name not in previous and config != _config(name, default=bool(config.get("default"))):
+        if (
+            name in ours
+            and name not in previous
+            and config != _config(name, default=bool(config.get("default")))
+        ):
             raise UsageError(
                 f"{repository}: README.md has a config named {name!r} with other files already; rename it on "
                 "the Hub, or publish to another repository"
@@ -105,12 +119,19 @@ def _metadata(manifest: Manifest, repository: str, data: dict[str, Any], previou
     infos: list[dict[str, Any]] = _entries(data.get("dataset_info"), dict)
     infos = [info for info in infos if info.get("config_name") not in previous | set(ours)]
     merged: dict[str, Any] = {"license": data["license"]} if data.get("license") else {}
-    merged |= {key: value for key, value in data.items() if key not in ("license", "configs", "dataset_info", "tags")}
+    merged |= {
+        key: value
+        for key, value in data.items()
+        if key not in ("license", "configs", "dataset_info", "tags")
+    }
     merged.setdefault("pretty_name", manifest.name.rpartition("/")[2])
     merged["tags"] = list(dict.fromkeys([*_entries(data.get("tags"), str), *TAGS]))
     if infos:
         merged["dataset_info"] = infos
-    merged["configs"] = [*(_config(name, default=not taken and name == "ladders") for name in ours), *others]
+    merged["configs"] = [
+        *(_config(name, default=not taken and name == "ladders") for name in ours),
+        *others,
+    ]
     return merged
 
 
@@ -121,12 +142,20 @@ def _config(name: str, *, default: bool) -> dict[str, Any]:
 
 def _entries(value: object, kind: type[T]) -> list[T]:
     """The entries of a kind, of a list or of a single value."""
-    return [entry for entry in (value if isinstance(value, list) else [value]) if isinstance(entry, kind)]
+    return [
+        entry
+        for entry in (value if isinstance(value, list) else [value])
+        if isinstance(entry, kind)
+    ]
 
 
 def _page(facts: Facts, repository: str, address: str, licence: str) -> str:
     manifest = facts.manifest
-    texts = "not included: they may not be distributed" if manifest.contexts is None else f"{manifest.contexts:,}"
+    texts = (
+        "not included: they may not be distributed"
+        if manifest.contexts is None
+        else f"{manifest.contexts:,}"
+    )
     compared = "An output gets its score by comparison with the texts of its context's ladder."
     if manifest.shared is not None:
         compared = (
@@ -144,7 +173,10 @@ def _page(facts: Facts, repository: str, address: str, licence: str) -> str:
         licence=_cell(licence or "not stated by the publisher"),
         dimensions=_table(
             ["dimension", "human scale", "description"],
-            [[f"`{each.name}`", f"{each.low:g} to {each.high:g}", each.description] for each in manifest.dimensions],
+            [
+                [f"`{each.name}`", f"{each.low:g} to {each.high:g}", each.description]
+                for each in manifest.dimensions
+            ],
         ),
         recipes=_table(
             ["writer", "prompts", "sampling", "refladder", "ladders"],

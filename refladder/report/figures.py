@@ -45,7 +45,9 @@ def draw_figures(
         charts["cost"] = figure
     comparisons = next((run.result.comparisons for run in runs if _has_all_pairs(run)), None)
     if comparisons is None:
-        missing.append("no budget curves: they need every pair judged, as win-ratio does without --comparisons")
+        missing.append(
+            "no budget curves: they need every pair judged, as win-ratio does without --comparisons"
+        )
         return _files(charts, missing), missing
     human = human_means(benchmark.ratings)
     stems = file_stems([dimension.name for dimension in dimensions])
@@ -65,7 +67,9 @@ def draw_figures(
             continue
         title = f"{benchmark.name}, {dimension.name}: win ratio by budget, 90 % of the draws in the bands"
         across, up = "comparisons of one context", "Spearman correlation within contexts"
-        charts[f"curve-{stems[dimension.name]}"] = Chart(title=title, across=across, up=up, series=drawn)
+        charts[f"curve-{stems[dimension.name]}"] = Chart(
+            title=title, across=across, up=up, series=drawn
+        )
     data = "".join(json.dumps(asdict(point), allow_nan=False) + "\n" for point in points)
     return {**_files(charts, missing), "curves.jsonl": data}, missing
 
@@ -85,7 +89,12 @@ def consistency_tables(files: Mapping[str, str | bytes]) -> list[PlainTable]:
     """Agreement of rankings of fewer outputs with that of all and with people, from `curves.jsonl`; none without it."""
     points = [json.loads(line) for line in str(files.get("curves.jsonl", "")).splitlines()]
     rows = [
-        [point["dimension"], str(point["size"]), number(point["final"], 3), number(point["gold"], 3)]
+        [
+            point["dimension"],
+            str(point["size"]),
+            number(point["final"], 3),
+            number(point["gold"], 3),
+        ]
         for point in points
         if point["kind"] == "self-consistency"
     ]
@@ -95,7 +104,11 @@ def consistency_tables(files: Mapping[str, str | bytes]) -> list[PlainTable]:
         ("people", "share of pairs in the order of the ratings"),
     )
     heads = ["dimension", *(term for term, _ in legend)]
-    return [PlainTable("Self-consistency of rankings by win ratio", heads, rows, legend)] if rows else []
+    return (
+        [PlainTable("Self-consistency of rankings by win ratio", heads, rows, legend)]
+        if rows
+        else []
+    )
 
 
 def _still_biased(points: Sequence[CurvePoint], dimension: str) -> list[str]:
@@ -114,7 +127,8 @@ def _still_biased(points: Sequence[CurvePoint], dimension: str) -> list[str]:
 
 def _has_all_pairs(run: MethodRun) -> bool:
     return bool(run.result.comparisons) and all(
-        len(context.pairs) == most_pairs(len(context.outputs), "random") for context in run.result.comparisons
+        len(context.pairs) == most_pairs(len(context.outputs), "random")
+        for context in run.result.comparisons
     )
 
 
@@ -127,7 +141,9 @@ def _cost(rows: Sequence[Agreement], cards: Sequence[Card], texts: int) -> Chart
         if (row.dimension, row.level, row.statistic) == (MEAN, first.level, first.statistic)
     }
     drawn = [
-        card for card in cards if card.dimension == ALL and card.characters and values.get(card.method) is not None
+        card
+        for card in cards
+        if card.dimension == ALL and card.characters and values.get(card.method) is not None
     ]
     if not drawn:
         return None
@@ -138,7 +154,8 @@ def _cost(rows: Sequence[Agreement], cards: Sequence[Card], texts: int) -> Chart
         across="prompt tokens sent a text" if in_tokens else "characters of prompts a text",
         up=f"{first.statistic}, {first.level}, mean of dimensions",
         points=[
-            (card.method, cost / texts, values[card.method] or 0.0) for card, cost in zip(drawn, costs, strict=True)
+            (card.method, cost / texts, values[card.method] or 0.0)
+            for card, cost in zip(drawn, costs, strict=True)
         ],
     )
 

@@ -31,7 +31,11 @@ def score_table(
     several = len(dimensions) > 1
     heads = ["text"]
     for dimension in dimensions:
-        heads += [f"{dimension.name}\nscore", f"grade\n{dimension.low:g} to {dimension.high:g}", "spread"]
+        heads += [
+            f"{dimension.name}\nscore",
+            f"grade\n{dimension.low:g} to {dimension.high:g}",
+            "spread",
+        ]
     if several:
         heads.append("overall\n0 to 1")
     rows = []
@@ -39,7 +43,9 @@ def score_table(
         cells = []
         for dimension in dimensions:
             score, grade, spread, *_ = (values[name] for name in column_names(dimension.name))
-            cells += [DASH] * 3 if score is None else [f"{score:+.2f}", f"{grade:.2f}", f"{spread:.2f}"]
+            cells += (
+                [DASH] * 3 if score is None else [f"{score:+.2f}", f"{grade:.2f}", f"{spread:.2f}"]
+            )
         if several:
             cells.append(number(values[overall_column(dimensions)], 2))
         rows.append([printable(short(text, _SCORED)), *cells])
@@ -63,8 +69,16 @@ def ladder_view(
     # Rung i of N has the grade at (i - 1/2)/N of the scale: that of a text that equals it (rules.expected_grades).
     lines: list[tuple[float, str, tuple[str, ...]]] = []
     for rung in ladder.rungs:
-        grade = dimension.low + (dimension.high - dimension.low) * (rung.level - 0.5) / len(ladder.rungs)
-        lines.append((grade, "", (f"{grade:.2f}", "", "", f"rung {rung.level}", short(rung.text, _ON_LADDER))))
+        grade = dimension.low + (dimension.high - dimension.low) * (rung.level - 0.5) / len(
+            ladder.rungs
+        )
+        lines.append(
+            (
+                grade,
+                "",
+                (f"{grade:.2f}", "", "", f"rung {rung.level}", short(rung.text, _ON_LADDER)),
+            )
+        )
     for output in outputs:
         if _is_scored(output):
             spread = "" if output["spread"] is None else f"{output['spread']:.2f}"
@@ -82,7 +96,9 @@ def ladder_view(
     for output in outputs:
         if not _is_scored(output):
             reason = f"not scored: {output['note'] or 'no reason given'}"
-            table.add_row(DASH, "", DASH, Text(printable(f"  {output['id']}")), Text(printable(reason)))
+            table.add_row(
+                DASH, "", DASH, Text(printable(f"  {output['id']}")), Text(printable(reason))
+            )
     shown.append(table)
     if any(output["spread"] is not None for output in outputs):
         shown.append(Text(SPREAD_LEGEND))

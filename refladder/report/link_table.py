@@ -12,7 +12,10 @@ if TYPE_CHECKING:
 LEGEND = (
     ("slope, shift", "of the log-odds of a win: second judge = slope * first judge + shift"),
     ("map", "the map that the link uses: the one with the least error"),
-    ("line", "mean absolute error of scores linked by slope and shift, on contexts that were held out"),
+    (
+        "line",
+        "mean absolute error of scores linked by slope and shift, on contexts that were held out",
+    ),
     ("unlinked", "the same error of the scores as they are"),
     ("equipercentile", "the same error where scores of equal rank are taken as equal"),
     ("one text", "half of the 95 % interval for the score of a single text"),
@@ -22,7 +25,18 @@ _NAMES = {"identity": "unlinked"}
 
 def link_table(link: Link) -> PlainTable:
     """Each linked column with its map, its line and the errors of all maps."""
-    heads = ["column", "rows", "contexts", "slope", "shift", "map", "line", "unlinked", "equipercentile", "one text"]
+    heads = [
+        "column",
+        "rows",
+        "contexts",
+        "slope",
+        "shift",
+        "map",
+        "line",
+        "unlinked",
+        "equipercentile",
+        "one text",
+    ]
     rows = [
         [
             column.column,
@@ -44,4 +58,8 @@ def link_table(link: Link) -> PlainTable:
 def link_warnings(link: Link) -> list[str]:
     """A warning about columns whose scores stay as they are, or none."""
     same = [column.column for column in link.columns if column.map == "identity"]
-    return [f"Left as they are, since no map did better on held-out contexts: {', '.join(same)}."] if same else []
+    return (
+        [f"Left as they are, since no map did better on held-out contexts: {', '.join(same)}."]
+        if same
+        else []
+    )

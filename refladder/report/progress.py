@@ -15,14 +15,18 @@ if TYPE_CHECKING:
 
     from refladder.records import Progress
 
-LINE_EVERY = 30.0  # seconds between two lines that tell how far a run is, where there is no terminal
+LINE_EVERY = (
+    30.0  # seconds between two lines that tell how far a run is, where there is no terminal
+)
 _PERIOD = 600.0  # seconds over which the bar's rate is taken: a batch of a slow model takes minutes
 _TWO = 2  # of a unit, from which on the remaining time is told in it
 _FAST = 10  # a second, from which on the rate is told as a whole number
 
 
 @contextmanager
-def progress(what: str, watch: Callable[[], tuple[int, int | None]] | None = None) -> Iterator[Progress]:
+def progress(
+    what: str, watch: Callable[[], tuple[int, int | None]] | None = None
+) -> Iterator[Progress]:
     """How far a job is, with rate and estimate, on standard error: a bar in a terminal, else a line now and then."""
     what = printable(what)
     started, before = time.monotonic(), watch() if watch is not None else (0, None)
@@ -32,14 +36,16 @@ def progress(what: str, watch: Callable[[], tuple[int, int | None]] | None = Non
         prompts, tokens = watch() if watch is not None else (0, None)
         parts = [plural(prompts - before[0], "prompt")] if prompts > before[0] else []
         if tokens is not None:
-            parts.append(f"{(tokens - (before[1] or 0)) / max(time.monotonic() - started, 1e-9):,.0f} tokens/s")
+            parts.append(
+                f"{(tokens - (before[1] or 0)) / max(time.monotonic() - started, 1e-9):,.0f} tokens/s"
+            )
         return ", ".join(parts)
 
     if not sys.stderr.isatty():
         yield _lines(what, work, started)
         return
-    from rich.console import Console  # noqa: PLC0415
-    from rich.progress import (  # noqa: PLC0415
+    from rich.console import Console
+    from rich.progress import (
         BarColumn,
         MofNCompleteColumn,
         Progress,
@@ -47,7 +53,7 @@ def progress(what: str, watch: Callable[[], tuple[int, int | None]] | None = Non
         Task,
         TextColumn,
     )
-    from rich.text import Text  # noqa: PLC0415
+    from rich.text import Text
 
     class Work(ProgressColumn):
         """Drawn anew several times a second, also while a batch is under way."""

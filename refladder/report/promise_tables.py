@@ -16,7 +16,10 @@ _LEGEND = (
     ("labels", "labelled rows that reach it"),
     ("bad", "those of them that are not good"),
     ("precision", "share of good ones among these labels"),
-    ("bound", "lower bound of the precision for this cut-off alone, with which the promise is compared"),
+    (
+        "bound",
+        "lower bound of the precision for this cut-off alone, with which the promise is compared",
+    ),
     ("0 to 1", "-: up to the bound, =: from the bound to the precision, |: the promise"),
 )
 _MARKS = "*: the promised cut-off; n: the cut-off without a promise"
@@ -77,7 +80,10 @@ def plan_table(batches: Sequence[Batch], precision: float, sure: float) -> Plain
     legend = (
         ("more", "further labels, all of rows that are drawn as below"),
         ("labels", "with those of such rows that exist"),
-        ("bad allowed", f"bad ones among them with which a precision of {precision:g} can be promised, sure {sure:g}"),
+        (
+            "bad allowed",
+            f"bad ones among them with which a precision of {precision:g} can be promised, sure {sure:g}",
+        ),
         ("without bad", "the precision that can be promised if none of them is bad"),
         ("chance", "that the promise can be made, if further labels are like those so far"),
     )

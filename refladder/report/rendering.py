@@ -19,7 +19,9 @@ if TYPE_CHECKING:
 
 DASH = "—"
 INTERVALS = "[ ]"  # their sign in a legend
-_COLUMN = 7  # most columns of a LaTeX table that stays in one column of a page; a wider one spans all
+_COLUMN = (
+    7  # most columns of a LaTeX table that stays in one column of a page; a wider one spans all
+)
 _TEMPLATE = Path(__file__).with_name("templates") / "table.tex"
 
 _LATEX = str.maketrans(
@@ -67,7 +69,9 @@ def number(value: float | None, digits: int) -> str:
     return DASH if value is None else f"{round(value, digits) + 0.0:.{digits}f}"
 
 
-def with_interval(value: float | None, low: float | None, high: float | None, *, digits: int = 2) -> str:
+def with_interval(
+    value: float | None, low: float | None, high: float | None, *, digits: int = 2
+) -> str:
     """A number with three decimals (None: a dash), and its interval where it has one, with `digits` decimals."""
     if value is None:
         return DASH
@@ -87,7 +91,9 @@ def shared_legends(tables: Iterable[PlainTable]) -> list[PlainTable]:
 
 def json_lines(records: Iterable[DataclassInstance]) -> str:
     """One JSON object a line for each record; what has no value is null."""
-    return "".join(json.dumps(asdict(record), ensure_ascii=False, allow_nan=False) + "\n" for record in records)
+    return "".join(
+        json.dumps(asdict(record), ensure_ascii=False, allow_nan=False) + "\n" for record in records
+    )
 
 
 def csv_text(records: Sequence[Mapping[str, object]]) -> str:
@@ -103,7 +109,11 @@ def markdown(tables: Iterable[PlainTable]) -> str:
     """Pipe tables, each under its caption and above its legend."""
 
     def line(cells: Iterable[str]) -> str:
-        return "| " + " | ".join(cell.replace("\\", "\\\\").replace("|", "\\|") for cell in cells) + " |"
+        return (
+            "| "
+            + " | ".join(cell.replace("\\", "\\\\").replace("|", "\\|") for cell in cells)
+            + " |"
+        )
 
     def text(table: PlainTable) -> str:
         rule = ["---", *["---:"] * (len(table.heads) - 1)]
@@ -147,19 +157,31 @@ def latex(tables: Iterable[PlainTable], intervals: str = "full") -> str:
 
     def text(table: PlainTable) -> str:
         terms = [line for line in table.legend if intervals != "none" or line[0] != INTERVALS]
-        legend = [rf"  \textit{{{_latex_text(term)}}}: {_latex_text(meaning)}\par" for term, meaning in terms]
+        legend = [
+            rf"  \textit{{{_latex_text(term)}}}: {_latex_text(meaning)}\par"
+            for term, meaning in terms
+        ]
         rows = [
-            line([_latex_text(cells[0]), *(figure(table, row, column) for column in range(1, len(cells)))])
+            line(
+                [
+                    _latex_text(cells[0]),
+                    *(figure(table, row, column) for column in range(1, len(cells))),
+                ]
+            )
             for row, cells in enumerate(table.rows)
         ]
         return template.substitute(
             star="*" if len(table.heads) > _COLUMN else "",
             caption=_latex_text(table.caption),
-            label=re.sub(r"[^a-z0-9]+", "-", (table.label or table.caption.partition(":")[0]).lower()).strip("-"),
+            label=re.sub(
+                r"[^a-z0-9]+", "-", (table.label or table.caption.partition(":")[0]).lower()
+            ).strip("-"),
             figures="r" * (len(table.heads) - 1),
             heads=heads(table),
             rows="".join(f"{row}\n" for row in rows),
-            legend="\n".join([r"  \par\medskip\raggedright\footnotesize", *legend, ""]) if legend else "",
+            legend="\n".join([r"  \par\medskip\raggedright\footnotesize", *legend, ""])
+            if legend
+            else "",
         )
 
     return "\n".join(map(text, tables))

@@ -100,10 +100,18 @@ def standings_of(
             cell = row_numbers[trial.row], models.index(model), criteria.index(trial.criterion)
             counts[*cell, _kind(trial, model)] += 1
     failed = np.array([[(row, model) not in written for model in models] for row in rows])
-    relative = np.ones(len(criteria)) if weights is None else np.array(weights) * len(criteria) / sum(weights)
-    layers = [(name, counts[:, :, layer], counts[:, :, layer]) for layer, name in enumerate(criteria)]
+    relative = (
+        np.ones(len(criteria))
+        if weights is None
+        else np.array(weights) * len(criteria) / sum(weights)
+    )
+    layers = [
+        (name, counts[:, :, layer], counts[:, :, layer]) for layer, name in enumerate(criteria)
+    ]
     if len(criteria) > 1:
-        weighted = (counts * (relative if np.count_nonzero(relative) > 1 else relative > 0)[:, None]).sum(axis=2)
+        weighted = (
+            counts * (relative if np.count_nonzero(relative) > 1 else relative > 0)[:, None]
+        ).sum(axis=2)
         layers.append((OVERALL, counts[:, :, relative > 0].sum(axis=2), weighted))
     by_row, over_rows = [], []
     for criterion, layer_counts, layer_weighted in layers:
@@ -111,8 +119,12 @@ def standings_of(
         trials_by_row = layer_weighted[..., :_UNPARSED].sum(axis=2).astype(np.float64)
         for line, row in enumerate(rows):
             for column, model in enumerate(models):
-                standing = _standing(layer_counts[line, column], int(failed[line, column]), row, model, criterion)
-                by_row.append(replace(standing, rate=_rate(points[line, column], trials_by_row[line, column])))
+                standing = _standing(
+                    layer_counts[line, column], int(failed[line, column]), row, model, criterion
+                )
+                by_row.append(
+                    replace(standing, rate=_rate(points[line, column], trials_by_row[line, column]))
+                )
         intervals = share_intervals(points.T, trials_by_row.T)
         total = []
         for column, model in enumerate(models):
@@ -121,7 +133,9 @@ def standings_of(
             rate = _rate(points[:, column].sum(), trials_by_row[:, column].sum())
             standing = _standing(summed, int(failed[:, column].sum()), None, model, criterion)
             total.append(replace(standing, rate=rate, low=low, high=high))
-        over_rows += sorted(total, key=lambda each: -1.0 if each.rate is None else each.rate, reverse=True)
+        over_rows += sorted(
+            total, key=lambda each: -1.0 if each.rate is None else each.rate, reverse=True
+        )
     return [*by_row, *over_rows]
 
 
@@ -139,7 +153,9 @@ def standing_tables(standings: Sequence[Mapping[str, Any]]) -> list[PlainTable]:
                 [
                     standing["model"],
                     number(standing["rate"], 3),
-                    DASH if standing["low"] is None else f"[{standing['low']:.3f}, {standing['high']:.3f}]",
+                    DASH
+                    if standing["low"] is None
+                    else f"[{standing['low']:.3f}, {standing['high']:.3f}]",
                     *(f"{standing[key]:,}" for key in _COUNTS),
                 ]
                 for standing in group
@@ -158,7 +174,9 @@ def _kind(trial: Trial, model: str) -> int:
     return _WIN if trial.winner == model else _LOSS
 
 
-def _standing(counts: NDArray[np.int64], failed: int, row: str | None, model: str, criterion: str) -> Standing:
+def _standing(
+    counts: NDArray[np.int64], failed: int, row: str | None, model: str, criterion: str
+) -> Standing:
     wins, ties, losses, unparsed = counts.tolist()
     return Standing(
         row=row,

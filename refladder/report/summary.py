@@ -17,7 +17,10 @@ _REASONS = 10  # shown of a run, the most frequent
 def summary(report: ScoreReport) -> dict[str, Any]:
     """The counts of a scoring run, as JSON values."""
     return {
-        **{name: getattr(report, name) for name in ("rows", "unscored", "reasons", "judgments", "reused")},
+        **{
+            name: getattr(report, name)
+            for name in ("rows", "unscored", "reasons", "judgments", "reused")
+        },
         **{name: getattr(report, name) for name in ("above_top", "below_bottom")},
         "unparsed": report.unparsed,
         "cut": report.cut,
@@ -44,8 +47,12 @@ def summary_lines(report: ScoreReport) -> list[str]:
         share = report.disagreements / report.order_pairs
         lines.append(f"order inconsistency: {share:.1%} of {plural(report.order_pairs, 'pair')}")
     for name, spread in report.order_spread.items():
-        lines.append(f"{name}: standard deviation of the score between orders of the rungs {spread:.2f}")
-    return lines + beyond_lines(report.above_top, report.below_bottom, report.judged_top, report.judged_bottom)
+        lines.append(
+            f"{name}: standard deviation of the score between orders of the rungs {spread:.2f}"
+        )
+    return lines + beyond_lines(
+        report.above_top, report.below_bottom, report.judged_top, report.judged_bottom
+    )
 
 
 def essential_lines(report: ScoreReport) -> list[str]:
@@ -74,13 +81,19 @@ def beyond_lines(
     lines = []
     for name in {**above, **below}:
         high, low = above.get(name, 0), below.get(name, 0)
-        of_high, of_low = (None if judged is None else judged.get(name) for judged in (of_above, of_below))
+        of_high, of_low = (
+            None if judged is None else judged.get(name) for judged in (of_above, of_below)
+        )
         beyond = []
         if high:
-            beyond.append(f"{_texts(high, of_high)} {'beats' if high == 1 else 'beat'} the top rung")
+            beyond.append(
+                f"{_texts(high, of_high)} {'beats' if high == 1 else 'beat'} the top rung"
+            )
         if low:
             texts = f"{low:,}" if high and of_high == of_low else _texts(low, of_low)
-            beyond.append(f"{texts} {'falls' if low == 1 else 'fall'} below the lowest{'' if high else ' rung'}")
+            beyond.append(
+                f"{texts} {'falls' if low == 1 else 'fall'} below the lowest{'' if high else ' rung'}"
+            )
         if beyond:
             lines.append(f"{name}: {', '.join(beyond)}; scores hardly tell such texts apart")
     return lines
@@ -109,10 +122,16 @@ def spent_lines(spent: Sequence[Mapping[str, Any]]) -> list[str]:
     for usage in spent:
         if usage["prompt_tokens"] is None and usage["from_store"] is None:
             continue
-        stored = "" if usage["from_store"] is None else f", {plural(usage['from_store'], 'answer')} from the store"
+        stored = (
+            ""
+            if usage["from_store"] is None
+            else f", {plural(usage['from_store'], 'answer')} from the store"
+        )
         measured = usage["run_tokens"] and usage["seconds"]
         speed = f", {usage['run_tokens'] / usage['seconds']:,.0f} tokens/s" if measured else ""
-        lines.append(f"{usage['backend']}: {cost_words(usage)} in {usage['seconds']:,.1f} s{speed}{stored}")
+        lines.append(
+            f"{usage['backend']}: {cost_words(usage)} in {usage['seconds']:,.1f} s{speed}{stored}"
+        )
     return lines
 
 
@@ -126,7 +145,9 @@ def cost_words(counts: Mapping[str, Any]) -> str:
     if counts["prompt_tokens"] is None:
         parts.append(f"{plural(counts['characters'], 'prompt character')} (tokens not known)")
     else:
-        run = "" if counts["run_tokens"] is None else f" ({counts['run_tokens']:,} through the model)"
+        run = (
+            "" if counts["run_tokens"] is None else f" ({counts['run_tokens']:,} through the model)"
+        )
         parts.append(f"{plural(counts['prompt_tokens'], 'prompt token')}{run}")
         bound = "at most " if counts["requests"] is None else ""
         if counts["answer_tokens"]:

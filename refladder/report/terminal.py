@@ -18,7 +18,9 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
 _NARROW = 8
-_PIECE = re.compile(r"[^\s/_-]*[/_-]+|[^\s/_-]+")  # of a name: a word with the sign behind it, where a line may end
+_PIECE = re.compile(
+    r"[^\s/_-]*[/_-]+|[^\s/_-]+"
+)  # of a name: a word with the sign behind it, where a line may end
 _INTERVAL = re.compile(r"(\S+) \[(\S+), (\S+)\]")
 
 
@@ -49,7 +51,9 @@ def fitted(table: PlainTable, width: int) -> list[Table]:
     _, narrow = _widths(table)
     if 2 + min(_widest(names), width // 3) + sum(narrow) > width:
         table = table._replace(rows=[[row[0], *map(_stacked, row[1:])] for row in table.rows])
-    shortest = min(max(_NARROW, _widest(piece for name in names for piece in _pieces(name))), width // 3)
+    shortest = min(
+        max(_NARROW, _widest(piece for name in names for piece in _pieces(name))), width // 3
+    )
     room = width - 2 - shortest  # an edge on both sides
     whole, narrow = _widths(table)
     widths = whole if sum(whole) <= room else narrow
@@ -62,9 +66,16 @@ def fitted(table: PlainTable, width: int) -> list[Table]:
         shown.add_column(Text(_wrapped(table.heads[0], label)), overflow="fold", min_width=label)
         for column in part:
             head = Text(_wrapped(table.heads[column + 1], widths[column] - 1))
-            shown.add_column(head, justify="right", overflow="fold", min_width=max(1, min(widths[column], room) - 1))
+            shown.add_column(
+                head,
+                justify="right",
+                overflow="fold",
+                min_width=max(1, min(widths[column], room) - 1),
+            )
         for row in table.rows:
-            shown.add_row(Text(_wrapped(row[0], label)), *(Text(row[column + 1]) for column in part))
+            shown.add_row(
+                Text(_wrapped(row[0], label)), *(Text(row[column + 1]) for column in part)
+            )
         tables.append(shown)
     return tables
 
@@ -72,8 +83,13 @@ def fitted(table: PlainTable, width: int) -> list[Table]:
 def _widths(table: PlainTable) -> tuple[list[int], list[int]]:
     """The width of each column of figures with the space before it: with its head as it is, and with a wrapped one."""
     columns = [[row[column] for row in table.rows] for column in range(1, len(table.heads))]
-    whole = [1 + _widest([head, *cells]) for head, cells in zip(table.heads[1:], columns, strict=True)]
-    narrow = [1 + _widest([*_pieces(head), *cells]) for head, cells in zip(table.heads[1:], columns, strict=True)]
+    whole = [
+        1 + _widest([head, *cells]) for head, cells in zip(table.heads[1:], columns, strict=True)
+    ]
+    narrow = [
+        1 + _widest([*_pieces(head), *cells])
+        for head, cells in zip(table.heads[1:], columns, strict=True)
+    ]
     return whole, narrow
 
 
@@ -96,7 +112,10 @@ def _stacked(cell: str) -> str:
     match = _INTERVAL.fullmatch(cell)
     if match is None:
         return cell
-    ends = (end.replace("0.", ".") if end.lstrip("-").startswith("0.") else end for end in match.groups()[1:])
+    ends = (
+        end.replace("0.", ".") if end.lstrip("-").startswith("0.") else end
+        for end in match.groups()[1:]
+    )
     return f"{match[1]}\n{' '.join(ends)}"
 
 
@@ -115,7 +134,9 @@ def _wrapped(text: str, width: int) -> str:
         lines.append("")
         for word in part.split():
             for piece_number, piece in enumerate(_PIECE.findall(word)):
-                joined = f"{lines[-1]} {piece}" if piece_number == 0 and lines[-1] else lines[-1] + piece
+                joined = (
+                    f"{lines[-1]} {piece}" if piece_number == 0 and lines[-1] else lines[-1] + piece
+                )
                 if lines[-1] and _widest([joined]) > width:
                     lines.append(piece)
                 else:

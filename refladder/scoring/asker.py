@@ -70,18 +70,33 @@ def answering_of(backend: Backend) -> Sampling:
 
 
 def run_of(
-    backend: Backend, template: Template, *, answers: int = 0, stated: int = 0, sampling: Sampling | None = None
+    backend: Backend,
+    template: Template,
+    *,
+    answers: int = 0,
+    stated: int = 0,
+    sampling: Sampling | None = None,
 ) -> Run:
     """The first line of a file whose judgments are found by key: any dimension, no ladders."""
     if answers and sampling is None:
-        raise UsageError("sampled answers need a sampling; give one, or read label probabilities (answers=0)")
+        raise UsageError(
+            "sampled answers need a sampling; give one, or read label probabilities (answers=0)"
+        )
     recipe = Recipe(
         backend=backend.fingerprint,
         prompts=prompts_of(backend, template),
         sampling=sampling if answers or stated else None,
         version=__version__,
     )
-    return Run(recipe=recipe, ladders="none", dimensions=(), rungs=0, orders=1, answers=answers, stated=stated)
+    return Run(
+        recipe=recipe,
+        ladders="none",
+        dimensions=(),
+        rungs=0,
+        orders=1,
+        answers=answers,
+        stated=stated,
+    )
 
 
 def calls_of(template: Template, answers: int) -> int:
@@ -116,7 +131,9 @@ class Asker:
         answers = f"stated:{run.stated}" if run.stated else run.answers or "logprobs"
         return f"{run.recipe.signature}|answers:{answers}|least-mass:{self.least_mass:g}"
 
-    def ask(self, questions: Sequence[Question], progress: Progress | None = None) -> list[Judgment]:
+    def ask(
+        self, questions: Sequence[Question], progress: Progress | None = None
+    ) -> list[Judgment]:
         """A judgment for every question, in order; without a readable answer it has a note. Stored ones are reused."""
 
         def batches(new: Sequence[Question]) -> Iterator[list[Judgment]]:
@@ -136,12 +153,16 @@ class Asker:
         if self.backend.recorded is not None and not self.log.run.rungs:
             # The key of a pair covers its ids too: equal texts may have different recorded judgments.
             questions = [
-                replace(question, key=digest_of(question.key, ids.context_id, ids.subject, ids.against))
+                replace(
+                    question, key=digest_of(question.key, ids.context_id, ids.subject, ids.against)
+                )
                 for question, ids in ((question, question.comparison) for question in questions)
             ]
         return trusted(self.log.complete(questions, batches), self.least_mass)
 
-    def judge(self, questions: Sequence[Question], answered: dict[int, Judgment] | None = None) -> list[Judgment]:
+    def judge(
+        self, questions: Sequence[Question], answered: dict[int, Judgment] | None = None
+    ) -> list[Judgment]:
         """Ask questions, whatever is stored; if the judge fails, `answered` gets the judgments so far by position."""
         if not questions:
             return []
@@ -158,14 +179,20 @@ class Asker:
         count = len(prompts) // len(questions)
         readings: dict[int, LabelReading] = {}
         answers, sampling = self.log.run.answers, self.log.run.recipe.sampling
-        reader = self.backend if sampling is None else Sampled(self.backend, answers=answers, sampling=sampling)
+        reader = (
+            self.backend
+            if sampling is None
+            else Sampled(self.backend, answers=answers, sampling=sampling)
+        )
 
         def judgments() -> dict[int, Judgment]:
             found = {}
             for number, position in enumerate(order):
                 rows = range(number * count, (number + 1) * count)
                 if readings.keys() >= set(rows):
-                    found[position] = self._judgment(questions[position], [readings[row] for row in rows])
+                    found[position] = self._judgment(
+                        questions[position], [readings[row] for row in rows]
+                    )
             return found
 
         try:
@@ -213,7 +240,9 @@ class Asker:
                     f"{', '.join(answers)}; test it with refladder.testing.check_backend"
                 )
         readings = [possible(reading, "the judge gave") for reading in readings]
-        reading = _from_yes_no(readings, answers) if self.template.claims else _from_rewards(readings)
+        reading = (
+            _from_yes_no(readings, answers) if self.template.claims else _from_rewards(readings)
+        )
         return self.judged(question, reading, OUTCOMES if self.template.claims else answers)
 
     def judged(

@@ -20,9 +20,14 @@ if TYPE_CHECKING:
     from refladder.settings import Scale
 
 
-SPREAD_LEGEND = "spread: how undecided the judge was, in units of the grade. Not a confidence interval."
+SPREAD_LEGEND = (
+    "spread: how undecided the judge was, in units of the grade. Not a confidence interval."
+)
 LOW_MASS = 0.5  # below this label mass, everything else that the judge could answer was more probable than the labels
-OVERALL = ("overall_score", "all_dimensions_score")  # the second where a dimension itself is called overall
+OVERALL = (
+    "overall_score",
+    "all_dimensions_score",
+)  # the second where a dimension itself is called overall
 LEAST_FOR_INTERVAL = 5  # orders of the rungs from which a score has an interval
 # An id or a length in a reason: left out, so that equal reasons are counted together.
 _QUOTED = re.compile(r"'[^']*'|\"[^\"]*\"|(?<=has )[\d,]+(?= tokens)|(?<=label mass )[\d.e-]+")
@@ -70,13 +75,18 @@ class ScoreReport:
     def count_orders(self, dimension: str, variances: FloatArray) -> None:
         """Add the variance between orders of the score of each text on a dimension."""
         if len(variances):
-            self.order_variance[dimension] = self.order_variance.get(dimension, 0.0) + float(variances.sum())
+            self.order_variance[dimension] = self.order_variance.get(dimension, 0.0) + float(
+                variances.sum()
+            )
             self.order_texts[dimension] = self.order_texts.get(dimension, 0) + len(variances)
 
     @property
     def order_spread(self) -> dict[str, float]:
         """Root mean square, over texts, of the standard deviation of the score between orders, by dimension."""
-        return {name: math.sqrt(total / self.order_texts[name]) for name, total in self.order_variance.items()}
+        return {
+            name: math.sqrt(total / self.order_texts[name])
+            for name, total in self.order_variance.items()
+        }
 
     def count_rows(self, rows: Sequence[Sequence[Score]]) -> None:
         """Add rows, and those of their scores that are missing, by dimension and by reason."""
@@ -111,7 +121,9 @@ def interval_columns(column: str) -> tuple[str, str]:
     return f"{column}_low", f"{column}_high"
 
 
-def added_columns(dimensions: Sequence[Dimension], *, shared: bool = False, intervals: bool = False) -> dict[str, type]:
+def added_columns(
+    dimensions: Sequence[Dimension], *, shared: bool = False, intervals: bool = False
+) -> dict[str, type]:
     """Every column that scoring adds to a row, with its type."""
     added: dict[str, type] = {}
     for dimension in dimensions:
@@ -163,7 +175,9 @@ class Columns:
         self._names = [column_names(dimension.name) for dimension in dimensions]
         self._overall = overall_column(dimensions) if len(dimensions) > 1 else None
         self._weights = weights_for(dimensions, scale.weights)
-        self._bounds = np.array([bounds_of(rule, run.rungs, (each.low, each.high)) for each in dimensions])
+        self._bounds = np.array(
+            [bounds_of(rule, run.rungs, (each.low, each.high)) for each in dimensions]
+        )
 
     def overall(self, rows: Sequence[Sequence[Score]]) -> list[float | None]:
         """The weighted score of each row, between 0 and 1; None where a dimension with a weight has no score."""
@@ -188,7 +202,9 @@ class Columns:
                 columns[self._overall] = combined
         for columns, scores in zip(table, rows, strict=True) if self._intervals else ():
             for (column, *_), score in zip(self._names, scores, strict=True):
-                columns |= dict(zip(interval_columns(column), score.interval or (None, None), strict=True))
+                columns |= dict(
+                    zip(interval_columns(column), score.interval or (None, None), strict=True)
+                )
         for columns, scores in zip(table, rows, strict=True):
             columns["signature"] = scores[0].signature
         return table
@@ -221,15 +237,25 @@ def block_notes(
         judged = judgments[number * each : (number + 1) * each]
         unparsed = [judgment for judgment in judged if judgment.logprobs is None]
         if unparsed:
-            reasons[block] = f"{len(unparsed)} of {plural(each, 'judgment')} unparsed: {unparsed[0].note}"
+            reasons[block] = (
+                f"{len(unparsed)} of {plural(each, 'judgment')} unparsed: {unparsed[0].note}"
+            )
             continue
         cut = [judgment for judgment in judged if judgment.cut]
         low = [judgment.mass or 0.0 for judgment in judged if has_low_mass(judgment)]
         notes = (
-            [f"{len(cut)} of {plural(each, 'judgment')}: {cut[0].note or 'the context was truncated'}"] if cut else []
+            [
+                f"{len(cut)} of {plural(each, 'judgment')}: {cut[0].note or 'the context was truncated'}"
+            ]
+            if cut
+            else []
         )
         notes += [judgment.note or "" for judgment in judged if None in judgment.stated][:1]
-        notes += [f"low label mass in {len(low)} of {plural(each, 'judgment')}, minimum {min(low):.2g}"] if low else []
+        notes += (
+            [f"low label mass in {len(low)} of {plural(each, 'judgment')}, minimum {min(low):.2g}"]
+            if low
+            else []
+        )
         if notes:
             reasons[block] = "; ".join(notes)
     return reasons
@@ -237,7 +263,9 @@ def block_notes(
 
 def least_masses(judgments: Sequence[Judgment], each: int) -> FloatArray:
     """The least label mass of each block of `each` judgments, shape (blocks,), 0 to 1; NaN where none has a mass."""
-    masses = np.array([math.inf if judgment.mass is None else judgment.mass for judgment in judgments])
+    masses = np.array(
+        [math.inf if judgment.mass is None else judgment.mass for judgment in judgments]
+    )
     least = np.min(masses.reshape(-1, each), axis=1)
     return cast("FloatArray", np.where(np.isinf(least), np.nan, least))
 

@@ -24,7 +24,9 @@ if TYPE_CHECKING:
 
 def grade_question(output: Output, context: Context, dimension: Dimension) -> Question:
     """The question which grade one output deserves on one dimension."""
-    return question_about(context, dimension, subject=output.id, against="", texts={"target": output.text})
+    return question_about(
+        context, dimension, subject=output.id, against="", texts={"target": output.text}
+    )
 
 
 def _shares(judgment: Judgment) -> dict[float, float]:
@@ -34,7 +36,10 @@ def _shares(judgment: Judgment) -> dict[float, float]:
     highest = max(judgment.logprobs)
     weights = [math.exp(value - highest) for value in judgment.logprobs]
     total = math.fsum(weights)
-    return {float(grade): weight / total for grade, weight in zip(judgment.outcomes, weights, strict=True)}
+    return {
+        float(grade): weight / total
+        for grade, weight in zip(judgment.outcomes, weights, strict=True)
+    }
 
 
 def most_probable_grade(judgment: Judgment) -> float | None:
@@ -61,7 +66,7 @@ def expected_grade(judgment: Judgment) -> float | None:
 
 def on_scale(grade: float, grades: int, scale: tuple[float, float]) -> float:
     """A grade from 1..`grades` on a dimension's human scale: 1 is its low end, `grades` its high end."""
-    if grades < 2:  # noqa: PLR2004
+    if grades < 2:
         raise UsageError(f"a scale has at least 2 grades, found {grades}")
     low, high = scale
     return low + (high - low) * (grade - 1) / (grades - 1)

@@ -28,13 +28,20 @@ if TYPE_CHECKING:
     from refladder.scoring.question import Question
     from refladder.scoring.scorer import LadderScorer
 
-MOST, FEWEST = 16, 12  # ladders of a dimension that are compared, and those from which a pass says something
+MOST, FEWEST = (
+    16,
+    12,
+)  # ladders of a dimension that are compared, and those from which a pass says something
 LEAST = 5  # ladders that could be read, below which no judge is refused
-NEEDED = 0.7  # of the ladders: 5 of 12 is refused (interval .19 to .68), and 12 of 12 passes (.76 to 1)
+NEEDED = (
+    0.7  # of the ladders: 5 of 12 is refused (interval .19 to .68), and 12 of 12 passes (.76 to 1)
+)
 SEED = 0
 
 
-def prove(scorer: LadderScorer, folder: Path | None, *, any_judge: bool = False, ask: bool = True) -> list[JudgeCheck]:
+def prove(
+    scorer: LadderScorer, folder: Path | None, *, any_judge: bool = False, ask: bool = True
+) -> list[JudgeCheck]:
     """The check of a scorer's judge on each dimension, remembered in `folder`; none for recorded judgments.
 
     Without `ask`, a dimension that is not remembered has no check. `any_judge` does not refuse.
@@ -43,10 +50,19 @@ def prove(scorer: LadderScorer, folder: Path | None, *, any_judge: bool = False,
         return []
     stated = bool(scorer.run.stated)
     sampling, answers = scorer.run.recipe.sampling, scorer.run.answers
-    run = run_of(scorer.judge, scorer.template, answers=answers, stated=int(stated), sampling=sampling)
-    drawn = {each.name: drawn_questions(scorer.ladders, each, stated=stated) for each in scorer.dimensions}
+    run = run_of(
+        scorer.judge, scorer.template, answers=answers, stated=int(stated), sampling=sampling
+    )
+    drawn = {
+        each.name: drawn_questions(scorer.ladders, each, stated=stated)
+        for each in scorer.dimensions
+    }
     files = {name: _file(folder, run, questions) for name, questions in drawn.items()}
-    known = {name: read_record(JudgeCheck, path) for name, path in files.items() if path and path.exists()}
+    known = {
+        name: read_record(JudgeCheck, path)
+        for name, path in files.items()
+        if path and path.exists()
+    }
     new = {name: questions for name, questions in drawn.items() if name not in known}
     if ask and new:
         asker = Asker(scorer.judge, scorer.template, JudgmentIndex(None, run))
@@ -57,16 +73,21 @@ def prove(scorer: LadderScorer, folder: Path | None, *, any_judge: bool = False,
     checks = [known[name] for name in drawn if name in known]
     refused = _failed(checks)[0]
     if refused and not any_judge:
-        old = ", ".join(str(files[check.dimension]) for check in refused if check.dimension not in new)
+        old = ", ".join(
+            str(files[check.dimension]) for check in refused if check.dimension not in new
+        )
         raise JudgeRefusedError(
             f"{scorer.judge.fingerprint} does not distinguish the best rung from the worst ({_counts(refused)}): "
             "`refladder certify` shows whether the judge or the ladders are at fault, and "
-            f"{option('any-judge')} scores anyway" + (f"; delete the stored result {old} to ask again" if old else "")
+            f"{option('any-judge')} scores anyway"
+            + (f"; delete the stored result {old} to ask again" if old else "")
         )
     return checks
 
 
-def drawn_questions(ladders: LadderSet, dimension: Dimension, *, stated: bool = False) -> list[Question]:
+def drawn_questions(
+    ladders: LadderSet, dimension: Dimension, *, stated: bool = False
+) -> list[Question]:
     """The best rung against the worst in both orders, on ladders that a fixed seed draws of those with contexts.
 
     A judge that states probabilities compares the best rung, and then the worst, with all other rungs of its ladder.
@@ -78,10 +99,16 @@ def drawn_questions(ladders: LadderSet, dimension: Dimension, *, stated: bool = 
     ]
     chosen = np.random.default_rng(SEED).permutation(len(able))[:MOST].tolist()
     return [
-        comparison_of(context, dimension, *(rung_side(rung, context if ladders.anchors else None) for rung in pair))
+        comparison_of(
+            context,
+            dimension,
+            *(rung_side(rung, context if ladders.anchors else None) for rung in pair),
+        )
         for context, ladder in (able[number] for number in sorted(chosen))
         for end, others in ((-1, ladder.rungs[:-1]), (0, ladder.rungs[1:]))
-        for pair in ((ladder.rungs[end], other) for other in (others if stated else [ladder.rungs[-1 - end]]))
+        for pair in (
+            (ladder.rungs[end], other) for other in (others if stated else [ladder.rungs[-1 - end]])
+        )
     ]
 
 
@@ -94,15 +121,22 @@ def judge_checks(
     """
     stated = asker.log.run.stated > 0
     if drawn is None:
-        drawn = {each.name: drawn_questions(ladders, each, stated=stated) for each in ladders.dimensions}
-    asked = sorted((each for questions in drawn.values() for each in questions), key=lambda each: each.context.id)
+        drawn = {
+            each.name: drawn_questions(ladders, each, stated=stated) for each in ladders.dimensions
+        }
+    asked = sorted(
+        (each for questions in drawn.values() for each in questions),
+        key=lambda each: each.context.id,
+    )
     if stated:
         size = ladders.rungs - 1
         ends = [asked[start : start + size] for start in range(0, len(asked), size)]
         answered = Stated(asker).ask(ends)
     else:
         answered = replace(asker, least_mass=0).ask(asked)
-    judgments = {question.comparison: judgment for question, judgment in zip(asked, answered, strict=True)}
+    judgments = {
+        question.comparison: judgment for question, judgment in zip(asked, answered, strict=True)
+    }
     if isinstance(asker.backend, Unanswered):
         return []
     checks = []
@@ -110,11 +144,15 @@ def judge_checks(
         shares = outcome_probabilities([judgments[question.comparison] for question in questions])
         each = shares.reshape(-1, 2, ladders.rungs - 1 if stated else 1, 3).mean(axis=2)
         preferred = (each[:, :, 0] - each[:, :, 1]) * (1, -1)  # above 0: the best rung
-        if stated:  # a ladder is right if the best rung gets a mean above 50, and the worst one below
+        if (
+            stated
+        ):  # a ladder is right if the best rung gets a mean above 50, and the worst one below
             preferred = np.min(preferred, axis=1, keepdims=True)
             preferred[preferred == 0] = -1
         answers = np.where(np.isnan(preferred), np.nan, (np.sign(preferred) + 1) / 2)
-        of_ladders = np.array([ladder[~np.isnan(ladder)].mean() for ladder in answers if not np.isnan(ladder).all()])
+        of_ladders = np.array(
+            [ladder[~np.isnan(ladder)].mean() for ladder in answers if not np.isnan(ladder).all()]
+        )
         right, read = float(of_ladders.sum()), len(of_ladders)
         interval = wilson(right, read) if read else None
         checks.append(
@@ -139,7 +177,9 @@ def check_lines(checks: Sequence[JudgeCheck]) -> tuple[list[str], list[str]]:
     """What the checks show; and the warnings, about dimensions that are refused and those without a proof."""
     if not checks:
         return [], []
-    failed, too_few, doubtful = (", ".join(check.dimension for check in some) for some in _failed(checks))
+    failed, too_few, doubtful = (
+        ", ".join(check.dimension for check in some) for some in _failed(checks)
+    )
     warnings = []
     if failed:
         warnings.append(
@@ -158,7 +198,9 @@ def check_lines(checks: Sequence[JudgeCheck]) -> tuple[list[str], list[str]]:
     return [f"judge check, best rung against the worst: {_counts(checks)}"], warnings
 
 
-def _failed(checks: Sequence[JudgeCheck]) -> tuple[list[JudgeCheck], list[JudgeCheck], list[JudgeCheck]]:
+def _failed(
+    checks: Sequence[JudgeCheck],
+) -> tuple[list[JudgeCheck], list[JudgeCheck], list[JudgeCheck]]:
     """The checks that refuse a judge, those that would with more ladders, and the others without a proof."""
     failed: list[JudgeCheck] = []
     too_few: list[JudgeCheck] = []
@@ -166,7 +208,9 @@ def _failed(checks: Sequence[JudgeCheck]) -> tuple[list[JudgeCheck], list[JudgeC
     for check in checks:
         together = [each for each in checks if each.shared and check.shared] or [check]
         read = sum(each.read for each in together)
-        _, low, high = wilson(sum(each.right for each in together), read) if read else (None, None, None)
+        _, low, high = (
+            wilson(sum(each.right for each in together), read) if read else (None, None, None)
+        )
         if high is not None and high < NEEDED:
             (failed if read >= LEAST else too_few).append(check)
         elif low is None or low < NEEDED or sum(each.compared for each in together) < FEWEST:
@@ -192,7 +236,12 @@ def _file(folder: Path | None, run: Run, questions: Sequence[Question]) -> Path 
     """Where the check is remembered, by all that decides it: judge, template, answers and the texts of the set."""
     if folder is None:
         return None
-    asked = [run.recipe.backend, *run.recipe.prompts, str(run.answers), *(question.key for question in questions)]
+    asked = [
+        run.recipe.backend,
+        *run.recipe.prompts,
+        str(run.answers),
+        *(question.key for question in questions),
+    ]
     words = [SCHEMAS[JudgeCheck], *asked]
     return folder / f"{digest_of(json.dumps(words), size=12)}.json"
 
@@ -200,5 +249,7 @@ def _file(folder: Path | None, run: Run, questions: Sequence[Question]) -> Path 
 def missing_line(scorer: LadderScorer, checks: Sequence[JudgeCheck]) -> str:
     """On which dimensions the judge of texts without a table has no check; empty if it has all."""
     known = {check.dimension for check in checks}
-    missing = ", ".join(dimension.name for dimension in scorer.dimensions if dimension.name not in known)
+    missing = ", ".join(
+        dimension.name for dimension in scorer.dimensions if dimension.name not in known
+    )
     return missing and f"judge check: not made yet on {missing}; scoring a table makes it"

@@ -59,7 +59,9 @@ def trusted(judgments: Sequence[Judgment], least_mass: float) -> list[Judgment]:
     """Judgments as they are scored: those whose label mass is below `least_mass` are unparsed, with the reason."""
     if not 0 <= least_mass <= 1:
         see = option("least-mass")
-        raise UsageError(f"least label mass {least_mass:g}: a probability from 0 to 1 is needed; see {see}")
+        raise UsageError(
+            f"least label mass {least_mass:g}: a probability from 0 to 1 is needed; see {see}"
+        )
     scored = []
     for judgment in judgments:
         if judgment.logprobs is None or judgment.mass is None or judgment.mass >= least_mass:
@@ -74,7 +76,8 @@ def trusted(judgments: Sequence[Judgment], least_mass: float) -> list[Judgment]:
 def verdict_logprobs(judgments: Sequence[Judgment]) -> FloatArray:
     """Natural logarithms of p(win, loss, tie), seen from the output, shape (judgments, 3); NaN rows where unparsed."""
     rows = [
-        judgment.logprobs_of(_OF_A_RUNG if judgment.subject.startswith(RUNG) else OUTCOMES) or _UNPARSED
+        judgment.logprobs_of(_OF_A_RUNG if judgment.subject.startswith(RUNG) else OUTCOMES)
+        or _UNPARSED
         for judgment in judgments
     ]
     return np.array(rows, dtype=np.float64).reshape(-1, len(OUTCOMES))
@@ -107,5 +110,7 @@ def first_probabilities(judgments: Sequence[Judgment]) -> FloatArray:
         if (logprobs := judgment.logprobs_of((WIN, LOSS))) is not None:
             win, loss = logprobs
             gap = loss - win
-            probabilities[position] = 1 / (1 + math.exp(gap)) if gap < 0 else math.exp(-gap) / (1 + math.exp(-gap))
+            probabilities[position] = (
+                1 / (1 + math.exp(gap)) if gap < 0 else math.exp(-gap) / (1 + math.exp(-gap))
+            )
     return probabilities

@@ -78,11 +78,15 @@ def read_judgments(path: str | Path) -> tuple[Run, Iterator[tuple[str, Judgment]
     lines = numbered_lines(open_table(path), path)
     first = next(lines, None)
     if first is None:
-        raise DataError(f"{path}: empty; a judgments file is what `refladder score --judgments` writes")
+        raise DataError(
+            f"{path}: empty; a judgments file is what `refladder score --judgments` writes"
+        )
     run = from_line(Run, first[1], f"{path}:1")
 
     def located() -> Iterator[tuple[str, Judgment]]:
-        while chunk := [(f"{path}:{number}", line) for number, line in itertools.islice(lines, _CHUNK)]:
+        while chunk := [
+            (f"{path}:{number}", line) for number, line in itertools.islice(lines, _CHUNK)
+        ]:
             for (where, _), judgment in zip(chunk, from_lines(Judgment, chunk), strict=True):
                 yield where, _possible(run, where, judgment)
 
@@ -96,7 +100,11 @@ def _read_folder(path: str) -> tuple[Run, Iterator[tuple[str, Judgment]]]:
         existing = folder.sizes(JUDGMENTS)
         names = {file.name: judgments_name(file.name) for file in scored if file.rows}
         files = [folder.path_of(name) for name in names.values() if name in existing]
-        if files and (without := next((name for name, judged in names.items() if judged not in existing), None)):
+        if files and (
+            without := next(
+                (name for name, judged in names.items() if judged not in existing), None
+            )
+        ):
             raise DataError(
                 f"{folder.path_of(without)}: the judgments of this file are missing; delete this file, and run the "
                 "same `refladder score` command again, which asks the judge about its rows again"
@@ -112,7 +120,9 @@ def _read_folder(path: str) -> tuple[Run, Iterator[tuple[str, Judgment]]]:
         for file in files[1:]:
             other, located = read_judgments(file)
             if _on_scale(other) != _on_scale(run):
-                raise DataError(f"{file}:1: these judgments are of another run ({_difference(other, run)})")
+                raise DataError(
+                    f"{file}:1: these judgments are of another run ({_difference(other, run)})"
+                )
             yield from located
 
     return run, judgments()
@@ -123,7 +133,9 @@ def outcomes_of(run: Run) -> tuple[str, ...]:
     return (WIN, LOSS) if any(_REWARD in prompt for prompt in run.recipe.prompts) else OUTCOMES
 
 
-def check_outcomes(where: str, judgment: Judgment, allowed: Collection[str], *, all_of: bool = True) -> None:
+def check_outcomes(
+    where: str, judgment: Judgment, allowed: Collection[str], *, all_of: bool = True
+) -> None:
     """Check that a stored judgment is a choice between all outcomes of its question, or some of them."""
     if judgment.outcomes == allowed:  # nearly always, and quick
         return
@@ -190,14 +202,19 @@ class JudgmentLog:
             if first.startswith(GZIP):
                 raise DataError(f"{path}: a gzip file cannot be extended; unpack it first")
             if is_torn(first) and not to_line(self.run).startswith(first[:_START]):
-                raise DataError(f"{path}:1: not a judgments file; name another file with {option('judgments')}")
+                raise DataError(
+                    f"{path}:1: not a judgments file; name another file with {option('judgments')}"
+                )
             head = self._next_line()
         if head is None:  # also where it is torn: nothing is lost
             if not self._read_only:
                 write_record(path, self.run)
                 self._begun = len(to_line(self.run))
         elif self._check_run(*head) and not self._read_only:
-            with path.open("rb") as source, atomic(path) as target:  # this run's line, and the judgments as they are
+            with (
+                path.open("rb") as source,
+                atomic(path) as target,
+            ):  # this run's line, and the judgments as they are
                 source.readline()
                 target.write(to_line(self.run))
                 shutil.copyfileobj(source, target)
@@ -216,7 +233,13 @@ class JudgmentLog:
         return self
 
     def __exit__(self, failure: object, *_: object) -> None:
-        if failure and self._begun and self._path and self._path.is_file() and self._path.stat().st_size == self._begun:
+        if (
+            failure
+            and self._begun
+            and self._path
+            and self._path.is_file()
+            and self._path.stat().st_size == self._begun
+        ):
             throw_away(self._path)  # it holds nothing, and another judge may be asked next
         self.close()
 
@@ -313,8 +336,13 @@ class JudgmentLog:
                 f"{self._ahead[0]}: judgments of a later row, and an earlier one has fewer than this run needs; "
                 f"delete {self._path}"
             )
-        if self._path is not None and not self._read_only and judgments:  # what a dry run did not ask is not stored
-            append_records(self._path, [judgment for judgment in judgments if not isinstance(judgment, NotJudged)])
+        if (
+            self._path is not None and not self._read_only and judgments
+        ):  # what a dry run did not ask is not stored
+            append_records(
+                self._path,
+                [judgment for judgment in judgments if not isinstance(judgment, NotJudged)],
+            )
 
 
 class JudgmentIndex(JudgmentLog):
@@ -356,7 +384,9 @@ class JudgmentIndex(JudgmentLog):
 
     def unanswered(self, questions: Sequence[Question]) -> list[Question]:
         """The questions without a judgment, each key once, the questions of a context next to each other."""
-        new = {question.key: question for question in questions if question.key not in self.judgments}
+        new = {
+            question.key: question for question in questions if question.key not in self.judgments
+        }
         return sorted(new.values(), key=lambda question: question.context.id)
 
     def keep(self, judgments: Sequence[Judgment]) -> None:
@@ -416,7 +446,9 @@ def _difference(stored: Run, wanted: Run) -> str:
         return f"against ladders {stored.ladders}, this run's are {wanted.ladders}"
     if (stored.stated, stored.answers) != (wanted.stated, wanted.answers):
         other = wanted.stated or wanted.answers
-        other_words = str(other) if bool(stored.stated) == bool(wanted.stated) else _answers_of(wanted)
+        other_words = (
+            str(other) if bool(stored.stated) == bool(wanted.stated) else _answers_of(wanted)
+        )
         return f"of {_answers_of(stored)}, this run of {other_words}"
     if stored.orders != wanted.orders:
         return f"asked in {plural(stored.orders, 'order')}, this run in {wanted.orders}"

@@ -82,11 +82,15 @@ def question_about(
     context: Context, dimension: Dimension, *, subject: str, against: str, texts: Mapping[str, str]
 ) -> Question:
     """A question about `texts` by slot name, whose order is part of the key; `against` is empty for a grade."""
-    state = _digest_of(context.text, context.background, dimension.name, dimension.description).copy()
+    state = _digest_of(
+        context.text, context.background, dimension.name, dimension.description
+    ).copy()
     for text in texts.values():
         _add(state, text)
     return Question(
-        comparison=Comparison(context_id=context.id, dimension=dimension.name, subject=subject, against=against),
+        comparison=Comparison(
+            context_id=context.id, dimension=dimension.name, subject=subject, against=against
+        ),
         key=state.hexdigest(),
         context=context,
         dimension=dimension,
@@ -94,7 +98,9 @@ def question_about(
     )
 
 
-def pair_question(context: Context, dimension: Dimension, first: Output, second: Output) -> Question:
+def pair_question(
+    context: Context, dimension: Dimension, first: Output, second: Output
+) -> Question:
     """The question which of two outputs is better."""
     texts = {"first": first.text, "second": second.text}
     return question_about(context, dimension, subject=first.id, against=second.id, texts=texts)
@@ -108,10 +114,14 @@ class Side(NamedTuple):
     context: Context | None = None
 
 
-def comparison_of(context: Context, dimension: Dimension, target: Side, reference: Side) -> Question:
+def comparison_of(
+    context: Context, dimension: Dimension, target: Side, reference: Side
+) -> Question:
     """The question whether one text is better than another; `context` is that of both, or in a shared set of a row."""
     texts = {"target": target.text, "reference": reference.text}
-    if target.context is not None and reference.context is not None:  # in the place of the one context of a question
+    if (
+        target.context is not None and reference.context is not None
+    ):  # in the place of the one context of a question
         texts |= {
             "context": target.context.text,
             "background": target.context.background,

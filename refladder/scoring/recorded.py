@@ -72,7 +72,9 @@ class Recorded(Backend):
         self.kind = kind
         self._readings = readings
         self._places = places
-        self._sets = sets or {}  # the set of ladders that a judgments file names, by the place where it does
+        self._sets = (
+            sets or {}
+        )  # the set of ladders that a judgments file names, by the place where it does
 
     @property
     def fingerprint(self) -> str:
@@ -92,7 +94,11 @@ class Recorded(Backend):
         """How many judgments the file holds."""
         texts = "outputs against rungs" if self.kind == LADDER else "pairs of outputs"
         swapped = sum(comparison.subject.startswith(RUNG) for comparison in self._readings)
-        words = f" ({swapped:,} in the swapped order, which {option('both-orders')} uses)" if swapped else ""
+        words = (
+            f" ({swapped:,} in the swapped order, which {option('both-orders')} uses)"
+            if swapped
+            else ""
+        )
         return f"{self.path}: {plural(len(self._readings), 'recorded judgment')} of {texts}{words}; no model is asked"
 
     @property
@@ -111,12 +117,18 @@ class Recorded(Backend):
         self._refuse()
 
     def _refuse(self) -> NoReturn:
-        raise UsageError(f"{self.path}: recorded judgments answer comparisons only, and no model is open; name a judge")
+        raise UsageError(
+            f"{self.path}: recorded judgments answer comparisons only, and no model is open; name a judge"
+        )
 
     def on(self, dimensions: Collection[str]) -> Recorded:
         """The judgments of these dimensions alone, for data that was read without the others."""
-        readings = {key: reading for key, reading in self._readings.items() if key.dimension in dimensions}
-        return Recorded(self.path, self.kind, readings, {key: self._places[key] for key in readings}, self._sets)
+        readings = {
+            key: reading for key, reading in self._readings.items() if key.dimension in dimensions
+        }
+        return Recorded(
+            self.path, self.kind, readings, {key: self._places[key] for key in readings}, self._sets
+        )
 
     def outputs(self) -> dict[tuple[str, str], str]:
         """The outputs of the judgments, as (context id, output id), with the path:line of the first one on each."""
@@ -143,7 +155,9 @@ class Recorded(Backend):
         The contexts of `outputs`, or the outputs of one of them, may be unknown: None.
         """
         for place, signature in self._sets.items():
-            if ladders is not None and (judged := str(scale_of(signature))).rpartition("@")[2] not in {
+            if ladders is not None and (judged := str(scale_of(signature))).rpartition("@")[
+                2
+            ] not in {
                 ladders.digest,
                 *(each.digest for each in ladders.earlier),
             }:
@@ -159,7 +173,12 @@ class Recorded(Backend):
             known_ids = None if outputs is None else outputs[comparison.context_id]
             for name in _outputs_of(comparison):
                 if known_ids is not None and name not in known_ids:
-                    raise _unknown(row, f"{where}, context {comparison.context_id!r}, has no output", name, known_ids)
+                    raise _unknown(
+                        row,
+                        f"{where}, context {comparison.context_id!r}, has no output",
+                        name,
+                        known_ids,
+                    )
             for name in (comparison.subject, comparison.against):
                 if name.startswith(RUNG) and ladders is not None:
                     _check_rung(row, where, name, ladders)
@@ -171,7 +190,9 @@ def _check_rung(row: str, where: str, name: str, ladders: LadderSet) -> None:
         shown = name.removeprefix(RUNG).partition("@")[0]
         raise DataError(f"{row}: rung {shown}; the ladders in {where} have {ladders.rungs} rungs")
     if anchor and not ladders.anchors:
-        raise DataError(f"{row}: anchor {anchor!r}, and {ladders.name} is not shared; leave the column out")
+        raise DataError(
+            f"{row}: anchor {anchor!r}, and {ladders.name} is not shared; leave the column out"
+        )
     if ladders.anchors and not anchor:
         raise DataError(
             f"{row}: no anchor, and {ladders.name} is shared; name the anchor of each rung in the column 'anchor'"
@@ -209,7 +230,9 @@ def read_recorded(*paths: str) -> Recorded:
             readings[comparison] = reading
             places[comparison] = place
     if len(set(kinds.values())) > 1:
-        of_pairs, of_rungs = (next(path for path in paths if kinds[path] == kind) for kind in (PAIRS, LADDER))
+        of_pairs, of_rungs = (
+            next(path for path in paths if kinds[path] == kind) for kind in (PAIRS, LADDER)
+        )
         raise UsageError(
             f"{of_pairs} holds judgments of pairs, and {of_rungs} of rungs; name them in runs of their own"
         )
@@ -245,7 +268,9 @@ def _judged_by_refladder(path: str, sets: dict[str, str]) -> tuple[str, Iterator
 
     def judged() -> Iterator[Judged]:
         for place, judgment in judgments:
-            if judgment.against is None or not set(outcomes[:2]) <= set(judgment.outcomes) <= set(OUTCOMES):
+            if judgment.against is None or not set(outcomes[:2]) <= set(judgment.outcomes) <= set(
+                OUTCOMES
+            ):
                 raise DataError(
                     f"{place}: a grade of one text, and recorded judgments are comparisons; name the judgments of "
                     "`refladder score`, or those of a method over pairs"
@@ -275,7 +300,11 @@ def _judged_by_refladder(path: str, sets: dict[str, str]) -> tuple[str, Iterator
 def _kind_of(row: Row) -> str:
     ladder, pairs = "rung" in row.fields, bool({"first", "second"} & row.fields.keys())
     if ladder == pairs:
-        problem = "'rung' beside 'first' or 'second'" if ladder else "neither 'rung' nor 'first' and 'second'"
+        problem = (
+            "'rung' beside 'first' or 'second'"
+            if ladder
+            else "neither 'rung' nor 'first' and 'second'"
+        )
         raise DataError(
             f"{row.where}: columns with {problem}; a row needs context_id, dimension, output and rung (a ladder) or "
             f"context_id, dimension, first and second (pairs). Columns there: {', '.join(map(str, row.fields))}"
@@ -289,9 +318,13 @@ def _verdict_columns(row: Row, kind: str) -> tuple[str, ...]:
     present = [name for name in (word, *numbers) if name in row.fields]
     if not present:
         columns = ", ".join(map(str, row.fields))
-        raise DataError(f"{row.where}: no column {word!r}, nor {', '.join(numbers)}; Columns there: {columns}")
+        raise DataError(
+            f"{row.where}: no column {word!r}, nor {', '.join(numbers)}; Columns there: {columns}"
+        )
     if word in present and len(present) > 1:
-        raise DataError(f"{row.where}: the judgment is in {word!r} and in {present[1]!r}; drop one of the columns")
+        raise DataError(
+            f"{row.where}: the judgment is in {word!r} and in {present[1]!r}; drop one of the columns"
+        )
     if word not in present and len(present) < len(numbers):
         missing = next(name for name in numbers if name not in present)
         raise missing_column(row.where, missing, row.fields)
@@ -301,7 +334,9 @@ def _verdict_columns(row: Row, kind: str) -> tuple[str, ...]:
 def _rung_comparison(row: Row) -> Comparison:
     level = number_of(row, "rung")
     if level < 1 or not level.is_integer():
-        raise DataError(f"{row.where}: rung {row.fields['rung']!r}; a rung is a whole number, 1 for the worst")
+        raise DataError(
+            f"{row.where}: rung {row.fields['rung']!r}; a rung is a whole number, 1 for the worst"
+        )
     anchor = _if_any(row, "anchor")
     ids = _output(row, "output"), rung_id(int(level), anchor)
     value = row.fields.get("swapped")
@@ -314,14 +349,18 @@ def _rung_comparison(row: Row) -> Comparison:
 def _pair_comparison(row: Row) -> Comparison:
     comparison = _comparison(row, _output(row, "first"), _output(row, "second"))
     if comparison.subject == comparison.against:
-        raise DataError(f"{row.where}: output {comparison.subject!r} is compared with itself; drop the row")
+        raise DataError(
+            f"{row.where}: output {comparison.subject!r} is compared with itself; drop the row"
+        )
     return comparison
 
 
 def _output(row: Row, column: str) -> str:
     name = name_of(row, column)
     if name.startswith(RUNG):
-        raise DataError(f"{row.where}: {column} {name!r} begins with {RUNG!r}, which means a rung; rename it")
+        raise DataError(
+            f"{row.where}: {column} {name!r} begins with {RUNG!r}, which means a rung; rename it"
+        )
     return name
 
 
@@ -346,7 +385,9 @@ def _reading(row: Row, columns: tuple[str, ...], comparison: Comparison) -> Labe
         case ("outcome",):
             outcome = row.fields["outcome"]
             if outcome not in OUTCOMES:
-                raise DataError(f"{row.where}: outcome {outcome!r:.60}; it must be {WIN}, {LOSS} or {TIE}, or empty")
+                raise DataError(
+                    f"{row.where}: outcome {outcome!r:.60}; it must be {WIN}, {LOSS} or {TIE}, or empty"
+                )
             return _seen_from(comparison, [float(outcome == name) for name in OUTCOMES], mass=None)
         case ("winner",):
             return _certain(_winner(row, comparison))
@@ -357,8 +398,12 @@ def _reading(row: Row, columns: tuple[str, ...], comparison: Comparison) -> Labe
             return _certain(probability)
     probabilities = [number_of(row, column) for column in columns]
     if min(probabilities) < 0 or not 0 < sum(probabilities) <= 1 + SLACK:
-        shown = ", ".join(f"{column} {value:g}" for column, value in zip(columns, probabilities, strict=True))
-        raise DataError(f"{row.where}: {shown}; probabilities are 0 or more and add to more than 0 and at most 1")
+        shown = ", ".join(
+            f"{column} {value:g}" for column, value in zip(columns, probabilities, strict=True)
+        )
+        raise DataError(
+            f"{row.where}: {shown}; probabilities are 0 or more and add to more than 0 and at most 1"
+        )
     return _seen_from(comparison, probabilities, mass=min(1.0, sum(probabilities)))
 
 
@@ -368,7 +413,9 @@ def _winner(row: Row, comparison: Comparison) -> float:
     first = winner in {"first", comparison.subject}
     second = winner in {"second", comparison.against}
     if first + second + (winner == TIE) > 1:
-        raise DataError(f"{row.where}: winner {winner!r} is both a word and the id of another text; give p instead")
+        raise DataError(
+            f"{row.where}: winner {winner!r} is both a word and the id of another text; give p instead"
+        )
     if not (first or second or winner == TIE):
         raise DataError(
             f"{row.where}: winner {winner!r:.60}; it must be first, second, tie, {comparison.subject!r} or "
@@ -383,7 +430,9 @@ def _certain(probability: float) -> LabelReading:
     return LabelReading(logprobs=(_log(probability), _log(1 - probability)), mass=None)
 
 
-def _seen_from(comparison: Comparison, probabilities: Sequence[float], *, mass: float | None) -> LabelReading:
+def _seen_from(
+    comparison: Comparison, probabilities: Sequence[float], *, mass: float | None
+) -> LabelReading:
     """The reading of a comparison with a rung, from the output's probabilities of win, loss and tie."""
     win, loss, tie = map(_log, probabilities)
     swapped = comparison.subject.startswith(RUNG)

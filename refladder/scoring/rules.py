@@ -48,7 +48,9 @@ def rule_named(name: str) -> Rule:
     return cast("Rule", registry.find("rule", name, RULES))
 
 
-def of_anchors(rule: Rule, probabilities: FloatArray, anchors: int, scale: tuple[float, float]) -> FloatArray:
+def of_anchors(
+    rule: Rule, probabilities: FloatArray, anchors: int, scale: tuple[float, float]
+) -> FloatArray:
     """The values of a rule on each anchor's ladder: shape (outputs, anchors * rungs, 3) to (outputs, anchors)."""
     rungs = probabilities.shape[1] // anchors
     return rule(probabilities.reshape(-1, rungs, 3), scale).reshape(-1, anchors)
@@ -58,7 +60,9 @@ def over_anchors(rule: Rule, anchors: int) -> Rule:
     """The rule of a shared set: the mean over the anchors of the rule on the ladder of each."""
     if anchors == 1:
         return rule
-    return lambda probabilities, scale: np.mean(of_anchors(rule, probabilities, anchors, scale), axis=1)
+    return lambda probabilities, scale: np.mean(
+        of_anchors(rule, probabilities, anchors, scale), axis=1
+    )
 
 
 def probabilities_from(logprobs: FloatArray) -> FloatArray:
@@ -76,7 +80,7 @@ def probabilities_from(logprobs: FloatArray) -> FloatArray:
 
 
 def _checked(probabilities: FloatArray) -> FloatArray:
-    if probabilities.ndim != 3 or probabilities.shape[2] != 3 or probabilities.shape[1] == 0:  # noqa: PLR2004
+    if probabilities.ndim != 3 or probabilities.shape[2] != 3 or probabilities.shape[1] == 0:
         raise ShapeError(
             f"verdict probabilities must have shape (outputs, rungs, 3) with at least one rung, "
             f"found {probabilities.shape}"
@@ -123,7 +127,9 @@ def mean_differences(probabilities: FloatArray, _scale: tuple[float, float]) -> 
     Raises:
         ShapeError: as for `ladder_scores`.
     """
-    return cast("FloatArray", np.mean(_checked(probabilities)[:, :, 0] - probabilities[:, :, 1], axis=1))
+    return cast(
+        "FloatArray", np.mean(_checked(probabilities)[:, :, 0] - probabilities[:, :, 1], axis=1)
+    )
 
 
 def expected_grades(probabilities: FloatArray, scale: tuple[float, float]) -> FloatArray:
@@ -166,7 +172,9 @@ def hard_votes(probabilities: FloatArray, _scale: tuple[float, float]) -> FloatA
         ShapeError: as for `ladder_scores`.
     """
     win, loss, tie = np.moveaxis(_checked(probabilities), 2, 0)
-    votes = np.where((win > loss) & (win > tie), 1.0, np.where((loss > win) & (loss > tie), -1.0, 0.0))
+    votes = np.where(
+        (win > loss) & (win > tie), 1.0, np.where((loss > win) & (loss > tie), -1.0, 0.0)
+    )
     votes[np.isnan(win)] = np.nan
     return _weighted_by_level(votes)
 
@@ -227,8 +235,18 @@ def overall(values: FloatArray, bounds: FloatArray, weights: FloatArray) -> Floa
     Raises:
         ShapeError: the axes do not agree.
     """
-    if values.ndim != 2 or bounds.shape != (values.shape[1], 2) or weights.shape != (values.shape[1],):  # noqa: PLR2004
-        raise ShapeError(f"values {values.shape}, bounds {bounds.shape} and weights {weights.shape} do not agree")
+    if (
+        values.ndim != 2
+        or bounds.shape != (values.shape[1], 2)
+        or weights.shape != (values.shape[1],)
+    ):
+        raise ShapeError(
+            f"values {values.shape}, bounds {bounds.shape} and weights {weights.shape} do not agree"
+        )
     counted = weights > 0
-    positions = (values[:, counted] - bounds[counted, 0]) / (bounds[counted, 1] - bounds[counted, 0])
-    return cast("FloatArray", np.sum(positions * (weights[counted] / np.sum(weights[counted])), axis=1))
+    positions = (values[:, counted] - bounds[counted, 0]) / (
+        bounds[counted, 1] - bounds[counted, 0]
+    )
+    return cast(
+        "FloatArray", np.sum(positions * (weights[counted] / np.sum(weights[counted])), axis=1)
+    )

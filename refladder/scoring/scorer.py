@@ -18,7 +18,14 @@ from refladder.scoring.asker import Asker, answering_of, judging_template, promp
 from refladder.scoring.columns import ScoreReport, block_notes, least_masses, signature_of
 from refladder.scoring.judging import inconsistency, verdicts
 from refladder.scoring.question import ladder_questions, rung_id
-from refladder.scoring.rules import bounds_of, expected_grades, grade_spreads, of_anchors, rule_named, rung_steps
+from refladder.scoring.rules import (
+    bounds_of,
+    expected_grades,
+    grade_spreads,
+    of_anchors,
+    rule_named,
+    rung_steps,
+)
 from refladder.scoring.stated import Stated, check_orders, intervals_of, order_scores
 from refladder.version import __version__
 
@@ -40,11 +47,16 @@ FIRST_BATCH, LARGEST_BATCH = 16, 1024  # rows judged, stored and written at a ti
 LARGEST_CONTEXT = 256  # rows of one context that stay in one batch
 HALF = 0.5  # a text that beats the top rung, or loses to the lowest, with more than this is beyond the ladder
 _OF_VALUE = (expected_grades, grade_spreads)  # which a text without a value has not
-QUICK, SLOW = 2.0, 20.0  # seconds: after a quicker batch the next is twice as large, after a slower one half as large
+QUICK, SLOW = (
+    2.0,
+    20.0,
+)  # seconds: after a quicker batch the next is twice as large, after a slower one half as large
 
 
 def batches(
-    rows: Iterable[T], backend: Backend | None = None, context_of: Callable[[T], str | None] | None = None
+    rows: Iterable[T],
+    backend: Backend | None = None,
+    context_of: Callable[[T], str | None] | None = None,
 ) -> Iterator[list[T]]:
     """Split rows into batches that take seconds each, so that an interrupted run loses little work.
 
@@ -52,7 +64,10 @@ def batches(
     context once per batch, so consecutive rows of one context stay in one batch.
     """
     rows = iter(rows)
-    size, started = sys.maxsize if backend is not None and backend.wants_all else FIRST_BATCH, time.monotonic()
+    size, started = (
+        sys.maxsize if backend is not None and backend.wants_all else FIRST_BATCH,
+        time.monotonic(),
+    )
     together = context_of if backend is not None and backend.shares_contexts else None
     ahead: list[T] = []
     while batch := [*ahead, *itertools.islice(rows, size - len(ahead))]:
@@ -75,7 +90,7 @@ def batches(
 
 def _known(numbers: FloatArray) -> list[float | None]:
     """The numbers, None for NaN."""
-    return [None if number != number else number for number in numbers.tolist()]  # the quickest test  # noqa: PLR0124
+    return [None if number != number else number for number in numbers.tolist()]  # noqa: PLR0124
 
 
 class Verdicts:
@@ -84,7 +99,9 @@ class Verdicts:
     def __init__(self, run: Run, scale: Scale) -> None:
         self.run = run
         self.report = ScoreReport(signature=signature_of(run, scale))
-        self._rule = rule_named(scale.rule)  # once: the look-up reads the metadata of every installed package
+        self._rule = rule_named(
+            scale.rule
+        )  # once: the look-up reads the metadata of every installed package
 
     def count(self, judgments: Sequence[Judgment]) -> None:
         """Add judgments to `report`: those of every rung for each text, in the canonical order."""
@@ -101,9 +118,17 @@ class Verdicts:
         )
         for level, outcome, judged, beyond in ends:
             rungs = {rung_id(level, anchor) for anchor in self.run.anchors or ("",)}
-            of_level = [judgment for judgment in judgments if judgment.subject in rungs or judgment.against in rungs]
-            read = verdicts(of_level, len(rungs), self.run.orders)[:, :, outcome].mean(axis=1).tolist()
-            for judgment, probability in zip(of_level[:: self.run.orders * len(rungs)], read, strict=True):
+            of_level = [
+                judgment
+                for judgment in judgments
+                if judgment.subject in rungs or judgment.against in rungs
+            ]
+            read = (
+                verdicts(of_level, len(rungs), self.run.orders)[:, :, outcome].mean(axis=1).tolist()
+            )
+            for judgment, probability in zip(
+                of_level[:: self.run.orders * len(rungs)], read, strict=True
+            ):
                 if not math.isnan(probability):
                     name = judgment.dimension
                     judged[name] = judged.get(name, 0) + 1
@@ -136,10 +161,16 @@ class Verdicts:
         for number, dimension in enumerate(dimensions):
             human, read = (dimension.low, dimension.high), probabilities[:, number]
             values = of_anchors(self._rule, read, anchors, human)
-            between = np.std(values, axis=1, ddof=1) if anchors > 1 else np.full(len(values), np.nan)
+            between = (
+                np.std(values, axis=1, ddof=1) if anchors > 1 else np.full(len(values), np.nan)
+            )
             value = values.mean(axis=1)
-            of_value = [np.where(np.isnan(value), np.nan, grades(read, human)) for grades in _OF_VALUE]
-            cells = zip(ids, *map(_known, (value, *of_value, between, masses[:, number])), strict=True)
+            of_value = [
+                np.where(np.isnan(value), np.nan, grades(read, human)) for grades in _OF_VALUE
+            ]
+            cells = zip(
+                ids, *map(_known, (value, *of_value, between, masses[:, number])), strict=True
+            )
             by_dimension.append(
                 [
                     Score(
@@ -172,11 +203,17 @@ class Verdicts:
             low, high = bounds_of(self._rule, self.run.rungs, human)
             steps = np.tile(rung_steps(self._rule, self.run.rungs, human), anchors) / anchors
             places = [place for place, (_, of_block) in enumerate(blocks) if of_block == number]
-            of_dimension = [judgment for place in places for judgment in judgments[place * each : (place + 1) * each]]
+            of_dimension = [
+                judgment
+                for place in places
+                for judgment in judgments[place * each : (place + 1) * each]
+            ]
             scores = order_scores(of_dimension, each, self.run.stated, low, steps)
             several = scores[(~np.isnan(scores)).sum(axis=1) > 1]
             self.report.count_orders(dimension.name, np.nanvar(several, axis=1, ddof=1))
-            for place, (least, most) in zip(places, intervals_of(scores, low, high).tolist(), strict=True):
+            for place, (least, most) in zip(
+                places, intervals_of(scores, low, high).tolist(), strict=True
+            ):
                 if not math.isnan(least):
                     found[blocks[place]] = (least, most)
         return found
@@ -218,7 +255,9 @@ class LadderScorer:
         if stated:
             check_orders(stated, ladders.rungs)
             role = "stated-shared" if ladders.anchors else "stated"
-        self.template = judging_template(judge_backend, ladders.task, role, prompts, answers=answers or stated)
+        self.template = judging_template(
+            judge_backend, ladders.task, role, prompts, answers=answers or stated
+        )
         drawn = replace(sampling or Sampling(), max_tokens=ANSWER_TOKENS) if answers else None
         recipe = Recipe(
             backend=judge_backend.fingerprint,
@@ -253,22 +292,35 @@ class LadderScorer:
         `contexts` are of each output, for a shared set; None takes it from the set, else it is empty.
         """
         asked, blocks, reasons = self._asked(outputs, notes, contexts)
-        asker = Asker(self.judge, self.template, log, self.scale.least_mass, batch=max(len(asked), 1))
+        asker = Asker(
+            self.judge, self.template, log, self.scale.least_mass, batch=max(len(asked), 1)
+        )
         ids = [None if output is None else output.id for output in outputs]
         reused = log.reused
         if self.run.stated:
             stating = Stated(asker)
-            ladders = [asked[start : start + self.run.rungs] for start in range(0, len(asked), self.run.rungs)]
+            ladders = [
+                asked[start : start + self.run.rungs]
+                for start in range(0, len(asked), self.run.rungs)
+            ]
             judgments = stating.ask(ladders)
         else:
             judgments = asker.ask(asked)
         self.report.reused += log.reused - reused
         if self.watch is not None:
-            self.watch(judgments, stating.characters(ladders) if self.run.stated else sum(map(asker.characters, asked)))
+            self.watch(
+                judgments,
+                stating.characters(ladders)
+                if self.run.stated
+                else sum(map(asker.characters, asked)),
+            )
         return self._verdicts.scores(ids, judgments, blocks, reasons)
 
     def _asked(
-        self, outputs: Sequence[Output | None], notes: Sequence[str | None], contexts: Sequence[Context | None]
+        self,
+        outputs: Sequence[Output | None],
+        notes: Sequence[str | None],
+        contexts: Sequence[Context | None],
     ) -> tuple[list[Question], list[tuple[int, int]], dict[tuple[int, int], str]]:
         """The questions about outputs, the row and dimension of each block of them, and why others have none."""
         asked: list[Question] = []
@@ -276,7 +328,9 @@ class LadderScorer:
         reasons: dict[tuple[int, int], str] = {}
         for row, (output, note) in enumerate(zip(outputs, notes, strict=True)):
             for number, dimension in enumerate(self.dimensions):
-                reason = note if output is None else self._why_not(output.context_id, dimension.name)
+                reason = (
+                    note if output is None else self._why_not(output.context_id, dimension.name)
+                )
                 if reason is not None or output is None:
                     reasons[row, number] = reason or "no output"
                     continue
@@ -287,7 +341,9 @@ class LadderScorer:
                     ladder = self.ladders.ladders[anchor, dimension.name]
                     shown = self.ladders.contexts[anchor] if self.ladders.anchors else None
                     asked.extend(
-                        ladder_questions(output, context, dimension, ladder, orders=self.run.orders, anchor=shown)
+                        ladder_questions(
+                            output, context, dimension, ladder, orders=self.run.orders, anchor=shown
+                        )
                     )
                 blocks.append((row, number))
         return asked, blocks, reasons
@@ -303,7 +359,11 @@ class LadderScorer:
 
     def missing_text(self, context_id: str) -> str | None:
         """That the text of a context with ladders is in neither the set nor an earlier row; None otherwise."""
-        if self.ladders.anchors or context_id not in self._with_ladders or context_id in self._contexts:
+        if (
+            self.ladders.anchors
+            or context_id not in self._with_ladders
+            or context_id in self._contexts
+        ):
             return None
         return f"no text of context {context_id!r} in the set; give it in a column 'context'"
 
@@ -325,5 +385,9 @@ class LadderScorer:
             what = "background"
         else:
             return None
-        before = f"the ladder set {self.ladders.name}" if context_id in self.ladders.contexts else "an earlier row"
+        before = (
+            f"the ladder set {self.ladders.name}"
+            if context_id in self.ladders.contexts
+            else "an earlier row"
+        )
         return f"context {context_id!r} has another {what} in this row than in {before}"

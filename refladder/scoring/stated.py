@@ -55,7 +55,9 @@ def orders_of(rungs: int) -> tuple[tuple[int, ...], ...]:
     orders: dict[tuple[int, ...], None] = {}
     number = 0
     while len(orders) < min(ORDERS, math.factorial(rungs)):
-        drawn = sorted(range(rungs), key=lambda rung: digest_of("order", *map(str, (rungs, number, rung))))
+        drawn = sorted(
+            range(rungs), key=lambda rung: digest_of("order", *map(str, (rungs, number, rung)))
+        )
         orders[tuple(drawn)] = None
         number += 1
     return tuple(orders)
@@ -70,7 +72,10 @@ def orders_for(ladder: Sequence[Question], number: int) -> list[tuple[int, ...]]
 
 def stated_prompt(template: Template, ladder: Sequence[Question], order: Sequence[int]) -> Prompt:
     """The prompt about a text and the rungs of a ladder in this order; the text and the contexts are shown once."""
-    listed = [f"{letter}:\n{ladder[rung].texts['reference']}" for letter, rung in zip(LETTERS, order, strict=False)]
+    listed = [
+        f"{letter}:\n{ladder[rung].texts['reference']}"
+        for letter, rung in zip(LETTERS, order, strict=False)
+    ]
     slots = {**ladder[0].slots, "references": "\n\n".join(listed)}
     del slots["reference"]
     return fill(template, slots)
@@ -99,7 +104,9 @@ class Stated(NamedTuple):
 
         A ladder of which the file of judgments holds a part only is asked about again.
         """
-        ladder_of = {id(question): number for number, ladder in enumerate(ladders) for question in ladder}
+        ladder_of = {
+            id(question): number for number, ladder in enumerate(ladders) for question in ladder
+        }
 
         def answer(new: Sequence[Question]) -> Iterator[list[Judgment]]:
             numbers = list(dict.fromkeys(ladder_of[id(question)] for question in new))
@@ -111,17 +118,25 @@ class Stated(NamedTuple):
             }
             yield [by_question[id(question)] for question in new]
 
-        return self.asker.log.complete([question for ladder in ladders for question in ladder], answer)
+        return self.asker.log.complete(
+            [question for ladder in ladders for question in ladder], answer
+        )
 
     def _judge(self, ladders: Sequence[Sequence[Question]]) -> list[list[Judgment]]:
         """Ask about texts and whole ladders: a judgment for each question. If the judge fails, what it said is kept."""
         sampling = self.asker.log.run.recipe.sampling
         if sampling is None or not ladders:
             return [[] for _ in ladders]
-        asked = [(number, order) for number, ladder in enumerate(ladders) for order in orders_for(ladder, self.orders)]
+        asked = [
+            (number, order)
+            for number, ladder in enumerate(ladders)
+            for order in orders_for(ladder, self.orders)
+        ]
         # Prompts that begin alike are next to each other: those of a context, or of an anchor, in one order.
         asked.sort(key=lambda place: (*_beginning(ladders[place[0]][0]), place[1]))
-        prompts = [stated_prompt(self.asker.template, ladders[number], order) for number, order in asked]
+        prompts = [
+            stated_prompt(self.asker.template, ladders[number], order) for number, order in asked
+        ]
         answers: dict[int, Completion] = {}
 
         def judgments() -> dict[int, list[Judgment]]:
@@ -129,7 +144,9 @@ class Stated(NamedTuple):
             for position, (number, order) in enumerate(asked):
                 of_ladder.setdefault(number, []).append((order, answers.get(position)))
             return {
-                number: self._judged(ladders[number], [(order, answer) for order, answer in given if answer])
+                number: self._judged(
+                    ladders[number], [(order, answer) for order, answer in given if answer]
+                )
                 for number, given in of_ladder.items()
                 if all(answer is not None for _, answer in given)
             }
@@ -137,7 +154,9 @@ class Stated(NamedTuple):
         try:
             answers.update(self.asker.backend.write_each(prompts, sampling))
         except (BackendError, KeyboardInterrupt):
-            self.asker.log.keep([judgment for of_ladder in judgments().values() for judgment in of_ladder])
+            self.asker.log.keep(
+                [judgment for of_ladder in judgments().values() for judgment in of_ladder]
+            )
             raise
         whole(self.asker.backend, prompts, list(answers.values()))
         judged = judgments()
@@ -156,18 +175,31 @@ class Stated(NamedTuple):
                 problems.append(numbers)
             else:
                 stated[list(order), column] = numbers
-        note = f"{len(problems)} of {plural(len(answers), 'answer')} unparsed: {problems[0]}" if problems else None
+        note = (
+            f"{len(problems)} of {plural(len(answers), 'answer')} unparsed: {problems[0]}"
+            if problems
+            else None
+        )
         cut = any(answer.cut for _, answer in answers)
-        return [self._judgment(question, of_rung, note, cut) for question, of_rung in zip(ladder, stated, strict=True)]
+        return [
+            self._judgment(question, of_rung, note, cut)
+            for question, of_rung in zip(ladder, stated, strict=True)
+        ]
 
-    def _judgment(self, question: Question, stated: FloatArray, note: str | None, cut: bool) -> Judgment:
+    def _judgment(
+        self, question: Question, stated: FloatArray, note: str | None, cut: bool
+    ) -> Judgment:
         read = stated[~np.isnan(stated)]
         values = tuple(None if math.isnan(value) else value for value in stated.tolist())
         if not len(read):
-            return self.asker.judged(question, LabelReading(logprobs=None, mass=None, reason=note, cut=cut), OUTCOMES)
+            return self.asker.judged(
+                question, LabelReading(logprobs=None, mass=None, reason=note, cut=cut), OUTCOMES
+            )
         win = float(read.mean()) / HIGHEST
         logprobs = (_log(win), _log(1 - win), IMPOSSIBLE)
-        reading = LabelReading(logprobs=logprobs, mass=None, cut=cut, exactness="sampled", note=note)
+        reading = LabelReading(
+            logprobs=logprobs, mass=None, cut=cut, exactness="sampled", note=note
+        )
         return self.asker.judged(question, reading, OUTCOMES, values)
 
 
@@ -183,7 +215,11 @@ def _numbers_of(answer: Completion, rungs: int) -> list[float] | str:
     if answer.finish == "error":
         return answer.note or "no answer"
     numbers = stated_numbers(answer.text, LETTERS[:rungs], ended=answer.finish != "length")
-    return f"{numbers}; the answer is {answer.text[:_SHOWN]!r}" if isinstance(numbers, str) else numbers
+    return (
+        f"{numbers}; the answer is {answer.text[:_SHOWN]!r}"
+        if isinstance(numbers, str)
+        else numbers
+    )
 
 
 def order_scores(
@@ -210,7 +246,7 @@ def intervals_of(scores: FloatArray, low: float, high: float) -> FloatArray:
     Student's t of the scores that were read. NaN for fewer than `LEAST_FOR_INTERVAL` of them; the ends are within
     `low` and `high`.
     """
-    from scipy.special import stdtrit  # noqa: PLC0415  scipy: 0.2 s
+    from scipy.special import stdtrit
 
     number = (~np.isnan(scores)).sum(axis=1)
     enough = number >= LEAST_FOR_INTERVAL
@@ -218,5 +254,7 @@ def intervals_of(scores: FloatArray, low: float, high: float) -> FloatArray:
     if enough.any():
         read, count = scores[enough], number[enough]
         half = stdtrit(count - 1, 0.975) * np.nanstd(read, axis=1, ddof=1) / np.sqrt(count)
-        ends[enough] = np.clip(np.nanmean(read, axis=1)[:, None] + half[:, None] * np.array([-1.0, 1.0]), low, high)
+        ends[enough] = np.clip(
+            np.nanmean(read, axis=1)[:, None] + half[:, None] * np.array([-1.0, 1.0]), low, high
+        )
     return ends

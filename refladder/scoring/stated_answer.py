@@ -55,7 +55,11 @@ def stated_numbers(answer: str, letters: Sequence[str], *, ended: bool = True) -
     lines = enumerate(_LINES.split(_MARKUP.sub("", text)))
     entries = [(place, entry) for place, line in lines if (entry := _entry_of(line, letters))]
     numbers = _numbers(_last_block(entries, letters), letters)
-    return f"{numbers} (the answer was cut at the limit)" if isinstance(numbers, str) and not ended else numbers
+    return (
+        f"{numbers} (the answer was cut at the limit)"
+        if isinstance(numbers, str) and not ended
+        else numbers
+    )
 
 
 def _last_block(entries: Sequence[tuple[int, _Entry]], letters: Sequence[str]) -> list[_Entry]:
@@ -96,4 +100,6 @@ def _entry_of(line: str, letters: Sequence[str]) -> _Entry | None:
     value = float(number["number"].replace("−", "-").replace("–", "-"))  # noqa: RUF001
     if not 0 <= value <= HIGHEST:
         return _Entry(letter, None, f"{'above 100' if value > 0 else 'below 0'} in {shown}")
-    return _Entry(letter, value, is_share=value <= 1 and "." in number["number"] and not number["unit"])
+    return _Entry(
+        letter, value, is_share=value <= 1 and "." in number["number"] and not number["unit"]
+    )

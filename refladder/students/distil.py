@@ -72,7 +72,9 @@ def distil(
 ) -> tuple[Distilled, list[str]]:
     """Train a student on a column of scores, measure it on whole contexts that it has not seen, and write it."""
     if labels and label is None:
-        raise UsageError(f"{option('labels')} needs {option('label')} COLUMN, the column of the labels in it")
+        raise UsageError(
+            f"{option('labels')} needs {option('label')} COLUMN, the column of the labels in it"
+        )
     if out.exists() and not out.is_dir():
         raise UsageError(f"{out}: a file; {option('out')} names a folder")
     if out.is_dir() and any(path.name != ".lock" for path in out.iterdir()):
@@ -91,7 +93,11 @@ def distil(
 
 
 def read_lessons(
-    source: str, asked: Asked, mapped: Mapped, given: str | None = None, ladders: LadderSet | None = None
+    source: str,
+    asked: Asked,
+    mapped: Mapped,
+    given: str | None = None,
+    ladders: LadderSet | None = None,
 ) -> Lessons:
     """Read scores, texts and labels, and choose what is held out."""
     column = asked.by
@@ -124,14 +130,18 @@ def read_lessons(
     human = np.full(len(pool.scores), np.nan)
     if asked.label:
         if not pool.marked:
-            raise DataError(f"{', '.join(asked.labels) or source}: no scored row has a number in {asked.label!r}")
+            raise DataError(
+                f"{', '.join(asked.labels) or source}: no scored row has a number in {asked.label!r}"
+            )
         human[pool.labelled] = np.asarray(pool.labels, dtype=np.float64)
     contexts = _numbered(names)
     by_context = bool(contexts.max())
     held_out = _held_out(names if by_context else outputs)
     if np.ptp(scores[~held_out]) == 0:
         which = "all numbers" if np.ptp(scores) == 0 else "all numbers that are not held out"
-        raise DataError(f"{source}: {which} in {column!r} are {scores[~held_out][0]:g}, so there is nothing to learn")
+        raise DataError(
+            f"{source}: {which} in {column!r} are {scores[~held_out][0]:g}, so there is nothing to learn"
+        )
     notes.extend(_about_contexts(names, len(known), by_context=by_context))
     return Lessons(
         texts=list(zip(known if reads_context else [""] * len(rows), outputs, strict=True)),
@@ -168,7 +178,9 @@ def _rows(
     """Of each row with a score and an output: its number among those with a score, context id, output, context."""
     rows = items(read_rows(source, given), mapped, check_ids=False)
     same: dict[str | None, str | None] = {}  # one copy of each context's text
-    for position, item in enumerate(item for item in rows if number_in(item.row, column) is not None):
+    for position, item in enumerate(
+        item for item in rows if number_in(item.row, column) is not None
+    ):
         if item.output is not None:
             text = context_text_of(item, ladders)
             yield position, item.output.context_id, item.output.text, same.setdefault(text, text)
@@ -181,10 +193,14 @@ def _numbered(names: Sequence[str]) -> IntArray:
 
 def _held_out(names: Sequence[str]) -> BoolArray:
     """Which rows are held out: those of the fifth of the names with the least digests, whatever their order."""
-    ordered = sorted(set(names), key=lambda name: hashlib.blake2b(name.encode("utf-8", "replace")).digest())
+    ordered = sorted(
+        set(names), key=lambda name: hashlib.blake2b(name.encode("utf-8", "replace")).digest()
+    )
     chosen = set(ordered[: max(1, round(HELD_OUT * len(ordered)))])
     if len(chosen) == len(ordered):
-        raise DataError("all rows have the same text, so nothing can be held out; score other texts")
+        raise DataError(
+            "all rows have the same text, so nothing can be held out; score other texts"
+        )
     return np.array([name in chosen for name in names], dtype=np.bool_)
 
 
@@ -192,7 +208,9 @@ def measured_student(regressor: NgramStudent, column: str, lessons: Lessons) -> 
     """The student with its record: agreement on the held-out rows with its teacher, and with people."""
     train, test = ~lessons.held_out, lessons.held_out
     low, high = float(lessons.scores[train].min()), float(lessons.scores[train].max())
-    estimates = np.clip(regressor.estimate([lessons.texts[row] for row in np.flatnonzero(test)]), low, high)
+    estimates = np.clip(
+        regressor.estimate([lessons.texts[row] for row in np.flatnonzero(test)]), low, high
+    )
     record = Distilled(
         column=column,
         teacher=lessons.teacher,
@@ -235,13 +253,15 @@ def agreement(estimates: FloatArray, lessons: Lessons) -> list[HeldOut]:
     return rows
 
 
-def _best_measure(surface: FloatArray, target: FloatArray, test: BoolArray) -> tuple[str, FloatArray]:
+def _best_measure(
+    surface: FloatArray, target: FloatArray, test: BoolArray
+) -> tuple[str, FloatArray]:
     """The measure that agrees best with the target in the other rows, and its line for the held-out rows."""
     known = ~test & np.isfinite(target)
     agreements = [correlate(measure[known], target[known]) for measure in surface.T]
     best = int(np.argmax(np.nan_to_num(agreements, nan=-2.0)))
     chosen = surface[:, best]
-    if known.sum() < 2 or np.ptp(chosen[known]) == 0:  # noqa: PLR2004  no line
+    if known.sum() < 2 or np.ptp(chosen[known]) == 0:
         return MEASURES[best], chosen[test]
     slope, shift = np.polyfit(chosen[known], target[known], 1)
     return MEASURES[best], np.asarray(slope * chosen[test] + shift)

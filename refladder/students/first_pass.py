@@ -33,10 +33,12 @@ def student_judge(judge: str, asking: Iterable[str]) -> Student:
     """The student that is the judge of a run."""
     for name in asking:
         raise UsageError(f"{judge} asks no model, and {name} is for asking one; leave it out")
-    from refladder.students.student import open_student  # noqa: PLC0415  scipy: 0.2 s
+    from refladder.students.student import open_student
 
     if judge == PREFIX:
-        raise UsageError(f"{option('judge')} {judge!r}: must be {PREFIX}FOLDER, with a folder of `refladder distil`")
+        raise UsageError(
+            f"{option('judge')} {judge!r}: must be {PREFIX}FOLDER, with a folder of `refladder distil`"
+        )
     return open_student(student_folder(judge))
 
 
@@ -50,7 +52,9 @@ def context_text_of(item: Item, ladders: LadderSet | None) -> str | None:
     return None if context is None else context.text
 
 
-def estimates_of(student: Student, batch: Sequence[Item], ladders: LadderSet | None) -> list[float | None]:
+def estimates_of(
+    student: Student, batch: Sequence[Item], ladders: LadderSet | None
+) -> list[float | None]:
     """The student's estimate for each row; None where it has no output, or no context that the student reads."""
     texts: dict[int, tuple[str, str]] = {}
     for row, item in enumerate(batch):
@@ -71,7 +75,11 @@ def estimate_columns(student: Student) -> dict[str, type]:
     """The columns that a student alone adds, with their types: it knows no grade, spread and label mass."""
     column = student.record.column
     stem, _, kind = column.rpartition("_")
-    return {column: float, f"{stem if kind in {'score', 'grade'} else column}_note": str, "signature": str}
+    return {
+        column: float,
+        f"{stem if kind in {'score', 'grade'} else column}_note": str,
+        "signature": str,
+    }
 
 
 class StudentAlone(RowScorer):
@@ -91,12 +99,16 @@ class StudentAlone(RowScorer):
     def values(self, batch: Sequence[Item], _log: JudgmentLog | None) -> list[dict[str, Any]]:
         """The estimate of each row; the note says why there is none."""
         values = []
-        for item, estimate in zip(batch, estimates_of(self._student, batch, self._texts), strict=True):
+        for item, estimate in zip(
+            batch, estimates_of(self._student, batch, self._texts), strict=True
+        ):
             reason = None
             if estimate is None:
                 reason = item.note if item.output is None else NO_CONTEXT
                 self.report.unscored[self._column] = self.report.unscored.get(self._column, 0) + 1
                 self.report.reasons[reason or ""] = self.report.reasons.get(reason or "", 0) + 1
-            values.append({self._column: estimate, self._note: reason, "signature": self.report.signature})
+            values.append(
+                {self._column: estimate, self._note: reason, "signature": self.report.signature}
+            )
         self.report.rows += len(batch)
         return values

@@ -42,7 +42,9 @@ _FAR = 4.0  # standard deviations: what a measure counts at most, so that a very
 class NgramStudent:
     """Estimates scores: hashed n-grams (of norm 1) and surface measures (standardised), times weights."""
 
-    def __init__(self, arrays: Mapping[str, FloatArray], settings: Mapping[str, float] | None = None) -> None:
+    def __init__(
+        self, arrays: Mapping[str, FloatArray], settings: Mapping[str, float] | None = None
+    ) -> None:
         self._arrays = dict(arrays)
         self._hash = _hasher()
         self.settings: Mapping[str, float] = dict(settings or {})
@@ -56,7 +58,9 @@ class NgramStudent:
             surface = _standardised(measured(part), self._arrays["middle"], self._arrays["spread"])
             # Not a matrix product, whose last digit depends on the other texts: files have the numbers of one table.
             measures = (surface * self._arrays["measures"]).sum(axis=1)
-            values[start : start + STEP] = hashed @ self._arrays["ngrams"] + measures + self._arrays["intercept"]
+            values[start : start + STEP] = (
+                hashed @ self._arrays["ngrams"] + measures + self._arrays["intercept"]
+            )
         return values
 
     def save(self, folder: Path) -> str:
@@ -81,15 +85,20 @@ class NgramStudent:
             raise DataError(f"{folder / WEIGHTS}: damaged ({error}); distil again") from error
         for name, shape in shapes.items():
             if arrays[name].shape != shape or not np.isfinite(arrays[name]).all():
-                raise DataError(f"{folder / WEIGHTS}: {name} must be {shape} finite numbers; distil again")
+                raise DataError(
+                    f"{folder / WEIGHTS}: {name} must be {shape} finite numbers; distil again"
+                )
         return cls(arrays), _digest(data)
 
 
 def fit_ngrams(
-    texts: Sequence[tuple[str, str]], scores: FloatArray, groups: IntArray, progress: Progress | None = None
+    texts: Sequence[tuple[str, str]],
+    scores: FloatArray,
+    groups: IntArray,
+    progress: Progress | None = None,
 ) -> NgramStudent:
     """Fit a student; the penalty is the one with the least squared error on folds of whole groups."""
-    from scipy import sparse  # noqa: PLC0415  1 s
+    from scipy import sparse
 
     hasher, parts, measures = _hasher(), [], []
     for start in range(0, len(texts), STEP):
@@ -101,7 +110,8 @@ def fit_ngrams(
     surface = np.concatenate(measures)
     middle, spread = surface.mean(axis=0), surface.std(axis=0)
     features = sparse.hstack(
-        [sparse.vstack(parts), sparse.csr_array(_standardised(surface, middle, spread))], format="csr"
+        [sparse.vstack(parts), sparse.csr_array(_standardised(surface, middle, spread))],
+        format="csr",
     )
     used = np.flatnonzero(np.diff(features.tocsc().indptr))  # the others have weight 0
     features = features[:, used]
@@ -119,7 +129,7 @@ def fit_ngrams(
     return NgramStudent(arrays, {"buckets": BUCKETS, "longest_ngram": LONGEST, "penalty": penalty})
 
 
-def _best_penalty(features: Any, scores: FloatArray, groups: IntArray) -> float:  # noqa: ANN401  scipy has no types
+def _best_penalty(features: Any, scores: FloatArray, groups: IntArray) -> float:
     names = np.unique(groups)
     if len(names) < FOLDS:
         return 1.0
@@ -139,18 +149,24 @@ def _best_penalty(features: Any, scores: FloatArray, groups: IntArray) -> float:
     return PENALTIES[int(errors.argmin())]
 
 
-def _ridge(penalty: float) -> Any:  # noqa: ANN401  scikit-learn has no types
-    from sklearn.linear_model import Ridge  # noqa: PLC0415  an extra
+def _ridge(penalty: float) -> Any:
+    from sklearn.linear_model import Ridge
 
     return Ridge(alpha=penalty, solver="sparse_cg", tol=1e-5)
 
 
-def _hasher() -> Any:  # noqa: ANN401  as above
+def _hasher() -> Any:
     try:
-        from sklearn.feature_extraction.text import HashingVectorizer  # noqa: PLC0415
+        from sklearn.feature_extraction.text import HashingVectorizer
     except ImportError as error:
-        raise UsageError("a student of n-grams needs scikit-learn; pip install scikit-learn") from error
-    return HashingVectorizer(n_features=BUCKETS, ngram_range=(1, LONGEST), token_pattern=r"(?u)\b\w+\b")  # noqa: S106  no password
+        raise UsageError(
+            "a student of n-grams needs scikit-learn; pip install scikit-learn"
+        ) from error
+    return HashingVectorizer(
+        n_features=BUCKETS,
+        ngram_range=(1, LONGEST),
+        token_pattern=r"(?u)\b\w+\b",  # noqa: S106
+    )
 
 
 def _standardised(surface: FloatArray, middle: FloatArray, spread: FloatArray) -> FloatArray:
@@ -164,7 +180,9 @@ def _check_sizes(data: bytes, shapes: Mapping[str, tuple[int, ...]]) -> None:
         for member in archive.infolist():
             shape = shapes.get(member.filename.removesuffix(".npy"))
             if shape is None or member.file_size > _HEADER + 8 * math.prod(shape):
-                raise ValueError(f"{member.filename:.40} of {member.file_size:,} bytes is not one of its arrays")
+                raise ValueError(
+                    f"{member.filename:.40} of {member.file_size:,} bytes is not one of its arrays"
+                )
 
 
 def _digest(data: bytes) -> str:

@@ -78,13 +78,24 @@ def open_student(folder: Path) -> Student:
     record = read_record(Distilled, folder / RECORD)
     regressor, weights = NgramStudent.load(folder)
     if weights != record.weights:
-        raise DataError(f"{folder}: the weights are not those that {RECORD} describes; distil again, or copy all files")
+        raise DataError(
+            f"{folder}: the weights are not those that {RECORD} describes; distil again, or copy all files"
+        )
     return Student(record=record, regressor=regressor)
 
 
 def student_table(record: Distilled) -> PlainTable:
     """Agreement on held-out rows."""
-    heads = ["method", "agrees with", "rows", "contexts", "Pearson", "Spearman", "within: Pearson", "within: Spearman"]
+    heads = [
+        "method",
+        "agrees with",
+        "rows",
+        "contexts",
+        "Pearson",
+        "Spearman",
+        "within: Pearson",
+        "within: Spearman",
+    ]
     measures = ("pearson", "spearman", "within_pearson", "within_spearman")
     rows = [
         [row.method, row.target, f"{row.rows:,}", f"{row.contexts:,}"]
@@ -115,7 +126,11 @@ def surface_lines(record: Distilled) -> list[str]:
     """Whom a surface measure agrees with as well as the student does; none for a student that is better."""
     lines = []
     for target in ("teacher", "people"):
-        of_target = {row.method.partition(":")[0]: row.spearman for row in record.held_out if row.target == target}
+        of_target = {
+            row.method.partition(":")[0]: row.spearman
+            for row in record.held_out
+            if row.target == target
+        }
         student, surface = of_target.get("student"), of_target.get("surface")
         if student is not None and surface is not None and student <= surface:
             lines.append(f"a surface measure agrees with the {target} as well as the student does.")
@@ -130,6 +145,8 @@ def student_card(record: Distilled) -> str:
         teacher=record.teacher or "none",
         read=read,
         settings=", ".join(f"{name} {value:g}" for name, value in record.settings.items()),
-        held_out="Whole contexts" if record.held_out_by == "context" else "Texts (all rows have one context, or none)",
+        held_out="Whole contexts"
+        if record.held_out_by == "context"
+        else "Texts (all rows have one context, or none)",
         agreement=markdown([student_table(record)]).strip(),
     )

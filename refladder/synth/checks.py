@@ -102,7 +102,9 @@ def why_unusable(completion: Completion, existing_texts: Mapping[int, str]) -> s
 def same_text(text: str, existing_texts: Mapping[int, str]) -> int | None:
     """The lowest level that has this text already, after folding case and white space; None when there is none."""
     folded = _folded(text)
-    return min((level for level, other in existing_texts.items() if _folded(other) == folded), default=None)
+    return min(
+        (level for level, other in existing_texts.items() if _folded(other) == folded), default=None
+    )
 
 
 def letters_of(text: str) -> str | None:
@@ -110,7 +112,9 @@ def letters_of(text: str) -> str | None:
 
     Chinese and Japanese are both CJK, as they share characters.
     """
-    kinds = Counter(unicodedata.name(letter, "").partition(" ")[0] for letter in text if letter.isalpha())
+    kinds = Counter(
+        unicodedata.name(letter, "").partition(" ")[0] for letter in text if letter.isalpha()
+    )
     if not kinds:
         return None
     [(kind, _)] = kinds.most_common(1)

@@ -22,7 +22,9 @@ if TYPE_CHECKING:
 
 
 JOURNAL = "build.journal.jsonl"  # its name in the folder of a build
-SUBJECTS = "subjects.journal.jsonl"  # likewise, of the subjects that a build of shared ladders names
+SUBJECTS = (
+    "subjects.journal.jsonl"  # likewise, of the subjects that a build of shared ladders names
+)
 SCHEMA = "ladder-journal/1"
 
 
@@ -52,7 +54,9 @@ class Journal:
             if self._lines:
                 self._check_header(build)
             header = json.dumps({"schema": SCHEMA, **build}).encode() + b"\n"
-            append_lines(path, [] if self._lines else [header])  # which mends the end of an interrupted build
+            append_lines(
+                path, [] if self._lines else [header]
+            )  # which mends the end of an interrupted build
         except BaseException:
             self._lock.close()
             raise
@@ -69,7 +73,9 @@ class Journal:
     @property
     def _all(self) -> str:
         """The journals of the build, which belong together."""
-        return ", ".join(sorted({str(self._path), *map(str, self._path.parent.glob("*.journal.jsonl"))}))
+        return ", ".join(
+            sorted({str(self._path), *map(str, self._path.parent.glob("*.journal.jsonl"))})
+        )
 
     def _check_header(self, build: Mapping[str, Any]) -> None:
         where, line = self._lines[0]
@@ -78,7 +84,9 @@ class Journal:
         except DataError:
             header = None
         if not isinstance(header, dict) or header.pop("schema", None) != SCHEMA:
-            raise DataError(f'{where}: not a journal of ladders: expected a line with "schema": "{SCHEMA}"')
+            raise DataError(
+                f'{where}: not a journal of ladders: expected a line with "schema": "{SCHEMA}"'
+            )
         # JSON has no tuples, so both sides are compared after a round trip.
         wanted = json.loads(json.dumps(build))
         other = sorted(key for key in {*header, *wanted} if header.get(key) != wanted.get(key))

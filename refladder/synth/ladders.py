@@ -15,7 +15,17 @@ from typing import TYPE_CHECKING
 from refladder.backends import in_batches
 from refladder.errors import BadCompletionError, UsageError
 from refladder.prompts import criterion, fill, load_template
-from refladder.records import DOCUMENT, Dimension, Ladder, LadderFailure, Recipe, Rung, Sampling, Unwritten, digest_of
+from refladder.records import (
+    DOCUMENT,
+    Dimension,
+    Ladder,
+    LadderFailure,
+    Recipe,
+    Rung,
+    Sampling,
+    Unwritten,
+    digest_of,
+)
 from refladder.synth.checks import same_text, why_unusable
 from refladder.synth.journal import Entry, Journal
 from refladder.version import __version__
@@ -48,7 +58,7 @@ def plan(rungs: int) -> tuple[tuple[Step, ...], ...]:
     Wave 0 is the worst (level 1) and the best (level `rungs`). Each later wave writes the middle level, rounded down,
     between every two neighbours that exist and have a gap.
     """
-    if rungs < 2:  # noqa: PLR2004  a worst and a best
+    if rungs < 2:
         raise UsageError(f"a ladder has at least 2 rungs, a worst and a best, found {rungs}")
     waves: list[tuple[Step, ...]] = [(Step(level=1, role="worst"), Step(level=rungs, role="best"))]
     levels = [1, rungs]
@@ -85,7 +95,9 @@ class _Draft:
 
     def take(self, entry: Entry) -> None:
         if entry.unusable is None:
-            self.texts[entry.level] = entry.text if isinstance(entry.text, Unwritten) else entry.text.strip()
+            self.texts[entry.level] = (
+                entry.text if isinstance(entry.text, Unwritten) else entry.text.strip()
+            )
 
     def fail(self, level: int, reasons: Iterable[str]) -> None:
         self.failures.append(
@@ -106,7 +118,8 @@ class _Draft:
             task=self.context.task,
             dimension=self.dimension.name,
             rungs=tuple(
-                Rung(level=level, text=text, between=between.get(level)) for level, text in sorted(self.texts.items())
+                Rung(level=level, text=text, between=between.get(level))
+                for level, text in sorted(self.texts.items())
             ),
             recipe=self.recipe,
         )
@@ -142,15 +155,29 @@ def build_ladders(
     _check_request(contexts, dimensions, attempts)
     _check_human(human, contexts, dimensions, rungs)
     roles = list(dict.fromkeys(step.role for wave in waves for step in wave))
-    drafts = _drafts(backend.fingerprint, contexts, dimensions, human, roles=roles, sampling=sampling, folder=prompts)
+    drafts = _drafts(
+        backend.fingerprint,
+        contexts,
+        dimensions,
+        human,
+        roles=roles,
+        sampling=sampling,
+        folder=prompts,
+    )
     report = progress or (lambda _done, _total: None)
-    opened = nullcontext() if journal is None else Journal(journal, _identity(drafts, rungs, attempts))
+    opened = (
+        nullcontext() if journal is None else Journal(journal, _identity(drafts, rungs, attempts))
+    )
     total = sum(rungs - len(draft.texts) for draft in drafts)
     done = 0
     with opened as record:
-        writing = _Writing(backend=backend, sampling=sampling, attempts=attempts, journal=record, needed=needed)
+        writing = _Writing(
+            backend=backend, sampling=sampling, attempts=attempts, journal=record, needed=needed
+        )
         for wave in waves:
-            missing = [(draft, step) for draft in drafts for step in wave if step.level not in draft.texts]
+            missing = [
+                (draft, step) for draft in drafts for step in wave if step.level not in draft.texts
+            ]
             todo = [(draft, step) for draft, step in missing if not draft.failures]
             done += len(missing) - len(todo)
             report(done, total)
@@ -176,25 +203,49 @@ def name_subjects(
     A document whose subject could not be named is left out, with a failure of the dimension `subject`.
     """
     step = Step(level=1, role="subject")
-    sampling = replace(sampling.filled(backend.own_sampling), max_tokens=min(sampling.max_tokens, SUBJECT_TOKENS))
+    sampling = replace(
+        sampling.filled(backend.own_sampling), max_tokens=min(sampling.max_tokens, SUBJECT_TOKENS)
+    )
     unnamed = [context for context in contexts if not context.text]
     about = [Dimension(name=step.role, description="")]
-    drafts = _drafts(backend.fingerprint, unnamed, about, {}, roles=[step.role], sampling=sampling, folder=prompts)
-    opened = nullcontext() if journal is None or not drafts else Journal(journal, _identity(drafts, 1, attempts))
+    drafts = _drafts(
+        backend.fingerprint,
+        unnamed,
+        about,
+        {},
+        roles=[step.role],
+        sampling=sampling,
+        folder=prompts,
+    )
+    opened = (
+        nullcontext()
+        if journal is None or not drafts
+        else Journal(journal, _identity(drafts, 1, attempts))
+    )
     with opened as record:
-        writing = _Writing(backend=backend, sampling=sampling, attempts=attempts, journal=record, needed=_ignore)
+        writing = _Writing(
+            backend=backend, sampling=sampling, attempts=attempts, journal=record, needed=_ignore
+        )
         list(writing.wave([(draft, step) for draft in drafts]))
     subjects = {draft.context.id: draft.texts[step.level] for draft in drafts if not draft.failures}
     named = [
-        replace(each, text=each.text or subjects.get(each.id, ""), references=()) if each.task == DOCUMENT else each
+        replace(each, text=each.text or subjects.get(each.id, ""), references=())
+        if each.task == DOCUMENT
+        else each
         for each in contexts
     ]
-    return [context for context in named if context.text], [each for draft in drafts for each in draft.failures]
+    return [context for context in named if context.text], [
+        each for draft in drafts for each in draft.failures
+    ]
 
 
-def _check_request(contexts: Sequence[Context], dimensions: Sequence[Dimension], attempts: int) -> None:
+def _check_request(
+    contexts: Sequence[Context], dimensions: Sequence[Dimension], attempts: int
+) -> None:
     if attempts < 1:
-        raise UsageError(f"attempts, the maximum for each rung, must be 1 or more, found {attempts}")
+        raise UsageError(
+            f"attempts, the maximum for each rung, must be 1 or more, found {attempts}"
+        )
     for kind, names in (
         ("context", [context.id for context in contexts]),
         ("dimension", [dimension.name for dimension in dimensions]),
@@ -203,7 +254,9 @@ def _check_request(contexts: Sequence[Context], dimensions: Sequence[Dimension],
             raise UsageError(f"no {kind}s to build ladders for; give at least one")
         name, count = Counter(names).most_common(1)[0]
         if count > 1:
-            raise UsageError(f"{kind} {name!r} is given {count} times; each {kind} may be given once")
+            raise UsageError(
+                f"{kind} {name!r} is given {count} times; each {kind} may be given once"
+            )
 
 
 def _check_human(
@@ -230,7 +283,9 @@ def _check_human(
                 raise UsageError(f"{whose}: the text of level {level} is empty")
             same = same_text(text, accepted)
             if same is not None:
-                raise UsageError(f"{whose}: levels {same} and {level} are the same text; give different texts")
+                raise UsageError(
+                    f"{whose}: levels {same} and {level} are the same text; give different texts"
+                )
             accepted[level] = text
 
 
@@ -246,7 +301,9 @@ def _drafts(
 ) -> list[_Draft]:
     """An empty ladder for every context and dimension, with the templates and the recipe of its task."""
     tasks = dict.fromkeys(context.task for context in contexts)
-    templates = {task: {role: load_template(task, role, folder) for role in roles} for task in tasks}
+    templates = {
+        task: {role: load_template(task, role, folder) for role in roles} for task in tasks
+    }
     recipes = {
         task: Recipe(
             backend=fingerprint,
@@ -287,10 +344,14 @@ def _identity(
         "rungs": rungs,
         "attempts": attempts,
         "backend": recipe.backend,
-        "prompts": list(dict.fromkeys(signature for draft in drafts for signature in draft.recipe.prompts)),
+        "prompts": list(
+            dict.fromkeys(signature for draft in drafts for signature in draft.recipe.prompts)
+        ),
         "sampling": asdict(recipe.sampling) if recipe.sampling else None,
         "version": recipe.version,
-        "contexts": digest((context.id, context.task, context.text, context.background) for context in contexts),
+        "contexts": digest(
+            (context.id, context.task, context.text, context.background) for context in contexts
+        ),
         "dimensions": digest((dimension.name, dimension.description) for dimension in dimensions),
         "human-written rungs": digest([sorted(draft.texts.items()) for draft in drafts]),
     }
@@ -351,13 +412,17 @@ class _Writing:
             )
         fresh = []
         for (draft, step), completion in zip(rest, completions, strict=True):
-            text = completion.text  # which no file can hold if it is not legible; `why_unusable` refuses it then
+            text = (
+                completion.text
+            )  # which no file can hold if it is not legible; `why_unusable` refuses it then
             entry = Entry(
                 context_id=draft.context.id,
                 dimension=draft.dimension.name,
                 level=step.level,
                 attempt=attempt,
-                text=text if isinstance(text, Unwritten) else text.encode("utf-8", "replace").decode(),
+                text=text
+                if isinstance(text, Unwritten)
+                else text.encode("utf-8", "replace").decode(),
                 finish=completion.finish,
                 note=completion.note,
                 unusable=why_unusable(completion, draft.texts),

@@ -25,7 +25,9 @@ class Mean(NamedTuple):
     of: int
 
 
-def mean_over_contexts(values: FloatArray, contexts: Sequence[str], confidence: float = 0.95) -> Mean:
+def mean_over_contexts(
+    values: FloatArray, contexts: Sequence[str], confidence: float = 0.95
+) -> Mean:
     """The mean of the means of contexts, with Student's t interval: mean +- t(K - 1) s / sqrt(K) for K contexts.
 
     Args:
@@ -42,7 +44,9 @@ def mean_over_contexts(values: FloatArray, contexts: Sequence[str], confidence: 
         UsageError: confidence is not between 0 and 1.
     """
     if values.ndim != 1 or len(values) != len(contexts):
-        raise ShapeError(f"values of shape {values.shape} and {len(contexts)} contexts; it needs one for each")
+        raise ShapeError(
+            f"values of shape {values.shape} and {len(contexts)} contexts; it needs one for each"
+        )
     if not 0 < confidence < 1:
         raise UsageError(f"confidence must be between 0 and 1; got {confidence}; 0.95 is usual")
     by_context: dict[str, list[float]] = {}
@@ -54,7 +58,7 @@ def mean_over_contexts(values: FloatArray, contexts: Sequence[str], confidence: 
     if count == 0:
         return Mean(None, None, None, 0)
     middle = float(means.mean())
-    if count == 1 or np.ptp(means) <= 1e-12:  # noqa: PLR2004  rounding errors
+    if count == 1 or np.ptp(means) <= 1e-12:
         return Mean(middle, None, None, count)
     error = float(means.std(ddof=1)) / math.sqrt(count)
     distance = float(stdtrit(count - 1, (1 + confidence) / 2)) * error
@@ -76,4 +80,8 @@ def longer_wins(w: FloatArray, lengths: FloatArray) -> tuple[int, int, int]:
     preferred = np.sign(np.round(w[low, high] - 0.5, 9))
     longer = np.sign(lengths[high] - lengths[low])
     used = ~np.isnan(preferred) & (preferred != 0) & (longer != 0)
-    return int((preferred[used] == longer[used]).sum()), int((longer[used] > 0).sum()), int(used.sum())
+    return (
+        int((preferred[used] == longer[used]).sum()),
+        int((longer[used] > 0).sum()),
+        int(used.sum()),
+    )

@@ -23,7 +23,9 @@ if TYPE_CHECKING:
 PASS, REWRITE, DROP, REFUSE = "pass", "rewrite", "drop", "refuse"
 SEVERITY = (PASS, REWRITE, DROP, REFUSE)  # the mildest first
 ALPHA = 0.05  # of the sign tests of one set together
-LEAST_ACROSS = 0.7  # a share of levels above those of other anchors that is surely less refuses a shared set
+LEAST_ACROSS = (
+    0.7  # a share of levels above those of other anchors that is surely less refuses a shared set
+)
 LEAST_OF_FEW = 0.8  # the share itself, where the anchors are too few for a sign test
 EVEN = 1e-9  # a probability this near to 1/2 prefers neither rung
 
@@ -52,8 +54,10 @@ def preferences(verdicts: FloatArray, rungs: int) -> FloatArray:
         ShapeError: not this shape.
     """
     pairs = rung_pairs(rungs)
-    if verdicts.ndim != 4 or verdicts.shape[1:] != (len(pairs), 2, 3):  # noqa: PLR2004
-        raise ShapeError(f"verdicts must have shape (ladders, {len(pairs)}, 2, 3), found {verdicts.shape}")
+    if verdicts.ndim != 4 or verdicts.shape[1:] != (len(pairs), 2, 3):
+        raise ShapeError(
+            f"verdicts must have shape (ladders, {len(pairs)}, 2, 3), found {verdicts.shape}"
+        )
     higher = verdicts[:, :, 0, 0] + verdicts[:, :, 0, 2] / 2
     lower = verdicts[:, :, 1, 0] + verdicts[:, :, 1, 2] / 2
     mean = (higher + 1 - lower) / 2
@@ -66,7 +70,10 @@ def preferences(verdicts: FloatArray, rungs: int) -> FloatArray:
 
 def order_disagreements(verdicts: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Pairs whose two orders have different most probable outcomes, and parsed pairs: both of shape (ladders,)."""
-    first, second = verdicts[:, :, 0], verdicts[:, :, 1][..., [1, 0, 2]]  # both seen from the higher rung
+    first, second = (
+        verdicts[:, :, 0],
+        verdicts[:, :, 1][..., [1, 0, 2]],
+    )  # both seen from the higher rung
     parsed = ~np.isnan(first).any(axis=-1) & ~np.isnan(second).any(axis=-1)
     differ = np.argmax(np.nan_to_num(first), axis=-1) != np.argmax(np.nan_to_num(second), axis=-1)
     return (differ & parsed).sum(axis=1).astype(np.float64), parsed.sum(axis=1).astype(np.float64)
@@ -88,7 +95,7 @@ def across_anchors(verdicts: FloatArray, anchors: int) -> tuple[FloatArray, Floa
     points = verdicts[..., 0] + verdicts[..., 2] / 2
     w = (points[..., 0] + 1 - points[..., 1]) / 2
     decided = ~np.isnan(w) & (np.abs(w - 0.5) > EVEN)
-    counts = [(decided & (w > 0.5)).sum(axis=(0, 2)), decided.sum(axis=(0, 2))]  # noqa: PLR2004
+    counts = [(decided & (w > 0.5)).sum(axis=(0, 2)), decided.sum(axis=(0, 2))]
     arrays = np.zeros((2, anchors, anchors))
     for number, (upper, lower) in enumerate(itertools.permutations(range(anchors), 2)):
         for array, count in zip(arrays, counts, strict=True):
@@ -110,11 +117,16 @@ def rising_chain(w: FloatArray) -> BoolArray:
         Shape (N,), True for the rungs of the set.
     """
     rungs = len(w)
-    best: list[tuple[int, int, float, int]] = []  # of the best chain to each rung: length, ends, sum, the rung before
+    best: list[
+        tuple[int, int, float, int]
+    ] = []  # of the best chain to each rung: length, ends, sum, the rung before
     for high in range(rungs):
         end = int(high in {0, rungs - 1})
         below = [low for low in range(high) if w[low, high] > 0.5 + EVEN]
-        options = [(best[low][0] + 1, best[low][1] + end, best[low][2] + float(w[low, high]), low) for low in below]
+        options = [
+            (best[low][0] + 1, best[low][1] + end, best[low][2] + float(w[low, high]), low)
+            for low in below
+        ]
         best.append(max([(1, end, 0.0, -1), *options], key=lambda option: option[:3]))
     chain = np.zeros(rungs, dtype=np.bool_)
     rung = max(range(rungs), key=lambda number: best[number][:3])
@@ -131,7 +143,7 @@ def steps_in_order(w: FloatArray) -> tuple[FloatArray, FloatArray]:
     """
     steps = np.diagonal(w, offset=1, axis1=1, axis2=2)
     decided = ~np.isnan(steps) & (np.abs(steps - 0.5) > EVEN)
-    return (decided & (steps > 0.5)).sum(axis=0).astype(float), decided.sum(axis=0).astype(float)  # noqa: PLR2004
+    return (decided & (steps > 0.5)).sum(axis=0).astype(float), decided.sum(axis=0).astype(float)
 
 
 def sign_test(successes: FloatArray, trials: FloatArray) -> FloatArray:
@@ -147,7 +159,10 @@ def sign_test(successes: FloatArray, trials: FloatArray) -> FloatArray:
     Raises:
         UsageError: successes are not between 0 and the trials.
     """
-    successes, trials = np.asarray(successes, dtype=np.float64), np.asarray(trials, dtype=np.float64)
+    successes, trials = (
+        np.asarray(successes, dtype=np.float64),
+        np.asarray(trials, dtype=np.float64),
+    )
     if not ((successes >= 0) & (successes <= trials)).all():
         raise UsageError("successes of a sign test must be between 0 and its trials")
     # P(X >= k) of n at 1/2 is the incomplete beta function I(k, n - k + 1) at 1/2.
@@ -211,7 +226,10 @@ def mean_preferences(w: FloatArray) -> FloatArray:
     """The mean of w, shape (ladders, N, N), over ladders, without those where it is NaN; NaN where all are."""
     counts = (~np.isnan(w)).sum(axis=0)
     return cast(
-        "FloatArray", np.divide(np.nansum(w, axis=0), counts, out=np.full(counts.shape, np.nan), where=counts > 0)
+        "FloatArray",
+        np.divide(
+            np.nansum(w, axis=0), counts, out=np.full(counts.shape, np.nan), where=counts > 0
+        ),
     )
 
 

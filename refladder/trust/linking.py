@@ -142,13 +142,18 @@ def lines_between(common: Common, counts: FloatArray) -> Lines:
     wanted = curves(others)
 
     def loss(powers: FloatArray) -> FloatArray:
-        return cast("FloatArray", np.sum((wanted - curves((start * np.exp(powers))[:, None] * rungs)) ** 2, axis=1))
+        return cast(
+            "FloatArray",
+            np.sum((wanted - curves((start * np.exp(powers))[:, None] * rungs)) ** 2, axis=1),
+        )
 
     slopes = start * np.exp(_least(loss, np.full_like(start, -1.0), np.full_like(start, 1.0)))
     return Lines(slopes, centres[1] - slopes * centres[0])
 
 
-def _least(loss: Callable[[FloatArray], FloatArray], low: FloatArray, high: FloatArray) -> FloatArray:
+def _least(
+    loss: Callable[[FloatArray], FloatArray], low: FloatArray, high: FloatArray
+) -> FloatArray:
     """The arguments between two ends at which functions with one valley are least (golden section)."""
     left, right = high - _GOLDEN * (high - low), low + _GOLDEN * (high - low)
     at_left, at_right = loss(left), loss(right)
@@ -179,7 +184,9 @@ def linked(scores: FloatArray, common: Common, counts: FloatArray | None = None)
 def equipercentile(scores: FloatArray, first: FloatArray, second: FloatArray) -> FloatArray:
     """Scores under one judge as the scores of equal rank under another, by those of common rows, shape (rows,)."""
     ordered = np.sort(first)
-    ranks = (np.searchsorted(ordered, scores, "left") + np.searchsorted(ordered, scores, "right")) / (2 * len(ordered))
+    ranks = (
+        np.searchsorted(ordered, scores, "left") + np.searchsorted(ordered, scores, "right")
+    ) / (2 * len(ordered))
     return cast("FloatArray", np.quantile(second, np.clip(ranks, 0.0, 1.0)))
 
 
@@ -202,7 +209,12 @@ def knots_of(scale: Scale) -> FloatArray:
 
 
 def map_of(
-    name: str, common: Common, scores: tuple[FloatArray, FloatArray], contexts: IntArray, *, seed: int = 0
+    name: str,
+    common: Common,
+    scores: tuple[FloatArray, FloatArray],
+    contexts: IntArray,
+    *,
+    seed: int = 0,
 ) -> Map:
     """A map of `MAPS` from common rows, with its 95 % interval.
 
@@ -221,8 +233,12 @@ def map_of(
         knots, values = by_rank(first, second, common.scale)
         order, ends = np.argsort(contexts, kind="stable"), np.cumsum(common.rows).astype(np.int64)
         rows = np.split(order, ends[:-1])
-        drawn = (np.concatenate([rows[number] for number in draw]) for draw in _draws(len(rows), seed))
-        resampled = np.array([equipercentile(knots, np.round(first[each], 9), second[each]) for each in drawn])
+        drawn = (
+            np.concatenate([rows[number] for number in draw]) for draw in _draws(len(rows), seed)
+        )
+        resampled = np.array(
+            [equipercentile(knots, np.round(first[each], 9), second[each]) for each in drawn]
+        )
         low, high = np.quantile(resampled, [0.025, 0.975], axis=0)
         least, most = _ends(values, resampled, common)
         return Map(knots, values, np.minimum(least, low), np.maximum(most, high))
@@ -255,14 +271,16 @@ def intervals_of(
         seed: of the resamples.
     """
     contexts = len(common.rows)
-    counts = np.array([np.bincount(draw, minlength=contexts) for draw in _draws(contexts, seed)], dtype=np.float64)
+    counts = np.array(
+        [np.bincount(draw, minlength=contexts) for draw in _draws(contexts, seed)], dtype=np.float64
+    )
     return _ends(linked(scores, common)[0], linked(scores, common, counts), common, alpha)
 
 
 def _ends(
     middle: FloatArray, resampled: FloatArray, common: Common, alpha: float = 0.05
 ) -> tuple[FloatArray, FloatArray]:
-    from scipy.special import stdtrit  # noqa: PLC0415  0.2 s, and a link that is only used needs none of it
+    from scipy.special import stdtrit
 
     contexts = len(common.rows)
     spread = np.std(resampled, axis=0, ddof=1) * np.sqrt(contexts / (contexts - 1))
@@ -295,7 +313,12 @@ def held_out(
         test = ~counts[contexts]
         line[test] = linked(before[test], common, counts[None].astype(np.float64))[0]
         ranks[test] = np.interp(before[test], *by_rank(before[~test], after[~test], scale))
-    return HeldOut({name: np.abs(guess - after) for name, guess in zip(MAPS, (before, line, ranks), strict=True)})
+    return HeldOut(
+        {
+            name: np.abs(guess - after)
+            for name, guess in zip(MAPS, (before, line, ranks), strict=True)
+        }
+    )
 
 
 def half_width(residuals: FloatArray, alpha: float = 0.05) -> float | None:

@@ -39,12 +39,20 @@ def wilson(good: float, labels: int, confidence: float = 0.95) -> Rate:
     z = float(ndtri((1 + confidence) / 2))
     share = good / labels
     middle = (share + z * z / (2 * labels)) / (1 + z * z / labels)
-    half = z / (1 + z * z / labels) * float(np.sqrt(share * (1 - share) / labels + z * z / (4 * labels * labels)))
+    half = (
+        z
+        / (1 + z * z / labels)
+        * float(np.sqrt(share * (1 - share) / labels + z * z / (4 * labels * labels)))
+    )
     return Rate(share, max(0.0, middle - half), min(1.0, middle + half))
 
 
 def prediction_powered(
-    good: BoolArray, predicted: FloatArray, everywhere: FloatArray, units: IntArray, others: IntArray
+    good: BoolArray,
+    predicted: FloatArray,
+    everywhere: FloatArray,
+    units: IntArray,
+    others: IntArray,
 ) -> tuple[float, FloatArray]:
     """A share from labels of some rows and predictions of all rows (PPI++).
 
@@ -68,12 +76,16 @@ def prediction_powered(
         ShapeError: labels and predictions differ in number, or there are fewer than two.
     """
     labels, rows = len(good), len(everywhere)
-    if len(predicted) != labels or labels < 2 or rows < 2:  # noqa: PLR2004  variances need two
-        raise ShapeError(f"{labels} labels, {len(predicted)} predictions of them and {rows} others; needs 2 of each")
+    if len(predicted) != labels or labels < 2 or rows < 2:
+        raise ShapeError(
+            f"{labels} labels, {len(predicted)} predictions of them and {rows} others; needs 2 of each"
+        )
     y = good.astype(np.float64)
     variance = float(np.var(np.concatenate([predicted, everywhere]), ddof=1))
     covariance = float(np.cov(y, predicted)[0, 1])
-    weight = min(max(covariance / ((1 + labels / rows) * variance), 0.0), 1.0) if variance > 0 else 0.0
+    weight = (
+        min(max(covariance / ((1 + labels / rows) * variance), 0.0), 1.0) if variance > 0 else 0.0
+    )
     rest = y - weight * predicted
     value = weight * float(everywhere.mean()) + float(rest.mean())
     number = int(max(units.max(), others.max())) + 1

@@ -57,9 +57,13 @@ class Candidates:
     def counts(self, levels: IntArray) -> IntArray:
         """How many rows each candidate keeps: shape (..., candidates), of levels of shape (..., rows)."""
         wide = len(self.cutoffs) + 1
-        samples = levels.reshape(math.prod(levels.shape[:-1]), levels.shape[-1])  # there may be no row
+        samples = levels.reshape(
+            math.prod(levels.shape[:-1]), levels.shape[-1]
+        )  # there may be no row
         numbered = samples + wide * np.arange(len(samples))[:, np.newaxis]
-        each = np.bincount(numbered.ravel(), minlength=wide * len(samples)).reshape(*levels.shape[:-1], wide)
+        each = np.bincount(numbered.ravel(), minlength=wide * len(samples)).reshape(
+            *levels.shape[:-1], wide
+        )
         return cast("IntArray", each.cumsum(axis=-1)[..., :-1])
 
 
@@ -115,7 +119,12 @@ class UnitSums(NamedTuple):
         return UnitSums(*(each[..., :count] for each in self))
 
     def with_more(
-        self, units: float, rows: FloatArray, squares: FloatArray, bad: FloatArray | float, alike: FloatArray
+        self,
+        units: float,
+        rows: FloatArray,
+        squares: FloatArray,
+        bad: FloatArray | float,
+        alike: FloatArray,
     ) -> UnitSums:
         """The sums with further contexts, as many as `units`, as they are to be expected.
 
@@ -128,13 +137,22 @@ class UnitSums(NamedTuple):
         """
         share: FloatArray = np.asarray(bad, dtype=np.float64)
         apart = share * (1 - share) * (rows + alike * (squares - rows))
-        more = (rows, share * rows, np.minimum(rows, 1), squares, share * squares, apart + share * share * squares)
+        more = (
+            rows,
+            share * rows,
+            np.minimum(rows, 1),
+            squares,
+            share * squares,
+            apart + share * share * squares,
+        )
         return UnitSums(*(old + units * each for old, each in zip(self, more, strict=True)))
 
     def exchanged(self) -> UnitSums:
         """The same with the other rows in the place of the bad ones."""
         rows, bad, units, squares, cross, bad_squares = self
-        return UnitSums(rows, rows - bad, units, squares, squares - cross, squares - 2 * cross + bad_squares)
+        return UnitSums(
+            rows, rows - bad, units, squares, squares - cross, squares - 2 * cross + bad_squares
+        )
 
 
 def unit_sums(rows: IntArray, bad: IntArray, units: IntArray, candidates: int) -> UnitSums:
@@ -157,7 +175,12 @@ def unit_sums(rows: IntArray, bad: IntArray, units: IntArray, candidates: int) -
     )
     starts = np.searchsorted(each, keys.min(axis=1))
     parts = (kept, wrong, kept > 0, kept * kept, kept * wrong, wrong * wrong)
-    return UnitSums(*(np.add.reduceat(part * 1.0, starts).reshape(*rows.shape[:-1], candidates) for part in parts))
+    return UnitSums(
+        *(
+            np.add.reduceat(part * 1.0, starts).reshape(*rows.shape[:-1], candidates)
+            for part in parts
+        )
+    )
 
 
 class Allowance(NamedTuple):
@@ -208,7 +231,11 @@ def counted(sums: UnitSums) -> Counted:
     """
     n, b, units, squares, cross, bad_squares = sums
     size, share = squares / np.maximum(n, 1), b / np.maximum(n, 1)
-    residual = (bad_squares - 2 * share * cross + share * share * squares) * units / np.maximum(units - 1, 1)
+    residual = (
+        (bad_squares - 2 * share * cross + share * share * squares)
+        * units
+        / np.maximum(units - 1, 1)
+    )
     variance = n * share * (1 - share)
     excess, most = (residual - variance).sum(axis=-1), (variance * (size - 1)).sum(axis=-1)
     alike = np.maximum(excess, 0) / np.where(most > 0, most, 1)
@@ -234,7 +261,9 @@ def certainty(sure: float, look: int) -> float:
 
     1 - sure is spent: 0.9 of it at the first look, and half of what is left at every further one.
     """
-    return 1 - (1 - sure) * (FIRST_LOOK if look == 1 else (1 - FIRST_LOOK) * 0.5 ** min(look - 1, _LOOKS))
+    return 1 - (1 - sure) * (
+        FIRST_LOOK if look == 1 else (1 - FIRST_LOOK) * 0.5 ** min(look - 1, _LOOKS)
+    )
 
 
 def walk_certainty(sure: float) -> float:
@@ -279,7 +308,9 @@ def passes(
     """Whether P(X <= bad) <= 1 - sure for X binomial of the labels and 1 - share; 1/2 `added` takes half of P(bad)."""
     left, added = _fewer(allow.freedom, sure), np.asarray(allow.added)
     wrong, fine = left * np.asarray(bad), left * (np.asarray(labels) - np.asarray(bad))
-    p = np.where(fine > 0, betainc(np.where(fine > 0, fine, 1) + 1 - added, wrong + added, share), 1)
+    p = np.where(
+        fine > 0, betainc(np.where(fine > 0, fine, 1) + 1 - added, wrong + added, share), 1
+    )
     passed: BoolArray = p <= 1 - sure + _EQUAL
     return passed
 
@@ -288,7 +319,9 @@ def check_promise(share: float, sure: float) -> None:
     """Check that both numbers of a promise are between 0 and 1."""
     for name, value in (("precision or recall", share), ("certainty", sure)):
         if not 0 < value < 1:
-            raise UsageError(f"a promised {name} of {value}: it must be more than 0 and less than 1, such as 0.9")
+            raise UsageError(
+                f"a promised {name} of {value}: it must be more than 0 and less than 1, such as 0.9"
+            )
 
 
 def surely_precise(
@@ -379,7 +412,9 @@ def _last(passed: BoolArray) -> IntArray:
     return cast("IntArray", np.where(passed.any(axis=-1), last, -1))
 
 
-def lower_bound(bad: ArrayLike, labels: ArrayLike, sure: float, allow: Allowance = EXACT) -> FloatArray:
+def lower_bound(
+    bad: ArrayLike, labels: ArrayLike, sure: float, allow: Allowance = EXACT
+) -> FloatArray:
     """The one-sided bound of a share of good rows: it reaches a share just where the test of the share passes.
 
     Source: Clopper and Pearson 1934. It holds for a cut-off chosen in advance, not for the best of several.
@@ -432,6 +467,8 @@ def looks_random(scores: FloatArray, everywhere: FloatArray, level: float = 0.00
         level: the probability with which a random sample does not look random.
     """
     _, ties = np.unique(everywhere, return_counts=True)
-    variance = (1 - float(((ties / len(everywhere)) ** 3).sum())) / 12  # of the ranks, smaller with ties
+    variance = (
+        1 - float(((ties / len(everywhere)) ** 3).sum())
+    ) / 12  # of the ranks, smaller with ties
     distance = abs(float(ranks_among(scores, everywhere).mean()) - 0.5)
     return distance <= -float(ndtri(level / 2)) * math.sqrt(variance / len(scores)) + _EQUAL

@@ -24,7 +24,10 @@ from refladder.metaeval.shares import share_intervals
 from refladder.records import Completion, Dimension, Sampling
 from refladder.report.standings import Trial, standings_of
 
-CRITERIA = [Dimension(name="clarity", description="Plain words."), Dimension(name="warmth", description="Kind words.")]
+CRITERIA = [
+    Dimension(name="clarity", description="Plain words."),
+    Dimension(name="warmth", description="Kind words."),
+]
 PROMPT = parse_task_prompt("Write about {topic}.", "prompt.txt")
 ROWS = [{"id": "a", "topic": "rain"}, {"id": "b", "topic": "bread"}]
 
@@ -82,7 +85,10 @@ def test_each_model_writes_with_its_own_temperature_and_keys_say_so(tmp_path):
     models = {"one": OfItsOwn("one", 1), "two": Says("two", 2)}
     contest(tmp_path, ROWS[:1], models, Simulated())
     assert models["one"].given == Sampling(temperature=0.5, top_p=0.8)
-    keys = [json.loads(line)["key"] for line in (tmp_path / "out" / "generated.jsonl").read_text().splitlines()]
+    keys = [
+        json.loads(line)["key"]
+        for line in (tmp_path / "out" / "generated.jsonl").read_text().splitlines()
+    ]
     for key, name, drawn in zip(
         keys, models, ("temperature=0.5, top_p=0.8", "temperature=1.0, top_p=1.0"), strict=True
     ):
@@ -105,7 +111,10 @@ def test_a_prompt_is_cut_at_its_variables():
     ("text", "message"),
     [
         ("no variable", r"p\.txt: no variable, so every row would get the same prompt"),
-        ("first {a}\nthen } b", r"p\.txt:2: a single '}' is not part of a variable; .* and }} for }"),
+        (
+            "first {a}\nthen } b",
+            r"p\.txt:2: a single '}' is not part of a variable; .* and }} for }",
+        ),
         ("{a} {", r"p\.txt:1: a single '\{' is not part of a variable"),
         ("{} {a}", r"p\.txt:1: a single '\{' is not part of a variable"),
     ],
@@ -133,10 +142,13 @@ def test_a_row_with_an_empty_cell_is_kept_and_told_and_an_empty_column_is_refuse
     assert [one.id for one in found] == ["1", "2", "3"]
     assert [one.note for one in found] == [None, *["column 'topic' is empty or absent"] * 2]
     with pytest.raises(
-        DataError, match="no row has all columns of the prompt, the first because column 'topic' is empty or absent"
+        DataError,
+        match="no row has all columns of the prompt, the first because column 'topic' is empty or absent",
     ):
         read_instances(table(tmp_path, {"topic": ""}, {"topic": None}), PROMPT)
-    with pytest.raises(DataError, match="no rows; the table needs a row for each instance of the task"):
+    with pytest.raises(
+        DataError, match="no rows; the table needs a row for each instance of the task"
+    ):
         read_instances(table(tmp_path), PROMPT)
 
 
@@ -151,10 +163,16 @@ def test_half_a_surrogate_pair_is_refused_before_anything_is_written(tmp_path, c
 
 def test_ids_name_rows(tmp_path):
     with pytest.raises(
-        DataError, match=r"table\.jsonl:2: id 'a' appears in .*table\.jsonl:1 already; ids must be unique"
+        DataError,
+        match=r"table\.jsonl:2: id 'a' appears in .*table\.jsonl:1 already; ids must be unique",
     ):
-        read_instances(table(tmp_path, {"id": "a", "topic": "x"}, {"id": "a", "topic": "y"}), PROMPT)
-    with pytest.raises(DataError, match=r"table\.jsonl:1: column 'name' holds the row's id, and it is empty or absent"):
+        read_instances(
+            table(tmp_path, {"id": "a", "topic": "x"}, {"id": "a", "topic": "y"}), PROMPT
+        )
+    with pytest.raises(
+        DataError,
+        match=r"table\.jsonl:1: column 'name' holds the row's id, and it is empty or absent",
+    ):
         read_instances(table(tmp_path, {"id": "a", "topic": "x"}), PROMPT, id_column="name")
 
 
@@ -176,16 +194,20 @@ def test_a_judge_that_always_takes_the_first_makes_ties(tmp_path):
     models = {"low": Says("low", 1), "high": Says("high", 2)}
     found = contest(tmp_path, ROWS, models, Simulated(first=9.0))
     assert [(trial.winner, trial.tie) for trial in found.trials] == [(None, True)] * 2
-    assert [(one.wins, one.ties, one.losses, one.rate) for one in found.standings if one.row is None] == [
-        (0, 2, 0, 0.5)
-    ] * 2
+    assert [
+        (one.wins, one.ties, one.losses, one.rate) for one in found.standings if one.row is None
+    ] == [(0, 2, 0, 0.5)] * 2
     assert found.trials[0].forward > 0.99
     assert found.trials[0].backward < 0.01
 
 
 def test_a_row_that_fails_is_reported_and_counts_neither_for_nor_against(tmp_path):
     rows = [*ROWS, {"id": "c", "topic": ""}]
-    models = {"low": Says("low", 1), "high": Says("high", 2, refuses="bread"), "silent": Scripted([Rule(text=" ")])}
+    models = {
+        "low": Says("low", 1),
+        "high": Says("high", 2, refuses="bread"),
+        "silent": Scripted([Rule(text=" ")]),
+    }
     models["broken"] = Scripted([Rule(text="half \ud83d")])
     found = contest(tmp_path, rows, models, Simulated(sharpness=3.0))
     assert found.failures == (
@@ -209,7 +231,12 @@ def test_an_unread_trial_is_neither_won_nor_tied(tmp_path):
     models = {"low": Says("low", 1), "high": Says("high", 2)}
     found = contest(tmp_path, ROWS, models, Simulated(sharpness=3.0, unreadable=unreadable))
     unread = found.trials[1]
-    assert (unread.winner, unread.tie, unread.forward, unread.note) == (None, False, None, "no answer")
+    assert (unread.winner, unread.tie, unread.forward, unread.note) == (
+        None,
+        False,
+        None,
+        "no answer",
+    )
     assert unread.backward is not None
     assert [(one.wins, one.losses, one.unparsed) for one in found.standings if one.row is None] == [
         (1, 0, 1),
@@ -221,7 +248,9 @@ def test_a_run_goes_on_and_failed_texts_are_tried_again(tmp_path):
     first = {"low": Says("low", 1), "high": Says("high", 2, refuses="bread")}
     one = contest(tmp_path, ROWS, first, Simulated())
     path = tmp_path / "out" / "generated.jsonl"
-    assert [json.loads(line)["text"] is None for line in path.read_text().splitlines()].count(True) == 1
+    assert [json.loads(line)["text"] is None for line in path.read_text().splitlines()].count(
+        True
+    ) == 1
     path.write_bytes(path.read_bytes() + b'{"torn')
     judge, again = Simulated(), {"low": Says("low", 1), "high": Says("high", 2)}
     two = contest(tmp_path, ROWS, again, judge)
@@ -252,7 +281,10 @@ def test_the_judge_explains_what_it_decided(tmp_path):
 
     models = {"low": Says("low", 1), "high": Says("high", 2)}
     found = contest(tmp_path, ROWS, models, Explaining(sharpness=3.0), explain=True)
-    assert [trial.explanation for trial in found.trials] == ["Because of quality 2 on rain\ud83d.", None]
+    assert [trial.explanation for trial in found.trials] == [
+        "Because of quality 2 on rain\ud83d.",
+        None,
+    ]
     assert found.trials[1].note == "no explanation: busy"
     assert "quality 2 on rain\\ud83d." in (tmp_path / "out" / "results.jsonl").read_text()
 
@@ -270,13 +302,22 @@ def test_a_judge_that_explains_too_little_is_refused(tmp_path):
 def test_results_hold_trials_and_standings(tmp_path):
     models = {"low": Says("low", 1), "high": Says("high", 2)}
     found = contest(tmp_path, ROWS, models, Simulated())
-    lines = [json.loads(line) for line in (tmp_path / "out" / "results.jsonl").read_text().splitlines()]
+    lines = [
+        json.loads(line) for line in (tmp_path / "out" / "results.jsonl").read_text().splitlines()
+    ]
     kinds = {"contest": 1, "row": 2, "criterion": 1, "text": 4, "trial": 2, "standing": 6}
-    assert [line["kind"] for line in lines] == [kind for kind, count in kinds.items() for _ in range(count)]
+    assert [line["kind"] for line in lines] == [
+        kind for kind, count in kinds.items() for _ in range(count)
+    ]
     assert [line["kind"] for line in lines].count("trial") == len(found.trials)
     assert lines[0] == {"kind": "contest", "signature": found.signature}
     assert lines[1] == {"kind": "row", "row": "a", "prompt": "Write about rain.", "note": None}
-    described = {"criterion": CRITERIA[0].name, "description": CRITERIA[0].description, "low": 1.0, "high": 5.0}
+    described = {
+        "criterion": CRITERIA[0].name,
+        "description": CRITERIA[0].description,
+        "low": 1.0,
+        "high": 5.0,
+    }
     assert lines[3] == {"kind": "criterion", **described}
     # who shows the contest needs no other file: each trial is about texts and a prompt that stand above it
     texts = {(line["row"], line["model"]): line["text"] for line in lines if line["kind"] == "text"}
@@ -291,7 +332,8 @@ def test_calls_that_cannot_be_done_are_refused(tmp_path):
         contest(tmp_path, ROWS, one, Simulated())
     for criteria in ([], [CRITERIA[0]] * 2, [Dimension(name="overall", description="All.")]):
         with pytest.raises(
-            UsageError, match="a contest needs one criterion or more, with different names and none called 'overall'"
+            UsageError,
+            match="a contest needs one criterion or more, with different names and none called 'overall'",
         ):
             contest(tmp_path, ROWS, two, Simulated(), criteria=criteria)
 
@@ -304,12 +346,24 @@ def test_calls_that_cannot_be_done_are_refused(tmp_path):
 
 
 def trial(row, winner=None, *, tie=False):
-    return Trial(row=row, criterion="c", one="x", other="y", forward=0.5, backward=0.5, winner=winner, tie=tie)
+    return Trial(
+        row=row,
+        criterion="c",
+        one="x",
+        other="y",
+        forward=0.5,
+        backward=0.5,
+        winner=winner,
+        tie=tie,
+    )
 
 
 def test_standings_by_hand_and_their_interval():
     rows = [str(number) for number in range(40)]
-    trials = [trial(row, "x" if int(row) % 4 else "y") for row in rows[:-2]] + [trial("38", tie=True), trial("39")]
+    trials = [trial(row, "x" if int(row) % 4 else "y") for row in rows[:-2]] + [
+        trial("38", tie=True),
+        trial("39"),
+    ]
     written = {(row, model) for row in rows for model in "xy"}
     found = standings_of(trials, written, rows=rows, models=["y", "x"], criteria=["c"])
     best, worst = found[-2:]
@@ -323,7 +377,9 @@ def test_standings_by_hand_and_their_interval():
 
 
 def test_one_row_has_no_interval():
-    found = standings_of([trial("1", "x")], {("1", "x"), ("1", "y")}, rows=["1"], models=["x", "y"], criteria=["c"])
+    found = standings_of(
+        [trial("1", "x")], {("1", "x"), ("1", "y")}, rows=["1"], models=["x", "y"], criteria=["c"]
+    )
     assert (found[-2].rate, found[-2].low, found[-2].high) == (1, None, None)
 
 
@@ -346,20 +402,34 @@ def test_a_tie_is_half_a_win_in_the_interval_too():
     # twelve ties are half of twelve wins: the interval is the same for both models, hence even about 1/2
     assert (found["x"].rate, found["x"].low) == (0.5, pytest.approx(1 - found["x"].high))
     # five wins and seven ties: the interval of 8.5 points of 12, by the formulas for the points alone
-    found = standings([trial(row, "x" if int(row) < 5 else None, tie=int(row) >= 5) for row in rows], rows)
+    found = standings(
+        [trial(row, "x" if int(row) < 5 else None, tie=int(row) >= 5) for row in rows], rows
+    )
     expected = share_intervals(np.array([1.0] * 5 + [0.5] * 7), np.ones(12))
     assert (found["x"].low, found["x"].high) == pytest.approx(tuple(expected))
     assert found["x"].low < 8.5 / 12 < found["x"].high < 1
 
 
 def test_overall_adds_up_the_trials_of_all_criteria_and_a_model_without_trials_is_last():
-    trials = [replace(trial(row, winner), criterion=name) for row in "12" for name, winner in (("c", "x"), ("d", "y"))]
+    trials = [
+        replace(trial(row, winner), criterion=name)
+        for row in "12"
+        for name, winner in (("c", "x"), ("d", "y"))
+    ]
     written = {(row, model) for row in "12" for model in "xyz"}
     found = standings_of([*trials, replace(trial("1", "x"), criterion="d")], written, rows=["1", "2"],
                          models=["z", "y", "x"], criteria=["c", "d"])  # fmt: skip
     overall = [one for one in found if one.row is None and one.criterion == "overall"]
-    assert [(one.model, one.wins, one.losses) for one in overall] == [("x", 3, 2), ("y", 2, 3), ("z", 0, 0)]
-    assert [one.model for one in found if one.row is None and one.criterion == "d"] == ["y", "x", "z"]
+    assert [(one.model, one.wins, one.losses) for one in overall] == [
+        ("x", 3, 2),
+        ("y", 2, 3),
+        ("z", 0, 0),
+    ]
+    assert [one.model for one in found if one.row is None and one.criterion == "d"] == [
+        "y",
+        "x",
+        "z",
+    ]
     assert (overall[2].rate, overall[2].low, overall[2].high) == (None, None, None)
 
 
@@ -374,19 +444,28 @@ def test_the_command_warns_of_low_label_mass(tmp_path, capsys):
     judge.write_text(
         json.dumps({"role": "pairwise", "answer": {"win": -1.2, "loss": -2.3}}) + "\n"
     )  # e^-1.2 + e^-2.3 = .40
-    texts = (rules(tmp_path, "one.jsonl", "Rain falls."), rules(tmp_path, "two.jsonl", "Rain rain."))
+    texts = (
+        rules(tmp_path, "one.jsonl", "Rain falls."),
+        rules(tmp_path, "two.jsonl", "Rain rain."),
+    )
     command = [
         "compete", table(tmp_path, *ROWS), "--model", f"one={texts[0]}", "--model", f"two={texts[1]}", "--judge",
         f"scripted:{judge}", "--criterion", "clarity=Plain words.", "--out", str(tmp_path / "out"),
     ]  # fmt: skip
     assert run_command([*command, "--prompt-text", "Write about {topic}."]) == 0
     told = capsys.readouterr().err
-    assert "Low label mass in 4 of 4 judgments: the judge gave the labels less than half of its probability." in told
+    assert (
+        "Low label mass in 4 of 4 judgments: the judge gave the labels less than half of its probability."
+        in told
+    )
 
 
 def test_heads_of_standings_never_break_inside_a_word(tmp_path, capsys, monkeypatch):
     monkeypatch.setattr(console, "_WIDTH", 50)
-    texts = (rules(tmp_path, "one.jsonl", "Rain falls on the harbour."), rules(tmp_path, "two.jsonl", "Rain rain."))
+    texts = (
+        rules(tmp_path, "one.jsonl", "Rain falls on the harbour."),
+        rules(tmp_path, "two.jsonl", "Rain rain."),
+    )
     command = [
         "compete", table(tmp_path, *ROWS), "--model", f"a-model-of-a-long-name={texts[0]}", "--model",
         f"two={texts[1]}", "--judge", "builtin", "--criterion", "clarity=Plain words.", "--out", str(tmp_path / "out"),
@@ -416,11 +495,15 @@ def test_the_command_prints_standings_and_says_what_failed(tmp_path, capsys):
     assert printed.out.count("2 calls") == 2  # a text of each model for each of two rows
     assert "4 calls" in printed.out  # one pair in each row, in both orders
     assert run_command([*command, "--prompt", str(prompt), "--explain", "--dry-run"]) == 0
-    assert "at most 6 calls" in capsys.readouterr().out  # an explanation for each pair, if it gets a winner
+    assert (
+        "at most 6 calls" in capsys.readouterr().out
+    )  # an explanation for each pair, if it gets a winner
     assert not (tmp_path / "out").exists()
     assert run_command([*command, "--prompt", str(prompt)]) == 3
     printed = capsys.readouterr()
-    assert printed.out.startswith("clarity: win rate over pairs of texts, each judged in both orders\n")
+    assert printed.out.startswith(
+        "clarity: win rate over pairs of texts, each judged in both orders\n"
+    )
     assert "win rate  (wins + ties / 2) / (wins + ties + losses)" in printed.out
     assert "wins      pairs in which both orders choose this model's text" in printed.out
     assert "no text" in printed.out
@@ -428,7 +511,10 @@ def test_the_command_prints_standings_and_says_what_failed(tmp_path, capsys):
         "1 rows without a prompt and texts that could not be written; the same command tries the texts again:\n"
         in printed.err
     )
-    assert f"{tmp_path / 'out' / 'results.jsonl'} holds prompts, texts, verdicts and standings\n" in printed.err
+    assert (
+        f"{tmp_path / 'out' / 'results.jsonl'} holds prompts, texts, verdicts and standings\n"
+        in printed.err
+    )
     assert "table.jsonl:3: column 'topic' is empty or absent" in printed.err
     assert run_command([*command, "--prompt-text", "Write about {topic}.", "--json"]) == 3
     lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
@@ -436,11 +522,30 @@ def test_the_command_prints_standings_and_says_what_failed(tmp_path, capsys):
     assert json.loads((tmp_path / "out" / "run.json").read_text())["signature"].startswith(
         "compete|models:one=scripted@"
     )
-    writers = ["--model", "a=builtin", "--model", "b=builtin", "--judge", "builtin", "--criterion", "clarity=Plain."]
-    assert run_command(["compete", source, *writers, "--out", str(tmp_path / "b"), "--prompt", str(prompt)]) == 1
-    assert "the builtin backend writes the rungs of ladders and nothing else" in capsys.readouterr().err
+    writers = [
+        "--model",
+        "a=builtin",
+        "--model",
+        "b=builtin",
+        "--judge",
+        "builtin",
+        "--criterion",
+        "clarity=Plain.",
+    ]
+    assert (
+        run_command(
+            ["compete", source, *writers, "--out", str(tmp_path / "b"), "--prompt", str(prompt)]
+        )
+        == 1
+    )
+    assert (
+        "the builtin backend writes the rungs of ladders and nothing else"
+        in capsys.readouterr().err
+    )
     assert run_command(command) == 2
-    assert "give the task prompt once: --prompt FILE or --prompt-text TEXT" in capsys.readouterr().err
+    assert (
+        "give the task prompt once: --prompt FILE or --prompt-text TEXT" in capsys.readouterr().err
+    )
     prompt.write_bytes(b"\xff{topic}")
     assert run_command([*command, "--prompt", str(prompt)]) == 2
     assert "not UTF-8; save the prompt as UTF-8" in capsys.readouterr().err

@@ -23,7 +23,14 @@ def grade(text=0, value=3, **more):
 
 
 def pair(first=0, second=1, winner="first", **more):
-    return {"first": first, "second": second, "criterion": 0, "winner": winner, "rater": "ann", **more}
+    return {
+        "first": first,
+        "second": second,
+        "criterion": 0,
+        "winner": winner,
+        "rater": "ann",
+        **more,
+    }
 
 
 def lines(path):
@@ -96,7 +103,10 @@ def test_a_line_cut_by_a_kill_is_removed_before_the_next(sheet):
     with sheet.grades.open("ab") as stream:
         stream.write(b'{"output_id": "r0/')
     add_rating(sheet, grade(1))
-    assert [line["output_id"] for line in lines(sheet.grades)] == [sheet.texts[0].id, sheet.texts[1].id]
+    assert [line["output_id"] for line in lines(sheet.grades)] == [
+        sheet.texts[0].id,
+        sheet.texts[1].id,
+    ]
 
 
 def test_reading_and_rating_keep_a_last_line_without_a_newline(sheet, command, tmp_path):
@@ -118,7 +128,10 @@ def test_ratings_are_not_written_through_a_link_to_another_folder(sheet, tmp_pat
     outside.write_bytes(b'{"output_id": "r0/')
     sheet.grades.symlink_to(outside)
     for use in (add_rating, remove_rating, lambda sheet, _: ratings_of(sheet)):
-        with pytest.raises(DataError, match=r"ratings\.jsonl: a link to .*outside\.jsonl, which is not in .*run; copy"):
+        with pytest.raises(
+            DataError,
+            match=r"ratings\.jsonl: a link to .*outside\.jsonl, which is not in .*run; copy",
+        ):
             use(sheet, grade())
     assert outside.read_bytes() == b'{"output_id": "r0/'
 

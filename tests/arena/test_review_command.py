@@ -24,12 +24,21 @@ def test_one_file_is_written(command, tmp_path):
 
 def test_wrong_calls_are_told_before_anything_starts(fails, tmp_path):
     assert "none: no such run; give a folder of `compete`" in fails(2, "review", tmp_path / "none")
-    assert "--html needs the run to show; give RUN" in fails(2, "review", "--html", tmp_path / "page.html")
+    assert "--html needs the run to show; give RUN" in fails(
+        2, "review", "--html", tmp_path / "page.html"
+    )
     assert "no such folder" in fails(2, "review", "--folder", tmp_path / "none")
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        assert f"--port {port}: cannot listen there" in fails(2, "review", "--port", port, "--no-browser")
-    assert "name the address by which other machines reach" in fails(2, "review", "--host", "0.0.0.0")  # noqa: S104
+        assert f"--port {port}: cannot listen there" in fails(
+            2, "review", "--port", port, "--no-browser"
+        )
+    assert "name the address by which other machines reach" in fails(
+        2,
+        "review",
+        "--host",
+        "0.0.0.0",  # noqa: S104
+    )
     assert "choose another port" in fails(2, "review", "--host", "256.1.1.1", "--no-browser")
 
 
@@ -42,15 +51,29 @@ def test_without_the_packages_the_file_is_offered(fails, monkeypatch):
         return usual(name, *arguments)
 
     monkeypatch.setattr(builtins, "__import__", lacking)
-    assert "needs uvicorn; pip install starlette uvicorn, or write the page with --html" in fails(2, "review")
+    assert "needs uvicorn; pip install starlette uvicorn, or write the page with --html" in fails(
+        2, "review"
+    )
 
 
 def test_both_ends_of_a_scale_may_be_negative():
-    (criterion,) = criteria_of({"use": "Is it useful?"}, {"use": "-2: wrong question"}, {"use": "-0.5: fine"}, {})
-    assert (criterion.low, criterion.high, criterion.worst, criterion.best) == (-2, -0.5, "wrong question", "fine")
+    (criterion,) = criteria_of(
+        {"use": "Is it useful?"}, {"use": "-2: wrong question"}, {"use": "-0.5: fine"}, {}
+    )
+    assert (criterion.low, criterion.high, criterion.worst, criterion.best) == (
+        -2,
+        -0.5,
+        "wrong question",
+        "fine",
+    )
     assert criterion.description == "Is it useful?\nWorst (-2): wrong question\nBest (-0.5): fine"
     (criterion,) = criteria_of({"use": "Is it useful?"}, {}, {"use": "10/10: perfect"}, {"use": 3})
-    assert (criterion.low, criterion.high, criterion.best, criterion.weight) == (1, 5, "10/10: perfect", 3)
+    assert (criterion.low, criterion.high, criterion.best, criterion.weight) == (
+        1,
+        5,
+        "10/10: perfect",
+        3,
+    )
 
 
 @pytest.mark.parametrize(
@@ -89,14 +112,23 @@ def test_weights_change_the_overall_rate_only():
             winner=winner,
             tie=winner is None,
         )
-        for row, criterion, winner in [("1", "a", "x"), ("2", "a", "x"), ("1", "b", "y"), ("2", "b", None)]
+        for row, criterion, winner in [
+            ("1", "a", "x"),
+            ("2", "a", "x"),
+            ("1", "b", "y"),
+            ("2", "b", None),
+        ]
     ]
     made = {"rows": ["1", "2"], "models": ["x", "y"], "criteria": ["a", "b"]}
     written = {(row, model) for row in "12" for model in "xy"}
 
     def overall(weights):
         total = standings_of(trials, written, **made, weights=weights)
-        return next(each for each in total if each.row is None and (each.model, each.criterion) == ("x", "overall"))
+        return next(
+            each
+            for each in total
+            if each.row is None and (each.model, each.criterion) == ("x", "overall")
+        )
 
     # x: 2 of 2 points on a, 0.5 of 2 on b. Weights 3 and 1: (3 * 2 + 1 * 0.5) / (3 * 2 + 1 * 2) = 6.5 / 8.
     assert overall([3.0, 1.0]).rate == pytest.approx(6.5 / 8)
@@ -113,7 +145,14 @@ def test_weights_change_the_overall_rate_only():
 
 def test_the_command_keeps_ends_weights_and_cost(command, tmp_path):
     folder = contest(tmp_path, rows=2)
-    given = ["compete", folder / "rows.jsonl", "--prompt-text", "Write about {topic}.", "--judge", "builtin"]
+    given = [
+        "compete",
+        folder / "rows.jsonl",
+        "--prompt-text",
+        "Write about {topic}.",
+        "--judge",
+        "builtin",
+    ]
     given += [f"--model={name}=scripted:{folder / name}.jsonl" for name in ("aardvark", "badger")]
     given += [
         "--criterion",
@@ -128,7 +167,13 @@ def test_the_command_keeps_ends_weights_and_cost(command, tmp_path):
     assert command(*given).code == 0
     lines = map(json.loads, (folder / "x" / "results.jsonl").read_text().splitlines())
     (criterion,) = [line for line in lines if line["kind"] == "criterion"]
-    assert [criterion[name] for name in ("low", "high", "worst", "best", "weight")] == [-1, 5, "no", "", 2]
+    assert [criterion[name] for name in ("low", "high", "worst", "best", "weight")] == [
+        -1,
+        5,
+        "no",
+        "",
+        2,
+    ]
     spent = json.loads((folder / "x" / "run.json").read_text())["spent"]
     assert [usage["calls"] for usage in spent] == [2, 2, 4]
 
@@ -136,7 +181,14 @@ def test_the_command_keeps_ends_weights_and_cost(command, tmp_path):
 def test_the_cost_of_a_contest_is_that_of_all_its_runs(command, monkeypatch, tmp_path):
     folder = contest(tmp_path, rows=2)
     out, page = folder / "x", folder / "page.html"
-    given = ["compete", folder / "rows.jsonl", "--prompt-text", "Write about {topic}.", "--judge", "builtin"]
+    given = [
+        "compete",
+        folder / "rows.jsonl",
+        "--prompt-text",
+        "Write about {topic}.",
+        "--judge",
+        "builtin",
+    ]
     given += [f"--model={name}=scripted:{folder / name}.jsonl" for name in ("aardvark", "badger")]
     given += ["--criterion", "clarity=Plain words.", "--out", out, "--html", page]
 

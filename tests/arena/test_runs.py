@@ -19,7 +19,11 @@ def test_a_contest_is_parted_into_what_may_be_seen_and_what_not(tmp_path):
     for clue in (*SYSTEMS, "winner", "forward", "rate", "r0", "aardvark", "It is better"):
         assert clue not in words
     assert sheet.key["systems"] == list(SYSTEMS)
-    assert [len(sheet.pool["rows"]), len(sheet.pool["texts"]), len(sheet.key["trials"])] == [3, 6, 3]
+    assert [len(sheet.pool["rows"]), len(sheet.pool["texts"]), len(sheet.key["trials"])] == [
+        3,
+        6,
+        3,
+    ]
     for criterion, first, second, forward, backward, winner, *_ in sheet.key["trials"]:
         assert criterion == 0
         assert sheet.pool["texts"][first if winner == 1 else second][1].startswith("good")
@@ -39,21 +43,40 @@ def test_a_scored_table_shows_verdicts_against_each_rung(command, write_jsonl, r
     assert command("score", write_jsonl(table), *given, "--out", out).code == 0
     sheet = read_run(out)
     assert list(sheet.criteria) == ["coherence"]
-    assert [column["name"] for column in sheet.key["columns"]] == ["coherence_score", "coherence_grade", "quality"]
+    assert [column["name"] for column in sheet.key["columns"]] == [
+        "coherence_score",
+        "coherence_grade",
+        "quality",
+    ]
     scored = {row["output_id"]: row for row in map(json.loads, out.read_text().splitlines())}
     for number, text in enumerate(sheet.texts):
         row = scored[text.id]
         score, grade, quality = (column["values"][number] for column in sheet.key["columns"])
-        assert (score, grade, quality) == (row["coherence_score"], row["coherence_grade"], row["quality"])
-    judged = [json.loads(line) for line in (tmp_path / "scored.jsonl.judgments.jsonl").read_text().splitlines()[1:]]
+        assert (score, grade, quality) == (
+            row["coherence_score"],
+            row["coherence_grade"],
+            row["quality"],
+        )
+    judged = [
+        json.loads(line)
+        for line in (tmp_path / "scored.jsonl.judgments.jsonl").read_text().splitlines()[1:]
+    ]
     about = [line for line in judged if {"o1", "rung:3"} == {line["subject"], line["against"]}]
     # By hand: of each order, win + tie / 2 for o1 over the sum of the three; then the mean of both orders.
     shares = []
     for line in about:
-        parts = {name: 2.718281828459045**value for name, value in zip(line["outcomes"], line["logprobs"], strict=True)}
-        shares.append((parts["win" if line["subject"] == "o1" else "loss"] + parts["tie"] / 2) / sum(parts.values()))
+        parts = {
+            name: 2.718281828459045**value
+            for name, value in zip(line["outcomes"], line["logprobs"], strict=True)
+        }
+        shares.append(
+            (parts["win" if line["subject"] == "o1" else "loss"] + parts["tie"] / 2)
+            / sum(parts.values())
+        )
     assert len(shares) == 2
-    assert sheet.key["climbs"][0][sheet.numbers["o1"]][2] == pytest.approx(sum(shares) / 2, abs=1e-4)
+    assert sheet.key["climbs"][0][sheet.numbers["o1"]][2] == pytest.approx(
+        sum(shares) / 2, abs=1e-4
+    )
     assert len(sheet.key["rungs"][0][0]) == 5
     assert sheet.grades.name == "scored.jsonl.ratings.jsonl"
 
@@ -71,19 +94,30 @@ def test_a_changed_ladder_set_is_a_warning(command, write_jsonl, rows, tmp_path)
 
 
 def test_what_is_no_run_is_told(tmp_path):
-    with pytest.raises(DataError, match=r"no such run; give a folder of `compete` or `evaluate --work`, or a table"):
+    with pytest.raises(
+        DataError, match=r"no such run; give a folder of `compete` or `evaluate --work`, or a table"
+    ):
         read_run(tmp_path / "none")
-    with pytest.raises(DataError, match=r"no results\.jsonl in this folder; give the folder of `compete --out`"):
+    with pytest.raises(
+        DataError, match=r"no results\.jsonl in this folder; give the folder of `compete --out`"
+    ):
         read_run(tmp_path)
     (tmp_path / "results.jsonl").write_text('{"kind": 1}\n')
     with pytest.raises(DataError, match=r"results\.jsonl:1: not a line of a run"):
         read_run(tmp_path)
     for number in ("NaN", "-Infinity", "1e999"):
-        (tmp_path / "results.jsonl").write_text('{"kind": "row"}\n{"kind": "score", "value": [' + number + "]}\n")
-        with pytest.raises(DataError, match=r"results\.jsonl:2: a number that is not finite; run the command again$"):
+        (tmp_path / "results.jsonl").write_text(
+            '{"kind": "row"}\n{"kind": "score", "value": [' + number + "]}\n"
+        )
+        with pytest.raises(
+            DataError,
+            match=r"results\.jsonl:2: a number that is not finite; run the command again$",
+        ):
             read_run(tmp_path)
     (tmp_path / "results.jsonl").write_text('{"kind": "row", "row": "a", "note": null}\n')
-    with pytest.raises(DataError, match=r"results\.jsonl: not complete \(a line, or run.json, lacks 'prompt'"):
+    with pytest.raises(
+        DataError, match=r"results\.jsonl: not complete \(a line, or run.json, lacks 'prompt'"
+    ):
         read_run(tmp_path)
 
 
@@ -108,17 +142,24 @@ def test_modules_are_one_script_without_names_that_clash():
     assert not re.search(r"^(import|export) ", text, re.MULTILINE)
     names = re.findall(r"^(?:async )?(?:function|const|let|class) (\w+)", text, re.MULTILINE)
     assert sorted(name for name in set(names) if names.count(name) > 1) == []
-    assert {f"{name}.js" for name in MODULES} | {"style.css"} == {path.name for path in PAGE.iterdir()}
+    assert {f"{name}.js" for name in MODULES} | {"style.css"} == {
+        path.name for path in PAGE.iterdir()
+    }
     seen = set()
     for name in MODULES:
-        needed = set(re.findall(r'from "\./(\w+)\.js"', (PAGE / f"{name}.js").read_text(encoding="utf-8")))
+        needed = set(
+            re.findall(r'from "\./(\w+)\.js"', (PAGE / f"{name}.js").read_text(encoding="utf-8"))
+        )
         assert needed <= seen, name
         seen.add(name)
 
 
 def test_an_evaluation_is_reviewed_with_its_ratings_and_tables(command, tmp_path):
     work = tmp_path / "work"
-    assert command("evaluate", "demo/dialogue", "--methods", "ladder,win-ratio", "--work", work).code == 0
+    assert (
+        command("evaluate", "demo/dialogue", "--methods", "ladder,win-ratio", "--work", work).code
+        == 0
+    )
     sheet = read_run(work)
     assert list(sheet.criteria) == ["engagingness"]
     assert [column["name"] for column in sheet.key["columns"]] == [
@@ -127,9 +168,13 @@ def test_an_evaluation_is_reviewed_with_its_ratings_and_tables(command, tmp_path
         "mean human rating: engagingness",
     ]
     assert len(sheet.texts) == len(sheet.key["people"]) == 84
-    assert "demo/dialogue, cost: what each method needed" in [table["caption"] for table in sheet.key["tables"]]
+    assert "demo/dialogue, cost: what each method needed" in [
+        table["caption"] for table in sheet.key["tables"]
+    ]
     ratings = [
-        line for line in map(json.loads, (work / "results.jsonl").read_text().splitlines()) if line["kind"] == "rating"
+        line
+        for line in map(json.loads, (work / "results.jsonl").read_text().splitlines())
+        if line["kind"] == "rating"
     ]
     values = sheet.key["columns"][2]["values"]
     assert {line["id"]: line["value"] for line in ratings} == {
@@ -139,10 +184,16 @@ def test_an_evaluation_is_reviewed_with_its_ratings_and_tables(command, tmp_path
 
 def test_a_scored_table_without_judgments_or_configuration_is_still_shown(tmp_path):
     path = tmp_path / "scores.csv"
-    path.write_text("context_id,system,output,clarity_score,clarity_grade,label\nc,a,Rain.,-2.5,2,1\nc,b,,1,3,0\n")
+    path.write_text(
+        "context_id,system,output,clarity_score,clarity_grade,label\nc,a,Rain.,-2.5,2,1\nc,b,,1,3,0\n"
+    )
     sheet = read_run(path)
     assert list(sheet.criteria) == ["clarity"]
-    assert [column["values"] for column in sheet.key["columns"]] == [[-2.5], [2], [1]]  # negative scores stay negative
+    assert [column["values"] for column in sheet.key["columns"]] == [
+        [-2.5],
+        [2],
+        [1],
+    ]  # negative scores stay negative
     assert sheet.key["warnings"] == ["1 row without a text: not shown."]
     assert "climbs" not in sheet.key
 
@@ -155,8 +206,16 @@ def rows_of_a_table(write_jsonl, rows):
 @pytest.mark.parametrize(
     ("name", "change", "message"),
     [
-        ("run.json", lambda _: "[]", "scored.jsonl.run.json: damaged; score the table again, or delete this file if"),
-        ("run.json", lambda text: text.replace('"column": []', '"column": [1]'), "run.json: damaged; score the table"),
+        (
+            "run.json",
+            lambda _: "[]",
+            "scored.jsonl.run.json: damaged; score the table again, or delete this file if",
+        ),
+        (
+            "run.json",
+            lambda text: text.replace('"column": []', '"column": [1]'),
+            "run.json: damaged; score the table",
+        ),
         (
             "run.json",
             lambda text: text.replace('"above_top": {', '"above_top": {"x": "1", '),
@@ -172,7 +231,12 @@ def rows_of_a_table(write_jsonl, rows):
 def test_damaged_files_of_a_run_are_named(command, rows_of_a_table, name, change, message):
     source = rows_of_a_table
     out = source.with_name("scored.jsonl")
-    assert command("score", source, "--ladders", "demo/story", "--dimension", "coherence", "--out", out).code == 0
+    assert (
+        command(
+            "score", source, "--ladders", "demo/story", "--dimension", "coherence", "--out", out
+        ).code
+        == 0
+    )
     path = out.with_name(f"scored.jsonl.{name}")
     before = path.read_text("utf-8")
     path.write_text(change(before), "utf-8")

@@ -37,7 +37,9 @@ def ask(app, path, *, method="GET", headers=None, body=b"", query=""):
         "root_path": "",
         "scheme": "http",
         "query_string": query.encode(),
-        "headers": [(name.encode(), value.encode()) for name, value in given.items() if value is not None],
+        "headers": [
+            (name.encode(), value.encode()) for name, value in given.items() if value is not None
+        ],
         "client": ("127.0.0.1", 1),
         "server": ("127.0.0.1", 8000),
     }
@@ -82,7 +84,9 @@ def app(folder):
 )
 @pytest.mark.parametrize("path", ["/api/key", "/api/ratings", "/api/run"])
 def test_foreign_requests_are_refused(app, headers, status, message, path):
-    found, _, answer = ask(app, path, method="POST" if path != "/api/key" else "GET", headers=headers, body=b"{}")
+    found, _, answer = ask(
+        app, path, method="POST" if path != "/api/key" else "GET", headers=headers, body=b"{}"
+    )
     assert found == status
     assert message in answer["error"]
 
@@ -95,7 +99,10 @@ def test_the_page_itself_holds_no_data_and_no_token(app):
     assert "default-src 'none'" in headers["content-security-policy"]
     assert "unsafe" not in headers["content-security-policy"]
     assert "frame-ancestors 'none'" in headers["content-security-policy"]
-    for name, value in {"x-content-type-options": "nosniff", "referrer-policy": "no-referrer"}.items():
+    for name, value in {
+        "x-content-type-options": "nosniff",
+        "referrer-policy": "no-referrer",
+    }.items():
         assert headers[name] == value
     assert headers["cache-control"] == "no-store"
 
@@ -116,7 +123,9 @@ def test_a_rating_is_on_the_disk_when_it_is_answered(app, folder):
     assert len((folder / "run" / "preferences.jsonl").read_text().splitlines()) == 1
     assert ask(app, "/api/mine", query="rater=ann")[2]["ratings"] == [rating]
     assert ask(app, "/api/mine", query="rater=bob")[2]["ratings"] == []
-    assert ask(app, "/api/undo", method="POST", body=json.dumps(rating).encode())[2] == {"removed": True}
+    assert ask(app, "/api/undo", method="POST", body=json.dumps(rating).encode())[2] == {
+        "removed": True
+    }
     bad = json.dumps({**rating, "second": 3}).encode()
     assert ask(app, "/api/ratings", method="POST", body=bad)[::2] == (
         400,
@@ -131,7 +140,8 @@ def test_the_pool_gives_nothing_away(app):
 
 
 @pytest.mark.parametrize(
-    "name", ["../outside.csv", "/etc/passwd", "link/outside.csv", "linked.csv", "a\0b", "\ud800", "~/x"]
+    "name",
+    ["../outside.csv", "/etc/passwd", "link/outside.csv", "linked.csv", "a\0b", "\ud800", "~/x"],
 )
 def test_paths_stay_under_the_named_folders(tmp_path, folder, name):
     outside = tmp_path / "elsewhere"
@@ -162,7 +172,9 @@ def test_a_table_is_one_file_and_no_pattern(tmp_path, folder, name):
         lambda: builder.arguments(form(table=name)),
         lambda: builder._workspace.preview(name),
     ):
-        with pytest.raises(UsageError, match=r"no such file under a folder that was named|fill in 'table'"):
+        with pytest.raises(
+            UsageError, match=r"no such file under a folder that was named|fill in 'table'"
+        ):
             use()
 
 
@@ -173,7 +185,9 @@ def test_the_files_of_a_run_do_not_leave_the_named_folders(tmp_path, folder, com
     (folder / "run" / "results.jsonl").symlink_to(outside / "results.jsonl")
     workspace = Workspace(None, [folder])
     assert workspace.runs() == []
-    with pytest.raises(DataError, match=r"results\.jsonl: a link to .*elsewhere/results\.jsonl, which is not in"):
+    with pytest.raises(
+        DataError, match=r"results\.jsonl: a link to .*elsewhere/results\.jsonl, which is not in"
+    ):
         workspace.sheet("run")
     (folder / "texts.csv").write_text("context_id,output\nstory-01,A text.\n")
     kept = outside / "judgments.jsonl"
@@ -181,10 +195,17 @@ def test_the_files_of_a_run_do_not_leave_the_named_folders(tmp_path, folder, com
     assert command("score", folder / "texts.csv", *given).code == 0
     sheet = workspace.sheet("scored.csv")
     assert "climbs" not in sheet.key
-    assert any("judgments.jsonl' is not under a folder that was named" in each for each in sheet.key["warnings"])
+    assert any(
+        "judgments.jsonl' is not under a folder that was named" in each
+        for each in sheet.key["warnings"]
+    )
     assert "climbs" in Workspace(folder / "scored.csv", [folder]).sheet("").key  # named by the user
     config = folder / "scored.csv.run.json"
-    config.write_text(config.read_text().replace("demo/story", str(outside)).replace(str(kept), f"{folder}/kept.jsonl"))
+    config.write_text(
+        config.read_text()
+        .replace("demo/story", str(outside))
+        .replace(str(kept), f"{folder}/kept.jsonl")
+    )
     kept.rename(folder / "kept.jsonl")
     sheet = Workspace(None, [folder]).sheet("scored.csv")
     assert "climbs" in sheet.key
@@ -223,14 +244,18 @@ class NotStarted:
     exitcode = 2
 
     def __init__(self, arguments, *_):
-        assert not any("\0" in argument for argument in map(os.fsdecode, map(os.fsencode, arguments)))
+        assert not any(
+            "\0" in argument for argument in map(os.fsdecode, map(os.fsencode, arguments))
+        )
 
     def join(self, _timeout):
         return 2
 
 
 @pytest.mark.parametrize("value", STRANGE, ids=lambda value: repr(value)[:12])
-def test_strange_values_in_requests_are_told_and_are_no_fault_of_the_server(app, value, monkeypatch):
+def test_strange_values_in_requests_are_told_and_are_no_fault_of_the_server(
+    app, value, monkeypatch
+):
     """Each field of each request in turn; `ask` raises what the server does not answer."""
     monkeypatch.setattr(building, "Process", NotStarted)
     bodies = [
@@ -257,9 +282,21 @@ def test_strange_values_in_requests_are_told_and_are_no_fault_of_the_server(app,
 @pytest.mark.parametrize(
     ("name", "value", "message"),
     [
-        ("out", "\ud800", "the request holds half of a surrogate pair, which no file can hold; take it out"),
-        ("table", "x" * 200_000, "a name or a text in the request is too long (File name too long); shorten it"),
-        ("prompt", "x" * 200_000, "a name or a text in the request is too long (Argument list too long); shorten it"),
+        (
+            "out",
+            "\ud800",
+            "the request holds half of a surrogate pair, which no file can hold; take it out",
+        ),
+        (
+            "table",
+            "x" * 200_000,
+            "a name or a text in the request is too long (File name too long); shorten it",
+        ),
+        (
+            "prompt",
+            "x" * 200_000,
+            "a name or a text in the request is too long (Argument list too long); shorten it",
+        ),
     ],
 )
 def test_what_is_wrong_with_a_request_is_one_sentence(app, name, value, message):
@@ -276,7 +313,15 @@ def form(**more):
             {"name": "b", "backend": "scripted:badger.jsonl"},
         ],
         "judge": "builtin",
-        "criteria": [{"name": "clarity", "description": "Plain.", "worst": "-2: bad", "best": "2: good", "weight": 2}],
+        "criteria": [
+            {
+                "name": "clarity",
+                "description": "Plain.",
+                "worst": "-2: bad",
+                "best": "2: good",
+                "weight": 2,
+            }
+        ],
         "out": "again",
         **more,
     }
@@ -294,7 +339,10 @@ def form(**more):
         ({"judge": "shell:rm"}, "backend 'shell:rm' is unknown; choose one of"),
         ({"judge": "--explain"}, "backend '--explain' is unknown"),
         ({"models": "x"}, "fill in 'models'"),
-        ({"models": [{"name": "a=b", "backend": "builtin"}]}, "name 'a=b' contains '='; choose another name"),
+        (
+            {"models": [{"name": "a=b", "backend": "builtin"}]},
+            "name 'a=b' contains '='; choose another name",
+        ),
     ],
 )
 def test_a_form_cannot_reach_further_than_the_page(folder, change, message):
@@ -307,7 +355,9 @@ def test_a_form_cannot_reach_further_than_the_page(folder, change, message):
 
 
 def test_words_of_a_form_are_words_and_no_options(folder):
-    asked = form(prompt="--explain {topic}", criteria=[{"name": "--json", "description": f"-x {NASTY}"}])
+    asked = form(
+        prompt="--explain {topic}", criteria=[{"name": "--json", "description": f"-x {NASTY}"}]
+    )
     arguments = Builder(Workspace(None, [folder])).arguments(asked)
     assert arguments[1] == "--prompt-text=--explain {topic}"
     assert f"--criterion=--json=-x {NASTY}" in arguments
@@ -344,7 +394,13 @@ def test_build_run_stop_and_resume(app, folder):
     assert (state["state"], state["written"], state["judged"]) == ("finished", 6, 6), state
     assert ask(app, "/api/runs")[2]["runs"] == [str(folder / "run"), "again"]
     criterion = ask(app, "/api/pool", query="run=again")[2]["pool"]["criteria"][0]
-    assert [criterion[name] for name in ("low", "high", "worst", "best", "weight")] == [-2, 2, "bad", "good", 2]
+    assert [criterion[name] for name in ("low", "high", "worst", "best", "weight")] == [
+        -2,
+        2,
+        "bad",
+        "good",
+        2,
+    ]
     assert criterion["description"] == "Plain.\nWorst (-2): bad\nBest (2): good"
 
 

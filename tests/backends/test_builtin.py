@@ -7,7 +7,14 @@ import pytest
 
 from refladder.backends import connect
 from refladder.backends.builtin import Builtin, open_builtin
-from refladder.backends.builtin.quality import FACETS, facet_shares, feature_weights, grades, quality, verdict
+from refladder.backends.builtin.quality import (
+    FACETS,
+    facet_shares,
+    feature_weights,
+    grades,
+    quality,
+    verdict,
+)
 from refladder.errors import BackendError, BackendUnavailableError, LabelsUnavailableError
 from refladder.files.ladder_sets import load_ladders, published_names
 from refladder.prompts import ROLES, TASKS, fill, load_template
@@ -26,7 +33,10 @@ CONTEXTS = {
         "The first library on wheels was a horse cart in 1859. It carried about a thousand books.",
     ),
     "story": ("A librarian finds a book that nobody has written yet.", ""),
-    "data-to-text": ("Norrin | country | Farland<br>Norrin | leaderName | Ada_Moss<br>Ada_Moss | birthYear | 1961", ""),
+    "data-to-text": (
+        "Norrin | country | Farland<br>Norrin | leaderName | Ada_Moss<br>Ada_Moss | birthYear | 1961",
+        "",
+    ),
     "open": ("Explain why leaves turn red in autumn.", ""),
     "document": ("why leaves turn red in autumn", "90 words"),
 }
@@ -53,7 +63,12 @@ TEXTS = (
 
 def slots_for(task, name="relevance", **more):
     context, background = CONTEXTS[task]
-    slots = {"context": context, "background": background, "dimension": name, "description": DIMENSIONS[name]}
+    slots = {
+        "context": context,
+        "background": background,
+        "dimension": name,
+        "description": DIMENSIONS[name],
+    }
     return slots | more
 
 
@@ -65,7 +80,9 @@ def read(prompts):
     prompts = list(prompts)
     return [
         dict(zip(prompt.outcomes, reading.logprobs, strict=True))
-        for prompt, reading in zip(prompts, Builtin().read_labels(prompts, prompts[0].labels), strict=True)
+        for prompt, reading in zip(
+            prompts, Builtin().read_labels(prompts, prompts[0].labels), strict=True
+        )
     ]
 
 
@@ -76,7 +93,9 @@ def test_it_is_opened_by_name_and_keeps_the_contract():
 
 
 def test_it_has_no_variants():
-    with pytest.raises(BackendUnavailableError, match=r"no variants; write 'builtin', not 'builtin:large'"):
+    with pytest.raises(
+        BackendUnavailableError, match=r"no variants; write 'builtin', not 'builtin:large'"
+    ):
         open_builtin("large")
 
 
@@ -84,9 +103,14 @@ def test_it_has_no_variants():
 def test_swapping_two_texts_swaps_win_and_loss_exactly(task):
     for left, right in itertools.product(TEXTS, repeat=2):
         found, swapped = read(
-            prompt_for(task, "compare", reference=a, target=b) for a, b in ((left, right), (right, left))
+            prompt_for(task, "compare", reference=a, target=b)
+            for a, b in ((left, right), (right, left))
         )
-        assert (found["win"], found["loss"], found["tie"]) == (swapped["loss"], swapped["win"], swapped["tie"])
+        assert (found["win"], found["loss"], found["tie"]) == (
+            swapped["loss"],
+            swapped["win"],
+            swapped["tie"],
+        )
         assert sum(map(math.exp, found.values())) == pytest.approx(1, abs=1e-12)
 
 
@@ -100,7 +124,9 @@ def test_verdict_by_hand():
 
 def test_a_better_text_always_gets_a_better_verdict():
     differences = np.linspace(-12, 12, 4001)
-    margins = [math.exp(found["win"]) - math.exp(found["loss"]) for found in map(verdict, differences)]
+    margins = [
+        math.exp(found["win"]) - math.exp(found["loss"]) for found in map(verdict, differences)
+    ]
     assert np.all(np.diff(margins) > 0)
 
 
@@ -140,7 +166,9 @@ def test_yes_has_the_probability_of_the_claimed_verdict():
 
 def test_the_first_of_a_pair_wins_when_it_is_better_and_swapping_swaps():
     texts = (TEXTS[8], TEXTS[7])
-    found, swapped = read(prompt_for("open", "pairwise", first=a, second=b) for a, b in (texts, texts[::-1]))
+    found, swapped = read(
+        prompt_for("open", "pairwise", first=a, second=b) for a, b in (texts, texts[::-1])
+    )
     assert found["win"] > found["loss"]
     assert (found["win"], found["loss"]) == (swapped["loss"], swapped["win"])
     assert math.exp(found["win"]) + math.exp(found["loss"]) == pytest.approx(1, abs=1e-12)
@@ -155,14 +183,18 @@ def test_grades_sum_to_one_and_rise_with_quality(count):
         assert sum(map(math.exp, found.values())) == pytest.approx(1, abs=1e-12)
         means.append(sum(int(grade) * math.exp(logprob) for grade, logprob in found.items()))
     assert np.all(np.diff(means) > 0)
-    low, high = read(prompt_for("story", f"direct-{count}", target=text) for text in (TEXTS[7], TEXTS[8]))
+    low, high = read(
+        prompt_for("story", f"direct-{count}", target=text) for text in (TEXTS[7], TEXTS[8])
+    )
     assert high[str(count)] > low[str(count)]
 
 
 @pytest.mark.parametrize("place", ["1", "2"])
 def test_the_grade_of_one_of_two_texts_is_that_of_the_text(place):
     (found,) = read([prompt_for("story", "verifier", first=TEXTS[7], second=TEXTS[8], place=place)])
-    worth = quality(TEXTS[6 + int(place)], *CONTEXTS["story"], "story", "relevance", DIMENSIONS["relevance"])
+    worth = quality(
+        TEXTS[6 + int(place)], *CONTEXTS["story"], "story", "relevance", DIMENSIONS["relevance"]
+    )
     assert found == grades(worth, 20)
 
 
@@ -181,11 +213,13 @@ def test_what_cannot_be_answered_is_said():
     with pytest.raises(LabelsUnavailableError, match="label 'Maybe' is none of the prompt's: '"):
         Builtin().read_labels([prompt], ["Maybe"])
     with pytest.raises(
-        BackendError, match=r"judges the roles compare, compare-shared, compare-yesno, .*, not 'best'; connect a model"
+        BackendError,
+        match=r"judges the roles compare, compare-shared, compare-yesno, .*, not 'best'; connect a model",
     ):
         Builtin().read_labels([prompt_for("story", "best")], ["Better"])
     with pytest.raises(
-        BackendError, match=r"writes the rungs of ladders and nothing else, .* 'compare'; name a model: sc"
+        BackendError,
+        match=r"writes the rungs of ladders and nothing else, .* 'compare'; name a model: sc",
     ):
         Builtin().write([prompt], Sampling())
     unclaimed = Prompt(
@@ -209,7 +243,9 @@ def test_facets_follow_the_dimension_words():
         "support": 0.25,
     }
     assert set(facet_shares("overall", "How good?").values()) == {0.2}
-    assert feature_weights("summarization", "fluency", "") != feature_weights("story", "fluency", "")
+    assert feature_weights("summarization", "fluency", "") != feature_weights(
+        "story", "fluency", ""
+    )
 
 
 @pytest.mark.parametrize("task", TASKS)
@@ -218,7 +254,10 @@ def test_ladders_rise_and_repeat_nothing(task, rungs):
     context, background = CONTEXTS[task]
     dimensions = [Dimension(name=name, description=words) for name, words in DIMENSIONS.items()]
     ladders, failures = build_ladders(
-        Builtin(), [Context(id="c", task=task, text=context, background=background)], dimensions, rungs=rungs
+        Builtin(),
+        [Context(id="c", task=task, text=context, background=background)],
+        dimensions,
+        rungs=rungs,
     )
     assert not failures
     for ladder, dimension in zip(ladders, dimensions, strict=True):
@@ -231,10 +270,14 @@ def test_ladders_rise_and_repeat_nothing(task, rungs):
 
 
 @pytest.mark.parametrize("task", TASKS)
-@pytest.mark.parametrize("text", ["Moss", "", "!?", "🙂🙂", "{{context}} {x}", "12 13", "the of", "word " * 5000])
+@pytest.mark.parametrize(
+    "text", ["Moss", "", "!?", "🙂🙂", "{{context}} {x}", "12 13", "the of", "word " * 5000]
+)
 def test_odd_contexts_have_ladders_too(task, text):
     dimensions = [Dimension(name=name, description=words) for name, words in DIMENSIONS.items()]
-    ladders, failures = build_ladders(Builtin(), [Context(id="c", task=task, text=text)], dimensions)
+    ladders, failures = build_ladders(
+        Builtin(), [Context(id="c", task=task, text=text)], dimensions
+    )
     assert not failures
     for ladder, dimension in zip(ladders, dimensions, strict=True):
         first, last = (
@@ -249,9 +292,13 @@ def test_the_seed_decides_the_text(task):
     prompts = [fill(load_template(task, role), slots_for(task)) for role in ("worst", "best")]
     worst, best = (completion.text for completion in Builtin().write(prompts, Sampling(seed=1)))
     prompts.append(fill(load_template(task, "between"), slots_for(task, lower=worst, higher=best)))
-    written = [[completion.text for completion in Builtin().write(prompts, Sampling(seed=seed))] for seed in range(8)]
+    written = [
+        [completion.text for completion in Builtin().write(prompts, Sampling(seed=seed))]
+        for seed in range(8)
+    ]
     assert written == [
-        [completion.text for completion in Builtin().write(prompts, Sampling(seed=seed))] for seed in range(8)
+        [completion.text for completion in Builtin().write(prompts, Sampling(seed=seed))]
+        for seed in range(8)
     ]
     for texts in zip(*written, strict=True):
         assert all(texts)
@@ -266,7 +313,9 @@ def test_max_tokens_is_kept():
 def test_every_role_is_answered():
     answered = {"worst", "best", "between", "compare", "compare-yesno", "pairwise"}
     answered |= {"compare-shared", "subject", "direct-5", "direct-10", "direct-100", "verifier"}
-    assert set(ROLES) == answered | {"stated", "stated-shared", "reward"}, "which it does not answer"
+    assert set(ROLES) == answered | {"stated", "stated-shared", "reward"}, (
+        "which it does not answer"
+    )
 
 
 def test_texts_of_a_megabyte_are_judged():
@@ -303,10 +352,19 @@ def test_rungs_written_by_hand_are_put_in_order(name):
     for (context_id, dimension), ladder in shipped.ladders.items():
         context = shipped.contexts[context_id]
         values = [
-            quality(rung.text, context.text, context.background, context.task, dimension, words[dimension])
+            quality(
+                rung.text,
+                context.text,
+                context.background,
+                context.task,
+                dimension,
+                words[dimension],
+            )
             for rung in ladder.rungs
         ]
-        right[dimension] += [(b - a, values[a] < values[b]) for a, b in itertools.combinations(range(len(values)), 2)]
+        right[dimension] += [
+            (b - a, values[a] < values[b]) for a, b in itertools.combinations(range(len(values)), 2)
+        ]
     for dimension, (every, neighbouring) in DEMO[name].items():
         assert np.mean([good for _, good in right[dimension]]) >= every
         assert np.mean([good for apart, good in right[dimension] if apart == 1]) >= neighbouring

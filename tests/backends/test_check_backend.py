@@ -62,12 +62,17 @@ class Counting(Honest):
 
 
 def test_a_fingerprint_stays():
-    with pytest.raises(BackendError, match="'counting 0': the fingerprint changed with use to 'counting 5'; it must"):
+    with pytest.raises(
+        BackendError,
+        match="'counting 0': the fingerprint changed with use to 'counting 5'; it must",
+    ):
         check_backend(Counting())
 
 
 def test_what_lacks_a_method_is_no_backend():
-    with pytest.raises(BackendError, match=r"object: a backend is a subclass of refladder\.backends\.Backend"):
+    with pytest.raises(
+        BackendError, match=r"object: a backend is a subclass of refladder\.backends\.Backend"
+    ):
         check_backend(object())
 
 
@@ -91,9 +96,18 @@ def with_texts(change):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda _, texts: texts[1:], r"write gave 2 answers for 3 prompts; give one for each, in order"),
-        (lambda _, texts: (texts * 3)[:3], r"write gave 3 answers for 1 prompts; give one for each, in order"),
-        (lambda _, texts: [text.text for text in texts], r"write gave 'more rain'; give a Completion with a text"),
+        (
+            lambda _, texts: texts[1:],
+            r"write gave 2 answers for 3 prompts; give one for each, in order",
+        ),
+        (
+            lambda _, texts: (texts * 3)[:3],
+            r"write gave 3 answers for 1 prompts; give one for each, in order",
+        ),
+        (
+            lambda _, texts: [text.text for text in texts],
+            r"write gave 'more rain'; give a Completion with a text",
+        ),
         (
             lambda _, texts: [Completion(text=None) for _ in texts],
             r"write gave Completion\(text=None, .*; give a Completion with a text",
@@ -106,9 +120,14 @@ def with_texts(change):
             lambda _, texts: [Completion(text="", finish="error") for _ in texts],
             "a completion with finish 'error' has no note; say why it failed",
         ),
-        (lambda _, texts: texts[::-1], "the text for the 'worst' prompt depends on its batch or its place in it"),
         (
-            lambda prompts, texts: [Completion(text=f"{text.text} {len(prompts)}") for text in texts],
+            lambda _, texts: texts[::-1],
+            "the text for the 'worst' prompt depends on its batch or its place in it",
+        ),
+        (
+            lambda prompts, texts: [
+                Completion(text=f"{text.text} {len(prompts)}") for text in texts
+            ],
             "the text for the 'worst' prompt depends on its batch or its place in it",
         ),
         (
@@ -131,14 +150,22 @@ def with_readings(change):
 
 
 def shifted(reading, step):
-    return LabelReading(logprobs=tuple(value - step for value in reading.logprobs), mass=reading.mass)
+    return LabelReading(
+        logprobs=tuple(value - step for value in reading.logprobs), mass=reading.mass
+    )
 
 
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda _, found: found[1:], "read_labels gave 2 answers for 3 prompts; give one for each, in order"),
-        (lambda _, found: [one.logprobs for one in found], r"read_labels gave \(.*\); give a LabelReading"),
+        (
+            lambda _, found: found[1:],
+            "read_labels gave 2 answers for 3 prompts; give one for each, in order",
+        ),
+        (
+            lambda _, found: [one.logprobs for one in found],
+            r"read_labels gave \(.*\); give a LabelReading",
+        ),
         (
             lambda _, found: [LabelReading(logprobs=None, mass=None) for _ in found],
             "a reading without logprobs has no reason; say why it could not be read",
@@ -152,11 +179,15 @@ def shifted(reading, step):
             "exactness is one of exact, bounded, sampled, found 'roughly'",
         ),
         (
-            lambda _, found: [LabelReading(logprobs=one.logprobs[:2], mass=one.mass) for one in found],
+            lambda _, found: [
+                LabelReading(logprobs=one.logprobs[:2], mass=one.mass) for one in found
+            ],
             "2 logprobs for 3 labels; give one for each",
         ),
         (
-            lambda _, found: [LabelReading(logprobs=(0.0, -math.inf, -math.inf), mass=1.0) for _ in found],
+            lambda _, found: [
+                LabelReading(logprobs=(0.0, -math.inf, -math.inf), mass=1.0) for _ in found
+            ],
             r"log-probabilities that are not finite: \(0.0, -inf, -inf\); a row that cannot be read has None",
         ),
         (
@@ -179,11 +210,16 @@ def shifted(reading, step):
             lambda prompts, found: (
                 found
                 if len(prompts) > 1
-                else [LabelReading(logprobs=found[0].logprobs[:2], mass=found[0].mass)]  # right in a batch, not alone
+                else [
+                    LabelReading(logprobs=found[0].logprobs[:2], mass=found[0].mass)
+                ]  # right in a batch, not alone
             ),
             "the reading of prompt 1 depends on its batch or its place in it by more than 1e-06",
         ),
-        (lambda _, found: found[::-1], "the reading of prompt 1 depends on its batch or its place in it by more than"),
+        (
+            lambda _, found: found[::-1],
+            "the reading of prompt 1 depends on its batch or its place in it by more than",
+        ),
         (
             lambda prompts, found: [shifted(one, 0.001 * len(prompts)) for one in found],
             "the reading of prompt 1 depends on its batch or its place in it by more than 1e-06",
@@ -200,14 +236,22 @@ def test_a_judge_that_forgets_the_order_of_the_labels_is_found():
         def read_labels(self, prompts, _labels):
             return super().read_labels(prompts, ("Better", "Worse", "Similar"))
 
-    with pytest.raises(BackendError, match="logprobs do not follow the order of the labels that were asked for"):
+    with pytest.raises(
+        BackendError, match="logprobs do not follow the order of the labels that were asked for"
+    ):
         check_backend(Fixed())
 
 
 def test_a_mass_that_rounding_put_above_one_is_allowed():
-    check_backend(with_readings(lambda _, found: [LabelReading(logprobs=one.logprobs, mass=1 + 5e-7) for one in found]))
+    check_backend(
+        with_readings(
+            lambda _, found: [LabelReading(logprobs=one.logprobs, mass=1 + 5e-7) for one in found]
+        )
+    )
 
 
 def test_the_tolerance_lets_half_precision_move_a_little():
-    wavering = with_readings(lambda prompts, found: [shifted(one, 0.001 * len(prompts)) for one in found])
+    wavering = with_readings(
+        lambda prompts, found: [shifted(one, 0.001 * len(prompts)) for one in found]
+    )
     check_backend(wavering, tolerance=0.01)

@@ -28,19 +28,25 @@ def test_options_reach_the_opener_as_text():
 @pytest.mark.usefixtures("_stub")
 def test_an_unknown_option_is_refused_with_the_near_name():
     with pytest.raises(
-        UnknownNameError, match=r"unknown option of backend 'stub' 'dtpye'; did you mean 'dtype'\? Known: device, dtype"
+        UnknownNameError,
+        match=r"unknown option of backend 'stub' 'dtpye'; did you mean 'dtype'\? Known: device, dtype",
     ):
         connect("stub:some/model", dtpye="float32")
 
 
 @pytest.mark.parametrize("name", ["builtin", "scripted:rules.jsonl"])
 def test_a_backend_without_options_refuses_any(name):
-    with pytest.raises(UnknownNameError, match=r"unknown option of backend '\w+' 'seed'; Known: none"):
+    with pytest.raises(
+        UnknownNameError, match=r"unknown option of backend '\w+' 'seed'; Known: none"
+    ):
         connect(name, seed="1")
 
 
 COMMANDS = [
-    (["score", "--ladders", "demo/story", "--text", "A text.", "--context-id", "story-01"], "--judge-option"),
+    (
+        ["score", "--ladders", "demo/story", "--text", "A text.", "--context-id", "story-01"],
+        "--judge-option",
+    ),
     (["build", "demo/story", "--out", "there"], "--writer-option"),
     (["evaluate", "demo/story"], "--judge-option"),
     (["evaluate", "demo/story"], "--writer-option"),

@@ -201,7 +201,10 @@ def test_answers_that_were_cut_off(text, labels, verdict):
         ("<think>Worse?</think>Better", "Better"),
         ("Worse, perhaps.</think>\n\nBetter", "Better"),
         ("<think>Worse, because", ""),
-        ("<|channel|>analysis<|message|>Worse?<|end|><|channel|>final<|message|>Better<|return|>", "Better"),
+        (
+            "<|channel|>analysis<|message|>Worse?<|end|><|channel|>final<|message|>Better<|return|>",
+            "Better",
+        ),
         ("no thoughts", "no thoughts"),
     ],
 )
@@ -236,7 +239,10 @@ def test_spellings_of_one_label_add_up_and_equal_ones_count_once():
 def test_probabilities_that_add_to_more_than_one_are_no_reading():
     reading = checked_reading([math.log(0.7), math.log(0.6)], mass=1.3, cut=True)
     assert (reading.logprobs, reading.mass, reading.note, reading.cut) == (None, None, None, True)
-    assert reading.reason == "the returned probabilities add to 1.30, more than 1; they cannot be trusted"
+    assert (
+        reading.reason
+        == "the returned probabilities add to 1.30, more than 1; they cannot be trusted"
+    )
     assert checked_reading([math.log(0.7)], mass=0.7, seen=1.02).logprobs is None
     assert checked_reading([0.0], mass=1.005).mass == 1.0
 
@@ -250,7 +256,9 @@ def verdicts(counts, unparsed=()):
 def test_shares_of_counted_answers():
     # 20 answers, one unparsed: 12/19, 6/19, 1/19; 19 of 20 name a label
     reading = reading_from_verdicts(verdicts([12, 6, 1], [("refusal", "")]), 3)
-    assert [math.exp(value) for value in reading.logprobs] == pytest.approx([12 / 19, 6 / 19, 1 / 19])
+    assert [math.exp(value) for value in reading.logprobs] == pytest.approx(
+        [12 / 19, 6 / 19, 1 / 19]
+    )
     assert reading.mass == pytest.approx(19 / 20)
     assert reading.exactness == "sampled"
     assert reading.reason is None
@@ -265,6 +273,11 @@ def test_a_label_that_no_answer_names_has_probability_zero_in_a_softmax():
 
 
 def test_no_parsed_answer_is_no_reading():
-    reading = reading_from_verdicts([("empty answer", ""), ("refusal", "I'd rather not"), ("refusal", "No.")], 3)
+    reading = reading_from_verdicts(
+        [("empty answer", ""), ("refusal", "I'd rather not"), ("refusal", "No.")], 3
+    )
     assert (reading.logprobs, reading.mass, reading.note) == (None, None, None)
-    assert reading.reason == """3 of 3 answers unparsed: 2 x refusal, 1 x empty answer, e.g. "I'd rather not\""""
+    assert (
+        reading.reason
+        == """3 of 3 answers unparsed: 2 x refusal, 1 x empty answer, e.g. "I'd rather not\""""
+    )

@@ -108,7 +108,9 @@ def test_a_file_that_another_makes_between_two_looks_is_no_other_schema(path, mo
 
     real = response_store._connect
     first = [sqlite3.connect(path, timeout=HANG, isolation_level=None, factory=Interrupted)]
-    monkeypatch.setattr(response_store, "_connect", lambda where: first.pop() if first else real(where))
+    monkeypatch.setattr(
+        response_store, "_connect", lambda where: first.pop() if first else real(where)
+    )
     ResponseStore(path).close()
     makers[0].join()
     with ResponseStore(path, create=False) as store:
@@ -121,7 +123,8 @@ def test_another_schema_is_refused(path):
     database.execute("PRAGMA user_version = 7")
     database.close()
     with pytest.raises(
-        DataError, match=r"r\.sqlite: a response store of schema 7, and this refladder reads schema 2; "
+        DataError,
+        match=r"r\.sqlite: a response store of schema 7, and this refladder reads schema 2; ",
     ):
         ResponseStore(path)
 
@@ -133,7 +136,9 @@ def test_a_database_of_another_program_is_not_touched(tmp_path):
     database.commit()
     database.close()
     before = path.read_bytes()
-    with pytest.raises(DataError, match=r"other\.sqlite: an SQLite database of another program; name another file"):
+    with pytest.raises(
+        DataError, match=r"other\.sqlite: an SQLite database of another program; name another file"
+    ):
         ResponseStore(path)
     assert path.read_bytes() == before
 
@@ -142,12 +147,15 @@ def test_a_file_that_is_no_database(tmp_path):
     path = tmp_path / "notes.txt"
     path.write_text("Dear diary, " * 100)
     with pytest.raises(
-        DataError, match=r"notes\.txt: damaged, or not a response store; move it away, .* \(file is not"
+        DataError,
+        match=r"notes\.txt: damaged, or not a response store; move it away, .* \(file is not",
     ):
         ResponseStore(path)
     assert path.read_text() == "Dear diary, " * 100
     path.write_text("x")  # SQLite would take so short a file for an empty one, and write over it
-    with pytest.raises(DataError, match=r"notes\.txt: damaged, or not a response store; move it away"):
+    with pytest.raises(
+        DataError, match=r"notes\.txt: damaged, or not a response store; move it away"
+    ):
         ResponseStore(path)
     assert path.read_text() == "x"
 
@@ -161,7 +169,9 @@ def test_a_file_with_damaged_pages(path):
     path.write_bytes(raw)
     with (
         ResponseStore(path) as store,
-        pytest.raises(DataError, match=r"r\.sqlite: damaged, or not a response store; move it away"),
+        pytest.raises(
+            DataError, match=r"r\.sqlite: damaged, or not a response store; move it away"
+        ),
     ):
         store.find(keys)
 
@@ -170,7 +180,9 @@ def test_a_damaged_answer_is_never_used(path):
     with ResponseStore(path) as store:
         store.add("model/1", "write", [(key, TEXT) for key in KEYS[:3]])
     database = sqlite3.connect(path)
-    database.execute("UPDATE answers SET answer = ? WHERE key = ?", (TEXT.replace('"a"', '"b"'), KEYS[1]))
+    database.execute(
+        "UPDATE answers SET answer = ? WHERE key = ?", (TEXT.replace('"a"', '"b"'), KEYS[1])
+    )
     database.commit()
     database.close()
     with ResponseStore(path) as store:
@@ -184,8 +196,13 @@ def test_a_damaged_answer_is_never_used(path):
 
 def test_a_full_disk_keeps_what_was_stored(store):
     store.add("model/1", "write", [(KEYS[0], TEXT)])
-    store._database.execute("PRAGMA max_page_count = 12")  # SQLite then fails as it does on a full disk
-    with pytest.raises(DataError, match=r"r\.sqlite: cannot be written, the disk is full; free space and run the same"):
+    store._database.execute(
+        "PRAGMA max_page_count = 12"
+    )  # SQLite then fails as it does on a full disk
+    with pytest.raises(
+        DataError,
+        match=r"r\.sqlite: cannot be written, the disk is full; free space and run the same",
+    ):
         store.add("model/1", "write", [(KEYS[1], TEXT * 10_000)])
     assert set(store.find(KEYS)) == {KEYS[0]}
     store._database.execute("PRAGMA max_page_count = 1000000")
@@ -196,18 +213,25 @@ def test_a_full_disk_keeps_what_was_stored(store):
 def test_a_store_that_is_read_only(store):
     store.add("model/1", "write", [(KEYS[0], TEXT)])
     store._database.execute("PRAGMA query_only = 1")
-    with pytest.raises(DataError, match=r"r\.sqlite: cannot be opened for writing, and a store writes beside its file"):
+    with pytest.raises(
+        DataError,
+        match=r"r\.sqlite: cannot be opened for writing, and a store writes beside its file",
+    ):
         store.add("model/1", "write", [(KEYS[1], TEXT)])
 
 
 def test_a_folder_in_the_place_of_the_file(tmp_path):
-    with pytest.raises(DataError, match=r"cannot be opened for writing, and a store writes beside its file too"):
+    with pytest.raises(
+        DataError, match=r"cannot be opened for writing, and a store writes beside its file too"
+    ):
         ResponseStore(tmp_path)
 
 
 def test_a_folder_that_cannot_be_made(tmp_path):
     (tmp_path / "file").write_text("")
-    with pytest.raises(DataError, match=r"r\.sqlite: its folder cannot be made \(File exists|Not a directory\)"):
+    with pytest.raises(
+        DataError, match=r"r\.sqlite: its folder cannot be made \(File exists|Not a directory\)"
+    ):
         ResponseStore(tmp_path / "file" / "r.sqlite")
 
 
@@ -216,19 +240,27 @@ def test_a_store_that_is_locked_too_long(path, store, monkeypatch):
     with ResponseStore(path) as other:
         other._database.execute("BEGIN IMMEDIATE")
         store._database.execute("PRAGMA busy_timeout = 50")
-        with pytest.raises(DataError, match=r"another process has held the response store for 0 s; end it, then run"):
+        with pytest.raises(
+            DataError,
+            match=r"another process has held the response store for 0 s; end it, then run",
+        ):
             store.add("model/1", "write", [(KEYS[0], TEXT)])
         other._database.execute("ROLLBACK")
 
 
 def test_an_unforeseen_failure_of_sqlite(store):
     store._database.execute("DROP TABLE answers")
-    with pytest.raises(DataError, match=r"the response store failed; check the disk and run the same command again"):
+    with pytest.raises(
+        DataError, match=r"the response store failed; check the disk and run the same command again"
+    ):
         store.find(KEYS[:1])
 
 
 def test_a_store_that_is_not_there(tmp_path):
-    with pytest.raises(DataError, match=r"none\.sqlite: no such response store; `refladder score --store FILE` makes"):
+    with pytest.raises(
+        DataError,
+        match=r"none\.sqlite: no such response store; `refladder score --store FILE` makes",
+    ):
         ResponseStore(tmp_path / "none.sqlite", create=False)
 
 

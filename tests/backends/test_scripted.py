@@ -13,7 +13,9 @@ from refladder.records import Completion, LabelReading, Prompt, Sampling
 
 def writing(role="best", **slots):
     names = tuple(slots)
-    return Prompt(task="news", role=role, literals=("Write: ", *(" ",) * len(names)), names=names, slots=slots)
+    return Prompt(
+        task="news", role=role, literals=("Write: ", *(" ",) * len(names)), names=names, slots=slots
+    )
 
 
 def judging(target, reference="a reference", labels=("Better", "Worse", "Similar")):
@@ -37,8 +39,17 @@ def test_it_is_a_backend():
 
 
 def test_the_first_rule_that_matches_answers():
-    rules = [Rule(role="worst", text="w"), Rule(contains="storm", text="s"), Rule(text="other"), Rule(text="never")]
-    prompts = [writing("worst", context="a storm"), writing("best", context="a storm"), writing("best", context="sun")]
+    rules = [
+        Rule(role="worst", text="w"),
+        Rule(contains="storm", text="s"),
+        Rule(text="other"),
+        Rule(text="never"),
+    ]
+    prompts = [
+        writing("worst", context="a storm"),
+        writing("best", context="a storm"),
+        writing("best", context="sun"),
+    ]
     assert [done.text for done in Scripted(rules).write(prompts, Sampling())] == ["w", "s", "other"]
 
 
@@ -50,23 +61,34 @@ def test_contains_by_slot_looks_in_those_slots_only_and_in_all_of_them():
 
 
 def test_contains_as_text_looks_in_the_words_around_the_slots_too():
-    assert one([Rule(contains="Write: a storm", text="yes")], writing(context="a storm")).text == "yes"
+    assert (
+        one([Rule(contains="Write: a storm", text="yes")], writing(context="a storm")).text == "yes"
+    )
 
 
 def test_the_seed_chooses_among_texts_and_begins_again_after_the_last():
     rules = [Rule(texts=("first", "second"))]
-    assert [one(rules, writing(), seed).text for seed in (0, 1, 2, 3)] == ["first", "second", "first", "second"]
+    assert [one(rules, writing(), seed).text for seed in (0, 1, 2, 3)] == [
+        "first",
+        "second",
+        "first",
+        "second",
+    ]
 
 
 def test_a_text_may_be_cut_and_may_be_empty():
-    assert one([Rule(text="Ra", finish="length")], writing()) == Completion(text="Ra", finish="length")
+    assert one([Rule(text="Ra", finish="length")], writing()) == Completion(
+        text="Ra", finish="length"
+    )
     assert one([Rule(finish="length")], writing()) == Completion(text="", finish="length")
     assert one([Rule(text="")], writing()) == Completion(text="", finish="stop")
 
 
 def test_an_error_answers_both_kinds_of_prompts():
     backend = Scripted([Rule(error="HTTP 503")])
-    assert backend.write([writing()], Sampling()) == [Completion(text="", finish="error", note="HTTP 503")]
+    assert backend.write([writing()], Sampling()) == [
+        Completion(text="", finish="error", note="HTTP 503")
+    ]
     assert backend.read_labels([judging("x")], ["Better"]) == [
         LabelReading(logprobs=None, mass=None, reason="HTTP 503")
     ]
@@ -85,7 +107,12 @@ def test_no_rule_is_a_failure_that_says_so():
 def test_texts_do_not_answer_a_judging_prompt_nor_answers_a_writing_one():
     backend = Scripted([Rule(text="a text"), Rule(answer={"win": -1, "loss": -2, "tie": -3})])
     assert backend.read_labels([judging("x")], ["Better"])[0].logprobs == (-1.0,)
-    assert Scripted([Rule(answer={"win": -1}), Rule(text="a text")]).write([writing()], Sampling())[0].text == "a text"
+    assert (
+        Scripted([Rule(answer={"win": -1}), Rule(text="a text")])
+        .write([writing()], Sampling())[0]
+        .text
+        == "a text"
+    )
 
 
 def test_an_answer_by_outcome_is_read_in_the_order_of_the_labels_asked_for():
@@ -141,16 +168,20 @@ def test_connect_reads_a_file_of_rules(tmp_path):
 
 
 def test_every_rule_of_the_module_docstring_is_a_rule(tmp_path):
-    import refladder.backends.scripted as module  # noqa: PLC0415  its docstring is what is tested
+    import refladder.backends.scripted as module
 
     lines = [line.strip() for line in module.__doc__.splitlines() if line.startswith("    {")]
     assert len(lines) == 5
     (tmp_path / "rules.jsonl").write_text("\n".join(lines), encoding="utf-8")
-    assert open_scripted(str(tmp_path / "rules.jsonl")).write([writing("worst")], Sampling())[0].text == "Rain."
+    assert (
+        open_scripted(str(tmp_path / "rules.jsonl")).write([writing("worst")], Sampling())[0].text
+        == "Rain."
+    )
 
 
 @pytest.mark.parametrize(
-    ("path", "problem"), [("", "no file was named"), ("missing.jsonl", "no file 'missing.jsonl'"), (".", "no file '.'")]
+    ("path", "problem"),
+    [("", "no file was named"), ("missing.jsonl", "no file 'missing.jsonl'"), (".", "no file '.'")],
 )
 def test_a_missing_file_is_said_with_what_to_pass(path, problem):
     message = f"backend 'scripted': {problem}; pass scripted:PATH, a file of JSON rules"
@@ -173,9 +204,18 @@ PROBABILITIES = (
         ("[]", "rule: Input should be an object, found []"),
         ('{"rôle": "best", "text": "a"}', "rule field 'rôle': Unexpected keyword argument"),
         ('{"role": 1, "text": "a"}', "rule field 'role': Input should be a valid string"),
-        ('{"text": "a", "finish": "error"}', "rule field 'finish': Input should be 'stop' or 'length'"),
-        ('{"answer": {"win": "-1"}}', "rule field 'answer.win': Input should be a valid number, found '-1'"),
-        ('{"answer": {"win": NaN}}', "rule field 'answer.win': Input should be a finite number, found nan"),
+        (
+            '{"text": "a", "finish": "error"}',
+            "rule field 'finish': Input should be 'stop' or 'length'",
+        ),
+        (
+            '{"answer": {"win": "-1"}}',
+            "rule field 'answer.win': Input should be a valid number, found '-1'",
+        ),
+        (
+            '{"answer": {"win": NaN}}',
+            "rule field 'answer.win': Input should be a finite number, found nan",
+        ),
         ('{"role": "best"}', ONE_OF + "none"),
         ('{"finish": "stop"}', ONE_OF + "none"),
         ('{"text": "a", "error": "b"}', ONE_OF + "text and error"),
@@ -197,7 +237,9 @@ def test_a_wrong_line_is_refused_with_its_place(line, message, tmp_path):
 def test_a_file_without_rules_is_refused(tmp_path):
     path = tmp_path / "rules.jsonl"
     path.touch()
-    with pytest.raises(DataError, match=r"rules\.jsonl:1: no rules in this file; write one JSON object a line"):
+    with pytest.raises(
+        DataError, match=r"rules\.jsonl:1: no rules in this file; write one JSON object a line"
+    ):
         open_scripted(str(path))
 
 
@@ -210,7 +252,9 @@ def test_a_file_that_is_not_utf8_is_refused_with_its_line(tmp_path):
 
 @pytest.mark.parametrize("value", [math.inf, -math.inf, math.nan, 1000.0])
 def test_an_answer_in_process_is_held_to_the_same(value):
-    with pytest.raises(UsageError, match="an answer gives outcomes their natural-log probabilities"):
+    with pytest.raises(
+        UsageError, match="an answer gives outcomes their natural-log probabilities"
+    ):
         Rule(answer={"win": value})
 
 
@@ -221,7 +265,11 @@ def test_digits_that_add_to_a_little_more_than_one_are_probabilities_with_mass_o
 
 
 def test_rules_travel_through_json(tmp_path):
-    rule = {"role": "between", "contains": {"lower": 'quotes " and {{braces}}'}, "text": "line\u2028one\nline two"}
+    rule = {
+        "role": "between",
+        "contains": {"lower": 'quotes " and {{braces}}'},
+        "text": "line\u2028one\nline two",
+    }
     path = Path(tmp_path / "rules.jsonl")
     path.write_text(json.dumps(rule), encoding="utf-8")
     prompt = writing("between", lower='with quotes " and {{braces}} in it')

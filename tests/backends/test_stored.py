@@ -31,7 +31,12 @@ from refladder.records import Completion, LabelReading, Sampling
 from refladder.testing import check_backend
 
 LABELS = ("Better", "Worse", "Similar")
-CRITERION = {"context": "A ferry waits.", "background": "", "dimension": "fluency", "description": "It reads well."}
+CRITERION = {
+    "context": "A ferry waits.",
+    "background": "",
+    "dimension": "fluency",
+    "description": "It reads well.",
+}
 
 
 def compare(number=0, **slots):
@@ -51,7 +56,9 @@ class Counting(Double):
         if prompt.slots["target"] in self.failing:
             return LabelReading(logprobs=None, mass=None, reason="no answer")
         share = 1 / (1 + len(prompt.slots["target"]))
-        return LabelReading(logprobs=(math.log(share), math.log1p(-share) - 1, -40.0), mass=0.875, note="bounded")
+        return LabelReading(
+            logprobs=(math.log(share), math.log1p(-share) - 1, -40.0), mass=0.875, note="bounded"
+        )
 
     def write(self, prompts, sampling):
         self.asked += prompts
@@ -93,7 +100,9 @@ def test_a_second_run_asks_nothing_and_answers_the_same(tmp_path):
             backend = Stored(judge, store)
             assert backend.fingerprint == "counting/1"
             assert backend.read_labels(prompts, LABELS) == expected
-            assert backend.write(prompts, Sampling(seed=3)) == plain.write(prompts, Sampling(seed=3))
+            assert backend.write(prompts, Sampling(seed=3)) == plain.write(
+                prompts, Sampling(seed=3)
+            )
             assert (backend.sent, backend.reused) == ((14, 0) if judge is first else (0, 14))
     assert first.asked == prompts * 2
     assert second.asked == []
@@ -105,7 +114,9 @@ def test_the_contract_of_backends_is_kept(tmp_path, name):
     rules.write_text(
         '{"role": "compare", "answer": {"win": -1, "loss": -1.5, "tie": -2}}\n{"texts": ["one", "two", "three"]}\n'
     )
-    backend = stored(connect(name if name == "builtin" else f"scripted:{rules}"), tmp_path / "r.sqlite")
+    backend = stored(
+        connect(name if name == "builtin" else f"scripted:{rules}"), tmp_path / "r.sqlite"
+    )
     check_backend(backend)
     backend.store.close()
 
@@ -161,15 +172,26 @@ def test_answers_survive_as_they_are(finish):
         LabelReading(logprobs=(-1.0,), mass=None, note="½"),
         LabelReading(logprobs=(-1.0,), mass=0.4, cut=True),
         LabelReading(logprobs=(-1.0,), mass=0.4, exactness="bounded"),
-        LabelReading(logprobs=(-1.0, -50.0), mass=1.0, cut=True, exactness="sampled", note="1 of 2 answers unparsed"),
+        LabelReading(
+            logprobs=(-1.0, -50.0),
+            mass=1.0,
+            cut=True,
+            exactness="sampled",
+            note="1 of 2 answers unparsed",
+        ),
     ):
         assert read_reading(dump(reading).encode()) == reading
 
 
 def test_fields_with_their_default_are_not_stored():
-    assert dump(LabelReading(logprobs=(-0.5,), mass=0.6)) == '{"logprobs":[-0.5],"mass":0.6,"note":null}'
+    assert (
+        dump(LabelReading(logprobs=(-0.5,), mass=0.6))
+        == '{"logprobs":[-0.5],"mass":0.6,"note":null}'
+    )
     assert dump(Completion(text="a")) == '{"text":"a","finish":"stop","note":null}'
-    assert read_reading(b'{"logprobs":[-0.5],"mass":0.6,"note":null}') == LabelReading(logprobs=(-0.5,), mass=0.6)
+    assert read_reading(b'{"logprobs":[-0.5],"mass":0.6,"note":null}') == LabelReading(
+        logprobs=(-0.5,), mass=0.6
+    )
 
 
 def test_everything_that_can_change_an_answer_is_in_the_key():
@@ -183,7 +205,10 @@ def test_everything_that_can_change_an_answer_is_in_the_key():
         replace(prompt, literals=(prompt.literals[0] + " ", *prompt.literals[1:])),
         replace(prompt, labels=("A", "B", "C")),
         replace(prompt, outcomes=prompt.outcomes[::-1]),
-        *(replace(prompt, slots={**prompt.slots, name: value + "."}) for name, value in prompt.slots.items()),
+        *(
+            replace(prompt, slots={**prompt.slots, name: value + "."})
+            for name, value in prompt.slots.items()
+        ),
         replace(prompt, slots={**prompt.slots, "more": ""}),  # for backends that read slots
     ]
     keys = [
@@ -195,22 +220,38 @@ def test_everything_that_can_change_an_answer_is_in_the_key():
         *write_keys(Counting("counting/2"), [prompt], Sampling()),
         *(
             write_keys(backend, [prompt], sampling)[0]
-            for sampling in (Sampling(seed=1), Sampling(temperature=0.5), Sampling(top_p=0.5), Sampling(max_tokens=9))
+            for sampling in (
+                Sampling(seed=1),
+                Sampling(temperature=0.5),
+                Sampling(top_p=0.5),
+                Sampling(max_tokens=9),
+            )
         ),
     ]
     assert len(set(keys)) == len(keys)
     turned = replace(prompt, slots=dict(reversed(prompt.slots.items())))
-    assert label_keys(backend, [others[0], turned], LABELS)[1] == key  # neither batch nor order of slots counts
+    assert (
+        label_keys(backend, [others[0], turned], LABELS)[1] == key
+    )  # neither batch nor order of slots counts
 
 
 def test_a_key_by_hand():
     # blake2b over the canonical JSON of what is common, then that of the slots; computed here with the library alone.
-    import hashlib  # noqa: PLC0415
+    import hashlib
 
     prompt = replace(compare(1), literals=("x",), names=(), slots={"b": "½", "a": "1"})
     common = [
         ["response-key/1", "labels", "counting/1", ["Better"]],
-        ["summarization", "compare", ["x"], [], list(prompt.labels), list(prompt.outcomes), None, prompt.prefix],
+        [
+            "summarization",
+            "compare",
+            ["x"],
+            [],
+            list(prompt.labels),
+            list(prompt.outcomes),
+            None,
+            prompt.prefix,
+        ],
     ]
     text = json.dumps(common, separators=(",", ":")) + '{"a":"1","b":"\\u00bd"}'
     expected = hashlib.blake2b(text.encode(), digest_size=16).digest()
@@ -305,7 +346,9 @@ def test_after_kill_9_nothing_that_was_stored_is_asked_again(tmp_path):
     os.kill(victim.pid, signal.SIGKILL)
     victim.communicate()
     (tmp_path / "hold").unlink()
-    keys = dict(zip(label_keys(Counting(), [compare(n) for n in range(40)], LABELS), range(40), strict=True))
+    keys = dict(
+        zip(label_keys(Counting(), [compare(n) for n in range(40)], LABELS), range(40), strict=True)
+    )
     with ResponseStore(tmp_path / "r.sqlite") as store:
         kept = set(store.find(list(keys)))
         assert store.count() == len(kept) == 10  # the last was asked, and its answer did not come

@@ -135,14 +135,19 @@ def good_files(folder):
     own = [json.loads(line) for line in (DATA / "own/outputs.jsonl").read_text().splitlines()]
     _lines(folder / "rows.jsonl", rows)
     _lines(folder / "own.jsonl", own)
-    _lines(folder / "rules.jsonl", [{"text": "A text."}, {"answer": {"win": -1, "loss": -1.5, "tie": -2}}])
+    _lines(
+        folder / "rules.jsonl",
+        [{"text": "A text."}, {"answer": {"win": -1, "loss": -1.5, "tie": -2}}],
+    )
     (folder / "own.json").write_text(json.dumps(own, indent=1))
     shutil.copy(DATA / "own/outputs.csv", folder / "own.csv")
     shutil.copy(DATA / "own/task.toml", folder / "task.toml")
     for name, path in BENCHMARKS.items():
         shutil.copy(DATA / path, folder / f"{name}{Path(path).suffix}")
     head = ",".join(rows[0])
-    (folder / "rows.csv").write_text("\n".join([head, *(",".join(map(str, row.values())) for row in rows), ""]))
+    (folder / "rows.csv").write_text(
+        "\n".join([head, *(",".join(map(str, row.values())) for row in rows), ""])
+    )
     (folder / "prices.toml").write_text('["builtin"]\ninput = 0.4\noutput = 1.6\n')
     (folder / "config.toml").write_text(
         '[score]\nladders = "demo/story"\nrule = "ladder-sum"\ndimension = ["coherence"]\nboth-orders = false\n'
@@ -161,17 +166,28 @@ def good_files(folder):
         _made(command, folder)
     _lines(
         folder / "scores.jsonl",
-        [{"output_id": f"{row['context_id']}/{row['system']}", "clarity": k} for k, row in enumerate(own)],
+        [
+            {"output_id": f"{row['context_id']}/{row['system']}", "clarity": k}
+            for k, row in enumerate(own)
+        ],
     )
 
     _lines(
         folder / "scored.jsonl",
-        [{"context_id": f"c{k // 3}", "context": "Say.", "output": f"Text {k}.", "score": k} for k in range(6)],
+        [
+            {"context_id": f"c{k // 3}", "context": "Say.", "output": f"Text {k}.", "score": k}
+            for k in range(6)
+        ],
     )
     _lines(
         folder / "rungs.jsonl",
         [
-            {"context_id": row["context_id"], "dimension": "coherence", "output": row["output_id"], "rung": level}
+            {
+                "context_id": row["context_id"],
+                "dimension": "coherence",
+                "output": row["output_id"],
+                "rung": level,
+            }
             | {"win": 0.5, "loss": 0.25, "tie": 0.125}
             for row in rows
             for level in range(1, 6)
@@ -196,12 +212,20 @@ def good_files(folder):
     for path in folder.glob("o.jsonl*"):
         path.unlink()
     labelled = [json.loads(line) for line in (folder / "labelled.jsonl").read_text().splitlines()]
-    (folder / "human.csv").write_text("context_id,dimension,level,text\nstory-01,coherence,3,My best story.\n")
+    (folder / "human.csv").write_text(
+        "context_id,dimension,level,text\nstory-01,coherence,3,My best story.\n"
+    )
     (folder / "rows.jsonl.gz").write_bytes(gzip.compress((folder / "rows.jsonl").read_bytes()))
     labels = [f"{row['output_id']},{row['coherence']}" for row in labelled]
     (folder / "labels.csv").write_text("\n".join(["output_id,quality", *labels, ""]))
-    verdicts = [f"{context},clarity,{ids[0]},{ids[1]},first" for context, ids in systems.items() if len(ids) > 1]
-    (folder / "verdicts.csv").write_text("\n".join(["context_id,dimension,first,second,winner", *verdicts, ""]))
+    verdicts = [
+        f"{context},clarity,{ids[0]},{ids[1]},first"
+        for context, ids in systems.items()
+        if len(ids) > 1
+    ]
+    (folder / "verdicts.csv").write_text(
+        "\n".join(["context_id,dimension,first,second,winner", *verdicts, ""])
+    )
 
 
 def _made(command, folder):
@@ -210,7 +234,9 @@ def _made(command, folder):
 
 
 def _words(command, folder, target=""):
-    return [word.replace("{f}", str(folder)).replace("{t}", str(target)) for word in command.split()]
+    return [
+        word.replace("{f}", str(folder)).replace("{t}", str(target)) for word in command.split()
+    ]
 
 
 def _lines(path, rows):
@@ -218,8 +244,8 @@ def _lines(path, rows):
 
 
 def _parquet(path, rows):
-    import pyarrow as pa  # noqa: PLC0415
-    from pyarrow import parquet  # noqa: PLC0415
+    import pyarrow as pa
+    from pyarrow import parquet
 
     parquet.write_table(pa.Table.from_pylist(rows), path)
 
@@ -270,7 +296,10 @@ def tried(name, good, folder, seed):
     )
     if seed is not None:
         path.write_bytes(damaged(path.read_bytes(), drawn))
-    for written in [folder / "config.toml", *folder.glob("scored/run.json")]:  # they name the folder
+    for written in [
+        folder / "config.toml",
+        *folder.glob("scored/run.json"),
+    ]:  # they name the folder
         written.write_bytes(written.read_bytes().replace(str(good).encode(), str(folder).encode()))
     with contextlib.chdir(folder):  # a spoilt configuration may name a file of its own
         return timed(_words(command, folder, path))
@@ -345,7 +374,9 @@ def _not_text(content, drawn):
     if not places:
         return content + b"\xff"
     place = drawn.choice(places)
-    return content[: place.start()] + b"\xff" * (place.end() - place.start()) + content[place.end() :]
+    return (
+        content[: place.start()] + b"\xff" * (place.end() - place.start()) + content[place.end() :]
+    )
 
 
 def _line(content, drawn):

@@ -74,11 +74,19 @@ def test_a_mapped_column_that_is_not_there(score, text_file):
 
 def test_the_wrong_type(score, text_file):
     path = text_file(GOOD + '{"context_id": 7.5, "output": "A text."}\n')
-    assert score(path) == f"refladder: {path}:2: column 'context_id': expected a name or an integer, found 7.5\n"
+    assert (
+        score(path)
+        == f"refladder: {path}:2: column 'context_id': expected a name or an integer, found 7.5\n"
+    )
     path = text_file('{"context_id": "story-01", "output": ["A text."]}\n')
-    assert score(path) == f"refladder: {path}:1: column 'output' must be a string, found ['A text.']\n"
+    assert (
+        score(path) == f"refladder: {path}:1: column 'output' must be a string, found ['A text.']\n"
+    )
     path = text_file('{"context_id": "story-01", "output": "A", "output_id": 1.5}\n')
-    assert score(path) == f"refladder: {path}:1: column 'output_id': expected a name or an integer, found 1.5\n"
+    assert (
+        score(path)
+        == f"refladder: {path}:1: column 'output_id': expected a name or an integer, found 1.5\n"
+    )
 
 
 def test_bad_json_on_a_line(score, text_file):
@@ -97,11 +105,15 @@ def test_bad_json_on_a_line(score, text_file):
 
 def test_a_blank_line_is_refused_between_rows_and_no_row_at_the_end(score, command, text_file):
     path = text_file(GOOD + "\n" + GOOD)
-    assert score(path) == (f"refladder: {path}:2: a blank line between rows; each line must be one JSON object\n")
+    assert score(path) == (
+        f"refladder: {path}:2: a blank line between rows; each line must be one JSON object\n"
+    )
     path = text_file("context_id,output\nstory-01,A text.\n\nstory-01,B text.\n", "in.csv")
     assert score(path) == f"refladder: {path}:3: a blank line between rows; remove it\n"
     assert len(command("score", text_file(GOOD + "\n \n\n"), *LADDERS).rows) == 1
-    done = command("score", text_file("context_id,output\r\nstory-01,A text.\r\n\r\n", "in.csv"), *LADDERS)
+    done = command(
+        "score", text_file("context_id,output\r\nstory-01,A text.\r\n\r\n", "in.csv"), *LADDERS
+    )
     assert (done.code, len(done.out.splitlines())) == (0, 2)
 
 
@@ -113,9 +125,15 @@ def test_csv_rows_with_too_many_or_too_few_cells(score, text_file):
     path = text_file("context_id,output,output\n", "in.csv")
     assert score(path) == f"refladder: {path}:1: column 'output' appears twice; rename one\n"
     path = text_file("", "in.csv")
-    assert score(path) == f"refladder: {path}:1: an empty file; the first line of a CSV file names its columns\n"
+    assert (
+        score(path)
+        == f"refladder: {path}:1: an empty file; the first line of a CSV file names its columns\n"
+    )
     path = text_file("\na,b\n", "in.csv")
-    assert score(path) == f"refladder: {path}:1: a blank line; the first line of a CSV file names its columns\n"
+    assert (
+        score(path)
+        == f"refladder: {path}:1: a blank line; the first line of a CSV file names its columns\n"
+    )
 
 
 @pytest.mark.parametrize(
@@ -129,7 +147,10 @@ def test_csv_rows_with_too_many_or_too_few_cells(score, text_file):
             ("score", "x.jsonl", *LADDERS, "--rule", "laddersum"),
             f"unknown rule 'laddersum'; did you mean 'ladder-sum'? {RULES}",
         ),
-        (("rescore", "x.jsonl", "--rule", "ladder"), f"unknown rule 'ladder'; did you mean 'ladder-sum'? {RULES}"),
+        (
+            ("rescore", "x.jsonl", "--rule", "ladder"),
+            f"unknown rule 'ladder'; did you mean 'ladder-sum'? {RULES}",
+        ),
         (
             ("score", "x.jsonl", *LADDERS, "--dimension", "coherense"),
             "unknown dimension 'coherense'; did you mean 'coherence'? Known: coherence, complexity",
@@ -153,7 +174,18 @@ def test_csv_rows_with_too_many_or_too_few_cells(score, text_file):
             "unknown context 'stor-01'; did you mean 'story-01'? ",
         ),
         (
-            ("build", "own", "--source", "x.csv", "--task-file", "t.toml", "--out", "o", "--option", "human=true"),
+            (
+                "build",
+                "own",
+                "--source",
+                "x.csv",
+                "--task-file",
+                "t.toml",
+                "--out",
+                "o",
+                "--option",
+                "human=true",
+            ),
             "a table of your own has no options, and --option human=true was given; leave it out",
         ),
         (
@@ -176,11 +208,16 @@ def test_an_unknown_backend(score, stories):
 
 def test_an_unknown_option_or_format(fails, stories):
     assert "No such option '--jugde'" in fails(2, "score", stories, *LADDERS, "--jugde", "builtin")
-    assert "'xml' is not one of 'jsonl', 'csv', 'parquet'" in fails(2, "score", stories, *LADDERS, "--format", "xml")
+    assert "'xml' is not one of 'jsonl', 'csv', 'parquet'" in fails(
+        2, "score", stories, *LADDERS, "--format", "xml"
+    )
     assert fails(2, "filter", "rows.txt", "--min", "x=1") == (
         "refladder: rows.txt: unknown file extension; use .jsonl, .csv or .parquet, or give --format\n"
     )
-    assert fails(2, "filter", "folder", "--min", "x=1") == "refladder: folder: no such file or folder\n"
+    assert (
+        fails(2, "filter", "folder", "--min", "x=1")
+        == "refladder: folder: no such file or folder\n"
+    )
 
 
 def test_a_file_that_is_not_there_or_a_folder(score, tmp_path):
@@ -207,13 +244,18 @@ def test_parquet_on_standard_streams(score, stories):
 
 def test_parquet_without_pyarrow(score, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "pyarrow", None)
-    assert score(tmp_path / "x.parquet") == "refladder: Parquet needs pyarrow; pip install pyarrow\n"
+    assert (
+        score(tmp_path / "x.parquet") == "refladder: Parquet needs pyarrow; pip install pyarrow\n"
+    )
 
 
 def test_duplicate_ids(score, text_file):
     row = '{"output_id": "a", "context_id": "story-01", "output": "A text."}\n'
     path = text_file(row + GOOD + row)
-    assert score(path) == f"refladder: {path}:3: output id 'a' appears in row 1 also; ids must be unique\n"
+    assert (
+        score(path)
+        == f"refladder: {path}:3: output id 'a' appears in row 1 also; ids must be unique\n"
+    )
     assert score("-", stdin=(row + row).encode()) == (
         "refladder: <stdin>:2: output id 'a' appears in row 1 also; ids must be unique\n"
     )
@@ -233,7 +275,9 @@ def test_ids_that_cannot_be_kept(score, text_file):
 
 def test_bytes_that_are_not_utf8(score, text_file):
     path = text_file(GOOD.encode() + b'{"context_id": "story-01", "output": "caf\xe9"}\n')
-    assert score(path) == (f"refladder: {path}:2: not UTF-8 (byte 0xe9 at position 41); convert the file to UTF-8\n")
+    assert score(path) == (
+        f"refladder: {path}:2: not UTF-8 (byte 0xe9 at position 41); convert the file to UTF-8\n"
+    )
 
 
 def test_a_truncated_gzip(score, text_file):
@@ -248,7 +292,10 @@ def test_a_truncated_gzip(score, text_file):
 
 def test_a_column_that_is_there_already(score, write_jsonl, rows):
     path = write_jsonl([{**rows(1)[0], "coherence_score": 1.0}])
-    assert score(path) == f"refladder: {path}: column 'coherence_score' exists already; rename or drop it first\n"
+    assert (
+        score(path)
+        == f"refladder: {path}: column 'coherence_score' exists already; rename or drop it first\n"
+    )
 
 
 def test_a_context_that_is_said_twice(score, stories):
@@ -262,7 +309,10 @@ def test_a_context_that_is_said_twice(score, stories):
 
 
 def test_one_file_for_two_things(score, stories):
-    assert score(stories, "--out", stories) == f"refladder: {stories}: SOURCE and --out must be different files\n"
+    assert (
+        score(stories, "--out", stories)
+        == f"refladder: {stories}: SOURCE and --out must be different files\n"
+    )
     same = f"{stories.parent}/../{stories.parent.name}/{stories.name}"
     assert score(stories, "--judgments", same) == (
         f"refladder: {same}: SOURCE and --judgments must be different files\n"
@@ -278,14 +328,19 @@ def test_nothing_or_two_things_to_score(fails, stories):
     assert fails(2, "score", "--text", "x", *LADDERS).startswith(
         "refladder: --text needs --context-id, one of: story-01, story-02, "
     )
-    assert fails(2, "score", "--text", "x", "--context-id", "story-01", "--out", "f.jsonl", *LADDERS) == (
+    assert fails(
+        2, "score", "--text", "x", "--context-id", "story-01", "--out", "f.jsonl", *LADDERS
+    ) == (
         "refladder: --text prints its scores and writes no file; --out, --judgments and similar options "
         "need a SOURCE table\n"
     )
 
 
 def test_weights(score, stories):
-    assert score(stories, "--weight", "coherence=x") == "refladder: --weight coherence=x: 'x' is not a number\n"
+    assert (
+        score(stories, "--weight", "coherence=x")
+        == "refladder: --weight coherence=x: 'x' is not a number\n"
+    )
     assert score(stories, "--weight", "coherence=-1") == (
         "refladder: weight coherence=-1.0: a weight must be a finite number, 0 or more\n"
     )
@@ -335,7 +390,11 @@ def test_a_folder_that_is_a_file_and_a_full_disk(score, stories, tmp_path):
 
 
 def test_standard_output_on_a_full_disk(process, stories):
-    for arguments in (("score", stories, *LADDERS), ("list",), ("filter", stories, "--top", "1", "--by", "n")):
+    for arguments in (
+        ("score", stories, *LADDERS),
+        ("list",),
+        ("filter", stories, "--top", "1", "--by", "n"),
+    ):
         if arguments[0] == "filter":
             stories.write_text("".join(json.dumps({"n": number}) + "\n" for number in range(5000)))
         with open("/dev/full", "wb") as full:  # noqa: PTH123
@@ -388,10 +447,15 @@ def test_kept_judgments_with_other_outcomes_or_lengths(command, fails, stories, 
     good = kept.read_text()
     _, first, *_ = good.splitlines()
     fields = json.loads(first)
-    between = "and this file holds judgments between win, loss, tie; correct the line, or delete the file"
+    between = (
+        "and this file holds judgments between win, loss, tie; correct the line, or delete the file"
+    )
     for change, message in (
         ({"outcomes": ["win", "lose", "tie"]}, f"outcomes 'win, lose, tie', {between}"),
-        ({"outcomes": ["win", "loss"], "logprobs": [-1.0, -1.0]}, f"outcomes 'win, loss', {between}"),
+        (
+            {"outcomes": ["win", "loss"], "logprobs": [-1.0, -1.0]},
+            f"outcomes 'win, loss', {between}",
+        ),
         ({"outcomes": ["win", "win", "tie"]}, "outcomes must be different, and at least one"),
         ({"logprobs": [-1.0]}, "1 logprobs for 3 outcomes; it needs one for each"),
     ):
@@ -406,29 +470,41 @@ def test_kept_judgments_with_other_outcomes_or_lengths(command, fails, stories, 
     ("line", "message"),
     [
         ("judgments = 5", "judgments must be a string, found 5"),
-        ('judgments = "a\\u0000b"', "judgments holds a NUL character, which no value can; take it out"),
+        (
+            'judgments = "a\\u0000b"',
+            "judgments holds a NUL character, which no value can; take it out",
+        ),
         ("dimension = [1]", "dimension must be a string, found 1"),
         ("both-orders = 1", "both-orders must be true or false, found 1"),
-        ("seed = 1979-05-27", "seed must be a string, a number, true or false, found datetime.date(1979, 5, 27)"),
+        (
+            "seed = 1979-05-27",
+            "seed must be a string, a number, true or false, found datetime.date(1979, 5, 27)",
+        ),
     ],
 )
 def test_config_values_that_no_command_line_could_say(fails, text_file, stories, line, message):
     table = "build" if "seed" in line else "score"
     path = text_file(f"[{table}]\n{line}\n", "config.toml")
-    assert fails(2, "--config", path, "score", stories) == f"refladder: {path}: [{table}] {message}\n"
+    assert (
+        fails(2, "--config", path, "score", stories) == f"refladder: {path}: [{table}] {message}\n"
+    )
 
 
 def test_parquet_with_text_that_is_not_utf8(score, tmp_path):
     pa = pytest.importorskip("pyarrow")
-    from pyarrow import parquet  # noqa: PLC0415
+    from pyarrow import parquet
 
     path = tmp_path / "in.parquet"
     parquet.write_table(pa.table({"context_id": ["story-01"], "output": ["A text."]}), path)
     good = path.read_bytes()
     path.write_bytes(good.replace(b"A text.", b"\xff text."))
-    assert score(path).startswith(f"refladder: {path}:1: this Parquet file is damaged ('utf-8' codec can't decode byte")
+    assert score(path).startswith(
+        f"refladder: {path}:1: this Parquet file is damaged ('utf-8' codec can't decode byte"
+    )
     path.write_bytes(good.replace(b"context_id", b"\xffontext_id"))
-    assert score(path).startswith(f"refladder: {path}: not a Parquet file ('utf-8' codec can't decode byte 0xff")
+    assert score(path).startswith(
+        f"refladder: {path}: not a Parquet file ('utf-8' codec can't decode byte 0xff"
+    )
 
 
 @pytest.mark.parametrize("digits", [400, 5000])
@@ -440,7 +516,10 @@ def test_whole_numbers_that_no_float_can_hold(score, text_file, digits):
 
 
 def test_a_nul_in_a_path(score):
-    assert score("a\0b.jsonl") == "refladder: 'a\\x00b.jsonl': cannot be read (embedded null byte); name another file\n"
+    assert (
+        score("a\0b.jsonl")
+        == "refladder: 'a\\x00b.jsonl': cannot be read (embedded null byte); name another file\n"
+    )
 
 
 def test_a_path_that_is_too_long(score, stories):

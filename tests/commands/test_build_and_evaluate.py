@@ -29,10 +29,18 @@ CLARITY = refladder.Dimension(
 )
 RAIN, TIDES = "Explain why it rains.", "Explain the tides to a child."
 ROWS = [
-    {"context": RAIN, "output": "Warm air rises and cools. Its water becomes drops, and they fall.", "clarity": 5},
+    {
+        "context": RAIN,
+        "output": "Warm air rises and cools. Its water becomes drops, and they fall.",
+        "clarity": 5,
+    },
     {"context": RAIN, "output": "rain rain is is water", "clarity": 1},
     {"context": RAIN, "output": "Rain is water. It falls from the clouds.", "clarity": 3},
-    {"context": TIDES, "output": "The moon pulls the sea towards it, so the water rises twice a day.", "clarity": 4},
+    {
+        "context": TIDES,
+        "output": "The moon pulls the sea towards it, so the water rises twice a day.",
+        "clarity": 4,
+    },
     {"context": TIDES, "output": "sea up, sea down", "clarity": 2},
 ]
 QUICK = refladder.Protocol(resamples=20)
@@ -48,7 +56,10 @@ def table(tmp_path):
 
 
 def figures(rows):
-    return [(row.method, row.dimension, row.level, row.statistic, row.value, row.low, row.high) for row in rows]
+    return [
+        (row.method, row.dimension, row.level, row.statistic, row.value, row.low, row.high)
+        for row in rows
+    ]
 
 
 def printed(done):
@@ -61,10 +72,18 @@ def test_build_writes_what_the_command_writes(table, tmp_path, command):
         *("build", "own", "--source", table, "--task-file", tmp_path / "task.toml", "--rungs", 3),
         *("--writer", "builtin", "--out", tmp_path / "typed"),
     )
-    kinds = [str(table), ROWS, pl.DataFrame(ROWS), pd.DataFrame(ROWS), datasets.Dataset.from_list(ROWS)]
+    kinds = [
+        str(table),
+        ROWS,
+        pl.DataFrame(ROWS),
+        pd.DataFrame(ROWS),
+        datasets.Dataset.from_list(ROWS),
+    ]
     for number, data in enumerate(kinds):
         folder = tmp_path / f"called{number}"
-        ladders = refladder.build(data, task_file=tmp_path / "task.toml", writer="builtin", rungs=3, out=folder)
+        ladders = refladder.build(
+            data, task_file=tmp_path / "task.toml", writer="builtin", rungs=3, out=folder
+        )
         assert (ladders.name, ladders.rungs, len(ladders.ladders)) == (f"called{number}", 3, 2)
         for name in FILES:
             assert (folder / name).read_bytes() == (tmp_path / "typed" / name).read_bytes()
@@ -78,36 +97,62 @@ def test_a_path_is_own_with_that_source(table, tmp_path, command):
     for number, words in enumerate(given):
         assert (
             command(
-                "build", *words, *task, "--writer", "builtin", "--rungs", 3, "--out", tmp_path / f"set{number}"
+                "build",
+                *words,
+                *task,
+                "--writer",
+                "builtin",
+                "--rungs",
+                3,
+                "--out",
+                tmp_path / f"set{number}",
             ).code
             == 0
         )
         for name in FILES:
-            assert (tmp_path / f"set{number}" / name).read_bytes() == (tmp_path / "set0" / name).read_bytes()
+            assert (tmp_path / f"set{number}" / name).read_bytes() == (
+                tmp_path / "set0" / name
+            ).read_bytes()
     judged = ("--ladders", tmp_path / "set0", "--json", "--resamples", 20)
-    path, own = ([{**row, "seconds": 0} for row in command("evaluate", *words, *task, *judged).rows] for words in given)
+    path, own = (
+        [{**row, "seconds": 0} for row in command("evaluate", *words, *task, *judged).rows]
+        for words in given
+    )
     assert path == own != []
     task_file = tmp_path / "task.toml"
     digests = {refladder.load_ladders(tmp_path / "set0").digest}
     digests.add(refladder.build(table, task_file=task_file, writer="builtin", rungs=3).digest)
-    digests.add(refladder.build("own", source=table, task_file=task_file, writer="builtin", rungs=3).digest)
+    digests.add(
+        refladder.build("own", source=table, task_file=task_file, writer="builtin", rungs=3).digest
+    )
     assert len(digests) == 1
-    with pytest.raises(UsageError, match=r"table.jsonl is a table, and source x is another; give one of them"):
+    with pytest.raises(
+        UsageError, match=r"table.jsonl is a table, and source x is another; give one of them"
+    ):
         refladder.build(table, source="x", task_file=task_file)
-    assert command("export", table, *task).out == command("export", "own", "--source", table, *task).out != ""
+    assert (
+        command("export", table, *task).out
+        == command("export", "own", "--source", table, *task).out
+        != ""
+    )
 
 
 def test_build_of_a_benchmark(tmp_path, command):
     command("build", "demo/story", "--dimension", "coherence", "--out", tmp_path / "typed")
     called = refladder.build("demo/story", dimensions=["coherence"])
     assert called.digest == refladder.load_ladders(tmp_path / "typed").digest
-    assert called.digest == refladder.build(refladder.load_benchmark("demo/story"), dimensions=["coherence"]).digest
+    assert (
+        called.digest
+        == refladder.build(refladder.load_benchmark("demo/story"), dimensions=["coherence"]).digest
+    )
 
 
 def test_one_table_goes_from_start_to_end_without_ids(table, tmp_path, command):
     """The table of the user, in Python and in the shell."""
     frame = pl.DataFrame(ROWS)
-    ladders = refladder.build(frame, task="open", dimensions=[CLARITY], writer="builtin", out=tmp_path / "ladders")
+    ladders = refladder.build(
+        frame, task="open", dimensions=[CLARITY], writer="builtin", out=tmp_path / "ladders"
+    )
     scored = refladder.score(frame, ladders=ladders)
     best = refladder.filter(scored, top=0.4, by="clarity_score")
     evaluation = refladder.evaluate(frame, ladders=ladders, protocol=QUICK)
@@ -116,20 +161,49 @@ def test_one_table_goes_from_start_to_end_without_ids(table, tmp_path, command):
     assert scored["clarity_score"].to_list() == [row["clarity_score"] for row in typed.rows]
     out = tmp_path / "scored.jsonl"
     out.write_text(typed.out)
-    own = ("evaluate", "own", "--source", table, "--task-file", tmp_path / "task.toml", "--resamples", 20)
+    own = (
+        "evaluate",
+        "own",
+        "--source",
+        table,
+        "--task-file",
+        tmp_path / "task.toml",
+        "--resamples",
+        20,
+    )
     told = command(
-        *own, "--ladders", tmp_path / "ladders", "--json", "--level", "within_context", "--statistic", "spearman"
+        *own,
+        "--ladders",
+        tmp_path / "ladders",
+        "--json",
+        "--level",
+        "within_context",
+        "--statistic",
+        "spearman",
     )
     assert figures(evaluation.rows) == printed(told)
     # The ids of the outputs are those of `score`, so the scored table is evaluated by its texts too.
-    read = refladder.evaluate(str(table), task_file=tmp_path / "task.toml", scores=[out], protocol=QUICK)
+    read = refladder.evaluate(
+        str(table), task_file=tmp_path / "task.toml", scores=[out], protocol=QUICK
+    )
     assert figures(read.rows)[0][1:] == figures(evaluation.rows)[0][1:]
 
 
 def test_evaluate_of_a_benchmark_in_one_line(command):
-    called = refladder.evaluate("demo/story", ladders="demo/story", methods="ladder,direct-5", protocol=QUICK)
+    called = refladder.evaluate(
+        "demo/story", ladders="demo/story", methods="ladder,direct-5", protocol=QUICK
+    )
     told = command(
-        *("evaluate", "demo/story", "--ladders", "demo/story", "--methods", "ladder,direct-5", "--resamples", 20),
+        *(
+            "evaluate",
+            "demo/story",
+            "--ladders",
+            "demo/story",
+            "--methods",
+            "ladder,direct-5",
+            "--resamples",
+            20,
+        ),
         *("--json", "--level", "within_context", "--statistic", "spearman"),
     )
     assert figures(called.rows) == printed(told)
@@ -137,27 +211,37 @@ def test_evaluate_of_a_benchmark_in_one_line(command):
 
 
 def test_a_set_without_its_texts_scores_a_table_that_brings_them(tmp_path):
-    ladders = refladder.build(ROWS, task="open", dimensions=[CLARITY], writer="builtin", out=tmp_path / "ladders")
+    ladders = refladder.build(
+        ROWS, task="open", dimensions=[CLARITY], writer="builtin", out=tmp_path / "ladders"
+    )
     whole = refladder.score(ROWS, ladders=ladders)
     (tmp_path / "ladders" / "contexts.jsonl").unlink()
     without = refladder.load_ladders(tmp_path / "ladders")
     scored = refladder.score(ROWS, ladders=without)
     assert scored == whole
     (name, *_) = without.digests
-    changed = refladder.score([{"context_id": name, "context": "Another.", "output": "a b"}], ladders=without)
+    changed = refladder.score(
+        [{"context_id": name, "context": "Another.", "output": "a b"}], ladders=without
+    )
     assert changed[0]["clarity_score"] is None
     assert changed[0]["clarity_note"].endswith(
         "another text or background in this row than the ladder set ladders was written for"
     )
     other = [{**row, "context_id": name, "context": "Another."} for row in ROWS]
-    with pytest.raises(UsageError, match=f"context '{name}' has another text in ladders than in own"):
+    with pytest.raises(
+        UsageError, match=f"context '{name}' has another text in ladders than in own"
+    ):
         refladder.evaluate(other, ladders=without, protocol=QUICK)
 
 
 def test_work_makes_evaluate_resumable(tmp_path):
-    first = refladder.evaluate(ROWS, task="open", dimensions=[CLARITY], work=tmp_path / "work", protocol=QUICK)
+    first = refladder.evaluate(
+        ROWS, task="open", dimensions=[CLARITY], work=tmp_path / "work", protocol=QUICK
+    )
     assert (tmp_path / "work" / "judgments.jsonl").exists()
-    again = refladder.evaluate(ROWS, task="open", dimensions=[CLARITY], work=tmp_path / "work", protocol=QUICK)
+    again = refladder.evaluate(
+        ROWS, task="open", dimensions=[CLARITY], work=tmp_path / "work", protocol=QUICK
+    )
     assert figures(again.rows) == figures(first.rows)
     options = json.loads((tmp_path / "work" / "run.json").read_text())["options"]
     assert (options["task"], options["dimensions"][0]["name"]) == ("open", "clarity")
@@ -178,7 +262,11 @@ def test_work_makes_evaluate_resumable(tmp_path):
             UsageError,
             "unknown benchmark or file 'demo/stori'; did you mean 'demo/story'",
         ),
-        (lambda: refladder.build(ROWS, task="open"), UsageError, r"task=NAME needs dimensions=\[refladder.Dimension"),
+        (
+            lambda: refladder.build(ROWS, task="open"),
+            UsageError,
+            r"task=NAME needs dimensions=\[refladder.Dimension",
+        ),
         (
             lambda: refladder.build(ROWS, task="open", task_file="x.toml"),
             UsageError,
@@ -210,7 +298,9 @@ def test_work_makes_evaluate_resumable(tmp_path):
             "ladders are a set that exists, and writer writes new ones; give one of them",
         ),
         (
-            lambda: refladder.evaluate([{"context": "a", "output": "b"}], task="open", dimensions=[CLARITY]),
+            lambda: refladder.evaluate(
+                [{"context": "a", "output": "b"}], task="open", dimensions=[CLARITY]
+            ),
             UsageError,
             "own has no ratings on clarity; add ratings, or choose other dimensions",
         ),

@@ -23,7 +23,21 @@ datasets = pytest.importorskip("datasets")
 datasets.disable_progress_bars()
 
 STORY = refladder.load_ladders("demo/story")
-WORDS = ("keeper", "letter", "bottle", "sea", "rocks", "wept", "bell", "girl", "found", "read", "tide", "lamp", "door")
+WORDS = (
+    "keeper",
+    "letter",
+    "bottle",
+    "sea",
+    "rocks",
+    "wept",
+    "bell",
+    "girl",
+    "found",
+    "read",
+    "tide",
+    "lamp",
+    "door",
+)
 KINDS = {
     "rows": lambda rows: rows,
     "arrow": pa.Table.from_pylist,
@@ -70,7 +84,13 @@ def dicts(table):
         return table.to_dicts()
     if isinstance(table, pd.DataFrame):
         return pa.Table.from_pandas(table, preserve_index=False).to_pylist()
-    return table if isinstance(table, list) else table.to_list() if hasattr(table, "to_list") else table.to_pylist()
+    return (
+        table
+        if isinstance(table, list)
+        else table.to_list()
+        if hasattr(table, "to_list")
+        else table.to_pylist()
+    )
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -84,11 +104,24 @@ def test_pairs_of_every_kind_of_table_are_those_of_the_command(kind, rows, score
 
 
 def test_pairs_of_a_path_take_every_option(command, tmp_path, rows):
-    plain = [{name: value for name, value in row.items() if name not in ("context", "background")} for row in rows]
+    plain = [
+        {name: value for name, value in row.items() if name not in ("context", "background")}
+        for row in rows
+    ]
     (tmp_path / "plain.jsonl").write_text("".join(json.dumps(row) + "\n" for row in plain), "utf-8")
     options = {"margin": 0.5, "by": "coherence_score", "conversational": True}
-    called = refladder.pairs(tmp_path / "plain.jsonl", ladders=STORY, out=tmp_path / "a.jsonl", **options)
-    named = ["--ladders", "demo/story", "--by", "coherence_score", "--conversational", "--out", tmp_path / "b.jsonl"]
+    called = refladder.pairs(
+        tmp_path / "plain.jsonl", ladders=STORY, out=tmp_path / "a.jsonl", **options
+    )
+    named = [
+        "--ladders",
+        "demo/story",
+        "--by",
+        "coherence_score",
+        "--conversational",
+        "--out",
+        tmp_path / "b.jsonl",
+    ]
     command("pairs", tmp_path / "plain.jsonl", "--margin", "0.5", *named)
     assert called.read_bytes() == (tmp_path / "b.jsonl").read_bytes()
     assert refladder.pairs(plain, ladders="demo/story", **options) == [
@@ -102,18 +135,29 @@ def test_pairs_say_what_was_not_paired(rows, caplog):
     assert "60 rows of 12 contexts: 0 pairs by coherence_score" in caplog.text
     assert "over per_context" in caplog.text
     assert "no pair: the largest difference within a context is " in caplog.text
-    with pytest.raises(UsageError, match=r"^the table: no column NAME_score; name the column with by COLUMN$"):
+    with pytest.raises(
+        UsageError, match=r"^the table: no column NAME_score; name the column with by COLUMN$"
+    ):
         refladder.pairs([{"context_id": "a", "output": "b"}], margin=1)
-    with pytest.raises(DataError, match=r"^row 1: no text of context 'a' for the prompt; .* with ladders$"):
+    with pytest.raises(
+        DataError, match=r"^row 1: no text of context 'a' for the prompt; .* with ladders$"
+    ):
         refladder.pairs([{"context_id": "a", "output": "b", "a_score": 1.0}], margin=1)
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_best_of_each_group(kind, rows, scored, command):
     table = KINDS[kind](rows)
-    expected = [row["output_id"] for row in command("filter", scored, "--best", "2", "--per", "context_id").rows]
-    assert [row["output_id"] for row in dicts(refladder.filter(table, best=2, per="context_id"))] == expected
-    by = refladder.filter(table, best=1, per="context_id", by="complexity_score", min={"coherence_score": -100})
+    expected = [
+        row["output_id"]
+        for row in command("filter", scored, "--best", "2", "--per", "context_id").rows
+    ]
+    assert [
+        row["output_id"] for row in dicts(refladder.filter(table, best=2, per="context_id"))
+    ] == expected
+    by = refladder.filter(
+        table, best=1, per="context_id", by="complexity_score", min={"coherence_score": -100}
+    )
     typed = command(
         *("filter", scored, "--best", "1", "--per", "context_id"),
         *("--by", "complexity_score", "--min", "coherence_score=-100"),
@@ -122,12 +166,25 @@ def test_the_best_of_each_group(kind, rows, scored, command):
 
 
 def test_a_group_that_is_no_column():
-    with pytest.raises(DataError, match=r"^row 1: no column 'b' to group by; Columns: a_score, context_id$"):
+    with pytest.raises(
+        DataError, match=r"^row 1: no column 'b' to group by; Columns: a_score, context_id$"
+    ):
         refladder.filter([{"a_score": 1, "context_id": "c"}], best=1, per="b")
 
 
 ASKED = {"label": "rating", "good": ">=3", "by": "coherence_score", "precision": 0.8, "sure": 0.8}
-TYPED = ("--label", "rating", "--good", ">=3", "--by", "coherence_score", "--precision", "0.8", "--sure", "0.8")
+TYPED = (
+    "--label",
+    "rating",
+    "--good",
+    ">=3",
+    "--by",
+    "coherence_score",
+    "--precision",
+    "0.8",
+    "--sure",
+    "0.8",
+)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -151,16 +208,23 @@ def test_labels_in_files(rows, tmp_path):
     for part in (0, 1):
         lines = [f"{row['output_id']},{row['rating']}\n" for row in rows[part::2]]
         (tmp_path / f"{part}.csv").write_text("output_id,rating\n" + "".join(lines), "utf-8")
-    both = refladder.calibrate(unlabelled, labels=[tmp_path / "0.csv", str(tmp_path / "1.csv")], **ASKED)
+    both = refladder.calibrate(
+        unlabelled, labels=[tmp_path / "0.csv", str(tmp_path / "1.csv")], **ASKED
+    )
     assert both.threshold.labels == 60
-    assert refladder.calibrate(unlabelled, labels=tmp_path / "0.csv", **ASKED).threshold.labels == 30
+    assert (
+        refladder.calibrate(unlabelled, labels=tmp_path / "0.csv", **ASKED).threshold.labels == 30
+    )
 
 
 @pytest.mark.parametrize("as_file", [False, True])
 def test_a_threshold_filters(as_file, rows, scored, command, tmp_path):
     threshold = refladder.calibrate(rows, out=tmp_path / "threshold.json", **ASKED).threshold
     given = str(tmp_path / "threshold.json") if as_file else threshold
-    expected = [row["output_id"] for row in command("filter", scored, "--threshold", tmp_path / "threshold.json").rows]
+    expected = [
+        row["output_id"]
+        for row in command("filter", scored, "--threshold", tmp_path / "threshold.json").rows
+    ]
     frame = pl.DataFrame(rows)
     assert refladder.filter(frame, threshold=given)["output_id"].to_list() == expected
 
@@ -169,8 +233,13 @@ def test_a_refused_promise_is_told_and_filters_nothing(rows, caplog):
     result = refladder.calibrate(rows[:6], **{**ASKED, "precision": 0.99})
     assert result.refused
     assert result.threshold.cutoff is None
-    assert f"no cut-off can be promised; this could change with {result.labels_needed} more labels" in caplog.text
-    with pytest.raises(DataError, match="the threshold: no cut-off could be promised from 6 labels"):
+    assert (
+        f"no cut-off can be promised; this could change with {result.labels_needed} more labels"
+        in caplog.text
+    )
+    with pytest.raises(
+        DataError, match="the threshold: no cut-off could be promised from 6 labels"
+    ):
         refladder.filter(rows, threshold=result.threshold)
 
 
@@ -179,24 +248,38 @@ def test_a_link_maps_what_filter_compares(rows, command, tmp_path):
     texts = [{name: row[name] for name in ("output_id", "context_id", "output")} for row in rows]
     source.write_text("".join(json.dumps(row) + "\n" for row in texts), "utf-8")
     for name, more in (("one", ()), ("two", ("--both-orders",))):
-        command("score", source, "--ladders", "demo/story", "--out", tmp_path / f"{name}.jsonl", *more)
+        command(
+            "score", source, "--ladders", "demo/story", "--out", tmp_path / f"{name}.jsonl", *more
+        )
     made = command(
-        *("link", "--from", tmp_path / "two.jsonl.judgments.jsonl", "--to", tmp_path / "one.jsonl.judgments.jsonl"),
+        *(
+            "link",
+            "--from",
+            tmp_path / "two.jsonl.judgments.jsonl",
+            "--to",
+            tmp_path / "one.jsonl.judgments.jsonl",
+        ),
         *("--out", tmp_path / "link.json"),
     )
     assert made.code == 0, made.err
     named = ("--min", "coherence_score=-9", "--link", tmp_path / "link.json")
     expected = command("filter", tmp_path / "two.jsonl", *named).rows
     two = [json.loads(line) for line in (tmp_path / "two.jsonl").read_text("utf-8").splitlines()]
-    assert refladder.filter(two, min={"coherence_score": -9}, link=tmp_path / "link.json") == expected
+    assert (
+        refladder.filter(two, min={"coherence_score": -9}, link=tmp_path / "link.json") == expected
+    )
     assert 0 < len(expected) < len(two)
-    with pytest.raises(UsageError, match="link maps scores for min, max and threshold; leave out mix, top and best"):
+    with pytest.raises(
+        UsageError, match="link maps scores for min, max and threshold; leave out mix, top and best"
+    ):
         refladder.filter(two, best=1, per="context_id", link=tmp_path / "link.json")
 
 
 def test_recorded_judgments_are_scored_and_evaluated(command, tmp_path):
     source = tmp_path / "in.jsonl"
-    texts = [{"output_id": name, "context_id": "story-01", "output": f"Text {name}."} for name in "xy"]
+    texts = [
+        {"output_id": name, "context_id": "story-01", "output": f"Text {name}."} for name in "xy"
+    ]
     source.write_text("".join(json.dumps(row) + "\n" for row in texts), "utf-8")
     judged = tmp_path / "judged.csv"
     words = ("win", "win", "tie", "loss", "loss")
@@ -204,7 +287,16 @@ def test_recorded_judgments_are_scored_and_evaluated(command, tmp_path):
     judged.write_text("context_id,dimension,output,rung,outcome\n" + "".join(lines), "utf-8")
     asked = {"ladders": "demo/story", "dimensions": ["coherence"], "judgments_from": judged}
     typed = command(
-        *("score", source, "--ladders", "demo/story", "--dimension", "coherence", "--judgments-from", judged)
+        *(
+            "score",
+            source,
+            "--ladders",
+            "demo/story",
+            "--dimension",
+            "coherence",
+            "--judgments-from",
+            judged,
+        )
     ).rows
     assert refladder.score(texts, **asked) == typed
     # 1 + 2 + 3 * 0 - 4 - 5, and nothing about y
@@ -212,10 +304,13 @@ def test_recorded_judgments_are_scored_and_evaluated(command, tmp_path):
     out = refladder.score(str(source), out=str(tmp_path / "out.jsonl"), **asked)
     assert [json.loads(line) for line in Path(out).read_text("utf-8").splitlines()] == typed
     assert not (tmp_path / "out.jsonl.judgments.jsonl").exists()
-    with pytest.raises(UsageError, match="judgments_from asks no model, and answers is for asking one"):
+    with pytest.raises(
+        UsageError, match="judgments_from asks no model, and answers is for asking one"
+    ):
         refladder.score(texts, answers=3, **asked)
     with pytest.raises(
-        DataError, match=r"judged\.csv:2: the table has no output of context 'story-01' with the id 'x'"
+        DataError,
+        match=r"judged\.csv:2: the table has no output of context 'story-01' with the id 'x'",
     ):
         refladder.score(texts[1:], **asked)
     benchmark = refladder.load_benchmark("demo/story")
@@ -229,11 +324,21 @@ def test_recorded_judgments_are_scored_and_evaluated(command, tmp_path):
     assert {row.method for row in evaluation.rows} >= {"win-ratio"}
     named = ("--dimension", "coherence", "--judgments-from", judged, "--json")
     typed = command("evaluate", "demo/story", *named, "--format", "json").rows
-    mine = {(row.level, row.statistic): row.value for row in evaluation.rows if row.method == "win-ratio"}
-    theirs = {(row["level"], row["statistic"]): row["value"] for row in typed if row.get("method") == "win-ratio"}
+    mine = {
+        (row.level, row.statistic): row.value
+        for row in evaluation.rows
+        if row.method == "win-ratio"
+    }
+    theirs = {
+        (row["level"], row["statistic"]): row["value"]
+        for row in typed
+        if row.get("method") == "win-ratio"
+    }
     assert mine.items() <= theirs.items()
     assert len(mine) > 0
-    with pytest.raises(UsageError, match="judgments_from asks no model, and judge is for asking one"):
+    with pytest.raises(
+        UsageError, match="judgments_from asks no model, and judge is for asking one"
+    ):
         refladder.evaluate("demo/story", judge=refladder.connect("builtin"), judgments_from=judged)
 
 
@@ -255,13 +360,22 @@ def test_certify_writes_into_a_folder_only(command, tmp_path):
 
 def test_errors_speak_of_arguments_and_tables(rows):
     labels = [{"output_id": "nobody", "rating": 3}]
-    with pytest.raises(DataError, match=r"^labels: 1 of 1 label not used: the table does not score"):
+    with pytest.raises(
+        DataError, match=r"^labels: 1 of 1 label not used: the table does not score"
+    ):
         refladder.calibrate(rows, labels=labels, **ASKED)
-    with pytest.raises(DataError, match=r"^row 2 of labels: column 'rating' must be a finite number"):
+    with pytest.raises(
+        DataError, match=r"^row 2 of labels: column 'rating' must be a finite number"
+    ):
         refladder.calibrate(rows, labels=[*labels, {"output_id": "x", "rating": "good"}], **ASKED)
-    with pytest.raises(UsageError, match=r"give what to promise: either precision or recall, such as precision 0.9"):
+    with pytest.raises(
+        UsageError, match=r"give what to promise: either precision or recall, such as precision 0.9"
+    ):
         refladder.calibrate(rows, **{**ASKED, "precision": None})
     with pytest.raises(
-        UsageError, match=r"^threshold cannot be combined with other conditions; leave out min, max, top, best"
+        UsageError,
+        match=r"^threshold cannot be combined with other conditions; leave out min, max, top, best",
     ):
-        refladder.filter(rows, min={"coherence_score": 1}, threshold=refladder.calibrate(rows, **ASKED).threshold)
+        refladder.filter(
+            rows, min={"coherence_score": 1}, threshold=refladder.calibrate(rows, **ASKED).threshold
+        )

@@ -25,14 +25,19 @@ UNIT = (
 def scored(tmp_path_factory):
     """Twelve rows of six stories, scored once by the command, with columns of other names; `id` is nobody's field."""
     folder = tmp_path_factory.mktemp("monday")
-    texts = ("The keeper wept.", "The keeper found a letter, and the sea took it back before he could read it.")
+    texts = (
+        "The keeper wept.",
+        "The keeper found a letter, and the sea took it back before he could read it.",
+    )
     rows = [
         {"id": f"r{number}", "ticket": f"story-{number // 2 + 1:02d}", "model": "ab"[number % 2],
          "question": PROMPTS[number // 2], "reply": f"{texts[number % 2]} Day {number}.", "ok": number % 2}
         for number in range(12)
     ]  # fmt: skip
     (folder / "in.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
-    refladder.score(folder / "in.jsonl", ladders="demo/story", columns=MAPPED, out=folder / "out.jsonl")
+    refladder.score(
+        folder / "in.jsonl", ladders="demo/story", columns=MAPPED, out=folder / "out.jsonl"
+    )
     return folder / "out.jsonl"
 
 
@@ -52,7 +57,10 @@ def test_pairs_compare_filter_and_calibrate_know_the_columns(told, command):
     assert pairs.code == 0
     assert {row["prompt"] for row in pairs.rows} <= set(PROMPTS)
     compared = json.loads(command("compare", told, "--json", "--by", "overall_score").out)
-    assert [(each["system"], each["contexts"]) for each in compared["systems"]] == [("a", 6), ("b", 6)]
+    assert [(each["system"], each["contexts"]) for each in compared["systems"]] == [
+        ("a", 6),
+        ("b", 6),
+    ]
     best = command("filter", told, "--best", 1, "--per", "context_id", "--by", "overall_score")
     assert [row["ticket"] for row in best.rows] == [f"story-{number:02d}" for number in range(1, 7)]
     words = ("--by", "overall_score", "--label", "ok", "--good", ">=1", "--precision", 0.5)
@@ -64,11 +72,24 @@ def test_pairs_compare_filter_and_calibrate_know_the_columns(told, command):
 def test_an_option_comes_first(told, command):
     done = command("compare", told, "--json", "--by", "overall_score", "--column", "system=ok")
     assert [each["system"] for each in json.loads(done.out)["systems"]] == ["0", "1"]
-    assert "no column 'absent'" in command("pairs", told, "--margin", 0, "--column", "output=absent").err
+    assert (
+        "no column 'absent'"
+        in command("pairs", told, "--margin", 0, "--column", "output=absent").err
+    )
 
 
 def test_a_label_sheet_holds_the_texts_and_the_names_of_systems(told, tmp_path, command):
-    words = ("--by", "overall_score", "--label", "ok", "--good", ">=1", "--precision", 0.5, "--plan")
+    words = (
+        "--by",
+        "overall_score",
+        "--label",
+        "ok",
+        "--good",
+        ">=1",
+        "--precision",
+        0.5,
+        "--plan",
+    )
     assert command("calibrate", told, *words, "--out", tmp_path / "sheet.csv").code == 0
     header = (tmp_path / "sheet.csv").read_text("utf-8").splitlines()[0].split(",")
     assert {"id", "context", "output"} <= set(header)
@@ -82,8 +103,26 @@ def test_the_rating_file_of_the_page_goes_into_calibrate_as_it_is(told, command)
     assert [row["prompt"] for row in sheet.pool["rows"]] == PROMPTS
     criterion = next(iter(sheet.criteria))
     for number, text in enumerate(sheet.texts):
-        add_rating(sheet, {"text": number, "criterion": 0, "value": 5 if text.system == "b" else 1, "rater": "me"})
-    words = ("--labels", sheet.grades, "--label", criterion, "--good", ">=4", "--precision", 0.5, "--json")
+        add_rating(
+            sheet,
+            {
+                "text": number,
+                "criterion": 0,
+                "value": 5 if text.system == "b" else 1,
+                "rater": "me",
+            },
+        )
+    words = (
+        "--labels",
+        sheet.grades,
+        "--label",
+        criterion,
+        "--good",
+        ">=4",
+        "--precision",
+        0.5,
+        "--json",
+    )
     result = json.loads(command("calibrate", told, "--by", f"{criterion}_score", *words).out)
     assert (result["labels"], result["unscored"]) == (12, 0)
     assert "Day 3." in review_page(read_run(told))
@@ -92,13 +131,28 @@ def test_the_rating_file_of_the_page_goes_into_calibrate_as_it_is(told, command)
 def test_id_and_output_id_are_one_thing(scored, tmp_path, command):
     rows = [json.loads(line) for line in scored.read_text("utf-8").splitlines()]
     labels = tmp_path / "labels.csv"
-    words = ("--by", "overall_score", "--label", "ok", "--good", ">=1", "--precision", 0.5, "--json")
+    words = (
+        "--by",
+        "overall_score",
+        "--label",
+        "ok",
+        "--good",
+        ">=1",
+        "--precision",
+        0.5,
+        "--json",
+    )
     for name, key in (("output_id", "id"), ("id", "id")):
-        labels.write_text(f"{name},ok\n" + "".join(f"{row[key]},{row['ok']}\n" for row in rows), "utf-8")
+        labels.write_text(
+            f"{name},ok\n" + "".join(f"{row[key]},{row['ok']}\n" for row in rows), "utf-8"
+        )
         result = json.loads(command("calibrate", scored, "--labels", labels, *words).out)
         assert (result["labels"], name) == (12, name)
     renamed = tmp_path / "renamed.jsonl"
-    kept = [{("output_id" if key == "id" else key): value for key, value in row.items() if key != "ok"} for row in rows]
+    kept = [
+        {("output_id" if key == "id" else key): value for key, value in row.items() if key != "ok"}
+        for row in rows
+    ]
     renamed.write_text("".join(json.dumps(row) + "\n" for row in kept), "utf-8")
     assert json.loads(command("calibrate", renamed, "--labels", labels, *words).out)["labels"] == 12
 
@@ -107,19 +161,46 @@ def test_a_table_without_contexts_says_what_a_unit_is(tmp_path, command):
     rows = [{"id": number, "s_score": number, "ok": number % 2} for number in range(30)]
     (tmp_path / "t.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
     words = ("--by", "s_score", "--label", "ok", "--good", ">=1", "--precision", 0.1)
-    assert UNIT in command("calibrate", tmp_path / "t.jsonl", *words).out.replace("\n", " ") + command(
-        "calibrate", tmp_path / "t.jsonl", *words
-    ).err.replace("\n", " ")
+    assert UNIT in command("calibrate", tmp_path / "t.jsonl", *words).out.replace(
+        "\n", " "
+    ) + command("calibrate", tmp_path / "t.jsonl", *words).err.replace("\n", " ")
     assert UNIT not in command("calibrate", tmp_path / "t.jsonl", *words, "--unit", "row").err
 
 
 def test_build_takes_the_columns_of_score(tmp_path, command):
-    (tmp_path / "task.toml").write_text('task = "open"\n[[dimensions]]\nname = "clarity"\ndescription = "Clear?"\n')
+    (tmp_path / "task.toml").write_text(
+        'task = "open"\n[[dimensions]]\nname = "clarity"\ndescription = "Clear?"\n'
+    )
     (tmp_path / "t.csv").write_text("question,reply\nWhy rain?,Clouds.\n")
-    words = ("--task-file", tmp_path / "task.toml", "--writer", "builtin", "--rungs", 2, "--out", tmp_path / "set")
-    done = command("build", tmp_path / "t.csv", "--column", "context=question", "--column", "output=reply", *words)
+    words = (
+        "--task-file",
+        tmp_path / "task.toml",
+        "--writer",
+        "builtin",
+        "--rungs",
+        2,
+        "--out",
+        tmp_path / "set",
+    )
+    done = command(
+        "build",
+        tmp_path / "t.csv",
+        "--column",
+        "context=question",
+        "--column",
+        "output=reply",
+        *words,
+    )
     assert done.code == 0, done.err
-    done = command("build", tmp_path / "t.csv", "--column", "context=question", "--column", "outptu=reply", *words)
+    done = command(
+        "build",
+        tmp_path / "t.csv",
+        "--column",
+        "context=question",
+        "--column",
+        "outptu=reply",
+        *words,
+    )
     assert "unknown field 'outptu'" in done.err
 
 

@@ -21,7 +21,9 @@ DIALOGUE = ("--ladders", "demo/dialogue")
 @pytest.fixture
 def changed(tmp_path):
     """The folder of a copy of demo/story without its first ladder, and with another scale of a dimension."""
-    dimensions = [replace(each, high=9.0) if each.name == "complexity" else each for each in STORY.dimensions]
+    dimensions = [
+        replace(each, high=9.0) if each.name == "complexity" else each for each in STORY.dimensions
+    ]
     ladders, contexts = list(STORY.ladders.values())[1:], list(STORY.contexts.values())
     refladder.write_ladder_set(tmp_path / "changed", dimensions, contexts, ladders, [])
     return tmp_path / "changed"
@@ -31,9 +33,14 @@ def test_the_difference_is_that_of_the_command(changed, command):
     difference = refladder.diff("demo/story", changed)
     (typed,) = command("diff", "demo/story", changed, "--json").rows
     assert not difference.same
-    assert difference.ladders.removed == tuple(typed["ladders"]["removed"]) == ("story-01 coherence",)
+    assert (
+        difference.ladders.removed == tuple(typed["ladders"]["removed"]) == ("story-01 coherence",)
+    )
     assert difference.dimensions.changed == {"complexity": ("high",)}
-    assert (list(difference.digests), difference.ladders.same) == (typed["digests"], typed["ladders"]["same"])
+    assert (list(difference.digests), difference.ladders.same) == (
+        typed["digests"],
+        typed["ladders"]["same"],
+    )
     assert refladder.diff(str(changed), changed).same
 
 
@@ -47,11 +54,15 @@ def test_open_sets_are_compared_as_their_folders(changed):
 
 
 def test_a_set_that_does_not_exist():
-    with pytest.raises(UnknownNameError, match=r"unknown ladder set .*'demo/stories'; did you mean 'demo/story'\?"):
+    with pytest.raises(
+        UnknownNameError, match=r"unknown ladder set .*'demo/stories'; did you mean 'demo/story'\?"
+    ):
         refladder.diff("demo/story", "demo/stories")
 
 
-@pytest.mark.parametrize("ladders", ["demo/dialogue", refladder.load_ladders("demo/dialogue")], ids=["name", "set"])
+@pytest.mark.parametrize(
+    "ladders", ["demo/dialogue", refladder.load_ladders("demo/dialogue")], ids=["name", "set"]
+)
 def test_the_audit_is_that_of_the_command(ladders, command):
     rows = refladder.audit(ladders)
     assert rows == command("audit", *DIALOGUE, "--json").rows
@@ -59,14 +70,25 @@ def test_the_audit_is_that_of_the_command(ladders, command):
         "all",
         *(each.name for each in refladder.load_ladders("demo/dialogue").dimensions),
     }
-    assert rows[0]["of"] == 448  # 14 ladders: 10 pairs in two orders, and 4 better rungs with three sentences
+    assert (
+        rows[0]["of"] == 448
+    )  # 14 ladders: 10 pairs in two orders, and 4 better rungs with three sentences
     assert rows[0]["ladders"].startswith("demo/dialogue@")
 
 
 def test_every_option_of_the_audit(command, tmp_path):
     options = {"contexts": 2, "seed": 3, "least_mass": 0.5}
     rows = refladder.audit("demo/dialogue", judgments=tmp_path / "called.jsonl", **options)
-    named = ("--contexts", 2, "--seed", 3, "--least-mass", 0.5, "--judgments", tmp_path / "typed.jsonl")
+    named = (
+        "--contexts",
+        2,
+        "--seed",
+        3,
+        "--least-mass",
+        0.5,
+        "--judgments",
+        tmp_path / "typed.jsonl",
+    )
     assert rows == command("audit", *DIALOGUE, *named, "--json").rows
     assert (tmp_path / "called.jsonl").read_bytes() == (tmp_path / "typed.jsonl").read_bytes()
     assert rows != refladder.audit("demo/dialogue", **{**options, "seed": 4})
@@ -127,7 +149,9 @@ def test_a_judgments_file_in_use_is_refused_before_a_judge_is_asked(tmp_path, fa
         assert "has been writing it since" in fails(2, "audit", *DIALOGUE, "--judgments", path)
         with pytest.raises(UsageError, match=r"j\.jsonl: process \d+ .* has been writing it since"):
             refladder.certify("demo/dialogue", judge=judge, judgments=path)
-        assert "has been writing it since" in fails(2, "certify", "demo/dialogue", "--judgments", path)
+        assert "has been writing it since" in fails(
+            2, "certify", "demo/dialogue", "--judgments", path
+        )
     finally:
         done.set()
         holder.join()
@@ -144,7 +168,9 @@ def test_errors_speak_of_parameters(tmp_path, fails):
         "least_mass=nan: must be a probability": {"least_mass": float("nan")},
         "answers=-1: must be 0 or more": {"answers": -1},
         "store=True names no file": {"store": True},
-        "the set has no contexts.jsonl, which a judge needs": {"ladders": replace(STORY, contexts={})},
+        "the set has no contexts.jsonl, which a judge needs": {
+            "ladders": replace(STORY, contexts={})
+        },
         "unknown ladder set": {"ladders": "nowhere"},
     }
     for message, options in wrong.items():
@@ -158,8 +184,12 @@ def test_errors_speak_of_parameters(tmp_path, fails):
     assert judge.asked == 0
     stored = tmp_path / "stored.jsonl"
     refladder.audit("demo/dialogue", contexts=1, judgments=stored)
-    with pytest.raises(UsageError, match=r"\(--out, judgments or --work\), or delete .*stored\.jsonl$"):
+    with pytest.raises(
+        UsageError, match=r"\(--out, judgments or --work\), or delete .*stored\.jsonl$"
+    ):
         refladder.audit("demo/dialogue", contexts=1, judge=judge, judgments=stored)
-    assert "--seed -1: must be 0 or more" in fails(2, "audit", "demo/story", "--contexts", 2, "--seed", -1)
+    assert "--seed -1: must be 0 or more" in fails(
+        2, "audit", "demo/story", "--contexts", 2, "--seed", -1
+    )
     with pytest.raises(UsageError, match="least_mass=2: must be a probability"):
         refladder.certify(STORY, least_mass=2)

@@ -28,7 +28,9 @@ def own(command, tmp_path, write_jsonl):
         table = write_jsonl([dict(zip(keys, row, strict=True)) for row in rows], "own.jsonl")
         task = tmp_path / "task.toml"
         task.write_text(TASK)
-        return command("evaluate", "own", "--task-file", task, "--source", table, "--resamples", "5", *options)
+        return command(
+            "evaluate", "own", "--task-file", task, "--source", table, "--resamples", "5", *options
+        )
 
     return go
 
@@ -53,7 +55,10 @@ def test_contexts_of_one_output_show_the_pooled_level(own):
     assert done.code == 0
     told = " ".join(done.out.split())
     assert "own, within_context: Spearman with the ratings, mean over contexts method" in told
-    assert "— no value: no context has two outputs with different ratings and different scores " in told
+    assert (
+        "— no value: no context has two outputs with different ratings and different scores "
+        in told
+    )
     assert "own, pooled: Spearman with the ratings, all outputs together" in told
     pooled = told[told.index("own, pooled") :]
     assert re.search(r"ladder -?[\d.]+", pooled)
@@ -78,7 +83,10 @@ def test_contexts_of_two_outputs_do_not_show_the_pooled_level(own):
 
 def test_one_rater_is_enough(own):
     done = own(
-        [("Rain fell on the town.", "a", "Rain fell.", 3), ("Rain fell on the town.", "b", "Sun.", 1)],
+        [
+            ("Rain fell on the town.", "a", "Rain fell.", 3),
+            ("Rain fell on the town.", "b", "Sun.", 1),
+        ],
         "--baselines",
         "all",
         "--json",
@@ -89,13 +97,23 @@ def test_one_rater_is_enough(own):
 
 
 def test_all_ties_have_no_correlation_and_no_number(own):
-    done = own(TIED, "--methods", "win-ratio,bradley-terry,poe,likelihood,pairs-greedy,pairs-beam", "--json")
+    done = own(
+        TIED,
+        "--methods",
+        "win-ratio,bradley-terry,poe,likelihood,pairs-greedy,pairs-beam",
+        "--json",
+    )
     assert done.code == 0
-    assert "own: no correlation: it needs two outputs with different ratings and different scores" in done.err
+    assert (
+        "own: no correlation: it needs two outputs with different ratings and different scores"
+        in done.err
+    )
     rows = [row for row in done.rows if row.get("kind") != "card"]
     assert {row["value"] for row in rows} == {None}
     cards = [row for row in done.rows if row.get("kind") == "card" and row["dimension"] == "all"]
-    assert {(card["tied"]["value"], card["unscored"], card["unparsed"]) for card in cards} == {(1.0, 0, 0)}
+    assert {(card["tied"]["value"], card["unscored"], card["unparsed"]) for card in cards} == {
+        (1.0, 0, 0)
+    }
 
 
 def test_a_disconnected_graph_names_its_components(command):
@@ -122,12 +140,25 @@ def test_a_budget_larger_than_the_pairs(fails):
 
 def test_an_unknown_method(fails):
     err = fails(2, "evaluate", "demo/dialogue", "--methods", "ladder,win-ration")
-    assert err.startswith("refladder: unknown method 'win-ration'; did you mean 'win-ratio'? Known: bertscore, bleu, ")
+    assert err.startswith(
+        "refladder: unknown method 'win-ration'; did you mean 'win-ratio'? Known: bertscore, bleu, "
+    )
 
 
 def test_an_unknown_option_of_a_method(fails):
-    err = fails(2, "evaluate", "demo/dialogue", "--methods", "pairs-beam", "--method-option", "pairs-beam.beems=3")
-    assert "refladder: unknown option of method 'pairs-beam' 'beems'; did you mean 'beam'? Known: beam, gap\n" in err
+    err = fails(
+        2,
+        "evaluate",
+        "demo/dialogue",
+        "--methods",
+        "pairs-beam",
+        "--method-option",
+        "pairs-beam.beems=3",
+    )
+    assert (
+        "refladder: unknown option of method 'pairs-beam' 'beems'; did you mean 'beam'? Known: beam, gap\n"
+        in err
+    )
 
 
 def test_unreadable_judgments_are_counted_in_every_row(command, tmp_path):
@@ -138,12 +169,18 @@ def test_unreadable_judgments_are_counted_in_every_row(command, tmp_path):
         f"scripted:{rules}", "--resamples", "5", "--json",
     )  # fmt: skip
     assert done.code == 3
-    cards = {row["method"]: row for row in done.rows if row.get("kind") == "card" and row["dimension"] == "all"}
+    cards = {
+        row["method"]: row
+        for row in done.rows
+        if row.get("kind") == "card" and row["dimension"] == "all"
+    }
     # 14 contexts of 6 outputs: all 30 pairs; a sort gives up at the first of three runs of two that cannot be read
     assert cards["win-ratio"]["unparsed"] == cards["bradley-terry"]["unparsed"] == 14 * 30
     assert cards["pairs-greedy"]["unparsed"] == cards["pairs-greedy"]["judgments"] > 0
     assert {card["unscored"] for card in cards.values()} == {84}
-    assert {row["value"] for row in done.rows if row.get("method") in cards and "value" in row} == {None}
+    assert {row["value"] for row in done.rows if row.get("method") in cards and "value" in row} == {
+        None
+    }
 
 
 @pytest.mark.parametrize("names", [("a/mine.csv", "b/mine.csv"), ("ladder.csv",), ("length.csv",)])
@@ -152,15 +189,21 @@ def test_two_methods_of_one_name_are_refused_before_a_judge_is_asked(fails, tmp_
     files = [tmp_path / name for name in names]
     for file in files:
         file.parent.mkdir(exist_ok=True)
-        file.write_text("output_id,score\n" + "".join(f"{output.id},{len(output.text)}\n" for output in outputs))
+        file.write_text(
+            "output_id,score\n" + "".join(f"{output.id},{len(output.text)}\n" for output in outputs)
+        )
     scores = [part for file in files for part in ("--scores", file)]
-    assert fails(2, "evaluate", "demo/dialogue", "--methods", "ladder", "--judge", "scripted:none", *scores) == (
+    assert fails(
+        2, "evaluate", "demo/dialogue", "--methods", "ladder", "--judge", "scripted:none", *scores
+    ) == (
         f"refladder: two methods are called {files[0].stem!r}; rename the file of scores that has this name\n"
     )
 
 
 def test_an_unknown_reference_is_refused_before_a_judge_is_asked(fails):
-    assert fails(2, "evaluate", "demo/dialogue", "--judge", "scripted:none", "--reference", "win-ratio") == (
+    assert fails(
+        2, "evaluate", "demo/dialogue", "--judge", "scripted:none", "--reference", "win-ratio"
+    ) == (
         "refladder: unknown reference method 'win-ratio'; Known: 1-grams in context, 2-grams in context, 3-grams in "
         "context, best of the surface measures, coverage, distinct words, ladder, length, negative length, type/token "
         "ratio, word overlap\n"

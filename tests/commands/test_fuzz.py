@@ -18,7 +18,9 @@ ROWS = (
     b'{"context_id":"story-01","output":"A text.","score":1}\n{"context_id":"story-02","output":"B","score":2}\n',
     b"context_id,output,score\nstory-01,A text.,1\nstory-02,B,2\n",
 )
-FEW = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+FEW = settings(
+    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 
 
 @st.composite
@@ -33,19 +35,30 @@ def damaged(draw):
 
 VALUES = st.recursive(
     st.one_of(st.none(), st.booleans(), st.integers(), st.floats(), st.text(max_size=5)),
-    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(st.text(max_size=3), inner, max_size=2),
+    lambda inner: (
+        st.lists(inner, max_size=2) | st.dictionaries(st.text(max_size=3), inner, max_size=2)
+    ),
     max_leaves=4,
 )
 NAMES = st.sampled_from(["context_id", "output", "output_id", "score", "x", "story-01"])
-OBJECTS = st.lists(st.dictionaries(NAMES, VALUES | st.just("story-01"), max_size=5), max_size=3).map(
-    lambda rows: "".join(json.dumps(row) + "\n" for row in rows).encode()
-)
+OBJECTS = st.lists(
+    st.dictionaries(NAMES, VALUES | st.just("story-01"), max_size=5), max_size=3
+).map(lambda rows: "".join(json.dumps(row) + "\n" for row in rows).encode())
 BYTES = st.one_of(st.binary(max_size=60), damaged(), OBJECTS)
 COMMANDS = [
     ("score", "{path}", "--ladders", "demo/story"),
     ("filter", "{path}", "--min", "score=1.5"),
     ("filter", "{path}", "--top", "0.5", "--by", "score", "--out-format", "csv"),
-    ("filter", "{path}", "--max", "score=1.5", "--unscored", "keep", "--out", "{folder}/out.parquet"),
+    (
+        "filter",
+        "{path}",
+        "--max",
+        "score=1.5",
+        "--unscored",
+        "keep",
+        "--out",
+        "{folder}/out.parquet",
+    ),
 ]
 
 

@@ -30,7 +30,11 @@ def options_of(names):
 
 def options_in(text):
     """The first names of the options that help describes: those that begin a line, indented by two."""
-    return {name for name in re.findall(r"^  (?:-h, )?(--[a-z-]+)", text, re.MULTILINE) if name != "--help"}
+    return {
+        name
+        for name in re.findall(r"^  (?:-h, )?(--[a-z-]+)", text, re.MULTILINE)
+        if name != "--help"
+    }
 
 
 def test_commands_are_under_headings_of_their_own(command):
@@ -74,9 +78,13 @@ def test_every_command_has_examples_that_parse(command, names):
         assert tuple(words[: len(names)]) == names
         context = cli.make_context("refladder", words)
         while isinstance(context.command, click.Group):
-            name, subject, rest = context.command.resolve_command(context, [*context._protected_args, *context.args])
+            name, subject, rest = context.command.resolve_command(
+                context, [*context._protected_args, *context.args]
+            )
             context = subject.make_context(name, rest, parent=context)
-        assert context.command is command_of(tuple(words[:2]) if words[0] == "store" else tuple(words[:1]))
+        assert context.command is command_of(
+            tuple(words[:2]) if words[0] == "store" else tuple(words[:1])
+        )
 
 
 @pytest.mark.parametrize("names", [(), *EVERY], ids=" ".join)
@@ -118,10 +126,14 @@ def test_quiet_leaves_out_notices_and_counts(command, stories, tmp_path):
 
 
 def test_quiet_keeps_missing_scores_results_and_errors(command, fails, write_jsonl, tmp_path):
-    rows = write_jsonl([{"context_id": "story-01", "output": "A text."}, {"context_id": "story-01", "output": ""}])
+    rows = write_jsonl(
+        [{"context_id": "story-01", "output": "A text."}, {"context_id": "story-01", "output": ""}]
+    )
     done = command("score", rows, *LADDERS, "--out", tmp_path / "out.jsonl", "--quiet")
     assert done.code == 3
-    assert done.err.startswith("2 rows, 2 scores missing; ")  # an empty text has no score on either dimension
+    assert done.err.startswith(
+        "2 rows, 2 scores missing; "
+    )  # an empty text has no score on either dimension
     assert command("show", "demo/story", "--quiet").out == command("show", "demo/story").out != ""
     assert fails(2, "filter", rows, "--min", "score=1", "--quiet").startswith(f"refladder: {rows}")
     done = command("filter", tmp_path / "out.jsonl", "--min", "coherence_score=99", "--quiet")

@@ -17,7 +17,11 @@ EXTRA = "refladder" + "["  # an extra of a package that no index has
 
 def test_no_hint_names_an_extra_of_a_package_that_no_index_has():
     files = [*REPOSITORY.glob("*.md"), *(REPOSITORY / "docs").glob("*.md")]
-    files += [path for name in ("refladder", "tests", "bench") for path in (REPOSITORY / name).rglob("*.py")]
+    files += [
+        path
+        for name in ("refladder", "tests", "bench")
+        for path in (REPOSITORY / name).rglob("*.py")
+    ]
     assert len(files) > 100
     assert [str(path) for path in files if EXTRA in path.read_text(encoding="utf-8")] == []
 
@@ -25,19 +29,33 @@ def test_no_hint_names_an_extra_of_a_package_that_no_index_has():
 @pytest.mark.parametrize("name", BENCHMARKS)
 def test_options_of_a_benchmark_are_listed(command, name):
     load = registry.find("benchmark", name, BENCHMARKS)
-    given_otherwise = {"source", "task_file", "columns", "dimensions"}  # by options of the command line of their own
-    wanted = [option for option in inspect.signature(load).parameters if option not in given_otherwise]
-    about = next(row["about"] for row in command("list", "benchmarks", "--json").rows if row["name"] == name)
+    given_otherwise = {
+        "source",
+        "task_file",
+        "columns",
+        "dimensions",
+    }  # by options of the command line of their own
+    wanted = [
+        option for option in inspect.signature(load).parameters if option not in given_otherwise
+    ]
+    about = next(
+        row["about"] for row in command("list", "benchmarks", "--json").rows if row["name"] == name
+    )
     assert re.findall(r"--option (\w+)=", about) == wanted
 
 
 def test_methods_beside_scores(command, tmp_path):
     """The help of --methods says when the ladder runs; each of its cases."""
     words = " ".join(command("evaluate", "--help").out.split())
-    assert "Default: ladder; none with --scores unless --judge, --writer or --ladders is given." in words
+    assert (
+        "Default: ladder; none with --scores unless --judge, --writer or --ladders is given."
+        in words
+    )
     path = tmp_path / "mine.csv"
     outputs = load_benchmark("demo/story").outputs
-    path.write_text("output_id,score\n" + "".join(f"{output.id},{len(output.text)}\n" for output in outputs))
+    path.write_text(
+        "output_id,score\n" + "".join(f"{output.id},{len(output.text)}\n" for output in outputs)
+    )
     evaluate = ("evaluate", "demo/story", "--resamples", "5", "--json")
     for options, runs in [
         ((), True),
@@ -64,7 +82,10 @@ def test_a_path_as_a_benchmark_says_what_is_missing(fails, tmp_path, command_nam
         f"refladder: {path} is a table, and --source other.csv is another; give one of them\n"
     )
     none = tmp_path / "none.jsonl"
-    assert fails(2, command_name, none, "--task-file", "t", *out) == f"refladder: {none}: no such file\n"
+    assert (
+        fails(2, command_name, none, "--task-file", "t", *out)
+        == f"refladder: {none}: no such file\n"
+    )
     assert fails(2, command_name, "sumeval", *out).startswith(
         "refladder: unknown benchmark or file 'sumeval'; did you mean 'summeval'? Known: "
     )
@@ -96,22 +117,39 @@ def test_the_name_of_a_model_alone_says_what_to_put_before_it(command, tmp_path,
 
 def test_what_is_no_model_gets_no_kind(fails):
     message = fails(2, "audit", "--ladders", "demo/story", "--judge", "zzz")
-    assert message == "refladder: unknown backend 'zzz'; Known: builtin, hf, openai, reward, scripted\n"
+    assert (
+        message
+        == "refladder: unknown backend 'zzz'; Known: builtin, hf, openai, reward, scripted\n"
+    )
 
 
 def test_a_file_of_a_set_names_its_folder(command, fails, tmp_path):
     assert command("build", "demo/story", "--out", tmp_path / "set", "--rungs", "2").code == 0
     path = tmp_path / "set" / "ladders.jsonl"
-    told = f"refladder: {path}: a file, and a ladder set is a folder; name the folder, {path.parent}\n"
+    told = (
+        f"refladder: {path}: a file, and a ladder set is a folder; name the folder, {path.parent}\n"
+    )
     rows = tmp_path / "rows.jsonl"
     rows.write_text('{"context_id": "story-01", "output": "Rain."}\n')
-    for line in (("show", path), ("score", rows, "--ladders", path), ("certify", path), ("diff", path, "demo/story")):
+    for line in (
+        ("show", path),
+        ("score", rows, "--ladders", path),
+        ("certify", path),
+        ("diff", path, "demo/story"),
+    ):
         assert fails(2, *line) == told
 
 
 def test_a_wrong_ladder_set_stops_before_judging_and_names_the_contexts(command, write_jsonl):
     rows = [{"context_id": f"mine-{k}", "output": f"Text {k}."} for k in range(5)]
-    line = ("--ladders", "demo/story", "--dimension", "coherence", "--judge", "scripted:no-such-file")
+    line = (
+        "--ladders",
+        "demo/story",
+        "--dimension",
+        "coherence",
+        "--judge",
+        "scripted:no-such-file",
+    )
     path = write_jsonl(rows)
     done = command("score", path, *line)
     assert (done.code, done.out) == (2, "")

@@ -27,7 +27,13 @@ def by_length(questions):
     answers = []
     for question in questions:
         difference = len(question.output) - len(question.reference)
-        answers.append({"win": float(difference > 0), "loss": float(difference < 0), "tie": float(difference == 0)})
+        answers.append(
+            {
+                "win": float(difference > 0),
+                "loss": float(difference < 0),
+                "tie": float(difference == 0),
+            }
+        )
     return answers
 
 
@@ -44,10 +50,12 @@ def test_it_is_asked_about_each_rung_and_its_answers_become_scores():
     ladder = STORY.ladders["story-01", "coherence"]
     (coherence,) = (dimension for dimension in STORY.dimensions if dimension.name == "coherence")
     context = STORY.contexts["story-01"]
-    assert [(each.output, each.reference) for each in asked] == [(TEXTS[0], rung.text) for rung in ladder.rungs]
-    assert {(each.context, each.background, each.dimension, each.description) for each in asked} == {
-        (context.text, context.background, "coherence", coherence.description)
-    }
+    assert [(each.output, each.reference) for each in asked] == [
+        (TEXTS[0], rung.text) for rung in ladder.rungs
+    ]
+    assert {
+        (each.context, each.background, each.dimension, each.description) for each in asked
+    } == {(context.text, context.background, "coherence", coherence.description)}
     # ladder-sum: (1 + 2 + 3 + 4 + 5) (P(win) - P(loss)) where all rungs have the same answer.
     assert scored["coherence_score"] == pytest.approx(15 * (0.5 - 0.25))
     assert scored["coherence_mass"] == 1
@@ -62,14 +70,25 @@ def test_the_same_function_in_score_scorer_evaluate_certify_and_audit(tmp_path):
     assert [score.grade for score in scores] == [1, 1]
     settings = refladder.MethodSettings()
     evaluation = refladder.evaluate(
-        "demo/story", ladders="demo/story", judge=by_length, methods=["ladder", "win-ratio"], settings=settings
+        "demo/story",
+        ladders="demo/story",
+        judge=by_length,
+        methods=["ladder", "win-ratio"],
+        settings=settings,
     )
     assert {row.method for row in evaluation.rows} >= {"ladder", "win-ratio"}
     certificate = refladder.certify(STORY, judge=by_length)
     assert "function:by_length@" in certificate["judge"]["fingerprint"]
     rows = refladder.audit(STORY, judge=by_length)
     # Of two rungs the longer one wins in both orders: half of the wins are in each position.
-    assert next(row["value"] for row in rows if row["measure"] == "P(target)" and row["dimension"] == "all") == 0.5
+    assert (
+        next(
+            row["value"]
+            for row in rows
+            if row["measure"] == "P(target)" and row["dimension"] == "all"
+        )
+        == 0.5
+    )
     kept = tmp_path / "out.jsonl"
     refladder.score(ROWS, judge=by_length, out=kept, **ONE)
     options = json.loads((tmp_path / "out.jsonl.run.json").read_text())["options"]
@@ -100,7 +119,9 @@ def test_a_name_that_no_signature_can_hold(name):
 
     judge.fingerprint = name
     with pytest.raises(
-        UsageError, match=r"judge.fingerprint must be one line of text without '\|', found " + re.escape(repr(name))
+        UsageError,
+        match=r"judge.fingerprint must be one line of text without '\|', found "
+        + re.escape(repr(name)),
     ):
         refladder.Scorer(judge=judge, **ONE)
 
@@ -112,7 +133,8 @@ def test_what_has_no_source_of_its_own_needs_a_name():
         return [{"win": 1 / outer, "loss": 1 / outer, "tie": 1 / outer} for _ in questions]
 
     with pytest.raises(
-        UsageError, match="over_a_variable: it uses 'outer' from around it, so nothing identifies it; name it"
+        UsageError,
+        match="over_a_variable: it uses 'outer' from around it, so nothing identifies it; name it",
     ):
         refladder.Scorer(judge=over_a_variable, **ONE)
     partial = functools.partial(by_length)
@@ -122,7 +144,9 @@ def test_what_has_no_source_of_its_own_needs_a_name():
     ):
         refladder.Scorer(judge=partial, **ONE)
     partial.fingerprint = "by length"
-    assert refladder.Scorer(judge=partial, **ONE).score(TEXTS, context_id="story-01")[0].reason is None
+    assert (
+        refladder.Scorer(judge=partial, **ONE).score(TEXTS, context_id="story-01")[0].reason is None
+    )
 
 
 @pytest.mark.parametrize(
@@ -135,13 +159,19 @@ def test_what_has_no_source_of_its_own_needs_a_name():
         ({"win": 1.5, "loss": 0.0, "tie": -0.5}, "by_hand gave 1.5 as the probability of win"),
         ({"win": "0.5", "loss": 0.5, "tie": 0.0}, "by_hand gave '0.5' as the probability of win"),
         ({"win": True, "loss": 0.0, "tie": 0.0}, "by_hand gave True as the probability of win"),
-        ({"win": 0.5, "loss": 0.5, "tie": 0.5}, "by_hand gave probabilities that add to 1.5, not 1"),
+        (
+            {"win": 0.5, "loss": 0.5, "tie": 0.5},
+            "by_hand gave probabilities that add to 1.5, not 1",
+        ),
         ({"win": 0.0, "loss": 0.0, "tie": 0.0}, "by_hand gave probabilities that add to 0, not 1"),
     ],
 )
 def test_a_wrong_answer_leaves_its_row_unparsed(answer, reason):
     def by_hand(questions):
-        return [answer if each.output == TEXTS[1] else {"win": 0.2, "loss": 0.3, "tie": 0.5} for each in questions]
+        return [
+            answer if each.output == TEXTS[1] else {"win": 0.2, "loss": 0.3, "tie": 0.5}
+            for each in questions
+        ]
 
     by_hand.fingerprint = "by hand"
     scored = refladder.score(ROWS, judge=by_hand, any_judge=True, **ONE)
@@ -174,7 +204,10 @@ def fails(questions):
             lambda _: None,
             "returned NoneType for 24 questions; return a list with one answer for each, in order",
         ),
-        (lambda _: {"win": 1, "loss": 0, "tie": 0}, "returned dict for 24 questions; return a list"),
+        (
+            lambda _: {"win": 1, "loss": 0, "tie": 0},
+            "returned dict for 24 questions; return a list",
+        ),
         (
             fails,
             r"raised JSONDecodeError: Expecting value: line 1 column 1 \(char 0\) \(test_judge_functions.py:\d+\)$",
@@ -192,8 +225,14 @@ def test_what_is_the_functions_fault_ends_the_run(judge, message):
     [
         ({"judge": 5}, "judge=5: must be a name, a backend or a function"),
         ({"judge": by_length, "yes_no": True}, "by_length is a function that compares two texts"),
-        ({"judge": by_length, "answers": 3}, "by_length is a function that judges and writes no texts"),
-        ({"judge": by_length, "judge_options": {"dtype": "x"}}, "options dtype for a backend that is open already"),
+        (
+            {"judge": by_length, "answers": 3},
+            "by_length is a function that judges and writes no texts",
+        ),
+        (
+            {"judge": by_length, "judge_options": {"dtype": "x"}},
+            "options dtype for a backend that is open already",
+        ),
     ],
 )
 def test_what_a_function_cannot_do(arguments, message):

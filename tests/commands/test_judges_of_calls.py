@@ -40,7 +40,9 @@ def test_paid_judges_have_a_store_by_default(tmp_path, monkeypatch):
 
 
 def test_a_store_that_is_no_file():
-    with pytest.raises(UsageError, match="store=True names no file; give a path, None for the default, or False"):
+    with pytest.raises(
+        UsageError, match="store=True names no file; give a path, None for the default, or False"
+    ):
         refladder.Scorer(ladders="demo/story", store=True)
 
 
@@ -48,7 +50,9 @@ def test_the_notice_of_a_judge_is_logged_once(caplog):
     session._warn_once.cache_clear()
     for _ in range(2):
         refladder.score(ROWS, ladders="demo/story")
-    assert [text for text in caplog.messages if text.startswith("builtin: a baseline that counts words")] != []
+    assert [
+        text for text in caplog.messages if text.startswith("builtin: a baseline that counts words")
+    ] != []
     assert len(caplog.messages) == 1
 
 

@@ -15,12 +15,18 @@ def good(tmp_path_factory):
 
 @pytest.mark.parametrize("name", malformed.READERS)
 def test_no_malformed_input_is_a_traceback(name, good, tmp_path):
-    assert malformed.tried(name, good, tmp_path / "trial", None).code in {0, 3}  # what is spoilt below was good
+    assert malformed.tried(name, good, tmp_path / "trial", None).code in {
+        0,
+        3,
+    }  # what is spoilt below was good
     for seed in range(SEEDS):
         done = malformed.tried(name, good, tmp_path / "trial", seed)
         assert done.code in malformed.CODES, (seed, done.told)
         if done.code == 2:
-            assert done.told.splitlines()[-1].startswith(("refladder: ", "Error: ")), (seed, done.told)
+            assert done.told.splitlines()[-1].startswith(("refladder: ", "Error: ")), (
+                seed,
+                done.told,
+            )
 
 
 def test_a_traceback_and_a_hanging_command_are_seen(good, tmp_path, monkeypatch):

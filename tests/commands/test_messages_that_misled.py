@@ -17,8 +17,13 @@ def scored(tmp_path):
 
 def test_a_dimension_is_no_score_column(scored, fails):
     message = fails(2, "filter", scored, "--min", "clarity=3")
-    assert f"{scored}:1: no column 'clarity'; did you mean 'clarity_grade' or 'clarity_score'? Columns: " in message
-    assert "no column 'overall'; did you mean 'overall_score'?" in fails(2, "filter", scored, "--min", "overall=3")
+    assert (
+        f"{scored}:1: no column 'clarity'; did you mean 'clarity_grade' or 'clarity_score'? Columns: "
+        in message
+    )
+    assert "no column 'overall'; did you mean 'overall_score'?" in fails(
+        2, "filter", scored, "--min", "overall=3"
+    )
 
 
 @pytest.mark.parametrize(("flag", "given"), [("--min", "grade>=3"), ("--max", "grade<=3")])
@@ -48,9 +53,14 @@ def test_a_table_without_ratings_says_which_columns_count(tmp_path, fails):
 
 def test_judgments_of_another_judge_say_so(tmp_path, fails, command, stories):
     out = tmp_path / "out.jsonl"
-    (tmp_path / "rules.jsonl").write_text('{"role": "compare", "answer": {"win": -0.5, "loss": -1.5, "tie": -1.8}}\n')
+    (tmp_path / "rules.jsonl").write_text(
+        '{"role": "compare", "answer": {"win": -0.5, "loss": -1.5, "tie": -1.8}}\n'
+    )
     assert command("score", stories, "--ladders", "demo/story", "--out", out).code == 0
     other = ("--judge", f"scripted:{tmp_path / 'rules.jsonl'}", "--any-judge")
     message = fails(2, "score", stories, "--ladders", "demo/story", "--out", out, *other)
-    assert "these judgments are of another run (another judge: builtin/1, this run has scripted" in message
+    assert (
+        "these judgments are of another run (another judge: builtin/1, this run has scripted"
+        in message
+    )
     assert f"{out}.judgments.jsonl" in message

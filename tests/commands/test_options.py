@@ -20,7 +20,9 @@ def commands():
 
 def options():
     return [
-        pytest.param(option, id=f"{command.callback.__module__.rpartition('.')[2]} {option.opts[0]}")
+        pytest.param(
+            option, id=f"{command.callback.__module__.rpartition('.')[2]} {option.opts[0]}"
+        )
         for command in commands()
         for option in command.params
         if isinstance(option, click.Option)
@@ -96,7 +98,9 @@ def config(tmp_path):
     return write
 
 
-def test_a_config_file_gives_the_options_that_are_not_on_the_line(command, config, stories, tmp_path):
+def test_a_config_file_gives_the_options_that_are_not_on_the_line(
+    command, config, stories, tmp_path
+):
     out = tmp_path / "out.jsonl"
     given = config(
         f'[score]\nladders = "demo/story"\nrule = "hard-votes"\ndimension = ["coherence"]\nboth-orders = true\n'
@@ -106,7 +110,11 @@ def test_a_config_file_gives_the_options_that_are_not_on_the_line(command, confi
     assert done.code == 0
     assert json.loads(done.out)["signature"].endswith("|orders:2|rule:hard-votes|least-mass:0.05")
     stored = json.loads((tmp_path / "out.jsonl.run.json").read_text())["options"]
-    assert (stored["rule"], stored["dimension"], stored["both_orders"]) == ("hard-votes", ["coherence"], True)
+    assert (stored["rule"], stored["dimension"], stored["both_orders"]) == (
+        "hard-votes",
+        ["coherence"],
+        True,
+    )
     out.with_name(f"{out.name}.judgments.jsonl").unlink()
     done = command(*given, "score", stories, "--rule", "ladder-sum")
     assert json.loads(done.out)["signature"].endswith("|rule:ladder-sum|least-mass:0.05")
@@ -127,15 +135,22 @@ def test_a_config_file_gives_the_options_that_are_not_on_the_line(command, confi
 )
 def test_what_a_config_file_may_not_hold(fails, config, stories, text, message):
     given = config(text)
-    assert fails(2, *given, "score", stories).startswith(f"refladder: {message.format(path=given[1])}")
+    assert fails(2, *given, "score", stories).startswith(
+        f"refladder: {message.format(path=given[1])}"
+    )
 
 
 @pytest.mark.parametrize("value", ['"demo/story"', '["demo/story"]'])
-def test_one_value_of_an_option_that_can_be_repeated_is_a_list_of_one(command, config, tmp_path, value):
+def test_one_value_of_an_option_that_can_be_repeated_is_a_list_of_one(
+    command, config, tmp_path, value
+):
     given = config(f"[evaluate]\nladders = {value}\n")
     done = command(*given, "evaluate", "demo/story", "--work", tmp_path / "work")
     assert done.code == 0
-    assert json.loads((tmp_path / "work" / "run.json").read_text())["options"]["ladders"] == "demo/story"
+    assert (
+        json.loads((tmp_path / "work" / "run.json").read_text())["options"]["ladders"]
+        == "demo/story"
+    )
 
 
 def test_a_config_value_of_the_wrong_type(fails, config):
@@ -153,7 +168,9 @@ def test_a_config_file_that_is_not_there(fails, tmp_path):
 def test_show_places_scored_outputs_on_the_ladder(command, stories, tmp_path):
     scored = tmp_path / "scored.jsonl"
     command("score", stories, *LADDERS, "--out", scored)
-    done = command("show", "demo/story", "story-01", "--dimension", "coherence", "--scores", scored, "--json")
+    done = command(
+        "show", "demo/story", "story-01", "--dimension", "coherence", "--scores", scored, "--json"
+    )
     shown = done.rows[0]
     assert [rung["level"] for rung in shown["rungs"]] == [1, 2, 3, 4, 5]
     row = json.loads(scored.read_text().splitlines()[0])
@@ -196,7 +213,13 @@ def test_show_lists_contexts(command):
 
 
 def test_show_takes_scores_without_notes_and_refuses_others(command, fails, write_jsonl):
-    row = {"context_id": "story-01", "output": "A text.", "coherence_score": 2, "coherence_grade": 3.3, "system": "a"}
+    row = {
+        "context_id": "story-01",
+        "output": "A text.",
+        "coherence_score": 2,
+        "coherence_grade": 3.3,
+        "system": "a",
+    }
     path = write_jsonl([row, {**row, "coherence_score": None, "coherence_grade": None}])
     arguments = ("show", "demo/story", "story-01", "--dimension", "coherence", "--scores", path)
     assert [one["score"] for one in command(*arguments, "--json").rows[0]["outputs"]] == [2.0, None]
@@ -254,8 +277,19 @@ def test_build_resumes_and_reports(command, tmp_path):
 
 def test_build_takes_rungs_written_by_people(command, fails, tmp_path):
     human = tmp_path / "human.csv"
-    human.write_text("context_id,dimension,level,text\nstory-01,coherence,5,My best story of the lighthouse.\n")
-    arguments = ("build", "demo/story", "--dimension", "coherence", "--out", tmp_path / "set", "--human", human)
+    human.write_text(
+        "context_id,dimension,level,text\nstory-01,coherence,5,My best story of the lighthouse.\n"
+    )
+    arguments = (
+        "build",
+        "demo/story",
+        "--dimension",
+        "coherence",
+        "--out",
+        tmp_path / "set",
+        "--human",
+        human,
+    )
     assert command(*arguments).code == 0
     first = json.loads((tmp_path / "set" / "ladders.jsonl").read_text().splitlines()[0])
     assert first["rungs"][4]["text"] == "My best story of the lighthouse."
@@ -294,7 +328,12 @@ def test_own_needs_its_files(fails, tmp_path):
 def test_the_demo_runs_the_whole_job(command, tmp_path):
     done = command("demo", "--out", tmp_path / "out")
     assert done.code == 0
-    for words in ("== demo/story", "1. build: 24 ladders of 5 texts", "2. score: 72 outputs", "3. filter: "):
+    for words in (
+        "== demo/story",
+        "1. build: 24 ladders of 5 texts",
+        "2. score: 72 outputs",
+        "3. filter: ",
+    ):
         assert words in done.out
     assert (tmp_path / "out" / "story" / "passed.jsonl").is_file()
 
@@ -310,6 +349,9 @@ def test_a_table_of_human_rungs_without_rows_is_refused(fails, tmp_path, name, t
             f"refladder: {human}: no rows; human-written rungs need the columns context_id, dimension, level, text\n"
         )
     else:
-        assert message == f"refladder: {human}:1: a blank line; the first line of a CSV file names its columns\n"
+        assert (
+            message
+            == f"refladder: {human}:1: a blank line; the first line of a CSV file names its columns\n"
+        )
     assert not (tmp_path / "set").exists()
     assert fails(2, "build", "demo/story", "--out", tmp_path / "set", "--human", "") != ""

@@ -44,7 +44,11 @@ def commands():
 def texts_of(found):
     """The parameters of a command that take text or a path."""
     kinds = (click.Path, click.types.StringParamType)
-    return [each for each in found.params if isinstance(each.type, kinds) and not getattr(each, "is_flag", False)]
+    return [
+        each
+        for each in found.params
+        if isinstance(each.type, kinds) and not getattr(each, "is_flag", False)
+    ]
 
 
 def written_by(name, parameter):
@@ -53,7 +57,11 @@ def written_by(name, parameter):
 
 def value(parameter, path):
     name = parameter.name
-    return f"api_key_file={path}" if name in OPTIONS else f"{PREFIX.get(name, 'scripted:' * (name in BACKENDS))}{path}"
+    return (
+        f"api_key_file={path}"
+        if name in OPTIONS
+        else f"{PREFIX.get(name, 'scripted:' * (name in BACKENDS))}{path}"
+    )
 
 
 def line(found, given):
@@ -65,7 +73,9 @@ def line(found, given):
             continue
         if chosen is None:
             chosen = (
-                f"a-{parameter.name}" if isinstance(parameter.type, click.Path | click.types.StringParamType) else "1"
+                f"a-{parameter.name}"
+                if isinstance(parameter.type, click.Path | click.types.StringParamType)
+                else "1"
             )
         if isinstance(parameter, click.Argument):
             arguments.append(chosen)
@@ -74,12 +84,16 @@ def line(found, given):
     return [*options, "--", *arguments]
 
 
-@pytest.mark.parametrize(("name", "found"), [pytest.param(*each, id=each[0]) for each in commands()])
+@pytest.mark.parametrize(
+    ("name", "found"), [pytest.param(*each, id=each[0]) for each in commands()]
+)
 def test_every_output_of_every_command_is_checked(name, found, fails, tmp_path):
     assert isinstance(found, console.Command), "a command is made with cls=console.Command"
     parameters = texts_of(found)
     unknown = {each.name for each in parameters} - READ - WRITTEN - NO_FILES
-    assert not unknown, "name them in refladder.files.overwriting, or in NO_FILES where they are no files"
+    assert not unknown, (
+        "name them in refladder.files.overwriting, or in NO_FILES where they are no files"
+    )
     path = tmp_path / "file.jsonl"
     path.write_text("{}\n")
     outputs = [each for each in parameters if written_by(name, each.name)]
@@ -122,7 +136,9 @@ def test_every_output_of_every_call_is_checked(name, found, tmp_path):
 def test_a_call_on_a_table_in_memory_is_checked_too(tmp_path):
     path = tmp_path / "threshold.json"
     path.write_text("{}\n")
-    with pytest.raises(UsageError, match=r"threshold\.json: threshold and out must be different files$"):
+    with pytest.raises(
+        UsageError, match=r"threshold\.json: threshold and out must be different files$"
+    ):
         refladder.filter([{"a_score": 1}], threshold=path, out=path)
     assert Frame([{"a": 1}]).names == ["a"]
 
@@ -149,7 +165,8 @@ def table(tmp_path, monkeypatch):
     ],
 )
 @pytest.mark.parametrize(
-    "source", ["table.jsonl", "tab*.jsonl", "[t]able.jsonl", "**/table.jsonl", "file://{folder}/table.jsonl"]
+    "source",
+    ["table.jsonl", "tab*.jsonl", "[t]able.jsonl", "**/table.jsonl", "file://{folder}/table.jsonl"],
 )
 def test_a_file_is_the_same_under_every_name(table, source, target):
     folder = table.parent
@@ -161,23 +178,49 @@ def test_a_file_is_the_same_under_every_name(table, source, target):
     given = {"source": source.format(folder=folder), "out": target.format(folder=folder)}
     with pytest.raises(UsageError, match=r"--source and --out must be different files$"):
         check_outputs("filter", given)
-    check_outputs("filter", {**given, "out": str(folder / "x" / "table.jsonl")} if "*" not in source else {})
+    check_outputs(
+        "filter", {**given, "out": str(folder / "x" / "table.jsonl")} if "*" not in source else {}
+    )
 
 
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({"source": "set", "out": "set/new.csv"}, "--out would be among the files of --source the next time"),
-        ({"source": "*.csv", "out": "new.csv"}, "--out would be among the files of --source the next time"),
-        ({"ladders": "set", "out": "set/ladders.jsonl"}, "--out would be among the files of --ladders"),
-        ({"ladders": "set", "out": "linked/contexts.jsonl"}, "--out would be among the files of --ladders"),
+        (
+            {"source": "set", "out": "set/new.csv"},
+            "--out would be among the files of --source the next time",
+        ),
+        (
+            {"source": "*.csv", "out": "new.csv"},
+            "--out would be among the files of --source the next time",
+        ),
+        (
+            {"ladders": "set", "out": "set/ladders.jsonl"},
+            "--out would be among the files of --ladders",
+        ),
+        (
+            {"ladders": "set", "out": "linked/contexts.jsonl"},
+            "--out would be among the files of --ladders",
+        ),
         ({"ladders": "set", "out": "set/scored.csv"}, None),
-        ({"ladders": "set", "out": "set/data/ladders/0.parquet"}, "--out would be among the files of --ladders"),
-        ({"prompts": "set", "out": "set/story/compare.md"}, "--out would be among the files of --prompts"),
-        ({"judge": "hf:set", "out": "set/data/ladders/0.parquet"}, "--out would be among the files of --judge"),
+        (
+            {"ladders": "set", "out": "set/data/ladders/0.parquet"},
+            "--out would be among the files of --ladders",
+        ),
+        (
+            {"prompts": "set", "out": "set/story/compare.md"},
+            "--out would be among the files of --prompts",
+        ),
+        (
+            {"judge": "hf:set", "out": "set/data/ladders/0.parquet"},
+            "--out would be among the files of --judge",
+        ),
         ({"run": "set", "page": "set/results.jsonl"}, "--page would be among the files of --run"),
         ({"run": "set", "page": "set/page.html"}, None),
-        ({"table": "set/results.jsonl", "out": "set"}, "results.jsonl: --table is among the files of --out; choose"),
+        (
+            {"table": "set/results.jsonl", "out": "set"},
+            "results.jsonl: --table is among the files of --out; choose",
+        ),
         ({"table": "set/rows.csv", "out": "set"}, None),
         ({"source": "set", "out": "set"}, "set: --source and --out must be different files"),
         ({"work": "set", "figures": "set"}, None),
@@ -191,7 +234,13 @@ def test_a_file_is_the_same_under_every_name(table, source, target):
     ],
 )
 def test_the_files_of_folders(table, given, message):
-    for name in ("ladders.jsonl", "contexts.jsonl", "results.jsonl", "story/compare.md", "data/ladders/0.parquet"):
+    for name in (
+        "ladders.jsonl",
+        "contexts.jsonl",
+        "results.jsonl",
+        "story/compare.md",
+        "data/ladders/0.parquet",
+    ):
         (table.parent / "set" / name).parent.mkdir(parents=True, exist_ok=True)
         (table.parent / "set" / name).touch()
     (table.parent / "linked").symlink_to("set")
@@ -206,12 +255,19 @@ def test_the_files_of_folders(table, given, message):
 def test_what_is_written_or_read_beside_a_table_counts(table):
     beside = {"judgments_from": "a.jsonl.judgments.jsonl", "out": "a.jsonl"}
     check_outputs("score", beside)
-    with pytest.raises(UsageError, match=r"a\.jsonl\.judgments\.jsonl: --source and --out must be different files$"):
+    with pytest.raises(
+        UsageError, match=r"a\.jsonl\.judgments\.jsonl: --source and --out must be different files$"
+    ):
         check_outputs("score", {"source": "a.jsonl.judgments.jsonl", "out": "a.jsonl"})
-    with pytest.raises(UsageError, match=r"a\.jsonl\.run\.json: --run and --page must be different files$"):
+    with pytest.raises(
+        UsageError, match=r"a\.jsonl\.run\.json: --run and --page must be different files$"
+    ):
         check_outputs("review", {"run": str(table.parent / "a.jsonl"), "page": "a.jsonl.run.json"})
     shipped = refladder.files.ladder_sets.find_folder("demo/story") / "ladders.jsonl"
-    with pytest.raises(UsageError, match=r"--out would be among the files of --ladders the next time; choose another"):
+    with pytest.raises(
+        UsageError,
+        match=r"--out would be among the files of --ladders the next time; choose another",
+    ):
         check_outputs("score", {"ladders": "demo/story", "out": str(shipped)})
 
 

@@ -19,7 +19,10 @@ low = 1
 high = 5
 """
 CLARITY = Dimension(name="clarity", description="Whether a child can follow it.", low=1, high=5)
-ROWS = [{"context_id": "tides", "context": "Why does the sea rise?"}, {"context_id": "rain", "context": "Why rain?"}]
+ROWS = [
+    {"context_id": "tides", "context": "Why does the sea rise?"},
+    {"context_id": "rain", "context": "Why rain?"},
+]
 
 
 @pytest.fixture
@@ -27,7 +30,16 @@ def own(tmp_path, write_jsonl):
     """The words of `build` for two prompts on one dimension, two rungs each: four texts."""
     (tmp_path / "task.toml").write_text(TASK)
     table = write_jsonl(ROWS, "questions.jsonl")
-    return ("build", table, "--task-file", tmp_path / "task.toml", "--rungs", 2, "--out", tmp_path / "set")
+    return (
+        "build",
+        table,
+        "--task-file",
+        tmp_path / "task.toml",
+        "--rungs",
+        2,
+        "--out",
+        tmp_path / "set",
+    )
 
 
 def human(tmp_path, *places):
@@ -62,13 +74,18 @@ def test_human_texts_are_enough_if_they_are_all_of_them(own, tmp_path, command, 
     assert "no writer is named" in fails(2, *own, "--human", human(tmp_path, *places[:3]))
     done = command(*own, "--human", human(tmp_path, *places))
     assert (done.code, STOCK in done.err) == (0, False)
-    rungs = [rung.text for each in refladder.load_ladders(tmp_path / "set").ladders.values() for rung in each.rungs]
+    rungs = [
+        rung.text
+        for each in refladder.load_ladders(tmp_path / "set").ladders.values()
+        for rung in each.rungs
+    ]
     assert rungs == [f"text {level} of {context}" for context, level in places]
 
 
 def test_the_call_has_its_own_words():
     with pytest.raises(
-        UsageError, match=r"no writer is named for the ladders of your table\. Name a model with writer"
+        UsageError,
+        match=r"no writer is named for the ladders of your table\. Name a model with writer",
     ):
         refladder.build(ROWS, task="open", dimensions=[CLARITY])
 

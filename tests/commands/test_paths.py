@@ -15,7 +15,9 @@ SCORE = ("score", "{rows}", "--ladders", "demo/story", "--dimension", "coherence
 
 @pytest.fixture
 def table(write_jsonl):
-    return write_jsonl([{"output_id": "a", "context_id": "story-01", "output": "A keeper found a bottle."}])
+    return write_jsonl(
+        [{"output_id": "a", "context_id": "story-01", "output": "A keeper found a bottle."}]
+    )
 
 
 @pytest.mark.parametrize(
@@ -31,7 +33,10 @@ def test_a_pipe_is_refused_where_a_file_is_read_and_added_to(fails, table, tmp_p
     os.mkfifo(pipe)
     words = [word.format(rows=table, pipe=pipe) for word in line]
     message = fails(2, *words).splitlines()[-1]
-    assert message == f"refladder: {pipe}: a pipe; name a regular file, because it is read again and extended"
+    assert (
+        message
+        == f"refladder: {pipe}: a pipe; name a regular file, because it is read again and extended"
+    )
 
 
 def test_process_substitution_is_a_table_and_an_output(table):
@@ -44,10 +49,26 @@ def test_process_substitution_is_a_table_and_an_output(table):
 
 def test_the_root_folder_is_no_file(command, table):
     words = [word.format(rows=table) for word in SCORE]
-    report = ("evaluate", "demo/story", "--dimension", "coherence", "--resamples", "1", "--html", "/")
-    for line in ((*words, "--judgments", "/"), report, ("filter", table, "--min", "x=1", "--out", "/")):
+    report = (
+        "evaluate",
+        "demo/story",
+        "--dimension",
+        "coherence",
+        "--resamples",
+        "1",
+        "--html",
+        "/",
+    )
+    for line in (
+        (*words, "--judgments", "/"),
+        report,
+        ("filter", table, "--min", "x=1", "--out", "/"),
+    ):
         done = command(*line)
-        assert (done.code, done.err.splitlines()[-1]) == (2, "refladder: /: a folder; name a file in it")
+        assert (done.code, done.err.splitlines()[-1]) == (
+            2,
+            "refladder: /: a folder; name a file in it",
+        )
 
 
 def test_a_working_folder_that_no_longer_exists_is_named(table, tmp_path):

@@ -36,10 +36,16 @@ def test_every_control_character_is_replaced():
 
 
 def test_commands_print_through_the_function_that_cleans():
-    files = [path for path in Path(refladder.commands.__file__).parent.glob("*.py") if path.name != "console.py"]
+    files = [
+        path
+        for path in Path(refladder.commands.__file__).parent.glob("*.py")
+        if path.name != "console.py"
+    ]
     assert len(files) > 20
     for path in files:
-        for line in re.findall(r".*\bclick\.(?:secho|echo)\(.*|.*(?<!\.)\bprint\(.*", path.read_text("utf-8")):
+        for line in re.findall(
+            r".*\bclick\.(?:secho|echo)\(.*|.*(?<!\.)\bprint\(.*", path.read_text("utf-8")
+        ):
             assert path.name == "main.py", line
 
 
@@ -65,23 +71,40 @@ def test_commands_print_through_the_function_that_cleans():
     ],
 )
 def test_nothing_printed_holds_a_control_character(command, write_jsonl, tmp_path, line):
-    table = write_jsonl([{"output_id": NASTY, "context_id": "story-01", "output": NASTY, "score": 2, NASTY: 1}])
+    table = write_jsonl(
+        [{"output_id": NASTY, "context_id": "story-01", "output": NASTY, "score": 2, NASTY: 1}]
+    )
     config = tmp_path / "config.toml"
     config.write_text('[score]\nformat = "a\\u202e\\u001b[31m"\n')
     folder = tmp_path / "set"
     own, task = tmp_path / "own.csv", tmp_path / "task.toml"
-    own.write_text(f"context_id,context,output\nc{NASTY},Say {NASTY}.,Text {NASTY}.\n", encoding="utf-8")
+    own.write_text(
+        f"context_id,context,output\nc{NASTY},Say {NASTY}.,Text {NASTY}.\n", encoding="utf-8"
+    )
     task.write_text(
         'task = "dialogue"\n[[dimensions]]\nname = "good"\ndescription = "It is \\u202e good."\nlow = 1\nhigh = 5\n'
     )
     if "{set}" in line:
         made = command(
-            "build", "own", "--source", own, "--task-file", task, "--writer", "builtin", "--out", folder, "--rungs", "2"
+            "build",
+            "own",
+            "--source",
+            own,
+            "--task-file",
+            task,
+            "--writer",
+            "builtin",
+            "--out",
+            folder,
+            "--rungs",
+            "2",
         )
         assert made.code == 0, made.err
     out = tmp_path / f"out{NASTY}.jsonl"
     done = command(*(word.format(table=table, config=config, out=out, set=folder) for word in line))
-    for text in (done.out, done.err) if line[:2] != ("score", "{table}") or "{out}" in line else (done.err,):
+    for text in (
+        (done.out, done.err) if line[:2] != ("score", "{table}") or "{out}" in line else (done.err,)
+    ):
         assert printable(text) == text
     assert done.code in {0, 2, 3}
     assert done.out or done.err

@@ -45,10 +45,17 @@ def judged(tmp_path_factory):
     """Judgments files of the same 72 outputs by two judges, and the rows scored by the first."""
     folder = tmp_path_factory.mktemp("judged")
     outputs = refladder.load_benchmark("demo/story").outputs
-    rows = [{"output_id": each.id, "context_id": each.context_id, "output": each.text} for each in outputs]
+    rows = [
+        {"output_id": each.id, "context_id": each.context_id, "output": each.text}
+        for each in outputs
+    ]
     for name, judge in (("milder", Milder()), ("builtin", "builtin")):
         refladder.score(rows, ladders="demo/story", judge=judge, out=folder / f"{name}.jsonl")
-    return folder / "milder.jsonl.judgments.jsonl", folder / "builtin.jsonl.judgments.jsonl", folder / "milder.jsonl"
+    return (
+        folder / "milder.jsonl.judgments.jsonl",
+        folder / "builtin.jsonl.judgments.jsonl",
+        folder / "milder.jsonl",
+    )
 
 
 OPTIONS = {
@@ -74,7 +81,9 @@ def test_rescored_rows_are_those_of_the_command(options, judged, command, tmp_pa
 def test_the_scores_are_those_of_the_judge_and_the_weights_count(judged):
     first, stored = refladder.rescore(judged[0])[0], lines_of(judged[2])[0]
     assert first == {name: stored[name] for name in first}
-    (alone,) = {row["overall_score"] for row in refladder.rescore(judged[0], weights={"complexity": 0})[:1]}
+    (alone,) = {
+        row["overall_score"] for row in refladder.rescore(judged[0], weights={"complexity": 0})[:1]
+    }
     # only coherence counts: its score, from -15 to 15 with five rungs, on the scale from 0 to 1
     assert alone == pytest.approx((first["coherence_score"] + 15) / 30)
 
@@ -84,7 +93,9 @@ def test_missing_scores_are_none_and_counted(judged, command, caplog):
     assert caplog.messages == []  # the built-in judge has a label mass of 1
     lines = judged[0].read_text("utf-8").splitlines(keepends=True)
     low = judged[0].with_name("low.jsonl")
-    low.write_text(lines[0] + lines[1].replace('"mass":1.0', '"mass":0.01') + "".join(lines[2:]), "utf-8")
+    low.write_text(
+        lines[0] + lines[1].replace('"mass":1.0', '"mass":0.01') + "".join(lines[2:]), "utf-8"
+    )
     some = refladder.rescore(low)
     assert some == command("rescore", low).rows
     assert some[0]["coherence_score"] is None
@@ -95,7 +106,8 @@ def test_missing_scores_are_none_and_counted(judged, command, caplog):
 
 def test_a_scored_folder_is_rescored(command, tmp_path):
     rows = [
-        {"output_id": f"o{n}", "context_id": "story-01", "output": f"The keeper read letter {n}."} for n in range(9)
+        {"output_id": f"o{n}", "context_id": "story-01", "output": f"The keeper read letter {n}."}
+        for n in range(9)
     ]
     named = ("--workers", "1", "--out", tmp_path / "scored")
     done = command("score", split(rows, tmp_path / "in", 4), "--ladders", "demo/story", *named)
@@ -111,12 +123,19 @@ def record(judged):
 
 
 def test_the_link_is_that_of_the_command(judged, record, command, tmp_path):
-    typed = command("link", "--from", judged[0], "--to", judged[1], "--out", tmp_path / "typed.json", "--json")
+    typed = command(
+        "link", "--from", judged[0], "--to", judged[1], "--out", tmp_path / "typed.json", "--json"
+    )
     assert typed.code == 0, typed.err
-    assert refladder.link(str(judged[0]), to=str(judged[1]), out=str(tmp_path / "called.json")) == record
+    assert (
+        refladder.link(str(judged[0]), to=str(judged[1]), out=str(tmp_path / "called.json"))
+        == record
+    )
     assert (tmp_path / "called.json").read_bytes() == (tmp_path / "typed.json").read_bytes()
     assert record == read_record(Link, tmp_path / "typed.json")
-    assert [column.column for column in record.columns] == [each["column"] for each in typed.rows[0]["columns"]]
+    assert [column.column for column in record.columns] == [
+        each["column"] for each in typed.rows[0]["columns"]
+    ]
     assert record.columns[0].slope == pytest.approx(2.0, rel=0.05)  # twice the log-odds
     other = refladder.link(judged[0], to=judged[1], rule="mean-difference")
     assert "rule:mean-difference" in other.to_signature
@@ -131,10 +150,14 @@ def test_filter_and_rescore_take_the_link(as_file, judged, record, command, tmp_
     assert refladder.rescore(judged[0], link=given) == typed
     assert "coherence_score_linked_low" in typed[0]
     expected = [
-        row["output_id"] for row in command("filter", judged[2], "--min", "coherence_score=2", "--link", link).rows
+        row["output_id"]
+        for row in command("filter", judged[2], "--min", "coherence_score=2", "--link", link).rows
     ]
     frame = pl.DataFrame(lines_of(judged[2]))
-    assert refladder.filter(frame, min={"coherence_score": 2}, link=given)["output_id"].to_list() == expected
+    assert (
+        refladder.filter(frame, min={"coherence_score": 2}, link=given)["output_id"].to_list()
+        == expected
+    )
     unlinked = refladder.filter(frame, min={"coherence_score": 2})["output_id"].to_list()
     assert len(unlinked) != len(expected)
 
@@ -154,27 +177,43 @@ def test_a_link_that_is_of_no_use_is_a_warning(judged, caplog, tmp_path):
 def test_errors_of_rescore_speak_of_parameters(judged, record, tmp_path):
     with pytest.raises(DataError, match=r"nowhere\.jsonl: no such file$"):
         refladder.rescore(tmp_path / "nowhere.jsonl")
-    with pytest.raises(UsageError, match=r"^judgments must be the path of a judgments file of `score`, found list$"):
+    with pytest.raises(
+        UsageError, match=r"^judgments must be the path of a judgments file of `score`, found list$"
+    ):
         refladder.rescore(refladder.rescore(judged[0]))
-    with pytest.raises(UsageError, match=r"^out='-': a call writes no standard output; give out=PATH$"):
+    with pytest.raises(
+        UsageError, match=r"^out='-': a call writes no standard output; give out=PATH$"
+    ):
         refladder.rescore(judged[0], out="-")
-    with pytest.raises(UsageError, match=r"^out='s3://b/x.jsonl': a call writes files on this machine only; give out="):
+    with pytest.raises(
+        UsageError,
+        match=r"^out='s3://b/x.jsonl': a call writes files on this machine only; give out=",
+    ):
         refladder.rescore(judged[0], out="s3://b/x.jsonl")
     with pytest.raises(UsageError, match=r"judgments and out must be different files$"):
         refladder.rescore(judged[0], out=judged[0])
     with pytest.raises(UsageError, match=r"link\.json: link and out must be different files$"):
         refladder.rescore(judged[0], link="link.json", out="link.json")
-    with pytest.raises(UnknownNameError, match=r"unknown rule 'ladder-sums'; did you mean 'ladder-sum'\?"):
+    with pytest.raises(
+        UnknownNameError, match=r"unknown rule 'ladder-sums'; did you mean 'ladder-sum'\?"
+    ):
         refladder.rescore(judged[0], rule="ladder-sums")
     with pytest.raises(UnknownNameError, match=r"unknown dimension 'wit'"):
         refladder.rescore(judged[0], weights={"wit": 1})
     with pytest.raises(UsageError, match=r"^least_mass=2: must be a probability from 0 to 1$"):
         refladder.rescore(judged[0], least_mass=2)
-    with pytest.raises(DataError, match=r"^link: these scores are on the scale of the link already; leave it out$"):
+    with pytest.raises(
+        DataError, match=r"^link: these scores are on the scale of the link already; leave it out$"
+    ):
         refladder.rescore(judged[1], link=record)
-    with pytest.raises(DataError, match=r"^link: the link maps scores with the signature .*rule:ladder-sum"):
+    with pytest.raises(
+        DataError, match=r"^link: the link maps scores with the signature .*rule:ladder-sum"
+    ):
         refladder.rescore(judged[0], rule="hard-votes", link=record)
-    with pytest.raises(DataError, match=r"row 1: the link maps scores with the signature .*, and this row has no sign"):
+    with pytest.raises(
+        DataError,
+        match=r"row 1: the link maps scores with the signature .*, and this row has no sign",
+    ):
         refladder.filter([{"coherence_score": 1.0}], min={"coherence_score": 0}, link=record)
 
 
@@ -184,19 +223,26 @@ def test_errors_of_link_speak_of_parameters(judged, tmp_path):
         with pytest.raises(UsageError, match=rf": {name} and out must be different files$"):
             refladder.link(judged[0], to=judged[1], out=out)
     assert judged[0].read_bytes() == before
-    with pytest.raises(UsageError, match=r"^rule 'hard-votes' cannot be linked, .* choose rule from: ladder-sum, "):
+    with pytest.raises(
+        UsageError, match=r"^rule 'hard-votes' cannot be linked, .* choose rule from: ladder-sum, "
+    ):
         refladder.link(judged[0], to=judged[1], rule="hard-votes")
     with pytest.raises(UnknownNameError, match=r"unknown rule 'nonsense'"):
         refladder.link(judged[0], to=judged[1], rule="nonsense")
-    with pytest.raises(UsageError, match=r"have the same signature, so their scores are on one scale already$"):
+    with pytest.raises(
+        UsageError, match=r"have the same signature, so their scores are on one scale already$"
+    ):
         refladder.link(judged[0], to=judged[0], out=tmp_path / "link.json")
     with pytest.raises(
-        DataError, match=r"milder\.jsonl: scored rows; their judgments are in .*milder\.jsonl\.judgments\.jsonl$"
+        DataError,
+        match=r"milder\.jsonl: scored rows; their judgments are in .*milder\.jsonl\.judgments\.jsonl$",
     ):
         refladder.link(judged[2], to=judged[1])
     with pytest.raises(DataError, match=r"nowhere\.jsonl: no such file$"):
         refladder.link(judged[0], to=tmp_path / "nowhere.jsonl")
-    with pytest.raises(UsageError, match=r"^to must be the path of a judgments file of `score`, found Link$"):
+    with pytest.raises(
+        UsageError, match=r"^to must be the path of a judgments file of `score`, found Link$"
+    ):
         refladder.link(judged[0], to=refladder.link(judged[0], to=judged[1]))
     with pytest.raises(UsageError, match=r"^least_mass=-1: must be a probability from 0 to 1$"):
         refladder.link(judged[0], to=judged[1], least_mass=-1)
@@ -206,6 +252,11 @@ def test_errors_of_link_speak_of_parameters(judged, tmp_path):
 def test_a_file_of_no_known_format_is_refused_without_naming_an_option(tmp_path):
     with pytest.raises(UsageError) as refused:
         refladder.score(
-            [{"context_id": "story-01", "output": "A sea."}], ladders="demo/story", out=tmp_path / "rows.txt"
+            [{"context_id": "story-01", "output": "A sea."}],
+            ladders="demo/story",
+            out=tmp_path / "rows.txt",
         )
-    assert str(refused.value) == f"{tmp_path}/rows.txt: unknown file extension; use .jsonl, .csv or .parquet"
+    assert (
+        str(refused.value)
+        == f"{tmp_path}/rows.txt: unknown file extension; use .jsonl, .csv or .parquet"
+    )

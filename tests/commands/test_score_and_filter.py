@@ -68,7 +68,10 @@ def by_command(command, tmp_path):
     """What `refladder score` adds to these rows."""
     source = tmp_path / "source.jsonl"
     source.write_text("".join(json.dumps(row, default=str) + "\n" for row in ROWS))
-    return [{name: row[name] for name in ADDED} for row in command("score", source, "--ladders", "demo/story").rows]
+    return [
+        {name: row[name] for name in ADDED}
+        for row in command("score", source, "--ladders", "demo/story").rows
+    ]
 
 
 @pytest.mark.parametrize("kind", MAKE)
@@ -90,9 +93,14 @@ def test_types_and_the_index_stay_as_they_are():
     polars = MAKE["polars"]().with_columns(pl.col("context_id").cast(pl.Categorical))
     assert refladder.score(polars, ladders="demo/story").schema.items() >= polars.schema.items()
     dataset = MAKE["datasets"]().cast_column("number", datasets.Value("int64"))
-    assert refladder.score(dataset, ladders="demo/story").features.items() >= dataset.features.items()
+    assert (
+        refladder.score(dataset, ladders="demo/story").features.items() >= dataset.features.items()
+    )
     arrow = MAKE["arrow"]()
-    assert refladder.score(arrow, ladders="demo/story").schema.names[: len(arrow.schema)] == arrow.schema.names
+    assert (
+        refladder.score(arrow, ladders="demo/story").schema.names[: len(arrow.schema)]
+        == arrow.schema.names
+    )
 
 
 @pytest.mark.parametrize("kind", MAKE)
@@ -124,14 +132,27 @@ def test_a_path_gives_the_same_bytes_as_the_command(ending, tmp_path, command):
     assert called == tmp_path / f"called.{ending}"
     command("score", source, "--ladders", "demo/story", "--out", tmp_path / f"typed.{ending}")
     assert called.read_bytes() == (tmp_path / f"typed.{ending}").read_bytes()
-    judgments = [(tmp_path / f"{name}.{ending}.judgments.jsonl").read_bytes() for name in ("called", "typed")]
+    judgments = [
+        (tmp_path / f"{name}.{ending}.judgments.jsonl").read_bytes() for name in ("called", "typed")
+    ]
     assert judgments[0] == judgments[1]
     config = json.loads((tmp_path / f"called.{ending}.run.json").read_text())
     assert (config["command"], config["options"]["ladders"]) == ("score", "demo/story")
-    kept = refladder.filter(str(called), min={"coherence_score": -100}, out=str(tmp_path / f"kept.{ending}"))
-    command("filter", called, "--min", "coherence_score=-100", "--out", tmp_path / f"typed-kept.{ending}")
+    kept = refladder.filter(
+        str(called), min={"coherence_score": -100}, out=str(tmp_path / f"kept.{ending}")
+    )
+    command(
+        "filter",
+        called,
+        "--min",
+        "coherence_score=-100",
+        "--out",
+        tmp_path / f"typed-kept.{ending}",
+    )
     assert kept == str(tmp_path / f"kept.{ending}")
-    assert (tmp_path / f"kept.{ending}").read_bytes() == (tmp_path / f"typed-kept.{ending}").read_bytes()
+    assert (tmp_path / f"kept.{ending}").read_bytes() == (
+        tmp_path / f"typed-kept.{ending}"
+    ).read_bytes()
 
 
 @pytest.mark.parametrize("ending", ["jsonl", "csv", "parquet"])
@@ -162,8 +183,24 @@ def test_out_keeps_the_judgments_of_a_table_in_memory(ending, tmp_path, by_comma
 def test_columns_contexts_and_judging_are_those_of_the_command(tmp_path, command):
     table = [{"reply": row["output"]} for row in ROWS]
     (tmp_path / "in.jsonl").write_text("".join(json.dumps(row) + "\n" for row in table))
-    options = ("--column", "output=reply", "--context-id", "story-03", "--both-orders", "--rule", "expected-grade")
-    typed = command("score", tmp_path / "in.jsonl", "--ladders", "demo/story", *options, "--weight", "coherence=3").rows
+    options = (
+        "--column",
+        "output=reply",
+        "--context-id",
+        "story-03",
+        "--both-orders",
+        "--rule",
+        "expected-grade",
+    )
+    typed = command(
+        "score",
+        tmp_path / "in.jsonl",
+        "--ladders",
+        "demo/story",
+        *options,
+        "--weight",
+        "coherence=3",
+    ).rows
     called = refladder.score(
         table,
         ladders="demo/story",
@@ -188,13 +225,15 @@ def test_filter_keeps_rows_of_the_same_kind(kind, caplog):
     passed = refladder.filter(scored, min={"overall_score": 0.0}, max={"overall_score": 1.0})
     assert rows_of(passed) == [rows_of(scored)[0], rows_of(scored)[2]]
     assert caplog.messages == ["1 of 3 rows have no score and were dropped"]
-    assert rows_of(refladder.filter(scored, min={"overall_score": 0.0}, unscored="keep")) == rows_of(scored)
+    assert rows_of(
+        refladder.filter(scored, min={"overall_score": 0.0}, unscored="keep")
+    ) == rows_of(scored)
     none = refladder.filter(scored, min={"overall_score": 2.0})
     assert (type(none), len(none)) == (type(scored), 0)
     if kind != "rows":
-        assert list(getattr(none, "column_names", none.columns if hasattr(none, "columns") else [])) == list(
-            rows_of(scored)[0]
-        )
+        assert list(
+            getattr(none, "column_names", none.columns if hasattr(none, "columns") else [])
+        ) == list(rows_of(scored)[0])
 
 
 def test_missing_scores_are_counted_in_a_warning(caplog):
@@ -220,7 +259,11 @@ def test_missing_scores_are_counted_in_a_warning(caplog):
             DataError,
             "none.jsonl: no such file",
         ),
-        (lambda: refladder.score([1], ladders="demo/story"), DataError, "row 1: each row must be a dict, found 1"),
+        (
+            lambda: refladder.score([1], ladders="demo/story"),
+            DataError,
+            "row 1: each row must be a dict, found 1",
+        ),
         (
             lambda: refladder.score({"output": ["a"]}, ladders="demo/story"),
             UsageError,
@@ -235,7 +278,9 @@ def test_missing_scores_are_counted_in_a_warning(caplog):
             "found polars.LazyFrame; call .collect() first",
         ),
         (
-            lambda: refladder.score(datasets.DatasetDict({"a": MAKE["datasets"]()}), ladders="demo/story"),
+            lambda: refladder.score(
+                datasets.DatasetDict({"a": MAKE["datasets"]()}), ladders="demo/story"
+            ),
             UsageError,
             "found datasets.DatasetDict; take one split, such as table['train']",
         ),
@@ -245,7 +290,9 @@ def test_missing_scores_are_counted_in_a_warning(caplog):
             "the table: the name of column 0 is not text; rename the column",
         ),
         (
-            lambda: refladder.score(pl.DataFrame({"context_id": ["story-01"], "outptu": ["a"]}), ladders="demo/story"),
+            lambda: refladder.score(
+                pl.DataFrame({"context_id": ["story-01"], "outptu": ["a"]}), ladders="demo/story"
+            ),
             DataError,
             (
                 "row 1: no column 'output' for the output; did you mean columns={'output': 'outptu'}? Columns there: "
@@ -253,22 +300,30 @@ def test_missing_scores_are_counted_in_a_warning(caplog):
             ),
         ),
         (
-            lambda: refladder.score([{"context_id": "story-01", "output": 3}], ladders="demo/story"),
+            lambda: refladder.score(
+                [{"context_id": "story-01", "output": 3}], ladders="demo/story"
+            ),
             DataError,
             "row 1: column 'output' must be a string, found 3",
         ),
         (
-            lambda: refladder.score([{"context_id": "story-01", "output": dt.date(2024, 1, 1)}], ladders="demo/story"),
+            lambda: refladder.score(
+                [{"context_id": "story-01", "output": dt.date(2024, 1, 1)}], ladders="demo/story"
+            ),
             DataError,
             "row 1: a value of type date has no equivalent in JSON",
         ),
         (
-            lambda: refladder.score(MAKE["polars"]().with_columns(signature=pl.lit("x")), ladders="demo/story"),
+            lambda: refladder.score(
+                MAKE["polars"]().with_columns(signature=pl.lit("x")), ladders="demo/story"
+            ),
             UsageError,
             "the table: column 'signature' exists already; rename or drop it first",
         ),
         (
-            lambda: refladder.score(MAKE["rows"](), ladders="demo/story", columns={"context_id": "a"}, context_id="b"),
+            lambda: refladder.score(
+                MAKE["rows"](), ladders="demo/story", columns={"context_id": "a"}, context_id="b"
+            ),
             UsageError,
             "context_id and columns={'context_id': '...'} both say the context; give one of them",
         ),
@@ -298,7 +353,9 @@ def test_missing_scores_are_counted_in_a_warning(caplog):
             "row 1: no column 'score'",
         ),
         (
-            lambda: refladder.filter([{"a_score": 1, "signature": name} for name in "xy"], min={"a_score": 0}),
+            lambda: refladder.filter(
+                [{"a_score": 1, "signature": name} for name in "xy"], min={"a_score": 0}
+            ),
             DataError,
             (
                 "row 2: the scores in column 'a_score' are on different scales: y here, x in row 1; filter each "

@@ -12,7 +12,9 @@ from refladder.commands.main import run
 def test_heads_of_scores_never_break_inside_a_word(capsys, monkeypatch, width):
     monkeypatch.setattr(console, "_WIDTH", width)
     text = "Once upon a time there was a fox."
-    assert run(["score", "--ladders", "demo/story", "--context-id", "story-04", "--text", text]) == 0
+    assert (
+        run(["score", "--ladders", "demo/story", "--context-id", "story-04", "--text", text]) == 0
+    )
     lines = capsys.readouterr().out.split("score: ladder-sum")[0].splitlines()
     printed = " ".join(lines).split()
     for word in ("text", "coherence", "complexity", "overall"):

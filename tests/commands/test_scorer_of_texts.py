@@ -24,7 +24,9 @@ def scorer():
 def test_the_command_and_the_object_give_the_same_scores(scorer, command):
     (context_id, *_) = STORY.contexts
     arguments = [part for text in TEXTS for part in ("--text", text)]
-    printed = command("score", "--ladders", "demo/story", "--context-id", context_id, "--json", *arguments).rows
+    printed = command(
+        "score", "--ladders", "demo/story", "--context-id", context_id, "--json", *arguments
+    ).rows
     scores = scorer.score(TEXTS, context_id=context_id)
     assert [(score.dimension, score.value, score.grade, score.mass) for score in scores] == [
         (name, row[f"{name}_score"], row[f"{name}_grade"], row[f"{name}_mass"])
@@ -32,7 +34,11 @@ def test_the_command_and_the_object_give_the_same_scores(scorer, command):
         for name in ("coherence", "complexity")
     ]
     assert scorer.overall(scores) == [row["overall_score"] for row in printed]
-    assert {score.signature for score in scores} == {scorer.signature} == {row["signature"] for row in printed}
+    assert (
+        {score.signature for score in scores}
+        == {scorer.signature}
+        == {row["signature"] for row in printed}
+    )
 
 
 def test_ids_are_those_of_a_table(scorer, command, tmp_path):
@@ -45,7 +51,9 @@ def test_ids_are_those_of_a_table(scorer, command, tmp_path):
     assert [score.value for score in by_text] == [None] * len(TEXTS)
     (context_id,) = {re.findall("'([^']+)'", score.reason)[0] for score in by_text}
     assert done.code == 2
-    assert f"no row has a ladder; there is none for context {context_id!r} in demo/story" in done.err
+    assert (
+        f"no row has a ladder; there is none for context {context_id!r} in demo/story" in done.err
+    )
     both = scorer.score(TEXTS, context_id=CONTEXT.id, context=CONTEXT.text, dimension="coherence")
     assert both == scorer.score(TEXTS, context_id=CONTEXT.id, dimension="coherence")
     assert None not in [score.value for score in both]
@@ -55,7 +63,9 @@ def test_one_dimension_gives_one_score_for_each_text(scorer):
     scores = scorer.score(TEXTS, context_id=CONTEXT.id, dimension="complexity")
     assert [score.dimension for score in scores] == ["complexity"] * 2
     single = refladder.Scorer(ladders=STORY, dimensions=["complexity"])
-    assert [score.value for score in single.score(TEXTS, context_id=CONTEXT.id)] == [score.value for score in scores]
+    assert [score.value for score in single.score(TEXTS, context_id=CONTEXT.id)] == [
+        score.value for score in scores
+    ]
 
 
 def test_texts_of_several_contexts_are_scored_in_one_call(scorer):
@@ -75,9 +85,17 @@ def test_what_cannot_be_scored_has_a_reason_and_no_value(scorer):
     ]
     assert scores[2].value is not None
     (other,) = scorer.score(TEXTS[:1], context_id="no such context", dimension="coherence")
-    assert (other.value, other.reason) == (None, "no coherence ladder for context 'no such context' in demo/story")
-    (changed,) = scorer.score(TEXTS[:1], context_id=CONTEXT.id, context="Another idea.", dimension="coherence")
-    assert changed.reason == f"context {CONTEXT.id!r} has another text in this row than in the ladder set demo/story"
+    assert (other.value, other.reason) == (
+        None,
+        "no coherence ladder for context 'no such context' in demo/story",
+    )
+    (changed,) = scorer.score(
+        TEXTS[:1], context_id=CONTEXT.id, context="Another idea.", dimension="coherence"
+    )
+    assert (
+        changed.reason
+        == f"context {CONTEXT.id!r} has another text in this row than in the ladder set demo/story"
+    )
     assert scorer.overall(scorer.score(["", TEXTS[0]], context_id=CONTEXT.id))[0] is None
 
 
@@ -89,10 +107,19 @@ def test_no_texts_give_no_scores(scorer):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"texts": "one text", "context_id": "a"}, "texts must be a list of texts, found one string; put it in a list"),
+        (
+            {"texts": "one text", "context_id": "a"},
+            "texts must be a list of texts, found one string; put it in a list",
+        ),
         ({"texts": ["a"]}, "the texts have no context; give context_id=ID or context=TEXT"),
-        ({"texts": ["a"], "context_id": ["a", "b"]}, "context_id holds 2 values for 1 texts; give one for each"),
-        ({"texts": ["a"], "context_id": "a", "dimension": "coherense"}, "did you mean 'coherence'?"),
+        (
+            {"texts": ["a"], "context_id": ["a", "b"]},
+            "context_id holds 2 values for 1 texts; give one for each",
+        ),
+        (
+            {"texts": ["a"], "context_id": "a", "dimension": "coherense"},
+            "did you mean 'coherence'?",
+        ),
     ],
 )
 def test_wrong_calls_say_what_to_do(scorer, arguments, message):
@@ -101,17 +128,28 @@ def test_wrong_calls_say_what_to_do(scorer, arguments, message):
 
 
 def test_a_scorer_is_checked_before_its_judge_is_opened():
-    with pytest.raises(UnknownNameError, match="unknown rule 'ladder-sun'; did you mean 'ladder-sum'"):
+    with pytest.raises(
+        UnknownNameError, match="unknown rule 'ladder-sun'; did you mean 'ladder-sum'"
+    ):
         refladder.Scorer(ladders="demo/story", judge="hf:none", rule="ladder-sun")
     with pytest.raises(UnknownNameError, match="unknown dimension 'fluency'"):
         refladder.Scorer(ladders="demo/story", judge="hf:none", dimensions=["fluency"])
     with pytest.raises(UnknownNameError, match="unknown option of backend 'builtin' 'dtype'"):
         refladder.Scorer(ladders="demo/story", judge_options={"dtype": "bfloat16"})
-    with pytest.raises(UsageError, match="options dtype for a backend that is open already; give them to `connect`"):
-        refladder.Scorer(ladders="demo/story", judge=refladder.connect("builtin"), judge_options={"dtype": "x"})
-    with pytest.raises(UsageError, match="the overall score needs the scores of coherence, complexity for each text"):
+    with pytest.raises(
+        UsageError, match="options dtype for a backend that is open already; give them to `connect`"
+    ):
+        refladder.Scorer(
+            ladders="demo/story", judge=refladder.connect("builtin"), judge_options={"dtype": "x"}
+        )
+    with pytest.raises(
+        UsageError,
+        match="the overall score needs the scores of coherence, complexity for each text",
+    ):
         refladder.Scorer(ladders="demo/story").overall(
-            refladder.Scorer(ladders="demo/story").score(["a b"], context_id=CONTEXT.id, dimension="coherence")
+            refladder.Scorer(ladders="demo/story").score(
+                ["a b"], context_id=CONTEXT.id, dimension="coherence"
+            )
         )
 
 

@@ -64,13 +64,18 @@ def made(tmp_path_factory):
     seeds = [{"output": text, "subject": f"subject {number}"} for number, text in enumerate(SEEDS)]
     (folder / "seeds.jsonl").write_text("".join(json.dumps(row) + "\n" for row in seeds), "utf-8")
     refladder.build(
-        folder / "seeds.jsonl", task_file=folder / "task.toml", shared=3, writer="builtin", out=folder / "set"
+        folder / "seeds.jsonl",
+        task_file=folder / "task.toml",
+        shared=3,
+        writer="builtin",
+        out=folder / "set",
     )
     rows = [
         {
             "output_id": f"d{number}",
             "output": " ".join(
-                WORDS[(5 * number + place * (1 + number % 3)) % len(WORDS)] for place in range(3 + number)
+                WORDS[(5 * number + place * (1 + number % 3)) % len(WORDS)]
+                for place in range(3 + number)
             ),
             "educational value": 1 + number // 13,
         }
@@ -78,7 +83,9 @@ def made(tmp_path_factory):
     ]
     (folder / "rated.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
     unrated = [{name: row[name] for name in ("output_id", "output")} for row in rows]
-    (folder / "documents.jsonl").write_text("".join(json.dumps(row) + "\n" for row in unrated), "utf-8")
+    (folder / "documents.jsonl").write_text(
+        "".join(json.dumps(row) + "\n" for row in unrated), "utf-8"
+    )
     refladder.score(folder / "documents.jsonl", ladders=folder / "set", out=folder / "scored.jsonl")
     return folder
 
@@ -86,12 +93,18 @@ def made(tmp_path_factory):
 @pytest.fixture
 def run(command, made, tmp_path):
     """Run a command with OUT in the place of a new folder and SET, TABLE, SCORED, RATED for those of `made`."""
-    places = {"SET": "set", "TABLE": "documents.jsonl", "SCORED": "scored.jsonl", "RATED": "rated.jsonl"}
+    places = {
+        "SET": "set",
+        "TABLE": "documents.jsonl",
+        "SCORED": "scored.jsonl",
+        "RATED": "rated.jsonl",
+    }
     places |= {"SEEDS": "seeds.jsonl", "TASK": "task.toml"}
 
     def go(words, code=0):
         given = [
-            str(made / places[word]) if word in places else word.replace("OUT", str(tmp_path)) for word in words.split()
+            str(made / places[word]) if word in places else word.replace("OUT", str(tmp_path))
+            for word in words.split()
         ]
         done = command(*given)
         assert done.code == code, done.err
@@ -103,7 +116,10 @@ def run(command, made, tmp_path):
 def test_the_scored_rows_have_no_context_and_the_new_column(made):
     rows = lines(made / "scored.jsonl")
     assert list(rows[0])[2:] == [
-        *(f"educational_value_{name}" for name in ("score", "grade", "spread", "mass", "note", "anchor_spread")),
+        *(
+            f"educational_value_{name}"
+            for name in ("score", "grade", "spread", "mass", "note", "anchor_spread")
+        ),
         "signature",
     ]
     judged = lines(made / "scored.jsonl.judgments.jsonl")
@@ -130,11 +146,20 @@ def test_the_scored_rows_have_no_context_and_the_new_column(made):
     ("words", "printed"),
     [
         ("filter SCORED --min educational_value_score=0 --out OUT/kept.jsonl", "60 rows: "),
-        ("evaluate own --source RATED --task-file TASK --ladders SET --level pooled", "own, pooled: Spearman"),
+        (
+            "evaluate own --source RATED --task-file TASK --ladders SET --level pooled",
+            "own, pooled: Spearman",
+        ),
         ("audit SET", "audit, with 95 % intervals over contexts"),
-        ("rescore SCORED.judgments --rule mean-difference --out OUT/again.jsonl", "60 rows, 0 scores missing"),
+        (
+            "rescore SCORED.judgments --rule mean-difference --out OUT/again.jsonl",
+            "60 rows, 0 scores missing",
+        ),
         ("score --text Leaves --ladders SET", "educational value"),
-        ("score TABLE --ladders SET --both-orders --out OUT/both.jsonl", "60 rows, 0 scores missing; 1,800 judgments"),
+        (
+            "score TABLE --ladders SET --both-orders --out OUT/both.jsonl",
+            "60 rows, 0 scores missing; 1,800 judgments",
+        ),
         ("score TABLE --ladders SET --dry-run", "dry run, builtin: 906 calls"),
         ("show SET", "subject "),
         ("diff SET SET", "ladders: 3 the same"),
@@ -156,7 +181,10 @@ def test_certify_writes_the_share_of_levels_above_those_of_other_anchors(made, r
     assert sharing["of"] == 24
     assert len(sharing["anchors"]) == 3
     assert "note: 3 anchors: a sign test of 4 steps needs 7 to have any power" in done.out
-    assert f"sharing: a level of one anchor beats the level below of another in {sharing['in_order']} of 24" in done.out
+    assert (
+        f"sharing: a level of one anchor beats the level below of another in {sharing['in_order']} of 24"
+        in done.out
+    )
     (made / "set" / "certificate.json").unlink()
 
 
@@ -169,16 +197,24 @@ def test_files_of_two_workers_are_the_rows_of_one_run(made, run, tmp_path):
 
 
 def test_calibrate_and_distil_read_rows_without_a_context(made, run, tmp_path):
-    scores = {row["output_id"]: row["educational_value_score"] for row in lines(made / "scored.jsonl")}
+    scores = {
+        row["output_id"]: row["educational_value_score"] for row in lines(made / "scored.jsonl")
+    }
     middle = statistics.median(scores.values())
     labels = [{"output_id": name, "good": int(score > middle)} for name, score in scores.items()]
-    (tmp_path / "labels.jsonl").write_text("".join(json.dumps(row) + "\n" for row in labels), "utf-8")
+    (tmp_path / "labels.jsonl").write_text(
+        "".join(json.dumps(row) + "\n" for row in labels), "utf-8"
+    )
     by = "--by educational_value_score"
-    run(f"calibrate SCORED --labels OUT/labels.jsonl --label good --good >=1 {by} --precision 0.5 --out OUT/cut.json")
+    run(
+        f"calibrate SCORED --labels OUT/labels.jsonl --label good --good >=1 {by} --precision 0.5 --out OUT/cut.json"
+    )
     assert json.loads((tmp_path / "cut.json").read_text())["labels"] == 60
     run(f"distil SCORED {by} --out OUT/student")
     run("score TABLE --judge distilled:OUT/student --out OUT/alone.jsonl")
-    assert all(row["educational_value_score"] is not None for row in lines(tmp_path / "alone.jsonl"))
+    assert all(
+        row["educational_value_score"] is not None for row in lines(tmp_path / "alone.jsonl")
+    )
 
 
 def test_the_review_page_shows_the_rungs_of_all_anchors(made):
@@ -188,13 +224,19 @@ def test_the_review_page_shows_the_rungs_of_all_anchors(made):
     assert len(of_row) == 5
     for anchor in opened.anchors:
         assert opened.ladders[anchor, "educational value"].rungs[4].text in of_row[4]
-    assert [column["name"] for column in sheet.key["columns"]] == ["educational_value_score", "educational_value_grade"]
+    assert [column["name"] for column in sheet.key["columns"]] == [
+        "educational_value_score",
+        "educational_value_grade",
+    ]
     assert all(len(beaten) == 5 for beaten in sheet.key["climbs"][0].values())
 
 
 def test_a_scorer_of_texts_needs_no_context(made):
     with refladder.Scorer(ladders=made / "set") as scorer:
-        alone, described = scorer.score(["Leaves."]), scorer.score(["Leaves."], context="About leaves.")
+        alone, described = (
+            scorer.score(["Leaves."]),
+            scorer.score(["Leaves."], context="About leaves."),
+        )
     assert alone[0].value == described[0].value  # a document's context is not shown
     assert alone[0].anchor_spread is not None
 
@@ -210,8 +252,14 @@ def test_a_scorer_of_texts_needs_no_context(made):
             "build own --source SEEDS --task-file TASK --out OUT/x",
             "texts of task 'document' have no context, so all share",
         ),
-        ("build summeval --shared 3 --out OUT/x", "--shared draws anchors from a table of your own, and summeval is a"),
-        ("score TABLE --ladders SET --yes-no", "the set is shared, and yes/no questions show one context for both"),
+        (
+            "build summeval --shared 3 --out OUT/x",
+            "--shared draws anchors from a table of your own, and summeval is a",
+        ),
+        (
+            "score TABLE --ladders SET --yes-no",
+            "the set is shared, and yes/no questions show one context for both",
+        ),
         (
             "evaluate own --source RATED --task-file TASK",
             "texts without a context have no ladder of their own; name a shared",
@@ -244,18 +292,33 @@ def test_recorded_judgments_of_a_shared_set_are_scored_and_evaluated(run, made, 
     table = []
     for line in map(json.loads, rest):
         level, _, anchor = line["against"].removeprefix("rung:").partition("@")
-        row = {"context_id": "", "dimension": line["dimension"], "output": line["subject"], "rung": int(level)}
+        row = {
+            "context_id": "",
+            "dimension": line["dimension"],
+            "output": line["subject"],
+            "rung": int(level),
+        }
         shares = dict(zip(line["outcomes"], map(math.exp, line["logprobs"]), strict=True))
-        table.append(row | {"anchor": anchor} | {name: value / sum(shares.values()) for name, value in shares.items()})
+        table.append(
+            row
+            | {"anchor": anchor}
+            | {name: value / sum(shares.values()) for name, value in shares.items()}
+        )
     (tmp_path / "table.jsonl").write_text("".join(json.dumps(row) + "\n" for row in table), "utf-8")
     before = numbers(made / "scored.jsonl")
-    for files in ("OUT/packed.jsonl.gz", "OUT/one.jsonl --judgments-from OUT/two.jsonl", "OUT/table.jsonl"):
+    for files in (
+        "OUT/packed.jsonl.gz",
+        "OUT/one.jsonl --judgments-from OUT/two.jsonl",
+        "OUT/table.jsonl",
+    ):
         out = tmp_path / "again.jsonl"
         done = run(f"score TABLE --ladders SET --judgments-from {files} --out OUT/again.jsonl")
         assert "900 recorded judgments of outputs against rungs; no model is asked" in done.err
         np.testing.assert_allclose(numbers(out), before, atol=1e-9)
         out.unlink()
-    asked = run("evaluate own --source RATED --task-file TASK --ladders SET --level pooled --json --work OUT/work")
+    asked = run(
+        "evaluate own --source RATED --task-file TASK --ladders SET --level pooled --json --work OUT/work"
+    )
     read = "evaluate own --source RATED --task-file TASK --ladders SET --level pooled --json --judgments-from"
     again = run(f"{read} OUT/work/judgments.jsonl")
     assert [row["value"] for row in again.rows] == [row["value"] for row in asked.rows]
@@ -264,13 +327,25 @@ def test_recorded_judgments_of_a_shared_set_are_scored_and_evaluated(run, made, 
 @pytest.mark.parametrize(
     ("row", "message"),
     [
-        ({}, "1: no anchor, and set is shared; name the anchor of each rung in the column 'anchor'"),
+        (
+            {},
+            "1: no anchor, and set is shared; name the anchor of each rung in the column 'anchor'",
+        ),
         ({"anchor": "nobody"}, "1: set has no anchor 'nobody'; it has: "),
-        ({"anchor": "", "context_id": None}, "1: column 'context_id': expected a name or an integer, found None"),
+        (
+            {"anchor": "", "context_id": None},
+            "1: column 'context_id': expected a name or an integer, found None",
+        ),
     ],
 )
 def test_recorded_judgments_of_no_anchor_of_a_shared_set_are_refused(run, tmp_path, row, message):
-    row = {"context_id": "c", "dimension": "educational value", "output": "d0", "rung": 1, "outcome": "win"} | row
+    row = {
+        "context_id": "c",
+        "dimension": "educational value",
+        "output": "d0",
+        "rung": 1,
+        "outcome": "win",
+    } | row
     (tmp_path / "recorded.jsonl").write_text(json.dumps(row) + "\n")
     done = run("score TABLE --ladders SET --judgments-from OUT/recorded.jsonl", code=2)
     assert message in done.err
@@ -278,7 +353,8 @@ def test_recorded_judgments_of_no_anchor_of_a_shared_set_are_refused(run, tmp_pa
 
 def test_judgments_of_other_ladders_are_refused(run, made):
     done = run(
-        f"evaluate demo/story --ladders demo/story --judgments-from {made / 'scored.jsonl.judgments.jsonl'}", code=2
+        f"evaluate demo/story --ladders demo/story --judgments-from {made / 'scored.jsonl.judgments.jsonl'}",
+        code=2,
     )
     assert "scored.jsonl.judgments.jsonl:1: these judgments are of the ladders set@" in done.err
     assert "and demo/story has others (" in done.err
@@ -291,7 +367,10 @@ class Milder(Builtin):
 
     def read_labels(self, prompts, labels):
         halves = [np.array(each.logprobs) / 2 for each in READ(self, prompts, labels)]
-        return [LabelReading(logprobs=tuple((each - np.logaddexp.reduce(each)).tolist()), mass=1.0) for each in halves]
+        return [
+            LabelReading(logprobs=tuple((each - np.logaddexp.reduce(each)).tolist()), mass=1.0)
+            for each in halves
+        ]
 
 
 READ = Builtin.read_labels
@@ -314,7 +393,9 @@ def test_scores_of_a_shared_set_are_linked(made, run, tmp_path, monkeypatch):
     assert column["slope"] == pytest.approx(0.5, abs=0.03)
     assert column["error"] < 0.3 * column["identity_error"]
     run(f"rescore {scored}.judgments.jsonl --link OUT/link.json --out OUT/mapped.jsonl")
-    wrong = np.abs(numbers(tmp_path / "mapped.jsonl", "educational_value_score_linked") - numbers(other))
+    wrong = np.abs(
+        numbers(tmp_path / "mapped.jsonl", "educational_value_score_linked") - numbers(other)
+    )
     assert np.mean(wrong) < 0.3 * np.mean(np.abs(numbers(scored) - numbers(other)))
 
 
@@ -322,9 +403,14 @@ def test_scores_of_a_shared_set_are_linked(made, run, tmp_path, monkeypatch):
 def test_scores_of_other_ladders_are_not_linked(made, run, other):
     run(f"build SEEDS --task-file TASK {other} --writer builtin --out OUT/set")
     run("score TABLE --ladders OUT/set --out OUT/other.jsonl")
-    first, second = (f"{path}.judgments.jsonl" for path in (made / "scored.jsonl", "OUT/other.jsonl"))
+    first, second = (
+        f"{path}.judgments.jsonl" for path in (made / "scored.jsonl", "OUT/other.jsonl")
+    )
     done = run(f"link --from {first} --to {second} --out OUT/link.json", code=2)
-    assert "are against different ladders; score the same table against the same ladder set" in done.err
+    assert (
+        "are against different ladders; score the same table against the same ladder set"
+        in done.err
+    )
 
 
 def test_contexts_of_a_task_with_contexts_are_anchors_too(tmp_path):
@@ -334,10 +420,13 @@ def test_contexts_of_a_task_with_contexts_are_anchors_too(tmp_path):
         table, task="open", dimensions=[dimension], shared=2, writer="builtin", out=tmp_path / "set"
     )
     assert len(opened.anchors) == 2
-    assert {opened.contexts[anchor].text for anchor in opened.anchors} <= {row["context"] for row in table}
+    assert {opened.contexts[anchor].text for anchor in opened.anchors} <= {
+        row["context"] for row in table
+    }
     assert repr(opened).count("2 shared anchors") == 1
     scored = refladder.score(
-        [{"output": "A text.", "context": "Another request."}, {"output": "A text."}], ladders=opened
+        [{"output": "A text.", "context": "Another request."}, {"output": "A text."}],
+        ladders=opened,
     )
     assert all(row["clarity_score"] is not None for row in scored)
 
@@ -355,7 +444,9 @@ def test_a_writer_that_answers_in_other_letters_than_the_seeds_is_named(command,
         "build", "own", *source, "--shared", "2", "--writer", "builtin", "--out", tmp_path / "set"
     )  # builtin writes English
     assert done.code == 0, done.err
-    [said] = [record.getMessage() for record in caplog.records if record.name == "refladder.jobs.build"]
+    [said] = [
+        record.getMessage() for record in caplog.records if record.name == "refladder.jobs.build"
+    ]
     assert said == (
         "anchor wave, educational value: its seed is in Cyrillic letters and its rungs in Latin; name the language in "
         "the description of the dimension, or use another writer"
@@ -375,10 +466,14 @@ def test_a_function_is_asked_with_both_contexts(tmp_path):
         return [{"win": 1.0, "loss": 0.0, "tie": 0.0}] * len(questions)
 
     judge.fingerprint = "always"
-    (row,) = refladder.score([{"output": "Mine.", "context": "Another."}], ladders=opened, judge=judge)
+    (row,) = refladder.score(
+        [{"output": "Mine.", "context": "Another."}], ladders=opened, judge=judge
+    )
     assert row["clarity_score"] == 15.0  # 1 + 2 + 3 + 4 + 5, on both ladders
     assert row["clarity_anchor_spread"] == 0.0
-    del asked[:4]  # of the check of the judge: the best rung against the worst of 2 ladders, in both orders
+    del asked[
+        :4
+    ]  # of the check of the judge: the best rung against the worst of 2 ladders, in both orders
     assert {(question.output, question.context) for question in asked} == {("Mine.", "Another.")}
     assert [question.reference_context for question in asked] == [
         opened.contexts[anchor].text for anchor in opened.anchors for _ in range(5)
@@ -406,7 +501,10 @@ def test_preference_pairs_and_the_best_of_a_prompt_come_from_shared_scores(tmp_p
     # Each rung of both anchors: 15 * (2 * words / 10 - 1).
     assert [row["clarity_score"] for row in scored] == pytest.approx([-9, 9, 0, 6, -12])
     made = refladder.pairs(scored, margin=10)
-    assert [(pair["prompt"], len(pair["chosen"].split()), len(pair["rejected"].split())) for pair in made] == [
+    assert [
+        (pair["prompt"], len(pair["chosen"].split()), len(pair["rejected"].split()))
+        for pair in made
+    ] == [
         ("Mine.", 8, 2),
         ("Yours.", 7, 1),
     ]
@@ -416,26 +514,56 @@ def test_preference_pairs_and_the_best_of_a_prompt_come_from_shared_scores(tmp_p
 
 def test_calibrate_finds_texts_in_a_column_of_another_name(made, command, tmp_path):
     table = tmp_path / "scored.jsonl"
-    rows = [{"text" if name == "output" else name: row[name] for name in row} for row in lines(made / "scored.jsonl")]
+    rows = [
+        {"text" if name == "output" else name: row[name] for name in row}
+        for row in lines(made / "scored.jsonl")
+    ]
     ratings = {row["output_id"]: row["educational value"] for row in lines(made / "rated.jsonl")}
     rows = [row | {"rating": ratings[row["output_id"]]} for row in rows]
     table.write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
-    asked = ["calibrate", str(table), "--by", "educational_value_score", "--label", "rating", "--good", ">=3"]
+    asked = [
+        "calibrate",
+        str(table),
+        "--by",
+        "educational_value_score",
+        "--label",
+        "rating",
+        "--good",
+        ">=3",
+    ]
     asked += ["--precision", "0.5", "--column", "output=text"]
     done = command(*asked)
     assert "baseline without a judge (" in done.out
     texts = {row["output_id"]: row["text"] for row in rows}
-    unlabelled = ["calibrate", str(table), "--by", "educational_value_score", "--precision", "0.5", "--plan"]
+    unlabelled = [
+        "calibrate",
+        str(table),
+        "--by",
+        "educational_value_score",
+        "--precision",
+        "0.5",
+        "--plan",
+    ]
     done = command(*unlabelled, "--column", "output=text", "--out", str(tmp_path / "next.jsonl"))
     assert done.code == 0, done.err
     drawn = lines(tmp_path / "next.jsonl")
     assert len(drawn) == 60
     assert {row["output_id"]: row["output"] for row in drawn} == texts
     done = command(*unlabelled, "--column", "output=txt")
-    assert (done.code, done.err) == (2, f"refladder: {table}:1: no column 'txt'. Columns: {', '.join(rows[0])}\n")
-    assert command(*unlabelled, "--column", "outputs=text").err.startswith("refladder: unknown column 'outputs'; did")
+    assert (done.code, done.err) == (
+        2,
+        f"refladder: {table}:1: no column 'txt'. Columns: {', '.join(rows[0])}\n",
+    )
+    assert command(*unlabelled, "--column", "outputs=text").err.startswith(
+        "refladder: unknown column 'outputs'; did"
+    )
     result = refladder.calibrate(
-        table, by="educational_value_score", label="rating", good=">=3", precision=0.5, columns={"output": "text"}
+        table,
+        by="educational_value_score",
+        label="rating",
+        good=">=3",
+        precision=0.5,
+        columns={"output": "text"},
     )
     assert result.surface is not None
 
@@ -444,7 +572,10 @@ def test_a_student_of_documents_reads_texts_alone(run):
     done = run("distil SCORED --by educational_value_score --out OUT/student")
     assert done.err == "no row has a context, so texts are held out\n"
     # By hand: 60 rows have 60 different texts, of which a fifth is held out.
-    assert "from 48 rows (hashed n-grams; reads the output only); 12 rows held out (texts)\n" in done.out
+    assert (
+        "from 48 rows (hashed n-grams; reads the output only); 12 rows held out (texts)\n"
+        in done.out
+    )
 
 
 def test_adapters_score_documents_without_a_context(made):

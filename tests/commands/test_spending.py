@@ -62,7 +62,9 @@ def words(monkeypatch, tmp_path):
 def table(tmp_path):
     path = tmp_path / "outputs.jsonl"
     outputs = load_benchmark("demo/summarization").outputs[:ROWS]
-    rows = [{"output_id": one.id, "context_id": one.context_id, "output": one.text} for one in outputs]
+    rows = [
+        {"output_id": one.id, "context_id": one.context_id, "output": one.text} for one in outputs
+    ]
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
     return path
 
@@ -76,7 +78,9 @@ def tables(table, tmp_path):
 @pytest.fixture
 def prices(tmp_path):
     path = tmp_path / "prices.toml"
-    path.write_text('["m"]\ninput = 1000\noutput = 10000\n')  # 0.001 USD a prompt token, 0.01 an answer token
+    path.write_text(
+        '["m"]\ninput = 1000\noutput = 10000\n'
+    )  # 0.001 USD a prompt token, 0.01 an answer token
     return path
 
 
@@ -87,7 +91,18 @@ def run(capsys, *arguments):
 
 
 def score(capsys, table, *more, judge="words:m", out="scored.jsonl"):
-    return run(capsys, "score", table, "--ladders", "demo/summarization", "--judge", judge, "--out", out, *more)
+    return run(
+        capsys,
+        "score",
+        table,
+        "--ladders",
+        "demo/summarization",
+        "--judge",
+        judge,
+        "--out",
+        out,
+        *more,
+    )
 
 
 def forget(folder):
@@ -114,7 +129,11 @@ def test_a_dry_run_tells_what_is_then_sent_and_asks_nothing(capsys, table, tmp_p
     assert said["calls"] == after["calls"] == len(Words.sent) == CHECK + ROWS * EACH
     assert said["prompt_tokens"] == after["prompt_tokens"] == tokens()
     assert said["answer_tokens"] == after["answer_tokens"] == CHECK + ROWS * EACH
-    assert said["usd"] == after["usd"] == pytest.approx(tokens() * 0.001 + (CHECK + ROWS * EACH) * 0.01)
+    assert (
+        said["usd"]
+        == after["usd"]
+        == pytest.approx(tokens() * 0.001 + (CHECK + ROWS * EACH) * 0.01)
+    )
     assert (said["exact"], said["free"]) == (True, 0)
     assert after["seconds"] > 0
     code, out, _ = score(capsys, table, "--dry-run", "--json")
@@ -145,7 +164,9 @@ def test_a_dry_run_in_words(capsys, table, prices):
     _, _, err = score(capsys, table, "--prices", prices)
     count, calls = tokens(), CHECK + ROWS * EACH
     cost = f"{count * 0.001 + calls * 0.01:.4f} USD"
-    words = f"words:m: {calls} calls, {count:,} prompt tokens, at most {calls} answer tokens, {cost}"
+    words = (
+        f"words:m: {calls} calls, {count:,} prompt tokens, at most {calls} answer tokens, {cost}"
+    )
     assert out == f"dry run, {words}; 0 answers from the response store\nnothing was asked\n"
     assert f"{words} in 0." in err
     _, out, _ = score(capsys, table, "--dry-run")
@@ -159,7 +180,9 @@ def test_a_dry_run_in_words(capsys, table, prices):
 def test_a_dry_run_refuses_what_the_run_refuses(capsys, table):
     rows = [json.loads(line) for line in table.read_text().splitlines()]
     table.write_text("".join(json.dumps({**row, "fluency_score": 1.0}) + "\n" for row in rows))
-    message = f"refladder: {table}: column 'fluency_score' exists already; rename or drop it first\n"
+    message = (
+        f"refladder: {table}: column 'fluency_score' exists already; rename or drop it first\n"
+    )
     for options in (("--dry-run",), ()):
         assert score(capsys, table, *options) == (2, "", message)
     assert Words.sent == []
@@ -173,15 +196,24 @@ def test_a_second_run_with_a_store_asks_nothing(capsys, table, tmp_path):
     Words.sent = []
     forget(tmp_path)
     (second,) = spent(capsys, table, "--store", store)
-    assert (second["calls"], second["from_store"], Words.sent) == (0, ROWS * EACH, [])  # the check is remembered
+    assert (second["calls"], second["from_store"], Words.sent) == (
+        0,
+        ROWS * EACH,
+        [],
+    )  # the check is remembered
     assert (tmp_path / "scored.jsonl").read_bytes() == scored
     forget(tmp_path)
     _, out, _ = score(capsys, table, "--store", store, "--dry-run")
-    assert out == f"dry run, words:m: 0 calls; {ROWS * EACH} answers from the response store\nnothing was asked\n"
+    assert (
+        out
+        == f"dry run, words:m: 0 calls; {ROWS * EACH} answers from the response store\nnothing was asked\n"
+    )
 
 
 @pytest.mark.parametrize("store", [False, True])
-def test_an_output_that_comes_twice_is_asked_twice_unless_answers_are_stored(capsys, table, tmp_path, store):
+def test_an_output_that_comes_twice_is_asked_twice_unless_answers_are_stored(
+    capsys, table, tmp_path, store
+):
     again = json.loads(table.read_text().splitlines()[0]) | {"output_id": "again"}
     table.write_text(table.read_text() + json.dumps(again) + "\n")
     options = ("--store", tmp_path / "r.sqlite") if store else ()
@@ -205,10 +237,15 @@ def test_every_command_that_asks_keeps_answers(capsys, tmp_path):
     code, out, _ = run(capsys, "evaluate", "demo/story", *judging, *store, "--dry-run", "--json")
     assert code == 0
     (said,) = json.loads(out)["backends"]
-    assert (said["calls"], said["free"]) == (0, asked - 48)  # the check of the judge is remembered elsewhere
+    assert (said["calls"], said["free"]) == (
+        0,
+        asked - 48,
+    )  # the check of the judge is remembered elsewhere
     code, second, err = run(capsys, "evaluate", "demo/story", *judging, *store)
     assert (code, second, len(Words.sent)) == (0, first, asked)
-    code, out, _ = run(capsys, "build", "demo/story", "--writer", "words:m", "--out", "b", *store, "--json")
+    code, out, _ = run(
+        capsys, "build", "demo/story", "--writer", "words:m", "--out", "b", *store, "--json"
+    )
     assert code == 0
     assert json.loads(out)["spent"][0]["from_store"] == 12 * 2 * 5
     assert len(Words.sent) == asked
@@ -256,7 +293,10 @@ def test_a_judge_that_costs_money_has_a_store_unless_told_otherwise(capsys, tabl
 
 def test_options_that_do_not_fit_together(capsys, table, prices):
     for more, message in (
-        (("--budget", "1"), "--budget needs the model's price; give a table of prices with --prices FILE"),
+        (
+            ("--budget", "1"),
+            "--budget needs the model's price; give a table of prices with --prices FILE",
+        ),
         (("--budget", "0", "--prices", prices), "Invalid value for '--budget'"),
     ):
         code, _, err = score(capsys, table, *more)
@@ -266,24 +306,43 @@ def test_options_that_do_not_fit_together(capsys, table, prices):
     assert code == 2
     assert "prices.toml 'n'; did you mean" in err or "prices.toml 'n'; Known: m" in err
     code, _, err = run(
-        capsys, "score", "-", "--ladders", "demo/summarization", "--judge", "words:m", "--prices", prices, "--budget", 1
+        capsys,
+        "score",
+        "-",
+        "--ladders",
+        "demo/summarization",
+        "--judge",
+        "words:m",
+        "--prices",
+        prices,
+        "--budget",
+        1,
     )
     assert code == 2
-    assert "--budget reads SOURCE twice, so it cannot be standard input or a pipe; give a file" in err
+    assert (
+        "--budget reads SOURCE twice, so it cannot be standard input or a pipe; give a file" in err
+    )
     assert Words.sent == []
 
 
-def test_a_run_above_the_budget_is_refused_where_nobody_can_be_asked(capsys, table, tmp_path, prices, monkeypatch):
+def test_a_run_above_the_budget_is_refused_where_nobody_can_be_asked(
+    capsys, table, tmp_path, prices, monkeypatch
+):
     monkeypatch.setattr("sys.stdin", open("/dev/null"))  # noqa: SIM115, PTH123
     code, _, err = score(capsys, table, "--prices", prices, "--budget", "0.5")
     sys.stdin.close()
     assert (code, Words.sent) == (2, [])
-    assert "USD, and the budget is 0.50 USD; raise --budget, or see the cost of each model with --dry-run" in err
+    assert (
+        "USD, and the budget is 0.50 USD; raise --budget, or see the cost of each model with --dry-run"
+        in err
+    )
     assert "this run costs " in err
     assert not (tmp_path / "scored.jsonl").exists()
 
 
-def test_a_run_above_the_budget_asks_and_stops_there_and_the_next_goes_on(capsys, table, tmp_path, prices, monkeypatch):
+def test_a_run_above_the_budget_asks_and_stops_there_and_the_next_goes_on(
+    capsys, table, tmp_path, prices, monkeypatch
+):
     monkeypatch.setattr("sys.stdin.isatty", lambda: True, raising=False)
     said = []
     monkeypatch.setattr("click.confirm", lambda text, **_: said.append(text) or len(said) > 1)
@@ -293,12 +352,19 @@ def test_a_run_above_the_budget_asks_and_stops_there_and_the_next_goes_on(capsys
     code, _, err = score(capsys, table, *budget)
     assert code == 1
     assert "the budget of 25.00 USD does not cover the next prompt" in err
-    assert said[0].endswith("USD, and the budget is 25.00 USD. Start anyway, and stop when the budget is spent?")
+    assert said[0].endswith(
+        "USD, and the budget is 25.00 USD. Start anyway, and stop when the budget is spent?"
+    )
     assert 0 < tokens() * 0.001 + len(Words.sent) * 0.01 <= 25
     done = len(Words.sent) - CHECK  # of the rows
     assert 0 < done < ROWS * EACH
-    (after,) = spent(capsys, table, "--prices", prices, "--budget", "100", "--store", tmp_path / "r.sqlite")
-    assert (after["calls"], after["from_store"]) == (ROWS * EACH - done, done)  # the check is remembered
+    (after,) = spent(
+        capsys, table, "--prices", prices, "--budget", "100", "--store", tmp_path / "r.sqlite"
+    )
+    assert (after["calls"], after["from_store"]) == (
+        ROWS * EACH - done,
+        done,
+    )  # the check is remembered
     assert len({prompt.text for prompt in Words.sent}) == len(Words.sent) == CHECK + ROWS * EACH
 
 
@@ -331,7 +397,9 @@ def test_files_report_what_was_asked_and_have_a_budget(capsys, table, tables, pr
     assert json.loads(out)["spent"] == []  # nothing was left
 
 
-def test_each_worker_of_many_files_may_spend_its_share(capsys, tables, tmp_path, prices, monkeypatch):
+def test_each_worker_of_many_files_may_spend_its_share(
+    capsys, tables, tmp_path, prices, monkeypatch
+):
     tasks = []
 
     class Two(Inline):
@@ -357,10 +425,15 @@ def test_each_worker_of_many_files_may_spend_its_share(capsys, tables, tmp_path,
     assert [task["budget"] for task in tasks] == [45]
     code, _, err = score(capsys, tables, *budget[:4], "--shard", "1/2", out="other")
     assert code == 2
-    assert "--budget is compared with the cost of the whole table, and --shard scores a part of it; leave" in err
+    assert (
+        "--budget is compared with the cost of the whole table, and --shard scores a part of it; leave"
+        in err
+    )
 
 
-def test_a_worker_in_the_place_of_a_dead_one_may_spend_what_is_left(capsys, table, tmp_path, prices, monkeypatch):
+def test_a_worker_in_the_place_of_a_dead_one_may_spend_what_is_left(
+    capsys, table, tmp_path, prices, monkeypatch
+):
     rows = [json.loads(line) for line in table.read_text().splitlines()]
     source = split(rows, tmp_path / "in", ROWS - 1)
     (whole,) = spent(capsys, table, "--prices", prices)
@@ -382,9 +455,13 @@ def test_a_worker_in_the_place_of_a_dead_one_may_spend_what_is_left(capsys, tabl
     monkeypatch.setattr("refladder.fleet.workers.Processes", Dying)
     monkeypatch.setattr("sys.stdin.isatty", lambda: True, raising=False)
     monkeypatch.setattr("click.confirm", lambda _text, **_: True)
-    budget = 0.75 * whole["usd"]  # most goes to the first file; what the second asked stays in its judgments
+    budget = (
+        0.75 * whole["usd"]
+    )  # most goes to the first file; what the second asked stays in its judgments
     Words.sent = []
-    code, _, err = score(capsys, source, "--prices", prices, "--budget", budget, "--no-store", out="out")
+    code, _, err = score(
+        capsys, source, "--prices", prices, "--budget", budget, "--no-store", out="out"
+    )
     assert code == 1, err
     assert f"the budget of {budget:.2f} USD does not cover the next prompt" in err
 
@@ -393,7 +470,10 @@ def test_a_budget_for_a_backend_without_tokens_is_refused(capsys, table, prices,
     monkeypatch.delattr(Words, "count_tokens")
     code, _, err = score(capsys, table, "--prices", prices, "--budget", "5")
     assert (code, Words.sent) == (2, [])
-    assert "words/m: cannot count its tokens, and a budget needs their number; name its tokenizer with" in err
+    assert (
+        "words/m: cannot count its tokens, and a budget needs their number; name its tokenizer with"
+        in err
+    )
 
 
 def test_a_budget_for_a_server_that_tells_its_tokens_afterwards(capsys, table, prices, monkeypatch):
@@ -410,7 +490,10 @@ def test_a_budget_for_a_server_that_tells_its_tokens_afterwards(capsys, table, p
     monkeypatch.setattr(sys.modules["backends_of_this_test"], "words", Server)
     code, _, err = score(capsys, table, "--prices", prices, "--budget", "0.45")
     assert code == 1
-    assert "words:m: the number of tokens, and so the price, is not known before the run; the run stops when the" in err
+    assert (
+        "words:m: the number of tokens, and so the price, is not known before the run; the run stops when the"
+        in err
+    )
     assert "does not cover the next prompt (0.5000 USD spent by this run" in err
     assert len(Words.sent) == 5  # 0.1 USD each
 
@@ -455,5 +538,9 @@ def test_the_configuration_of_a_run_holds_store_prices_and_budget(capsys, table,
     code, _, _ = score(capsys, table, "--store", store, "--prices", prices, "--budget", "99")
     assert code == 0
     options = json.loads((tmp_path / "scored.jsonl.run.json").read_text())["options"]
-    assert (options["store"], options["prices"], options["budget"]) == (str(store), str(prices), 99.0)
+    assert (options["store"], options["prices"], options["budget"]) == (
+        str(store),
+        str(prices),
+        99.0,
+    )
     assert (options["without_store"], options["dry_run"]) == (False, False)

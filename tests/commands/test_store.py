@@ -45,9 +45,7 @@ def test_a_store_of_an_earlier_schema_is_one_error(capsys, store):
     database.close()
     code, _, err = run(capsys, "store", "show", "--store", store)
     assert code == 2
-    words = (
-        f"{store}: a response store of schema 1, and this refladder reads schema 2; delete the file, or name another"
-    )
+    words = f"{store}: a response store of schema 1, and this refladder reads schema 2; delete the file, or name another"
     assert words in err
 
 
@@ -57,7 +55,10 @@ def test_the_default_store_is_in_the_cache_folder(capsys, tmp_path, monkeypatch)
     monkeypatch.setattr("sys.platform", "linux")
     code, _, err = run(capsys, "store", "show")
     assert code == 2
-    assert f"{tmp_path}/refladder/responses.sqlite: no such response store; `refladder score --store FILE` makes" in err
+    assert (
+        f"{tmp_path}/refladder/responses.sqlite: no such response store; `refladder score --store FILE` makes"
+        in err
+    )
     monkeypatch.setenv("REFLADDER_STORE", str(tmp_path / "other.sqlite"))
     _, _, err = run(capsys, "store", "show")
     assert f"{tmp_path}/other.sqlite: no such" in err
@@ -65,10 +66,13 @@ def test_the_default_store_is_in_the_cache_folder(capsys, tmp_path, monkeypatch)
 
 @pytest.mark.parametrize(
     ("platform", "variable", "expected"),
-    [("win32", "LOCALAPPDATA", "refladder/responses.sqlite"), ("darwin", "HOME", "Library/Caches/refladder/")],
+    [
+        ("win32", "LOCALAPPDATA", "refladder/responses.sqlite"),
+        ("darwin", "HOME", "Library/Caches/refladder/"),
+    ],
 )
 def test_the_cache_folder_of_other_systems(tmp_path, monkeypatch, platform, variable, expected):
-    from refladder.session import default_store  # noqa: PLC0415
+    from refladder.session import default_store
 
     monkeypatch.setattr("sys.platform", platform)
     monkeypatch.setenv(variable, str(tmp_path))

@@ -13,7 +13,9 @@ from waiting import HANG
 
 REFLADDER = f"{shlex.quote(sys.executable)} -m refladder"
 CLOSED = "refladder: standard output: cannot be written (Bad file descriptor); free space or choose another place\n"
-pytestmark = pytest.mark.skipif(not Path("/dev/full").exists(), reason="the shell of Linux closes streams")
+pytestmark = pytest.mark.skipif(
+    not Path("/dev/full").exists(), reason="the shell of Linux closes streams"
+)
 
 
 @pytest.fixture
@@ -23,7 +25,11 @@ def shell(tmp_path, write_jsonl, rows):
 
     def go(line):
         line = line.replace("R ", f"{REFLADDER} ", 1)
-        environment = {"PATH": "/usr/bin:/bin", "PYTHONPATH": str(Path(__file__).parents[2]), "HOME": str(tmp_path)}
+        environment = {
+            "PATH": "/usr/bin:/bin",
+            "PYTHONPATH": str(Path(__file__).parents[2]),
+            "HOME": str(tmp_path),
+        }
         return subprocess.run(
             ["/bin/bash", "-c", line],
             cwd=tmp_path,
@@ -37,12 +43,16 @@ def shell(tmp_path, write_jsonl, rows):
     return go
 
 
-@pytest.mark.parametrize("streams", ["2>/dev/full", "2>&-", "<&-", ">&-", "<&- >&-", "<&- 2>&-", "<&- >&- 2>&-"])
+@pytest.mark.parametrize(
+    "streams", ["2>/dev/full", "2>&-", "<&-", ">&-", "<&- >&-", "<&- 2>&-", "<&- >&- 2>&-"]
+)
 def test_a_run_that_writes_a_file_ends_without_any_stream(shell, tmp_path, streams):
     done = shell(f"R score in.jsonl --ladders demo/story --out out.jsonl {streams}")
     assert (done.returncode, done.stdout) == (0, "")
     assert "Traceback" not in done.stderr
-    assert [json.loads(line)["output_id"] for line in (tmp_path / "out.jsonl").read_text().splitlines()] == [
+    assert [
+        json.loads(line)["output_id"] for line in (tmp_path / "out.jsonl").read_text().splitlines()
+    ] == [
         "o1",
         "o2",
         "o3",
@@ -56,7 +66,14 @@ def test_a_reader_of_messages_that_has_had_enough_ends_no_run(shell, tmp_path):
 
 
 @pytest.mark.parametrize(
-    "command", ["list rules", "list rules --json", "show demo/story", "score in.jsonl --ladders demo/story", "--help"]
+    "command",
+    [
+        "list rules",
+        "list rules --json",
+        "show demo/story",
+        "score in.jsonl --ladders demo/story",
+        "--help",
+    ],
 )
 def test_what_cannot_be_printed_is_an_error(shell, command):
     done = shell(f"R {command} >&-")
@@ -74,5 +91,10 @@ def test_a_closed_standard_input_is_told(shell):
 
 @pytest.mark.parametrize("streams", ["2>/dev/full", "2>&-"])
 def test_the_exit_code_tells_what_no_message_can(shell, streams):
-    for command in ("score none.jsonl --ladders demo/story", "nonsense", "score --nonsense", "filter"):
+    for command in (
+        "score none.jsonl --ladders demo/story",
+        "nonsense",
+        "score --nonsense",
+        "filter",
+    ):
         assert shell(f"R {command} {streams}").returncode == 2

@@ -39,7 +39,13 @@ def dicts(table):
         return table.to_dicts()
     if isinstance(table, pd.DataFrame):
         return pa.Table.from_pandas(table, preserve_index=False).to_pylist()
-    return table if isinstance(table, list) else table.to_list() if hasattr(table, "to_list") else table.to_pylist()
+    return (
+        table
+        if isinstance(table, list)
+        else table.to_list()
+        if hasattr(table, "to_list")
+        else table.to_pylist()
+    )
 
 
 def logged(caplog):
@@ -50,7 +56,7 @@ def logged(caplog):
 @pytest.fixture(scope="module")
 def made(tmp_path_factory):
     """A table, its scores by the builtin judge, and a student of them, all by commands."""
-    from refladder.commands.main import run  # noqa: PLC0415
+    from refladder.commands.main import run
 
     folder = tmp_path_factory.mktemp("students")
     outputs, scored, student = folder / "outputs.jsonl", folder / "scored.jsonl", folder / "student"
@@ -71,17 +77,25 @@ def rows(made):
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_student_of_every_kind_of_table_is_that_of_the_command(kind, made, tmp_path):
     record = refladder.distil(KINDS[kind](lines(made[1])), by=COLUMN, out=tmp_path / "called")
-    assert json.loads((tmp_path / "called" / "student.json").read_text())["half_width"] == record.half_width
+    assert (
+        json.loads((tmp_path / "called" / "student.json").read_text())["half_width"]
+        == record.half_width
+    )
     for name in ("student.json", "weights.npz", "README.md"):
         assert (tmp_path / "called" / name).read_bytes() == (made[2] / name).read_bytes()
 
 
 def test_distil_takes_what_the_command_takes(command, made, tmp_path):
     scored = [{**row, "reply": row.pop("output")} for row in lines(made[1])]
-    plain = [{name: row[name] for name in ("output_id", "context_id", "reply", COLUMN, "signature")} for row in scored]
+    plain = [
+        {name: row[name] for name in ("output_id", "context_id", "reply", COLUMN, "signature")}
+        for row in scored
+    ]
     labels = [{"output_id": row["output_id"], "people": row["coherence"]} for row in scored]
     for name, table in (("plain", plain), ("labels", labels)):
-        (tmp_path / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in table), "utf-8")
+        (tmp_path / f"{name}.jsonl").write_text(
+            "".join(json.dumps(row) + "\n" for row in table), "utf-8"
+        )
     options = ("--column", "output=reply", "--ladders", "demo/story", "--label", "people", "--json")
     named = ("--by", COLUMN, "--labels", tmp_path / "labels.jsonl", "--out", tmp_path / "typed")
     typed = json.loads(command("distil", tmp_path / "plain.jsonl", *named, *options).out)
@@ -112,7 +126,9 @@ def test_distil_warns_of_what_people_should_know(made, tmp_path, caplog):
     for row in rows:  # words that appear once, so that only their number can be learned
         row["output"] = " ".join(f"{row['output_id']}x{number}" for number in range(row[COLUMN]))
         del row["context"]
-    labels = [{"output_id": row["output_id"], "people": 1 + number % 5} for number, row in enumerate(rows)]
+    labels = [
+        {"output_id": row["output_id"], "people": 1 + number % 5} for number, row in enumerate(rows)
+    ]
     labels.append({"output_id": "another", "people": 1})
     refladder.distil(rows, by=COLUMN, out=tmp_path / "student", labels=labels, label="people")
     assert (
@@ -124,7 +140,10 @@ def test_distil_warns_of_what_people_should_know(made, tmp_path, caplog):
         in (caplog.text)
     )
     assert "ladder set with ladders\n" in caplog.text
-    assert ("WARNING", "a surface measure agrees with the teacher as well as the student does.") in logged(caplog)
+    assert (
+        "WARNING",
+        "a surface measure agrees with the teacher as well as the student does.",
+    ) in logged(caplog)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -149,18 +168,24 @@ def test_a_student_scores_a_file_alone(command, made, tmp_path):
     assert configuration["signature"] == lines(out)[0]["signature"]
 
 
-def test_a_student_alone_takes_contexts_from_ladders_and_says_what_it_could_not_read(made, rows, caplog):
+def test_a_student_alone_takes_contexts_from_ladders_and_says_what_it_could_not_read(
+    made, rows, caplog
+):
     judge = f"distilled:{made[2]}"
     estimates = [row[COLUMN] for row in refladder.score(rows, judge=judge)]
     plain = [{"context_id": row["context_id"], "text": row["output"]} for row in rows]
     ladders = refladder.load_ladders("demo/story")
     for given in ("demo/story", ladders):
-        called = refladder.score(pl.DataFrame(plain), judge=judge, ladders=given, columns={"output": "text"})
+        called = refladder.score(
+            pl.DataFrame(plain), judge=judge, ladders=given, columns={"output": "text"}
+        )
         assert called[COLUMN].to_list() == estimates
     assert logged(caplog) == []
     called = refladder.score(plain, judge=judge, columns={"output": "text"})
     assert {row[COLUMN] for row in called} == {None}
-    assert ("WARNING", "72 rows, 72 scores missing; 0 judgments (0 reused, 0 unparsed)") in logged(caplog)
+    assert ("WARNING", "72 rows, 72 scores missing; 0 judgments (0 reused, 0 unparsed)") in logged(
+        caplog
+    )
     assert "give it in a column 'context', or with ladders" in caplog.text
 
 
@@ -186,29 +211,53 @@ def test_arguments_that_do_not_fit_are_named(asked, message, made, tmp_path):
 def test_what_a_student_has_no_use_for_may_be_empty(made, rows):
     judge = f"distilled:{made[2]}"
     plain = refladder.score(rows, judge=judge)
-    assert refladder.score(rows, judge=judge, store=False, judge_options={}, dimensions=[], weights=None) == plain
+    assert (
+        refladder.score(
+            rows, judge=judge, store=False, judge_options={}, dimensions=[], weights=None
+        )
+        == plain
+    )
 
 
 def test_a_student_alone_and_distil_name_rows_and_arguments(made, tmp_path):
     judge, out = f"distilled:{made[2]}", tmp_path / "student"
-    with pytest.raises(DataError, match=r"^row 1: no column 'output' .*Map one with columns=\{'output': 'NAME'\}$"):
+    with pytest.raises(
+        DataError, match=r"^row 1: no column 'output' .*Map one with columns=\{'output': 'NAME'\}$"
+    ):
         refladder.score([{"context_id": "a", "text": "b"}], judge=judge)
-    with pytest.raises(UsageError, match=r"^the table: column 'coherence_score' exists already; rename or drop it"):
-        refladder.score(pd.DataFrame(lines(made[1])).drop(columns=["coherence_note", "signature"]), judge=judge)
-    with pytest.raises(UsageError, match="a table in a file is written to another file; give out=PATH"):
+    with pytest.raises(
+        UsageError, match=r"^the table: column 'coherence_score' exists already; rename or drop it"
+    ):
+        refladder.score(
+            pd.DataFrame(lines(made[1])).drop(columns=["coherence_note", "signature"]), judge=judge
+        )
+    with pytest.raises(
+        UsageError, match="a table in a file is written to another file; give out=PATH"
+    ):
         refladder.score(made[0], judge=judge)
     with pytest.raises(UsageError, match="use it as the judge of `score` only"):
         refladder.Scorer(ladders="demo/story", judge=judge)
     scored = lines(made[1])
     for asked, message in (
-        ({"by": "coherence_scor"}, r"^row 1: no column 'coherence_scor'; did you mean 'coherence_score'\?"),
+        (
+            {"by": "coherence_scor"},
+            r"^row 1: no column 'coherence_scor'; did you mean 'coherence_score'\?",
+        ),
         ({"labels": scored}, r"^labels needs label COLUMN"),
-        ({"labels": [{"output_id": "x", "people": 1}], "label": "people"}, r"^labels: 1 of 1 label not used"),
-        ({"labels": [{**scored[0], "people": "?"}], "label": "people"}, r"^row 1 of labels: column 'people' must be"),
+        (
+            {"labels": [{"output_id": "x", "people": 1}], "label": "people"},
+            r"^labels: 1 of 1 label not used",
+        ),
+        (
+            {"labels": [{**scored[0], "people": "?"}], "label": "people"},
+            r"^row 1 of labels: column 'people' must be",
+        ),
     ):
         with pytest.raises(RefladderError, match=message):
             refladder.distil(scored, **{"by": COLUMN, "out": out, **asked})
-    with pytest.raises(DataError, match=r"^the table: 3 rows have an output and a number in 'coherence_score'"):
+    with pytest.raises(
+        DataError, match=r"^the table: 3 rows have an output and a number in 'coherence_score'"
+    ):
         refladder.distil(scored[:3], by=COLUMN, out=out)
     with pytest.raises(UsageError, match=r"exists and is not empty; name another folder"):
         refladder.distil(scored, by=COLUMN, out=made[2])

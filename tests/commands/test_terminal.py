@@ -25,7 +25,13 @@ def ladders(tmp_path):
     folder = tmp_path / "set"
     folder.mkdir()
     name = f"c{ESCAPES}"
-    dimension = {"schema": "dimension/1", "name": f"d{ESCAPES}", "description": f"about {ESCAPES}", "low": 1, "high": 5}
+    dimension = {
+        "schema": "dimension/1",
+        "name": f"d{ESCAPES}",
+        "description": f"about {ESCAPES}",
+        "low": 1,
+        "high": 5,
+    }
     context = {"schema": "context/1", "id": name, "task": "story", "text": f"text {ESCAPES}"}
     rungs = [{"level": level, "text": f"rung {level} {ESCAPES}"} for level in (1, 2)]
     recipe = {"backend": "b", "prompts": [], "sampling": None, "version": "1"}
@@ -61,7 +67,13 @@ def test_show(command, ladders, tmp_path):
 
 def test_show_says_which_ladder_is_missing(command, ladders):
     with (ladders / "dimensions.jsonl").open("a") as stream:
-        more = {"schema": "dimension/1", "name": f"more{ESCAPES}", "description": "", "low": 1, "high": 5}
+        more = {
+            "schema": "dimension/1",
+            "name": f"more{ESCAPES}",
+            "description": "",
+            "low": 1,
+            "high": 5,
+        }
         stream.write(json.dumps(more) + "\n")
     done = command("show", ladders, f"c{ESCAPES}")
     assert done.err == f"no more{SAFE} ladder for c{SAFE}\n"
@@ -84,7 +96,9 @@ def test_compete(command, write_jsonl, tmp_path):
 def test_build_names_failed_rungs(command, write_jsonl, tmp_path):
     source = write_jsonl([{"context_id": f"c{ESCAPES}", "context": "One. Two. Three."}])
     task = tmp_path / "task.toml"
-    task.write_text('task = "story"\n[[dimensions]]\nname = "d"\ndescription = "x"\nlow = 1\nhigh = 5\n')
+    task.write_text(
+        'task = "story"\n[[dimensions]]\nname = "d"\ndescription = "x"\nlow = 1\nhigh = 5\n'
+    )
     script = write_jsonl([], name="script.jsonl")
     done = command(
         "build", "own", "--source", source, "--task-file", task, "--writer", f"scripted:{script}",
@@ -102,7 +116,9 @@ def test_evaluate_with_a_dimension_that_holds_escapes(command, write_jsonl, tmp_
     ]  # fmt: skip
     source = write_jsonl(rows)
     task = tmp_path / "task.toml"
-    task.write_text('task = "story"\n[[dimensions]]\nname = "a\\u001bb"\ndescription = "x"\nlow = 1\nhigh = 5\n')
+    task.write_text(
+        'task = "story"\n[[dimensions]]\nname = "a\\u001bb"\ndescription = "x"\nlow = 1\nhigh = 5\n'
+    )
     scores = write_jsonl(
         [{"context_id": row["context_id"], "system": row["system"], "score": 1.0} for row in rows],
         name="m\x1b[2J.jsonl",

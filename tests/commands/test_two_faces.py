@@ -29,7 +29,9 @@ EMPTY = (None, (), {}, "", False, 0)
 
 def cases():
     for name in CALLS:
-        options = {each.name: each for each in import_module(f"refladder.commands.{name}").command.params}
+        options = {
+            each.name: each for each in import_module(f"refladder.commands.{name}").command.params
+        }
         for parameter in inspect.signature(getattr(refladder, name)).parameters.values():
             if parameter.kind is parameter.KEYWORD_ONLY and parameter.name not in RECORDS:
                 yield pytest.param(name, parameter, options, id=f"{name}-{parameter.name}")
@@ -37,7 +39,9 @@ def cases():
 
 @pytest.mark.parametrize(("name", "parameter", "options"), list(cases()))
 def test_a_parameter_is_an_option_with_the_same_default(name, parameter, options):
-    option = OF_ONE_COMMAND.get((name, parameter.name)) or OPTION_OF.get(parameter.name, parameter.name)
+    option = OF_ONE_COMMAND.get((name, parameter.name)) or OPTION_OF.get(
+        parameter.name, parameter.name
+    )
     declared = options[option if option in options else parameter.name]
     if not isinstance(declared, click.Option) or parameter.default is parameter.empty:
         return
@@ -47,14 +51,19 @@ def test_a_parameter_is_an_option_with_the_same_default(name, parameter, options
     assert mine == its
 
 
-@pytest.mark.parametrize("kind", [settings.Scoring, settings.Filtering, settings.Asking, settings.Scale])
+@pytest.mark.parametrize(
+    "kind", [settings.Scoring, settings.Filtering, settings.Asking, settings.Scale]
+)
 def test_a_setting_has_the_default_of_the_calls(kind):
     checked = 0
     for name in CALLS:
         parameters = inspect.signature(getattr(refladder, name)).parameters
         for each in fields(kind):
             default = each.default if each.default is not MISSING else None
-            if each.name in parameters and parameters[each.name].default not in (*EMPTY, inspect.Parameter.empty):
+            if each.name in parameters and parameters[each.name].default not in (
+                *EMPTY,
+                inspect.Parameter.empty,
+            ):
                 assert parameters[each.name].default == default, (name, each.name)
                 checked += 1
     assert checked

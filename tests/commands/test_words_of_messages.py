@@ -11,14 +11,28 @@ import threading
 import pytest
 
 import refladder
-from refladder.errors import BackendUnavailableError, DataError, UsageError, column_option, either, in_call, option
+from refladder.errors import (
+    BackendUnavailableError,
+    DataError,
+    UsageError,
+    column_option,
+    either,
+    in_call,
+    option,
+)
 
 STORY = "demo/story"
 
 
 def test_an_option_is_written_as_the_user_writes_it():
     names = ("both-orders", "dimension", "judge-option", "base-url", "budget")
-    on_the_command_line = ["--both-orders", "--dimension", "--judge-option", "--base-url", "--budget"]
+    on_the_command_line = [
+        "--both-orders",
+        "--dimension",
+        "--judge-option",
+        "--base-url",
+        "--budget",
+    ]
     assert [*map(option, names)] == on_the_command_line
     with in_call({"both_orders", "dimensions", "judge_options"}):
         # Every call that names a backend takes the options of backends; none has a budget.
@@ -34,7 +48,10 @@ def test_an_option_is_written_as_the_user_writes_it():
 def test_words_that_are_others_in_a_call():
     assert (column_option("context", "NAME"), either("a", "b")) == ("--column context=NAME", "a")
     with in_call(()):
-        assert (column_option("context", "my text"), either("a", "b")) == ("columns={'context': 'my text'}", "b")
+        assert (column_option("context", "my text"), either("a", "b")) == (
+            "columns={'context': 'my text'}",
+            "b",
+        )
 
 
 def test_a_call_leaves_its_words_when_it_fails():
@@ -118,7 +135,9 @@ def test_a_file_without_a_known_ending(fails, tmp_path):
 def test_an_option_of_another_command_stays_one(tmp_path):
     empty = tmp_path / "empty.jsonl"
     empty.touch()
-    with pytest.raises(DataError, match=r"a judgments file is what `refladder score --judgments` writes$"):
+    with pytest.raises(
+        DataError, match=r"a judgments file is what `refladder score --judgments` writes$"
+    ):
         refladder.rescore(empty)
 
 
@@ -130,7 +149,9 @@ def test_a_server_is_asked_in_a_thread_with_the_words_of_the_call():
         refladder.score(ROWS, ladders=STORY, judge="openai:m", judge_options=options, store=False)
 
 
-def test_a_note_is_the_same_in_every_file_and_has_the_words_of_a_call_in_its_log(command, tmp_path, caplog):
+def test_a_note_is_the_same_in_every_file_and_has_the_words_of_a_call_in_its_log(
+    command, tmp_path, caplog
+):
     """A file does not say whether a command or a call has written it."""
     rules = tmp_path / "rules.jsonl"
     answer = dict(zip(("win", "loss", "tie"), map(math.log, (0.004, 1e-5, 1e-5)), strict=True))
@@ -143,6 +164,11 @@ def test_a_note_is_the_same_in_every_file_and_has_the_words_of_a_call_in_its_log
     options = ("--ladders", STORY, "--dimension", "coherence", "--judge", judge, "--any-judge")
     assert command("score", source, *options).rows[0]["coherence_note"] == note
     with caplog.at_level(logging.WARNING, "refladder"):
-        scored = refladder.score([row], ladders=STORY, dimensions=["coherence"], judge=judge, any_judge=True)
+        scored = refladder.score(
+            [row], ladders=STORY, dimensions=["coherence"], judge=judge, any_judge=True
+        )
     assert scored[0]["coherence_note"] == note
-    assert "  1 x 5 of 5 judgments unparsed: label mass ... is below 0.05 (least_mass)" in caplog.messages
+    assert (
+        "  1 x 5 of 5 judgments unparsed: label mass ... is below 0.05 (least_mass)"
+        in caplog.messages
+    )

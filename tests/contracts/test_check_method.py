@@ -23,7 +23,11 @@ EMPTY = Prompt(task="t", role="r", literals=("",), names=(), slots={})
 
 
 def scored(benchmark, dimensions, value=lambda output: float(len(output.text)), **more):
-    scores = {(output.id, dimension.name): value(output) for output in benchmark.outputs for dimension in dimensions}
+    scores = {
+        (output.id, dimension.name): value(output)
+        for output in benchmark.outputs
+        for dimension in dimensions
+    }
     given = {"name": "mine", "signature": "mine|1", "scores": scores, **more}
     return MethodResult(method=Method(**given))
 
@@ -84,16 +88,24 @@ def test_a_dry_run_counts_what_is_asked():
             if not settings.dry_run:
                 return judging(benchmark, dimensions, judge, settings)
             if most is None:
-                return judging(replace(benchmark, outputs=benchmark.outputs[:6]), dimensions, judge, settings)
+                return judging(
+                    replace(benchmark, outputs=benchmark.outputs[:6]), dimensions, judge, settings
+                )
             with judge().at_most(most):
-                judge().write([replace(EMPTY, slots={"n": str(number)}) for number in range(12)], Sampling())
+                judge().write(
+                    [replace(EMPTY, slots={"n": str(number)}) for number in range(12)], Sampling()
+                )
             return MethodResult(method=None)
 
         return run
 
-    with pytest.raises(UsageError, match="method 'mine' asks 12 prompts, and 6 in a dry run; where answers decide"):
+    with pytest.raises(
+        UsageError, match="method 'mine' asks 12 prompts, and 6 in a dry run; where answers decide"
+    ):
         check(rehearsing(None), judge=Answering)
-    with pytest.raises(UsageError, match="asks 12 prompts, and at most 11 in a dry run; where answers decide what"):
+    with pytest.raises(
+        UsageError, match="asks 12 prompts, and at most 11 in a dry run; where answers decide what"
+    ):
         check(rehearsing(11), judge=Answering)
     assert check(rehearsing(12), judge=Answering).judgments == 12
 
@@ -156,14 +168,20 @@ def test_no_number_may_come_from_a_judge_that_answers_nothing():
     def filling(*arguments):
         return judging(*arguments, fill=0.5)
 
-    with pytest.raises(UsageError, match="made numbers from a judge that answered nothing; what could not be judged"):
+    with pytest.raises(
+        UsageError,
+        match="made numbers from a judge that answered nothing; what could not be judged",
+    ):
         check(filling, judge=Answering)
 
     def silent(benchmark, dimensions, judge, settings, /):
         found = judging(benchmark, dimensions, judge, settings)
         return replace(found, judgments=0, unparsed=0, measures={})
 
-    with pytest.raises(UsageError, match="reported 0 unparsed of 0 judgments of a judge that answered nothing; count"):
+    with pytest.raises(
+        UsageError,
+        match="reported 0 unparsed of 0 judgments of a judge that answered nothing; count",
+    ):
         check(silent, judge=Answering)
 
 
@@ -176,14 +194,18 @@ def test_the_made_benchmark_is_one(task):
 def small(tmp_path_factory):
     """Small random models by method, with the benchmark that each can work on."""
     for package in ("torch", "transformers"):
-        pytest.importorskip(package, reason=f"{package} is not installed; pip install torch transformers")
+        pytest.importorskip(
+            package, reason=f"{package} is not installed; pip install torch transformers"
+        )
     sys.path[:0] = [str(HERE / "scoring")]
-    import small_models  # noqa: PLC0415  imports torch
-    import tiny_models  # noqa: PLC0415
+    import small_models
+    import tiny_models
 
     folder = tmp_path_factory.mktemp("models")
     encoder = small_models.make_encoder(folder / "encoder")
-    classes = small_models.make_classifier(folder / "classes", ("entailment", "neutral", "contradiction"))
+    classes = small_models.make_classifier(
+        folder / "classes", ("entailment", "neutral", "contradiction")
+    )
     number = small_models.make_classifier(folder / "number", ("number",))
     questions = small_models.make_t5(folder / "t5")
     judge = connect(f"hf:{tiny_models.save('llama', folder / 'llama')}", dtype="float32")
@@ -198,8 +220,12 @@ def small(tmp_path_factory):
     }
 
 
-@pytest.mark.parametrize("name", ["bertscore", "embedding", "unieval", "nli", "regressor", "gptscore"])
+@pytest.mark.parametrize(
+    "name", ["bertscore", "embedding", "unieval", "nli", "regressor", "gptscore"]
+)
 def test_methods_with_small_models(small, name):
     benchmark, options, judge = small[name]
-    found = check_method(name, method_named(name), judge=judge, options=options, benchmark=benchmark)
+    found = check_method(
+        name, method_named(name), judge=judge, options=options, benchmark=benchmark
+    )
     assert found.method is not None, found.skipped

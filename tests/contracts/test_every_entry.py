@@ -11,11 +11,27 @@ from refladder.loaders import BENCHMARKS, load_benchmark
 from refladder.methods.contract import METHODS, EvaluationMethod, method_named
 from refladder.prompts import list_templates
 from refladder.scoring.rules import RULES, rule_named
-from refladder.testing import check_backend, check_benchmark, check_estimator, check_method, check_prompt
+from refladder.testing import (
+    check_backend,
+    check_benchmark,
+    check_estimator,
+    check_method,
+    check_prompt,
+)
 
 # without a checkpoint or a judge with likelihoods of texts they say what they need; tested in test_methods with small
 # models
-NEEDS_A_MODEL = {"gptscore", "bertscore", "embedding", "unieval", "nli", "regressor", "reward", "questeval", "mqag"}
+NEEDS_A_MODEL = {
+    "gptscore",
+    "bertscore",
+    "embedding",
+    "unieval",
+    "nli",
+    "regressor",
+    "reward",
+    "questeval",
+    "mqag",
+}
 
 
 @pytest.mark.parametrize("name", RULES)
@@ -44,7 +60,8 @@ def test_methods(name):
 
 
 @pytest.mark.parametrize(
-    ("kind", "table"), [("backend", BACKENDS), ("benchmark", BENCHMARKS), ("method", METHODS), ("rule", RULES)]
+    ("kind", "table"),
+    [("backend", BACKENDS), ("benchmark", BENCHMARKS), ("method", METHODS), ("rule", RULES)],
 )
 def test_every_path_leads_somewhere(kind, table):
     for name in table:

@@ -9,7 +9,9 @@ from refladder.engine.attention import attend, parts_of
 from refladder.engine.cover import cover, windowed
 from refladder.engine.trie import Push, Row, build_trie, plan
 
-torch = pytest.importorskip("torch", reason="torch is not installed; pip install torch transformers")
+torch = pytest.importorskip(
+    "torch", reason="torch is not installed; pip install torch transformers"
+)
 
 
 def segments(seed, row, longer=1):
@@ -19,7 +21,9 @@ def segments(seed, row, longer=1):
     for _ in range(int(random.integers(2, 12))):
         old = sequences[int(random.integers(len(sequences)))] if sequences else []
         kept = old[: int(random.integers(0, len(old) + 1))]
-        sequences.append([*kept, *random.integers(0, 3, int(random.integers(1, 60)) * longer).tolist()])
+        sequences.append(
+            [*kept, *random.integers(0, 3, int(random.integers(1, 60)) * longer).tolist()]
+        )
     root, _ = build_trie(sequences, [])
     steps = [step.segment for step in plan(root, row) if isinstance(step, (Push, Row))]
     return [segment for segment in steps if segment.tokens.size]
@@ -35,9 +39,13 @@ def allowed(segment, window=None):
 
 
 @pytest.mark.parametrize("seed", range(30))
-@pytest.mark.parametrize(("row", "together", "short"), [(1000, 16, 24), (50, 8, 8), (200, 1, 1), (1000, 128, 256)])
+@pytest.mark.parametrize(
+    ("row", "together", "short"), [(1000, 16, 24), (50, 8, 8), (200, 1, 1), (1000, 128, 256)]
+)
 def test_parts_show_every_token_what_it_may_see_and_once(seed, row, together, short):
-    cases = [(segment, window) for segment in segments(seed, row) for window in (None, 1, 5, 16, 37, 100)]
+    cases = [
+        (segment, window) for segment in segments(seed, row) for window in (None, 1, 5, 16, 37, 100)
+    ]
     for segment, window in cases[seed % 3 :: 3]:
         parts = cover(segment, together, short)
         if window is not None:
@@ -49,7 +57,9 @@ def test_parts_show_every_token_what_it_may_see_and_once(seed, row, together, sh
         for first, last in runs:
             shown[first:last, past + first : past + last] += np.tri(last - first, dtype=int)
         for first, last, before in pieces:  # a mask hides what a query may not see
-            shown[first:last, past + first : past + last] += expected[first:last, past + first : past + last]
+            shown[first:last, past + first : past + last] += expected[
+                first:last, past + first : past + last
+            ]
             for seen, until in before:
                 shown[first:last, seen:until] += expected[first:last, seen:until]
         for first, last, seen, until in spans:
@@ -57,7 +67,9 @@ def test_parts_show_every_token_what_it_may_see_and_once(seed, row, together, sh
         for first, last, seen, until in bands:
             shown[first:last, seen:until] += expected[first:last, seen:until]
         np.testing.assert_array_equal(shown, expected.astype(int))
-        tokens = sorted(token for first, last, *_ in [*runs, *pieces] for token in range(first, last))
+        tokens = sorted(
+            token for first, last, *_ in [*runs, *pieces] for token in range(first, last)
+        )
         assert tokens == list(range(segment.tokens.size))
 
 
@@ -68,26 +80,49 @@ def test_a_long_run_costs_its_window_and_not_its_square():
     assert not pieces
     assert {last - first for first, last in runs} == {250}
     scores = sum((run.last - run.first) ** 2 // 2 for run in runs)
-    scores += sum((span.last - span.first) * (span.key_last - span.key_first) for span in [*spans, *bands])
-    assert scores < 1.25 * 4000 * 512  # what the windows hold is 4000 x 512 less the triangle of the first window
+    scores += sum(
+        (span.last - span.first) * (span.key_last - span.key_first) for span in [*spans, *bands]
+    )
+    assert (
+        scores < 1.25 * 4000 * 512
+    )  # what the windows hold is 4000 x 512 less the triangle of the first window
 
 
-SHORT = [(1000, 1, None), (300, 1, None), (1000, 12, None), (1000, 1, 20), (300, 1, 7), (1000, 12, 100)]
+SHORT = [
+    (1000, 1, None),
+    (300, 1, None),
+    (1000, 12, None),
+    (1000, 1, 20),
+    (300, 1, 7),
+    (1000, 12, 100),
+]
 LONG = [(2000, 30, None), (2000, 30, 300), (2000, 30, 700)]  # a second each
 
 
 @pytest.mark.parametrize(
     ("seed", "row", "longer", "window"),
-    [(seed, *case) for cases, seeds in ((SHORT, 5), (LONG, 2)) for case in cases for seed in range(seeds)],
+    [
+        (seed, *case)
+        for cases, seeds in ((SHORT, 5), (LONG, 2))
+        for case in cases
+        for seed in range(seeds)
+    ],
 )
 def test_merged_parts_are_the_masked_softmax(seed, row, longer, window):
     for segment in segments(seed, row, longer):
         tokens, keys = segment.tokens.size, segment.start + segment.tokens.size
         torch.manual_seed(seed)
-        query, key, value = torch.randn(1, 4, tokens, 8), torch.randn(1, 2, keys, 8), torch.randn(1, 2, keys, 8)
+        query, key, value = (
+            torch.randn(1, 4, tokens, 8),
+            torch.randn(1, 2, keys, 8),
+            torch.randn(1, 2, keys, 8),
+        )
         given = {"scaling": 0.7, "parts": parts_of(segment, torch.float32)}
         if window is not None:
-            given |= {"window_parts": parts_of(segment, torch.float32, window), "sliding_window": window}
+            given |= {
+                "window_parts": parts_of(segment, torch.float32, window),
+                "sliding_window": window,
+            }
         attended, _ = attend(None, query, key, value, None, **given)
         scores = 0.7 * query @ key.repeat_interleave(2, dim=1).transpose(2, 3)
         scores = scores.masked_fill(~torch.from_numpy(allowed(segment, window)), -torch.inf)
@@ -95,7 +130,9 @@ def test_merged_parts_are_the_masked_softmax(seed, row, longer, window):
         torch.testing.assert_close(attended, expected.transpose(1, 2), atol=1e-5, rtol=1e-5)
 
 
-@pytest.mark.parametrize(("given", "message"), [({"position_bias": 1}, "position_bias"), ({"parts": None}, "no parts")])
+@pytest.mark.parametrize(
+    ("given", "message"), [({"position_bias": 1}, "position_bias"), ({"parts": None}, "no parts")]
+)
 def test_a_model_that_adds_to_its_scores_is_refused(given, message):
     parts = parts_of(segments(0, 1000)[0], torch.float32)
     token = torch.zeros(1, 1, 1, 8)
@@ -110,10 +147,16 @@ def test_capped_scores_and_sinks_are_those_of_the_equations(window, softcap, sin
     for segment in segments(3, 1000, 12):
         tokens, keys = segment.tokens.size, segment.start + segment.tokens.size
         torch.manual_seed(3)
-        query, key, value = torch.randn(1, 4, tokens, 8), torch.randn(1, 2, keys, 8), torch.randn(1, 2, keys, 8)
+        query, key, value = (
+            torch.randn(1, 4, tokens, 8),
+            torch.randn(1, 2, keys, 8),
+            torch.randn(1, 2, keys, 8),
+        )
         parts = parts_of(segment, torch.float32, window)
         given = {"parts": parts, "window_parts": parts, "sliding_window": window}
-        attended, _ = attend(None, query, key, value, None, **given, scaling=0.7, softcap=softcap, s_aux=sinks)
+        attended, _ = attend(
+            None, query, key, value, None, **given, scaling=0.7, softcap=softcap, s_aux=sinks
+        )
         scores = 0.7 * query @ key.repeat_interleave(2, dim=1).transpose(2, 3)
         if softcap is not None:
             scores = softcap * torch.tanh(scores / softcap)

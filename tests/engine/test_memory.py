@@ -7,7 +7,12 @@ from types import SimpleNamespace
 import pytest
 
 from refladder.engine import memory
-from refladder.engine.memory import cache_bytes_per_token, halve_until_it_fits, tokens_that_fit, usable_memory
+from refladder.engine.memory import (
+    cache_bytes_per_token,
+    halve_until_it_fits,
+    tokens_that_fit,
+    usable_memory,
+)
 from refladder.errors import BackendError
 
 CPU = SimpleNamespace(type="cpu")  # as a torch.device
@@ -17,7 +22,9 @@ def test_no_memory_at_all_is_an_error_that_says_what_to_do():
     def run(_most):
         raise MemoryError
 
-    with pytest.raises(BackendError, match=r"a model: out of memory even with 4 at a time; use a smaller model"):
+    with pytest.raises(
+        BackendError, match=r"a model: out of memory even with 4 at a time; use a smaller model"
+    ):
         halve_until_it_fits(run, 16, 3, "a model")
 
     def fails(_most):
@@ -28,18 +35,27 @@ def test_no_memory_at_all_is_an_error_that_says_what_to_do():
 
 
 def test_keys_and_values_of_a_token():
-    config = SimpleNamespace(num_hidden_layers=2, num_key_value_heads=2, num_attention_heads=4, head_dim=16)
+    config = SimpleNamespace(
+        num_hidden_layers=2, num_key_value_heads=2, num_attention_heads=4, head_dim=16
+    )
     # 2 (keys, values) * 2 layers * 2 heads of them * 16 wide * 4 bytes
     assert cache_bytes_per_token(config, 4) == 512
 
 
 def test_layers_that_differ_are_counted_one_by_one():
-    layers = [SimpleNamespace(num_key_value_heads=2, num_attention_heads=4, head_dim=width) for width in (16, 64)]
-    config = SimpleNamespace(is_heterogeneous=True, per_layer_config=layers, hidden_size=64, vocab_size=300)
+    layers = [
+        SimpleNamespace(num_key_value_heads=2, num_attention_heads=4, head_dim=width)
+        for width in (16, 64)
+    ]
+    config = SimpleNamespace(
+        is_heterogeneous=True, per_layer_config=layers, hidden_size=64, vocab_size=300
+    )
     # 2 (keys, values) * 2 heads of them * (16 + 64 wide) * 4 bytes
     assert cache_bytes_per_token(config, 4) == 1280
     assert tokens_that_fit(512, 600, 3, config, 2**30) == 512
-    config = SimpleNamespace(num_hidden_layers=2, hidden_size=64, intermediate_size=[96, 10**9])  # that of each layer
+    config = SimpleNamespace(
+        num_hidden_layers=2, hidden_size=64, intermediate_size=[96, 10**9]
+    )  # that of each layer
     assert tokens_that_fit(512, 600, 3, config, 2**30) == 1
 
 

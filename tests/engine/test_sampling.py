@@ -5,7 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-torch = pytest.importorskip("torch", reason="torch is not installed; pip install torch transformers")
+torch = pytest.importorskip(
+    "torch", reason="torch is not installed; pip install torch transformers"
+)
 transformers = pytest.importorskip("transformers", reason="transformers is not installed")
 
 from refladder.engine.sampling import (  # noqa: E402
@@ -48,7 +50,11 @@ def test_draws_follow_the_probabilities_and_top_p():
 
 
 def test_streams_differ_by_prompt_and_by_seed():
-    draws = {random_stream(prompt, seed).random() for prompt in ([1, 2], [1, 2, 0], [2, 1]) for seed in (0, 1, -1)}
+    draws = {
+        random_stream(prompt, seed).random()
+        for prompt in ([1, 2], [1, 2, 0], [2, 1])
+        for seed in (0, 1, -1)
+    }
     assert len(draws) == 9
     assert random_stream([1, 2], 0).random() == random_stream(np.array([1, 2]), 0).random()
 

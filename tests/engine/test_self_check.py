@@ -8,7 +8,9 @@ import logging
 import numpy as np
 import pytest
 
-torch = pytest.importorskip("torch", reason="torch is not installed; pip install torch transformers")
+torch = pytest.importorskip(
+    "torch", reason="torch is not installed; pip install torch transformers"
+)
 transformers = pytest.importorskip("transformers", reason="transformers is not installed")
 
 from refladder.engine import attention, causal, self_check, small_copy  # noqa: E402
@@ -48,7 +50,9 @@ def warnings_of(caplog):
 @pytest.fixture(scope="module")
 def model(folder):
     torch.set_num_threads(1)
-    return lambda name: transformers.AutoModelForCausalLM.from_pretrained(folder(name), dtype=torch.float32).eval()
+    return lambda name: transformers.AutoModelForCausalLM.from_pretrained(
+        folder(name), dtype=torch.float32
+    ).eval()
 
 
 @pytest.mark.parametrize("name", FASTEST)
@@ -58,7 +62,9 @@ def test_the_proof_finds_the_fastest_strategy_of_an_architecture(name, model, ca
 
 
 @pytest.mark.parametrize("error", [AttributeError, NotImplementedError])
-def test_a_model_whose_own_code_does_not_tell_its_decoder_has_no_kinds_of_layers(model, monkeypatch, error):
+def test_a_model_whose_own_code_does_not_tell_its_decoder_has_no_kinds_of_layers(
+    model, monkeypatch, error
+):
     llama = model("llama")
     assert len(small_copy.layer_kinds(llama)) == 2
 
@@ -70,10 +76,17 @@ def test_a_model_whose_own_code_does_not_tell_its_decoder_has_no_kinds_of_layers
 
 
 def test_the_copy_of_a_large_configuration_has_a_layer_of_each_kind():
-    config = transformers.Gemma3TextConfig(num_hidden_layers=18, sliding_window=512, vocab_size=262_144)
+    config = transformers.Gemma3TextConfig(
+        num_hidden_layers=18, sliding_window=512, vocab_size=262_144
+    )
     small = small_copy.small_configuration(config)
     assert small.layer_types == ["sliding_attention", "full_attention"]
-    assert (small.num_hidden_layers, small.vocab_size, small.head_dim, small.sliding_window) == (2, 211, 16, 100)
+    assert (small.num_hidden_layers, small.vocab_size, small.head_dim, small.sliding_window) == (
+        2,
+        211,
+        16,
+        100,
+    )
     assert config.num_hidden_layers == 18  # the model's own configuration is as before
 
 
@@ -81,7 +94,9 @@ def test_the_copy_of_layers_that_differ_keeps_the_differences():
     kind = getattr(transformers, "Gemma4TextConfig", None)
     if kind is None:
         pytest.skip("this version of transformers has no Gemma 4")
-    config = kind(num_hidden_layers=30, num_kv_shared_layers=12)  # every sixth layer is full attention, of width 512
+    config = kind(
+        num_hidden_layers=30, num_kv_shared_layers=12
+    )  # every sixth layer is full attention, of width 512
     small = small_copy.small_configuration(config)
     assert small.layer_types == ["sliding_attention", "full_attention"] * 2
     assert [layer.head_dim for layer in small.per_layer_config] == [16, 32, 16, 32]
@@ -114,7 +129,9 @@ def test_a_large_configuration_is_proved_on_its_copy(name, monkeypatch):
     if not hasattr(transformers, name):
         pytest.skip(f"transformers {transformers.__version__} has no {name}")
     with torch.device("meta"):  # the whole model, without memory
-        whole = transformers.AutoModelForCausalLM.from_config(getattr(transformers, name)(**settings))
+        whole = transformers.AutoModelForCausalLM.from_config(
+            getattr(transformers, name)(**settings)
+        )
     monkeypatch.setattr(type(whole), "device", torch.device("cpu"))
     assert prove(whole) == strategy
 
@@ -142,7 +159,9 @@ def shift_positions(monkeypatch):
     original = Causal._run
 
     def shifted(self, segment, logprobs, **arguments):
-        positions = segment.positions + segment.positions // 16  # every sixteenth rotation is skipped
+        positions = (
+            segment.positions + segment.positions // 16
+        )  # every sixteenth rotation is skipped
         original(self, dataclasses.replace(segment, positions=positions), logprobs, **arguments)
 
     monkeypatch.setattr(Causal, "_run", shifted)
@@ -159,25 +178,40 @@ def show_other_branches(monkeypatch):
 
 
 def keep_what_is_popped(monkeypatch):
-    monkeypatch.setattr(causal, "Pop", type("NoPop", (), {}))  # a Pop is then taken for a segment, and fails
+    monkeypatch.setattr(
+        causal, "Pop", type("NoPop", (), {})
+    )  # a Pop is then taken for a segment, and fails
     original = causal.plan
-    monkeypatch.setattr(causal, "plan", lambda *given: (step for step in original(*given) if hasattr(step, "segment")))
+    monkeypatch.setattr(
+        causal,
+        "plan",
+        lambda *given: (step for step in original(*given) if hasattr(step, "segment")),
+    )
 
 
 def drop_sinks(monkeypatch):
     original = attention.attend
-    monkeypatch.setattr(attention, "attend", lambda *given, **named: original(*given, **{**named, "s_aux": None}))
+    monkeypatch.setattr(
+        attention, "attend", lambda *given, **named: original(*given, **{**named, "s_aux": None})
+    )
 
 
 def drop_the_cap(monkeypatch):
     original = attention.attend
-    monkeypatch.setattr(attention, "attend", lambda *given, **named: original(*given, **{**named, "softcap": None}))
+    monkeypatch.setattr(
+        attention, "attend", lambda *given, **named: original(*given, **{**named, "softcap": None})
+    )
 
 
 @pytest.mark.parametrize(
     ("name", "fault"),
     [(name, ignore_windows) for name in WINDOWS]
-    + [(name, fault) for name in FASTEST if FASTEST[name] == "tree" for fault in (shift_positions, show_other_branches)]
+    + [
+        (name, fault)
+        for name in FASTEST
+        if FASTEST[name] == "tree"
+        for fault in (shift_positions, show_other_branches)
+    ]
     + [(name, keep_what_is_popped) for name in FASTEST if FASTEST[name] == "tree"]
     + [("gpt-oss", drop_sinks), ("gemma2", drop_the_cap)],
 )
@@ -207,10 +241,20 @@ def trained(tested, ids):
 
 
 @pytest.mark.parametrize(
-    "name", ["llama", "qwen3", "mistral-short-window", "gemma2", "gemma3", "gemma4", "gpt-oss", "qwen3-next"]
+    "name",
+    [
+        "llama",
+        "qwen3",
+        "mistral-short-window",
+        "gemma2",
+        "gemma3",
+        "gemma4",
+        "gpt-oss",
+        "qwen3-next",
+    ],
 )
 def test_the_fast_strategy_is_kept_on_sharp_weights_in_half_precision(name, model, folder, caplog):
-    import tiny_models  # noqa: PLC0415  imports torch
+    import tiny_models
 
     tokenizer = transformers.AutoTokenizer.from_pretrained(folder(name))
     ids = tokenizer(" ".join(tiny_models.TEXT[:4] * 2))["input_ids"]
@@ -239,9 +283,17 @@ def test_a_fault_on_the_real_weights_alone_is_found_in_half_precision(model, mon
 
 @pytest.mark.parametrize(
     ("dtype", "memory"),
-    [("float32", 2**30), ("float32", 2**10), ("bfloat16", 2**30), ("bfloat16", 2**10), ("float16", 2**30)],
+    [
+        ("float32", 2**30),
+        ("float32", 2**10),
+        ("bfloat16", 2**30),
+        ("bfloat16", 2**10),
+        ("float16", 2**30),
+    ],
 )
-def test_without_a_copy_the_strategies_are_compared_on_the_real_weights(dtype, memory, model, monkeypatch, caplog):
+def test_without_a_copy_the_strategies_are_compared_on_the_real_weights(
+    dtype, memory, model, monkeypatch, caplog
+):
     monkeypatch.setattr(self_check, "small_copy", lambda _model: None)
     tested = Causal(model("gemma3").to(getattr(torch, dtype)), dtype, 2**30)
     tested.memory = memory

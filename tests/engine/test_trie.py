@@ -53,16 +53,22 @@ def test_a_subtree_too_big_for_a_row_is_pushed_and_popped():
     assert steps[3].tokens == 2
 
 
-token_sequences = st.lists(st.lists(st.integers(0, 3), min_size=1, max_size=12), min_size=1, max_size=12)
+token_sequences = st.lists(
+    st.lists(st.integers(0, 3), min_size=1, max_size=12), min_size=1, max_size=12
+)
 
 
 @given(sequences=token_sequences, row=st.integers(1, 20), data=st.data())
 def test_every_distinct_token_runs_once_after_exactly_its_own_beginning(sequences, row, data):
     reads = [
-        Read(number, data.draw(st.integers(0, len(sequence) - 1)), number) for number, sequence in enumerate(sequences)
+        Read(number, data.draw(st.integers(0, len(sequence) - 1)), number)
+        for number, sequence in enumerate(sequences)
     ]
     root, leaves = build_trie(sequences, reads)
-    assert all(sequences[leaf][: len(sequence)] == sequence for leaf, sequence in zip(leaves, sequences, strict=True))
+    assert all(
+        sequences[leaf][: len(sequence)] == sequence
+        for leaf, sequence in zip(leaves, sequences, strict=True)
+    )
     cache, ran, seen = [], 0, {}
     for step in plan(root, row):
         if isinstance(step, Pop):
@@ -73,7 +79,11 @@ def test_every_distinct_token_runs_once_after_exactly_its_own_beginning(sequence
         ran += segment.tokens.size
         assert segment.start == len(cache)
         for place, _, number in segment.reads:
-            visible = [int(segment.tokens[key]) for key in range(place + 1) if key <= place < segment.ends[key]]
+            visible = [
+                int(segment.tokens[key])
+                for key in range(place + 1)
+                if key <= place < segment.ends[key]
+            ]
             assert len(cache) + len(visible) == segment.positions[place] + 1
             seen[number] = cache + visible
         if isinstance(step, Push):
@@ -81,15 +91,22 @@ def test_every_distinct_token_runs_once_after_exactly_its_own_beginning(sequence
             cache += segment.tokens.tolist()
     assert cache == []
     assert ran == len({tuple(one[:end]) for one in sequences for end in range(1, len(one) + 1)})
-    assert seen == {number: sequences[number][: reads[number].position + 1] for number in range(len(reads))}
+    assert seen == {
+        number: sequences[number][: reads[number].position + 1] for number in range(len(reads))
+    }
 
 
 @pytest.mark.parametrize("count", [1, 5000])
 def test_many_nested_beginnings_need_no_deep_recursion(count):
     sequence = list(range(count))
-    root, _ = build_trie([[*sequence[: count - back], 7, 7] for back in range(min(count, 2000))], [])
+    root, _ = build_trie(
+        [[*sequence[: count - back], 7, 7] for back in range(min(count, 2000))], []
+    )
     assert root.size >= count
-    assert sum(step.segment.tokens.size for step in plan(root, 3) if not isinstance(step, Pop)) == root.size
+    assert (
+        sum(step.segment.tokens.size for step in plan(root, 3) if not isinstance(step, Pop))
+        == root.size
+    )
 
 
 def test_tokens_are_64_bit_for_torch():

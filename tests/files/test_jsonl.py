@@ -167,11 +167,20 @@ RATING = '{"schema":"rating/1","output_id":"a","dimension":"b","value":1.0,"rate
             RATING.replace("rating/1", "rating/2"),
             "rating/2, of another version of refladder; this one reads rating/1, so make the file again",
         ),
-        (RATING.replace('"rater":"c"', '"rater":7'), "rating/1 field 'rater': Input should be a valid string, found 7"),
+        (
+            RATING.replace('"rater":"c"', '"rater":7'),
+            "rating/1 field 'rater': Input should be a valid string, found 7",
+        ),
         (RATING.replace('"rater"', '"ratter"'), "rating/1 field 'rater': Field required"),
         (RATING.replace("}", ',"more":1}'), "rating/1 field 'more': Unexpected keyword argument"),
-        (RATING.replace("1.0", "NaN"), "rating/1 field 'value': Input should be a finite number, found nan"),
-        (RATING.replace("1.0", '"1"'), "rating/1 field 'value': Input should be a valid number, found '1'"),
+        (
+            RATING.replace("1.0", "NaN"),
+            "rating/1 field 'value': Input should be a finite number, found nan",
+        ),
+        (
+            RATING.replace("1.0", '"1"'),
+            "rating/1 field 'value': Input should be a valid number, found '1'",
+        ),
         (RATING[:-20], "not JSON (EOF while parsing"),
         ("x" + RATING, "not JSON (Expecting value: line 1 column 1 (char 0))"),
         ("", "not JSON (Expecting value: line 1 column 1 (char 0))"),
@@ -218,7 +227,10 @@ def test_files_that_cannot_be_read(tmp_path):
         list(read_lines(path))
     path.write_bytes(gzip.compress(b"a line\n" * 9)[:-12])
     for read in (lambda: list(read_lines(path)), lambda: read_bytes(path)):
-        with pytest.raises(DataError, match=r"the stream is damaged or incomplete \(.*\); download or copy it again$"):
+        with pytest.raises(
+            DataError,
+            match=r"the stream is damaged or incomplete \(.*\); download or copy it again$",
+        ):
             read()
 
 
@@ -241,9 +253,14 @@ def test_a_file_appears_whole_or_not_at_all(tmp_path, error):
 def test_a_file_that_cannot_be_written(tmp_path):
     (tmp_path / "f").write_bytes(b"")
     for path in (tmp_path / "f" / "g", Path("/proc/none/f")):
-        with pytest.raises(DataError, match=f"^{path}: cannot be written \\(.+\\); free space or choose another path$"):
+        with pytest.raises(
+            DataError,
+            match=f"^{path}: cannot be written \\(.+\\); free space or choose another path$",
+        ):
             write_json(path, {})
-    with pytest.raises(DataError, match=r"^/dev/full: cannot be written \(No space left on device\)"):
+    with pytest.raises(
+        DataError, match=r"^/dev/full: cannot be written \(No space left on device\)"
+    ):
         write_json(Path("/dev/full"), {"a": 1})
     with pytest.raises(DataError, match=f"^{tmp_path}: cannot be written \\(Is a directory\\)"):
         throw_away(tmp_path)
@@ -334,13 +351,17 @@ def test_records_that_are_appended_come_back_without_a_torn_line(tmp_path, caplo
     assert path.read_bytes() == torn  # reading writes nothing
     append_records(path, [A_DIMENSION])
     assert path.read_bytes() == to_line(A_DIMENSION) * 3
-    with pytest.raises(DataError, match=r"folder: cannot be written \(Is a directory\); free space or choose another"):
+    with pytest.raises(
+        DataError,
+        match=r"folder: cannot be written \(Is a directory\); free space or choose another",
+    ):
         append_records(path.parent, [A_DIMENSION])
     with pytest.raises(DataError, match=r"folder: cannot be read \(Is a directory\)$"):
         read_appended(path.parent)
     path.write_bytes(to_line(A_DIMENSION) + b'"\xff"\n')
     with pytest.raises(
-        DataError, match=r"records\.jsonl:2: not UTF-8 \(byte 0xff at position 1\); correct the line, or"
+        DataError,
+        match=r"records\.jsonl:2: not UTF-8 \(byte 0xff at position 1\); correct the line, or",
     ):
         read_appended(path)
 
@@ -366,7 +387,8 @@ def test_a_file_of_a_folder_is_no_link_to_another_place(tmp_path):
     (folder / "link.jsonl").symlink_to(Path("..") / "outside.jsonl")
     for name in ("link.jsonl", "chain.jsonl"):
         with pytest.raises(
-            DataError, match=rf"{name}: a link to .*outside\.jsonl, which is not in .*run; copy the file"
+            DataError,
+            match=rf"{name}: a link to .*outside\.jsonl, which is not in .*run; copy the file",
         ):
             read_appended(folder / name)
     assert outside.read_bytes() == b'{"a":1}'

@@ -18,7 +18,11 @@ from refladder.files.ladder_sets import (
 )
 
 SET = load_ladders("demo/story", certified=False)
-LADDERS, CONTEXTS, FIRST = list(SET.ladders.values()), list(SET.contexts.values()), next(iter(SET.ladders.values()))
+LADDERS, CONTEXTS, FIRST = (
+    list(SET.ladders.values()),
+    list(SET.contexts.values()),
+    next(iter(SET.ladders.values())),
+)
 PLACE = "x: the coherence ladder of context 'story-01'"
 
 
@@ -49,21 +53,28 @@ def test_a_set_without_its_texts_keeps_their_digests(tmp_path):
     without = load_ladders(tmp_path)
     assert (without.contexts, without.digests) == ({}, SET.digests)
     # b2sum -l 64 of the text of story-01, which has no background
-    assert without.digests["story-01"] == hashlib.blake2b(CONTEXTS[0].text.encode(), digest_size=8).hexdigest()
+    assert (
+        without.digests["story-01"]
+        == hashlib.blake2b(CONTEXTS[0].text.encode(), digest_size=8).hexdigest()
+    )
     (tmp_path / "context_digests.jsonl").unlink()
     assert load_ladders(tmp_path).digests == {}  # as the sets of refladder 0.1.0
 
 
 def test_a_changed_context_does_not_have_its_digest(tmp_path):
     write_ladder_set(tmp_path, SET.dimensions, CONTEXTS, LADDERS, [])
-    write_records(tmp_path / "contexts.jsonl", [replace(CONTEXTS[0], text="Another."), *CONTEXTS[1:]])
+    write_records(
+        tmp_path / "contexts.jsonl", [replace(CONTEXTS[0], text="Another."), *CONTEXTS[1:]]
+    )
     message = f"{tmp_path}: the text or background of context 'story-01' is not the one that the ladders were written"
     with pytest.raises(UsageError, match=message):
         load_ladders(tmp_path)
 
 
 def test_sets_that_are_not_there(tmp_path):
-    with pytest.raises(UnknownNameError, match=r"unknown ladder set or folder 'none'; Known: demo/"):
+    with pytest.raises(
+        UnknownNameError, match=r"unknown ladder set or folder 'none'; Known: demo/"
+    ):
         load_ladders("none")
     message = f"^{tmp_path}/ladders.jsonl: no such file; build a ladder set with `refladder build`$"
     with pytest.raises(DataError, match=message):
@@ -98,13 +109,22 @@ def test_sets_that_are_not_there(tmp_path):
             {"ladders": [replace(FIRST, rungs=FIRST.rungs[::-1])]},
             f"{PLACE} has levels [5, 4, 3, 2, 1]; they must be 1, 2, ..., N",
         ),
-        ({"ladders": [replace(FIRST, rungs=())]}, f"{PLACE} has levels []; they must be 1, 2, ..., N"),
+        (
+            {"ladders": [replace(FIRST, rungs=())]},
+            f"{PLACE} has levels []; they must be 1, 2, ..., N",
+        ),
         (
             {"ladders": [LADDERS[1], replace(FIRST, rungs=FIRST.rungs[:3])]},
             f"{PLACE} has 3 rungs, the first ladder 5; a set must have one number of rungs",
         ),
-        ({"contexts": [*CONTEXTS, replace(CONTEXTS[0])]}, "x: context 'story-01' appears twice; remove one"),
-        ({"dimensions": [*SET.dimensions, SET.dimensions[0]]}, "x: dimension 'coherence' appears twice; remove one"),
+        (
+            {"contexts": [*CONTEXTS, replace(CONTEXTS[0])]},
+            "x: context 'story-01' appears twice; remove one",
+        ),
+        (
+            {"dimensions": [*SET.dimensions, SET.dimensions[0]]},
+            "x: dimension 'coherence' appears twice; remove one",
+        ),
         (
             {"dimensions": [replace(SET.dimensions[0], high=1.0)]},
             "x: the scale of 'coherence' goes from 1 to 1; low must be less than high",
@@ -120,6 +140,11 @@ def test_ladders_that_are_not_one_scale(changes, message):
 def test_dimensions_are_chosen_by_name_each_once():
     coherence, complexity = SET.dimensions
     assert choose_dimensions(SET.dimensions, []) == (coherence, complexity)
-    assert choose_dimensions(SET.dimensions, ["complexity", "coherence", "complexity"]) == (complexity, coherence)
-    with pytest.raises(UnknownNameError, match="unknown dimension 'complex'; did you mean 'complexity'"):
+    assert choose_dimensions(SET.dimensions, ["complexity", "coherence", "complexity"]) == (
+        complexity,
+        coherence,
+    )
+    with pytest.raises(
+        UnknownNameError, match="unknown dimension 'complex'; did you mean 'complexity'"
+    ):
         choose_dimensions(SET.dimensions, ["complex"])

@@ -19,7 +19,9 @@ from refladder.files.tables import read_rows
 from refladder.parsing import parse_toml
 
 LONG = json.dumps({"output": "x" * 3000})  # longer than the limit of these tests, 2,048 bytes
-TOO_LONG = r"a line of more than 2,048 bytes; write each row as a line of its own, or shorten its texts$"
+TOO_LONG = (
+    r"a line of more than 2,048 bytes; write each row as a line of its own, or shorten its texts$"
+)
 
 
 @pytest.fixture
@@ -35,7 +37,11 @@ def small_files(monkeypatch):
 
 
 def test_the_limits_are_those_of_the_documentation():
-    assert (streams.LONGEST_LINE, streams.ALWAYS_UNPACKED, streams.LARGEST) == (64 << 20, 64 << 20, 1 << 30)
+    assert (streams.LONGEST_LINE, streams.ALWAYS_UNPACKED, streams.LARGEST) == (
+        64 << 20,
+        64 << 20,
+        1 << 30,
+    )
     assert streams.UNPACKED_RATIO == 200
 
 
@@ -72,8 +78,12 @@ def test_a_line_of_standard_input_or_of_a_url_has_a_greatest_length(tmp_path, mo
 @pytest.mark.usefixtures("short_lines")
 def test_a_csv_cell_over_many_lines_has_a_greatest_length(tmp_path):
     path = tmp_path / "rows.csv"
-    path.write_text('output\n"' + "a quote that is never closed\n" * 100)  # 2,900 bytes; no line is long
-    with pytest.raises(DataError, match=r"rows\.csv:\d+: not CSV \(field larger than field limit \(2048\)\)"):
+    path.write_text(
+        'output\n"' + "a quote that is never closed\n" * 100
+    )  # 2,900 bytes; no line is long
+    with pytest.raises(
+        DataError, match=r"rows\.csv:\d+: not CSV \(field larger than field limit \(2048\)\)"
+    ):
         list(read_rows(str(path)))
 
 
@@ -84,7 +94,9 @@ def test_a_gzip_bomb_is_refused(tmp_path, name, address):
     # 10 million spaces pack to about 10,000 bytes, so 200 times its size is reached at 2 million.
     (tmp_path / name).write_bytes(gzip.compress((b" " * 999 + b"\n") * 10_000))
     path = address.format(folder=tmp_path, name=name)
-    with pytest.raises(DataError, match=r"gz: unpacks to more than 200 times its size; if that is right, unpack"):
+    with pytest.raises(
+        DataError, match=r"gz: unpacks to more than 200 times its size; if that is right, unpack"
+    ):
         list(read_rows(path))
 
 
@@ -100,8 +112,12 @@ def test_blank_lines_at_the_end_have_a_greatest_number(tmp_path, name, row):
 
 @pytest.mark.usefixtures("small_files")
 def test_a_gzip_file_that_is_read_whole_is_limited(tmp_path):
-    (tmp_path / "list.json.gz").write_bytes(gzip.compress(os.urandom(10_001)))  # it does not pack at all
-    with pytest.raises(DataError, match=r"list\.json\.gz: more than 10,000 bytes, the most that is read as a whole"):
+    (tmp_path / "list.json.gz").write_bytes(
+        gzip.compress(os.urandom(10_001))
+    )  # it does not pack at all
+    with pytest.raises(
+        DataError, match=r"list\.json\.gz: more than 10,000 bytes, the most that is read as a whole"
+    ):
         read_bytes(tmp_path / "list.json.gz")
     (tmp_path / "list.json.gz").write_bytes(gzip.compress(b"x" * 10_000))
     assert read_bytes(tmp_path / "list.json.gz") == b"x" * 10_000
@@ -109,7 +125,9 @@ def test_a_gzip_file_that_is_read_whole_is_limited(tmp_path):
 
 @pytest.mark.usefixtures("small_files")
 def test_an_endless_device_is_not_read_for_ever():
-    with pytest.raises(DataError, match=r"/dev/zero: more than 10,000 bytes, the most that is read as a whole"):
+    with pytest.raises(
+        DataError, match=r"/dev/zero: more than 10,000 bytes, the most that is read as a whole"
+    ):
         read_bytes(Path("/dev/zero"))
 
 
@@ -117,12 +135,20 @@ def test_an_endless_device_is_not_read_for_ever():
 @pytest.mark.parametrize("form", ["jsonl", "csv"])
 def test_a_gzip_file_of_ordinary_rows_is_read_from_a_file_a_url_and_a_pipe(tmp_path, form):
     rows = [{"n": str(k), "text": os.urandom(20).hex()} for k in range(1000)]
-    lines = [json.dumps(row) for row in rows] if form == "jsonl" else ["n,text", *(",".join(r.values()) for r in rows)]
+    lines = (
+        [json.dumps(row) for row in rows]
+        if form == "jsonl"
+        else ["n,text", *(",".join(r.values()) for r in rows)]
+    )
     packed = gzip.compress("\n".join(lines).encode())
     (tmp_path / f"rows.{form}.gz").write_bytes(packed)
     os.mkfifo(tmp_path / "pipe")
     threading.Thread(target=(tmp_path / "pipe").write_bytes, args=[packed]).start()
-    for path in (f"{tmp_path}/rows.{form}.gz", f"file://{tmp_path}/rows.{form}.gz", f"{tmp_path}/pipe"):
+    for path in (
+        f"{tmp_path}/rows.{form}.gz",
+        f"file://{tmp_path}/rows.{form}.gz",
+        f"{tmp_path}/pipe",
+    ):
         assert [row.fields for row in read_rows(path, form)] == rows
 
 
@@ -131,7 +157,9 @@ def test_rows_of_parquet_have_a_greatest_length(tmp_path):
     pa, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
     path = tmp_path / "rows.parquet"
     parquet.write_table(pa.table({"output": [LONG, LONG[::-1]]}), path)
-    with pytest.raises(DataError, match=r"rows\.parquet: rows of more than 2,048 bytes; shorten their texts$"):
+    with pytest.raises(
+        DataError, match=r"rows\.parquet: rows of more than 2,048 bytes; shorten their texts$"
+    ):
         read_rows(str(path))
     parquet.write_table(pa.table({"output": ["fine"]}), path)
     assert [row.fields for row in read_rows(str(path))] == [{"output": "fine"}]

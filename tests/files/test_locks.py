@@ -56,7 +56,9 @@ def test_a_thread_may_enter_again_and_another_may_not(tmp_path):
         with locked(path):
             pass
         (message,) = in_a_thread(lambda: enter(path))
-        assert message.startswith(f"{path}: process {os.getpid()} on host {socket.gethostname()} has been writing it ")
+        assert message.startswith(
+            f"{path}: process {os.getpid()} on host {socket.gethostname()} has been writing it "
+        )
         assert message.endswith(" UTC; wait for it to finish, or choose another path")
     assert in_a_thread(lambda: enter(path)) == []
 
@@ -66,7 +68,8 @@ def test_a_lock_without_a_name(tmp_path):
     with (tmp_path / ".kept.lock").open("w") as other:
         fcntl.flock(other, fcntl.LOCK_EX)
         with pytest.raises(
-            UsageError, match=r"kept: another process has been writing it; wait for it to finish, or choose"
+            UsageError,
+            match=r"kept: another process has been writing it; wait for it to finish, or choose",
         ):
             enter(tmp_path / "kept")
 
@@ -78,7 +81,9 @@ def test_devices_need_no_lock():
 
 def test_a_lock_file_that_cannot_be_made(tmp_path):
     (tmp_path / "file").touch()
-    with pytest.raises(DataError, match=r"kept: cannot be written \(.*\); free space or choose another path"):
+    with pytest.raises(
+        DataError, match=r"kept: cannot be written \(.*\); free space or choose another path"
+    ):
         enter(tmp_path / "file" / "kept")
 
 
@@ -130,7 +135,8 @@ def test_where_the_file_system_has_no_locks_the_record_decides(tmp_path, monkeyp
     for unsigned in ("[1", ""):  # its process may be about to sign it
         file.write_text(unsigned)
         with pytest.raises(
-            UsageError, match=r"kept: another process has been writing it; .* has ended, delete .*\.lock"
+            UsageError,
+            match=r"kept: another process has been writing it; .* has ended, delete .*\.lock",
         ):
             enter(path)
     file.write_text(json.dumps({**record, "process": ended_process()}))
@@ -181,14 +187,22 @@ def test_without_locks_the_second_of_two_new_runs_is_refused(tmp_path, other_run
 
     monkeypatch.setattr(locks, "_sign", late)
     with locked(path):
-        assert told[0].startswith(f"{path}: another process has been writing it; wait for it to finish")
+        assert told[0].startswith(
+            f"{path}: another process has been writing it; wait for it to finish"
+        )
 
 
 @pytest.mark.usefixtures("without_locks")
-def test_without_locks_one_of_two_runs_takes_over_from_an_ended_one(tmp_path, other_run, monkeypatch):
+def test_without_locks_one_of_two_runs_takes_over_from_an_ended_one(
+    tmp_path, other_run, monkeypatch
+):
     """The other takes over after this one has seen that the holder has ended, and before it does so itself."""
     path, ended = tmp_path / "kept", locks.has_ended
-    record = {"process": ended_process(), "host": socket.gethostname(), "since": "2026-01-02 03:04:05"}
+    record = {
+        "process": ended_process(),
+        "host": socket.gethostname(),
+        "since": "2026-01-02 03:04:05",
+    }
     (tmp_path / ".kept.lock").write_text(json.dumps(record))
     told = []
 

@@ -13,7 +13,9 @@ from refladder.records import Judgment, Rating
 
 
 def line_of(value):
-    return to_line(Rating(output_id="a", dimension="b", value=value, rater="c")).decode().rstrip("\n")
+    return (
+        to_line(Rating(output_id="a", dimension="b", value=value, rater="c")).decode().rstrip("\n")
+    )
 
 
 def located(lines):
@@ -61,7 +63,9 @@ def test_rows_may_be_spaced_as_json_allows(tmp_path):
 def test_two_objects_on_a_line_are_refused(tmp_path):
     path = tmp_path / "rows.jsonl"
     path.write_text('{"a": 1}\n{"a": 2} {"a": 3}\n')
-    with pytest.raises(DataError, match=r"rows\.jsonl:2: not JSON \(Extra data: line 1 column 10 \(char 9\)\)"):
+    with pytest.raises(
+        DataError, match=r"rows\.jsonl:2: not JSON \(Extra data: line 1 column 10 \(char 9\)\)"
+    ):
         list(read_rows(str(path)))
 
 

@@ -14,17 +14,26 @@ ROWS = [{"id": "1", "text": "a; b, c"}, {"id": "2", "text": 'says "x"\tand more'
 
 @pytest.mark.parametrize(
     ("delimiter", "words", "name"),
-    [(";", "semicolons", "t.csv"), ("\t", "tabs", "t.csv"), ("\t", "tabs", "t.tsv"), (",", None, "t.csv")],
+    [
+        (";", "semicolons", "t.csv"),
+        ("\t", "tabs", "t.csv"),
+        ("\t", "tabs", "t.tsv"),
+        (",", None, "t.csv"),
+    ],
 )
 def test_the_delimiter_is_that_of_the_header(tmp_path, caplog, delimiter, words, name):
     path = tmp_path / name
     second = '"says ""x""\tand more"'
-    path.write_text(f'id{delimiter}text\n1{delimiter}"a; b, c"\n2{delimiter}{second}\n', "utf-8-sig")
+    path.write_text(
+        f'id{delimiter}text\n1{delimiter}"a; b, c"\n2{delimiter}{second}\n', "utf-8-sig"
+    )
     with caplog.at_level(logging.WARNING, logger="refladder"):
         assert [row.fields for row in read_rows(str(path))] == ROWS
         list(read_rows(str(path)))
     said = f"{path}: cells are separated by {words}; CSV that refladder writes has commas"
-    assert caplog.messages == ([] if words is None else [said])  # once, however often the table is read
+    assert caplog.messages == (
+        [] if words is None else [said]
+    )  # once, however often the table is read
 
 
 @pytest.mark.parametrize(
@@ -56,6 +65,8 @@ def test_a_spreadsheet_is_to_be_saved_as_csv(tmp_path, name, fails):
 @pytest.mark.parametrize("text", ["context_id,output\n", "context_id;output\n"])
 def test_a_header_without_rows_is_no_success(tmp_path, command, text):
     (tmp_path / "t.csv").write_text(text)
-    done = command("score", tmp_path / "t.csv", "--ladders", "demo/story", "--out", tmp_path / "out.csv")
+    done = command(
+        "score", tmp_path / "t.csv", "--ladders", "demo/story", "--out", tmp_path / "out.csv"
+    )
     assert done.code == 3
     assert "The table has no rows, so nothing was scored\n" in done.err

@@ -13,12 +13,17 @@ from refladder.files.tables import Row, format_of, open_sink, read_once, read_ro
 
 
 def test_the_format_is_told_by_the_ending():
-    found = {name: format_of(name) for name in ("a.jsonl", "a.ndjson", "a.JSON", "a.csv", "a.csv.gz", "a.parquet", "-")}
+    found = {
+        name: format_of(name)
+        for name in ("a.jsonl", "a.ndjson", "a.JSON", "a.csv", "a.csv.gz", "a.parquet", "-")
+    }
     assert list(found.values()) == ["jsonl", "jsonl", "jsonl", "csv", "csv", "parquet", "jsonl"]
     assert format_of("a.txt", "csv") == "csv"
     with pytest.raises(UsageError, match=r"^a\.txt: unknown file extension; use .jsonl, .csv or"):
         format_of("a.txt")
-    assert [standard_form(*pair) for pair in (("-", "csv"), ("-", "jsonl"), ("a.jsonl", "csv"))] == ["csv", None, None]
+    assert [
+        standard_form(*pair) for pair in (("-", "csv"), ("-", "jsonl"), ("a.jsonl", "csv"))
+    ] == ["csv", None, None]
 
 
 def test_columns_are_known_before_a_row_is_taken(tmp_path):
@@ -32,7 +37,10 @@ def test_columns_are_known_before_a_row_is_taken(tmp_path):
     rows = read_rows(str(path))
     assert rows.columns() == ["x"]
     assert rows.first().fields == {"x": 1}
-    assert [(row.where, row.fields) for row in rows] == [(f"{path}:1", {"x": 1}), (f"{path}:2", {"y": 2})]
+    assert [(row.where, row.fields) for row in rows] == [
+        (f"{path}:1", {"x": 1}),
+        (f"{path}:2", {"y": 2}),
+    ]
     path.write_bytes(b"\n\n")
     assert read_rows(str(path)).columns() is None
 
@@ -40,7 +48,9 @@ def test_columns_are_known_before_a_row_is_taken(tmp_path):
 def test_a_cell_of_several_lines_is_named_by_its_first(tmp_path):
     path = tmp_path / "a.csv"
     path.write_text('x,y\n"a\nb",1\n"long ' + "x" * 200_000 + '",2\n')
-    assert [(row.where.rpartition(":")[2], len(row.fields["x"])) for row in read_rows(str(path))] == [
+    assert [
+        (row.where.rpartition(":")[2], len(row.fields["x"])) for row in read_rows(str(path))
+    ] == [
         ("2", 3),
         ("4", 200_005),
     ]
@@ -73,7 +83,10 @@ FORMULAS = ["=1+1", "+a", "-a", "@a", "\ta", "\ra"]
 def test_formulas_in_csv_are_escaped_on_request_and_numbers_stay(tmp_path):
     cells = [*FORMULAS, "-1.5", " =1", "a=1", -1.5, None, "", "-1_0"]
     expected = [*(f"'{text}" for text in FORMULAS), "-1.5", " =1", "a=1", "-1.5", "", "", "'-1_0"]
-    for escape, column, wanted in ((True, "'=x", expected), (False, "=x", [*map(str, cells[:10]), "", "", "-1_0"])):
+    for escape, column, wanted in (
+        (True, "'=x", expected),
+        (False, "=x", [*map(str, cells[:10]), "", "", "-1_0"]),
+    ):
         path = tmp_path / f"{escape}.csv"
         with open_sink(str(path), None, {"s": float}, escape_formulas=escape) as write:
             for cell in cells:
@@ -86,7 +99,10 @@ def test_formulas_in_csv_are_escaped_on_request_and_numbers_stay(tmp_path):
 
 def test_formulas_are_escaped_in_csv_only(tmp_path):
     with (
-        pytest.raises(UsageError, match=r"a.jsonl: --escape-formulas works only with CSV, not jsonl; remove it or "),
+        pytest.raises(
+            UsageError,
+            match=r"a.jsonl: --escape-formulas works only with CSV, not jsonl; remove it or ",
+        ),
         open_sink(str(tmp_path / "a.jsonl"), None, {}, escape_formulas=True),
     ):
         pass
@@ -100,7 +116,9 @@ def test_rows_in_any_order_of_columns_make_one_csv(tmp_path):
     assert path.read_text() == "x,y\n1,2\n3,4\n"
     sink = open_sink(str(path), None, {})
     with (  # noqa: PT012  it is the block that fails
-        pytest.raises(DataError, match=r"^a:2: its columns differ from the first row's \(z\); write \.jsonl"),
+        pytest.raises(
+            DataError, match=r"^a:2: its columns differ from the first row's \(z\); write \.jsonl"
+        ),
         sink as write,
     ):
         write(Row("a:1", {"x": 1}))
@@ -129,7 +147,9 @@ def test_gzip_on_standard_input_is_unpacked(monkeypatch):
 def test_numbers_that_json_has_not_are_null_counted_and_said(tmp_path, caplog, name):
     path = tmp_path / name
     if name.endswith("jsonl"):
-        path.write_text('{"a": 1, "b": NaN, "c": [Infinity, 2]}\n{"a": 3, "b": 0.5, "c": []}\n', "utf-8")
+        path.write_text(
+            '{"a": 1, "b": NaN, "c": [Infinity, 2]}\n{"a": 3, "b": 0.5, "c": []}\n', "utf-8"
+        )
     else:
         pa = pytest.importorskip("pyarrow")
         rows = [{"a": 1, "b": float("nan"), "c": [float("inf"), 2.0]}, {"a": 3, "b": 0.5, "c": []}]
@@ -138,9 +158,14 @@ def test_numbers_that_json_has_not_are_null_counted_and_said(tmp_path, caplog, n
     with open_sink(str(out), None, {}) as write:
         for row in read_rows(str(path)):
             write(row)
-    assert [json.loads(line, parse_constant=pytest.fail) for line in out.read_text("utf-8").splitlines()] == [
+    assert [
+        json.loads(line, parse_constant=pytest.fail) for line in out.read_text("utf-8").splitlines()
+    ] == [
         {"a": 1, "b": None, "c": [None, 2]},
         {"a": 3, "b": 0.5, "c": []},
     ]
-    assert "out.jsonl: NaN and Infinity are written as null, as JSON has neither: 2 values" in caplog.text
+    assert (
+        "out.jsonl: NaN and Infinity are written as null, as JSON has neither: 2 values"
+        in caplog.text
+    )
     assert f"the first at {path}:1, column 'b'" in caplog.text

@@ -19,10 +19,14 @@ def inline(monkeypatch):
 @pytest.fixture(scope="module")
 def made(tmp_path_factory, rows):
     """1,200 rows, and a student of the builtin judge's scores."""
-    from refladder.commands.main import run  # noqa: PLC0415
+    from refladder.commands.main import run
 
     folder = tmp_path_factory.mktemp("students")
-    source, labelled, student = split(rows(1200), folder / "in", 1100), folder / "scored.jsonl", folder / "student"
+    source, labelled, student = (
+        split(rows(1200), folder / "in", 1100),
+        folder / "scored.jsonl",
+        folder / "student",
+    )
     assert run(["export", "demo/story", "--out", str(folder / "outputs.jsonl")]) == 0
     assert run(["score", str(folder / "outputs.jsonl"), *LADDERS, "--out", str(labelled)]) == 0
     assert run(["distil", str(labelled), "--by", COLUMN, "--out", str(student)]) == 0
@@ -38,7 +42,9 @@ def test_a_student_scores_files(command, fails, made, tmp_path):
     done = command("score", source, *judge, "--out", out)
     assert done.code == 0
     assert done.err.endswith("2 files: 1,200 rows = 1,200 scored + 0 unscored\n")
-    rows, expected = (list(map(json.loads, data.splitlines())) for data in (scored(out), whole.read_bytes()))
+    rows, expected = (
+        list(map(json.loads, data.splitlines())) for data in (scored(out), whole.read_bytes())
+    )
     for row, other in zip(rows, expected, strict=True):
         assert row.pop(COLUMN) == pytest.approx(other.pop(COLUMN), abs=1e-12)
         assert row == other
@@ -51,13 +57,31 @@ def test_a_student_scores_files(command, fails, made, tmp_path):
 def test_another_student_is_another_run(command, fails, made, tmp_path):
     source, student = made
     out = tmp_path / "out"
-    first = ("score", source, "--judge", f"distilled:{student}", "--ladders", "demo/story", "--out", out)
+    first = (
+        "score",
+        source,
+        "--judge",
+        f"distilled:{student}",
+        "--ladders",
+        "demo/story",
+        "--out",
+        out,
+    )
     assert command(*first).code == 0
     other = tmp_path / "student"
     other.mkdir()
     for path in student.iterdir():
         (other / path.name).write_bytes(path.read_bytes())
-    second = ("score", source, "--judge", f"distilled:{other}", "--ladders", "demo/story", "--out", out)
+    second = (
+        "score",
+        source,
+        "--judge",
+        f"distilled:{other}",
+        "--ladders",
+        "demo/story",
+        "--out",
+        out,
+    )
     assert command(*second).code == 0  # the same student in another folder
     record = json.loads((other / "student.json").read_text())
     (other / "student.json").write_text(json.dumps({**record, "half_width": 1.0}))

@@ -53,7 +53,9 @@ def whole(tmp_path_factory, rows):
     """The same rows, scored by one process."""
     folder = tmp_path_factory.mktemp("whole")
     source, out = folder / "in.jsonl", folder / "whole.jsonl"
-    source.write_text("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows(1200)), "utf-8")
+    source.write_text(
+        "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows(1200)), "utf-8"
+    )
     assert run_command(["score", str(source), *LADDERS, "--out", str(out)]) == 0
     return out
 
@@ -62,7 +64,9 @@ def run_of(folder):
     return json.loads((folder / "run.json").read_bytes())
 
 
-def test_a_folder_holds_the_rows_of_one_process_and_readers_take_it(command, inputs, whole, tmp_path):
+def test_a_folder_holds_the_rows_of_one_process_and_readers_take_it(
+    command, inputs, whole, tmp_path
+):
     out = tmp_path / "out"
     done = command("score", inputs, *LADDERS, "--out", out, "--workers", "2")
     assert done.code == 0
@@ -71,9 +75,9 @@ def test_a_folder_holds_the_rows_of_one_process_and_readers_take_it(command, inp
     assert scored(out) == whole.read_bytes()
     assert leftovers(out) == []
     run = run_of(out)
-    assert [(file["name"], file["rows"], file["scored"], file["unscored"]) for file in run["files"]] == [
-        (f"{number:02d}.jsonl", 200, 200, 0) for number in range(6)
-    ]
+    assert [
+        (file["name"], file["rows"], file["scored"], file["unscored"]) for file in run["files"]
+    ] == [(f"{number:02d}.jsonl", 200, 200, 0) for number in range(6)]
     for file in run["files"]:
         assert file["stamp"] == stamp(str(inputs / file["name"]))
         assert file["bytes"] == (out / file["name"]).stat().st_size
@@ -83,7 +87,10 @@ def test_a_folder_holds_the_rows_of_one_process_and_readers_take_it(command, inp
     best = ("--top", "0.1", "--by", "coherence_score")
     assert command("filter", out, *best).out == command("filter", whole, *best).out
     votes = ("--rule", "hard-votes")
-    assert command("rescore", out, *votes).out == command("rescore", f"{whole}.judgments.jsonl", *votes).out
+    assert (
+        command("rescore", out, *votes).out
+        == command("rescore", f"{whole}.judgments.jsonl", *votes).out
+    )
 
     again = json.loads(command("score", inputs, *LADDERS, "--out", out, "--json").out)
     counts = {"files": 6, "reused": 6, "missing": 0, "rows": 1200, "scored": 1200, "unscored": 0}
@@ -101,8 +108,13 @@ def test_an_output_folder_needs_no_other_option(command, fails, inputs, whole, t
     file = tmp_path / "rows"
     assert command("score", inputs, *LADDERS, "--out", file, "--out-format", "jsonl").code == 0
     assert file.read_bytes() == whole.read_bytes()
-    for options in ((), ("--workers", "2")):  # a file there would be written into a folder `file:` of this machine
-        text = fails(2, "score", inputs, *LADDERS, "--out", f"file://{tmp_path}/url.jsonl", *options)
+    for options in (
+        (),
+        ("--workers", "2"),
+    ):  # a file there would be written into a folder `file:` of this machine
+        text = fails(
+            2, "score", inputs, *LADDERS, "--out", f"file://{tmp_path}/url.jsonl", *options
+        )
         assert "url.jsonl: at a URL, scored rows are written as a folder; name a" in text
     text = fails(2, "score", inputs, *LADDERS, "--out", tmp_path / "rows.txt")
     assert "rows.txt: unknown file extension; use .jsonl, .csv or .parquet" in text
@@ -114,7 +126,9 @@ def test_an_output_is_named_like_its_input(command, tmp_path, rows):
     for name in ("x/a.jsonl", "x/deep/b.jsonl", "c.jsonl"):
         (data / name).parent.mkdir(parents=True, exist_ok=True)
         number = len(name)
-        (data / name).write_text("".join(json.dumps(row) + "\n" for row in rows(3, number)), "utf-8")
+        (data / name).write_text(
+            "".join(json.dumps(row) + "\n" for row in rows(3, number)), "utf-8"
+        )
     assert command("score", data / "**" / "*.jsonl", *LADDERS, "--out", out).code == 0
     names = [file["name"] for file in run_of(out)["files"]]
     assert names == ["c.jsonl", "x/a.jsonl", "x/deep/b.jsonl"]
@@ -142,9 +156,15 @@ def test_each_format_is_read_and_parquet_keeps_its_types(command, tmp_path, rows
         assert command("score", folder, *LADDERS, "--out", one).code == 0
         best = ("--min", "coherence_score=0", "--out-format", "jsonl")
         assert command("filter", out, *best).out == command("filter", one, *best).out
-    parts = [parquet.read_table(tmp_path / "parquet-out" / f"{number}.parquet") for number in (0, 1)]
+    parts = [
+        parquet.read_table(tmp_path / "parquet-out" / f"{number}.parquet") for number in (0, 1)
+    ]
     assert pa.concat_tables(parts).equals(parquet.read_table(tmp_path / "one.parquet"))
-    assert sorted(path.name for path in (tmp_path / "gz-out").glob("*.*")) == ["0.jsonl", "1.jsonl", "run.json"]
+    assert sorted(path.name for path in (tmp_path / "gz-out").glob("*.*")) == [
+        "0.jsonl",
+        "1.jsonl",
+        "run.json",
+    ]
 
 
 @pytest.fixture
@@ -157,7 +177,19 @@ def start(process, inputs, tmp_path):
         if held:
             hold.touch()
         out = tmp_path / "out"
-        started.append(process("score", source, *LADDERS, "--judge", "slow", "--out", out, *arguments, env=environment))
+        started.append(
+            process(
+                "score",
+                source,
+                *LADDERS,
+                "--judge",
+                "slow",
+                "--out",
+                out,
+                *arguments,
+                env=environment,
+            )
+        )
         return started[-1], out, hold
 
     yield go
@@ -173,7 +205,9 @@ def test_a_killed_worker_costs_no_row(start):
     _, err = run.communicate(timeout=HANG)
     assert run.returncode == 0, err
     assert b"00.jsonl: the worker died (1 of at most 3 times); another worker scores it" in err
-    assert [json.loads(line)["output_id"] for line in scored(out).splitlines()] == [f"o{n}" for n in range(1, 1201)]
+    assert [json.loads(line)["output_id"] for line in scored(out).splitlines()] == [
+        f"o{n}" for n in range(1, 1201)
+    ]
     assert leftovers(out) == []
 
 
@@ -198,7 +232,9 @@ def test_workers_and_drivers_killed_at_random_cost_no_row(start, whole, tmp_path
         hold.unlink()
         time.sleep(chance.uniform(0, 0.2))  # some files are finished meanwhile, or none
         hold.touch()
-        if run.poll() is not None:  # the driver was killed, or has given up a file after three deaths
+        if (
+            run.poll() is not None
+        ):  # the driver was killed, or has given up a file after three deaths
             run, _, _ = start("--workers", "2")
     hold.unlink()
     run.communicate(timeout=HANG)
@@ -226,7 +262,9 @@ def test_a_killed_driver_takes_its_workers_along_and_the_next_one_continues(star
     run.kill()
     run.wait()
     until(lambda: all(map(has_ended, workers)))
-    assert "out: not all of its files are scored yet; run the same" in fails(2, "filter", out, "--min", "n=0")
+    assert "out: not all of its files are scored yet; run the same" in fails(
+        2, "filter", out, "--min", "n=0"
+    )
 
     hold.unlink()
     third, _, _ = start("--workers", "2", "--json", held=False)
@@ -242,7 +280,9 @@ def test_a_killed_driver_takes_its_workers_along_and_the_next_one_continues(star
 
 
 @pytest.mark.usefixtures("inline")
-def test_a_poisoned_row_fails_its_file_alone_and_is_read_again_when_mended(command, fails, inputs, whole, tmp_path):
+def test_a_poisoned_row_fails_its_file_alone_and_is_read_again_when_mended(
+    command, fails, inputs, whole, tmp_path
+):
     good = (inputs / "01.jsonl").read_bytes()
     lines = good.splitlines(keepends=True)
     lines[33] = b'{"output": 5}\n'
@@ -254,7 +294,9 @@ def test_a_poisoned_row_fails_its_file_alone_and_is_read_again_when_mended(comma
     assert text.endswith("5 scored files kept, and the same command continues\n")
     (inputs / "01.jsonl").write_bytes(good)
     done = command(*arguments)
-    assert done.err.endswith("6 files (5 from earlier runs): 1,200 rows = 1,200 scored + 0 unscored\n")
+    assert done.err.endswith(
+        "6 files (5 from earlier runs): 1,200 rows = 1,200 scored + 0 unscored\n"
+    )
     assert scored(out) == whole.read_bytes()
 
 
@@ -286,7 +328,11 @@ def test_a_changed_input_is_scored_again(command, inputs, tmp_path, rows):
     with (inputs / "03.jsonl").open("a", encoding="utf-8") as stream:
         stream.write(json.dumps(new) + "\n")
     told = json.loads(command(*arguments).out)
-    assert (told["files"]["reused"], told["files"]["rows"], told["reused"]) == (5, 1201, 1000)  # of its 201 rows
+    assert (told["files"]["reused"], told["files"]["rows"], told["reused"]) == (
+        5,
+        1201,
+        1000,
+    )  # of its 201 rows
     after = {path.name: path.stat().st_mtime_ns for path in out.glob("*.jsonl")}
     assert {name for name in before if before[name] != after[name]} == {"03.jsonl"}
     assert json.loads((out / "03.jsonl").read_bytes().splitlines()[-1])["output_id"] == "new"
@@ -297,15 +343,22 @@ def test_an_input_that_changes_during_the_run_has_failed(fails, inputs, tmp_path
     stamps = iter(["now", "later"])
     monkeypatch.setattr("refladder.fleet.run.stamp", lambda _path: next(stamps))
     text = fails(2, "score", inputs / "00.jsonl", *LADDERS, "--out", tmp_path / "out")
-    assert f"{inputs}/00.jsonl: the file has changed during the run; run the same command again" in text
+    assert (
+        f"{inputs}/00.jsonl: the file has changed during the run; run the same command again"
+        in text
+    )
     assert not list(tmp_path.glob("out/*.jsonl"))
 
 
 @pytest.mark.usefixtures("inline")
-def test_a_file_whose_contexts_all_lack_a_ladder_ends_unscored(command, write_jsonl, rows, tmp_path):
+def test_a_file_whose_contexts_all_lack_a_ladder_ends_unscored(
+    command, write_jsonl, rows, tmp_path
+):
     source = split(rows(40), tmp_path / "in", 20)
     lines = [{**row, "context_id": "elsewhere"} for row in rows(20, 41)]
-    (source / "02.jsonl").write_text("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in lines), "utf-8")
+    (source / "02.jsonl").write_text(
+        "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in lines), "utf-8"
+    )
     out = tmp_path / "out"
     done = command("score", source, *LADDERS, "--out", out)
     assert done.code == 3
@@ -314,7 +367,11 @@ def test_a_file_whose_contexts_all_lack_a_ladder_ends_unscored(command, write_js
     one = command("score", write_jsonl(rows(40) + lines), *LADDERS, "--out", tmp_path / "one.jsonl")
     assert one.code == 3  # the same rows in one file
     assert scored(out) == (tmp_path / "one.jsonl").read_bytes()
-    notes = [row["coherence_note"] for row in map(json.loads, scored(out).splitlines()) if row["coherence_note"]]
+    notes = [
+        row["coherence_note"]
+        for row in map(json.loads, scored(out).splitlines())
+        if row["coherence_note"]
+    ]
     assert len(notes) == 20
     assert "no coherence ladder for context" in notes[0]
     assert command("rescore", out).code == 0
@@ -323,7 +380,12 @@ def test_a_file_whose_contexts_all_lack_a_ladder_ends_unscored(command, write_js
 def test_a_full_disk_stops_the_run(inputs, tmp_path, monkeypatch):
     source = str(inputs / "00.jsonl")
     file = ScoredFile(source=source, stamp=stamp(source), name="00.jsonl")
-    task = Task(folder=str(tmp_path / "out"), ladders="demo/story", version="demo/story", dimensions=["coherence"])
+    task = Task(
+        folder=str(tmp_path / "out"),
+        ladders="demo/story",
+        version="demo/story",
+        dimensions=["coherence"],
+    )
     answer = Worker(task.to_json()).run(file, None)
     assert answer.stops
     assert "demo/story: the ladder set has changed since the run began" in str(answer.error)
@@ -338,7 +400,9 @@ def test_a_full_disk_stops_the_run(inputs, tmp_path, monkeypatch):
         patched.setattr(jsonl.os, "fsync", full)
         answer = worker.run(file, None)
     assert type(answer.error) is DataError
-    assert "cannot be written (No space left on device); free space or choose another path" in str(answer.error)
+    assert "cannot be written (No space left on device); free space or choose another path" in str(
+        answer.error
+    )
     assert (answer.counts, answer.stops) == (None, True)
     assert worker.run(file, None).counts.file.scored == 200  # once there is space
 
@@ -372,7 +436,10 @@ def test_another_run_in_the_same_folder_is_refused(command, fails, inputs, tmp_p
         (("--least-mass", "0.5"), "least_mass"),
     ):
         text = fails(2, *arguments, *option)
-        assert f"{out}: holds files of another run (other {name}); choose another folder, or delete this one" in text
+        assert (
+            f"{out}: holds files of another run (other {name}); choose another folder, or delete this one"
+            in text
+        )
     other = tmp_path / "story"
     shutil.copytree(request.config.rootpath / "published_data/demo/story", other)
     lines = (other / "ladders.jsonl").read_text("utf-8").splitlines(keepends=True)
@@ -390,7 +457,10 @@ def test_another_run_in_the_same_folder_is_refused(command, fails, inputs, tmp_p
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ('{"schema": "scored-folder/1", "files": 1}', "run.json: damaged; delete it, and run the same"),
+        (
+            '{"schema": "scored-folder/1", "files": 1}',
+            "run.json: damaged; delete it, and run the same",
+        ),
         ("", "run.json: missing or damaged; delete it, and run the same"),
         ('{"schema": "scored-folder/0"}', "run.json: expected the schema 'scored-folder/1', found"),
         ("[]", "counts/00.jsonl.json: damaged; delete it and "),
@@ -413,9 +483,14 @@ def test_files_outside_the_folder_are_not_read(command, fails, inputs):
     out = inputs.with_name("out")
     assert command("score", inputs, *LADDERS, "--out", out).code == 0
     path = out / "run.json"
-    path.write_text(path.read_text("utf-8").replace('"name": "00.jsonl"', '"name": "../in/00.jsonl"'), "utf-8")
+    path.write_text(
+        path.read_text("utf-8").replace('"name": "00.jsonl"', '"name": "../in/00.jsonl"'), "utf-8"
+    )
     text = fails(2, "filter", out, "--min", "coherence_score=1")
-    assert "run.json: names the file '../in/00.jsonl', which is outside the folder; do not use it" in text
+    assert (
+        "run.json: names the file '../in/00.jsonl', which is outside the folder; do not use it"
+        in text
+    )
 
 
 @pytest.mark.usefixtures("inline")
@@ -460,25 +535,46 @@ def test_a_finished_run_whose_judge_kills_its_worker_says_so(command, fails, inp
     monkeypatch.setattr("refladder.fleet.workers.Processes", Inline)
     assert command(*arguments).code == 0
     run = inputs.with_name("out") / "run.json"
-    run.write_text(run.read_text("utf-8").replace('"judge": "builtin"', '"judge": "another"'), "utf-8")
+    run.write_text(
+        run.read_text("utf-8").replace('"judge": "builtin"', '"judge": "another"'), "utf-8"
+    )
     assert command(*arguments).code == 0  # the judges have one signature
-    run.write_text(run.read_text("utf-8").replace('"judge": "builtin"', '"judge": "another"'), "utf-8")
+    run.write_text(
+        run.read_text("utf-8").replace('"judge": "builtin"', '"judge": "another"'), "utf-8"
+    )
     monkeypatch.setattr("refladder.fleet.workers.Processes", Dying)
     text = fails(1, *arguments)
     assert "the worker died when it opened the judge; check its memory and its judge" in text
 
 
 def test_counts_of_files_add_up():
-    report = ScoreReport(rows=3, unscored={"a": 1}, reasons={"x": 1}, judgments=9, order_variance={"a": 0.5})
-    other = ScoreReport(rows=4, unscored={"a": 2, "b": 1}, judgments=5, order_variance={"a": 0.25}, signature="s")
+    report = ScoreReport(
+        rows=3, unscored={"a": 1}, reasons={"x": 1}, judgments=9, order_variance={"a": 0.5}
+    )
+    other = ScoreReport(
+        rows=4, unscored={"a": 2, "b": 1}, judgments=5, order_variance={"a": 0.25}, signature="s"
+    )
     total = merged([report, other])
-    assert (total.rows, total.unscored, total.judgments, total.signature) == (7, {"a": 3, "b": 1}, 14, "s")
+    assert (total.rows, total.unscored, total.judgments, total.signature) == (
+        7,
+        {"a": 3, "b": 1},
+        14,
+        "s",
+    )
     assert total.order_variance == {"a": 0.75}
 
 
 def test_workers_share_the_limits_of_an_endpoint():
-    given = {"base_url": "http://127.0.0.1:1/v1", "requests_per_minute": "90", "max_concurrency": "10"}
-    assert share_of_limits(given, 4) == {**given, "requests_per_minute": "22.5", "max_concurrency": "2"}
+    given = {
+        "base_url": "http://127.0.0.1:1/v1",
+        "requests_per_minute": "90",
+        "max_concurrency": "10",
+    }
+    assert share_of_limits(given, 4) == {
+        **given,
+        "requests_per_minute": "22.5",
+        "max_concurrency": "2",
+    }
     assert share_of_limits({}, 200) == {"max_concurrency": "1"}
 
 
@@ -486,9 +582,18 @@ def test_workers_share_the_limits_of_an_endpoint():
     ("arguments", "text"),
     [
         (("--shard", "0/4"), "--shard '0/4': must be I/N, such as 1/8, with I from 1 to N"),
-        (("--workers", "2", "--out-format", "csv"), "--out-format does not work with a folder of scored files; leave"),
-        (("--workers", "2", "--budget", "1"), "--budget needs the model's price; give a table of prices with --prices"),
-        (("--workers", "2", "--judgments", "j.jsonl"), "--judgments j.jsonl: a folder of scored files keeps its"),
+        (
+            ("--workers", "2", "--out-format", "csv"),
+            "--out-format does not work with a folder of scored files; leave",
+        ),
+        (
+            ("--workers", "2", "--budget", "1"),
+            "--budget needs the model's price; give a table of prices with --prices",
+        ),
+        (
+            ("--workers", "2", "--judgments", "j.jsonl"),
+            "--judgments j.jsonl: a folder of scored files keeps its",
+        ),
         (("--workers", "2", "--judge", "nothing"), "unknown backend 'nothing'"),
     ],
 )
@@ -504,14 +609,23 @@ def test_inputs_that_workers_cannot_share_are_refused(fails, inputs, tmp_path):
         f"--additional-suffix=.jsonl {one} parts/`), or give --workers 1\n"
     )
     text = fails(2, "score", tmp_path / "x.parquet", *LADDERS, *out)
-    assert "x.parquet: one file is scored by one worker; split it (see 'Split a large file' in docs/scale.md)" in text
-    assert "needs a SOURCE of files: a file, a folder, a quoted glob or a URL" in fails(2, "score", "-", *LADDERS, *out)
-    assert "several workers need --out FOLDER" in fails(2, "score", inputs, *LADDERS, "--workers", "1")
+    assert (
+        "x.parquet: one file is scored by one worker; split it (see 'Split a large file' in docs/scale.md)"
+        in text
+    )
+    assert "needs a SOURCE of files: a file, a folder, a quoted glob or a URL" in fails(
+        2, "score", "-", *LADDERS, *out
+    )
+    assert "several workers need --out FOLDER" in fails(
+        2, "score", inputs, *LADDERS, "--workers", "1"
+    )
     assert "x*.jsonl: no .jsonl, .csv or .parquet file there" in fails(
         2, "score", tmp_path / "x*.jsonl", *LADDERS, *out
     )
     (inputs / "c.csv").touch()
-    assert "in: files of several formats (csv, jsonl); name one kind" in fails(2, "score", inputs, *LADDERS, *out)
+    assert "in: files of several formats (csv, jsonl); name one kind" in fails(
+        2, "score", inputs, *LADDERS, *out
+    )
     (tmp_path / "file").touch()
     text = fails(2, "score", inputs, *LADDERS, "--workers", "1", "--out", tmp_path / "file")
     assert "file: a file, and several workers need a folder; name a folder" in text
@@ -536,7 +650,10 @@ def test_inputs_whose_outputs_would_replace_each_other_are_refused(fails, inputs
 def test_the_name_of_an_output_has_no_signature_of_a_url(monkeypatch):
     monkeypatch.setattr("refladder.fleet.run.table_files", lambda source: [source])
     monkeypatch.setattr("refladder.fleet.run.stamp", lambda _path: "1")
-    for url in ("https://host/a/b.jsonl?token=secret", "https://host/a/b.jsonl?name=/c.jsonl&token=secret"):
+    for url in (
+        "https://host/a/b.jsonl?token=secret",
+        "https://host/a/b.jsonl?name=/c.jsonl&token=secret",
+    ):
         (file,) = list_files(url, "jsonl", "out")
         assert file.name == "b.jsonl"
 
@@ -546,7 +663,9 @@ def test_a_url_without_its_package_says_what_to_install(fails, inputs, tmp_path)
         2, "score", inputs, *LADDERS, "--out", "ftp://me:word@host/x", "--workers", "1"
     )
     pytest.importorskip("fsspec")
-    text = fails(2, "score", "nothing://bucket/in.jsonl", *LADDERS, "--out", tmp_path / "o", "--workers", "1")
+    text = fails(
+        2, "score", "nothing://bucket/in.jsonl", *LADDERS, "--out", tmp_path / "o", "--workers", "1"
+    )
     assert text.startswith("refladder: nothing://bucket/in.jsonl: ")
 
 
@@ -617,14 +736,18 @@ def unfinished(command, inputs, tmp_path, monkeypatch):
     return line, judgments
 
 
-def test_work_files_of_a_folder_at_a_url_are_for_their_user_alone(unfinished, tmp_path, monkeypatch):
+def test_work_files_of_a_folder_at_a_url_are_for_their_user_alone(
+    unfinished, tmp_path, monkeypatch
+):
     _, judgments = unfinished
     ours = next(folder for folder in judgments.parents if folder.parent == tmp_path / "tmp")
     assert ours.stat().st_mode & 0o777 == 0o700
     other = ours.stat().st_uid + 1
     monkeypatch.setattr("os.getuid", lambda: other)
     ours.rename(ours.with_name(f"refladder-{os.getuid()}"))
-    with pytest.raises(DataError, match=r"belongs to another user; set TMPDIR to a folder of yours$"):
+    with pytest.raises(
+        DataError, match=r"belongs to another user; set TMPDIR to a folder of yours$"
+    ):
         open_folder(f"file://{tmp_path}/out").work_file("a.jsonl")
 
 
@@ -633,7 +756,9 @@ def test_a_run_at_a_url_continues_from_its_judgments_on_this_machine(command, un
     assert json.loads(command(*line, "--json").out)["reused"] == 1000  # 200 rows x 5 rungs
 
 
-def test_judgments_that_another_run_left_on_this_machine_do_not_stop_one(command, unfinished, tmp_path):
+def test_judgments_that_another_run_left_on_this_machine_do_not_stop_one(
+    command, unfinished, tmp_path
+):
     line, _ = unfinished
     shutil.rmtree(tmp_path / "out")  # as for a run elsewhere, or after the bucket was emptied
     done = command(*line, "--both-orders", "--json")
@@ -649,7 +774,16 @@ def test_a_folder_is_calibrated_as_one_table(command, tmp_path):
     ladders = ("--ladders", "demo/summarization", "--dimension", "relevance")
     command("score", rows, *ladders, "--out", whole)
     command("score", split(lines, tmp_path / "in", 30), *ladders, "--out", out)
-    promised = ("--label", "relevance", "--good", ">=3", "--by", "relevance_score", "--precision", "0.8")
+    promised = (
+        "--label",
+        "relevance",
+        "--good",
+        ">=3",
+        "--by",
+        "relevance_score",
+        "--precision",
+        "0.8",
+    )
     threshold = tmp_path / "threshold.json"
     of_whole = command("calibrate", whole, *promised, "--json")
     of_folder = command("calibrate", out, *promised, "--json", "--out", threshold)

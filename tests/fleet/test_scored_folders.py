@@ -26,7 +26,9 @@ READING = ("--min", "coherence_score=-15")
 def test_a_file_that_is_missing_or_cut_is_refused_until_it_is_scored_again(command, fails, scoring):
     arguments, out = scoring
     reading = ("filter", out, *READING)
-    assert command(*reading).err == "60 rows: 60 passed (100.0%), 0 rejected, 0 unscored (dropped)\n"
+    assert (
+        command(*reading).err == "60 rows: 60 passed (100.0%), 0 rejected, 0 unscored (dropped)\n"
+    )
     file = out / "01.jsonl"
     whole = file.read_bytes()
     cut = whole[: whole.index(b"\n") + 1]
@@ -43,7 +45,10 @@ def test_a_file_that_is_missing_or_cut_is_refused_until_it_is_scored_again(comma
     assert fails(2, *reading) == missing
     assert fails(2, "rescore", out) == missing
     counts = json.loads(command(*arguments, "--json").out)
-    assert (counts["files"]["reused"], counts["reused"]) == (2, 100)  # 20 rows x 5 rungs: none is asked again
+    assert (counts["files"]["reused"], counts["reused"]) == (
+        2,
+        100,
+    )  # 20 rows x 5 rungs: none is asked again
     assert file.read_bytes() == whole
     assert command(*reading).code == 0
 
@@ -56,7 +61,9 @@ def test_a_foreign_file_is_not_counted_or_replaced(command, fails, scoring, tmp_
         (("rescore", out, "--out", inside), "JUDGMENTS"),
     ):
         assert f"refladder: {inside}: " in (text := fails(2, *refused))
-        assert text.endswith(f"would be among the files of {reader} the next time; choose another folder\n")
+        assert text.endswith(
+            f"would be among the files of {reader} the next time; choose another folder\n"
+        )
     inside.write_bytes((out / "00.jsonl").read_bytes())
     foreign = (
         f"refladder: {inside}: no scored file of this run (of another input, or of one that is gone); move it away, "
@@ -82,7 +89,10 @@ def test_an_input_that_is_gone_is_named_by_its_output(command, fails, scoring, t
     (tmp_path / "in" / "02.jsonl").unlink()
     assert fails(2, *arguments).startswith(f"refladder: {out}/02.jsonl: no scored file of this run")
     (out / "02.jsonl").unlink()
-    assert "2 files (2 from earlier runs): 40 rows = 40 scored + 0 unscored\n" in command(*arguments).err
+    assert (
+        "2 files (2 from earlier runs): 40 rows = 40 scored + 0 unscored\n"
+        in command(*arguments).err
+    )
     assert sorted(path.name for path in (out / "judgments").iterdir()) == ["00.jsonl", "01.jsonl"]
     assert command("filter", out, *READING).err.startswith("40 rows: 40 passed")
 
@@ -94,17 +104,23 @@ def test_a_table_is_not_written_among_the_files_that_are_read(command, fails, ro
     refused = f"refladder: {out}: --out would be among the files of SOURCE the next time; choose another folder\n"
     assert fails(2, "score", data, *LADDERS, "--out", out) == refused
     assert not out.exists()
-    assert command("score", data / "a[2].jsonl", *LADDERS, "--out", out).code == 0  # a file beside the file
+    assert (
+        command("score", data / "a[2].jsonl", *LADDERS, "--out", out).code == 0
+    )  # a file beside the file
     plain = split(rows(3), tmp_path / "plain", 3)
     out = plain / "a2.jsonl"
     refused = f"refladder: {out}: --out would be among the files of SOURCE the next time; choose another folder\n"
     assert fails(2, "score", plain / "*.jsonl", *LADDERS, "--out", out) == refused
 
 
-def test_rescore_refuses_a_folder_without_the_judgments_of_a_file(command, fails, scoring, tmp_path):
+def test_rescore_refuses_a_folder_without_the_judgments_of_a_file(
+    command, fails, scoring, tmp_path
+):
     arguments, out = scoring
     (out / "judgments" / "01.jsonl").unlink()
-    assert "(3 from earlier runs)" in command(*arguments).err  # every file is scored, so nothing is asked
+    assert (
+        "(3 from earlier runs)" in command(*arguments).err
+    )  # every file is scored, so nothing is asked
     rescoring = ("rescore", out, "--out", tmp_path / "rescored.jsonl")
     assert fails(2, *rescoring) == (
         f"refladder: {out}/01.jsonl: the judgments of this file are missing; delete this file, and run the same "
@@ -125,7 +141,10 @@ def test_a_scored_folder_is_refused_where_one_table_is_needed(fails, scoring, tm
 def test_a_wrong_column_is_refused_before_a_worker_starts_and_can_be_mended(
     command, fails, rows, tmp_path, monkeypatch
 ):
-    source, out = split([{**row, "text": row["output"]} for row in rows(60)], tmp_path / "in", 20), tmp_path / "out"
+    source, out = (
+        split([{**row, "text": row["output"]} for row in rows(60)], tmp_path / "in", 20),
+        tmp_path / "out",
+    )
     arguments = ("score", source, *LADDERS, "--out", out)
 
     def no_worker(*_arguments, **_named):
@@ -152,7 +171,9 @@ def test_fewer_files_than_workers_are_said(command, scoring):
     assert done.err.startswith("only 1 file to score for 2 workers\n")
 
 
-def test_no_advice_to_run_the_same_command_again_where_it_would_fail_again(fails, rows, tmp_path, monkeypatch):
+def test_no_advice_to_run_the_same_command_again_where_it_would_fail_again(
+    fails, rows, tmp_path, monkeypatch
+):
     monkeypatch.setattr("refladder.fleet.workers.Processes", Inline)
     source = split([{**row, "coherence_score": 1} for row in rows(60)], tmp_path / "in", 60)
     assert fails(2, "score", source, *LADDERS, "--out", tmp_path / "out").endswith(
@@ -167,7 +188,9 @@ def test_the_scored_rows_are_no_input_of_the_next_run(command, fails, rows, tmp_
     part = split(rows(60), data / "part", 20)
     arguments = ("score", data / "**" / "*.jsonl", *LADDERS, "--out", data / "scored")
     assert command(*arguments).err.endswith("\n3 files: 60 rows = 60 scored + 0 unscored\n")
-    assert command(*arguments).err.endswith("\n3 files (3 from earlier runs): 60 rows = 60 scored + 0 unscored\n")
+    assert command(*arguments).err.endswith(
+        "\n3 files (3 from earlier runs): 60 rows = 60 scored + 0 unscored\n"
+    )
     assert fails(2, "score", part, *LADDERS, "--out", part) == (
         f"refladder: {part}: SOURCE and --out must be different files\n"
     )
@@ -180,4 +203,7 @@ def test_the_scored_rows_are_no_input_of_the_next_run(command, fails, rows, tmp_
 def test_rescore_of_scored_rows_names_their_judgments(command, fails, rows, tmp_path):
     source, out = split(rows(3), tmp_path / "in", 3) / "00.jsonl", tmp_path / "scored.jsonl"
     assert command("score", source, *LADDERS, "--out", out).code == 0
-    assert fails(2, "rescore", out) == f"refladder: {out}: scored rows; their judgments are in {out}.judgments.jsonl\n"
+    assert (
+        fails(2, "rescore", out)
+        == f"refladder: {out}: scored rows; their judgments are in {out}.judgments.jsonl\n"
+    )

@@ -21,7 +21,10 @@ def corpus(monkeypatch, write_jsonl, rows):
     for name, part in (("a", rows(40)), ("b", rows(20, 41))):
         path = write_jsonl(part, f"{name}.jsonl")
         api.upload_file(
-            path_or_fileobj=str(path), path_in_repo=f"in/{name}.jsonl", repo_id="group/corpus", repo_type="dataset"
+            path_or_fileobj=str(path),
+            path_in_repo=f"in/{name}.jsonl",
+            repo_id="group/corpus",
+            repo_type="dataset",
         )
     yield "hf://datasets/group/corpus"
     HfFileSystem.clear_instance_cache()

@@ -61,7 +61,9 @@ def test_an_address_that_is_none(hub, failing, address, words):
 def test_a_private_set_needs_a_token_that_may_read_it(built, failing, command, monkeypatch):
     assert command("publish", built(), "me/mine", "--private", "--tag", "v1").code == 0
     monkeypatch.delenv("HF_TOKEN")
-    assert failing("show", "hub:me/mine@v1").startswith("hub:me/mine@v1: no such data set on URL, or it is private")
+    assert failing("show", "hub:me/mine@v1").startswith(
+        "hub:me/mine@v1: no such data set on URL, or it is private"
+    )
     monkeypatch.setenv("HF_TOKEN", READER)
     assert command("show", "hub:me/mine@v1").code == 0
 
@@ -74,7 +76,10 @@ def test_no_such_revision(failing):
 
 
 def test_a_token_that_can_only_read_publishes_nothing(hub, built, failing, monkeypatch):
-    for token, words in ((READER, "the token may not write there (status 403)"), ("", "there is no token, or it is")):
+    for token, words in (
+        (READER, "the token may not write there (status 403)"),
+        ("", "there is no token, or it is"),
+    ):
         monkeypatch.setenv("HF_TOKEN", token)
         assert failing("publish", built(), "me/mine").startswith(f"me/mine: {words}")
     assert hub.repositories == {}
@@ -94,13 +99,15 @@ def test_without_a_network_a_commit_of_the_cache_is_enough(hub, published, comma
     )
     assert "me/mine: URL cannot be reached" in failing("publish", "demo/story", "me/mine")
     with_password = hub.url.replace("//", "//me:secret@")
-    assert failing("publish", "demo/story", "me/mine", "--endpoint", with_password).startswith("me/mine: URL cannot be")
+    assert failing("publish", "demo/story", "me/mine", "--endpoint", with_password).startswith(
+        "me/mine: URL cannot be"
+    )
 
 
 def test_a_branch_that_was_used_before_is_taken_from_the_cache(hub, published, command):
     assert command("show", "hub:me/mine").code == 0
     hub.unplug()
-    from refladder.files import hub as module  # noqa: PLC0415
+    from refladder.files import hub as module
 
     module._report_moving.cache_clear()
     assert load_ladders("hub:me/mine").name == f"hub:me/mine@{published.commit}"
@@ -131,16 +138,39 @@ def test_a_file_that_was_changed_does_not_match_the_manifest(hub, failing):
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"schema": "ladder-release/9"}, "of another version of refladder, and this version reads 'ladder-release/2'"),
-        ({"schema": "x/1"}, "has the schema 'x/1', not 'ladder-release/2'; name a set of `refladder publish`"),
-        ({"rungs": "3"}, "manifest.json field 'rungs': Input should be a valid integer; publish the set again"),
+        (
+            {"schema": "ladder-release/9"},
+            "of another version of refladder, and this version reads 'ladder-release/2'",
+        ),
+        (
+            {"schema": "x/1"},
+            "has the schema 'x/1', not 'ladder-release/2'; name a set of `refladder publish`",
+        ),
+        (
+            {"rungs": "3"},
+            "manifest.json field 'rungs': Input should be a valid integer; publish the set again",
+        ),
         ({"more": 1}, "manifest.json field 'more': Unexpected keyword argument"),
         *(
             (
-                {"files": [{"path": path, "config": "ladders", "rows": 1, "bytes": 1, "sha256": ""}]},
+                {
+                    "files": [
+                        {"path": path, "config": "ladders", "rows": 1, "bytes": 1, "sha256": ""}
+                    ]
+                },
                 f"names the file {path!r}, which no set may have; do not use this set",
             )
-            for path in ("../x", "/x", r"..\..\x", r"data\ladders.parquet", "C:x", "x\0y", "", ".", "data//x")
+            for path in (
+                "../x",
+                "/x",
+                r"..\..\x",
+                r"data\ladders.parquet",
+                "C:x",
+                "x\0y",
+                "",
+                ".",
+                "data//x",
+            )
         ),
     ],
 )
@@ -154,14 +184,18 @@ def test_a_manifest_that_is_wrong(hub, failing, changes, words):
 def test_a_file_that_the_manifest_promises_and_the_data_set_lacks(hub, failing):
     stored = hub.repositories["me/mine"]
     del stored.commits[stored.branches["main"]]["data/ladders/00000.parquet"]
-    assert "a file of it is missing; it is not a ladder set of `refladder publish`" in failing("show", "hub:me/mine@v1")
+    assert "a file of it is missing; it is not a ladder set of `refladder publish`" in failing(
+        "show", "hub:me/mine@v1"
+    )
 
 
 def test_a_data_set_that_is_no_ladder_set(hub, built, failing):
     publish(built(), "me/mine")
     stored = hub.repositories["me/mine"]
     commit = stored.commit({"x.csv": hub.store(b"a,b\n")}, "another data set")
-    assert failing("show", f"hub:me/mine@{commit}").startswith(f"hub:me/mine@{commit}: no manifest.json")
+    assert failing("show", f"hub:me/mine@{commit}").startswith(
+        f"hub:me/mine@{commit}: no manifest.json"
+    )
 
 
 class TestNothingIsSent:
@@ -193,11 +227,17 @@ class TestNothingIsSent:
         card = hub.text("me/mine", "README.md")
         twice = card.replace("configs:\n", "configs:\n- config_name: extra\n- config_name: extra\n")
         hub.change("me/mine", {"README.md": twice})
-        assert refused() == "me/mine: README.md has two configs named 'extra'; rename or remove one on the Hub"
+        assert (
+            refused()
+            == "me/mine: README.md has two configs named 'extra'; rename or remove one on the Hub"
+        )
 
     def test_yaml_that_cannot_be_read(self, hub, refused):
         hub.change("me/mine", {"README.md": "---\na: [\n---\n"})
-        assert refused() == "me/mine: the YAML at the top of README.md cannot be read; correct it on the Hub"
+        assert (
+            refused()
+            == "me/mine: the YAML at the top of README.md cannot be read; correct it on the Hub"
+        )
 
     def test_a_server_without_xet(self, refused, monkeypatch):
         monkeypatch.setattr(constants, "HF_HUB_DISABLE_XET", False)
@@ -208,12 +248,17 @@ class TestNothingIsSent:
 
     def test_files_of_somebody_else_in_a_folder_of_ours(self, hub, refused):
         hub.change("me/mine", {"data/ladders/more.parquet": "x"})
-        assert refused().startswith("me/mine: data/ladders/more.parquet is not a file of refladder and would be read")
+        assert refused().startswith(
+            "me/mine: data/ladders/more.parquet is not a file of refladder and would be read"
+        )
 
     @pytest.mark.parametrize(
         ("arguments", "words"),
         [
-            (("hub:me/mine", "me/other"), "it is published already; name a folder of `refladder build`"),
+            (
+                ("hub:me/mine", "me/other"),
+                "it is published already; name a folder of `refladder build`",
+            ),
             (("demo/story", "story"), "repository 'story' must be ORG/NAME"),
             (("demo/story", "me/x", "--tag", "a b"), "--tag 'a b' must be letters"),
             (("demo/nothing", "me/x"), "unknown ladder set"),
@@ -239,7 +284,10 @@ def test_a_set_that_is_wrong_is_not_published(hub, built, failing):
     folder = built()
     lines = (folder / "ladders.jsonl").read_text("utf-8").splitlines(keepends=True)
     (folder / "ladders.jsonl").write_text("".join([*lines, lines[0]]), "utf-8")
-    assert failing("publish", folder, "me/mine") == "mine: the clarity ladder of context 'c1' appears twice; remove one"
+    assert (
+        failing("publish", folder, "me/mine")
+        == "mine: the clarity ladder of context 'c1' appears twice; remove one"
+    )
     assert hub.requests == []
 
 

@@ -21,7 +21,9 @@ from refladder.jobs.publish import publish
 from refladder.jobs.staging import without_model_path, without_paths
 from refladder.records import LadderFailure
 
-FAILURE = LadderFailure(context_id="c3", task="story", dimension="wit", level=2, reasons=("too short",), recipe=RECIPE)
+FAILURE = LadderFailure(
+    context_id="c3", task="story", dimension="wit", level=2, reasons=("too short",), recipe=RECIPE
+)
 
 
 def metadata(card):
@@ -34,7 +36,15 @@ def address_of(done):
 
 
 def test_only_the_set_goes_up_in_one_commit(hub, built, command):
-    done = command("publish", built(failures=[FAILURE]), "me/mine", "--licence", "cc-by-4.0", "--message", "First")
+    done = command(
+        "publish",
+        built(failures=[FAILURE]),
+        "me/mine",
+        "--licence",
+        "cc-by-4.0",
+        "--message",
+        "First",
+    )
     assert done.code == 0, done.err
     assert hub.files("me/mine") == [
         ".gitattributes",
@@ -64,13 +74,17 @@ def test_the_set_comes_back_as_it_was(built, command):
     assert list(remote.ladders) == list(local.ladders)
 
 
-def test_scores_from_the_folder_and_from_the_hub_differ_in_the_address_only(built, command, outputs, tmp_path):
+def test_scores_from_the_folder_and_from_the_hub_differ_in_the_address_only(
+    built, command, outputs, tmp_path
+):
     folder = built(failures=[FAILURE])
     address = address_of(command("publish", folder, "me/mine", "--tag", "v1"))
     for name, ladders in (("local", folder), ("remote", address), ("tagged", "hub:me/mine@v1")):
         done = command("score", outputs, "--ladders", ladders, "--out", tmp_path / f"{name}.jsonl")
         assert done.code == 3, done.err
-    local, remote, tagged = ((tmp_path / f"{name}.jsonl").read_text("utf-8") for name in ("local", "remote", "tagged"))
+    local, remote, tagged = (
+        (tmp_path / f"{name}.jsonl").read_text("utf-8") for name in ("local", "remote", "tagged")
+    )
     assert '"signature": "ladders:mine@' in local
     assert f'"signature": "ladders:{address}@' in remote
     assert local.replace("ladders:mine@", f"ladders:{address}@") == remote == tagged
@@ -81,10 +95,22 @@ def test_every_command_with_a_set_takes_an_address(built, command):
     assert "c2" in command("show", "hub:me/mine@v1").out
     assert "bottle" in command("show", "hub:me/mine@v1", "c2").out
     assert command("publish", "demo/story", "me/story", "--tag", "v1").code == 0
-    arguments = ("evaluate", "demo/story", "--methods", "ladder", "--rungs", "5", "--json", "--ladders")
+    arguments = (
+        "evaluate",
+        "demo/story",
+        "--methods",
+        "ladder",
+        "--rungs",
+        "5",
+        "--json",
+        "--ladders",
+    )
     there, here = (command(*arguments, ladders) for ladders in ("hub:me/story@v1", "demo/story"))
     assert there.code == 0, there.err
-    values = [[row["value"] for row in done.rows if row.get("kind") == "agreement"] for done in (there, here)]
+    values = [
+        [row["value"] for row in done.rows if row.get("kind") == "agreement"]
+        for done in (there, here)
+    ]
     assert values[0] == values[1]
 
 
@@ -108,23 +134,34 @@ def test_load_dataset_reads_it_and_its_rows_go_back_in(built, command, python, o
     rows = [json.loads(line) for line in outputs.read_text("utf-8").splitlines()]
     with_texts = tmp_path / "with-texts.jsonl"
     given = [
-        {**row, "context": texts[row["context_id"]].text, "background": texts[row["context_id"]].background}
+        {
+            **row,
+            "context": texts[row["context_id"]].text,
+            "background": texts[row["context_id"]].background,
+        }
         for row in rows
     ]
     with_texts.write_text("".join(json.dumps(row) + "\n" for row in given), "utf-8")
     scores = []
     for ladders in (folder, tmp_path / "rows.parquet", tmp_path / "rows.jsonl"):
         done = command("score", with_texts, "--ladders", ladders)
-        scores.append([{name: row[name] for name in row if name != "signature"} for row in done.rows])
+        scores.append(
+            [{name: row[name] for name in row if name != "signature"} for row in done.rows]
+        )
     assert scores[0] == scores[1] == scores[2]
     assert scores[0][0]["clarity_score"] is not None
 
 
 def test_a_second_publication_keeps_prose_licence_and_other_configs(hub, built, command, python):
     assert command("publish", built(), "me/mine", "--licence", "cc-by-4.0", "--tag", "v1").code == 0
-    python("from datasets import Dataset; Dataset.from_dict({'n': [1, 2]}).push_to_hub('me/mine', 'extra')")
+    python(
+        "from datasets import Dataset; Dataset.from_dict({'n': [1, 2]}).push_to_hub('me/mine', 'extra')"
+    )
     card = hub.text("me/mine", "README.md")
-    hub.change("me/mine", {"README.md": f"{card.replace('# mine', '# Our ladders')}\nThanks to everyone.\n"})
+    hub.change(
+        "me/mine",
+        {"README.md": f"{card.replace('# mine', '# Our ladders')}\nThanks to everyone.\n"},
+    )
     done = command("publish", built("mine", last="and nothing"), "me/mine", "--tag", "v2")
     assert done.code == 0, done.err
     after = hub.text("me/mine", "README.md")
@@ -134,7 +171,11 @@ def test_a_second_publication_keeps_prose_licence_and_other_configs(hub, built, 
     assert "hub:me/mine@v2" in after
     assert "hub:me/mine@v1" not in after
     assert metadata(after)["license"] == "cc-by-4.0"
-    assert [config["config_name"] for config in metadata(after)["configs"]] == ["ladders", "contexts", "extra"]
+    assert [config["config_name"] for config in metadata(after)["configs"]] == [
+        "ladders",
+        "contexts",
+        "extra",
+    ]
     assert [info["config_name"] for info in metadata(after)["dataset_info"]] == ["extra"]
     loaded = python(
         "from datasets import load_dataset\n"
@@ -154,8 +195,16 @@ def test_the_same_set_again_makes_no_commit(built, command):
 def test_fewer_shards_leave_no_old_ones(hub, built, command):
     assert command("publish", built(failures=[FAILURE]), "me/mine").code == 0
     done = command("publish", built("other"), "me/mine", "--without-contexts", "--json")
-    assert json.loads(done.out)["removed"] == ["data/contexts/00000.parquet", "data/failures/00000.parquet"]
-    assert hub.files("me/mine") == [".gitattributes", "README.md", "data/ladders/00000.parquet", "manifest.json"]
+    assert json.loads(done.out)["removed"] == [
+        "data/contexts/00000.parquet",
+        "data/failures/00000.parquet",
+    ]
+    assert hub.files("me/mine") == [
+        ".gitattributes",
+        "README.md",
+        "data/ladders/00000.parquet",
+        "manifest.json",
+    ]
 
 
 def test_a_commit_that_comes_first_is_merged(hub, built, command):
@@ -206,7 +255,9 @@ def test_two_publishers_at_once_both_succeed_and_the_set_is_whole(hub, built):
     assert errors == []
     stored = hub.repositories["me/mine"]
     assert sorted(list(stored.messages.values())[2:]) == ["one", "two"]
-    assert len([request for request in hub.requests if "/commit/" in request]) == 1 + 2 + 1  # one was stale
+    assert (
+        len([request for request in hub.requests if "/commit/" in request]) == 1 + 2 + 1
+    )  # one was stale
     last = stored.messages[stored.branches["main"]]
     opened = load_ladders(f"hub:me/mine@{stored.branches['main']}")
     assert opened.digest == load_ladders(str(folders[last])).digest
@@ -224,12 +275,23 @@ def test_after_kill_9_the_old_revision_is_whole_and_the_next_run_succeeds(hub, b
     assert load_ladders("hub:me/mine@v1").rungs == 3
     hub.slow = 0.0
     assert (
-        publish(built(last="and nothing"), "me/mine").commit == hub.repositories["me/mine"].branches["main"] != before
+        publish(built(last="and nothing"), "me/mine").commit
+        == hub.repositories["me/mine"].branches["main"]
+        != before
     )
 
 
 def test_a_dry_run_prints_files_and_card_and_asks_nothing_of_the_hub(hub, built, command):
-    done = command("publish", built(failures=[FAILURE]), "me/mine", "--dry-run", "--tag", "v1", "--licence", "cc0-1.0")
+    done = command(
+        "publish",
+        built(failures=[FAILURE]),
+        "me/mine",
+        "--dry-run",
+        "--tag",
+        "v1",
+        "--licence",
+        "cc0-1.0",
+    )
     assert done.code == 0
     assert hub.requests == []
     assert [line.split()[0] for line in done.out.splitlines()[:5]] == [
@@ -257,7 +319,9 @@ def test_a_dry_run_prints_files_and_card_and_asks_nothing_of_the_hub(hub, built,
 
 def test_a_licence_is_asked_for_and_never_guessed(built, command):
     done = command("publish", built(), "me/mine", "--dry-run")
-    assert done.err.startswith("no licence is stated, so others may not know what they may do; add --licence ID\n")
+    assert done.err.startswith(
+        "no licence is stated, so others may not know what they may do; add --licence ID\n"
+    )
     assert "| licence | not stated by the publisher |" in done.out
     assert "license:" not in done.out
 
@@ -273,25 +337,43 @@ def test_several_licences_of_a_card_are_kept(hub, built, command):
 
 def test_ladders_of_the_built_in_writer_are_a_baseline_or_nothing(hub, built, fails, command):
     folder = built(recipe=replace(RECIPE, backend="builtin/1"))
-    assert "add --baseline if they are meant as a baseline" in fails(2, "publish", folder, "me/mine")
+    assert "add --baseline if they are meant as a baseline" in fails(
+        2, "publish", folder, "me/mine"
+    )
     assert hub.requests == []
-    assert "**This set is a baseline.**" in command("publish", folder, "me/mine", "--baseline", "--dry-run").out
-    assert "not of the built-in writer; leave out --baseline" in fails(2, "publish", built("x"), "me/x", "--baseline")
+    assert (
+        "**This set is a baseline.**"
+        in command("publish", folder, "me/mine", "--baseline", "--dry-run").out
+    )
+    assert "not of the built-in writer; leave out --baseline" in fails(
+        2, "publish", built("x"), "me/x", "--baseline"
+    )
 
 
-def test_without_contexts_a_table_brings_the_texts_and_they_are_checked(hub, built, command, write_jsonl):
+def test_without_contexts_a_table_brings_the_texts_and_they_are_checked(
+    hub, built, command, write_jsonl
+):
     folder = built()
     address = address_of(command("publish", folder, "me/mine", "--without-contexts"))
     assert all(
-        context.text.encode() not in b"".join(path.read_bytes() for path in hub.blobs.iterdir()) for context in CONTEXTS
+        context.text.encode() not in b"".join(path.read_bytes() for path in hub.blobs.iterdir())
+        for context in CONTEXTS
     )
     assert "not included" in hub.text("me/mine", "README.md")
-    right = {"context_id": "c1", "output": "A bottle.", "context": CONTEXTS[0].text, "background": "é"}
+    right = {
+        "context_id": "c1",
+        "output": "A bottle.",
+        "context": CONTEXTS[0].text,
+        "background": "é",
+    }
     table = write_jsonl([right, {**right, "context_id": "c2"}])
     done = command("score", table, "--ladders", address)
     assert done.code == 3
     first, second = done.rows
-    assert first["clarity_score"] == command("score", table, "--ladders", folder).rows[0]["clarity_score"]
+    assert (
+        first["clarity_score"]
+        == command("score", table, "--ladders", folder).rows[0]["clarity_score"]
+    )
     assert second["clarity_score"] is None
     assert second["clarity_note"] == (
         f"context 'c2' has another text or background in this row than the ladder set {address} was written for"
@@ -348,16 +430,22 @@ class TestTheCertificate:
         )
         assert printed == f"{certificate['verdict']}\n"
         table = write_jsonl([{"context_id": "c1", "output": "A bottle."}])
-        local, remote = (command("score", table, "--ladders", name).rows[0] for name in (folder, address))
+        local, remote = (
+            command("score", table, "--ladders", name).rows[0] for name in (folder, address)
+        )
         assert f"|certificate:{certificate['digest']}|" in local["signature"]
-        assert remote["signature"] == local["signature"].replace(f"ladders:{folder.name}@", f"ladders:{address}@")
+        assert remote["signature"] == local["signature"].replace(
+            f"ladders:{folder.name}@", f"ladders:{address}@"
+        )
         assert {**remote, "signature": ""} == {**local, "signature": ""}
 
 
 class TestWithoutANetwork:
     ARGUMENTS = ("me/mine", "--licence", "cc-by-4.0", "--tag", "v1")
 
-    def test_the_folder_holds_the_files_and_the_card_of_the_commit(self, hub, built, command, tmp_path, outputs):
+    def test_the_folder_holds_the_files_and_the_card_of_the_commit(
+        self, hub, built, command, tmp_path, outputs
+    ):
         folder, out = built(failures=[FAILURE]), tmp_path / "release"
         done = command("publish", folder, *self.ARGUMENTS, "--out", out)
         assert (done.code, done.out) == (0, "")
@@ -377,7 +465,9 @@ class TestWithoutANetwork:
     def test_the_call_writes_it_too(self, built, tmp_path):
         done = refladder.publish(built(), "me/mine", out=tmp_path / "release")
         assert (done.commit, done.address) == (None, None)
-        assert {path: (tmp_path / "release" / path).stat().st_size for path in done.files} == done.files
+        assert {
+            path: (tmp_path / "release" / path).stat().st_size for path in done.files
+        } == done.files
         assert (tmp_path / "release" / "README.md").read_text("utf-8") == done.card
 
     def test_nothing_is_written_over(self, built, fails, tmp_path):
@@ -399,9 +489,15 @@ class TestWithoutANetwork:
     @pytest.mark.parametrize("option", [("--dry-run",), ("--out", "new"), ()])
     @pytest.mark.parametrize(
         ("missing", "words"),
-        [(["pyarrow"], "pyarrow"), (["yaml"], "PyYAML"), (["pyarrow", "yaml"], "pyarrow and PyYAML")],
+        [
+            (["pyarrow"], "pyarrow"),
+            (["yaml"], "PyYAML"),
+            (["pyarrow", "yaml"], "pyarrow and PyYAML"),
+        ],
     )
-    def test_missing_packages_are_named_with_their_extra(self, fails, monkeypatch, option, missing, words):
+    def test_missing_packages_are_named_with_their_extra(
+        self, fails, monkeypatch, option, missing, words
+    ):
         for module in missing:
             monkeypatch.setitem(sys.modules, module, None)
         assert fails(2, "publish", "demo/story", "me/mine", *option) == (
@@ -412,4 +508,6 @@ class TestWithoutANetwork:
         monkeypatch.setitem(sys.modules, "huggingface_hub", None)
         assert command("publish", "demo/story", "me/mine", "--dry-run").code == 0
         assert command("publish", "demo/story", "me/mine", "--out", tmp_path / "new").code == 0
-        assert "publish needs huggingface_hub; pip install '.[hub]'" in fails(2, "publish", "demo/story", "me/mine")
+        assert "publish needs huggingface_hub; pip install '.[hub]'" in fails(
+            2, "publish", "demo/story", "me/mine"
+        )

@@ -25,11 +25,15 @@ print(ladders.anchors, len([name for name in row if name.endswith("anchor_spread
 def shared(tmp_path):
     folder = tmp_path / "mine"
     anchors = tuple(context.id for context in CONTEXTS)
-    write_ladder_set(folder, DIMENSIONS, CONTEXTS, ladders_of(), (), shared=Shared(anchors=anchors, seed=3))
+    write_ladder_set(
+        folder, DIMENSIONS, CONTEXTS, ladders_of(), (), shared=Shared(anchors=anchors, seed=3)
+    )
     return folder
 
 
-def test_a_shared_set_comes_back_in_another_process_and_scores_the_same(hub, shared, command, python, tmp_path):
+def test_a_shared_set_comes_back_in_another_process_and_scores_the_same(
+    hub, shared, command, python, tmp_path
+):
     assert command("certify", shared).code == 0
     done = command("publish", shared, "me/mine")
     assert done.code == 0, done.err
@@ -38,7 +42,9 @@ def test_a_shared_set_comes_back_in_another_process_and_scores_the_same(hub, sha
     expected = f"('c1', 'c2', 'c3') 2 {row['clarity_score']}\n"
     assert python(SCORE.replace("ADDRESS", address), HF_HOME=str(tmp_path / "home")) == expected
     opened = load_ladders(address)
-    assert opened.certificate["sharing"]["of"] == 24  # 6 ordered pairs of anchors, 2 steps, 2 dimensions
+    assert (
+        opened.certificate["sharing"]["of"] == 24
+    )  # 6 ordered pairs of anchors, 2 steps, 2 dimensions
     repository = hub.repositories["me/mine"]
     assert "manifest.json" in hub.files("me/mine")
     assert repository.tags == {}
@@ -50,7 +56,10 @@ def test_the_card_says_that_the_set_is_shared_and_how_far_its_anchors_agree(shar
     assert "The set is shared: every output is compared with the ladders of all anchors (3)" in card
     sharing = json.loads((shared / "certificate.json").read_text())["sharing"]
     shown = next(line for line in card.splitlines() if line.startswith("| sharing |"))
-    assert f"share {sharing['share']:.4g}, low {sharing['low']:.4g}, high {sharing['high']:.4g}" in shown
+    assert (
+        f"share {sharing['share']:.4g}, low {sharing['low']:.4g}, high {sharing['high']:.4g}"
+        in shown
+    )
 
 
 def test_the_rows_of_a_published_shared_set_are_one(shared, command, tmp_path):
@@ -59,6 +68,9 @@ def test_the_rows_of_a_published_shared_set_are_one(shared, command, tmp_path):
     rows = list(read_rows(str(out / "data" / "ladders" / "00000.parquet")))
     texts = [row.fields for row in read_rows(str(out / "data" / "contexts" / "00000.parquet"))]
     assert ladder_set_of_rows(rows, texts).anchors == ("c1", "c2", "c3")
-    with pytest.raises(UsageError, match=r"^rows: no text of anchor 'c1', which the judge has to see beside its rungs"):
+    with pytest.raises(
+        UsageError,
+        match=r"^rows: no text of anchor 'c1', which the judge has to see beside its rungs",
+    ):
         ladder_set_of_rows(rows)
     assert load_ladders(out).anchors == ("c1", "c2", "c3")

@@ -11,7 +11,9 @@ PAGE = ROOT / "docs" / "tutorial" / "share-a-scale.md"
 BLOCK = re.compile(r"^```python\n(.*?)^```\n(?:```text\n(.*?)^```\n)?", re.DOTALL | re.MULTILINE)
 
 
-def test_both_programs_of_the_page_run_in_processes_of_their_own(hub, python, tmp_path, monkeypatch):
+def test_both_programs_of_the_page_run_in_processes_of_their_own(
+    hub, python, tmp_path, monkeypatch
+):
     (publish, _), (use, shown) = BLOCK.findall(PAGE.read_text("utf-8"))
     assert sum(bool(line.strip()) for line in (publish + use).splitlines()) == 10
     for number, code in enumerate((publish, use)):

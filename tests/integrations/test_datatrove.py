@@ -25,7 +25,11 @@ DOCS = Path(__file__).parents[2] / "docs"
 
 
 def rows_of(folder):
-    return [json.loads(line) for path in sorted(folder.rglob("*.jsonl")) for line in path.read_text().splitlines()]
+    return [
+        json.loads(line)
+        for path in sorted(folder.rglob("*.jsonl"))
+        for line in path.read_text().splitlines()
+    ]
 
 
 def run(folder, *, minimum, files=1, **settings):
@@ -36,12 +40,18 @@ def run(folder, *, minimum, files=1, **settings):
             {"id": f"{number}-{name}", "text": text, "context_id": name}
             for name, text in zip(CONTEXT_IDS, TEXTS, strict=True)
         ]
-        (folder / "in" / f"{number}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in documents))
+        (folder / "in" / f"{number}.jsonl").write_text(
+            "".join(json.dumps(row) + "\n" for row in documents)
+        )
     dropped = JsonlWriter(str(folder / "dropped"), compression=None)
-    block = LadderFilter(ladders="demo/story", minimum=minimum, exclusion_writer=dropped, **settings)
+    block = LadderFilter(
+        ladders="demo/story", minimum=minimum, exclusion_writer=dropped, **settings
+    )
     kept = JsonlWriter(str(folder / "kept"), compression=None)
     pipeline = [JsonlReader(str(folder / "in")), block, kept]
-    stats = LocalPipelineExecutor(pipeline, tasks=files, workers=files, logging_dir=str(folder / "logs")).run()
+    stats = LocalPipelineExecutor(
+        pipeline, tasks=files, workers=files, logging_dir=str(folder / "logs")
+    ).run()
     counts = {name: stat.total for name, stat in stats.stats[1].stats.items()}
     return counts, rows_of(folder / "kept"), rows_of(folder / "dropped")
 
@@ -71,7 +81,9 @@ def test_workers_open_a_judge_each(tmp_path, expected):
 def test_documents_of_a_batch_may_give_their_context_in_different_ways():
     documents = [
         Document(text="A dog.", id="a", metadata={"context_id": "story-01"}),
-        Document(text="A dog.", id="b", metadata={"context": "An idea that no ladder was built for."}),
+        Document(
+            text="A dog.", id="b", metadata={"context": "An idea that no ladder was built for."}
+        ),
         Document(text="A dog.", id="c", metadata={"context_id": "story-01"}),
     ]
     kept = list(LadderFilter(ladders="demo/story", minimum=0.0).run(documents))
@@ -79,12 +91,16 @@ def test_documents_of_a_batch_may_give_their_context_in_different_ways():
 
 
 def test_bad_input():
-    with pytest.raises(UnknownNameError, match=r"unknown ladder set .* 'demo/stori'; did you mean 'demo/story'"):
+    with pytest.raises(
+        UnknownNameError, match=r"unknown ladder set .* 'demo/stori'; did you mean 'demo/story'"
+    ):
         LadderFilter(ladders="demo/stori", minimum=0.5)
     with pytest.raises(UnknownNameError, match="unknown dimension 'wit'"):
         LadderFilter(ladders="demo/story", minimum=0.5, dimensions=["wit"])
     block = LadderFilter(ladders="demo/story", minimum=0.5)
-    with pytest.raises(UsageError, match=r"context_id \(of the ladder set\) or context; fields: none$"):
+    with pytest.raises(
+        UsageError, match=r"context_id \(of the ladder set\) or context; fields: none$"
+    ):
         list(block.run([Document(text="a", id="b")]))
 
 
@@ -98,16 +114,25 @@ def test_the_pipeline_of_the_tutorial_keeps_what_the_command_keeps(command, tmp_
     subprocess.run([sys.executable, DOCS / "examples" / "make_documents.py"], check=True)
     build = "build own --source seeds.jsonl --task-file corpus.toml --shared 3 --writer builtin --out shared"
     assert command(*build.split()).code == 0
-    (tmp_path / "threshold.json").write_text('{"cutoffs": [6.5]}', "utf-8")  # all that the program reads
+    (tmp_path / "threshold.json").write_text(
+        '{"cutoffs": [6.5]}', "utf-8"
+    )  # all that the program reads
     (tmp_path / "program.py").write_text(program, "utf-8")
-    done = subprocess.run([sys.executable, "program.py"], check=True, capture_output=True, text=True)
+    done = subprocess.run(
+        [sys.executable, "program.py"], check=True, capture_output=True, text=True
+    )
     columns = "--column output_id=id --column output=text"
     assert command(*f"score documents {columns} --ladders shared --out scored".split()).code == 3
-    filtered = command("filter", "scored", "--min", "educational_value_score=6.5", "--out", "kept.parquet")
-    ((kept, rejected, empty),) = re.findall(
-        r"2,000 rows: (\d+) passed .*, ([\d,]+) rejected, (\d+) unscored", filtered.out + filtered.err
+    filtered = command(
+        "filter", "scored", "--min", "educational_value_score=6.5", "--out", "kept.parquet"
     )
-    assert int(empty) > 0  # which datatrove's reader leaves out, so that the filter does not count them
+    ((kept, rejected, empty),) = re.findall(
+        r"2,000 rows: (\d+) passed .*, ([\d,]+) rejected, (\d+) unscored",
+        filtered.out + filtered.err,
+    )
+    assert (
+        int(empty) > 0
+    )  # which datatrove's reader leaves out, so that the filter does not count them
     assert done.stdout.splitlines()[-3:] == [
         f"forwarded {kept}",
         f"dropped_below_minimum {rejected.replace(',', '')}",

@@ -25,7 +25,18 @@ def start(process, tmp_path, rows):
     started = []
 
     def go():
-        line = ["score", source, "--ladders", "demo/story", "--dimension", "coherence", "--judge", "slow", "--out", out]
+        line = [
+            "score",
+            source,
+            "--ladders",
+            "demo/story",
+            "--dimension",
+            "coherence",
+            "--judge",
+            "slow",
+            "--out",
+            out,
+        ]
         started.append(process(*line, "--engine", "ray", "--workers", "2", env=environment))
         return started[-1], out, hold
 
@@ -57,7 +68,9 @@ def test_a_killed_actor_costs_no_row(start, command, tmp_path):
     check_rows(command, out, tmp_path)
 
 
-def test_a_killed_driver_takes_its_actors_along_and_the_next_one_continues(start, command, tmp_path):
+def test_a_killed_driver_takes_its_actors_along_and_the_next_one_continues(
+    start, command, tmp_path
+):
     run, out, hold = start()
     actors = [worker_of(out, "00.jsonl"), worker_of(out, "01.jsonl")]
     second, _, _ = start()
@@ -76,5 +89,14 @@ def test_a_killed_driver_takes_its_actors_along_and_the_next_one_continues(start
 
 def test_more_workers_than_the_cluster_has_are_refused(fails, tmp_path, rows):
     source = split(rows(3), tmp_path / "in", 1)
-    arguments = ["score", source, "--ladders", "demo/story", "--out", tmp_path / "out", "--engine", "ray"]
+    arguments = [
+        "score",
+        source,
+        "--ladders",
+        "demo/story",
+        "--out",
+        tmp_path / "out",
+        "--engine",
+        "ray",
+    ]
     assert "--workers 10000: the Ray cluster has" in fails(2, *arguments, "--workers", "10000")

@@ -69,20 +69,29 @@ def test_files_go_from_a_bucket_to_a_bucket(store, command, fails, expected, tmp
     }
     assert content(store) == expected
     assert not [name for name in store.find("bucket/out") if name.endswith((".lock", ".partial"))]
-    assert "secret-of-the-test" not in "".join(store.cat_file(name).decode() for name in store.find("bucket/out"))
+    assert "secret-of-the-test" not in "".join(
+        store.cat_file(name).decode() for name in store.find("bucket/out")
+    )
 
     votes = ("--rule", "hard-votes")
     again = command("rescore", "s3://bucket/out", *votes)
     assert again.code == 0
     assert again.out == command("rescore", tmp_path / "whole.jsonl.judgments.jsonl", *votes).out
-    assert fails(2, "rescore", "s3://bucket/in").startswith("refladder: s3://bucket/in: holds no judgments; name a")
+    assert fails(2, "rescore", "s3://bucket/in").startswith(
+        "refladder: s3://bucket/in: holds no judgments; name a"
+    )
     assert "s3://bucket/none.jsonl: no such file" in fails(2, "rescore", "s3://bucket/none.jsonl")
 
     store.rm_file("bucket/out/1.jsonl")
     best = ("filter", "s3://bucket/out", "--top", "0.1", "--by", "coherence_score")
-    assert fails(2, *best).startswith("refladder: s3://bucket/out/1.jsonl: this file of scored rows is missing; run")
+    assert fails(2, *best).startswith(
+        "refladder: s3://bucket/out/1.jsonl: this file of scored rows is missing; run"
+    )
     counts = json.loads(command(*arguments).out)
-    assert (counts["files"]["reused"], counts["reused"]) == (5, 500)  # 100 rows x 5 rungs, downloaded and not asked
+    assert (counts["files"]["reused"], counts["reused"]) == (
+        5,
+        500,
+    )  # 100 rows x 5 rungs, downloaded and not asked
     assert content(store) == expected
     assert len(command(*best).rows) == 60
 
@@ -105,6 +114,8 @@ def test_a_server_that_refuses_is_one_sentence(store, fails, monkeypatch):
     del store
     monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:9")
     s3fs.S3FileSystem.clear_instance_cache()
-    text = fails(2, "score", "s3://bucket/in", *LADDERS, "--out", "s3://bucket/out", "--workers", "1")
+    text = fails(
+        2, "score", "s3://bucket/in", *LADDERS, "--out", "s3://bucket/out", "--workers", "1"
+    )
     assert "cannot be read or written" in text
     assert "secret-of-the-test" not in text

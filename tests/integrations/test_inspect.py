@@ -28,10 +28,16 @@ def answer(text):
 
 
 def run(scorer, metadata, folder, texts=TEXTS):
-    import anyio  # noqa: PLC0415
+    import anyio
 
-    model = get_model("mockllm/model", custom_outputs=[answer(text) for text in texts], memoize=False)
-    task = Task(dataset=[Sample(input="Write.", metadata=row) for row in metadata], solver=generate(), scorer=scorer)
+    model = get_model(
+        "mockllm/model", custom_outputs=[answer(text) for text in texts], memoize=False
+    )
+    task = Task(
+        dataset=[Sample(input="Write.", metadata=row) for row in metadata],
+        solver=generate(),
+        scorer=scorer,
+    )
 
     async def go():
         return await eval_async(task, model=model, log_dir=str(folder), max_samples=1)
@@ -50,7 +56,10 @@ def test_samples_have_the_scores_of_the_command_line_and_one_stays_unscored(tmp_
     assert first.metadata["signature"] == expected[0]["signature"]
     assert math.isnan(unscored.value)
     assert unscored.reason == "scoring_failed"
-    assert unscored.explanation == "coherence: no coherence ladder for context 'story-99' in demo/story"
+    assert (
+        unscored.explanation
+        == "coherence: no coherence ladder for context 'story-99' in demo/story"
+    )
     (result,) = log.results.scores
     assert (result.scored_samples, result.unscored_samples) == (2, 1)
     assert result.metrics["mean"].value == pytest.approx((first.value + second.value) / 2)
@@ -64,7 +73,11 @@ def test_scores_of_a_table_are_given_to_a_log_by_precomputed_scores(tmp_path, ex
     ]
     scored = refladder.score(answers, ladders="demo/story", dimensions=["coherence"])
     records = [
-        {"id": row["id"], "value": row["coherence_score"], "metadata": {"signature": row["signature"]}}
+        {
+            "id": row["id"],
+            "value": row["coherence_score"],
+            "metadata": {"signature": row["signature"]},
+        }
         for row in scored
         if row["coherence_score"] is not None
     ]
@@ -79,25 +92,38 @@ def test_scores_of_a_table_are_given_to_a_log_by_precomputed_scores(tmp_path, ex
     assert scores[2] is None  # which Inspect does not count as unscored either
     (result,) = log.results.scores
     assert (result.scored_samples, result.unscored_samples) == (2, 0)
-    assert result.metrics["mean"].value == pytest.approx(sum(score.value for score in scores[:2]) / 2)
+    assert result.metrics["mean"].value == pytest.approx(
+        sum(score.value for score in scores[:2]) / 2
+    )
 
 
 def test_several_dimensions_give_the_overall_score(tmp_path, expected):
-    log = run(ladder(ladders="demo/story"), [{"context_id": name} for name in CONTEXT_IDS[:2]], tmp_path)
+    log = run(
+        ladder(ladders="demo/story"), [{"context_id": name} for name in CONTEXT_IDS[:2]], tmp_path
+    )
     scores = [sample.scores["refladder"] for sample in log.samples]
     assert [score.value for score in scores] == [row["overall_score"] for row in expected]
-    assert [score.metadata["complexity"] for score in scores] == [row["complexity_score"] for row in expected]
+    assert [score.metadata["complexity"] for score in scores] == [
+        row["complexity_score"] for row in expected
+    ]
 
 
 def test_answers_of_a_store_can_be_used(tmp_path, expected):
-    scorer = ladder(ladders="demo/story", dimensions=["coherence"], store=str(tmp_path / "store.sqlite"))
+    scorer = ladder(
+        ladders="demo/story", dimensions=["coherence"], store=str(tmp_path / "store.sqlite")
+    )
     log = run(scorer, [{"context_id": CONTEXT_IDS[0]}], tmp_path)
     assert log.samples[0].scores["refladder"].value == expected[0]["coherence_score"]
 
 
 def test_bad_input(tmp_path):
-    with pytest.raises(UnknownNameError, match=r"unknown ladder set .* 'demo/stori'; did you mean 'demo/story'"):
+    with pytest.raises(
+        UnknownNameError, match=r"unknown ladder set .* 'demo/stori'; did you mean 'demo/story'"
+    ):
         ladder(ladders="demo/stori")
     log = run(ladder(ladders="demo/story"), [{"topic": "dogs"}], tmp_path)
     assert log.status == "error"
-    assert "needs a field context_id (of the ladder set) or context; fields: topic" in log.error.message
+    assert (
+        "needs a field context_id (of the ladder set) or context; fields: topic"
+        in log.error.message
+    )

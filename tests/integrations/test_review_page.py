@@ -36,7 +36,11 @@ def opened(chromium):
         pages.append((page, problems))
         page.on(
             "request",
-            lambda request: problems.append(request.url) if not request.url.startswith(("file:", "blob:")) else None,
+            lambda request: (
+                problems.append(request.url)
+                if not request.url.startswith(("file:", "blob:"))
+                else None
+            ),
         )
         page.goto(f"file://{path}#{view}")
         shown(page, view)
@@ -86,7 +90,9 @@ def test_the_leaderboard_is_that_of_the_command(opened, run):
             row = cells(page, line["model"], "th, td")
             assert row[1] == f"{line['rate']:.3f}"
             assert row[3] == f"[{line['low']:.3f}, {line['high']:.3f}]"
-            assert row[4:] == [str(line[key]) for key in ("wins", "ties", "losses", "unparsed", "failed")]
+            assert row[4:] == [
+                str(line[key]) for key in ("wins", "ties", "losses", "unparsed", "failed")
+            ]
     assert page.locator("#data").count() == 0
 
 
@@ -100,7 +106,9 @@ def test_faults_of_the_judge_are_beside_the_numbers(opened, tmp_path):
     (run / "results.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
     (run / "page.html").write_text(review_page(read_run(run)), encoding="utf-8")
     page = opened(run / "page.html")
-    for number, words in enumerate(("whose two orders disagree", "with low label mass", "without a usable answer")):
+    for number, words in enumerate(
+        ("whose two orders disagree", "with low label mass", "without a usable answer")
+    ):
         show(page, "results")
         line = page.locator("li", has_text=words)
         sync_api.expect(line).to_contain_text("1 of 4 (25.0 %)")
@@ -118,7 +126,14 @@ def test_examples_are_searched_filtered_sorted_and_marked(opened, run):
     sync_api.expect(page.locator("article")).to_have_count(1)
     assert page.locator("article h2").inner_text() == "r7"
     words = page.inner_text("article")
-    for part in ("Write about topic7 .", "good text about 7", "poor text about 7", "It is better.", "0.955", *SYSTEMS):
+    for part in (
+        "Write about topic7 .",
+        "good text about 7",
+        "poor text about 7",
+        "It is better.",
+        "0.955",
+        *SYSTEMS,
+    ):
         assert part in words
     page.get_by_role("button", name="Mark differences").click()
     sync_api.expect(page.locator("mark")).to_have_text(["good", "poor"])
@@ -150,9 +165,14 @@ def test_a_blind_view_gives_nothing_away(opened, run):
             page.evaluate("document.querySelector('script').textContent"), ""
         )
         for clue in (*SYSTEMS, "0.955", "It is better", "win rate", "scripted", "signature"):
-            assert clue not in html.replace(page.evaluate("document.querySelector('style').textContent"), ""), clue
+            assert clue not in html.replace(
+                page.evaluate("document.querySelector('style').textContent"), ""
+            ), clue
         page.keyboard.press("t")
-    assert page.evaluate("() => Object.values(window).filter(value => value?.systems || value?.texts)") == []
+    assert (
+        page.evaluate("() => Object.values(window).filter(value => value?.systems || value?.texts)")
+        == []
+    )
 
 
 def test_keys_skip_undo_and_resume(opened, run):
@@ -185,7 +205,11 @@ def test_agreement_equals_a_count_by_hand_and_ratings_are_downloaded(opened, run
         page,
         20,
         lambda number, *texts: (
-            "t" if number >= 18 else wrong[truthful(0, *texts)] if number >= 14 else truthful(0, *texts)
+            "t"
+            if number >= 18
+            else wrong[truthful(0, *texts)]
+            if number >= 14
+            else truthful(0, *texts)
         ),
     )
     show(page, "agreement")
@@ -196,14 +220,19 @@ def test_agreement_equals_a_count_by_hand_and_ratings_are_downloaded(opened, run
     with page.expect_download() as waiting:
         page.get_by_role("button", name="Download 20 preferences").click()
     rows = [json.loads(line) for line in Path(waiting.value.path()).read_text().splitlines()]
-    assert {tuple(row) for row in rows} == {("context_id", "dimension", "first", "second", "winner", "rater")}
+    assert {tuple(row) for row in rows} == {
+        ("context_id", "dimension", "first", "second", "winner", "rater")
+    }
     judged = {}
     for line in (run / "run" / "results.jsonl").read_text().splitlines():
         trial = json.loads(line)
         if trial["kind"] == "trial":
             judged[trial["row"]] = f"{trial['row']}/{trial['winner']}"
     said = [row[row["winner"]] if row["winner"] != "tie" else None for row in rows]
-    assert sum(judged[row["context_id"]] == winner for row, winner in zip(rows, said, strict=True)) == 14
+    assert (
+        sum(judged[row["context_id"]] == winner for row, winner in zip(rows, said, strict=True))
+        == 14
+    )
     # The text with the lower number of each pair is A, as on the page.
     numbers = read_run(run / "run").numbers
     lower = [min(row["first"], row["second"], key=numbers.__getitem__) for row in rows]
@@ -213,7 +242,10 @@ def test_agreement_equals_a_count_by_hand_and_ratings_are_downloaded(opened, run
     ]
     values = [value for pair in pairs for value in pair]
     chance = (
-        sum(sum(pair[0] is value for pair in pairs) * sum(pair[1] is value for pair in pairs) for value in set(values))
+        sum(
+            sum(pair[0] is value for pair in pairs) * sum(pair[1] is value for pair in pairs)
+            for value in set(values)
+        )
         / 400
     )
     assert row[2].startswith(f"{(0.7 - chance) / (1 - chance):.3f}")
@@ -230,13 +262,22 @@ def test_both_tables_of_agreement_call_the_same_text_a(opened, run):
     show(page, "agreement")
     # By hand: of the texts of a row, the one with the lower number is A. The judge prefers the good text, which
     # SYSTEMS[0] writes in odd rows; the person prefers the other one.
-    places = {row: [text.system for text in read_run(run / "run").texts if text.row == row] for row in range(24)}
+    places = {
+        row: [text.system for text in read_run(run / "run").texts if text.row == row]
+        for row in range(24)
+    }
     expected = []
     for row, systems in places.items():
-        words = ["A better", "B better"] if (systems[0] == SYSTEMS[0]) == (row % 2 == 1) else ["B better", "A better"]
+        words = (
+            ["A better", "B better"]
+            if (systems[0] == SYSTEMS[0]) == (row % 2 == 1)
+            else ["B better", "A better"]
+        )
         expected.append([f"r{row}", CRITERION, " : ".join(systems), f"ann: {words[1]}", words[0]])
     disputes = page.locator("table", has_text="answers in dispute").locator("tbody tr")
-    assert sorted(row.locator("th, td").all_inner_texts() for row in disputes.all()) == sorted(expected)
+    assert sorted(row.locator("th, td").all_inner_texts() for row in disputes.all()) == sorted(
+        expected
+    )
     counts = page.locator("table", has_text="confusions").locator("tbody tr")
     a_better = sum(row[-1] == "A better" for row in expected)
     assert [row.locator("th, td").all_inner_texts() for row in counts.all()] == [
@@ -246,17 +287,24 @@ def test_both_tables_of_agreement_call_the_same_text_a(opened, run):
 
 def test_the_last_of_two_answers_to_a_pair_counts(opened, tmp_path):
     run = contest(tmp_path, rows=2) / "run"
-    names = [f"r1/{system}" for system in SYSTEMS]  # the good text of r1 is that of SYSTEMS[0], and the judge wants it
+    names = [
+        f"r1/{system}" for system in SYSTEMS
+    ]  # the good text of r1 is that of SYSTEMS[0], and the judge wants it
     answer = {"context_id": "r1", "dimension": CRITERION, "rater": "ann"}
     answers = [dict(zip(("first", "second", "winner"), (*names, "second"), strict=True))]
     answers += [dict(zip(("first", "second", "winner"), (*names[::-1], "second"), strict=True))]
-    (run / "preferences.jsonl").write_text("".join(json.dumps({**answer, **each}) + "\n" for each in answers))
+    (run / "preferences.jsonl").write_text(
+        "".join(json.dumps({**answer, **each}) + "\n" for each in answers)
+    )
     (run / "page.html").write_text(review_page(read_run(run)), encoding="utf-8")
     page = opened(run / "page.html", "agreement")
     assert cells(page, "judge and person")[0] == "1"
     assert "Judge and people agree on every pair" in page.inner_text("main")
     show(page, "examples")
-    assert page.locator("article", has_text="r1").locator("td").nth(4).inner_text() == f"ann: {SYSTEMS[0]}"
+    assert (
+        page.locator("article", has_text="r1").locator("td").nth(4).inner_text()
+        == f"ann: {SYSTEMS[0]}"
+    )
 
 
 def test_people_are_compared_with_each_other(opened, run):
@@ -266,7 +314,9 @@ def test_people_are_compared_with_each_other(opened, run):
     page.get_by_role("button", name="Stop").click()
     start(page, "bob")
     # bob's tie on rows below 12 is ann's answer, his choice on the 12 others is not.
-    answer(page, 24, lambda _number, left, _right: "t" if int(left.split()[-1]) < 12 else "ArrowLeft")
+    answer(
+        page, 24, lambda _number, left, _right: "t" if int(left.split()[-1]) < 12 else "ArrowLeft"
+    )
     page.get_by_role("navigation").get_by_role("link", name="Agreement").click()
     shown(page, "agreement")
     row = cells(page, "person and person")
@@ -294,10 +344,15 @@ def test_single_texts_are_graded_on_the_scale(opened, run):
 
 
 def test_a_threshold_is_moved_over_the_scores(opened, command, write_jsonl, rows, tmp_path):
-    table = [{**row, "quality": row["extra"]["n"] % 4, "system": "ab"[row["extra"]["n"] % 2]} for row in rows(30)]
+    table = [
+        {**row, "quality": row["extra"]["n"] % 4, "system": "ab"[row["extra"]["n"] % 2]}
+        for row in rows(30)
+    ]
     out, page_file = tmp_path / "scored.jsonl", tmp_path / "page.html"
     given = ["--ladders", "demo/story", "--dimension", "coherence", "--out", out]
-    assert command("score", write_jsonl([{**row, "extra": None} for row in table]), *given).code == 0
+    assert (
+        command("score", write_jsonl([{**row, "extra": None} for row in table]), *given).code == 0
+    )
     assert command("review", out, "--html", page_file).code == 0
     scored = [json.loads(line) for line in out.read_text().splitlines()]
     page = opened(page_file, "scores")
@@ -311,7 +366,11 @@ def test_a_threshold_is_moved_over_the_scores(opened, command, write_jsonl, rows
         facts.to_contain_text(f"{len(kept)} of 30 scored ({100 * len(kept) / 30:.1f} %")
         if kept:
             facts.to_contain_text(f"{good} of {len(kept)} labels above the threshold are good")
-            bound = stats.binomtest(good, len(kept), alternative="greater").proportion_ci(0.9, "exact").low
+            bound = (
+                stats.binomtest(good, len(kept), alternative="greater")
+                .proportion_ci(0.9, "exact")
+                .low
+            )
             facts.to_contain_text(f"{100 * bound:.1f} % with 90 % confidence")
         else:
             facts.to_contain_text("no labels above the threshold")
@@ -320,13 +379,17 @@ def test_a_threshold_is_moved_over_the_scores(opened, command, write_jsonl, rows
     with page.expect_download() as waiting:
         page.get_by_role("button", name="Download what passes").click()
     passed = [json.loads(line) for line in Path(waiting.value.path()).read_text().splitlines()]
-    assert {row["output_id"] for row in passed} == {row["output_id"] for row in scored if row["coherence_score"] >= -5}
+    assert {row["output_id"] for row in passed} == {
+        row["output_id"] for row in scored if row["coherence_score"] >= -5
+    }
     show(page, "examples")
     page.get_by_text("Ladder of coherence").first.click()
     assert page.locator(".rungs").first.locator("li").count() == 5
 
 
-def test_a_scored_table_opens_on_its_scores_with_each_text_on_its_ladder(opened, command, write_jsonl, run, tmp_path):
+def test_a_scored_table_opens_on_its_scores_with_each_text_on_its_ladder(
+    opened, command, write_jsonl, run, tmp_path
+):
     judge = tmp_path / "judge.jsonl"
     # P(win) = .7 and P(tie) = .1 against every rung: better with .7 + .1 / 2 = .75. The tide is worse than all rungs.
     answers = {"sea": (0.7, 0.2, 0.1), "tide": (0.0001, 0.9998, 0.0001)}
@@ -347,7 +410,16 @@ def test_a_scored_table_opens_on_its_scores_with_each_text_on_its_ladder(opened,
         for name in ("sea", "tide", "sea too")
     ]
     out, page_file = tmp_path / "scored.jsonl", tmp_path / "page.html"
-    given = ["--ladders", "demo/story", "--dimension", "coherence", "--judge", f"scripted:{judge}", "--out", out]
+    given = [
+        "--ladders",
+        "demo/story",
+        "--dimension",
+        "coherence",
+        "--judge",
+        f"scripted:{judge}",
+        "--out",
+        out,
+    ]
     assert command("score", write_jsonl(table), *given).code == 0
     assert command("review", out, "--html", page_file).code == 0
     page = opened(page_file, "examples")
@@ -363,9 +435,9 @@ def test_a_scored_table_opens_on_its_scores_with_each_text_on_its_ladder(opened,
         sync_api.expect(rungs.nth(number)).to_be_visible()
         sync_api.expect(rungs.nth(number)).to_contain_text("better with 0.75")
         sync_api.expect(rungs.nth(number)).to_contain_text(rung.text[:40])
-    sync_api.expect(page.locator(".output", has_text="A tide of words.").locator(".rungs li").first).to_contain_text(
-        "better with 0.00"
-    )
+    sync_api.expect(
+        page.locator(".output", has_text="A tide of words.").locator(".rungs li").first
+    ).to_contain_text("better with 0.00")
     page.goto("about:blank")
     page.goto(f"file://{run / 'page.html'}")  # a contest has win rates
     shown(page, "results")
@@ -375,13 +447,22 @@ def test_a_scored_table_opens_on_its_scores_with_each_text_on_its_ladder(opened,
 def scored(tmp_path_factory):
     """The page of two texts of one context, each judged against the five rungs of two ladders."""
     folder = tmp_path_factory.mktemp("scored")
-    words = {"aster": "The keeper read the letter and moved the lamp.", "birch": "bottle bottle letter"}
+    words = {
+        "aster": "The keeper read the letter and moved the lamp.",
+        "birch": "bottle bottle letter",
+    }
     rows = [
-        {"output_id": name, "system": name, "context_id": "story-01", "output": text} for name, text in words.items()
+        {"output_id": name, "system": name, "context_id": "story-01", "output": text}
+        for name, text in words.items()
     ]
     (folder / "texts.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     scored = str(folder / "scored.jsonl")
-    assert run_command(["score", str(folder / "texts.jsonl"), "--ladders", "demo/story", "--out", scored]) == 0
+    assert (
+        run_command(
+            ["score", str(folder / "texts.jsonl"), "--ladders", "demo/story", "--out", scored]
+        )
+        == 0
+    )
     assert run_command(["review", scored, "--html", str(folder / "page.html")]) == 0
     return folder / "page.html"
 
@@ -389,7 +470,9 @@ def scored(tmp_path_factory):
 def test_a_wide_screen_has_two_texts_and_their_ladder_side_by_side(opened, scored):
     for width, side_by_side in ((1280, True), (1100, False)):
         page = opened(scored, "examples", viewport={"width": width, "height": 800})
-        first, second = (page.locator(".output", has_text=name).bounding_box() for name in ("aster", "birch"))
+        first, second = (
+            page.locator(".output", has_text=name).bounding_box() for name in ("aster", "birch")
+        )
         ladder = page.get_by_text("Ladder of coherence").bounding_box()
         assert first["y"] == second["y"]
         assert first["x"] + first["width"] <= second["x"]
@@ -413,7 +496,12 @@ def enter(page, label, value):
 def test_every_view_is_accessible_and_fits(opened, run, scored, width, scheme):
     if not AXE.is_file():
         pytest.skip("no axe-core; `make test-integrations` fetches it")
-    page = opened(run / "page.html", viewport={"width": width, "height": 800}, color_scheme=scheme, bypass_csp=True)
+    page = opened(
+        run / "page.html",
+        viewport={"width": width, "height": 800},
+        color_scheme=scheme,
+        bypass_csp=True,
+    )
     for view in ("results", "examples", "blind", "agreement", "scores"):
         show(page, view)
         check(page)
@@ -422,7 +510,13 @@ def test_every_view_is_accessible_and_fits(opened, run, scored, width, scheme):
             page.wait_for_selector(".output")
             check(page)
             page.keyboard.press("t")
-    page = opened(scored, "scores", viewport={"width": width, "height": 800}, color_scheme=scheme, bypass_csp=True)
+    page = opened(
+        scored,
+        "scores",
+        viewport={"width": width, "height": 800},
+        color_scheme=scheme,
+        bypass_csp=True,
+    )
     for view in ("scores", "examples"):
         show(page, view)
         check(page)
@@ -439,7 +533,9 @@ def check(page):
 
 def test_the_modules_stay_small_and_plain():
     page = Path(__file__).parents[2] / "refladder" / "arena" / "page"
-    assert sum(len(path.read_text(encoding="utf-8").splitlines()) for path in page.glob("*.js")) < 1450
+    assert (
+        sum(len(path.read_text(encoding="utf-8").splitlines()) for path in page.glob("*.js")) < 1450
+    )
     for path in page.glob("*.js"):
         text = path.read_text(encoding="utf-8")
         for word in (

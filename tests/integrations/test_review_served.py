@@ -55,7 +55,10 @@ def browser(chromium):
         pages.append((page, problems))
         origin = address.split("#")[0]
         page.on(
-            "request", lambda asked: None if asked.url.startswith((origin, "blob:")) else problems.append(asked.url)
+            "request",
+            lambda asked: (
+                None if asked.url.startswith((origin, "blob:")) else problems.append(asked.url)
+            ),
         )
         page.goto(address)
         page.wait_for_selector("main[data-view]")
@@ -138,7 +141,9 @@ def test_build_and_compare_are_accessible_and_fit(serve, chromium, tmp_path):
     contest(tmp_path / "more", rows=2)
     _, address = serve(tmp_path / "run", "--folder", tmp_path)
     for width, scheme in ((360, "light"), (1280, "dark"), (2560, "light")):
-        page, _ = new_page(chromium, viewport={"width": width, "height": 800}, color_scheme=scheme, bypass_csp=True)
+        page, _ = new_page(
+            chromium, viewport={"width": width, "height": 800}, color_scheme=scheme, bypass_csp=True
+        )
         page.goto(address)
         page.wait_for_selector("main[data-view]")
         for view, ready in (("build", "text=5. Run"), ("compare", "text=win rates on clarity")):
@@ -163,7 +168,9 @@ def test_build_shows_an_example_with_the_columns_of_the_table(serve, browser, tm
     contest(tmp_path, rows=2)
     page = browser(serve("--folder", tmp_path)[1], "build")
     page.get_by_label("Table", exact=True).select_option("rows.jsonl")
-    sync_api.expect(page.get_by_label("Prompt of every row")).to_have_attribute("placeholder", "Write about {topic}.")
+    sync_api.expect(page.get_by_label("Prompt of every row")).to_have_attribute(
+        "placeholder", "Write about {topic}."
+    )
     for label in ("Name", "Backend", "Judge", "Description", "Worst", "Best"):
         for control in page.get_by_label(label, exact=True).all():
             assert control.get_attribute("placeholder"), label
@@ -174,7 +181,9 @@ def test_build_shows_an_example_with_the_columns_of_the_table(serve, browser, tm
         offered = page.locator(f"#{control.get_attribute('list')} option")
         assert [each.get_attribute("value").rstrip(":") for each in offered.all()] == known
     page.get_by_text("Available backends").click()
-    sync_api.expect(page.locator("dd", has_text="openai:MODEL on any OpenAI-compatible server")).to_be_visible()
+    sync_api.expect(
+        page.locator("dd", has_text="openai:MODEL on any OpenAI-compatible server")
+    ).to_be_visible()
 
 
 def test_the_page_without_its_key_says_what_to_do(serve, chromium, tmp_path):
@@ -218,7 +227,9 @@ def test_the_whole_loop_of_the_paper(serve, browser, command, tmp_path):  # noqa
         page.wait_for_selector(f"code:has-text('--out={tmp_path / name}')")
         # By hand: each model writes 24 texts; the judge compares the two texts of 24 rows in 2 orders.
         for backend, calls in (*((name, 24) for name in SYSTEMS), ("judge", 48)):
-            sync_api.expect(page.locator("li", has_text=f"{backend}.jsonl")).to_contain_text(f"{calls} calls")
+            sync_api.expect(page.locator("li", has_text=f"{backend}.jsonl")).to_contain_text(
+                f"{calls} calls"
+            )
         assert not (tmp_path / name).exists()
     run.click()
     page.wait_for_selector("text=Finished: run-1")
@@ -248,7 +259,9 @@ def test_the_whole_loop_of_the_paper(serve, browser, command, tmp_path):  # noqa
     page.get_by_role("button", name="Start").click()
     for number in range(24):
         status(page, f"{number} of 48")
-        page.keyboard.press("5" if page.locator(".output .text").first.inner_text().startswith("good") else "1")
+        page.keyboard.press(
+            "5" if page.locator(".output .text").first.inner_text().startswith("good") else "1"
+        )
     status(page, "24 of 48")
     page.get_by_role("link", name="Scores").click()
     shown(page, "scores")
@@ -284,7 +297,17 @@ def test_the_whole_loop_of_the_paper(serve, browser, command, tmp_path):  # noqa
     task.write_text(
         'task = "open"\n[[dimensions]]\nname = "clarity"\ndescription = "Plain words."\nlow = -2\nhigh = 2\n'
     )
-    done = command("evaluate", "own", "--source", rated, "--task-file", task, "--methods", "win-ratio", "--json")
+    done = command(
+        "evaluate",
+        "own",
+        "--source",
+        rated,
+        "--task-file",
+        task,
+        "--methods",
+        "win-ratio",
+        "--json",
+    )
     assert done.code in {0, 3}, done.err
     assert {row["benchmark"] for row in done.rows} == {"own"}
 
@@ -309,7 +332,10 @@ def test_ten_thousand_rows_are_shown_ten_at_a_time(chromium, tmp_path):
     run = tmp_path / "large"
     run.mkdir()
     lines = [{"kind": "contest", "signature": "made by hand"}]
-    lines += [{"kind": "row", "row": f"r{n}", "prompt": f"Write about topic {n}.", "note": None} for n in range(10_000)]
+    lines += [
+        {"kind": "row", "row": f"r{n}", "prompt": f"Write about topic {n}.", "note": None}
+        for n in range(10_000)
+    ]
     lines += [{"kind": "criterion", "criterion": "clarity", "description": "Plain words."}]
     models = [f"model-{letter}" for letter in "abcd"]
     text = "The harbour was closed by a storm until Thursday, and the boats waited. " * 3
@@ -324,8 +350,8 @@ def test_ten_thousand_rows_are_shown_ten_at_a_time(chromium, tmp_path):
         for n in range(10_000) for place, one in enumerate(models) for other in models[place + 1 :]
     ]  # fmt: skip
     (run / "results.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
-    from refladder.arena.html import review_page  # noqa: PLC0415
-    from refladder.arena.runs import read_run  # noqa: PLC0415
+    from refladder.arena.html import review_page
+    from refladder.arena.runs import read_run
 
     (run / "page.html").write_text(review_page(read_run(run)), encoding="utf-8")
     page, problems = new_page(chromium)
@@ -336,7 +362,11 @@ def test_ten_thousand_rows_are_shown_ten_at_a_time(chromium, tmp_path):
     show(page, "examples")
     for act, text, articles in (
         (lambda: None, "10,000 of 10,000 rows, page 1 of 1,000", 10),
-        (lambda: page.get_by_role("button", name="Next").click(), "10,000 of 10,000 rows, page 2 of 1,000", 10),
+        (
+            lambda: page.get_by_role("button", name="Next").click(),
+            "10,000 of 10,000 rows, page 2 of 1,000",
+            10,
+        ),
         (lambda: page.get_by_label("Search").fill("model-a 9999 "), "1 of 10,000 rows", 1),
         (lambda: page.get_by_label("Show").select_option("missing"), "No row matches", 0),
     ):

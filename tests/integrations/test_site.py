@@ -10,7 +10,9 @@ from pathlib import Path
 import pytest
 from chromium import new_page, started, sync_api
 
-pytest.importorskip("material", reason="mkdocs-material is not installed; see make test-integrations")
+pytest.importorskip(
+    "material", reason="mkdocs-material is not installed; see make test-integrations"
+)
 
 ROOT = Path(__file__).parents[2]
 # Elements with something to their right that does not show, as "name: pixels".

@@ -62,7 +62,9 @@ def test_two_steps_of_grpo(policy, tmp_path):
     trainer.train()
     assert any((old != new).any() for old, new in zip(before, model.parameters(), strict=True))
     assert len(calls) == 2
-    for (completions, names, rewards), logged in zip(calls, trainer.state.log_history, strict=False):
+    for (completions, names, rewards), logged in zip(
+        calls, trainer.state.log_history, strict=False
+    ):
         assert len(completions) == 6
         assert [value is None for value in rewards] == [name == "story-99" for name in names]
         # A reward of None is left out: the mean is that of the four others.
@@ -78,17 +80,26 @@ def shared(tmp_path):
     """A shared set of two stories of the demo."""
     both = refladder.load_ladders("demo/story")
     task = [each for each in both.dimensions if each.name == "coherence"]
-    rows = [{"context_id": name, "context": both.contexts[name].text} for name in ("story-01", "story-02", "story-03")]
-    return refladder.build(rows, task="story", dimensions=task, shared=2, writer="builtin", out=tmp_path / "shared")
+    rows = [
+        {"context_id": name, "context": both.contexts[name].text}
+        for name in ("story-01", "story-02", "story-03")
+    ]
+    return refladder.build(
+        rows, task="story", dimensions=task, shared=2, writer="builtin", out=tmp_path / "shared"
+    )
 
 
-def test_grpo_awaits_rewards_of_single_contexts_and_of_a_shared_set_together(policy, tmp_path, shared):
+def test_grpo_awaits_rewards_of_single_contexts_and_of_a_shared_set_together(
+    policy, tmp_path, shared
+):
     asked, given, in_threads = [], {}, set()
 
     def judge(questions):
         asked.extend(questions)
         in_threads.add(threading.current_thread().name.partition("_")[0])
-        chances = [len(each.output) / (len(each.output) + len(each.reference)) for each in questions]
+        chances = [
+            len(each.output) / (len(each.output) + len(each.reference)) for each in questions
+        ]
         return [{"win": chance, "loss": 1 - chance, "tie": 0.0} for chance in chances]
 
     judge.fingerprint = "length/1"
@@ -114,7 +125,10 @@ def test_grpo_awaits_rewards_of_single_contexts_and_of_a_shared_set_together(pol
         save_strategy="no",
         disable_tqdm=True,
     )
-    rows = [{"prompt": "A storm closed the harbour.", "context_id": name} for name in ("story-01", "story-02")]
+    rows = [
+        {"prompt": "A storm closed the harbour.", "context_id": name}
+        for name in ("story-01", "story-02")
+    ]
     trainer = GRPOTrainer(
         model=model,
         reward_funcs=[of_one, recorded],
@@ -134,9 +148,17 @@ def test_grpo_awaits_rewards_of_single_contexts_and_of_a_shared_set_together(pol
 
 
 def test_an_awaited_reward_is_that_of_the_plain_function_and_uses_a_store(expected, tmp_path):
-    one = reward(ladders="demo/story", dimensions=["coherence"], store=tmp_path / "store.sqlite", asynchronous=True)
+    one = reward(
+        ladders="demo/story",
+        dimensions=["coherence"],
+        store=tmp_path / "store.sqlite",
+        asynchronous=True,
+    )
     shares = []
-    columns = {"context_id": CONTEXT_IDS, "log_metric": lambda name, share: shares.append((name, share))}
+    columns = {
+        "context_id": CONTEXT_IDS,
+        "log_metric": lambda name, share: shares.append((name, share)),
+    }
     values = asyncio.run(one(completions=TEXTS, **columns))
     assert values == [*(row["coherence_score"] for row in expected), None]
     assert shares == [("refladder/unscored", pytest.approx(1 / 3))]
@@ -161,9 +183,15 @@ def test_the_completions_of_a_call_are_one_batch(shared):
 
 def test_the_reward_is_the_score_of_the_command_line(expected):
     one = reward(ladders="demo/story", dimensions=["coherence"])
-    assert one(completions=TEXTS, context_id=CONTEXT_IDS) == [*(row["coherence_score"] for row in expected), None]
+    assert one(completions=TEXTS, context_id=CONTEXT_IDS) == [
+        *(row["coherence_score"] for row in expected),
+        None,
+    ]
     both = reward(ladders="demo/story")
-    assert both(completions=TEXTS, context_id=CONTEXT_IDS) == [*(row["overall_score"] for row in expected), None]
+    assert both(completions=TEXTS, context_id=CONTEXT_IDS) == [
+        *(row["overall_score"] for row in expected),
+        None,
+    ]
 
 
 def test_a_conversation_is_scored_by_its_last_message(expected):
@@ -175,7 +203,9 @@ def test_a_conversation_is_scored_by_its_last_message(expected):
 
 
 def test_bad_input():
-    with pytest.raises(UnknownNameError, match=r"unknown ladder set .* 'demo/stori'; did you mean 'demo/story'"):
+    with pytest.raises(
+        UnknownNameError, match=r"unknown ladder set .* 'demo/stori'; did you mean 'demo/story'"
+    ):
         reward(ladders="demo/stori")
     with pytest.raises(UnknownNameError, match="unknown dimension 'wit'"):
         reward(ladders="demo/story", dimensions=["wit"])

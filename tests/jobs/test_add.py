@@ -23,7 +23,10 @@ description = "Whether a child can follow it."
 low = 1
 high = 5
 """
-FIRST = [{"context_id": "tides", "context": "Why does the sea rise?"}, {"context_id": "rain", "context": "Why rain?"}]
+FIRST = [
+    {"context_id": "tides", "context": "Why does the sea rise?"},
+    {"context_id": "rain", "context": "Why rain?"},
+]
 MORE = [FIRST[0], {"context_id": "snow", "context": "Why is snow white?"}]
 STILL = "is of an earlier revision of the ladders; `build --add` changed none of those, so it still holds"
 
@@ -32,7 +35,16 @@ STILL = "is of an earlier revision of the ladders; `build --add` changed none of
 def built(tmp_path, write_jsonl, command):
     """A set of two ladders of three rungs, with a seed that is not the default."""
     (tmp_path / "task.toml").write_text(TASK)
-    words = ("--task-file", tmp_path / "task.toml", "--writer", "builtin", "--rungs", 3, "--seed", 7)
+    words = (
+        "--task-file",
+        tmp_path / "task.toml",
+        "--writer",
+        "builtin",
+        "--rungs",
+        3,
+        "--seed",
+        7,
+    )
     done = command("build", write_jsonl(FIRST, "first.jsonl"), *words, "--out", tmp_path / "set")
     assert done.code == 0, done.err
     return tmp_path / "set"
@@ -56,7 +68,9 @@ def test_new_contexts_get_ladders_of_the_same_recipe(built, more, command):
     now = load_ladders(built)
     assert (built / "ladders.jsonl").read_bytes().startswith(before)
     assert [context for context, _ in now.ladders] == ["tides", "rain", "snow"]
-    assert now.ladders["snow", "clarity"].recipe == first.ladders["rain", "clarity"].recipe  # its seed is 7
+    assert (
+        now.ladders["snow", "clarity"].recipe == first.ladders["rain", "clarity"].recipe
+    )  # its seed is 7
     assert [(each.ladders, each.digest) for each in now.earlier] == [(2, first.digest)]
     assert now.signature == f"set@{now.digest}|earlier:{first.digest}"
     again = command("build", "--add", more, "--out", built)
@@ -70,14 +84,27 @@ def test_the_ladders_are_those_of_one_build(built, more, tmp_path, write_jsonl, 
     command("build", "--add", more, "--out", built)
     called = refladder.build(add=MORE, out=tmp_path / "called" / "set")
     both = write_jsonl([*FIRST, MORE[1]], "both.jsonl")
-    words = ("--task-file", tmp_path / "task.toml", "--writer", "builtin", "--rungs", 3, "--seed", 7)
+    words = (
+        "--task-file",
+        tmp_path / "task.toml",
+        "--writer",
+        "builtin",
+        "--rungs",
+        3,
+        "--seed",
+        7,
+    )
     command("build", both, *words, "--out", tmp_path / "whole")
     assert lines(built) == lines(tmp_path / "whole") == lines(tmp_path / "called" / "set")
     assert called.signature == load_ladders(built).signature
-    assert refladder.build(add=MORE, out=tmp_path / "called" / "set") == called  # nothing is left to add
+    assert (
+        refladder.build(add=MORE, out=tmp_path / "called" / "set") == called
+    )  # nothing is left to add
 
 
-def test_scores_thresholds_and_links_of_an_earlier_revision_hold(built, more, tmp_path, command, caplog):
+def test_scores_thresholds_and_links_of_an_earlier_revision_hold(
+    built, more, tmp_path, command, caplog
+):
     rows = [{**row, "output": f"Because of the {row['context_id']}."} for row in FIRST]
     first = refladder.score(rows, ladders=built, judge="builtin")
     command("build", "--add", more, "--out", built)
@@ -86,7 +113,9 @@ def test_scores_thresholds_and_links_of_an_earlier_revision_hold(built, more, tm
     assert [row["clarity_score"] for row in second[:2]] == [row["clarity_score"] for row in first]
     assert is_revised(second[0]["signature"], first[0]["signature"])
     assert not is_revised(first[0]["signature"], second[0]["signature"])
-    assert not same_scale(second[0]["signature"], first[0]["signature"].replace("rule:ladder-sum", "rule:other"))
+    assert not same_scale(
+        second[0]["signature"], first[0]["signature"].replace("rule:ladder-sum", "rule:other")
+    )
     assert refladder.filter([*first, *second], min={"clarity_score": -100.0}) == [*first, *second]
     promise = Threshold(
         column="clarity_score", cutoff=-100.0, precision=0.5, recall=None, sure=0.9, version="x", label="ok",
@@ -166,7 +195,9 @@ def test_a_certificate_is_removed_and_it_is_said(built, more, command, caplog):
     judged = len(lines(built, "certificate.judgments.jsonl")) - 1  # without the header
     assert command("certify", built).code == certified.code
     assert load_ladders(built).certificate is not None
-    assert len(lines(built, "certificate.judgments.jsonl")) - 1 == judged // 2 * 3  # those of the new ladder alone
+    assert (
+        len(lines(built, "certificate.judgments.jsonl")) - 1 == judged // 2 * 3
+    )  # those of the new ladder alone
     with caplog.at_level(logging.WARNING, logger="refladder"):
         refladder.build(add=MORE, out=copy)
     assert f"The certificate of {copy} was of the earlier ladders" in caplog.text
@@ -183,7 +214,11 @@ class Writer(Double):
 
     def write(self, prompts, sampling):
         return [
-            Completion(text="" if self.broken and "snow" in prompt.slots["context"] else f"{prompt.role} {number}.")
+            Completion(
+                text=""
+                if self.broken and "snow" in prompt.slots["context"]
+                else f"{prompt.role} {number}."
+            )
             for number, prompt in enumerate(prompts, start=sampling.seed)
         ]
 
@@ -192,9 +227,15 @@ def test_a_context_whose_ladder_failed_can_be_added_again(tmp_path, caplog):
     """Its failure is listed until a ladder comes in its place."""
     writer, folder = Writer(), tmp_path / "set"
     clarity = refladder.Dimension(name="clarity", description="Clear?")
-    first = refladder.build(FIRST, task="open", dimensions=[clarity], rungs=2, writer=writer, out=folder)
+    first = refladder.build(
+        FIRST, task="open", dimensions=[clarity], rungs=2, writer=writer, out=folder
+    )
     failed = refladder.build(add=MORE, writer=writer, out=folder)
-    assert (list(failed.failures), failed.digest, failed.earlier) == ([("snow", "clarity")], first.digest, ())
+    assert (list(failed.failures), failed.digest, failed.earlier) == (
+        [("snow", "clarity")],
+        first.digest,
+        (),
+    )
     assert "0 ladders, 2 rungs failed" in caplog.messages
     writer.broken = False
     (folder / f"add-{first.digest}.journal.jsonl").unlink()
@@ -205,9 +246,21 @@ def test_a_context_whose_ladder_failed_can_be_added_again(tmp_path, caplog):
 
 def test_the_first_build_does_not_drop_what_was_added(built, more, tmp_path, command, fails):
     command("build", "--add", more, "--out", built)
-    words = ("--task-file", tmp_path / "task.toml", "--writer", "builtin", "--rungs", 3, "--seed", 7)
+    words = (
+        "--task-file",
+        tmp_path / "task.toml",
+        "--writer",
+        "builtin",
+        "--rungs",
+        3,
+        "--seed",
+        7,
+    )
     message = fails(2, "build", tmp_path / "first.jsonl", *words, "--out", built)
-    assert f"{built}: ladders were added to this set, and this build would drop them; choose another --out" in message
+    assert (
+        f"{built}: ladders were added to this set, and this build would drop them; choose another --out"
+        in message
+    )
     assert len(load_ladders(built).ladders) == 3
 
 
@@ -225,12 +278,18 @@ def test_a_changed_earlier_revision_is_noticed(built, more, command, fails):
     ("words", "message"),
     [
         (["--writer", "scripted:RULES"], "its ladders are written by builtin"),
-        (["--rungs", "4"], "--add takes task, criteria, rungs and sampling from the set; leave out --rungs"),
+        (
+            ["--rungs", "4"],
+            "--add takes task, criteria, rungs and sampling from the set; leave out --rungs",
+        ),
         (["--seed", "1"], "leave out --seed"),
         (["--certify"], "leave out --certify"),
         (["--shared", "2"], "leave out --shared"),
         (["demo/story"], "leave out BENCHMARK"),
-        (["--prompts", "PROMPTS"], "its ladders are written with other prompts than these; give the same --prompts"),
+        (
+            ["--prompts", "PROMPTS"],
+            "its ladders are written with other prompts than these; give the same --prompts",
+        ),
         (["--column", "context=x"], "no column 'x'"),
     ],
 )
@@ -240,14 +299,19 @@ def test_what_the_set_decides_cannot_be_given(built, more, fails, words, message
     folder = tmp_path / "prompts" / "open"
     folder.mkdir(parents=True)
     (folder / "worst.md").write_text(_changed_prompt())
-    places = {"scripted:RULES": f"scripted:{tmp_path / 'rules.jsonl'}", "PROMPTS": tmp_path / "prompts"}
+    places = {
+        "scripted:RULES": f"scripted:{tmp_path / 'rules.jsonl'}",
+        "PROMPTS": tmp_path / "prompts",
+    }
     before = {path.name: path.read_bytes() for path in built.iterdir()}
-    assert message in fails(2, "build", *[places.get(word, word) for word in words], "--add", more, "--out", built)
+    assert message in fails(
+        2, "build", *[places.get(word, word) for word in words], "--add", more, "--out", built
+    )
     assert {path.name: path.read_bytes() for path in built.iterdir()} == before
 
 
 def _changed_prompt():
-    from refladder.prompts import TEMPLATES  # noqa: PLC0415
+    from refladder.prompts import TEMPLATES
 
     return (TEMPLATES / "open" / "worst.md").read_text("utf-8") + "\nBe brief.\n"
 
@@ -261,15 +325,19 @@ def test_sets_that_cannot_grow(built, more, tmp_path, fails, write_jsonl):
     assert "shared: the set is shared, so it scores rows of any context already" in fails(
         2, "build", "--add", more, "--out", tmp_path / "shared"
     )
-    assert f"{tmp_path / 'none'}: no ladder set to add to; name a folder of `refladder build` with --out" in fails(
-        2, "build", "--add", more, "--out", tmp_path / "none"
+    assert (
+        f"{tmp_path / 'none'}: no ladder set to add to; name a folder of `refladder build` with --out"
+        in fails(2, "build", "--add", more, "--out", tmp_path / "none")
     )
     other = write_jsonl([{"context_id": "rain", "context": "What is rain?"}], "other.jsonl")
-    assert "context 'rain' has another text or background in the table than in set; give it another id" in fails(
-        2, "build", "--add", other, "--out", built
+    assert (
+        "context 'rain' has another text or background in the table than in set; give it another id"
+        in fails(2, "build", "--add", other, "--out", built)
     )
     (built / "run.json").unlink()
-    assert "no writer is named for the ladders of your table" in fails(2, "build", "--add", more, "--out", built)
+    assert "no writer is named for the ladders of your table" in fails(
+        2, "build", "--add", more, "--out", built
+    )
     (built / "contexts.jsonl").unlink()
     assert "the set has no contexts.jsonl, beside which new contexts go; add that file" in fails(
         2, "build", "--add", more, "--out", built
@@ -277,9 +345,13 @@ def test_sets_that_cannot_grow(built, more, tmp_path, fails, write_jsonl):
 
 
 def test_the_call_says_what_is_missing(built):
-    with pytest.raises(UsageError, match="data is missing; give a table or a benchmark, or a table with add"):
+    with pytest.raises(
+        UsageError, match="data is missing; give a table or a benchmark, or a table with add"
+    ):
         refladder.build()
-    with pytest.raises(UsageError, match="add is a table whose ladders go into a set; name the set with out"):
+    with pytest.raises(
+        UsageError, match="add is a table whose ladders go into a set; name the set with out"
+    ):
         refladder.build(add=MORE)
     with pytest.raises(UsageError, match="leave out task"):
         refladder.build(add=MORE, task="open", out=built)
@@ -288,4 +360,6 @@ def test_the_call_says_what_is_missing(built):
 
 
 def test_build_needs_a_table(fails, tmp_path):
-    assert "name a benchmark or your table (BENCHMARK), or a table with --add" in fails(2, "build", "--out", tmp_path)
+    assert "name a benchmark or your table (BENCHMARK), or a table with --add" in fails(
+        2, "build", "--out", tmp_path
+    )

@@ -44,17 +44,23 @@ def test_a_judge_without_faults():
     assert rows["all", "unparsed"].of == 6 * 6 + 6 * 2 * 3
 
 
-@pytest.mark.parametrize(("words", "measure"), [(NEUTRAL, "neutral"), (REQUEST, "request"), (ANSWER, "answer line")])
+@pytest.mark.parametrize(
+    ("words", "measure"), [(NEUTRAL, "neutral"), (REQUEST, "request"), (ANSWER, "answer line")]
+)
 def test_the_shift_of_an_added_sentence(words, measure):
     rows = rows_of(Comparing(raised_by={words: 1.5}))
     # The worst rung, quality 0, against rungs of quality 1 and 2.
     expected = ((better(-1 + 1.5) - better(-1)) + (better(-2 + 1.5) - better(-2))) / 2
-    shifts = {kind: rows["worth", f"shift {kind}"].value for kind in ("neutral", "request", "answer line")}
+    shifts = {
+        kind: rows["worth", f"shift {kind}"].value for kind in ("neutral", "request", "answer line")
+    }
     assert shifts == pytest.approx(dict.fromkeys(shifts, 0.0) | {measure: expected})
 
 
 def test_intervals_come_from_the_spread_over_contexts():
-    rows = rows_of(Comparing(raised_by={REQUEST: 1.5}), [[0, 1, 2], [0, 2, 4], [0, 1, 3], [0, 3, 6]])
+    rows = rows_of(
+        Comparing(raised_by={REQUEST: 1.5}), [[0, 1, 2], [0, 2, 4], [0, 1, 3], [0, 3, 6]]
+    )
     shift = rows["worth", "shift request"]
     assert shift.of == 4
     assert shift.low < shift.value < shift.high
@@ -81,7 +87,8 @@ def test_a_sample_of_contexts():
     assert len(drawn.ladders) == 6
     assert sample(opened, 3).ladders == drawn.ladders
     with pytest.raises(
-        UsageError, match="demo/story has ladders for 12 contexts; give --contexts that number or less, found 13"
+        UsageError,
+        match="demo/story has ladders for 12 contexts; give --contexts that number or less, found 13",
     ):
         sample(opened, 13)
 
@@ -101,13 +108,18 @@ def test_the_command(command, tmp_path):
 
 
 def test_too_many_contexts(fails):
-    assert "give --contexts that number or less, found 99" in fails(2, "audit", "demo/story", "--contexts", 99)
+    assert "give --contexts that number or less, found 99" in fails(
+        2, "audit", "demo/story", "--contexts", 99
+    )
 
 
 def test_the_ladder_set_is_an_argument_or_an_option_and_never_guessed(command, fails, tmp_path):
     by_argument = command("audit", "demo/dialogue", "--contexts", 1, "--json")
     assert by_argument.code == 0
-    assert by_argument.rows == command("audit", "--ladders", "demo/dialogue", "--contexts", 1, "--json").rows
+    assert (
+        by_argument.rows
+        == command("audit", "--ladders", "demo/dialogue", "--contexts", 1, "--json").rows
+    )
     assert fails(2, "audit") == (
         "refladder: give the ladder set whose rungs are judged: SET, or --ladders SET (see `refladder list ladders`)\n"
     )
@@ -118,4 +130,7 @@ def test_the_ladder_set_is_an_argument_or_an_option_and_never_guessed(command, f
     settings.write_text('[audit]\nladders = "demo/story"\n', "utf-8")
     by_file = command("--config", settings, "audit", "--contexts", 1, "--json").rows
     assert by_file == command("audit", "demo/story", "--contexts", 1, "--json").rows
-    assert command("--config", settings, "audit", "demo/dialogue", "--contexts", 1, "--json").rows == by_argument.rows
+    assert (
+        command("--config", settings, "audit", "demo/dialogue", "--contexts", 1, "--json").rows
+        == by_argument.rows
+    )

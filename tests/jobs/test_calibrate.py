@@ -33,13 +33,30 @@ def files(write_jsonl):
 def test_from_labels_to_filtered_rows(command, files, tmp_path):
     table, labels = files()
     out = tmp_path / "threshold.json"
-    done = command("calibrate", table, "--labels", labels, *GOOD, *BY, *PROMISE, "--out", out, "--json")
+    done = command(
+        "calibrate", table, "--labels", labels, *GOOD, *BY, *PROMISE, "--out", out, "--json"
+    )
     assert done.code == 0
     told = json.loads(done.out)
-    assert {"threshold", "refused", "labels_above", "bad_above", "kept", "kept_share", "labels_needed"} <= set(told)
-    assert (told["precision"], told["sure"], told["refused"], told["labels_needed"]) == (0.8, 0.9, False, 0)
+    assert {
+        "threshold",
+        "refused",
+        "labels_above",
+        "bad_above",
+        "kept",
+        "kept_share",
+        "labels_needed",
+    } <= set(told)
+    assert (told["precision"], told["sure"], told["refused"], told["labels_needed"]) == (
+        0.8,
+        0.9,
+        False,
+        0,
+    )
     # counted anew from the files
-    ratings = {row["output_id"]: row["rating"] for row in map(json.loads, labels.read_text().splitlines())}
+    ratings = {
+        row["output_id"]: row["rating"] for row in map(json.loads, labels.read_text().splitlines())
+    }
     rows = [json.loads(line) for line in table.read_text().splitlines()]
     kept = [row for row in rows if row["clarity_score"] >= told["threshold"]]
     above = [ratings[row["output_id"]] >= 4 for row in kept if row["output_id"] in ratings]
@@ -50,7 +67,11 @@ def test_from_labels_to_filtered_rows(command, files, tmp_path):
     assert passed.rows == kept
     assert passed.err.startswith(f"400 rows: {len(kept)} passed")
     record = read_record(Threshold, out)
-    assert (record.column, record.cutoff, record.signature) == ("clarity_score", told["threshold"], SIGNATURE)
+    assert (record.column, record.cutoff, record.signature) == (
+        "clarity_score",
+        told["threshold"],
+        SIGNATURE,
+    )
 
 
 def test_the_report_for_people(command, files):
@@ -65,7 +86,9 @@ def test_the_report_for_people(command, files):
         "With probability 0.9, at least 0.8 of the rows kept are good. 0.8 is a lower bound: the labels that chose",
     ]
     assert [words for words in sentences if words not in done.out] == []
-    assert sum(" | " in line or "|" in line for line in done.out.splitlines()) >= 20  # a bar for each candidate
+    assert (
+        sum(" | " in line or "|" in line for line in done.out.splitlines()) >= 20
+    )  # a bar for each candidate
     assert "labels are of" in done.err  # two rows of a context
 
 
@@ -73,20 +96,38 @@ def test_labels_in_the_scored_table(command, write_jsonl, files):
     rows = scored()
     _, given = split(rows, 120)
     labelled = {label["output_id"] for label in given}
-    table = write_jsonl([{**row, "rating": row["rating"] if row["output_id"] in labelled else None} for row in rows])
+    table = write_jsonl(
+        [{**row, "rating": row["rating"] if row["output_id"] in labelled else None} for row in rows]
+    )
     alone = json.loads(command("calibrate", table, *GOOD, *BY, *PROMISE, "--json").out)
     absent = [{**row} if row["output_id"] in labelled else {**row, "rating": None} for row in rows]
     absent = [{key: value for key, value in row.items() if value is not None} for row in absent]
-    assert alone == json.loads(command("calibrate", write_jsonl(absent), *GOOD, *BY, *PROMISE, "--json").out)
+    assert alone == json.loads(
+        command("calibrate", write_jsonl(absent), *GOOD, *BY, *PROMISE, "--json").out
+    )
     scored_table, labels = files(rows)
-    apart = json.loads(command("calibrate", scored_table, "--labels", labels, *GOOD, *BY, *PROMISE, "--json").out)
+    apart = json.loads(
+        command("calibrate", scored_table, "--labels", labels, *GOOD, *BY, *PROMISE, "--json").out
+    )
     assert alone == apart
 
 
 def test_a_refusal_says_how_many_labels_would_do(command, files, tmp_path):
     table, labels = files(labels=12)
     out = tmp_path / "threshold.json"
-    done = command("calibrate", table, "--labels", labels, *GOOD, *BY, "--precision", "0.9", "--out", out, "--json")
+    done = command(
+        "calibrate",
+        table,
+        "--labels",
+        labels,
+        *GOOD,
+        *BY,
+        "--precision",
+        "0.9",
+        "--out",
+        out,
+        "--json",
+    )
     assert done.code == 3
     told = json.loads(done.out)
     assert (told["threshold"], told["refused"], told["kept"]) == (None, True, 0)
@@ -114,7 +155,9 @@ def test_labels_are_needed_just_where_the_promise_is_refused(files, labels, prom
     asked = Asked(by="clarity_score", label="rating", good=Good(">=4"))
     for seed in range(4):
         table, given = files(scored(400, seed, noise=2.0), labels)
-        result = calibrate(read_pool(str(table), replace(asked, labels=(str(given),))), asked, Promise(**promise))
+        result = calibrate(
+            read_pool(str(table), replace(asked, labels=(str(given),))), asked, Promise(**promise)
+        )
         assert (result.labels_needed == 0) is not result.refused
         if result.possible and result.refused:
             assert 0 < result.labels_needed <= result.rows_left
@@ -143,23 +186,47 @@ def test_the_best_row_of_each_context(command, files, tmp_path):
     table, labels = files(rows, 300)
     out = tmp_path / "t.json"
     best_rows = tmp_path / "best.jsonl"
-    command("filter", table, "--best", "1", "--per", "context_id", "--by", "clarity_score", "--out", best_rows)
-    done = command("calibrate", best_rows, "--labels", labels, *GOOD, *BY, *PROMISE, "--out", out, "--json")
+    command(
+        "filter",
+        table,
+        "--best",
+        "1",
+        "--per",
+        "context_id",
+        "--by",
+        "clarity_score",
+        "--out",
+        best_rows,
+    )
+    done = command(
+        "calibrate", best_rows, "--labels", labels, *GOOD, *BY, *PROMISE, "--out", out, "--json"
+    )
     told = json.loads(done.out)
     best = {}
     for row in rows:
-        if row["context_id"] not in best or row["clarity_score"] > best[row["context_id"]]["clarity_score"]:
+        if (
+            row["context_id"] not in best
+            or row["clarity_score"] > best[row["context_id"]]["clarity_score"]
+        ):
             best[row["context_id"]] = row
     kept = [row["output_id"] for row in best.values() if row["clarity_score"] >= told["threshold"]]
     assert (told["rows"], told["kept"]) == (300, len(kept))
-    assert [row["output_id"] for row in command("filter", best_rows, "--threshold", out).rows] == kept
-    assert any(f"labels not used: {best_rows} does not score their rows" in note for note in told["notes"])
+    assert [
+        row["output_id"] for row in command("filter", best_rows, "--threshold", out).rows
+    ] == kept
+    assert any(
+        f"labels not used: {best_rows} does not score their rows" in note for note in told["notes"]
+    )
 
 
 def test_a_recall_keeps_more_rows_for_more_good_ones(command, files):
     table, labels = files()
     few, many = (
-        json.loads(command("calibrate", table, "--labels", labels, *GOOD, *BY, "--recall", share, "--json").out)
+        json.loads(
+            command(
+                "calibrate", table, "--labels", labels, *GOOD, *BY, "--recall", share, "--json"
+            ).out
+        )
         for share in ("0.7", "0.9")
     )
     assert few["kept"] < many["kept"]
@@ -170,7 +237,8 @@ def test_a_recall_keeps_more_rows_for_more_good_ones(command, files):
     done = command("calibrate", table, "--labels", labels, *GOOD, *BY, "--recall", "0.99")
     assert done.code == 3
     assert re.search(
-        r"at least \d+ more good labels of rows are needed, and 280 rows there have no label\.\n", done.out
+        r"at least \d+ more good labels of rows are needed, and 280 rows there have no label\.\n",
+        done.out,
     )
 
 
@@ -185,10 +253,19 @@ def test_a_plan_and_the_labels_that_follow_it(command, files, tmp_path):
     with plan.open(newline="") as stream:
         drawn = list(csv.DictReader(stream))
     assert len(drawn) == 200
-    assert list(drawn[0]) == ["output_id", "context_id", "context", "output", "rating", "clarity_score_sampled_above"]
+    assert list(drawn[0]) == [
+        "output_id",
+        "context_id",
+        "context",
+        "output",
+        "rating",
+        "clarity_score_sampled_above",
+    ]
     cut = float(drawn[0]["clarity_score_sampled_above"])
     ratings = {row["output_id"]: row for row in rows}
-    assert all(ratings[row["output_id"]]["clarity_score"] >= cut and row["rating"] == "" for row in drawn)
+    assert all(
+        ratings[row["output_id"]]["clarity_score"] >= cut and row["rating"] == "" for row in drawn
+    )
     used = {json.loads(line)["output_id"] for line in labels.read_text().splitlines()}
     assert not used & {row["output_id"] for row in drawn}
     with plan.open("w", newline="") as stream:  # people fill the column
@@ -203,16 +280,26 @@ def test_a_plan_and_the_labels_that_follow_it(command, files, tmp_path):
     assert told["good_share"] is None  # these labels show nothing about all rows
     done = command("calibrate", *common[:-2], "--labels", plan, "--recall", "0.9")
     assert done.code == 2
-    assert "all labels are of rows above a score, so they cannot show recall; label rows of all scores" in done.err
+    assert (
+        "all labels are of rows above a score, so they cannot show recall; label rows of all scores"
+        in done.err
+    )
 
 
 def test_a_plan_without_labels(command, files):
     table, _ = files()
     shown = command("calibrate", table, *BY, "--precision", "0.9", "--plan").out.splitlines()
-    assert shown[-1] == "Rows to label next: a random sample of all rows. Add --out FILE to write it."
-    told = json.loads(command("calibrate", table, *BY, "--precision", "0.9", "--plan", "--json").out)
+    assert (
+        shown[-1] == "Rows to label next: a random sample of all rows. Add --out FILE to write it."
+    )
+    told = json.loads(
+        command("calibrate", table, *BY, "--precision", "0.9", "--plan", "--json").out
+    )
     # scipy.stats.binom at .081, the walk of the first look; .081 ** (1 / 20) = .8819
-    allowed = [int((binom.cdf(np.arange(more), more, 0.1) <= 0.081).sum()) - 1 for more in (20, 50, 100, 200)]
+    allowed = [
+        int((binom.cdf(np.arange(more), more, 0.1) <= 0.081).sum()) - 1
+        for more in (20, 50, 100, 200)
+    ]
     assert allowed == [-1, 1, 5, 13]
     assert [batch["bad_allowed"] for batch in told["batches"]] == [None, 1, 5, 13]
     assert told["batches"][0]["precision"] == pytest.approx(0.081 ** (1 / 20))
@@ -226,15 +313,29 @@ def test_the_rate_is_taken_from_other_labels(command, files, write_jsonl, tmp_pa
     done = command("calibrate", table, "--labels", labels, *GOOD, "--rate", out)
     assert done.code == 3
     assert "left out: 200 labels that chose the threshold" in done.out
-    assert "No rate: no label of a kept row is left. Its lower bound is 0.8, with probability 0.9." in done.out
+    assert (
+        "No rate: no label of a kept row is left. Its lower bound is 0.8, with probability 0.9."
+        in done.out
+    )
     _, fresh = split(rows, 700, seed=5)
-    both = command("calibrate", table, "--labels", write_jsonl(fresh, "fresh.jsonl"), *GOOD, "--rate", out, "--json")
+    both = command(
+        "calibrate",
+        table,
+        "--labels",
+        write_jsonl(fresh, "fresh.jsonl"),
+        *GOOD,
+        "--rate",
+        out,
+        "--json",
+    )
     told = json.loads(both.out)
     cut = read_record(Threshold, out).cutoff
     used = {json.loads(line)["output_id"] for line in labels.read_text().splitlines()}
     scores = {row["output_id"]: row["clarity_score"] for row in rows}
     left = [
-        label["rating"] >= 4 for label in fresh if label["output_id"] not in used and scores[label["output_id"]] >= cut
+        label["rating"] >= 4
+        for label in fresh
+        if label["output_id"] not in used and scores[label["output_id"]] >= cut
     ]
     assert (told["labels"], told["rate"]["value"]) == (len(left), np.mean(left))
     truth = np.mean([row["rating"] >= 4 for row in rows if row["clarity_score"] >= cut])
@@ -255,7 +356,9 @@ def test_the_rate_is_taken_from_other_labels(command, files, write_jsonl, tmp_pa
 def test_a_row_under_another_id_is_not_used_again(command, write_jsonl, tmp_path, dropped, renamed):
     rows = [{**row, "output": f"Text {number}."} for number, row in enumerate(scored())]
     out = tmp_path / "t.json"
-    command("calibrate", write_jsonl(rows[:300]), *GOOD, *BY, *PROMISE, "--unit", "row", "--out", out)
+    command(
+        "calibrate", write_jsonl(rows[:300]), *GOOD, *BY, *PROMISE, "--unit", "row", "--out", out
+    )
     copied = [
         {name: f"{renamed.get(name, '')}{cell}" if name in renamed else cell for name, cell in row.items()
          if name not in dropped}
@@ -271,24 +374,35 @@ def test_a_row_under_another_id_is_not_used_again(command, write_jsonl, tmp_path
 
 def test_a_text_of_another_context_is_another_row(command, write_jsonl, tmp_path):
     rows, out = scored(), tmp_path / "t.json"  # few different texts; a context_id of two rows each
-    command("calibrate", write_jsonl(rows[:300]), *GOOD, *BY, *PROMISE, "--unit", "row", "--out", out)
-    others = [{**row, "output_id": f"x{number}", "context": f"{number}"} for number, row in enumerate(rows[300:])]
-    told = json.loads(command("calibrate", write_jsonl(others, "new.jsonl"), *GOOD, "--rate", out, "--json").out)
+    command(
+        "calibrate", write_jsonl(rows[:300]), *GOOD, *BY, *PROMISE, "--unit", "row", "--out", out
+    )
+    others = [
+        {**row, "output_id": f"x{number}", "context": f"{number}"}
+        for number, row in enumerate(rows[300:])
+    ]
+    told = json.loads(
+        command("calibrate", write_jsonl(others, "new.jsonl"), *GOOD, "--rate", out, "--json").out
+    )
     assert told["reused"] == 0
 
 
 def test_a_threshold_file_that_knows_only_ids_is_said_to(command, write_jsonl, tmp_path):
     rows, out = scored(), tmp_path / "t.json"
-    command("calibrate", write_jsonl(rows[:300]), *GOOD, *BY, *PROMISE, "--unit", "row", "--out", out)
+    command(
+        "calibrate", write_jsonl(rows[:300]), *GOOD, *BY, *PROMISE, "--unit", "row", "--out", out
+    )
     record = json.loads(out.read_text())
     # as from a table without texts: hashlib.blake2b(b"('o0',)", digest_size=6)
-    record["used"] = [hashlib.blake2b(f"('o{n}',)".encode(), digest_size=6).hexdigest() for n in range(300)]
+    record["used"] = [
+        hashlib.blake2b(f"('o{n}',)".encode(), digest_size=6).hexdigest() for n in range(300)
+    ]
     out.write_text(json.dumps(record))
-    told = json.loads(command("calibrate", write_jsonl(rows, "all.jsonl"), *GOOD, "--rate", out, "--json").out)
-    assert told["reused"] == 300
-    note = (
-        "the threshold file knows the labels that chose it by their ids alone, so the same rows under other ids would "
+    told = json.loads(
+        command("calibrate", write_jsonl(rows, "all.jsonl"), *GOOD, "--rate", out, "--json").out
     )
+    assert told["reused"] == 300
+    note = "the threshold file knows the labels that chose it by their ids alone, so the same rows under other ids would "
     assert told["notes"] == [f"{note}be used again; calibrate again on a table with texts"]
 
 
@@ -296,7 +410,9 @@ def test_a_threshold_file_that_knows_only_ids_is_said_to(command, write_jsonl, t
 def test_ratings_of_several_people_are_their_mean(command, write_jsonl, listed):
     """A list, or JSON in a cell: [4, 5, 3] is 4, as `evaluate own` reads it; null and blank are not given."""
     rows = scored()
-    lists = [{**row, "rating": listed([row["rating"] + 1, None, row["rating"] - 1])} for row in rows]
+    lists = [
+        {**row, "rating": listed([row["rating"] + 1, None, row["rating"] - 1])} for row in rows
+    ]
     told = [
         json.loads(command("calibrate", write_jsonl(table), *GOOD, *BY, *PROMISE, "--json").out)
         for table in (rows, lists)
@@ -304,9 +420,15 @@ def test_ratings_of_several_people_are_their_mean(command, write_jsonl, listed):
     assert told[0] == told[1]
     path = write_jsonl([{**lists[0], "rating": "[4, x]"}])
     done = command("calibrate", path, *GOOD, *BY, *PROMISE)
-    assert done.err == f"refladder: {path}:1: column 'rating': expected a finite number, found '[4, x]'\n"
+    assert (
+        done.err
+        == f"refladder: {path}:1: column 'rating': expected a finite number, found '[4, x]'\n"
+    )
     empty = write_jsonl([{**row, "rating": []} for row in rows])
-    assert "no scored row has a label in rating" in command("calibrate", empty, *GOOD, *BY, *PROMISE).err
+    assert (
+        "no scored row has a label in rating"
+        in command("calibrate", empty, *GOOD, *BY, *PROMISE).err
+    )
 
 
 def test_the_files_survive_a_round_trip(tmp_path):

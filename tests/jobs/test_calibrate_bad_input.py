@@ -34,7 +34,9 @@ def test_labels_of_ids_that_are_not_there(command, fails, tables):
         f"refladder: {labels}: 100 of 100 labels not used: {table} does not score their rows, such as output_id "
         f"{first_id(labels)!r}; check that both tables have the same ids\n"
     )
-    table, labels = tables(change_label=lambda number, label: renamed(number, label) if number < 7 else None)
+    table, labels = tables(
+        change_label=lambda number, label: renamed(number, label) if number < 7 else None
+    )
     done = command("calibrate", table, "--labels", labels, *CALIBRATE, "--json")
     told = json.loads(done.out)
     assert told["labels"] == 93
@@ -48,14 +50,16 @@ def first_id(path):
 def test_no_id_that_both_tables_have(fails, tables, write_jsonl):
     table, _ = tables()
     labels = write_jsonl([{"name": "x", "rating": 4}], "l.jsonl")
-    assert f"{labels}: no id column that {table} also has; both need output_id, id, or context_id" in fails(
-        2, "calibrate", table, "--labels", labels, *CALIBRATE
+    assert (
+        f"{labels}: no id column that {table} also has; both need output_id, id, or context_id"
+        in fails(2, "calibrate", table, "--labels", labels, *CALIBRATE)
     )
 
 
 def test_an_id_that_appears_twice(fails, tables):
     table, labels = tables(
-        change_row=lambda number, row: row.update(output_id="o1") if number < 3 else None, labels=400
+        change_row=lambda number, row: row.update(output_id="o1") if number < 3 else None,
+        labels=400,
     )
     message = fails(2, "calibrate", table, "--labels", labels, *CALIBRATE)
     assert f"{table}:2: output_id 'o1' appears twice; labels need unique ids" in message
@@ -64,7 +68,11 @@ def test_an_id_that_appears_twice(fails, tables):
 @pytest.mark.parametrize(
     ("rating", "code", "note"),
     [
-        (5, 0, "every label is good, so the labels cannot show whether the scores separate good rows from bad"),
+        (
+            5,
+            0,
+            "every label is good, so the labels cannot show whether the scores separate good rows from bad",
+        ),
         (2, 3, "no label meets >=4: they are between 2 and 2"),
     ],
 )
@@ -78,7 +86,9 @@ def test_constant_labels(command, tables, rating, code, note):
 
 def test_a_condition_that_nothing_meets(command, tables):
     table, labels = tables()
-    done = command("calibrate", table, "--labels", labels, *CALIBRATE[:2], "--good", ">=40", *CALIBRATE[4:])
+    done = command(
+        "calibrate", table, "--labels", labels, *CALIBRATE[:2], "--good", ">=40", *CALIBRATE[4:]
+    )
     assert done.code == 3
     assert "Note: no label meets >=40: they are between 1 and 5\n" in done.err
 
@@ -93,7 +103,9 @@ def test_constant_scores(command, tables):
 
 
 def test_ties_are_kept_together(command, tables):
-    table, labels = tables(change_row=lambda _, row: row.update(clarity_score=round(row["clarity_score"])))
+    table, labels = tables(
+        change_row=lambda _, row: row.update(clarity_score=round(row["clarity_score"]))
+    )
     told = json.loads(command("calibrate", table, "--labels", labels, *CALIBRATE, "--json").out)
     scores = [json.loads(line)["clarity_score"] for line in table.read_text().splitlines()]
     assert len(told["candidates"]) <= len(set(scores))
@@ -110,11 +122,16 @@ def test_three_labels(command, tables):
 
 
 def test_not_a_number(fails, tables):
-    table, labels = tables(change_row=lambda number, row: row.update(clarity_score=math.nan) if number == 4 else None)
-    assert f"{table}:5: column 'clarity_score' must be a finite number or empty, found nan" in fails(
-        2, "calibrate", table, "--labels", labels, *CALIBRATE
+    table, labels = tables(
+        change_row=lambda number, row: row.update(clarity_score=math.nan) if number == 4 else None
     )
-    table, labels = tables(change_label=lambda number, label: label.update(rating=math.nan) if number == 1 else None)
+    assert (
+        f"{table}:5: column 'clarity_score' must be a finite number or empty, found nan"
+        in fails(2, "calibrate", table, "--labels", labels, *CALIBRATE)
+    )
+    table, labels = tables(
+        change_label=lambda number, label: label.update(rating=math.nan) if number == 1 else None
+    )
     assert f"{labels}:2: column 'rating' must be a finite number or empty, found nan" in fails(
         2, "calibrate", table, "--labels", labels, *CALIBRATE
     )
@@ -123,14 +140,19 @@ def test_not_a_number(fails, tables):
 def test_one_context(command, tables):
     table, labels = tables(change_row=lambda _, row: row.update(context_id="only"))
     done = command("calibrate", table, "--labels", labels, *CALIBRATE)
-    assert "Note: all labels are of one context, so they show nothing about rows of other contexts\n" in done.err
+    assert (
+        "Note: all labels are of one context, so they show nothing about rows of other contexts\n"
+        in done.err
+    )
 
 
 def test_labels_that_are_no_random_sample(command, write_jsonl):
     rows = scored(1000)
     without, _ = split(rows, 0)
     best = sorted(rows, key=lambda row: -row["clarity_score"])[:80]
-    labels = write_jsonl([{"output_id": row["output_id"], "rating": row["rating"]} for row in best], "l.jsonl")
+    labels = write_jsonl(
+        [{"output_id": row["output_id"], "rating": row["rating"]} for row in best], "l.jsonl"
+    )
     done = command("calibrate", write_jsonl(without), "--labels", labels, *CALIBRATE)
     assert "Note: the labelled rows have other scores than a random sample would have" in done.err
 
@@ -138,7 +160,9 @@ def test_labels_that_are_no_random_sample(command, write_jsonl):
 def test_several_labels_of_a_row_are_one(command, tables, write_jsonl):
     table, labels = tables()
     twice = [json.loads(line) for line in labels.read_text().splitlines()] * 2
-    done = command("calibrate", table, "--labels", write_jsonl(twice, "twice.jsonl"), *CALIBRATE, "--json")
+    done = command(
+        "calibrate", table, "--labels", write_jsonl(twice, "twice.jsonl"), *CALIBRATE, "--json"
+    )
     once = command("calibrate", table, "--labels", labels, *CALIBRATE, "--json")
     told, expected = json.loads(done.out), json.loads(once.out)
     assert told["notes"][0] == "100 rows with several labels, which count as one: their mean"
@@ -146,7 +170,9 @@ def test_several_labels_of_a_row_are_one(command, tables, write_jsonl):
 
 
 def test_rows_of_two_signatures(fails, tables):
-    table, labels = tables(change_row=lambda number, row: row.update(signature="other") if number == 9 else None)
+    table, labels = tables(
+        change_row=lambda number, row: row.update(signature="other") if number == 9 else None
+    )
     assert f"{table}:10: the scores have another signature here than in {table}:1" in fails(
         2, "calibrate", table, "--labels", labels, *CALIBRATE
     )
@@ -161,15 +187,39 @@ def test_rows_of_two_signatures(fails, tables):
         ),
         ((*CALIBRATE, "--recall", "0.8"), "give what to promise: either --precision or --recall"),
         (CALIBRATE[:-2], "give what to promise: either --precision or --recall"),
-        ((*CALIBRATE[:-1], "80"), "a promised precision or recall of 80.0: it must be more than 0 and less than 1"),
-        ((*CALIBRATE, "--sure", "1"), "a promised certainty of 1.0: it must be more than 0 and less than 1"),
-        ((*CALIBRATE[:3], "high", *CALIBRATE[4:]), "--good 'high': must be a comparison with a number, such as '>=4'"),
-        ((*CALIBRATE[:3], "=>4", *CALIBRATE[4:]), "--good '=>4': must be a comparison with a number, such as '>=4'"),
+        (
+            (*CALIBRATE[:-1], "80"),
+            "a promised precision or recall of 80.0: it must be more than 0 and less than 1",
+        ),
+        (
+            (*CALIBRATE, "--sure", "1"),
+            "a promised certainty of 1.0: it must be more than 0 and less than 1",
+        ),
+        (
+            (*CALIBRATE[:3], "high", *CALIBRATE[4:]),
+            "--good 'high': must be a comparison with a number, such as '>=4'",
+        ),
+        (
+            (*CALIBRATE[:3], "=>4", *CALIBRATE[4:]),
+            "--good '=>4': must be a comparison with a number, such as '>=4'",
+        ),
         ((*CALIBRATE[:4], "--precision", "0.8"), "give the column of the scores: --by COLUMN"),
-        ((*CALIBRATE, "--plan", "--rate", "t.json"), "--plan and --rate are different runs; give one of them"),
-        (("--rate", "t.json", "--precision", "0.8"), "--rate promises nothing; leave out --precision and --recall"),
-        ((*CALIBRATE[:-2], "--recall", "0.8", "--plan"), "--plan is about --precision; leave out --recall"),
-        ((*CALIBRATE[:5], "clarity_scor", *CALIBRATE[6:]), "no column 'clarity_scor'; did you mean 'clarity_score'?"),
+        (
+            (*CALIBRATE, "--plan", "--rate", "t.json"),
+            "--plan and --rate are different runs; give one of them",
+        ),
+        (
+            ("--rate", "t.json", "--precision", "0.8"),
+            "--rate promises nothing; leave out --precision and --recall",
+        ),
+        (
+            (*CALIBRATE[:-2], "--recall", "0.8", "--plan"),
+            "--plan is about --precision; leave out --recall",
+        ),
+        (
+            (*CALIBRATE[:5], "clarity_scor", *CALIBRATE[6:]),
+            "no column 'clarity_scor'; did you mean 'clarity_score'?",
+        ),
     ],
 )
 def test_wrong_calls(fails, tables, arguments, words):
@@ -199,16 +249,29 @@ def test_no_input_is_overwritten(fails, tables):
 
 
 def test_words_as_labels(command, tables):
-    table, labels = tables(change_label=lambda _, label: label.update(rating="yes" if label["rating"] >= 4 else "no"))
+    table, labels = tables(
+        change_label=lambda _, label: label.update(rating="yes" if label["rating"] >= 4 else "no")
+    )
     words = json.loads(
         command(
-            "calibrate", table, "--labels", labels, "--label", "rating", "--good", "=yes", *CALIBRATE[4:], "--json"
+            "calibrate",
+            table,
+            "--labels",
+            labels,
+            "--label",
+            "rating",
+            "--good",
+            "=yes",
+            *CALIBRATE[4:],
+            "--json",
         ).out
     )
     table, labels = tables()
     assert (
         words["threshold"]
-        == json.loads(command("calibrate", table, "--labels", labels, *CALIBRATE, "--json").out)["threshold"]
+        == json.loads(command("calibrate", table, "--labels", labels, *CALIBRATE, "--json").out)[
+            "threshold"
+        ]
     )
 
 

@@ -19,7 +19,10 @@ ASKED = ("--label", "rating", "--good", ">=4", "--by", "clarity_score", "--preci
 
 
 def without_contexts(rows):
-    return [{key: value for key, value in row.items() if key not in {"context_id", "context"}} for row in rows]
+    return [
+        {key: value for key, value in row.items() if key not in {"context_id", "context"}}
+        for row in rows
+    ]
 
 
 @pytest.mark.parametrize(
@@ -28,7 +31,12 @@ def without_contexts(rows):
         (list, None, "context", [0, 0, 1, 1]),  # two rows of a context, one after the other
         (list, "row", "row", [0, 1, 2, 3]),
         (without_contexts, None, "row", [0, 1, 2, 3]),
-        (lambda rows: [{**row, "context_id": None, "context": ""} for row in rows], None, "row", [0, 1, 2, 3]),
+        (
+            lambda rows: [{**row, "context_id": None, "context": ""} for row in rows],
+            None,
+            "row",
+            [0, 1, 2, 3],
+        ),
         (
             lambda rows: [{**rows[0], "context_id": 0}, {**rows[1], "context_id": "0"}, *rows[2:]],
             None,
@@ -47,9 +55,15 @@ def test_the_unit_is_the_context_where_rows_have_one(write_jsonl, change, unit, 
 
 def test_the_threshold_file_names_the_unit(command, write_jsonl, tmp_path):
     without, given = split(scored(), 120)
-    table, labels, out = write_jsonl(without, "scored.jsonl"), write_jsonl(given, "labels.jsonl"), tmp_path / "t.json"
+    table, labels, out = (
+        write_jsonl(without, "scored.jsonl"),
+        write_jsonl(given, "labels.jsonl"),
+        tmp_path / "t.json",
+    )
     for more, unit in (((), "context"), (("--unit", "row"), "row")):
-        assert command("calibrate", table, "--labels", labels, *ASKED, *more, "--out", out).code in {0, 3}
+        assert command(
+            "calibrate", table, "--labels", labels, *ASKED, *more, "--out", out
+        ).code in {0, 3}
         assert read_record(Threshold, out).unit == unit
 
 
@@ -64,7 +78,12 @@ def test_contexts_are_asked_for_where_there_are_none(fails, write_jsonl):
 def whole(contexts, rows, bad=(), score=1.0):
     """Rows of whole contexts, all with ratings; those of the contexts in `bad` are bad."""
     return [
-        {"output_id": f"{c}-{r}", "context_id": f"c{c}", "clarity_score": score, "rating": 1 if c in bad else 5}
+        {
+            "output_id": f"{c}-{r}",
+            "context_id": f"c{c}",
+            "clarity_score": score,
+            "rating": 1 if c in bad else 5,
+        }
         for c in range(contexts)
         for r in range(rows)
     ]
@@ -74,7 +93,11 @@ def test_a_refusal_says_how_many_contexts_would_do(command, write_jsonl, tmp_pat
     unlabelled = [{**row, "rating": None} for row in whole(24, 10)[30:]]
     table, out = write_jsonl(whole(3, 10) + unlabelled), tmp_path / "threshold.json"
     told = json.loads(command("calibrate", table, *ASKED, "--json").out)
-    assert (told["refused"], told["unit"], told["labels_needed"]) == (True, "context", 10 * told["units_needed"])
+    assert (told["refused"], told["unit"], told["labels_needed"]) == (
+        True,
+        "context",
+        10 * told["units_needed"],
+    )
     done = command("calibrate", table, *ASKED, "--out", out)
     assert done.code == 3
     more = told["units_needed"]
@@ -83,17 +106,22 @@ def test_a_refusal_says_how_many_contexts_would_do(command, write_jsonl, tmp_pat
         "each; all must be good." in done.out
     )
     assert (
-        "the 30 labels are of 3 contexts, which are too few; the test is approximate, and needs 5 contexts" in done.err
+        "the 30 labels are of 3 contexts, which are too few; the test is approximate, and needs 5 contexts"
+        in done.err
     )
     # followed in the second look: one context less does not do, and this many do
     refusal = out.read_text()
-    assert command("calibrate", write_jsonl(whole(3 + more - 1, 10)), *ASKED, "--out", out).code == 3
+    assert (
+        command("calibrate", write_jsonl(whole(3 + more - 1, 10)), *ASKED, "--out", out).code == 3
+    )
     out.write_text(refusal)
     assert command("calibrate", write_jsonl(whole(3 + more, 10)), *ASKED, "--out", out).code == 0
 
 
 def test_no_more_rows_are_to_be_labelled_than_there_are(command, write_jsonl):
-    table = write_jsonl(whole(3, 10) + [{**row, "rating": None} for row in whole(7, 10)[30:]])  # 4 of the 7 contexts
+    table = write_jsonl(
+        whole(3, 10) + [{**row, "rating": None} for row in whole(7, 10)[30:]]
+    )  # 4 of the 7 contexts
     done = command("calibrate", table, *ASKED)
     assert done.code == 3
     assert (
@@ -132,15 +160,22 @@ def test_labels_that_are_unlikely_to_be_good_are_not_advised(command, write_json
         "separates good rows from bad ones better." in done.out
     )
     told = json.loads(command("calibrate", table, *ASKED, "--json").out)
-    assert [told[name] for name in ("labels_needed", "units_needed", "rows_left", "lowest_candidate")] == [None] * 4
+    assert [
+        told[name] for name in ("labels_needed", "units_needed", "rows_left", "lowest_candidate")
+    ] == [None] * 4
     assert "a random sample of all rows" in command("calibrate", table, *ASKED, "--plan").out
 
 
-def test_a_plan_allows_the_bad_labels_with_which_its_cut_off_is_promised(command, write_jsonl, tmp_path):
+def test_a_plan_allows_the_bad_labels_with_which_its_cut_off_is_promised(
+    command, write_jsonl, tmp_path
+):
     # 20 contexts of 10 rows, a bad row in every second; as many more contexts are labelled, with the bad ones allowed
     def contexts(first, last, bad):
         rows = whole(last, 10)[10 * first :]
-        return [{**row, "rating": 1 if number < bad else 5} for number, row in enumerate(sorted(rows, key=by_turn))]
+        return [
+            {**row, "rating": 1 if number < bad else 5}
+            for number, row in enumerate(sorted(rows, key=by_turn))
+        ]
 
     def by_turn(row):
         return int(row["output_id"].split("-")[1])
@@ -166,37 +201,53 @@ def test_labels_of_whole_contexts_count_as_fewer_than_rows(command, write_jsonl)
     table = write_jsonl(whole(20, 10, bad={0}))  # 10 bad rows, all of one context
     done = command("calibrate", table, *ASKED[:-1], "0.85", "--unit", "row")
     assert done.code == 0
-    assert "the 200 labels are of 20 contexts and taken as rows that were drawn one by one" in done.err
+    assert (
+        "the 200 labels are of 20 contexts and taken as rows that were drawn one by one" in done.err
+    )
     done = command("calibrate", table, *ASKED[:-1], "0.85")
     assert (
         done.code == 3
     )  # bad rows are wholly alike in their contexts: 1 of 20 contexts is bad, and .85 needs 27 or more
-    assert "the 200 labels are of 20 contexts, and count as 20 that were drawn one by one" in done.err
+    assert (
+        "the 200 labels are of 20 contexts, and count as 20 that were drawn one by one" in done.err
+    )
 
 
 def test_all_rows_are_kept_where_they_meet_the_promise(command, write_jsonl):
     generator = np.random.default_rng(0)
-    rows = without_contexts(whole(150, 1, bad=set(range(29))))  # 29 of 150 bad: binom.cdf(29, 150, .3) = .0021 <= .009
+    rows = without_contexts(
+        whole(150, 1, bad=set(range(29)))
+    )  # 29 of 150 bad: binom.cdf(29, 150, .3) = .0021 <= .009
     rows = [
-        {**row, "clarity_score": score} for row, score in zip(rows, generator.permutation(150).tolist(), strict=True)
+        {**row, "clarity_score": score}
+        for row, score in zip(rows, generator.permutation(150).tolist(), strict=True)
     ]
     done = command("calibrate", write_jsonl(rows), *ASKED[:-1], "0.7")
     assert done.code == 0
-    assert "kept: 150 rows (100.0%); 150 labels there, 29 bad; all rows passed the test that comes first" in done.out
+    assert (
+        "kept: 150 rows (100.0%); 150 labels there, 29 bad; all rows passed the test that comes first"
+        in done.out
+    )
 
 
 @pytest.fixture
 def looks(command, write_jsonl, tmp_path):
     """Run `calibrate --out` on the first labels of a score that shows nothing; the look and the kept record."""
-    rows = without_contexts([{**row, "clarity_score": number} for number, row in enumerate(scored())])
+    rows = without_contexts(
+        [{**row, "clarity_score": number} for number, row in enumerate(scored())]
+    )
 
     def look(labels, *more, out="threshold.json", code=3, relabelled=0):
-        given = [{"output_id": row["output_id"], "rating": row["rating"]} for row in rows[::-1][:labels]]
+        given = [
+            {"output_id": row["output_id"], "rating": row["rating"]} for row in rows[::-1][:labels]
+        ]
         for row in given[:relabelled]:
             row["rating"] += 1
         hidden = [{key: value for key, value in row.items() if key != "rating"} for row in rows]
         table, ratings = write_jsonl(hidden, "scored.jsonl"), write_jsonl(given, "labels.jsonl")
-        done = command("calibrate", table, "--labels", ratings, *ASKED, *more, "--out", tmp_path / out)
+        done = command(
+            "calibrate", table, "--labels", ratings, *ASKED, *more, "--out", tmp_path / out
+        )
         assert done.code == code, done.err
         return read_record(Threshold, tmp_path / out).look, done.out
 
@@ -224,7 +275,10 @@ def test_looks_are_counted_for_each_column(looks, tmp_path):
     assert [looks(40)[0], looks(40, "--by", "tone_score")[0], looks(60)[0]] == [1, 1, 2]
     assert [looks(60, "--by", "tone_score")[0], looks(60)[0], looks(80)[0]] == [2, 2, 3]
     kept = read_record(Threshold, tmp_path / "threshold.json")
-    assert [(look.column, look.number) for look in kept.looks] == [("tone_score", 2), ("clarity_score", 3)]
+    assert [(look.column, look.number) for look in kept.looks] == [
+        ("tone_score", 2),
+        ("clarity_score", 3),
+    ]
 
 
 def test_other_labels_of_the_same_rows_are_a_new_look(looks, tmp_path):
@@ -232,7 +286,9 @@ def test_other_labels_of_the_same_rows_are_a_new_look(looks, tmp_path):
     used = read_record(Threshold, tmp_path / "threshold.json").used
     assert looks(40, relabelled=1)[0] == 2
     assert looks(40, relabelled=1)[0] == 2
-    assert read_record(Threshold, tmp_path / "threshold.json").used == used  # --rate knows rows, whatever their labels
+    assert (
+        read_record(Threshold, tmp_path / "threshold.json").used == used
+    )  # --rate knows rows, whatever their labels
 
 
 def test_a_file_of_another_version_is_refused(looks, fails, write_jsonl, tmp_path):
@@ -242,12 +298,17 @@ def test_a_file_of_another_version_is_refused(looks, fails, write_jsonl, tmp_pat
     words = f"{old}: threshold/1, of another version of refladder; this one reads threshold/2, so make the file again"
     table = write_jsonl(whole(30, 1))
     assert f"refladder: {words}\n" == fails(2, "filter", table, "--threshold", old)
-    assert f"{words}; --out counts looks there" in fails(2, "calibrate", table, *ASKED, "--out", old)
+    assert f"{words}; --out counts looks there" in fails(
+        2, "calibrate", table, *ASKED, "--out", old
+    )
 
 
 def test_a_file_that_is_no_threshold_is_not_overwritten(fails, write_jsonl, tmp_path):
     table, other = write_jsonl(whole(30, 1)), tmp_path / "notes.json"
     other.write_text("mine")
     error = fails(2, "calibrate", table, *ASKED, "--out", other)
-    assert re.search(r"notes.json.*; --out counts looks there and would overwrite it: remove it or name another", error)
+    assert re.search(
+        r"notes.json.*; --out counts looks there and would overwrite it: remove it or name another",
+        error,
+    )
     assert other.read_text() == "mine"

@@ -45,7 +45,9 @@ def test_rising_ladders_pass():
     assert dimension["steps"][0]["p"] == pytest.approx(0.5**12, rel=1e-5)
     assert dimension["steps"][0]["p_holm"] == pytest.approx(3 * 0.5**12, rel=1e-5)
     # The judge is Davidson's model with the qualities as strengths and 0.5 as the weight of a tie.
-    assert [level["strength"] for level in dimension["levels"]] == pytest.approx([0, 1, 2, 4], abs=0.02)
+    assert [level["strength"] for level in dimension["levels"]] == pytest.approx(
+        [0, 1, 2, 4], abs=0.02
+    )
     assert dimension["ties"] == pytest.approx(0.5, abs=0.01)
     assert found["digest"] == certificate_digest(found)
     assert json.loads(json.dumps(found, allow_nan=False)) == found
@@ -58,7 +60,10 @@ def test_strengths_that_cannot_be_fitted_are_absent_with_a_note(monkeypatch):
     assert found["verdict"] == "pass"
     assert [level["strength"] for level in dimension["levels"]] == [None] * 4
     assert dimension["ties"] is None
-    assert any("no strengths and no spacing, because the fit of Davidson's model did not" in n for n in found["notes"])
+    assert any(
+        "no strengths and no spacing, because the fit of Davidson's model did not" in n
+        for n in found["notes"]
+    )
 
 
 def test_one_swapped_ladder_is_named_and_the_set_passes():
@@ -77,7 +82,13 @@ def test_a_level_that_is_swapped_everywhere_is_dropped():
     found = certificate_of([[0, 1, 3, 2.5, 4]] * 12)
     (dimension,) = found["dimensions"]
     assert found["verdict"] == "drop"
-    assert [level["verdict"] for level in dimension["levels"]] == ["pass", "pass", "drop", "rewrite", "pass"]
+    assert [level["verdict"] for level in dimension["levels"]] == [
+        "pass",
+        "pass",
+        "drop",
+        "rewrite",
+        "pass",
+    ]
     assert found["counts"]["of_rungs"]["drop"] == 12
 
 
@@ -104,7 +115,9 @@ def test_a_biased_judge_is_inconsistent_and_the_orders_cancel():
 
 
 def test_what_cannot_be_parsed_is_counted_and_no_number():
-    broken = Comparing(unreadable=lambda target, reference: "c0 1" in target and "c0 2" in reference)
+    broken = Comparing(
+        unreadable=lambda target, reference: "c0 1" in target and "c0 2" in reference
+    )
     found = certificate_of([[0, 1, 2]] * 12, broken)
     assert found["counts"]["unparsed"] == 1
     first = found["of_ladders"][0]
@@ -116,10 +129,15 @@ def test_what_cannot_be_parsed_is_counted_and_no_number():
 def test_a_copy_of_a_lower_rung_is_rewritten_whatever_the_judge_says():
     opened = set_of([[0, 1, 2, 3]] * 6)
     first, *others = opened.ladders.values()
-    copied = replace(first, rungs=(*first.rungs[:3], replace(first.rungs[0], level=4, text=f"{first.rungs[0].text}\n")))
+    copied = replace(
+        first,
+        rungs=(*first.rungs[:3], replace(first.rungs[0], level=4, text=f"{first.rungs[0].text}\n")),
+    )
     again = ladder_set("made", [DIMENSION], list(opened.contexts.values()), [copied, *others])
     # A judge that an empty line impresses: it puts the copy above rung 3.
-    found = certify(again, open_asker(again, Comparing(raised_by={first.rungs[0].text + "\n": 9.0})))
+    found = certify(
+        again, open_asker(again, Comparing(raised_by={first.rungs[0].text + "\n": 9.0}))
+    )
     assert found["of_ladders"][0]["adjacent"] == {"in_order": 3, "of": 3}
     assert found["of_ladders"][0]["rungs"] == ["pass", "pass", "pass", "rewrite"]
 
@@ -134,7 +152,10 @@ def test_a_ladder_that_length_climbs_is_counted():
             context_id=ladder.context_id,
             task="story",
             dimension="worth",
-            rungs=tuple(Rung(level=rung.level, text=rung.text + " word" * rung.level) for rung in ladder.rungs),
+            rungs=tuple(
+                Rung(level=rung.level, text=rung.text + " word" * rung.level)
+                for rung in ladder.rungs
+            ),
             recipe=RECIPE,
         )
         for ladder in opened.ladders.values()
@@ -149,15 +170,21 @@ def test_judgments_are_stored_and_not_asked_again(tmp_path):
     first = certify(opened, open_asker(opened, judge, Asking(judgments=tmp_path / "j.jsonl")))
     assert judge.asked == 36
     lines = (tmp_path / "j.jsonl").read_bytes().splitlines(keepends=True)
-    (tmp_path / "j.jsonl").write_bytes(b"".join(lines[:20]) + lines[20][:30])  # killed while it wrote judgment 20
-    assert certify(opened, open_asker(opened, judge, Asking(judgments=tmp_path / "j.jsonl"))) == first
+    (tmp_path / "j.jsonl").write_bytes(
+        b"".join(lines[:20]) + lines[20][:30]
+    )  # killed while it wrote judgment 20
+    assert (
+        certify(opened, open_asker(opened, judge, Asking(judgments=tmp_path / "j.jsonl"))) == first
+    )
     assert judge.asked == 36 + 36 - 19
 
 
 def test_a_set_without_texts_of_contexts_is_refused():
     opened = set_of([[0, 1]] * 2)
     bare = ladder_set("bare", [DIMENSION], [], list(opened.ladders.values()))
-    with pytest.raises(UsageError, match=r"bare: the set has no contexts\.jsonl, which a judge needs"):
+    with pytest.raises(
+        UsageError, match=r"bare: the set has no contexts\.jsonl, which a judge needs"
+    ):
         open_asker(bare, Comparing())
 
 
@@ -169,8 +196,12 @@ def folder(tmp_path):
     return tmp_path / "set"
 
 
-def test_scores_name_the_certificate_and_an_edit_makes_it_stale(folder, command, fails, stories, tmp_path):
-    plain = command("score", stories, "--ladders", folder, "--out", tmp_path / "plain.jsonl", "--json").rows[0]
+def test_scores_name_the_certificate_and_an_edit_makes_it_stale(
+    folder, command, fails, stories, tmp_path
+):
+    plain = command(
+        "score", stories, "--ladders", folder, "--out", tmp_path / "plain.jsonl", "--json"
+    ).rows[0]
     assert "certificate" not in plain["signature"]
     done = command("certify", folder)
     assert done.code == 0
@@ -178,8 +209,12 @@ def test_scores_name_the_certificate_and_an_edit_makes_it_stale(folder, command,
     digest = json.loads((folder / CERTIFICATE).read_text())["digest"]
     out = tmp_path / "certified.jsonl"
     row = command("score", stories, "--ladders", folder, "--out", out, "--json").rows[0]
-    assert row["signature"] == plain["signature"].replace("|backend", f"|certificate:{digest}|backend")
-    again = command("rescore", f"{out}.judgments.jsonl", "--out", tmp_path / "again.jsonl", "--json").rows[0]
+    assert row["signature"] == plain["signature"].replace(
+        "|backend", f"|certificate:{digest}|backend"
+    )
+    again = command(
+        "rescore", f"{out}.judgments.jsonl", "--out", tmp_path / "again.jsonl", "--json"
+    ).rows[0]
     assert again["signature"] == row["signature"]
     assert f"certificate {digest} by builtin/1" in command("show", folder).out
     assert "certificate by builtin/1: rungs 1 pass," in command("show", folder, "story-02").out
@@ -202,7 +237,9 @@ def test_a_certificate_that_was_changed_is_refused(folder):
     with pytest.raises(DataError, match="JSON"):
         load_ladders(str(folder))
     (folder / CERTIFICATE).write_text("[]")
-    with pytest.raises(DataError, match='not a certificate: expected an object with "schema": "certificate/1"'):
+    with pytest.raises(
+        DataError, match='not a certificate: expected an object with "schema": "certificate/1"'
+    ):
         load_ladders(str(folder))
 
 
@@ -230,8 +267,14 @@ def test_a_dry_run_reads_the_judgments_where_they_are(command, fails, folder, tm
     before = judgments.read_bytes()
     # An answer of the store is counted there, and is no judgment of an earlier run.
     for path, kept, free in ((judgments, 480, 0), (tmp_path / "new.jsonl", 0, 480)):
-        done = command("certify", folder, *store, "--judgments", path, "--dry-run", "--json").rows[0]
-        assert (done["kept_judgments"], done["backends"][0]["free"], done["backends"][0]["calls"]) == (kept, free, 0)
+        done = command("certify", folder, *store, "--judgments", path, "--dry-run", "--json").rows[
+            0
+        ]
+        assert (
+            done["kept_judgments"],
+            done["backends"][0]["free"],
+            done["backends"][0]["calls"],
+        ) == (kept, free, 0)
         assert judgments.read_bytes() == before
     judgments.write_text("{}\n")
     text = fails(2, "certify", folder, "--judgments", judgments, "--dry-run")
@@ -251,20 +294,28 @@ def test_shipped_certificates_are_current(name):
     opened = load_ladders(name)
     stored = json.loads((find_folder(name) / CERTIFICATE).read_text())
     found = certify(opened, open_asker(opened, connect("builtin")))
-    assert found == stored, f"run `refladder certify published_data/{name} --judgments FILE` and keep the new file"
+    assert found == stored, (
+        f"run `refladder certify published_data/{name} --judgments FILE` and keep the new file"
+    )
 
 
 def test_refusal_is_exit_code_3(tmp_path, command):
     opened = set_of([[1, 1, 1]] * 3)
     write_ladder_set(
-        tmp_path / "flat", opened.dimensions, list(opened.contexts.values()), list(opened.ladders.values()), []
+        tmp_path / "flat",
+        opened.dimensions,
+        list(opened.contexts.values()),
+        list(opened.ladders.values()),
+        [],
     )
     done = command("certify", tmp_path / "flat")
     assert done.code == 3
     assert "verdict: refuse" in done.out
 
 
-def test_a_certificate_keeps_the_judgments_that_were_made_before_it(folder, command, stories, tmp_path):
+def test_a_certificate_keeps_the_judgments_that_were_made_before_it(
+    folder, command, stories, tmp_path
+):
     asked = ["score", stories, "--ladders", folder, "--out", tmp_path / "scored.jsonl"]
     command(*asked)
     command("certify", folder)
@@ -286,13 +337,27 @@ def test_a_certificate_does_not_change_the_scale(folder, command, fails, stories
     assert command(*score, "--out", old).code == 0
     assert command("certify", folder).code == 0
     assert command(*score, "--out", new).code == 0
-    plain, certified = (json.loads(path.read_text().splitlines()[0])["signature"] for path in (old, new))
+    plain, certified = (
+        json.loads(path.read_text().splitlines()[0])["signature"] for path in (old, new)
+    )
     assert plain != certified
     assert scale_of(certified) == plain == scale_of(plain)
     both.write_text(old.read_text() + new.read_text())
     least = ("--min", "coherence_score=-99")
-    assert len(command("filter", both, *least).rows) == 2 * len(command("filter", old, *least).rows) > 0
-    made = {"label": "good", "good": ">= 1", "labels": 9, "labels_above": 9, "bad_above": 0, "rows": 9, "kept": 9}
+    assert (
+        len(command("filter", both, *least).rows)
+        == 2 * len(command("filter", old, *least).rows)
+        > 0
+    )
+    made = {
+        "label": "good",
+        "good": ">= 1",
+        "labels": 9,
+        "labels_above": 9,
+        "bad_above": 0,
+        "rows": 9,
+        "kept": 9,
+    }
     for first, then in ((plain, new), (certified, old)):
         threshold = Threshold(
             column="coherence_score",
@@ -304,7 +369,9 @@ def test_a_certificate_does_not_change_the_scale(folder, command, fails, stories
             used=(),
             version="1",
             unit="row",
-            looks=(Look(column="coherence_score", signature=first, label="good", number=1, digest="d"),),
+            looks=(
+                Look(column="coherence_score", signature=first, label="good", number=1, digest="d"),
+            ),
             **made,
         )
         write_record(tmp_path / "threshold.json", threshold)
@@ -314,18 +381,31 @@ def test_a_certificate_does_not_change_the_scale(folder, command, fails, stories
     assert "another signature: rule:other here, rule:ladder-sum in" in fails(
         2, "filter", other, "--threshold", tmp_path / "threshold.json"
     )
-    linker = Linker(Link(from_signature=plain, to_signature="elsewhere", columns=(), version="1"), "l.json")
+    linker = Linker(
+        Link(from_signature=plain, to_signature="elsewhere", columns=(), version="1"), "l.json"
+    )
     assert linker.maps(certified, "x:1")
     text = fails(
-        2, "link", "--from", f"{old}.judgments.jsonl", "--to", f"{new}.judgments.jsonl", "--out", tmp_path / "l"
+        2,
+        "link",
+        "--from",
+        f"{old}.judgments.jsonl",
+        "--to",
+        f"{new}.judgments.jsonl",
+        "--out",
+        tmp_path / "l",
     )
     assert "have the same signature, so their scores are on one scale already" in text
 
 
-def test_files_of_a_set_that_was_certified_since_are_not_scored_again(folder, command, stories, tmp_path, monkeypatch):
+def test_files_of_a_set_that_was_certified_since_are_not_scored_again(
+    folder, command, stories, tmp_path, monkeypatch
+):
     monkeypatch.setattr("refladder.fleet.workers.Processes", Inline)
     out = tmp_path / "out"
-    source = split([json.loads(line) for line in stories.read_text("utf-8").splitlines()], tmp_path / "in", 1)
+    source = split(
+        [json.loads(line) for line in stories.read_text("utf-8").splitlines()], tmp_path / "in", 1
+    )
     score = ("score", source, "--ladders", folder, "--out", out)
     assert command(*score).code == 0
     assert command("certify", folder).code == 0

@@ -13,7 +13,9 @@ from refladder.errors import DataError, UnknownNameError, UsageError
 from refladder.metaeval.bootstrap import mean_difference
 
 
-def scored(folder, name="scored.jsonl", *, systems=("new", "old"), contexts=12, gain=1.0, signature="s"):
+def scored(
+    folder, name="scored.jsonl", *, systems=("new", "old"), contexts=12, gain=1.0, signature="s"
+):
     """Scores of context number n: n for the last system, `gain` more for the first, with some noise."""
     noise = np.random.default_rng(0).normal(size=(contexts, len(systems))) / 4
     rows = [
@@ -29,14 +31,24 @@ def scored(folder, name="scored.jsonl", *, systems=("new", "old"), contexts=12, 
 def test_the_difference_its_test_and_its_interval(tmp_path):
     path, rows = scored(tmp_path)
     found = refladder.compare(path)
-    new, old = (np.array([row["quality_score"] for row in rows if row["system"] == name]) for name in ("new", "old"))
+    new, old = (
+        np.array([row["quality_score"] for row in rows if row["system"] == name])
+        for name in ("new", "old")
+    )
     [pair] = found["pairs"]
-    assert (found["by"], pair["first"], pair["second"], pair["contexts"]) == ("quality_score", "new", "old", 12)
+    assert (found["by"], pair["first"], pair["second"], pair["contexts"]) == (
+        "quality_score",
+        "new",
+        "old",
+        12,
+    )
     assert pair["difference"] == pytest.approx((new - old).mean())
     exact = stats.permutation_test(
         (new, old), lambda a, b: np.mean(a - b), permutation_type="samples", n_resamples=9999
     )
-    assert pair["p"] == pytest.approx(exact.pvalue, abs=0.003)  # 2^12 swaps; here 10,000 random ones
+    assert pair["p"] == pytest.approx(
+        exact.pvalue, abs=0.003
+    )  # 2^12 swaps; here 10,000 random ones
     t = stats.ttest_rel(new, old).confidence_interval()  # nearly normal differences
     assert (pair["low"], pair["high"]) == pytest.approx((t.low, t.high), abs=0.1)
     assert pair["win_rate"] == np.mean(new > old)
@@ -45,7 +57,10 @@ def test_the_difference_its_test_and_its_interval(tmp_path):
 
 def test_few_contexts_have_no_interval_and_equal_differences_neither():
     first = np.arange(9.0)
-    assert mean_difference(first + np.array([1, 2, 1, 2, 1, 2, 3, 1, 1]), first)[1:3] == (None, None)
+    assert mean_difference(first + np.array([1, 2, 1, 2, 1, 2, 3, 1, 1]), first)[1:3] == (
+        None,
+        None,
+    )
     constant = mean_difference(np.arange(20.0) + 1, np.arange(20.0))
     assert constant == (1.0, None, None, constant.p, 20)
     assert mean_difference(np.full(3, np.nan), np.ones(3)) == (None, None, None, None, 0)
@@ -63,7 +78,9 @@ def test_three_systems_are_corrected_together_and_unscored_rows_are_counted(tmp_
         ("c", 12, 0, 12), ("b", 12, 1, 11), ("a", 12, 0, 12)
     ]  # fmt: skip
     smallest = sorted(pair["p"] for pair in found["pairs"])
-    assert min(pair["p_holm"] for pair in found["pairs"]) == pytest.approx(3 * smallest[0])  # Holm of three
+    assert min(pair["p_holm"] for pair in found["pairs"]) == pytest.approx(
+        3 * smallest[0]
+    )  # Holm of three
 
 
 def test_a_gate_for_ci(command, tmp_path):
@@ -82,14 +99,18 @@ def test_one_file_for_each_system(command, tmp_path):
     rows = scored(tmp_path)[1]
     for name in ("new", "old"):
         text = "".join(
-            json.dumps({k: v for k, v in row.items() if k != "system"}) + "\n" for row in rows if row["system"] == name
+            json.dumps({k: v for k, v in row.items() if k != "system"}) + "\n"
+            for row in rows
+            if row["system"] == name
         )
         (tmp_path / f"{name}.jsonl").write_text(text, "utf-8")
     done = command("compare", tmp_path / "new.jsonl", tmp_path / "old.jsonl", "--json")
     assert json.loads(done.out)["pairs"] == refladder.compare(tmp_path / "scored.jsonl")["pairs"]
     (tmp_path / "x").mkdir()
     (tmp_path / "x" / "new.jsonl").write_text((tmp_path / "new.jsonl").read_text("utf-8"), "utf-8")
-    with pytest.raises(UsageError, match="two files name the system 'new'; rename one, or add a column system"):
+    with pytest.raises(
+        UsageError, match="two files name the system 'new'; rename one, or add a column system"
+    ):
         refladder.compare([tmp_path / "new.jsonl", tmp_path / "x" / "new.jsonl"])
     with pytest.raises(UsageError, match=r"1 system in .*new.jsonl; compare two or more"):
         refladder.compare(tmp_path / "new.jsonl")
@@ -97,10 +118,17 @@ def test_one_file_for_each_system(command, tmp_path):
 
 def test_tables(command, tmp_path):
     path, _ = scored(tmp_path)
-    assert next(iter(csv.DictReader(io.StringIO(command("compare", path, "--format", "csv").out))))["first"] == "new"
+    assert (
+        next(iter(csv.DictReader(io.StringIO(command("compare", path, "--format", "csv").out))))[
+            "first"
+        ]
+        == "new"
+    )
     assert "new - old" in command("compare", path).out
     assert r"\begin{tabular}" in command("compare", path, "--format", "latex").out
-    assert command("compare", path, "--format", "markdown").out.startswith("Systems by quality_score\n")
+    assert command("compare", path, "--format", "markdown").out.startswith(
+        "Systems by quality_score\n"
+    )
 
 
 def test_scores_on_different_scales_are_refused(tmp_path):
@@ -111,10 +139,14 @@ def test_scores_on_different_scales_are_refused(tmp_path):
     assert len(refladder.compare([first, second], mix=True)["pairs"]) == 3
     with pytest.raises(UnknownNameError, match="unknown system 'x'"):
         refladder.compare(rows, systems=["x", "new"])
-    with pytest.raises(DataError, match="no column 'nothing'; name the column of the scores with by"):
+    with pytest.raises(
+        DataError, match="no column 'nothing'; name the column of the scores with by"
+    ):
         refladder.compare(rows, by="nothing")
     with pytest.raises(DataError, match="no column 'model'"):
         refladder.compare(rows, columns={"system": "model"})
     rows[3]["system"] = None
-    with pytest.raises(DataError, match="row 4: the column 'system' is empty; name the system of each row"):
+    with pytest.raises(
+        DataError, match="row 4: the column 'system' is empty; name the system of each row"
+    ):
         refladder.compare(rows)

@@ -23,7 +23,12 @@ DIMENSIONS = tuple(Dimension(name=name, description="") for name in ("clarity", 
 def benchmark(contexts=20, systems=6, seed=3):
     generator = np.random.default_rng(seed)
     outputs = tuple(
-        Output(id=f"c{c}/s{s}", context_id=f"c{c}", system=f"s{s}", text="word " * int(generator.integers(2, 30)))
+        Output(
+            id=f"c{c}/s{s}",
+            context_id=f"c{c}",
+            system=f"s{s}",
+            text="word " * int(generator.integers(2, 30)),
+        )
         for c in range(contexts)
         for s in range(systems)
     )
@@ -32,10 +37,17 @@ def benchmark(contexts=20, systems=6, seed=3):
         revision="1",
         licence="none",
         dimensions=DIMENSIONS,
-        contexts=tuple(Context(id=f"c{c}", task="story", text=f"Idea {c}.") for c in range(contexts)),
+        contexts=tuple(
+            Context(id=f"c{c}", task="story", text=f"Idea {c}.") for c in range(contexts)
+        ),
         outputs=outputs,
         ratings=tuple(
-            Rating(output_id=output.id, dimension=dimension.name, value=float(generator.integers(1, 6)), rater="a")
+            Rating(
+                output_id=output.id,
+                dimension=dimension.name,
+                value=float(generator.integers(1, 6)),
+                rater="a",
+            )
             for output in outputs
             for dimension in DIMENSIONS
         ),
@@ -44,7 +56,9 @@ def benchmark(contexts=20, systems=6, seed=3):
 
 def noisy(made, name, noise, seed=5):
     generator = np.random.default_rng(seed)
-    scores = {key: value + noise * generator.normal() for key, value in human_means(made.ratings).items()}
+    scores = {
+        key: value + noise * generator.normal() for key, value in human_means(made.ratings).items()
+    }
     return Method(name=name, signature="s", scores=scores)
 
 
@@ -54,7 +68,9 @@ def protocol(**changes):
 
 def test_significance_can_be_reached_in_a_large_table():
     made = benchmark()
-    methods = [noisy(made, f"m{number}", 0.1, number) for number in range(17)] + [noisy(made, "weak", 20.0)]
+    methods = [noisy(made, f"m{number}", 0.1, number) for number in range(17)] + [
+        noisy(made, "weak", 20.0)
+    ]
     rows = agreement(made, DIMENSIONS, methods, protocol(reference="weak"))
     tested = [row for row in rows if row.p_adjusted is not None]
     assert len(tested) == 17 * 3  # neither the baselines nor the means
@@ -74,19 +90,28 @@ def test_a_baseline_as_the_reference_tests_the_methods_asked_for():
     made = benchmark()
     rows = agreement(made, DIMENSIONS, [noisy(made, "m", 0.5)], protocol(reference="length"))
     assert {row.method for row in rows if row.p_value is not None} == {"m"}
-    assert few_permutations(agreement(made, DIMENSIONS, [noisy(made, "m", 0.5)], protocol()), 5) is None
+    assert (
+        few_permutations(agreement(made, DIMENSIONS, [noisy(made, "m", 0.5)], protocol()), 5)
+        is None
+    )
 
 
 @pytest.mark.parametrize("level", LEVELS)
 def test_a_figure_does_not_depend_on_the_other_methods(level):
     made = benchmark()
     whole = noisy(made, "whole", 2.0)
-    gaps = {(f"c{c}/s{s}", "wit"): 0.0 for c in range(10) for s in range(6)}  # constant: no correlation in ten contexts
-    partly = Method(name="partly", signature="s", scores={**noisy(made, "partly", 1.0, 6).scores, **gaps})
+    gaps = {
+        (f"c{c}/s{s}", "wit"): 0.0 for c in range(10) for s in range(6)
+    }  # constant: no correlation in ten contexts
+    partly = Method(
+        name="partly", signature="s", scores={**noisy(made, "partly", 1.0, 6).scores, **gaps}
+    )
     none = Method(name="none", signature="s", scores={})
     asked = protocol(levels=[level])
     alone = {
-        method.name: [row for row in agreement(made, DIMENSIONS, [method], asked) if row.method == method.name]
+        method.name: [
+            row for row in agreement(made, DIMENSIONS, [method], asked) if row.method == method.name
+        ]
         for method in (whole, partly, none)
     }
     assert all(row.value is not None for row in alone["whole"])
@@ -108,7 +133,10 @@ def test_a_difference_is_on_the_contexts_that_both_methods_have():
 
     def by_hand(values, contexts):
         keys = [[(f"c{c}/s{s}", "wit") for s in range(6)] for c in contexts]
-        pairs = [([values[key] for key in of_context], [human[key] for key in of_context]) for of_context in keys]
+        pairs = [
+            ([values[key] for key in of_context], [human[key] for key in of_context])
+            for of_context in keys
+        ]
         return np.mean([stats.spearmanr(*pair)[0] for pair in pairs])
 
     # first has a correlation in the contexts 8 to 19, second in 0 to 18; both have one in 8 to 18
@@ -122,12 +150,18 @@ def test_the_command_shows_differences_in_their_own_table(command, tmp_path):
     story = load_benchmark("demo/story")
     first = story.contexts[0].id
     path = tmp_path / "partly.jsonl"
-    lines = [{"output_id": o.id, "score": None if o.context_id == first else len(o.text)} for o in story.outputs]
+    lines = [
+        {"output_id": o.id, "score": None if o.context_id == first else len(o.text)}
+        for o in story.outputs
+    ]
     path.write_text("".join(json.dumps(line) + "\n" for line in lines))
     options = ("--scores", path, "--judge", "builtin", "--reference", "partly", "--resamples", "20")
     done = command("evaluate", "demo/story", *options, "--format", "markdown")
     assert done.code == 3
-    assert "--resamples 20 is few for 2 corrected tests: no corrected p-value can be below 0.095; give at" in done.err
+    assert (
+        "--resamples 20 is few for 2 corrected tests: no corrected p-value can be below 0.095; give at"
+        in done.err
+    )
     assert (
         "- contexts: contexts that the value is computed from; methods may differ in them, and --reference METHOD "
         "compares methods on common ones\n"
@@ -137,7 +171,10 @@ def test_the_command_shows_differences_in_their_own_table(command, tmp_path):
     table = done.out.partition(heads)[2]
     assert table.splitlines()[1].startswith("| ladder | ")
     assert table.splitlines()[1].endswith(" | 11 |")
-    assert "- common contexts: contexts in which both have a correlation; the difference is computed from them" in table
+    assert (
+        "- common contexts: contexts in which both have a correlation; the difference is computed from them"
+        in table
+    )
 
 
 def test_methods_without_a_common_context(command, tmp_path):
@@ -147,18 +184,32 @@ def test_methods_without_a_common_context(command, tmp_path):
     for name in ("first", "second"):
         path = tmp_path / f"{name}.jsonl"
         lines = [
-            {"output_id": o.id, "score": len(o.text) if (o.context_id in half) == (name == "first") else None}
+            {
+                "output_id": o.id,
+                "score": len(o.text) if (o.context_id in half) == (name == "first") else None,
+            }
             for o in story.outputs
         ]
         path.write_text("".join(json.dumps(line) + "\n" for line in lines))
         options += ["--scores", path]
     done = command("evaluate", "demo/story", *options, "--reference", "first", "--format", "json")
     rows = [json.loads(line) for line in done.out.splitlines()]
-    found = {(row["method"], row["statistic"]): row for row in rows if row.get("dimension") == "coherence"}
+    found = {
+        (row["method"], row["statistic"]): row
+        for row in rows
+        if row.get("dimension") == "coherence"
+    }
     second = found["second", "spearman"]
     assert second["value"] is not None
-    assert (second["contexts"], second["common"], second["difference"], second["p_value"]) == (6, 0, None, None)
-    done = command("evaluate", "demo/story", *options, "--reference", "first", "--format", "markdown")
+    assert (second["contexts"], second["common"], second["difference"], second["p_value"]) == (
+        6,
+        0,
+        None,
+        None,
+    )
+    done = command(
+        "evaluate", "demo/story", *options, "--reference", "first", "--format", "markdown"
+    )
     assert "| second | — | — | — | 0 |" in done.out
 
 

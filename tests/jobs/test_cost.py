@@ -16,7 +16,15 @@ from refladder.errors import DataError, UnknownNameError
 from refladder.files.ladder_sets import load_ladders
 from refladder.loaders import load_benchmark
 from refladder.prompts import fill
-from refladder.records import Completion, Context, Dimension, LabelReading, NotAsked, NotJudged, Sampling
+from refladder.records import (
+    Completion,
+    Context,
+    Dimension,
+    LabelReading,
+    NotAsked,
+    NotJudged,
+    Sampling,
+)
 from refladder.scoring.asker import Asker
 from refladder.scoring.judgment_file import JudgmentIndex, JudgmentLog
 from refladder.scoring.question import ladder_questions, rung_questions
@@ -51,7 +59,9 @@ LADDERS = load_ladders("demo/summarization")
 
 
 def scorer(judge, **more):
-    return LadderScorer(judge, LADDERS, LADDERS.dimensions, Scale(rule="ladder-sum", weights={}), **more)
+    return LadderScorer(
+        judge, LADDERS, LADDERS.dimensions, Scale(rule="ladder-sum", weights={}), **more
+    )
 
 
 def outputs(count):
@@ -108,7 +118,11 @@ def test_what_is_stored_or_kept_or_asked_already_costs_nothing(tmp_path):
 
 def test_ladders_to_be_written_are_counted_at_their_length_limit():
     writer = Words()
-    contexts = [Context(id="c", task="summarization", text="One two three. Four five six seven. Eight nine ten.")]
+    contexts = [
+        Context(
+            id="c", task="summarization", text="One two three. Four five six seven. Eight nine ten."
+        )
+    ]
     dimensions = [Dimension(name="fluency", description="It reads well.")]
     sampling = Sampling(max_tokens=64)
     unanswered = Unanswered(writer)
@@ -133,8 +147,14 @@ def test_texts_that_are_stored_make_the_rest_exact(tmp_path):
         unanswered = Unanswered(Stored(writer, store))
         build_ladders(unanswered, contexts, BENCHMARK.dimensions, rungs=3)
         estimate = unanswered.estimate()
-        assert (estimate.usage.prompts, estimate.free, estimate.exact) == (0, 3 * len(BENCHMARK.dimensions), True)
-        build_ladders(unanswered, contexts, BENCHMARK.dimensions, rungs=5)  # the middle is stored; two more are not
+        assert (estimate.usage.prompts, estimate.free, estimate.exact) == (
+            0,
+            3 * len(BENCHMARK.dimensions),
+            True,
+        )
+        build_ladders(
+            unanswered, contexts, BENCHMARK.dimensions, rungs=5
+        )  # the middle is stored; two more are not
         estimate = unanswered.estimate()
         assert (estimate.usage.prompts, estimate.exact) == (2 * len(BENCHMARK.dimensions), True)
 
@@ -150,7 +170,10 @@ class Answering(Words):
 def test_nobody_answers_what_is_not_stored(tmp_path):
     judge, labels = Answering(), ["Better", "Worse", "Similar"]
     output, dimension = BENCHMARK.outputs[0], LADDERS.dimensions[0]
-    context, ladder = LADDERS.contexts[output.context_id], LADDERS.ladders[output.context_id, dimension.name]
+    context, ladder = (
+        LADDERS.contexts[output.context_id],
+        LADDERS.ladders[output.context_id, dimension.name],
+    )
     questions = list(ladder_questions(output, context, dimension, ladder, orders=1))
     prompts = [fill(scorer(judge).template, question.slots) for question in questions[:2]]
     drawn = Sampling(seed=3)
@@ -167,7 +190,9 @@ def test_nobody_answers_what_is_not_stored(tmp_path):
         assert (read[1].logprobs, read[1].mass) == (None, None)
         first, second = Sampled(unanswered, answers=2, sampling=drawn).read_labels(prompts, labels)
         assert type(first) is LabelReading
-        assert type(second) is NotAsked  # a share of one answer would be another judgment than that of the run
+        assert (
+            type(second) is NotAsked
+        )  # a share of one answer would be another judgment than that of the run
     assert len(judge.sent) == sent
     assert (unanswered.estimate().usage.prompts, unanswered.estimate().free) == (2, 4)
 
@@ -182,7 +207,9 @@ def test_a_judgment_that_nobody_gave_is_never_stored(tmp_path):
     index = JudgmentIndex(tmp_path / "i.jsonl", run)
     asker = Asker(unanswered, scorer(unanswered).template, index)
     context = LADDERS.contexts[BENCHMARK.outputs[0].context_id]
-    questions = list(rung_questions(context, LADDERS.dimensions[0], next(iter(LADDERS.ladders.values()))))
+    questions = list(
+        rung_questions(context, LADDERS.dimensions[0], next(iter(LADDERS.ladders.values())))
+    )
     asked = unanswered.estimate().usage.prompts
     assert {type(judgment) for judgment in asker.ask(questions)} == {NotJudged}
     assert asker.ask(questions)  # what was asked in the same run is not asked again
@@ -218,7 +245,9 @@ def test_prices(tmp_path):
     assert (big.model, big.input, big.output) == ("big model", 2.0, 8.0)
     assert big.of(1_000_000, 250_000) == 2 + 2
     assert price_of(prices, "small", path).of(1_000_000, 1_000_000) == 0.5
-    with pytest.raises(UnknownNameError, match=r"unknown model in .*prices\.toml 'smal'; did you mean 'small'\?"):
+    with pytest.raises(
+        UnknownNameError, match=r"unknown model in .*prices\.toml 'smal'; did you mean 'small'\?"
+    ):
         price_of(prices, "smal", path)
 
 
@@ -232,11 +261,26 @@ def test_prices(tmp_path):
             r"p\.toml: \[m\] has unknown key 'outpt'; did you mean 'output'\? Known: input, ",
         ),
         ("[m]\ninput = 1\nx = 2", r"p\.toml: \[m\] has unknown key 'x'; Known: input, output"),
-        ("[m]\ninput = 1", r"p\.toml: \[m\] output must be USD for a million tokens, 0 or more, found None"),
-        ("[m]\ninput = -1\noutput = 1", r"\[m\] input must be USD for a million tokens, 0 or more, found -1"),
-        ("[m]\ninput = true\noutput = 1", r"\[m\] input must be USD for a million tokens, 0 or more, found True"),
-        ("[m]\ninput = nan\noutput = 1", r"\[m\] input must be USD for a million tokens, 0 or more, found nan"),
-        ("[m]\ninput = inf\noutput = 1", r"\[m\] input must be USD for a million tokens, 0 or more, found inf"),
+        (
+            "[m]\ninput = 1",
+            r"p\.toml: \[m\] output must be USD for a million tokens, 0 or more, found None",
+        ),
+        (
+            "[m]\ninput = -1\noutput = 1",
+            r"\[m\] input must be USD for a million tokens, 0 or more, found -1",
+        ),
+        (
+            "[m]\ninput = true\noutput = 1",
+            r"\[m\] input must be USD for a million tokens, 0 or more, found True",
+        ),
+        (
+            "[m]\ninput = nan\noutput = 1",
+            r"\[m\] input must be USD for a million tokens, 0 or more, found nan",
+        ),
+        (
+            "[m]\ninput = inf\noutput = 1",
+            r"\[m\] input must be USD for a million tokens, 0 or more, found inf",
+        ),
     ],
 )
 def test_a_price_table_is_checked(tmp_path, text, message):

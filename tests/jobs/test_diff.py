@@ -10,7 +10,9 @@ from refladder.files.ladder_sets import write_ladder_set
 from refladder.jobs.diff import compare_sets
 from refladder.records import Context, Dimension, Ladder, Recipe, Rung, Sampling
 
-RECIPE = Recipe(backend="scripted:a", prompts=("story/best@0",), sampling=Sampling(), version="0.1.0")
+RECIPE = Recipe(
+    backend="scripted:a", prompts=("story/best@0",), sampling=Sampling(), version="0.1.0"
+)
 CONTEXTS = [Context(id=name, task="story", text=f"About {name}.") for name in ("a", "b", "c")]
 WIT = Dimension(name="wit", description="How witty it is.")
 LADDERS = [
@@ -38,7 +40,11 @@ def test_a_set_and_its_copy_are_one_scale(sets, command):
     first, second = sets("one"), sets("two")
     difference = compare_sets(first, second)
     assert difference.same
-    assert (difference.ladders.same, difference.contexts.same, difference.dimensions.same) == (3, 3, 1)
+    assert (difference.ladders.same, difference.contexts.same, difference.dimensions.same) == (
+        3,
+        3,
+        1,
+    )
     done = command("diff", first, second)
     assert done.code == 0
     assert done.out.endswith("The sets are the same scale.\n")
@@ -47,8 +53,17 @@ def test_a_set_and_its_copy_are_one_scale(sets, command):
 def test_every_change_is_named(sets, command):
     changed = replace(LADDERS[0], rungs=(LADDERS[0].rungs[0], Rung(level=2, text="Better a.")))
     rewritten = replace(LADDERS[1], recipe=replace(RECIPE, backend="scripted:b"))
-    contexts = [CONTEXTS[0], replace(CONTEXTS[1], background="known"), Context(id="d", task="story", text="About d.")]
-    second = sets("two", [changed, rewritten, replace(LADDERS[2], context_id="d")], contexts, [replace(WIT, high=10.0)])
+    contexts = [
+        CONTEXTS[0],
+        replace(CONTEXTS[1], background="known"),
+        Context(id="d", task="story", text="About d."),
+    ]
+    second = sets(
+        "two",
+        [changed, rewritten, replace(LADDERS[2], context_id="d")],
+        contexts,
+        [replace(WIT, high=10.0)],
+    )
     done = command("diff", sets("one"), second)
     assert done.code == 3
     lines = done.out.splitlines()

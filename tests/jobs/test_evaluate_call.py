@@ -31,7 +31,11 @@ class NeverAsked(Double):
 def test_one_call_gives_rows_runs_cards_notes_and_costs(tmp_path):
     settings = refladder.MethodSettings(ladders="demo/story", work=tmp_path / "work")
     evaluation = evaluate(
-        STORY, judge=refladder.connect("builtin"), methods=["ladder", "bleu"], settings=settings, config={"a": 1}
+        STORY,
+        judge=refladder.connect("builtin"),
+        methods=["ladder", "bleu"],
+        settings=settings,
+        config={"a": 1},
     )
     assert list(dict.fromkeys(row.method for row in evaluation.rows)) == ["ladder", "bleu", BEST]
     assert [run.name for run in evaluation.runs] == ["ladder", "bleu"]
@@ -41,8 +45,12 @@ def test_one_call_gives_rows_runs_cards_notes_and_costs(tmp_path):
         "complexity",
     }
     scores = evaluation.runs[0].result.method.scores
-    assert scores.keys() == {(output.id, d.name) for output in STORY.outputs for d in STORY.dimensions}
-    assert [note.partition(":")[0] for note in evaluation.notes] == ["bleu"]  # the stories have no references
+    assert scores.keys() == {
+        (output.id, d.name) for output in STORY.outputs for d in STORY.dimensions
+    }
+    assert [note.partition(":")[0] for note in evaluation.notes] == [
+        "bleu"
+    ]  # the stories have no references
     assert not evaluation.complete
     assert json.loads((tmp_path / "work" / "run.json").read_text()).keys() == {"a", "judge_check"}
     with pytest.raises(FrozenInstanceError):
@@ -52,9 +60,23 @@ def test_one_call_gives_rows_runs_cards_notes_and_costs(tmp_path):
 def test_the_command_and_the_call_agree(command):
     protocol = replace(QUICK, levels=("pooled",), statistics=("kendall",))
     settings = refladder.MethodSettings(ladders="demo/story")
-    called = evaluate(STORY, judge=refladder.connect("builtin"), settings=settings, protocol=protocol)
-    line = ("--ladders", "demo/story", "--level", "pooled", "--statistic", "kendall", "--resamples", "20", "--json")
-    printed = [row for row in command("evaluate", "demo/story", *line).rows if row.get("kind") != "card"]
+    called = evaluate(
+        STORY, judge=refladder.connect("builtin"), settings=settings, protocol=protocol
+    )
+    line = (
+        "--ladders",
+        "demo/story",
+        "--level",
+        "pooled",
+        "--statistic",
+        "kendall",
+        "--resamples",
+        "20",
+        "--json",
+    )
+    printed = [
+        row for row in command("evaluate", "demo/story", *line).rows if row.get("kind") != "card"
+    ]
     assert [(row.method, row.value, row.low, row.high) for row in called.rows] == [
         (row["method"], row["value"], row["low"], row["high"]) for row in printed
     ]
@@ -64,7 +86,9 @@ def test_scores_that_exist_need_no_judge():
     lengths = Method(
         name="characters",
         signature="len",
-        scores={(o.id, d.name): float(len(o.text)) for o in STORY.outputs for d in STORY.dimensions},
+        scores={
+            (o.id, d.name): float(len(o.text)) for o in STORY.outputs for d in STORY.dimensions
+        },
     )
     evaluation = evaluate(STORY, judge=NeverAsked(), methods=(), others=[lengths], protocol=QUICK)
     assert list(dict.fromkeys(row.method for row in evaluation.rows)) == ["characters", BEST]
@@ -78,8 +102,16 @@ def test_scores_that_exist_need_no_judge():
         ({"methods": ["laddr"]}, UnknownNameError, "unknown method 'laddr'; did you mean 'ladder'"),
         ({"methods": ["ladder", "ladder"]}, UsageError, "method 'ladder' is asked for twice"),
         ({"dimensions": []}, UsageError, "demo/story has no ratings on "),
-        ({"benchmark": replace(STORY, ratings=())}, UsageError, "demo/story has no ratings on coherence, complexity"),
-        ({"protocol": replace(QUICK, reference="lenght")}, UnknownNameError, "unknown reference method 'lenght'"),
+        (
+            {"benchmark": replace(STORY, ratings=())},
+            UsageError,
+            "demo/story has no ratings on coherence, complexity",
+        ),
+        (
+            {"protocol": replace(QUICK, reference="lenght")},
+            UnknownNameError,
+            "unknown reference method 'lenght'",
+        ),
         (
             {"others": [Method(name="ladder", signature="x", scores={})]},
             UsageError,

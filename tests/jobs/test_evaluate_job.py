@@ -29,17 +29,28 @@ def test_rows_for_programs(command):
     # every method, 2 dimensions and perhaps their mean, 3 levels, 3 statistics, the ladder's partial correlation
     for level in ("within_context", "pooled", "between_systems"):
         for statistic in ("spearman", "kendall", "pearson"):
-            found = [row for row in done.rows if (row["level"], row["statistic"]) == (level, statistic)]
+            found = [
+                row for row in done.rows if (row["level"], row["statistic"]) == (level, statistic)
+            ]
             assert {(row["method"], row["dimension"]) for row in found} >= {
-                (method, dimension) for method in methods for dimension in ("coherence", "complexity")
+                (method, dimension)
+                for method in methods
+                for dimension in ("coherence", "complexity")
             }
     ladder = next(row for row in done.rows if row["level"] == "within_context")
-    assert (ladder["benchmark"], ladder["contexts"], ladder["skipped"], ladder["unscored"]) == ("demo/story", 12, 0, 0)
+    assert (ladder["benchmark"], ladder["contexts"], ladder["skipped"], ladder["unscored"]) == (
+        "demo/story",
+        12,
+        0,
+        0,
+    )
     assert ladder["low"] <= ladder["value"] <= ladder["high"]
     assert ladder["signature"].startswith("ladders:demo/story@")
 
 
-@pytest.mark.parametrize(("form", "mark"), [("text", "within"), ("markdown", "| --- |"), ("latex", "\\begin{tabular}")])
+@pytest.mark.parametrize(
+    ("form", "mark"), [("text", "within"), ("markdown", "| --- |"), ("latex", "\\begin{tabular}")]
+)
 def test_tables_for_people(command, form, mark):
     done = command("evaluate", "demo/dialogue", *QUICK, "--format", form)
     assert done.code == 0
@@ -48,10 +59,22 @@ def test_tables_for_people(command, form, mark):
 
 
 def test_a_reference_method(command):
-    done = command("evaluate", "demo/story", *QUICK, "--reference", "length", "--level", "within_context", "--json")
+    done = command(
+        "evaluate",
+        "demo/story",
+        *QUICK,
+        "--reference",
+        "length",
+        "--level",
+        "within_context",
+        "--json",
+    )
     assert done.code == 0
     others = [row for row in done.rows if row["method"] != "length"]
-    assert any(key not in KEYS and "length" in str(row[key]) for row in others for key in row) or "p_value" in others[0]
+    assert (
+        any(key not in KEYS and "length" in str(row[key]) for row in others for key in row)
+        or "p_value" in others[0]
+    )
 
 
 def scores_file(tmp_path, rows, name="other.jsonl"):
@@ -61,25 +84,35 @@ def scores_file(tmp_path, rows, name="other.jsonl"):
 
 
 def rating_means(benchmark):
-    return {(rating.output_id, rating.dimension): rating.value for rating in benchmark.ratings}  # one rater
+    return {
+        (rating.output_id, rating.dimension): rating.value for rating in benchmark.ratings
+    }  # one rater
 
 
 def test_scores_made_elsewhere(command, tmp_path):
     """Scores in the order of the ratings agree perfectly, and no judge is asked."""
     story = load_benchmark("demo/story")
     gold = rating_means(story)
-    rows = [{"output_id": o.id, **{d.name: 2 * gold[o.id, d.name] for d in story.dimensions}} for o in story.outputs]
-    done = command("evaluate", "demo/story", *QUICK, "--scores", scores_file(tmp_path, rows), "--json")
+    rows = [
+        {"output_id": o.id, **{d.name: 2 * gold[o.id, d.name] for d in story.dimensions}}
+        for o in story.outputs
+    ]
+    done = command(
+        "evaluate", "demo/story", *QUICK, "--scores", scores_file(tmp_path, rows), "--json"
+    )
     assert (done.code, done.err) == (0, "")
     found = [row for row in done.rows if row["method"] == "other"]
-    values = [row["value"] for row in found if row["statistic"] in {"spearman", "kendall", "pearson"}]
+    values = [
+        row["value"] for row in found if row["statistic"] in {"spearman", "kendall", "pearson"}
+    ]
     assert len(values) >= 2 * 3 * 3
     assert values == pytest.approx([1.0] * len(values))
     assert {row["signature"] for row in found} == {"file:other.jsonl"}
     # the same by context and system, in CSV, with one column for all dimensions
     csv = tmp_path / "one.csv"
     csv.write_text(
-        "context_id,system,score\n" + "".join(f"{o.context_id},{o.system},{len(o.text)}\n" for o in story.outputs)
+        "context_id,system,score\n"
+        + "".join(f"{o.context_id},{o.system},{len(o.text)}\n" for o in story.outputs)
     )
     done = command("evaluate", "demo/story", *QUICK, "--scores", csv, "--json")
     assert done.code == 0
@@ -91,10 +124,18 @@ def test_outputs_without_a_score_are_counted(command, tmp_path):
     rows = [{"output_id": o.id, "score": len(o.text)} for o in story.outputs]
     rows[0]["score"] = None
     path = scores_file(tmp_path, rows[:-1])
-    done = command("evaluate", "demo/story", *QUICK, "--scores", path, "--judge", "builtin", "--json")
+    done = command(
+        "evaluate", "demo/story", *QUICK, "--scores", path, "--judge", "builtin", "--json"
+    )
     assert done.code == 3
-    by_method = {row["method"]: row["unscored"] for row in done.rows if row["dimension"] == "coherence"}
-    assert (by_method["other"], by_method["ladder"], by_method["best of the surface measures"]) == (2, 0, 0)
+    by_method = {
+        row["method"]: row["unscored"] for row in done.rows if row["dimension"] == "coherence"
+    }
+    assert (by_method["other"], by_method["ladder"], by_method["best of the surface measures"]) == (
+        2,
+        0,
+        0,
+    )
 
 
 @pytest.mark.parametrize(
@@ -119,7 +160,15 @@ def test_scores_that_cannot_be_read(fails, tmp_path, rows, message):
     path = scores_file(tmp_path, rows)
     found = fails(2, "evaluate", "demo/story", "--scores", path)
     assert found.startswith(f"refladder: {message.format(path=path)}")
-    endings = ("aster'?\n", "twice\n", "found 'x'\n", "found nan\n", "with --dimension\n", "score\n", "is needed\n")
+    endings = (
+        "aster'?\n",
+        "twice\n",
+        "found 'x'\n",
+        "found nan\n",
+        "with --dimension\n",
+        "score\n",
+        "is needed\n",
+    )
     assert found.endswith(endings)
 
 
@@ -128,7 +177,10 @@ def test_ratings_that_are_missing_or_not_numbers(fails, tmp_path):
     task.write_text(
         'task = "story"\n[[dimensions]]\nname = "charm"\ndescription = "How charming it is."\nlow = 1\nhigh = 5\n'
     )
-    rows = [{"context_id": "a", "context": "An idea.", "system": s, "output": f"Text {s}."} for s in ("x", "y")]
+    rows = [
+        {"context_id": "a", "context": "An idea.", "system": s, "output": f"Text {s}."}
+        for s in ("x", "y")
+    ]
     path = scores_file(tmp_path, rows, "own.jsonl")
     own = ("evaluate", "own", "--source", path, "--task-file", task)
     message = fails(2, *own)
@@ -169,7 +221,7 @@ def test_outputs_of_one_context_are_judged_together():
             return [() for _ in outputs]
 
     shuffled = dialogue.outputs[::2] + dialogue.outputs[1::2]
-    import dataclasses  # noqa: PLC0415
+    import dataclasses
 
     score_benchmark(Recorded(), dataclasses.replace(dialogue, outputs=shuffled))
     assert asked == sorted(asked)
@@ -191,17 +243,21 @@ def test_ladders_that_exist(command, fails):
 
 def test_ladders_of_another_task_or_another_text():
     story, opened = load_benchmark("demo/story"), load_ladders("demo/story")
-    from dataclasses import replace  # noqa: PLC0415
+    from dataclasses import replace
 
-    other = replace(story, contexts=tuple(replace(context, task="dialogue") for context in story.contexts))
-    message = (
-        "the ladders of demo/story are of task 'story', and demo/story is of 'dialogue'; name ladders of that task"
+    other = replace(
+        story, contexts=tuple(replace(context, task="dialogue") for context in story.contexts)
     )
+    message = "the ladders of demo/story are of task 'story', and demo/story is of 'dialogue'; name ladders of that task"
     with pytest.raises(UsageError, match=message):
         ladders_for(other, story.dimensions, opened)
-    other = replace(story, contexts=(replace(story.contexts[0], text="Another idea."), *story.contexts[1:]))
+    other = replace(
+        story, contexts=(replace(story.contexts[0], text="Another idea."), *story.contexts[1:])
+    )
     message = "context 'story-01' has another text in demo/story than in demo/story; the ladders were written for other"
     with pytest.raises(UsageError, match=message):
         ladders_for(other, story.dimensions, opened)
     bare = replace(opened, contexts={})
-    assert ladders_for(story, story.dimensions, bare).contexts == {context.id: context for context in story.contexts}
+    assert ladders_for(story, story.dimensions, bare).contexts == {
+        context.id: context for context in story.contexts
+    }

@@ -20,7 +20,11 @@ def task_file(tmp_path, benchmark):
     path = tmp_path / "task.toml"
     lines = [f"task = {json.dumps(benchmark.contexts[0].task)}"]
     for d in benchmark.dimensions:
-        lines += ["[[dimensions]]", f"name = {json.dumps(d.name)}", f"description = {json.dumps(d.description)}"]
+        lines += [
+            "[[dimensions]]",
+            f"name = {json.dumps(d.name)}",
+            f"description = {json.dumps(d.description)}",
+        ]
         lines += [f"low = {d.low}", f"high = {d.high}"]
     path.write_text("\n".join(lines) + "\n")
     return path
@@ -35,7 +39,10 @@ def test_round_trip(command, tmp_path, name, ending):
     done = command("export", name, "--out", out)
     assert (done.code, done.out) == (0, "")
     benchmark = load_benchmark(name)
-    assert done.err == f"{len(benchmark.outputs)} outputs of {len(benchmark.contexts)} contexts in {out}\n"
+    assert (
+        done.err
+        == f"{len(benchmark.outputs)} outputs of {len(benchmark.contexts)} contexts in {out}\n"
+    )
     again = load_own(out, task_file=task_file(tmp_path, benchmark))
     assert [(c.id, c.text, c.background) for c in again.contexts] == [
         (c.id, c.text, c.background) for c in benchmark.contexts
@@ -81,7 +88,13 @@ def test_the_user_s_own_table(command, tmp_path, write_jsonl):
     """A rating that is missing, ids that are made, and no systems."""
     rows = [
         {"context": "Rain fell.", "output": "It rained.", "output_id": "x", "clarity": ""},
-        {"context": "He rose.", "background": "A baker.", "output": "=SUM(1)", "output_id": "y", "clarity": 2.5},
+        {
+            "context": "He rose.",
+            "background": "A baker.",
+            "output": "=SUM(1)",
+            "output_id": "y",
+            "clarity": 2.5,
+        },
     ]
     task = tmp_path / "task.toml"
     task.write_text(
@@ -100,7 +113,8 @@ def test_the_user_s_own_table(command, tmp_path, write_jsonl):
 
 def test_ids_of_the_table_fit_scores(command, write_jsonl):
     rows = [
-        {"output_id": row["output_id"], "score": len(row["output"])} for row in command("export", "demo/story").rows
+        {"output_id": row["output_id"], "score": len(row["output"])}
+        for row in command("export", "demo/story").rows
     ]
     path = write_jsonl(rows, "mine.jsonl")
     done = command("evaluate", "demo/story", "--scores", path, "--resamples", "5", "--json")
@@ -110,7 +124,9 @@ def test_ids_of_the_table_fit_scores(command, write_jsonl):
 
 def test_the_source_is_not_overwritten(fails, tmp_path, write_jsonl):
     task = tmp_path / "task.toml"
-    task.write_text('task = "open"\n[[dimensions]]\nname = "a"\ndescription = "b"\nlow = 1\nhigh = 5\n')
+    task.write_text(
+        'task = "open"\n[[dimensions]]\nname = "a"\ndescription = "b"\nlow = 1\nhigh = 5\n'
+    )
     source = write_jsonl([{"context": "c", "system": "s", "output": "o", "a": 2}])
     assert fails(2, "export", "own", "--source", source, "--task-file", task, "--out", source) == (
         f"refladder: {source}: --source and --out must be different files\n"

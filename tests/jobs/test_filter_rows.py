@@ -34,9 +34,21 @@ def raw(tmp_path):
 
 
 def test_json_lines_pass_byte_for_byte(command, raw, tmp_path):
-    kept, rejected, unscored = (tmp_path / f"{name}.jsonl" for name in ("kept", "rejected", "unscored"))
+    kept, rejected, unscored = (
+        tmp_path / f"{name}.jsonl" for name in ("kept", "rejected", "unscored")
+    )
     done = command(
-        "filter", raw, "--min", "score=3", "--out", kept, "--rejected", rejected, "--unscored", unscored, "--json"
+        "filter",
+        raw,
+        "--min",
+        "score=3",
+        "--out",
+        kept,
+        "--rejected",
+        rejected,
+        "--unscored",
+        unscored,
+        "--json",
     )
     assert (done.code, done.err) == (0, "")
     assert json.loads(done.out) == {
@@ -60,26 +72,47 @@ def test_unscored_rows_go_where_they_are_sent(command, raw, where, ids):
 def test_thresholds_are_inclusive_and_all_must_hold(command, write_jsonl):
     rows = [{"id": number, "a": number, "b": 10 - number} for number in range(11)]
     path = write_jsonl(rows)
-    assert [row["id"] for row in command("filter", path, "--min", "a=3", "--max", "a=5").rows] == [3, 4, 5]
-    assert [row["id"] for row in command("filter", path, "--min", "a=3", "--min", "b=6").rows] == [3, 4]
+    assert [row["id"] for row in command("filter", path, "--min", "a=3", "--max", "a=5").rows] == [
+        3,
+        4,
+        5,
+    ]
+    assert [row["id"] for row in command("filter", path, "--min", "a=3", "--min", "b=6").rows] == [
+        3,
+        4,
+    ]
 
 
 def test_a_top_fraction_is_of_the_rows_that_reach_the_thresholds(command, write_jsonl):
     values = [5, 1, 4, 4, 2, 4, 3, None, 0]
     path = write_jsonl([{"id": place, "v": value} for place, value in enumerate(values)])
     # best first: 5 (id 0), then 4 (ids 2, 3, 5), 3, 2, 1, 0; half of the 8 that have a value is 4; order is kept
-    assert [row["id"] for row in command("filter", path, "--top", "0.5", "--by", "v").rows] == [0, 2, 3, 5]
+    assert [row["id"] for row in command("filter", path, "--top", "0.5", "--by", "v").rows] == [
+        0,
+        2,
+        3,
+        5,
+    ]
     # of equal values at the cut the earlier rows are taken: 3/8
-    assert [row["id"] for row in command("filter", path, "--top", "0.375", "--by", "v").rows] == [0, 2, 3]
+    assert [row["id"] for row in command("filter", path, "--top", "0.375", "--by", "v").rows] == [
+        0,
+        2,
+        3,
+    ]
     # 5 rows have v <= 3 (ids 1, 4, 6, 8 are 1, 2, 3, 0): 4 rows; half is 2
-    assert [row["id"] for row in command("filter", path, "--max", "v=3", "--top", "0.5", "--by", "v").rows] == [4, 6]
+    assert [
+        row["id"]
+        for row in command("filter", path, "--max", "v=3", "--top", "0.5", "--by", "v").rows
+    ] == [4, 6]
 
 
 @settings(max_examples=40, deadline=None)
 @given(count=st.integers(0, 60), hundredths=st.integers(1, 100))
 def test_a_top_fraction_counts_exactly(tmp_path_factory, count, hundredths):
     folder = tmp_path_factory.mktemp("top")
-    (folder / "in.jsonl").write_text("".join(json.dumps({"v": value % 7}) + "\n" for value in range(count)))
+    (folder / "in.jsonl").write_text(
+        "".join(json.dumps({"v": value % 7}) + "\n" for value in range(count))
+    )
     tables = Tables(source=str(folder / "in.jsonl"), out=str(folder / "out.jsonl"))
     report = filter_rows(Filtering(top=hundredths / 100, by="v"), tables)
     assert report.passed == math.ceil(Fraction(hundredths, 100) * count)
@@ -97,11 +130,17 @@ def test_every_row_goes_to_one_place_in_its_order(tmp_path_factory, values, leas
     lines = [json.dumps({"place": place, "v": value}) + "\n" for place, value in enumerate(values)]
     (folder / "in.jsonl").write_text("".join(lines))
     names = {name: str(folder / f"{name}.jsonl") for name in ("out", "rejected", "unscored")}
-    asked = Filtering(min={"v": least}, max={"v": most}, rejected=names["rejected"], unscored=names["unscored"])
+    asked = Filtering(
+        min={"v": least}, max={"v": most}, rejected=names["rejected"], unscored=names["unscored"]
+    )
     filter_rows(asked, Tables(source=str(folder / "in.jsonl"), out=names["out"]))
-    found = {name: (folder / f"{name}.jsonl").read_text().splitlines(keepends=True) for name in names}
+    found = {
+        name: (folder / f"{name}.jsonl").read_text().splitlines(keepends=True) for name in names
+    }
     passing = [value is not None and least <= value <= most for value in values]
-    assert found["unscored"] == [line for line, value in zip(lines, values, strict=True) if value is None]
+    assert found["unscored"] == [
+        line for line, value in zip(lines, values, strict=True) if value is None
+    ]
     assert found["out"] == [line for line, passes in zip(lines, passing, strict=True) if passes]
     assert sorted(map(len, found.values())) == sorted(
         [sum(passing), values.count(None), len(values) - sum(passing) - values.count(None)]
@@ -110,7 +149,9 @@ def test_every_row_goes_to_one_place_in_its_order(tmp_path_factory, values, leas
 
 def test_csv_cells_stay_what_they_were(command, tmp_path):
     path = tmp_path / "in.csv"
-    path.write_bytes('\ufeffid,"score",text\r\n007,3.10,"a ""b"", c"\r\n008,1,"two\nlines"\r\n009,,x\r\n'.encode())
+    path.write_bytes(
+        '\ufeffid,"score",text\r\n007,3.10,"a ""b"", c"\r\n008,1,"two\nlines"\r\n009,,x\r\n'.encode()
+    )
     done = command("filter", path, "--min", "score=2")
     assert done.out == 'id,score,text\n007,3.10,"a ""b"", c"\n'
     done = command("filter", path, "--max", "score=2", "--unscored", "keep")
@@ -132,7 +173,10 @@ def test_a_table_without_passing_rows_keeps_its_header(command, tmp_path):
 
 def test_json_lines_to_csv(command, write_jsonl):
     path = write_jsonl([{"a": 1, "b": [1, "é"]}, {"b": None, "a": 2.5}])
-    assert command("filter", path, "--min", "a=0", "--out-format", "csv").out == 'a,b\n1,"[1, ""é""]"\n2.5,\n'
+    assert (
+        command("filter", path, "--min", "a=0", "--out-format", "csv").out
+        == 'a,b\n1,"[1, ""é""]"\n2.5,\n'
+    )
     write_jsonl([{"a": 1}, {"a": 2, "b": 3}])
     done = command("filter", path, "--min", "a=0", "--out-format", "csv")
     assert done.code == 2
@@ -142,19 +186,23 @@ def test_json_lines_to_csv(command, write_jsonl):
     path.write_text('{"a": 1, "b": "\\ud800"}\n')
     assert command("filter", path, "--min", "a=0").out == '{"a": 1, "b": "\\ud800"}\n'
     done = command("filter", path, "--min", "a=0", "--out-format", "csv")
-    assert done.err == f"refladder: {path}:1: half a surrogate pair, which is not valid in CSV; write .jsonl\n"
+    assert (
+        done.err
+        == f"refladder: {path}:1: half a surrogate pair, which is not valid in CSV; write .jsonl\n"
+    )
 
 
 def test_parquet_types_are_kept(command, tmp_path):
     pa = pytest.importorskip("pyarrow")
-    from pyarrow import parquet  # noqa: PLC0415
+    from pyarrow import parquet
 
     table = pa.table(
         {
             "id": pa.array([1, 2, 3], pa.int8()),
             "score": pa.array([1.5, None, 4.0], pa.float32()),
             "when": pa.array(
-                [dt.datetime(2026, 1, day, tzinfo=dt.UTC) for day in (1, 2, 3)], pa.timestamp("us", "UTC")
+                [dt.datetime(2026, 1, day, tzinfo=dt.UTC) for day in (1, 2, 3)],
+                pa.timestamp("us", "UTC"),
             ),
             "tags": pa.array([["a"], [], None], pa.list_(pa.string())),
             "part": pa.array([{"x": 1}, {"x": None}, None], pa.struct([("x", pa.int16())])),
@@ -172,7 +220,9 @@ def test_parquet_types_are_kept(command, tmp_path):
     assert command("filter", source, "--min", "score=9", "--out", out).code == 0
     assert parquet.read_table(out).schema.equals(written.schema)
     assert parquet.read_table(out).num_rows == 0
-    assert [row["when"] for row in command("filter", source, "--min", "score=2").rows] == ["2026-01-03 00:00:00+00:00"]
+    assert [row["when"] for row in command("filter", source, "--min", "score=2").rows] == [
+        "2026-01-03 00:00:00+00:00"
+    ]
 
 
 def test_parquet_from_other_tables(command, write_jsonl, tmp_path):
@@ -221,12 +271,23 @@ def test_a_cell_that_is_no_number(fails, tmp_path, line, message, options):
     [
         (
             (),
-            ("nothing to filter by; give --min COLUMN=VALUE, --max COLUMN=VALUE, --top and --by, or --best and --per"),
+            (
+                "nothing to filter by; give --min COLUMN=VALUE, --max COLUMN=VALUE, --top and --by, or --best and --per"
+            ),
         ),
         (("--top", "0.5"), "--top FRACTION and --by COLUMN go together; give both"),
-        (("--by", "score", "--min", "a=1"), "--top FRACTION and --by COLUMN go together; give both"),
-        (("--top", "1.5", "--by", "score"), "--top 1.5: a fraction must be more than 0 and at most 1"),
-        (("--top", "nan", "--by", "score"), "--top nan: a fraction must be more than 0 and at most 1"),
+        (
+            ("--by", "score", "--min", "a=1"),
+            "--top FRACTION and --by COLUMN go together; give both",
+        ),
+        (
+            ("--top", "1.5", "--by", "score"),
+            "--top 1.5: a fraction must be more than 0 and at most 1",
+        ),
+        (
+            ("--top", "nan", "--by", "score"),
+            "--top nan: a fraction must be more than 0 and at most 1",
+        ),
         (("--min", "score=inf"), "threshold score=inf: a threshold must be a finite number"),
         (("--min", "score"), "--min 'score': must be KEY=VALUE"),
         (("--min", "score=x"), "--min score=x: 'x' is not a number"),
@@ -254,7 +315,10 @@ def test_standard_input(command, options):
     done = command("filter", *options, stdin=RAW)
     assert [row["id"] for row in done.rows] == [1, 4]
     done = command("filter", "-", *options, stdin=b'{"score": 1}\n{"score": "x"}\n')
-    assert done.err == "refladder: <stdin>:2: column 'score' must be a finite number or empty, found 'x'\n"
+    assert (
+        done.err
+        == "refladder: <stdin>:2: column 'score' must be a finite number or empty, found 'x'\n"
+    )
 
 
 def test_a_pipe_that_can_be_read_once(raw):
@@ -270,7 +334,9 @@ def test_a_reader_that_has_had_enough(process, write_jsonl, tmp_path, rejected):
     started = process("filter", source, "--min", "n=1", *more)
     assert started.stdout.readline().startswith(b'{"n": 1,')
     started.stdout.close()
-    assert started.wait(timeout=HANG) == 141  # what a shell gives for a program that a closed pipe ended
+    assert (
+        started.wait(timeout=HANG) == 141
+    )  # what a shell gives for a program that a closed pipe ended
     assert started.stderr.read() == b""
     started.stderr.close()
     assert not (tmp_path / "rejected.jsonl").exists()
@@ -284,7 +350,10 @@ def test_a_condition_needs_something():
 def test_several_files_are_read_as_they_are_named(command, raw, tmp_path):
     packed = tmp_path / "in.jsonl.gz"
     packed.write_bytes(gzip.compress(RAW))
-    assert command("filter", packed, "--min", "score=3").out == command("filter", raw, "--min", "score=3").out
+    assert (
+        command("filter", packed, "--min", "score=3").out
+        == command("filter", raw, "--min", "score=3").out
+    )
     assert [row.where.rpartition("/")[2] for row in read_rows(str(packed))] == [
         f"in.jsonl.gz:{n}" for n in (1, 2, 3, 4)
     ]
@@ -301,8 +370,12 @@ def scored_rows(*made):
     ]
 
 
-@pytest.mark.parametrize("options", [("--min", "coherence_score=0"), ("--top", "0.5", "--by", "coherence_score")])
-def test_scores_of_two_signatures_are_not_ranked_together(command, fails, write_jsonl, tmp_path, options):
+@pytest.mark.parametrize(
+    "options", [("--min", "coherence_score=0"), ("--top", "0.5", "--by", "coherence_score")]
+)
+def test_scores_of_two_signatures_are_not_ranked_together(
+    command, fails, write_jsonl, tmp_path, options
+):
     three, five = MADE.format("demo/story@3333"), MADE.format("demo/story@5555")
     path, out = write_jsonl(scored_rows(three, three, five)), tmp_path / "out.jsonl"
     assert fails(2, "filter", path, *options, "--out", out) == (
@@ -319,14 +392,18 @@ def test_scores_of_two_signatures_are_not_ranked_together(command, fails, write_
 
 def test_every_part_that_differs_between_signatures_is_named(fails, write_jsonl):
     first = MADE.format("demo/story@3333")
-    path = write_jsonl(scored_rows(first, first.replace("hf:m@1", "hf:n@2").replace("orders:1", "orders:2")))
+    path = write_jsonl(
+        scored_rows(first, first.replace("hf:m@1", "hf:n@2").replace("orders:1", "orders:2"))
+    )
     done = fails(2, "filter", path, "--min", "coherence_score=5")
     assert "backend:hf:n@2|orders:2 here, backend:hf:m@1|orders:1 in " in done
     path = write_jsonl(scored_rows(first, f"{first}|between:1,2"))
     done = fails(2, "filter", path, "--min", "coherence_score=5")
     assert "between:1,2 here, nothing in its place in " in done
     path = write_jsonl(scored_rows(first, None))
-    assert f"no signature here, {first} in " in fails(2, "filter", path, "--min", "coherence_score=5")
+    assert f"no signature here, {first} in " in fails(
+        2, "filter", path, "--min", "coherence_score=5"
+    )
 
 
 def test_signatures_matter_only_where_scores_are_compared(command, write_jsonl):

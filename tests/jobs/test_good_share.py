@@ -20,7 +20,9 @@ def drawn(random, contexts, rows=12, share=0.8, correlation=0.4):
     """Labels of whole contexts whose own shares have a beta distribution, and the context of each."""
     both = (1 - correlation) / correlation
     shares = random.beta(share * both, (1 - share) * both, contexts)
-    return (random.random((contexts, rows)) < shares[:, None]).ravel(), np.repeat(np.arange(contexts), rows)
+    return (random.random((contexts, rows)) < shares[:, None]).ravel(), np.repeat(
+        np.arange(contexts), rows
+    )
 
 
 @pytest.mark.parametrize(("good", "labels"), [(0, 7), (7, 7), (18, 30)])
@@ -37,7 +39,10 @@ def test_labels_of_whole_contexts_are_covered(correlation):
     by_context, by_row = [], []
     for _ in range(400):
         good, contexts = drawn(random, 15, correlation=correlation)
-        for rate, found in ((share_of_good(good, contexts), by_context), (wilson(int(good.sum()), 180), by_row)):
+        for rate, found in (
+            (share_of_good(good, contexts), by_context),
+            (wilson(int(good.sum()), 180), by_row),
+        ):
             found.append(rate.low <= 0.8 <= rate.high)
     assert np.mean(by_context) >= 0.92
     assert np.mean(by_row) < 0.85
@@ -75,13 +80,22 @@ def test_the_share_with_scores_by_hand():
     value = lam * rest.mean() + errors.mean()
     assert rate.value == pytest.approx(value)
     # what rows add to the error of 40 values: labelled ones with leverage 1/40, and 400 others
-    squares = np.concatenate([(errors - errors.mean()) ** 2 * 40 / 39, (0.1 * lam * (rest - rest.mean())) ** 2])
+    squares = np.concatenate(
+        [(errors - errors.mean()) ** 2 * 40 / 39, (0.1 * lam * (rest - rest.mean())) ** 2]
+    )
     kurtosis = 40 * np.sum(squares**2) / np.sum(squares) ** 2
     freedom = np.clip(80 / (kurtosis - 1) - 1, 1, 39)
-    n = value * (1 - value) * 40**2 / np.sum(squares) * (norm.ppf(0.975) / student.ppf(0.975, freedom)) ** 2
+    n = (
+        value
+        * (1 - value)
+        * 40**2
+        / np.sum(squares)
+        * (norm.ppf(0.975) / student.ppf(0.975, freedom)) ** 2
+    )
     n, z = max(n, 40), norm.ppf(0.975)
     low, high = (
-        (2 * n * part + z**2 - 1 - z * np.sqrt(z**2 - 2 - 1 / n + 4 * part * (n * (1 - part) + 1))) / (2 * (n + z**2))
+        (2 * n * part + z**2 - 1 - z * np.sqrt(z**2 - 2 - 1 / n + 4 * part * (n * (1 - part) + 1)))
+        / (2 * (n + z**2))
         for part in (value, 1 - value)
     )
     assert (rate.low, rate.high) == pytest.approx((low, 1 - high), abs=1e-9)
@@ -90,7 +104,9 @@ def test_the_share_with_scores_by_hand():
 def test_all_good_labels_still_have_an_interval_with_scores():
     """100 of 100 good: Newcombe's method 4 by hand begins at (200 + 3.84 - 1 - 1.96 sqrt(5.83)) / 207.68 = .9539."""
     scores, rows = np.random.default_rng(3).normal(size=1100), np.arange(1100)
-    rate = powered_share(np.ones(100, np.bool_), scores[:100], rows[:100], scores[100:], rows[100:], folds=rows[:100])
+    rate = powered_share(
+        np.ones(100, np.bool_), scores[:100], rows[:100], scores[100:], rows[100:], folds=rows[:100]
+    )
     assert (rate.value, rate.high) == (1.0, 1.0)
     assert rate.low == pytest.approx(0.9539, abs=5e-5)
 
@@ -116,28 +132,48 @@ def test_calibrate_says_why_there_is_no_interval(command, write_jsonl):
     assert f"good among all rows: {share:.3f} (no interval)\n" in done.out
     note = "Note: no interval of the share of good rows: the labels are of 5 contexts; label rows of 8 or more"
     assert note in done.err
-    told = json.loads(command("calibrate", write_jsonl(rows), *ASKED, "--precision", "0.8", "--json").out)
+    told = json.loads(
+        command("calibrate", write_jsonl(rows), *ASKED, "--precision", "0.8", "--json").out
+    )
     assert told["good_share"] == {"value": share, "low": None, "high": None}
     assert told["good_share_with_scores"] is None
     rowwise = json.loads(
-        command("calibrate", write_jsonl(rows), *ASKED, "--precision", "0.8", "--unit", "row", "--json").out
+        command(
+            "calibrate", write_jsonl(rows), *ASKED, "--precision", "0.8", "--unit", "row", "--json"
+        ).out
     )
     assert tuple(rowwise["good_share"].values()) == pytest.approx(wilson(round(200 * share), 200))
     unequal = [{**row, "context_id": f"c{min(number, 9)}"} for number, row in enumerate(rows)]
     done = command("calibrate", write_jsonl(unequal), *ASKED, "--precision", "0.8")
-    assert "the labels are of 10 contexts, of which a few hold most of them; label more contexts" in done.err
+    assert (
+        "the labels are of 10 contexts, of which a few hold most of them; label more contexts"
+        in done.err
+    )
 
 
 def test_the_rate_of_kept_rows_takes_contexts_as_units(command, write_jsonl, tmp_path):
     rows = [{**row, "output": f"Text {number}.", "context_id": f"c{number // 8}"}
             for number, row in enumerate(scored(800))]  # fmt: skip
     out = tmp_path / "t.json"
-    command("calibrate", write_jsonl(rows[:400]), *ASKED, "--precision", "0.7", "--unit", "row", "--out", out)
+    command(
+        "calibrate",
+        write_jsonl(rows[:400]),
+        *ASKED,
+        "--precision",
+        "0.7",
+        "--unit",
+        "row",
+        "--out",
+        out,
+    )
     cut = json.loads(out.read_text())["cutoff"]
     kept = [row for row in rows[400:] if row["clarity_score"] >= cut]
     good = np.array([row["rating"] >= 4 for row in kept])
     contexts = np.unique([row["context_id"] for row in kept], return_inverse=True)[1]
-    for unit, wanted in (("context", share_of_good(good, contexts)), ("row", wilson(int(good.sum()), len(good)))):
+    for unit, wanted in (
+        ("context", share_of_good(good, contexts)),
+        ("row", wilson(int(good.sum()), len(good))),
+    ):
         told = json.loads(
             command("calibrate", write_jsonl(rows[400:], "new.jsonl"), "--label", "rating", "--good", ">=4", "--rate",
                     out, "--unit", unit, "--json").out

@@ -42,7 +42,10 @@ class Hard(Milder):
     def read_labels(self, prompts, labels):
         return [
             LabelReading(
-                logprobs=tuple(0.0 if each == max(reading.logprobs) else -60.0 for each in reading.logprobs), mass=1.0
+                logprobs=tuple(
+                    0.0 if each == max(reading.logprobs) else -60.0 for each in reading.logprobs
+                ),
+                mass=1.0,
             )
             for reading in super().read_labels(prompts, labels)
         ]
@@ -72,13 +75,20 @@ def scores(path):
 def test_a_linked_threshold_passes_about_the_same_rows(command, fails, judged, tmp_path):
     first, second = judged
     link = tmp_path / "link.json"
-    done = command("link", "--from", judgments(second), "--to", judgments(first), "--out", link, "--json")
+    done = command(
+        "link", "--from", judgments(second), "--to", judgments(first), "--out", link, "--json"
+    )
     assert done.code == 0, done.err
     record = json.loads(done.out)
     column = record["columns"][0]
-    assert [entry["column"] for entry in record["columns"]] == ["coherence_score", "coherence_grade"]
+    assert [entry["column"] for entry in record["columns"]] == [
+        "coherence_score",
+        "coherence_grade",
+    ]
     assert (column["rows"], column["contexts"]) == (72, 12)
-    assert column["slope"] == pytest.approx(2.0, rel=0.15)  # the first judge's log-odds are twice those of the second
+    assert column["slope"] == pytest.approx(
+        2.0, rel=0.15
+    )  # the first judge's log-odds are twice those of the second
     assert column["error"] < 0.35 * column["identity_error"]
     before, after = scores(second), scores(first)
     mapped = np.interp(before, column["scores"], column["values"])
@@ -89,11 +99,16 @@ def test_a_linked_threshold_passes_about_the_same_rows(command, fails, judged, t
     report = json.loads(done.out)
     assert report["passed"] == int(np.sum(mapped >= 0))
     assert 0 < report["uncertain"] < 30
-    assert abs(report["passed"] - int(np.sum(after >= 0))) < abs(int(np.sum(before >= 0)) - int(np.sum(after >= 0)))
+    assert abs(report["passed"] - int(np.sum(after >= 0))) < abs(
+        int(np.sum(before >= 0)) - int(np.sum(after >= 0))
+    )
     assert "another decision at an end" in command("filter", second, *limit[:2], "--link", link).err
     # scores that are on the target scale already stay as they are
     done = command("filter", first, *limit, "--link", link, "--out", tmp_path / "kept.jsonl")
-    assert (json.loads(done.out)["passed"], json.loads(done.out)["uncertain"]) == (int(np.sum(after >= 0)), 0)
+    assert (json.loads(done.out)["passed"], json.loads(done.out)["uncertain"]) == (
+        int(np.sum(after >= 0)),
+        0,
+    )
 
     shown = command("show", "demo/story", "story-01", "--scores", second, "--link", link, "--dimension", "coherence",
                     "--json")  # fmt: skip
@@ -101,7 +116,15 @@ def test_a_linked_threshold_passes_about_the_same_rows(command, fails, judged, t
     assert placed["story-01/aster"] == pytest.approx(mapped[0])
 
     assert "has no column 'coherence_spread'" in fails(
-        2, "filter", second, "--min", "coherence_spread=1", "--link", link, "--out", tmp_path / "x.jsonl"
+        2,
+        "filter",
+        second,
+        "--min",
+        "coherence_spread=1",
+        "--link",
+        link,
+        "--out",
+        tmp_path / "x.jsonl",
     )
     assert "leave out --mix" in fails(2, "filter", second, *limit[:2], "--link", link, "--mix")
     line = json.loads(second.read_text().splitlines()[0])
@@ -110,7 +133,9 @@ def test_a_linked_threshold_passes_about_the_same_rows(command, fails, judged, t
     assert "and this row has other; link its judgments with `refladder link`" in text
 
 
-def test_hard_verdicts_are_linked_by_the_map_with_the_least_error(command, judged, tmp_path, monkeypatch):
+def test_hard_verdicts_are_linked_by_the_map_with_the_least_error(
+    command, judged, tmp_path, monkeypatch
+):
     first, _ = judged
     monkeypatch.setattr("refladder.backends.builtin.surface_backend.Builtin", Hard)
     hard, link = tmp_path / "hard.jsonl", tmp_path / "link.json"
@@ -123,20 +148,26 @@ def test_hard_verdicts_are_linked_by_the_map_with_the_least_error(command, judge
     errors = [column[f"{name}_error"] for name in ("equipercentile", "line", "identity")]
     assert column["error"] == errors[0] == min(errors)
     mapped = np.interp(scores(hard), column["scores"], column["values"])
-    assert np.mean(np.abs(mapped - scores(first))) < 0.9 * np.mean(np.abs(scores(hard) - scores(first)))
-    assert set(scores(hard)) <= {round(score, 9) for score in column["scores"]}  # each has a knot of its own
+    assert np.mean(np.abs(mapped - scores(first))) < 0.9 * np.mean(
+        np.abs(scores(hard) - scores(first))
+    )
+    assert set(scores(hard)) <= {
+        round(score, 9) for score in column["scores"]
+    }  # each has a knot of its own
 
 
 def test_scores_that_no_map_improves_stay_as_they_are(command, judged, tmp_path, monkeypatch):
     first, _ = judged
     monkeypatch.setattr(
-        "refladder.backends.builtin.surface_backend.Builtin", type("Same", (Builtin,), {"fingerprint": "same/1"})
+        "refladder.backends.builtin.surface_backend.Builtin",
+        type("Same", (Builtin,), {"fingerprint": "same/1"}),
     )
     same, link = tmp_path / "same.jsonl", tmp_path / "link.json"
     assert command("score", tmp_path / "outputs.jsonl", *ONE, "--out", same).code == 0
     done = command("link", "--from", judgments(same), "--to", judgments(first), "--out", link)
     assert (
-        "Left as they are, since no map did better on held-out contexts: coherence_score, coherence_grade." in done.err
+        "Left as they are, since no map did better on held-out contexts: coherence_score, coherence_grade."
+        in done.err
     )
     column = json.loads(link.read_text())["columns"][0]
     assert (column["map"], column["error"], column["values"]) == ("identity", 0.0, column["scores"])
@@ -146,20 +177,26 @@ def test_refusals(fails, judged, tmp_path):
     first, second = map(judgments, judged)
     out = ("--out", tmp_path / "link.json")
     both = ("--from", first, "--to", second)
-    assert "rule 'hard-votes' cannot be linked" in fails(2, "link", *both, *out, "--rule", "hard-votes")
+    assert "rule 'hard-votes' cannot be linked" in fails(
+        2, "link", *both, *out, "--rule", "hard-votes"
+    )
     assert "have the same signature" in fails(2, "link", "--from", first, "--to", first, *out)
     lines = second.read_text().splitlines(keepends=True)
     second.write_text("".join(lines[: 1 + 5 * 12]))
     text = fails(2, "link", *both, *out)
-    assert "12 rows of 2 contexts have a whole ladder of coherence under both judges with the same texts" in text
+    assert (
+        "12 rows of 2 contexts have a whole ladder of coherence under both judges with the same texts"
+        in text
+    )
     assert "at least 20 rows of 8 contexts are needed" in text
     second.write_text(lines[0] + "".join(line.replace('"key":"', '"key":"0') for line in lines[1:]))
     assert "0 rows of 0 contexts have a whole ladder" in fails(2, "link", *both, *out)
     lines = first.read_text().splitlines(keepends=True)
     for wrong in ("rung:9", "rung:x", "rung:0"):
         first.write_text(lines[0] + lines[1].replace("rung:1", wrong))
-        assert f"{first}:2: {wrong!r} is not a rung from 1 to 5; delete the file, and score again" in fails(
-            2, "link", *both, *out
+        assert (
+            f"{first}:2: {wrong!r} is not a rung from 1 to 5; delete the file, and score again"
+            in fails(2, "link", *both, *out)
         )
     first.write_text("{}\n")
     assert f"{first}:1: expected a line with" in fails(2, "link", *both, *out)
@@ -182,7 +219,10 @@ def test_the_link_is_not_written_over_a_judgments_file(fails, judged):
 def test_a_damaged_link(command, fails, judged, tmp_path, changed):
     first, second = judged
     link = tmp_path / "link.json"
-    assert command("link", "--from", judgments(second), "--to", judgments(first), "--out", link).code == 0
+    assert (
+        command("link", "--from", judgments(second), "--to", judgments(first), "--out", link).code
+        == 0
+    )
     record = json.loads(link.read_text())
     record["columns"][0].update(changed)
     link.write_text(json.dumps(record))
@@ -197,16 +237,22 @@ def test_a_damaged_link(command, fails, judged, tmp_path, changed):
     )
 
 
-def test_linked_scores_of_a_file_compare_with_those_of_the_other_judge(command, fails, judged, tmp_path):
+def test_linked_scores_of_a_file_compare_with_those_of_the_other_judge(
+    command, fails, judged, tmp_path
+):
     first, second = judged
     link, out = tmp_path / "link.json", tmp_path / "linked.jsonl"
-    assert command("link", "--from", judgments(second), "--to", judgments(first), "--out", link).code == 0
+    assert (
+        command("link", "--from", judgments(second), "--to", judgments(first), "--out", link).code
+        == 0
+    )
     done = command("rescore", judgments(second), "--link", link, "--out", out)
     assert done.code == 0, done.err
     column = json.loads(link.read_text())["columns"][0]
     rows = [json.loads(line) for line in out.read_text().splitlines()]
     linked, low, high = (
-        np.array([row[f"coherence_score_linked{end}"] for row in rows]) for end in ("", "_low", "_high")
+        np.array([row[f"coherence_score_linked{end}"] for row in rows])
+        for end in ("", "_low", "_high")
     )
     assert linked == pytest.approx(np.interp(scores(second), column["scores"], column["values"]))
     assert low == pytest.approx(np.maximum(linked - column["half_width"], -15))
@@ -221,7 +267,17 @@ def test_linked_scores_of_a_file_compare_with_those_of_the_other_judge(command, 
     assert f"these scores are on the scale of the link {link} already" in fails(
         2, "rescore", judgments(first), "--link", link
     )
-    text = fails(2, "rescore", judgments(second), "--link", link, "--rule", "hard-votes", "--out", tmp_path / "x.jsonl")
+    text = fails(
+        2,
+        "rescore",
+        judgments(second),
+        "--link",
+        link,
+        "--rule",
+        "hard-votes",
+        "--out",
+        tmp_path / "x.jsonl",
+    )
     assert "rule:hard-votes" in text
     assert "link its judgments with `refladder link`" in text
     assert not (tmp_path / "x.jsonl").exists()

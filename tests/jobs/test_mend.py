@@ -36,7 +36,11 @@ class Writer(Double):
         if prompt.role != "between":
             return text_of(0.0 if prompt.role == "worst" else BEST, name)
         low, high = quality_of(prompt.slots["lower"]), quality_of(prompt.slots["higher"])
-        wrong = prompt.slots["context"] in self.wrong and (low, high) == (0.0, BEST) and seed < self.until
+        wrong = (
+            prompt.slots["context"] in self.wrong
+            and (low, high) == (0.0, BEST)
+            and seed < self.until
+        )
         return text_of(BEST + 1 if wrong else (low + high) / 2, name)
 
 
@@ -52,7 +56,15 @@ def run(folder, writer, *, dimensions=(DIMENSION,), human=None, judge=None):
         human=human,
     )
     return build(
-        writer, CONTEXTS, dimensions, folder, rungs=3, sampling=Sampling(), attempts=3, human=human, mender=mender
+        writer,
+        CONTEXTS,
+        dimensions,
+        folder,
+        rungs=3,
+        sampling=Sampling(),
+        attempts=3,
+        human=human,
+        mender=mender,
     )
 
 
@@ -64,7 +76,9 @@ def qualities(folder):
 
 
 def test_a_rung_out_of_order_is_written_anew(tmp_path):
-    writer = Writer(["Idea 3."], until=3)  # seed 3 is that of the first round: 3 attempts come before it
+    writer = Writer(
+        ["Idea 3."], until=3
+    )  # seed 3 is that of the first round: 3 attempts come before it
     report = run(tmp_path, writer)
     assert report.certificate["verdict"] == "pass"
     assert report.certificate["built"] == {"rounds": 1, "rewritten": 1, "dropped": 0, "failed": 0}
@@ -112,7 +126,11 @@ def test_a_level_of_one_of_two_dimensions_cannot_be_dropped(tmp_path):
 
     class OneSided(Writer):
         def _text(self, prompt, seed):
-            self.wrong = {context.text for context in CONTEXTS} if prompt.slots["dimension"] == "care" else set()
+            self.wrong = (
+                {context.text for context in CONTEXTS}
+                if prompt.slots["dimension"] == "care"
+                else set()
+            )
             return super()._text(prompt, seed)
 
     report = run(tmp_path, OneSided([], until=99), dimensions=(DIMENSION, other))
@@ -141,7 +159,9 @@ def test_no_ladder_left_is_an_error(tmp_path):
         def _text(self, prompt, seed):
             return text_of(1.0, f"{prompt.slots['context']} {prompt.role} {seed}")
 
-    with pytest.raises(UsageError, match="none of the 12 ladders rises for comparing/1 after 2 rounds"):
+    with pytest.raises(
+        UsageError, match="none of the 12 ladders rises for comparing/1 after 2 rounds"
+    ):
         run(tmp_path, Flat([], until=0))
     assert not (tmp_path / CERTIFICATE).exists()
 
@@ -160,7 +180,9 @@ def test_the_command_writes_a_certificate(command, tmp_path):
 
 def test_too_few_contexts_are_exit_code_3(command, tmp_path):
     table, task = tmp_path / "in.csv", tmp_path / "task.toml"
-    table.write_text("context_id,context\na,Why the sea comes and goes twice a day.\nb,Where rain was before.\n")
+    table.write_text(
+        "context_id,context\na,Why the sea comes and goes twice a day.\nb,Where rain was before.\n"
+    )
     task.write_text(
         'task = "open"\n\n[[dimensions]]\nname = "clarity"\ndescription = "Whether it is clear."\nlow = 1\nhigh = 5\n'
     )

@@ -27,7 +27,14 @@ def test_the_dimensions_own_score_stays():
     # Wins against both rungs on overall: 1 + 2 = 3. Loses to both on naturalness: -3. Half way between the bounds.
     scores = [
         Score(
-            output_id="o", dimension=name, value=value, grade=None, spread=None, mass=1.0, reason=None, signature="all"
+            output_id="o",
+            dimension=name,
+            value=value,
+            grade=None,
+            spread=None,
+            mass=1.0,
+            reason=None,
+            signature="all",
         )
         for name, value in zip(NAMES, (3.0, -3.0), strict=True)
     ]
@@ -35,7 +42,11 @@ def test_the_dimensions_own_score_stays():
     run = Run(recipe=recipe, ladders="l@1", dimensions=tuple(dimensions(*NAMES)), rungs=2, orders=1)
     columns = Columns(run, Scale(rule="ladder-sum", weights={}))
     (row,) = columns.rows([scores])
-    assert (row["overall_score"], row["naturalness_score"], row["all_dimensions_score"]) == (3.0, -3.0, 0.5)
+    assert (row["overall_score"], row["naturalness_score"], row["all_dimensions_score"]) == (
+        3.0,
+        -3.0,
+        0.5,
+    )
     assert columns.overall([scores]) == [0.5]
     assert list(row) == list(added_columns(dimensions(*NAMES)))
 
@@ -48,8 +59,12 @@ def test_by_default_rows_are_ranked_by_the_weighted_score_whatever_a_dimension_i
     assert ranked_by("overall", "charm") == "all_dimensions_score"
     assert ranked_by("all dimensions", "charm") == "overall_score"
     assert ranked_by("overall") == "overall_score"  # the only dimension
-    assert score_column("t", ["id", "overall_score", "charm_score"]) == "overall_score"  # a table without grades
-    with pytest.raises(UsageError, match=r"^t: several score columns \(overall_score, all_dimensions_score\); name"):
+    assert (
+        score_column("t", ["id", "overall_score", "charm_score"]) == "overall_score"
+    )  # a table without grades
+    with pytest.raises(
+        UsageError, match=r"^t: several score columns \(overall_score, all_dimensions_score\); name"
+    ):
         score_column("t", ["overall_score", "charm_score", "all_dimensions_score"])
 
 
@@ -63,18 +78,36 @@ def test_the_best_row_is_that_of_the_weighted_score(command, write_jsonl):
         for name, (overall, charm, together) in values.items()
     ]
     path = write_jsonl(rows)
-    assert [row["id"] for row in command("filter", path, "--best", "1", "--per", "context_id").rows] == ["b"]
+    assert [
+        row["id"] for row in command("filter", path, "--best", "1", "--per", "context_id").rows
+    ] == ["b"]
     by = ("--by", "overall_score")
-    assert [row["id"] for row in command("filter", path, "--best", "1", "--per", "context_id", *by).rows] == ["a"]
+    assert [
+        row["id"] for row in command("filter", path, "--best", "1", "--per", "context_id", *by).rows
+    ] == ["a"]
 
 
 def test_score_says_which_column_is_which(command, tmp_path, write_jsonl):
     clash, task = tmp_path / "set", tmp_path / "task.toml"
-    words = [f'[[dimensions]]\nname = "{name}"\ndescription = "Good texts."\nlow = 1\nhigh = 5\n' for name in NAMES]
+    words = [
+        f'[[dimensions]]\nname = "{name}"\ndescription = "Good texts."\nlow = 1\nhigh = 5\n'
+        for name in NAMES
+    ]
     task.write_text('task = "open"\n' + "".join(words))
     source = write_jsonl([{"context": "A ferry."}], "contexts.jsonl")
     assert (
-        command("build", "own", "--source", source, "--task-file", task, "--writer", "builtin", "--out", clash).code
+        command(
+            "build",
+            "own",
+            "--source",
+            source,
+            "--task-file",
+            task,
+            "--writer",
+            "builtin",
+            "--out",
+            clash,
+        ).code
         == 0
     )
     table = write_jsonl([{"context": "A ferry.", "output": "It sails."}], "t.jsonl")

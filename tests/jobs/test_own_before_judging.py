@@ -24,7 +24,14 @@ high = 5
 """
 # Not one word of this file can be opened as a judge: whoever asks it fails with another message.
 JUDGE = ("--judge", "scripted:none", "--ladders", "demo/summarization")
-ROW = {"context_id": "c", "context": "Rain fell.", "system": "a", "output": "It rained.", "clarity": 3, "charm": 2}
+ROW = {
+    "context_id": "c",
+    "context": "Rain fell.",
+    "system": "a",
+    "output": "It rained.",
+    "clarity": 3,
+    "charm": 2,
+}
 
 
 @pytest.fixture
@@ -35,7 +42,16 @@ def own(tmp_path, write_jsonl):
         task = tmp_path / "task.toml"
         task.write_text(TASK)
         source = write_jsonl(rows, name)
-        return source, ("evaluate", "own", "--source", source, "--task-file", task, "--resamples", "5")
+        return source, (
+            "evaluate",
+            "own",
+            "--source",
+            source,
+            "--task-file",
+            task,
+            "--resamples",
+            "5",
+        )
 
     return arguments
 
@@ -49,15 +65,22 @@ def test_two_outputs_of_one_system_for_one_context(fails, own):
 
 
 def test_outputs_without_systems_are_not_compared_between_systems(fails, own, command):
-    rows = [{key: value for key, value in ROW.items() if key != "system"} | {"output_id": name} for name in "xy"]
+    rows = [
+        {key: value for key, value in ROW.items() if key != "system"} | {"output_id": name}
+        for name in "xy"
+    ]
     _, evaluate = own(rows[0], {**rows[1], "clarity": 1, "output": "another text"})
     message = (
         "refladder: own: some outputs have no system, and between_systems compares systems; name them in a column "
         "'system'\n"
     )
     assert fails(2, *evaluate, "--methods", "bleu", "--level", "between_systems") == message
-    done = command(*evaluate, "--methods", "direct-5", "--level", "pooled", "--level", "between_systems")
-    assert "own: some outputs have no system, so there is no correlation between systems" in done.err
+    done = command(
+        *evaluate, "--methods", "direct-5", "--level", "pooled", "--level", "between_systems"
+    )
+    assert (
+        "own: some outputs have no system, so there is no correlation between systems" in done.err
+    )
 
 
 def test_no_ratings_at_all(fails, own):
@@ -82,14 +105,18 @@ def test_an_absent_rating_is_missing_wherever_it_is_absent(own):
     bare = {key: value for key, value in ROW.items() if key != "clarity"}
     source, evaluate = own(bare, {**ROW, "system": "b"}, {**bare, "system": "d"})
     benchmark = load_own(source, task_file=evaluate[5])
-    assert [rating.output_id for rating in benchmark.ratings if rating.dimension == "clarity"] == ["c/b"]
+    assert [rating.output_id for rating in benchmark.ratings if rating.dimension == "clarity"] == [
+        "c/b"
+    ]
     assert len(benchmark.outputs) == 3
 
 
 def test_outputs_without_a_rating_are_scored_and_not_compared(command, own):
     """Three rated outputs, one not: the correlation is that of the three, and nothing is called unscored."""
     texts = ["It rained.", "Rain.", "Rain fell on the town."]
-    rows = [{**ROW, "system": str(k), "output": text, "clarity": k + 1} for k, text in enumerate(texts)]
+    rows = [
+        {**ROW, "system": str(k), "output": text, "clarity": k + 1} for k, text in enumerate(texts)
+    ]
     scores = json.loads(json.dumps(rows))
     unrated = {**ROW, "system": "9", "output": "Sun.", "clarity": ""}
     _, evaluate = own(*rows, unrated)
@@ -98,7 +125,12 @@ def test_outputs_without_a_rating_are_scored_and_not_compared(command, own):
     assert done.code == 0, done.err
     _, evaluate = own(*scores, name="three.jsonl")
     three = command(*evaluate, *shared)
-    of = {"method": "length", "dimension": "clarity", "level": "within_context", "statistic": "spearman"}
+    of = {
+        "method": "length",
+        "dimension": "clarity",
+        "level": "within_context",
+        "statistic": "spearman",
+    }
 
     def figure(found):
         return [(row["value"], row["unscored"]) for row in found.rows if of.items() <= row.items()]
@@ -107,16 +139,24 @@ def test_outputs_without_a_rating_are_scored_and_not_compared(command, own):
 
 
 def test_only_the_dimensions_that_are_asked_for_need_a_column(command, fails, own):
-    rows = [{**ROW, "system": name, "charm": "not rated yet", "clarity": k} for k, name in enumerate("ab", start=1)]
+    rows = [
+        {**ROW, "system": name, "charm": "not rated yet", "clarity": k}
+        for k, name in enumerate("ab", start=1)
+    ]
     source, evaluate = own(*rows)
     assert fails(2, *evaluate, *JUDGE) == (
         f"refladder: {source}:1: column 'charm': expected a finite number, found 'not rated yet'\n"
     )
     assert command(*evaluate, "--dimension", "clarity", "--json").code == 0
-    source, evaluate = own(*({key: value for key, value in row.items() if key != "charm"} for row in rows))
+    source, evaluate = own(
+        *({key: value for key, value in row.items() if key != "charm"} for row in rows)
+    )
     assert "no column 'charm'" in fails(2, *evaluate, *JUDGE)
     assert command(*evaluate, "--dimension", "clarity", "--json").code == 0
-    assert command(*evaluate, "--dimension", "clarity", "--column", "charm=pleasing", "--json").code == 0
+    assert (
+        command(*evaluate, "--dimension", "clarity", "--column", "charm=pleasing", "--json").code
+        == 0
+    )
 
 
 def test_a_dimension_that_the_task_file_has_not(fails, own):

@@ -66,24 +66,41 @@ def test_pairs_by_hand(command, write_jsonl):
 
 @settings(max_examples=60, deadline=None)
 @given(
-    values=st.lists(st.tuples(st.integers(0, 2), st.one_of(st.none(), st.integers(0, 4))), max_size=14),
+    values=st.lists(
+        st.tuples(st.integers(0, 2), st.one_of(st.none(), st.integers(0, 4))), max_size=14
+    ),
     margin=st.integers(0, 3),
     most=st.one_of(st.none(), st.integers(1, 4)),
 )
 def test_pairs_are_those_of_a_loop_over_all(tmp_path_factory, values, margin, most):
     folder = tmp_path_factory.mktemp("pairs")
     rows = [
-        {"context_id": f"c{group}", "context": "x", "output": f"text {number}", "output_id": str(number), "s": score}
+        {
+            "context_id": f"c{group}",
+            "context": "x",
+            "output": f"text {number}",
+            "output_id": str(number),
+            "s": score,
+        }
         for number, (group, score) in enumerate(values)
     ]
     (folder / "in.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     tables = Tables(source=str(folder / "in.jsonl"), out=str(folder / "out.jsonl"))
-    report = preference_pairs(Pairing(margin=margin, per_context=most, by="s"), tables, Mapped(columns={}))
+    report = preference_pairs(
+        Pairing(margin=margin, per_context=most, by="s"), tables, Mapped(columns={})
+    )
     expected, reached, ties, compared = [], 0, 0, 0
     for group in range(3):
-        scored = [(k, score) for k, (own, score) in enumerate(values) if own == group and score is not None]
+        scored = [
+            (k, score)
+            for k, (own, score) in enumerate(values)
+            if own == group and score is not None
+        ]
         differences = [(p - q, i, j) for (i, p), (j, q) in itertools.permutations(scored, 2)]
-        wide = sorted(((d, i, j) for d, i, j in differences if d > 0 and d >= margin), key=lambda t: (-t[0], *t[1:]))
+        wide = sorted(
+            ((d, i, j) for d, i, j in differences if d > 0 and d >= margin),
+            key=lambda t: (-t[0], *t[1:]),
+        )
         compared += len(differences) // 2
         ties += sum(d == 0 for d, _, _ in differences) // 2
         reached += len(wide)
@@ -92,7 +109,11 @@ def test_pairs_are_those_of_a_loop_over_all(tmp_path_factory, values, margin, mo
     assert [(int(row["chosen_id"]), int(row["rejected_id"])) for row in written] == [
         (i, j) for _, _, i, j in sorted(expected)
     ]
-    assert (report.pairs, report.ties, report.over_limit) == (len(expected), ties, reached - len(expected))
+    assert (report.pairs, report.ties, report.over_limit) == (
+        len(expected),
+        ties,
+        reached - len(expected),
+    )
     assert report.below_margin == compared - ties - reached
 
 
@@ -118,14 +139,20 @@ def test_formats_and_chat_messages(command, write_jsonl, tmp_path):
     )  # fmt: skip
     parquet = pytest.importorskip("pyarrow.parquet")
     for flags in ((), ("--conversational",)):
-        assert command("pairs", path, "--margin", "3", "--out", tmp_path / "out.parquet", *flags).code == 0
+        assert (
+            command("pairs", path, "--margin", "3", "--out", tmp_path / "out.parquet", *flags).code
+            == 0
+        )
         expected = command("pairs", path, "--margin", "3", *flags).rows
         assert parquet.read_table(tmp_path / "out.parquet").to_pylist() == expected
 
 
 def test_prompts_come_from_the_table_or_the_ladder_set(command, fails, write_jsonl, rows, tmp_path):
     scored = tmp_path / "scored.jsonl"
-    assert command("score", write_jsonl(rows(14)), "--ladders", "demo/story", "--out", scored).code == 0
+    assert (
+        command("score", write_jsonl(rows(14)), "--ladders", "demo/story", "--out", scored).code
+        == 0
+    )
     error = fails(2, "pairs", scored, "--margin", "0")
     assert error == (
         f"refladder: {scored}:1: no text of context 'story-01' for the prompt; add it in a column context (or map one "
@@ -138,8 +165,13 @@ def test_prompts_come_from_the_table_or_the_ladder_set(command, fails, write_jso
     assert all(row["prompt"] for row in done.rows)
     mapped = [{**row, "ask": row.pop("context")} for row in table()]
     path = write_jsonl(mapped, "mapped.jsonl")
-    assert command("pairs", path, "--margin", "3", "--column", "context=ask").rows[0]["prompt"] == "Say a."
-    without_ids = [{key: value for key, value in row.items() if key != "context_id"} for row in table()]
+    assert (
+        command("pairs", path, "--margin", "3", "--column", "context=ask").rows[0]["prompt"]
+        == "Say a."
+    )
+    without_ids = [
+        {key: value for key, value in row.items() if key != "context_id"} for row in table()
+    ]
     done = command("pairs", write_jsonl(without_ids, "texts.jsonl"), "--margin", "3")
     assert ids(done) == [("a0", "a1"), ("b1", "b0")]
 
@@ -148,7 +180,11 @@ def test_the_same_text_is_no_pair(command, write_jsonl):
     rows = table({"a": [1.0, 2.0]})
     rows[0]["output"] = rows[1]["output"]
     done = command("pairs", write_jsonl(rows), "--margin", "0")
-    assert (done.rows, "0 pairs by worth_score" in done.err, "1 with the same text" in done.err) == ([], True, True)
+    assert (
+        done.rows,
+        "0 pairs by worth_score" in done.err,
+        "1 with the same text" in done.err,
+    ) == ([], True, True)
 
 
 def test_two_equal_texts_take_no_place_of_a_context(command, write_jsonl):
@@ -160,7 +196,11 @@ def test_two_equal_texts_take_no_place_of_a_context(command, write_jsonl):
     assert ids(done) == [("a0", "a2")]  # 3 apart, the widest of different texts
     # reach 2: (0, 1) 4 with the same text, (0, 2) 3, (3, 1) 3, (3, 2) 2; below: (0, 3) 1, (2, 1) 1
     assert "2 below the margin, 2 over --per-context, 1 with the same text" in done.err
-    assert ids(command("pairs", path, "--margin", "2")) == [("a0", "a2"), ("a3", "a1"), ("a3", "a2")]
+    assert ids(command("pairs", path, "--margin", "2")) == [
+        ("a0", "a2"),
+        ("a3", "a1"),
+        ("a3", "a2"),
+    ]
 
 
 def test_what_cannot_be_paired_is_refused(command, fails, write_jsonl):
@@ -176,8 +216,9 @@ def test_what_cannot_be_paired_is_refused(command, fails, write_jsonl):
     rows = table()
     rows[1]["context"] = "Say something else."
     path = write_jsonl(rows)
-    assert f"{path}:2: context 'a' has another text than in {path}:1; a pair needs one prompt" in fails(
-        2, "pairs", path, "--margin", "3", "--out", path.with_name("out.jsonl")
+    assert (
+        f"{path}:2: context 'a' has another text than in {path}:1; a pair needs one prompt"
+        in fails(2, "pairs", path, "--margin", "3", "--out", path.with_name("out.jsonl"))
     )
     two = [{**row, "other_score": 1} for row in table()]
     path = write_jsonl(two)
@@ -188,28 +229,46 @@ def test_what_cannot_be_paired_is_refused(command, fails, write_jsonl):
     for options, message in [
         (("--margin", "-1"), "--margin -1: a difference of scores, 0 or more, is needed"),
         (("--margin", "nan"), "--margin nan: a difference of scores, 0 or more, is needed"),
-        (("--margin", "1", "--by", "worth"), f"{path}:1: no column 'worth'; did you mean 'worth_score'?"),
-        (("--margin", "1", "--by", "output"), f"{path}:1: column 'output' must be a finite number or empty, found"),
-        (("--margin", "1", "--by", "worth_score", "--out", path), f"{path}: SOURCE and --out must be different files"),
+        (
+            ("--margin", "1", "--by", "worth"),
+            f"{path}:1: no column 'worth'; did you mean 'worth_score'?",
+        ),
+        (
+            ("--margin", "1", "--by", "output"),
+            f"{path}:1: column 'output' must be a finite number or empty, found",
+        ),
+        (
+            ("--margin", "1", "--by", "worth_score", "--out", path),
+            f"{path}: SOURCE and --out must be different files",
+        ),
     ]:
         assert fails(2, "pairs", path, *options).startswith(f"refladder: {message}")
     bare = write_jsonl([{"context_id": "a", "output": "x"}], "bare.jsonl")
-    assert "no column NAME_score; name the column with --by COLUMN" in fails(2, "pairs", bare, "--margin", "1")
+    assert "no column NAME_score; name the column with --by COLUMN" in fails(
+        2, "pairs", bare, "--margin", "1"
+    )
 
 
 def test_texts_are_let_go_after_their_last_pair(tmp_path):
     """Peak memory of 40 contexts with long texts, one after the other, is far below that of all texts."""
-    import tracemalloc  # noqa: PLC0415
+    import tracemalloc
 
     path = tmp_path / "in.jsonl"
     with path.open("w") as stream:
         for number in range(160):
             text = f"{number} " + "x" * 100_000
-            row = {"context_id": f"c{number // 4}", "context": "p", "output": text, "w_score": number % 4}
+            row = {
+                "context_id": f"c{number // 4}",
+                "context": "p",
+                "output": text,
+                "w_score": number % 4,
+            }
             stream.write(json.dumps(row) + "\n")
     tracemalloc.start()
     report = preference_pairs(
-        Pairing(margin=1), Tables(source=str(path), out=str(tmp_path / "out.jsonl")), Mapped(columns={})
+        Pairing(margin=1),
+        Tables(source=str(path), out=str(tmp_path / "out.jsonl")),
+        Mapped(columns={}),
     )
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
@@ -229,10 +288,21 @@ def test_filter_keeps_the_best_of_each_context(command, write_jsonl):
     assert passed("--best", "2", "--per", "context_id") == ["a0", "a2", "b0", "b1", "c0"]
     assert passed("--best", "1", "--per", "context_id") == ["a0", "b1", "c0"]
     # the best of those that reach the thresholds
-    assert passed("--best", "1", "--per", "context_id", "--max", "worth_score=4") == ["a2", "b0", "c0"]
+    assert passed("--best", "1", "--per", "context_id", "--max", "worth_score=4") == [
+        "a2",
+        "b0",
+        "c0",
+    ]
     assert passed("--best", "1", "--per", "signature") == ["b1"]
-    assert passed("--best", "1", "--per", "context_id", "--unscored", "keep") == ["a0", "a4", "b1", "c0"]
-    done = command("filter", "--best", "2", "--per", "context_id", "--json", stdin=path.read_bytes())
+    assert passed("--best", "1", "--per", "context_id", "--unscored", "keep") == [
+        "a0",
+        "a4",
+        "b1",
+        "c0",
+    ]
+    done = command(
+        "filter", "--best", "2", "--per", "context_id", "--json", stdin=path.read_bytes()
+    )
     assert json.loads(done.err) == {
         "rows": 8, "passed": 5, "rejected": 2, "unscored": 1, "unscored_to": "drop",
         "ranges": {"worth_score": [1.0, 9.0]},
@@ -241,11 +311,13 @@ def test_filter_keeps_the_best_of_each_context(command, write_jsonl):
 
 @settings(max_examples=40, deadline=None)
 @given(
-    values=st.lists(st.tuples(st.integers(0, 3), st.one_of(st.none(), st.integers(-2, 2))), max_size=20),
+    values=st.lists(
+        st.tuples(st.integers(0, 3), st.one_of(st.none(), st.integers(-2, 2))), max_size=20
+    ),
     best=st.integers(1, 3),
 )
 def test_the_best_of_groups_are_those_of_a_sort(tmp_path_factory, values, best):
-    from refladder.jobs.filter import filter_rows  # noqa: PLC0415
+    from refladder.jobs.filter import filter_rows
 
     folder = tmp_path_factory.mktemp("best")
     rows = [{"n": number, "g": group, "v": value} for number, (group, value) in enumerate(values)]

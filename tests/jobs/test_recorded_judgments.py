@@ -23,8 +23,19 @@ PAIRWISE = [
     "win-ratio", "win-ratio-debiased", "mean-probability", "mean-probability-debiased", "bradley-terry", "poe",
     "likelihood", "pairs-greedy", "pairs-beam",
 ]  # fmt: skip
-COSTS = ("calls", "characters", "prompt_tokens", "distinct_tokens", "seconds", "judge_seconds", "reused")
-PAIR_COLUMNS, LADDER_COLUMNS = "context_id,dimension,first,second,", "context_id,dimension,output,rung,"
+COSTS = (
+    "calls",
+    "characters",
+    "prompt_tokens",
+    "distinct_tokens",
+    "seconds",
+    "judge_seconds",
+    "reused",
+)
+PAIR_COLUMNS, LADDER_COLUMNS = (
+    "context_id,dimension,first,second,",
+    "context_id,dimension,output,rung,",
+)
 ASTER, BIRCH = "dialogue-01/aster", "dialogue-01/birch"
 CELL = "dialogue-01,engagingness"
 
@@ -34,7 +45,8 @@ def made():
     benchmark = benchmark_of([[3.0, 2.0, 1.0]])
     names = dict(zip((output.id for output in benchmark.outputs), "abc", strict=True))
     outputs = tuple(
-        Output(id=names[one.id], context_id="c0", system=names[one.id], text=one.text) for one in benchmark.outputs
+        Output(id=names[one.id], context_id="c0", system=names[one.id], text=one.text)
+        for one in benchmark.outputs
     )
     ratings = tuple(
         Rating(output_id=names[one.output_id], dimension="worth", value=one.value, rater="r")
@@ -58,13 +70,18 @@ def write(tmp_path):
 
 def evaluated(path, methods, benchmark=None, **settings):
     return evaluate(
-        benchmark or made(), judge=read_recorded(str(path)), methods=methods, settings=MethodSettings(**settings)
+        benchmark or made(),
+        judge=read_recorded(str(path)),
+        methods=methods,
+        settings=MethodSettings(**settings),
     )
 
 
 def by_hand(write):
     verdicts = ["a,b,first", "b,a,first", "a,c,a", "c,a,a", "b,c,tie"]
-    return write(PAIR_COLUMNS + "winner\n" + "".join(f"c0,worth,{verdict}\n" for verdict in verdicts))
+    return write(
+        PAIR_COLUMNS + "winner\n" + "".join(f"c0,worth,{verdict}\n" for verdict in verdicts)
+    )
 
 
 def test_hand_work(write):
@@ -105,7 +122,12 @@ def test_sorting_answers_what_it_can(write):
 def test_outputs_with_the_same_text_have_verdicts_of_their_own(write):
     benchmark = made()
     same = tuple(
-        Output(id=one.id, context_id="c0", system=one.id, text=text_of(1.0) if one.id != "c" else text_of(2.0))
+        Output(
+            id=one.id,
+            context_id="c0",
+            system=one.id,
+            text=text_of(1.0) if one.id != "c" else text_of(2.0),
+        )
         for one in benchmark.outputs
     )
     benchmark = type(benchmark)(
@@ -136,22 +158,42 @@ def exported_ladder(path):
         swapped = judgment["subject"].startswith("rung:")
         output, rung = (judgment["subject"], judgment["against"])[:: -1 if swapped else 1]
         shares = [math.exp(value) for value in judgment["logprobs"]]
-        named = dict(zip(("loss", "win", "tie") if swapped else ("win", "loss", "tie"), shares, strict=True))
+        named = dict(
+            zip(("loss", "win", "tie") if swapped else ("win", "loss", "tie"), shares, strict=True)
+        )
         row = {key: judgment[key] for key in ("context_id", "dimension")}
-        yield row | {"output": output, "rung": int(rung.removeprefix("rung:")), "swapped": swapped} | named
+        yield (
+            row
+            | {"output": output, "rung": int(rung.removeprefix("rung:")), "swapped": swapped}
+            | named
+        )
 
 
 def without_costs(evaluation):
-    cards = [{name: getattr(card, name) for name in card.__slots__ if name not in COSTS} for card in evaluation.cards]
-    rows = [{name: getattr(row, name) for name in row.__slots__ if name != "signature"} for row in evaluation.rows]
+    cards = [
+        {name: getattr(card, name) for name in card.__slots__ if name not in COSTS}
+        for card in evaluation.cards
+    ]
+    rows = [
+        {name: getattr(row, name) for name in row.__slots__ if name != "signature"}
+        for row in evaluation.rows
+    ]
     return cards, rows
 
 
 def test_exported_judgments_of_pairs_give_the_tables_of_the_judge(tmp_path, write):
     """All methods over pairs, with a biased and noisy judge that leaves some comparisons unanswered."""
-    benchmark = benchmark_of(np.random.default_rng(2).permuted(np.tile(np.arange(5.0), (4, 1)), axis=1))
-    judge = Simulated(first=0.5, noise=1.0, unreadable=lambda first, second: first[-1] == "0" and second[-1] == "3")
-    asked = evaluate(benchmark, judge=judge, methods=PAIRWISE, settings=MethodSettings(work=tmp_path / "work"))
+    benchmark = benchmark_of(
+        np.random.default_rng(2).permuted(np.tile(np.arange(5.0), (4, 1)), axis=1)
+    )
+    judge = Simulated(
+        first=0.5,
+        noise=1.0,
+        unreadable=lambda first, second: first[-1] == "0" and second[-1] == "3",
+    )
+    asked = evaluate(
+        benchmark, judge=judge, methods=PAIRWISE, settings=MethodSettings(work=tmp_path / "work")
+    )
     lines = [json.dumps(row) + "\n" for row in exported_pairs(tmp_path / "work")]
     assert len(lines) == 4 * 20
     path = write("".join(reversed(lines)), "verdicts.jsonl")
@@ -165,9 +207,15 @@ def test_exported_judgments_of_pairs_give_the_tables_of_the_judge(tmp_path, writ
         table = csv.DictWriter(stream, rows[0])
         table.writeheader()
         table.writerows(rows)
-    assert read_recorded(str(tmp_path / "verdicts.csv")).fingerprint == read_recorded(str(path)).fingerprint
+    assert (
+        read_recorded(str(tmp_path / "verdicts.csv")).fingerprint
+        == read_recorded(str(path)).fingerprint
+    )
     path.write_text("".join(lines[1:]))
-    assert read_recorded(str(tmp_path / "verdicts.csv")).fingerprint != read_recorded(str(path)).fingerprint
+    assert (
+        read_recorded(str(tmp_path / "verdicts.csv")).fingerprint
+        != read_recorded(str(path)).fingerprint
+    )
 
 
 @pytest.mark.parametrize("orders", [1, 2])
@@ -175,9 +223,15 @@ def test_exported_judgments_of_a_ladder_give_the_tables_of_the_judge(tmp_path, w
     benchmark = load_benchmark("demo/story")
     settings = {"ladders": "demo/story", "orders": orders}
     judge = connect("builtin")
-    asked = evaluate(benchmark, judge=judge, settings=MethodSettings(work=tmp_path / "work", **settings))
-    rows = [json.dumps(row) + "\n" for row in exported_ladder(tmp_path / "work" / "judgments.jsonl")]
-    recorded = evaluated(write("".join(rows), "verdicts.jsonl"), ["ladder"], benchmark=benchmark, **settings)
+    asked = evaluate(
+        benchmark, judge=judge, settings=MethodSettings(work=tmp_path / "work", **settings)
+    )
+    rows = [
+        json.dumps(row) + "\n" for row in exported_ladder(tmp_path / "work" / "judgments.jsonl")
+    ]
+    recorded = evaluated(
+        write("".join(rows), "verdicts.jsonl"), ["ladder"], benchmark=benchmark, **settings
+    )
     assert without_costs(recorded) == without_costs(asked)
     assert "|backend:recorded@" in recorded.rows[0].signature
 
@@ -203,28 +257,40 @@ def test_score_reads_a_ladder_file(command, tmp_path, rows, write_jsonl):
         kept,
     )
     assert done.code == 0
-    assert done.err == f"{path}: {len(judged)} recorded judgments of outputs against rungs; no model is asked\n"
+    assert (
+        done.err
+        == f"{path}: {len(judged)} recorded judgments of outputs against rungs; no model is asked\n"
+    )
     assert json.loads(done.out)["spent"] == []
     for before, after in zip(
-        map(json.loads, out.read_text().splitlines()), map(json.loads, again.read_text().splitlines()), strict=True
+        map(json.loads, out.read_text().splitlines()),
+        map(json.loads, again.read_text().splitlines()),
+        strict=True,
     ):
         assert after.keys() == before.keys()
         for name, value in before.items():
             if name != "signature":
-                assert after[name] == (pytest.approx(value, abs=1e-9) if isinstance(value, float) else value)
+                assert after[name] == (
+                    pytest.approx(value, abs=1e-9) if isinstance(value, float) else value
+                )
     rescored = command("rescore", kept, "--rule", "hard-votes")
     assert rescored.code == 0  # judgments are stored as those of a judge
     pa = pytest.importorskip("pyarrow")
     parquet = pytest.importorskip("pyarrow.parquet")
     parquet.write_table(pa.Table.from_pylist(judged), tmp_path / "verdicts.parquet")
-    assert read_recorded(str(tmp_path / "verdicts.parquet")).fingerprint == read_recorded(str(path)).fingerprint
+    assert (
+        read_recorded(str(tmp_path / "verdicts.parquet")).fingerprint
+        == read_recorded(str(path)).fingerprint
+    )
 
 
 def test_a_judgments_file_gives_the_tables_of_the_judge(tmp_path):
     """Of pairs, and of rungs in several files: as a table, without a change of form."""
     story = load_benchmark("demo/story")
     work = MethodSettings(work=tmp_path / "work", ladders="demo/story")
-    asked = evaluate(story, judge=connect("builtin"), settings=work, methods=["ladder", "win-ratio"])
+    asked = evaluate(
+        story, judge=connect("builtin"), settings=work, methods=["ladder", "win-ratio"]
+    )
     (of_pairs,) = (tmp_path / "work").glob("pairwise-*.jsonl")
     recorded = evaluated(of_pairs, ["win-ratio"], benchmark=story)
     assert values(recorded, "win-ratio") == values(asked, "win-ratio")
@@ -237,7 +303,9 @@ def test_a_judgments_file_gives_the_tables_of_the_judge(tmp_path):
 
 
 def values(evaluation, method):
-    found = [(row.dimension, row.statistic, row.value) for row in evaluation.rows if row.method == method]
+    found = [
+        (row.dimension, row.statistic, row.value) for row in evaluation.rows if row.method == method
+    ]
     assert found
     return found
 
@@ -247,36 +315,79 @@ def test_files_that_do_not_go_together_are_refused(fails, write, tmp_path):
     ladder = write(f"{LADDER_COLUMNS}outcome\n{CELL},{ASTER},1,win\n", "ladder.csv")
     asked = ("evaluate", "demo/dialogue", "--ladders", "demo/dialogue", "--judgments-from")
     error = fails(2, *asked, ladder, "--judgments-from", pairs)
-    assert f"{pairs} holds judgments of pairs, and {ladder} of rungs; name them in runs of their own" in error
+    assert (
+        f"{pairs} holds judgments of pairs, and {ladder} of rungs; name them in runs of their own"
+        in error
+    )
     again = write(f"{LADDER_COLUMNS}outcome\n{CELL},{ASTER},1,loss\n", "again.csv")
     error = fails(2, *asked, ladder, "--judgments-from", again)
-    assert f"{again}:2: a second judgment of {ASTER!r} against 'rung:1' (engagingness, dialogue-01); the first" in error
+    assert (
+        f"{again}:2: a second judgment of {ASTER!r} against 'rung:1' (engagingness, dialogue-01); the first"
+        in error
+    )
     story = load_benchmark("demo/story")
-    evaluate(story, judge=connect("builtin"), settings=MethodSettings(work=tmp_path / "w"), methods=["direct-5"])
+    evaluate(
+        story,
+        judge=connect("builtin"),
+        settings=MethodSettings(work=tmp_path / "w"),
+        methods=["direct-5"],
+    )
     (grades,) = (tmp_path / "w").glob("direct-5*.jsonl")
     error = fails(2, "evaluate", "demo/story", "--judgments-from", grades)
-    assert f"{grades}:2: a grade of one text, and recorded judgments are comparisons; name the judgments of" in error
+    assert (
+        f"{grades}:2: a grade of one text, and recorded judgments are comparisons; name the judgments of"
+        in error
+    )
     anchored = write(f"{LADDER_COLUMNS}anchor,outcome\n{CELL},{ASTER},1,a,win\n", "anchored.csv")
     error = fails(2, *asked, anchored)
-    assert f"{anchored}:2: anchor 'a', and demo/dialogue is not shared; leave the column out" in error
+    assert (
+        f"{anchored}:2: anchor 'a', and demo/dialogue is not shared; leave the column out" in error
+    )
 
 
 def test_a_ladder_by_hand(command, write_jsonl, write):
     """Score = sum of level * (p(win) - p(loss)): 1 + 2 + 3 * (.5 - .25) + 0 - 5 = -1.25."""
-    source = write_jsonl([{"output_id": name, "context_id": "story-01", "output": f"Text {name}."} for name in "xy"])
+    source = write_jsonl(
+        [{"output_id": name, "context_id": "story-01", "output": f"Text {name}."} for name in "xy"]
+    )
     verdicts = "1,1,0,0\n2,1,0,0\n3,.5,.25,.25\n4,0,0,1\n5,0,1,0\n".splitlines()
-    path = write(LADDER_COLUMNS + "win,loss,tie\n" + "".join(f"story-01,coherence,x,{line}\n" for line in verdicts))
-    done = command("score", source, "--ladders", "demo/story", "--dimension", "coherence", "--judgments-from", path)
+    path = write(
+        LADDER_COLUMNS
+        + "win,loss,tie\n"
+        + "".join(f"story-01,coherence,x,{line}\n" for line in verdicts)
+    )
+    done = command(
+        "score",
+        source,
+        "--ladders",
+        "demo/story",
+        "--dimension",
+        "coherence",
+        "--judgments-from",
+        path,
+    )
     assert done.code == 3
     assert [row["coherence_score"] for row in done.rows] == [-1.25, None]
-    assert done.rows[1]["coherence_note"] == "5 of 5 judgments unparsed: not among the recorded judgments"
+    assert (
+        done.rows[1]["coherence_note"]
+        == "5 of 5 judgments unparsed: not among the recorded judgments"
+    )
     assert "2 rows, 1 score missing; 10 judgments (0 reused, 5 unparsed)" in done.err
     words = ["win", "win", "tie", "", "loss"]
     path = write(
         LADDER_COLUMNS + "outcome\n"
         + "".join(f"story-01,coherence,{name},{k},{word}\n" for name in "xy" for k, word in enumerate(words, start=1))
     )  # fmt: skip
-    done = command("score", source, "--ladders", "demo/story", "--dimension", "coherence", "--judgments-from", path)
+    done = command(
+        "score",
+        source,
+        "--ladders",
+        "demo/story",
+        "--dimension",
+        "coherence",
+        "--judgments-from",
+        path,
+    )
     assert {row["coherence_note"] for row in done.rows} == {
         "1 of 5 judgments unparsed: no judgment in the recorded row"
     }
@@ -321,7 +432,9 @@ def test_a_ladder_by_hand(command, write_jsonl, write):
 )  # fmt: skip
 def test_a_wrong_file_is_refused(fails, write, text, message):
     path = write(text + "\n")
-    error = fails(2, "evaluate", "demo/dialogue", "--ladders", "demo/dialogue", "--judgments-from", path)
+    error = fails(
+        2, "evaluate", "demo/dialogue", "--ladders", "demo/dialogue", "--judgments-from", path
+    )
     assert error.startswith(f"refladder: {path}:{message.replace('{path}', str(path))}"), error
 
 
@@ -329,16 +442,33 @@ def test_a_wrong_file_is_refused(fails, write, text, message):
     ("row", "message"),
     [
         (f"{CELL},{ASTER},6", "rung 6; the ladders in demo/dialogue have 5 rungs"),
-        (f"{CELL},nobody,1", "demo/dialogue, context 'dialogue-01', has no output 'nobody'; it has: dialogue-01/aster"),
-        (f"dialogue-1,engagingness,{ASTER},1", "demo/dialogue has no context 'dialogue-1'; did you mean 'dialogue-"),
-        (f"dialogue-01,humour,{ASTER},1", "demo/dialogue has no dimension 'humour'; it has: engagingness"),
+        (
+            f"{CELL},nobody,1",
+            "demo/dialogue, context 'dialogue-01', has no output 'nobody'; it has: dialogue-01/aster",
+        ),
+        (
+            f"dialogue-1,engagingness,{ASTER},1",
+            "demo/dialogue has no context 'dialogue-1'; did you mean 'dialogue-",
+        ),
+        (
+            f"dialogue-01,humour,{ASTER},1",
+            "demo/dialogue has no dimension 'humour'; it has: engagingness",
+        ),
     ],
 )
 def test_ids_that_do_not_exist_are_refused_before_a_run(fails, write, tmp_path, row, message):
     path = write(f"{LADDER_COLUMNS}outcome\n{CELL},{BIRCH},1,win\n{row},win\n")
     work = tmp_path / "work"
     error = fails(
-        2, "evaluate", "demo/dialogue", "--ladders", "demo/dialogue", "--judgments-from", path, "--work", work
+        2,
+        "evaluate",
+        "demo/dialogue",
+        "--ladders",
+        "demo/dialogue",
+        "--judgments-from",
+        path,
+        "--work",
+        work,
     )
     assert f"refladder: {path}:3: {message}" in error
     assert not work.exists()
@@ -357,12 +487,21 @@ def test_score_refuses_outputs_that_its_table_does_not_have(command, write, writ
     path = write(good + "story-01,coherence,z,1,win\n")
     message = f"{path}:4: {{}} has no output of context 'story-01' with the id 'z'; ids are in its column output_id\n"
     done = command("score", source, *asked, "--out", out)
-    assert (done.code, done.err.splitlines()[-1] + "\n") == (2, f"refladder: {message.format(source)}")
+    assert (done.code, done.err.splitlines()[-1] + "\n") == (
+        2,
+        f"refladder: {message.format(source)}",
+    )
     done = command("score", "-", *asked, "--out", out, stdin=source.read_bytes())
-    assert (done.code, done.err.splitlines()[-1] + "\n") == (2, f"refladder: {message.format('<stdin>')}")
+    assert (done.code, done.err.splitlines()[-1] + "\n") == (
+        2,
+        f"refladder: {message.format('<stdin>')}",
+    )
     assert not out.exists()
     path.write_text(f"{LADDER_COLUMNS}outcome\nstory-99,coherence,x,1,win\n")
-    assert f"{path}:2: the ladder set demo/story has no context 'story-99'" in command("score", source, *asked).err
+    assert (
+        f"{path}:2: the ladder set demo/story has no context 'story-99'"
+        in command("score", source, *asked).err
+    )
 
 
 def test_what_a_file_cannot_answer_is_refused(fails, write):
@@ -370,17 +509,35 @@ def test_what_a_file_cannot_answer_is_refused(fails, write):
     ladder = write(f"{LADDER_COLUMNS}outcome\n{CELL},{ASTER},1,win\n", "ladder.csv")
     evaluation = ("evaluate", "demo/dialogue", "--judgments-from")
     for options, message in [
-        ((pairs, "--methods", "ladder"), "and method 'ladder' needs comparisons with the rungs of a ladder"),
-        ((pairs, "--methods", "zepo"), "and method 'zepo' needs more of a judge than comparisons of given texts"),
+        (
+            (pairs, "--methods", "ladder"),
+            "and method 'ladder' needs comparisons with the rungs of a ladder",
+        ),
+        (
+            (pairs, "--methods", "zepo"),
+            "and method 'zepo' needs more of a judge than comparisons of given texts",
+        ),
         ((pairs, "--methods", "win-ratio,direct-5"), "and method 'direct-5' needs more of a judge"),
         ((ladder,), "no ladders are named; name those that were judged with --ladders SET"),
-        ((pairs, "--judge", "builtin"), "--judgments-from asks no model, and --judge is for asking one"),
-        ((pairs, "--answers", "3"), "--judgments-from asks no model, and --answers is for asking one"),
-        ((pairs, "--writer", "builtin"), "--judgments-from asks no model, and --writer is for asking one"),
+        (
+            (pairs, "--judge", "builtin"),
+            "--judgments-from asks no model, and --judge is for asking one",
+        ),
+        (
+            (pairs, "--answers", "3"),
+            "--judgments-from asks no model, and --answers is for asking one",
+        ),
+        (
+            (pairs, "--writer", "builtin"),
+            "--judgments-from asks no model, and --writer is for asking one",
+        ),
     ]:
         assert message in fails(2, *evaluation, *options)
     error = fails(2, "score", "-", "--ladders", "demo/dialogue", "--judgments-from", pairs)
-    assert "holds comparisons of pairs of outputs, and scoring needs comparisons with the rungs of a ladder" in error
+    assert (
+        "holds comparisons of pairs of outputs, and scoring needs comparisons with the rungs of a ladder"
+        in error
+    )
     error = fails(2, "score", "-", "--ladders", "demo/dialogue", "--judgments-from", "-")
     assert "SOURCE and --judgments-from are both standard input" in error
     error = fails(
@@ -403,12 +560,30 @@ def test_what_a_file_cannot_answer_is_refused(fails, write):
 
 def test_verdicts_on_dimensions_that_are_not_chosen_are_left_out(command, write):
     dimension = '[[dimensions]]\nname = "{}"\ndescription = "x"\nlow = 1\nhigh = 5\n'
-    task = write('task = "open"\n' + "".join(map(dimension.format, ("clarity", "wit"))), "task.toml")
+    task = write(
+        'task = "open"\n' + "".join(map(dimension.format, ("clarity", "wit"))), "task.toml"
+    )
     table = "context,context_id,output,output_id,system,clarity,wit\n"
-    table += "".join(f"Say.,c,Text {name * k}.,{name},{name},{k},{4 - k}\n" for k, name in enumerate("abc", start=1))
-    rows = [f"c,{name},{first},{second},{first}\n" for name in ("clarity", "wit") for first, second in ("ab", "ca")]
+    table += "".join(
+        f"Say.,c,Text {name * k}.,{name},{name},{k},{4 - k}\n"
+        for k, name in enumerate("abc", start=1)
+    )
+    rows = [
+        f"c,{name},{first},{second},{first}\n"
+        for name in ("clarity", "wit")
+        for first, second in ("ab", "ca")
+    ]
     path = write(f"{PAIR_COLUMNS}winner\n" + "".join(rows))
-    asked = ("evaluate", "own", "--source", write(table, "table.csv"), "--task-file", task, "--judgments-from", path)
+    asked = (
+        "evaluate",
+        "own",
+        "--source",
+        write(table, "table.csv"),
+        "--task-file",
+        task,
+        "--judgments-from",
+        path,
+    )
     assert command(*asked).code == 0
     done = command(*asked, "--dimension", "wit", "--format", "json")
     assert (done.code, {row["dimension"] for row in done.rows}) == (0, {"wit", "mean"})
@@ -423,7 +598,10 @@ def test_no_model_is_asked(write):
 
 def test_methods_without_a_judge_are_run_beside_the_others(write):
     """Neither has anything to work on here, and says so, but recorded judgments do not forbid them."""
-    runs = {run.name: run.result for run in evaluated(by_hand(write), ["win-ratio", "bleu", "unieval"]).runs}
+    runs = {
+        run.name: run.result
+        for run in evaluated(by_hand(write), ["win-ratio", "bleu", "unieval"]).runs
+    }
     assert runs["win-ratio"].method is not None
     assert "reference" in runs["bleu"].skipped
     assert "checkpoint" in runs["unieval"].skipped
@@ -441,7 +619,10 @@ def test_recorded_verdicts_on_a_real_benchmark(write):
     if not source.is_dir():
         pytest.skip(f"{source} is absent: the benchmark files are not in the repository")
     benchmark = load_benchmark("newsroom", source=source)
-    options = {"dimensions": benchmark.dimensions[:1], "methods": ["win-ratio", "bradley-terry", "pairs-greedy"]}
+    options = {
+        "dimensions": benchmark.dimensions[:1],
+        "methods": ["win-ratio", "bradley-terry", "pairs-greedy"],
+    }
     asked = evaluate(benchmark, judge=connect("builtin"), **options)
     rows = [
         {"context_id": part.context.id, "dimension": part.dimension.name, "first": part.names[first],

@@ -24,7 +24,10 @@ class Answering(Simulated):
         found = []
         for prompt in prompts:
             words = f"{sampling.seed}|{prompt.slots['context']}|{prompt.slots['first']}|{prompt.slots['second']}"
-            draw = int.from_bytes(hashlib.blake2b(words.encode(), digest_size=8).digest(), "big") / 2**64
+            draw = (
+                int.from_bytes(hashlib.blake2b(words.encode(), digest_size=8).digest(), "big")
+                / 2**64
+            )
             wins = draw < 1 / (1 + math.exp(-self._gap(prompt)))
             found.append(Completion(text=prompt.labels[0 if wins else 1]))
         return found
@@ -35,14 +38,20 @@ def agreements(judge, *names, benchmark=MADE, **settings):
     runs = run_methods(names, benchmark, [DIMENSION], lambda: judge, MethodSettings(**settings))
     protocol = Protocol(levels=["within_context"], statistics=["spearman"], resamples=1)
     rows = agreement(benchmark, [DIMENSION], [run.result.method for run in runs], protocol)
-    return [next(row.value for row in rows if (row.method, row.dimension) == (name, "worth")) for name in names]
+    return [
+        next(row.value for row in rows if (row.method, row.dimension) == (name, "worth"))
+        for name in names
+    ]
 
 
 def test_more_sampled_answers_rise_towards_log_probabilities():
     # 2509.05440, table 3; 2307.07889, equation 5; above 25 answers what is left is less than twenty contexts can tell
     judge = Answering(noise=0.3, sharpness=1.5)
     (exact,) = agreements(judge, "mean-probability")
-    values = [agreements(judge, "mean-probability", answers=n, sampling=Sampling(seed=0))[0] for n in (1, 5, 25)]
+    values = [
+        agreements(judge, "mean-probability", answers=n, sampling=Sampling(seed=0))[0]
+        for n in (1, 5, 25)
+    ]
     assert values == sorted(values)
     assert values[0] < exact - 0.03
     assert values[-1] == pytest.approx(exact, abs=0.02)
@@ -54,25 +63,36 @@ def test_a_biased_judge_puts_debiased_methods_ahead(budget):
     judge = Simulated(first=2.0, noise=0.5, sharpness=1.5)
     random = {"budget": budget, "selection": "random"}
     plain, debiased, mean, mean_debiased = agreements(
-        judge, "win-ratio", "win-ratio-debiased", "mean-probability", "mean-probability-debiased", **random
+        judge,
+        "win-ratio",
+        "win-ratio-debiased",
+        "mean-probability",
+        "mean-probability-debiased",
+        **random,
     )
     assert debiased > plain + 0.05
     assert mean_debiased > mean + 0.05
-    symmetric = agreements(judge, "win-ratio", "mean-probability", budget=budget, selection="symmetric")
+    symmetric = agreements(
+        judge, "win-ratio", "mean-probability", budget=budget, selection="symmetric"
+    )
     assert symmetric[0] > plain
     assert symmetric[1] > mean
 
 
 def test_without_a_bias_debiasing_costs_little():
     judge = Simulated(noise=0.5, sharpness=1.5)
-    plain, debiased = agreements(judge, "win-ratio", "win-ratio-debiased", budget=28, selection="no-repeat")
+    plain, debiased = agreements(
+        judge, "win-ratio", "win-ratio-debiased", budget=28, selection="no-repeat"
+    )
     assert debiased == pytest.approx(plain, abs=0.03)
 
 
 def test_models_of_comparisons_need_fewer_of_them_than_counting_wins():
     # 2405.05894: with a part of the pairs, it matters who was beaten
     judge = Simulated(noise=0.5, sharpness=1.5)
-    wins, strengths, experts = agreements(judge, "win-ratio", "bradley-terry", "poe", budget=20, selection="no-repeat")
+    wins, strengths, experts = agreements(
+        judge, "win-ratio", "bradley-terry", "poe", budget=20, selection="no-repeat"
+    )
     assert min(strengths, experts) > wins + 0.02
 
 

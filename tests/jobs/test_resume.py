@@ -63,7 +63,9 @@ def test_cut_off_and_run_again(process, write_jsonl, rows, tmp_path, cut):
     assert (counts["rows"], counts["judgments"], counts["reused"]) == (300, 3000, 0)
 
     started = score(process, source, again, **slow)
-    until(lambda: count_lines(kept) > 16 * 10, started)  # the first batch: 16 rows, 5 rungs, 2 dimensions
+    until(
+        lambda: count_lines(kept) > 16 * 10, started
+    )  # the first batch: 16 rows, 5 rungs, 2 dimensions
     started.send_signal(cut)
     _, err = started.communicate(timeout=HANG)
     hold.unlink()
@@ -130,7 +132,10 @@ def test_a_script_that_is_interrupted_ends_in_one_line(process, write_jsonl, row
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("evaluate", "make the same call again, with work=PATH to keep answers and continue from them"),
+        (
+            "evaluate",
+            "make the same call again, with work=PATH to keep answers and continue from them",
+        ),
         ("filter", "make the same call again"),
     ],
 )
@@ -150,7 +155,15 @@ def test_cut_at_any_byte(command, write_jsonl, rows, tmp_path):
     kept = Path(f"{out}.judgments.jsonl")
     assert command("score", source, *LADDERS, "--out", out).code == 0
     whole, judged = out.read_bytes(), kept.read_bytes()
-    for cut in [0, 1, len(judged) // 2, judged.index(b"\n"), judged.index(b"\n") + 1, len(judged) - 1, len(judged)]:
+    for cut in [
+        0,
+        1,
+        len(judged) // 2,
+        judged.index(b"\n"),
+        judged.index(b"\n") + 1,
+        len(judged) - 1,
+        len(judged),
+    ]:
         kept.write_bytes(judged[:cut])
         out.unlink()
         done = command("score", source, *LADDERS, "--out", out, "--json")
@@ -167,9 +180,16 @@ def test_the_size_of_batches_changes_nothing(command, write_jsonl, rows, tmp_pat
     for name, first in (("small", 1), ("large", 64)):
         monkeypatch.setattr(scorer, "FIRST_BATCH", first)
         monkeypatch.setattr(scorer, "LARGEST_BATCH", first)
-        assert command("score", source, *LADDERS, "--both-orders", "--out", tmp_path / f"{name}.jsonl").code == 0
+        assert (
+            command(
+                "score", source, *LADDERS, "--both-orders", "--out", tmp_path / f"{name}.jsonl"
+            ).code
+            == 0
+        )
     for ending in ("", ".judgments.jsonl"):
-        assert (tmp_path / f"small.jsonl{ending}").read_bytes() == (tmp_path / f"large.jsonl{ending}").read_bytes()
+        assert (tmp_path / f"small.jsonl{ending}").read_bytes() == (
+            tmp_path / f"large.jsonl{ending}"
+        ).read_bytes()
 
 
 def test_batches_grow_while_quick_and_shrink_when_slow(monkeypatch):
@@ -229,7 +249,9 @@ def test_a_changed_input_is_told(command, fails, write_jsonl, rows, change, mess
     command("score", source, *LADDERS, "--out", out)
     before = out.read_bytes()
     write_jsonl(change(rows(3)))
-    told = fails(2, "score", source, *LADDERS, "--out", out).splitlines()[-1]  # after the check of the judge
+    told = fails(2, "score", source, *LADDERS, "--out", out).splitlines()[
+        -1
+    ]  # after the check of the judge
     assert told == f"refladder: {message.format(kept=kept)}"
     assert out.read_bytes() == before
     kept.unlink()
@@ -264,7 +286,9 @@ def test_judgments_of_another_run_are_told(command, fails, stories, tmp_path):
     )
     assert ", this run is backend:builtin/1|prompts:story/compare-yesno@" in message
     assert message.endswith(tail)
-    assert "no row has a ladder; " in fails(2, "score", stories, "--ladders", "demo/summarization", *keep)
+    assert "no row has a ladder; " in fails(
+        2, "score", stories, "--ladders", "demo/summarization", *keep
+    )
     assert kept.read_bytes() == before
 
 
@@ -291,12 +315,16 @@ def test_a_changed_line_in_the_middle_is_told(command, fails, stories, tmp_path)
     lines[4] = lines[4][:50] + "\n"
     kept.write_text("".join(lines))
     message = fails(2, "score", stories, *LADDERS, "--judgments", kept).splitlines()[-1]
-    assert message.startswith(f"refladder: {kept}:5: not JSON (EOF while parsing a string at line 1 column ")
+    assert message.startswith(
+        f"refladder: {kept}:5: not JSON (EOF while parsing a string at line 1 column "
+    )
 
 
 def test_a_device_is_written_and_stays_one(command, stories):
     done = command("score", stories, *LADDERS, "--judgments", os.devnull)
     assert (done.code, len(done.rows)) == (0, 6)
-    assert command("score", stories, *LADDERS, "--out", os.devnull, "--out-format", "jsonl").code == 0
+    assert (
+        command("score", stories, *LADDERS, "--out", os.devnull, "--out-format", "jsonl").code == 0
+    )
     assert not Path(os.devnull).is_file()
     assert not list(Path(os.devnull).parent.glob("null.*"))

@@ -14,10 +14,22 @@ description = "Whether a child can follow it. The worst leaves the child lost; t
 low = 1
 high = 5
 """
-TIDES, RAIN = "Explain why the sea comes and goes twice a day.", "Explain where the water in a rain cloud was before."
+TIDES, RAIN = (
+    "Explain why the sea comes and goes twice a day.",
+    "Explain where the water in a rain cloud was before.",
+)
 ROWS = [
-    {"context": TIDES, "output": "The moon pulls the sea, and the earth turns below it.", "system": "a"},
-    {"context": RAIN, "background": "Clouds are small drops.", "output": "It was in the sea.", "system": "a"},
+    {
+        "context": TIDES,
+        "output": "The moon pulls the sea, and the earth turns below it.",
+        "system": "a",
+    },
+    {
+        "context": RAIN,
+        "background": "Clouds are small drops.",
+        "output": "It was in the sea.",
+        "system": "a",
+    },
     {"context": TIDES, "output": "Because.", "system": "b"},
 ]
 
@@ -30,7 +42,18 @@ def built(command, tmp_path, write_jsonl):
     table = write_jsonl(ROWS, "table.jsonl")
     folder = tmp_path / "ladders"
     assert (
-        command("build", "own", "--source", table, "--task-file", task, "--writer", "builtin", "--out", folder).code
+        command(
+            "build",
+            "own",
+            "--source",
+            table,
+            "--task-file",
+            task,
+            "--writer",
+            "builtin",
+            "--out",
+            folder,
+        ).code
         == 0
     )
     return table, folder
@@ -76,7 +99,9 @@ def test_a_set_without_texts_takes_them_from_the_table(command, built):
     assert "15 calls" in rehearsed.out  # three outputs, five rungs
 
 
-def test_a_row_before_the_first_with_a_text_has_none_whatever_the_batches(command, built, write_jsonl, monkeypatch):
+def test_a_row_before_the_first_with_a_text_has_none_whatever_the_batches(
+    command, built, write_jsonl, monkeypatch
+):
     _, folder = built
     contexts = [json.loads(line) for line in (folder / "contexts.jsonl").read_text().splitlines()]
     (folder / "contexts.jsonl").unlink()
@@ -93,7 +118,9 @@ def test_a_row_before_the_first_with_a_text_has_none_whatever_the_batches(comman
 
 def test_one_id_with_two_texts_is_a_reason_in_its_row(command, built, write_jsonl, tmp_path):
     _, folder = built
-    (ladder, *_) = [json.loads(line) for line in (folder / "ladders.jsonl").read_text().splitlines()]
+    (ladder, *_) = [
+        json.loads(line) for line in (folder / "ladders.jsonl").read_text().splitlines()
+    ]
     row = {"context_id": ladder["context_id"], "output": "The moon."}
     rows = [{**row, "context": TIDES}, {**row, "context": RAIN}, row]
     table = write_jsonl(rows, "two.jsonl")
@@ -120,24 +147,43 @@ def test_one_id_with_two_texts_is_a_reason_in_its_row(command, built, write_json
     (folder / "context_digests.jsonl").unlink()
     done = command("score", table, "--ladders", folder)
     assert done.code == 3
-    assert notes(done)[1] == f"context {row['context_id']!r} has another text in this row than in an earlier row"
-    assert "no text of context" in notes(command("score", write_jsonl([row], "no.jsonl"), "--ladders", folder))[0]
+    assert (
+        notes(done)[1]
+        == f"context {row['context_id']!r} has another text in this row than in an earlier row"
+    )
+    assert (
+        "no text of context"
+        in notes(command("score", write_jsonl([row], "no.jsonl"), "--ladders", folder))[0]
+    )
 
 
 def test_another_background_is_another_context(command, built, write_jsonl):
     _, folder = built
     context = json.loads((folder / "contexts.jsonl").read_text().splitlines()[1])
     row = {"context_id": context["id"], "context": RAIN, "output": "The sea."}
-    rows = [row, {**row, "background": "Clouds are small drops."}, {**row, "background": "Clouds are smoke."}]
+    rows = [
+        row,
+        {**row, "background": "Clouds are small drops."},
+        {**row, "background": "Clouds are smoke."},
+    ]
     done = command("score", write_jsonl(rows, "b.jsonl"), "--ladders", folder)
     assert [note is None for note in notes(done)] == [True, True, False]
-    assert notes(done)[2].endswith("has another background in this row than in the ladder set ladders")
+    assert notes(done)[2].endswith(
+        "has another background in this row than in the ladder set ladders"
+    )
 
 
-@pytest.mark.parametrize(("text", "reason"), [(None, "the context is null"), (" ", "the context is empty")])
+@pytest.mark.parametrize(
+    ("text", "reason"), [(None, "the context is null"), (" ", "the context is empty")]
+)
 def test_a_row_without_a_text_has_a_reason(command, built, write_jsonl, text, reason):
     _, folder = built
-    done = command("score", write_jsonl([ROWS[0], {**ROWS[0], "context": text}], "t.jsonl"), "--ladders", folder)
+    done = command(
+        "score",
+        write_jsonl([ROWS[0], {**ROWS[0], "context": text}], "t.jsonl"),
+        "--ladders",
+        folder,
+    )
     assert notes(done) == [None, reason]
 
 
@@ -149,7 +195,9 @@ def test_a_context_that_is_no_text(fails, command, built, write_jsonl):
     )
     # With an id, the column is one that refladder need not know.
     context = json.loads((folder / "contexts.jsonl").read_text().splitlines()[0])
-    path = write_jsonl([{**ROWS[0], "context": ["a turn"], "context_id": context["id"]}], "turns.jsonl")
+    path = write_jsonl(
+        [{**ROWS[0], "context": ["a turn"], "context_id": context["id"]}], "turns.jsonl"
+    )
     assert command("score", path, "--ladders", folder).code == 0
 
 
@@ -167,7 +215,16 @@ def test_scored_rows_without_ids_are_evaluated(command, built, tmp_path, write_j
     table = write_jsonl([{**row, "clarity": 5 - k} for k, row in enumerate(ROWS)], "rated.jsonl")
     out = tmp_path / "scored.jsonl"
     assert command("score", table, "--ladders", folder, "--out", out).code == 0
-    own = ("evaluate", "own", "--source", table, "--task-file", tmp_path / "task.toml", "--resamples", "5")
+    own = (
+        "evaluate",
+        "own",
+        "--source",
+        table,
+        "--task-file",
+        tmp_path / "task.toml",
+        "--resamples",
+        "5",
+    )
     done = command(*own, "--scores", out, "--json")
     assert done.code == 0, done.err
     assert {row["unscored"] for row in done.rows if row["method"] == "scored"} == {0}

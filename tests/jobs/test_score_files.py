@@ -42,14 +42,23 @@ def rated(tmp_path, write_jsonl):
 
 
 def values(done, method):
-    return [row["value"] for row in done.rows if row["method"] == method and row.get("statistic") == "spearman"]
+    return [
+        row["value"]
+        for row in done.rows
+        if row["method"] == method and row.get("statistic") == "spearman"
+    ]
 
 
 @pytest.mark.parametrize("ending", ["jsonl", "csv"])
 def test_scored_rows_that_carry_ratings_are_read_by_their_scores(command, rated, tmp_path, ending):
     source, task = rated
     scored = tmp_path / f"scored.{ending}"
-    assert command("score", source, "--ladders", "demo/story", "--dimension", "coherence", "--out", scored).code == 0
+    assert (
+        command(
+            "score", source, "--ladders", "demo/story", "--dimension", "coherence", "--out", scored
+        ).code
+        == 0
+    )
     own = ("evaluate", "own", "--source", source, "--task-file", task, *QUICK)
     direct = command(*own, "--methods", "ladder", "--ladders", "demo/story", "--scores", scored)
     assert direct.code == 0, direct.err
@@ -58,14 +67,18 @@ def test_scored_rows_that_carry_ratings_are_read_by_their_scores(command, rated,
     assert values(direct, "scored")[0] < 0.99
 
 
-@pytest.mark.parametrize("named", [(), ("--score-column", "coherence=coherence"), ("--score-column", "coherence=gold")])
+@pytest.mark.parametrize(
+    "named", [(), ("--score-column", "coherence=coherence"), ("--score-column", "coherence=gold")]
+)
 def test_a_column_that_equals_the_ratings_is_refused(fails, rated, tmp_path, named):
     source, task = rated
     rows = [json.loads(line) for line in source.read_text().splitlines()]
     copy = tmp_path / "copy.jsonl"
     copy.write_text("".join(json.dumps({**row, "gold": row["coherence"]}) + "\n" for row in rows))
     column = named[1].partition("=")[2] if named else "coherence"
-    assert fails(2, "evaluate", "own", "--source", source, "--task-file", task, "--scores", copy, *named) == (
+    assert fails(
+        2, "evaluate", "own", "--source", source, "--task-file", task, "--scores", copy, *named
+    ) == (
         f"refladder: {copy}: column {column!r} equals the human ratings on 'coherence', so it measures nothing; "
         "name the column of the scores with --score-column coherence=COLUMN\n"
     )
@@ -73,13 +86,18 @@ def test_a_column_that_equals_the_ratings_is_refused(fails, rated, tmp_path, nam
 
 def test_columns_by_name(command, fails, write_jsonl):
     story = load_benchmark("demo/story")
-    rows = [{"output_id": o.id, "coherence_score": 0, "size": len(o.text), "rev": -len(o.text)} for o in story.outputs]
+    rows = [
+        {"output_id": o.id, "coherence_score": 0, "size": len(o.text), "rev": -len(o.text)}
+        for o in story.outputs
+    ]
     path = write_jsonl(rows, "other.jsonl")
     evaluate = ("evaluate", "demo/story", *QUICK, "--scores", path)
     named = ("--score-column", "coherence=size", "--score-column", "complexity=rev")
     done = command(*evaluate, *named)
     assert done.code == 0, done.err
-    size = write_jsonl([{"output_id": o.id, "score": len(o.text)} for o in story.outputs], "size.jsonl")
+    size = write_jsonl(
+        [{"output_id": o.id, "score": len(o.text)} for o in story.outputs], "size.jsonl"
+    )
     plain = command("evaluate", "demo/story", *QUICK, "--scores", size)
     expected = {row["dimension"]: row["value"] for row in plain.rows if row["method"] == "size"}
     found = {row["dimension"]: row["value"] for row in done.rows if row["method"] == "other"}
@@ -113,11 +131,23 @@ def test_a_name_of_the_dimension_that_has_a_score_column_is_passed_over(command,
         for o in story.outputs
     ]
     both = command(
-        "evaluate", "demo/story", "--dimension", "coherence", *QUICK, "--scores", write_jsonl(rows, "b.jsonl")
+        "evaluate",
+        "demo/story",
+        "--dimension",
+        "coherence",
+        *QUICK,
+        "--scores",
+        write_jsonl(rows, "b.jsonl"),
     )
     bare = [{"output_id": row["output_id"], "coherence": -row["coherence"]} for row in rows]
     alone = command(
-        "evaluate", "demo/story", "--dimension", "coherence", *QUICK, "--scores", write_jsonl(bare, "a.jsonl")
+        "evaluate",
+        "demo/story",
+        "--dimension",
+        "coherence",
+        *QUICK,
+        "--scores",
+        write_jsonl(bare, "a.jsonl"),
     )
     assert values(both, "b") == values(alone, "a")
     assert values(both, "b")[0] is not None

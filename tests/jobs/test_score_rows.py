@@ -101,7 +101,10 @@ def test_both_orders(command, judge, write_jsonl):
 
 
 def test_yes_or_no_questions(command, write_jsonl):
-    rows = [{"context_id": "story-01", "output": f"The keeper read letter {number}."} for number in range(3)]
+    rows = [
+        {"context_id": "story-01", "output": f"The keeper read letter {number}."}
+        for number in range(3)
+    ]
     done = command("score", write_jsonl(rows), *LADDERS, "--yes-no", "--json")
     assert done.code == 0
     assert all(-15 <= row["coherence_score"] <= 15 for row in done.rows)
@@ -114,11 +117,27 @@ def test_unreadable_judgments_give_no_score(command, judge, stories, tmp_path):
         {"answer": log(0.5, 0.25, 0.25)},
     )
     out = tmp_path / "out.jsonl"
-    done = command("score", stories, *LADDERS, "--any-judge", "--judge", backend, "--out", out, "--json")
+    done = command(
+        "score", stories, *LADDERS, "--any-judge", "--judge", backend, "--out", out, "--json"
+    )
     assert done.code == 3
     rows = [json.loads(line) for line in out.read_text().splitlines()]
-    assert [row["coherence_score"] is None for row in rows] == [False, True, False, False, False, False]
-    assert [row["overall_score"] is None for row in rows] == [False, True, False, False, False, False]
+    assert [row["coherence_score"] is None for row in rows] == [
+        False,
+        True,
+        False,
+        False,
+        False,
+        False,
+    ]
+    assert [row["overall_score"] is None for row in rows] == [
+        False,
+        True,
+        False,
+        False,
+        False,
+        False,
+    ]
     assert rows[1]["complexity_score"] is not None
     assert rows[1]["coherence_note"] == "5 of 5 judgments unparsed: HTTP 503"
     counts = json.loads(done.out)
@@ -143,14 +162,20 @@ def test_a_judge_that_would_rather_say_something_else_is_told_of(command, judge,
     assert told in done.err
     done = command("rescore", f"{out}.judgments.jsonl", "--out", tmp_path / "again.jsonl", "--json")
     assert json.loads(done.out)["low_mass"] == 5
-    done = command("score", stories, *LADDERS, "--any-judge", "--judge", judge({"answer": log(0.5, 0.3, 0.2)}))
+    done = command(
+        "score", stories, *LADDERS, "--any-judge", "--judge", judge({"answer": log(0.5, 0.3, 0.2)})
+    )
     assert "Low label mass" not in done.err
     faint = judge({"answer": log(0.2, 0.1, 0.1)})
-    done = command("score", "--text", "A day.", "--context-id", "story-01", *LADDERS, "--judge", faint)
+    done = command(
+        "score", "--text", "A day.", "--context-id", "story-01", *LADDERS, "--judge", faint
+    )
     assert done.err.splitlines()[1].startswith("Low label mass in 10 of 10 judgments: ")
 
 
-def test_texts_beyond_the_ladders_are_counted_in_every_record_of_the_run(command, judge, stories, tmp_path):
+def test_texts_beyond_the_ladders_are_counted_in_every_record_of_the_run(
+    command, judge, stories, tmp_path
+):
     # One of 6 texts loses to all 5 coherence rungs; all else wins with .6.
     backend = judge(
         {"contains": {"target": "day 2", "dimension": "coherence"}, "answer": log(0.2, 0.7, 0.1)},
@@ -161,22 +186,34 @@ def test_texts_beyond_the_ladders_are_counted_in_every_record_of_the_run(command
         "coherence: 5 of 6 texts beat the top rung, 1 falls below the lowest; scores hardly tell such texts apart",
         "complexity: 6 of 6 texts beat the top rung; scores hardly tell such texts apart",
     ]
-    ends = {"above_top": {"coherence": 5, "complexity": 6}, "below_bottom": {"coherence": 1, "complexity": 0}}
+    ends = {
+        "above_top": {"coherence": 5, "complexity": 6},
+        "below_bottom": {"coherence": 1, "complexity": 0},
+    }
     done = command("score", stories, *LADDERS, "--any-judge", "--judge", backend, "--out", out)
     assert done.code == 0
     assert done.err.splitlines()[-2:] == told
     again = command("rescore", f"{out}.judgments.jsonl", "--out", tmp_path / "again.jsonl")
     assert again.err.splitlines()[-2:] == told
-    of_rescore = json.loads(command("rescore", f"{out}.judgments.jsonl", "--out", tmp_path / "x.jsonl", "--json").out)
+    of_rescore = json.loads(
+        command("rescore", f"{out}.judgments.jsonl", "--out", tmp_path / "x.jsonl", "--json").out
+    )
     of_score = json.loads(
-        command("score", stories, *LADDERS, "--any-judge", "--judge", backend, "--out", out, "--json").out
+        command(
+            "score", stories, *LADDERS, "--any-judge", "--judge", backend, "--out", out, "--json"
+        ).out
     )
     run = json.loads(Path(f"{out}.run.json").read_text())
     for counts in (of_rescore, of_score, run):
         assert {name: counts[name] for name in ends} == ends
     check, doubtful, *beyond = read_run(out).key["warnings"]
-    assert check == "judge check, best rung against the worst: coherence 6 of 12 ladders, complexity 6 of 12 ladders."
-    assert doubtful.startswith("Not shown: that the judge distinguishes the best rung from the worst on coherence, com")
+    assert (
+        check
+        == "judge check, best rung against the worst: coherence 6 of 12 ladders, complexity 6 of 12 ladders."
+    )
+    assert doubtful.startswith(
+        "Not shown: that the judge distinguishes the best rung from the worst on coherence, com"
+    )
     assert beyond == [
         "coherence: 5 texts beat the top rung, 1 falls below the lowest; scores hardly tell such texts apart.",
         "complexity: 6 texts beat the top rung; scores hardly tell such texts apart.",
@@ -195,18 +232,29 @@ def test_low_label_mass_gives_no_score_and_the_reason(command, judge, write_json
         {"answer": log(0.5, 0.3, 0.2)},
     )
     texts = ("I like trains.", "I like boats.", "I like planes.")
-    source = write_jsonl([{"output_id": text, "context_id": "story-01", "output": text} for text in texts])
+    source = write_jsonl(
+        [{"output_id": text, "context_id": "story-01", "output": text} for text in texts]
+    )
     out, judgments = tmp_path / "out.jsonl", tmp_path / "out.jsonl.judgments.jsonl"
     options = (*LADDERS, "--any-judge", "--judge", backend, "--dimension", "coherence")
     done = command("score", source, *options, "--out", out, "--json")
     assert done.code == 3
     counts = json.loads(done.out)
     assert (counts["unscored"], counts["unparsed"], counts["low_mass"]) == ({"coherence": 1}, 5, 5)
-    assert counts["reasons"] == {"5 of 5 judgments unparsed: label mass ... is below 0.05 (--least-mass)": 1}
+    assert counts["reasons"] == {
+        "5 of 5 judgments unparsed: label mass ... is below 0.05 (--least-mass)": 1
+    }
     trains, boats, planes = (json.loads(line) for line in out.read_text().splitlines())
-    assert (trains["coherence_score"], trains["coherence_grade"], trains["coherence_spread"]) == (None, None, None)
+    assert (trains["coherence_score"], trains["coherence_grade"], trains["coherence_spread"]) == (
+        None,
+        None,
+        None,
+    )
     assert trains["coherence_mass"] == pytest.approx(0.00402)
-    assert trains["coherence_note"] == "5 of 5 judgments unparsed: label mass 0.004 is below 0.05 (--least-mass)"
+    assert (
+        trains["coherence_note"]
+        == "5 of 5 judgments unparsed: label mass 0.004 is below 0.05 (--least-mass)"
+    )
     assert boats["coherence_score"] == pytest.approx(15 * (0.2 - 0.1) / 0.32)
     assert boats["coherence_note"] == "low label mass in 5 of 5 judgments, minimum 0.32"
     assert (planes["coherence_mass"], planes["coherence_note"]) == (pytest.approx(1.0), None)
@@ -227,7 +275,9 @@ def test_a_judge_that_gives_no_mass_is_scored(stories, tmp_path):
             return [replace(reading, mass=None) for reading in super().read_labels(prompts, labels)]
 
     opened, out = load_ladders("demo/story"), tmp_path / "out.jsonl"
-    scorer = LadderScorer(NoMass(), opened, opened.dimensions, Scale(rule="ladder-sum", weights={}, least_mass=1.0))
+    scorer = LadderScorer(
+        NoMass(), opened, opened.dimensions, Scale(rule="ladder-sum", weights={}, least_mass=1.0)
+    )
     score_rows(AllRows(scorer), Tables(source=str(stories), out=str(out)), Mapped(columns={}))
     rows = [json.loads(line) for line in out.read_text().splitlines()]
     assert all(row["coherence_mass"] is None and row["coherence_score"] is not None for row in rows)
@@ -235,18 +285,44 @@ def test_a_judge_that_gives_no_mass_is_scored(stories, tmp_path):
 
 def test_the_table_of_texts_shows_the_spread_as_a_column_of_its_own(command, judge):
     backend = judge({"answer": log(0.6, 0.1, 0.3)})
-    line = ("score", "--text", "A day.", "--context-id", "story-01", *LADDERS, "--any-judge", "--judge", backend)
+    line = (
+        "score",
+        "--text",
+        "A day.",
+        "--context-id",
+        "story-01",
+        *LADDERS,
+        "--any-judge",
+        "--judge",
+        backend,
+    )
     done = command(*line, "--dimension", "coherence")
     assert re.search(r"A day\. +\+7\.50 +4\.00 +0\.60 *\n", done.out)  # as worked out by hand above
-    legend = "spread: how undecided the judge was, in units of the grade. Not a confidence interval.\n"
+    legend = (
+        "spread: how undecided the judge was, in units of the grade. Not a confidence interval.\n"
+    )
     assert f"\ngrade: position on the human scale\n{legend}" in done.out
     assert "95 %" not in done.out
 
 
 def test_show_places_rows_with_their_spread(command, judge, write_jsonl, tmp_path):
     backend = judge({"answer": log(0.6, 0.1, 0.3)})
-    source, out = write_jsonl([{"output_id": "a", "context_id": "story-01", "output": "A."}]), tmp_path / "out.jsonl"
-    command("score", source, *LADDERS, "--any-judge", "--judge", backend, "--dimension", "coherence", "--out", out)
+    source, out = (
+        write_jsonl([{"output_id": "a", "context_id": "story-01", "output": "A."}]),
+        tmp_path / "out.jsonl",
+    )
+    command(
+        "score",
+        source,
+        *LADDERS,
+        "--any-judge",
+        "--judge",
+        backend,
+        "--dimension",
+        "coherence",
+        "--out",
+        out,
+    )
     line = ("show", "demo/story", "story-01", "--dimension", "coherence", "--scores", out)
     done = command(*line)
     assert re.search(r"grade +spread +score +text", done.out)
@@ -278,7 +354,9 @@ def test_csv_and_parquet(command, stories, tmp_path):
         assert command("score", stories, *LADDERS, "--out", path).code == 0
     with paths["csv"].open(newline="", encoding="utf-8") as stream:
         cells = list(csv.DictReader(stream))
-    assert [float(row["coherence_score"]) for row in cells] == [row["coherence_score"] for row in plain]
+    assert [float(row["coherence_score"]) for row in cells] == [
+        row["coherence_score"] for row in plain
+    ]
     assert [json.loads(row["extra"]) for row in cells] == [row["extra"] for row in plain]
     assert {row["coherence_note"] for row in cells} == {""}
     parquet = pytest.importorskip("pyarrow.parquet")
@@ -299,10 +377,14 @@ def test_csv_and_parquet(command, stories, tmp_path):
 
 def test_parquet_with_null_outputs(command, tmp_path):
     pa = pytest.importorskip("pyarrow")
-    from pyarrow import parquet  # noqa: PLC0415
+    from pyarrow import parquet
 
     source, out = tmp_path / "in.parquet", tmp_path / "out.parquet"
-    table = {"n": pa.array([7, 8], pa.int16()), "context_id": ["story-01", "story-02"], "output": ["A text.", None]}
+    table = {
+        "n": pa.array([7, 8], pa.int16()),
+        "context_id": ["story-01", "story-02"],
+        "output": ["A text.", None],
+    }
     parquet.write_table(pa.table(table), source)
     done = command("score", source, *LADDERS, "--out", out)
     assert done.code == 3
@@ -323,28 +405,50 @@ def test_an_input_without_rows(command, tmp_path, form, content):
 def test_columns_by_other_names_and_one_context_for_all(command, write_jsonl, stories):
     rows = [json.loads(line) for line in stories.read_text().splitlines()]
     renamed = write_jsonl(
-        [{"id": r["output_id"], "c": r["context_id"], "summary": r["output"]} for r in rows], "b.jsonl"
+        [{"id": r["output_id"], "c": r["context_id"], "summary": r["output"]} for r in rows],
+        "b.jsonl",
     )
     options = [f"--column={pair}" for pair in ("output_id=id", "context_id=c", "output=summary")]
     expected = [row["coherence_score"] for row in command("score", stories, *LADDERS).rows]
-    assert [row["coherence_score"] for row in command("score", renamed, *LADDERS, *options).rows] == expected
-    alone = write_jsonl([{"output": row["output"]} for row in rows if row["context_id"] == "story-01"], "c.jsonl")
+    assert [
+        row["coherence_score"] for row in command("score", renamed, *LADDERS, *options).rows
+    ] == expected
+    alone = write_jsonl(
+        [{"output": row["output"]} for row in rows if row["context_id"] == "story-01"], "c.jsonl"
+    )
     found = command("score", alone, *LADDERS, "--context-id", "story-01").rows
     assert [row["coherence_score"] for row in found] == expected[:1]
 
 
 def test_texts_from_the_shell(command):
-    done = command("score", "--text", "A keeper wept.", "--text", " ", "--context-id", "story-01", *LADDERS, "--json")
+    done = command(
+        "score",
+        "--text",
+        "A keeper wept.",
+        "--text",
+        " ",
+        "--context-id",
+        "story-01",
+        *LADDERS,
+        "--json",
+    )
     assert done.code == 3
     assert [row["output"] for row in done.rows] == ["A keeper wept.", " "]
     assert [row["coherence_note"] for row in done.rows] == [None, "the output is empty"]
-    done = command("score", "--text", "A keeper [bold]wept\x1b[2J.", "--context-id", "story-01", *LADDERS)
-    assert done.code == 0
-    assert "A keeper [bold]wept\ufffd[2J." in done.out  # neither markup nor control characters do anything
-    assert re.search(
-        r"signature: ladders:demo/story@[0-9a-f]{12}\|certificate:[0-9a-f]{12}\|backend:builtin/1\|", done.out
+    done = command(
+        "score", "--text", "A keeper [bold]wept\x1b[2J.", "--context-id", "story-01", *LADDERS
     )
-    assert "score: ladder-sum, from -15 (worse than all 5 rungs) to 15 (better than all)" in done.out
+    assert done.code == 0
+    assert (
+        "A keeper [bold]wept\ufffd[2J." in done.out
+    )  # neither markup nor control characters do anything
+    assert re.search(
+        r"signature: ladders:demo/story@[0-9a-f]{12}\|certificate:[0-9a-f]{12}\|backend:builtin/1\|",
+        done.out,
+    )
+    assert (
+        "score: ladder-sum, from -15 (worse than all 5 rungs) to 15 (better than all)" in done.out
+    )
 
 
 def test_the_signature_holds_all_that_made_a_score(command, stories):
@@ -355,11 +459,15 @@ def test_the_signature_holds_all_that_made_a_score(command, stories):
         usual,
     )
     others = [("--both-orders",), ("--yes-no",), ("--rule", "hard-votes"), ("--least-mass", "0.1")]
-    found = {command("score", stories, *LADDERS, *options).rows[0]["signature"] for options in others}
+    found = {
+        command("score", stories, *LADDERS, *options).rows[0]["signature"] for options in others
+    }
     assert len(found | {usual}) == 5
 
 
-def test_the_signature_is_the_same_wherever_the_ladders_lie(command, stories, tmp_path, monkeypatch):
+def test_the_signature_is_the_same_wherever_the_ladders_lie(
+    command, stories, tmp_path, monkeypatch
+):
     names = set()
     for place in ("one", "two"):
         folder = tmp_path / place / "ladders"
@@ -387,7 +495,10 @@ def test_the_configuration_stands_beside_the_output(command, stories, tmp_path):
 def judged(tmp_path_factory):
     """Judgments of some rows, one of them without a ladder, with both orders."""
     folder = tmp_path_factory.mktemp("judged")
-    rows = [{"output_id": f"o{n}", "context_id": f"story-{n:02d}", "output": f"Day {n}. " * n} for n in (1, 2, 3, 99)]
+    rows = [
+        {"output_id": f"o{n}", "context_id": f"story-{n:02d}", "output": f"Day {n}. " * n}
+        for n in (1, 2, 3, 99)
+    ]
     (folder / "in.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     return folder
 
@@ -404,9 +515,12 @@ def test_rescoring_is_scoring_by_that_rule_with_no_judge(judged, rule, orders):
     report = rescore(kept, Tables(out=str(judged / "again.jsonl")), scale)
     assert report.reused == report.judgments == 3 * 2 * 5 * orders
     scored, again = (
-        [json.loads(line) for line in (judged / name).read_text().splitlines()] for name in ("out.jsonl", "again.jsonl")
+        [json.loads(line) for line in (judged / name).read_text().splitlines()]
+        for name in ("out.jsonl", "again.jsonl")
     )
-    assert [{name: row[name] for name in again[0]} for row in scored[:3]] == again  # the fourth was never judged
+    assert [
+        {name: row[name] for name in again[0]} for row in scored[:3]
+    ] == again  # the fourth was never judged
     assert report.order_pairs == scorer.report.order_pairs
     assert report.disagreements == scorer.report.disagreements
 
@@ -430,7 +544,9 @@ def test_rescore_tells_what_is_wrong_with_a_file(command, fails, stories, tmp_pa
         .replace('"dimension":"complexity"', '"dimension":"charm"')
         .replace('"name":"charm"', '"name":"complexity"')
     )
-    assert "dimension 'charm' is not among the run's: ['coherence', 'complexity']" in fails(2, "rescore", kept)
+    assert "dimension 'charm' is not among the run's: ['coherence', 'complexity']" in fails(
+        2, "rescore", kept
+    )
     kept.write_bytes(b"")
     assert fails(2, "rescore", kept) == (
         f"refladder: {kept}: empty; a judgments file is what `refladder score --judgments` writes\n"
@@ -466,12 +582,22 @@ def test_rows_of_one_context_stay_together_for_a_judge_that_shares_contexts():
     class Sharing(Double):
         shares_contexts = True
 
-    rows = [("a", number) for number in range(20)] + [("b", number) for number in range(300)] + [("c", 0)]
+    rows = (
+        [("a", number) for number in range(20)]
+        + [("b", number) for number in range(300)]
+        + [("c", 0)]
+    )
     found = list(batches(rows, Sharing(), lambda row: row[0]))
     # 16 and the 4 left of a; then b, which is cut at 256 rows; the rest of b is less than the 64 of the next batch
     assert [len(batch) for batch in found] == [20, 256, 45]
     assert [row for batch in found for row in batch] == rows
-    assert [len(batch) for batch in batches(rows, Double(), lambda row: row[0])] == [16, 32, 64, 128, 81]
+    assert [len(batch) for batch in batches(rows, Double(), lambda row: row[0])] == [
+        16,
+        32,
+        64,
+        128,
+        81,
+    ]
 
 
 def test_score_by_written_answers(command, judge, write_jsonl, tmp_path):
@@ -479,7 +605,16 @@ def test_score_by_written_answers(command, judge, write_jsonl, tmp_path):
     # 15 rungs' worth of 2/3 - 1/3 = 5
     backend = judge({"role": "compare", "texts": ["Better", "better.", "Worse", "Hm."]})
     source, out = write_jsonl([{"context_id": "story-01", "output": "A."}]), tmp_path / "out.jsonl"
-    options = (*LADDERS, "--any-judge", "--judge", backend, "--dimension", "coherence", "--out", out)
+    options = (
+        *LADDERS,
+        "--any-judge",
+        "--judge",
+        backend,
+        "--dimension",
+        "coherence",
+        "--out",
+        out,
+    )
     assert command("score", source, *options, "--answers", "4").code == 0
     row = json.loads(out.read_text())
     assert row["coherence_score"] == pytest.approx(5.0, abs=1e-9)
@@ -487,11 +622,17 @@ def test_score_by_written_answers(command, judge, write_jsonl, tmp_path):
     assert "|answers:4|" in row["signature"]
     assert "|sampling:max16,t1,p1,seed0|" in row["signature"]
     again = command("rescore", f"{out}.judgments.jsonl").rows[0]
-    assert (again["coherence_score"], again["signature"]) == (row["coherence_score"], row["signature"])
+    assert (again["coherence_score"], again["signature"]) == (
+        row["coherence_score"],
+        row["signature"],
+    )
     # answers of another number are other judgments
     done = command("score", source, *options, "--answers", "3")
     assert done.code == 2
-    assert "these judgments are of another run (of 4 sampled answers per question, this run of 3)" in done.err
+    assert (
+        "these judgments are of another run (of 4 sampled answers per question, this run of 3)"
+        in done.err
+    )
     # this judge gives no label probabilities
     assert command("score", source, *options[:-2]).code == 3
 
@@ -512,7 +653,9 @@ def test_yes_or_no_questions_by_written_answers(command, judge, write_jsonl):
         "--answers",
         "2",
     )
-    assert command(*line).rows[0]["coherence_score"] == pytest.approx(0.0, abs=1e-12)  # yes 1/2 to each claim
+    assert command(*line).rows[0]["coherence_score"] == pytest.approx(
+        0.0, abs=1e-12
+    )  # yes 1/2 to each claim
 
 
 def test_a_judge_that_writes_no_answers_is_reported(command, stories):

@@ -26,7 +26,10 @@ OTHER_TASK = (
     "--ladders"
 )
 DATA = Path(__file__).parents[1] / "loaders" / "data"
-FILES = (DATA / "summeval" / "flat" / "summeval.json", DATA / "topicalchat" / "unieval" / "topical_chat.json")
+FILES = (
+    DATA / "summeval" / "flat" / "summeval.json",
+    DATA / "topicalchat" / "unieval" / "topical_chat.json",
+)
 SOURCES = ("--source", FILES[0], "--source", FILES[1])
 RATED = ("--methods", "direct-5,g-eval-5", "--level", "within_context", "--statistic", "spearman")
 
@@ -47,7 +50,10 @@ def test_csv_and_records_are_those_of_each_benchmark_alone(command):
     found = refladder.evaluate(list(BOTH), methods="direct-5,g-eval-5")
     assert [isinstance(each, Evaluation) for each in found] == [True, True]
     records = [{**record, "seconds": ""} for record in found.records()]
-    as_text = [{key: "" if value is None else str(value) for key, value in record.items()} for record in records]
+    as_text = [
+        {key: "" if value is None else str(value) for key, value in record.items()}
+        for record in records
+    ]
     assert as_text == without_seconds(together)
     assert found.complete
     assert found.rows == (*found[0].rows, *found[1].rows)
@@ -56,18 +62,32 @@ def test_csv_and_records_are_those_of_each_benchmark_alone(command):
 def test_each_benchmark_has_its_own_source(command, tmp_path):
     names, rated = ("summeval", "topicalchat"), (*RATED, "--format", "csv")
     together = command("evaluate", *names, *SOURCES, *rated, "--work", tmp_path)
-    alone = [command("evaluate", name, "--source", path, *rated) for name, path in zip(names, FILES, strict=True)]
-    assert without_seconds(together.out) == [row for done in alone for row in without_seconds(done.out)]
-    configs = [json.loads(path.read_text())["options"] for path in sorted(tmp_path.glob("*/run.json"))]
-    assert [(each["benchmark"], each["source"]) for each in configs] == list(zip(names, map(str, FILES), strict=True))
+    alone = [
+        command("evaluate", name, "--source", path, *rated)
+        for name, path in zip(names, FILES, strict=True)
+    ]
+    assert without_seconds(together.out) == [
+        row for done in alone for row in without_seconds(done.out)
+    ]
+    configs = [
+        json.loads(path.read_text())["options"] for path in sorted(tmp_path.glob("*/run.json"))
+    ]
+    assert [(each["benchmark"], each["source"]) for each in configs] == list(
+        zip(names, map(str, FILES), strict=True)
+    )
 
 
 def test_a_call_takes_a_source_for_each_benchmark():
-    found = refladder.evaluate(["summeval", "demo/dialogue"], source=[FILES[0], None], methods="direct-5")
+    found = refladder.evaluate(
+        ["summeval", "demo/dialogue"], source=[FILES[0], None], methods="direct-5"
+    )
     alone = refladder.evaluate("summeval", source=FILES[0], methods="direct-5")
     assert found[0].rows == alone.rows
     assert {row.benchmark for row in found[1].rows} == {"demo/dialogue"}
-    with pytest.raises(UsageError, match=r"^1 source for 2 benchmarks; give source once for each, in the same order$"):
+    with pytest.raises(
+        UsageError,
+        match=r"^1 source for 2 benchmarks; give source once for each, in the same order$",
+    ):
         refladder.evaluate(["summeval", "topicalchat"], source=FILES[0])
 
 
@@ -79,18 +99,25 @@ def test_one_table_has_benchmarks_as_groups_of_columns_and_their_mean(command):
     for name, each in zip(BOTH, evaluations, strict=True):
         lines = command("evaluate", name, *RATED, "--json").rows
         assert each["rows"] == [line for line in lines if line.get("kind") != "card"]
-        assert [card["method"] for card in each["cards"]] == [line["method"] for line in lines if "kind" in line]
+        assert [card["method"] for card in each["cards"]] == [
+            line["method"] for line in lines if "kind" in line
+        ]
     values = {
         (row["method"], row["dimension"]): row["value"]
         for each in evaluations
         for row in each["rows"]
         if row["statistic"] == "spearman"
     }
-    shown = command("evaluate", *BOTH, *RATED, "--format", "latex", "--intervals", "none").out.splitlines()
+    shown = command(
+        "evaluate", *BOTH, *RATED, "--format", "latex", "--intervals", "none"
+    ).out.splitlines()
     assert shown[2] == r"  \caption{within\_context: Spearman with the ratings, mean over contexts}"
     assert shown[3] == r"  \label{tab:within-context-spearman}"
     assert shown[5] == r"  \begin{tabular}{l" + "r" * 8 + "}"
-    assert shown[7] == r"   & \multicolumn{3}{c}{demo/story} & \multicolumn{1}{c}{demo/dialogue} &  &  &  &  \\"
+    assert (
+        shown[7]
+        == r"   & \multicolumn{3}{c}{demo/story} & \multicolumn{1}{c}{demo/dialogue} &  &  &  &  \\"
+    )
     assert shown[8] == r"  \cmidrule(lr){2-4} \cmidrule(lr){5-5}"
     heads = "method & coherence & complexity & mean & engagingness & benchmark mean & contexts & skipped & unscored"
     assert shown[9] == rf"  {heads} \\"
@@ -112,15 +139,27 @@ def test_a_method_without_a_value_on_one_benchmark_has_no_mean_over_benchmarks(c
         "| method | demo/story coherence | demo/story complexity | demo/story mean | demo/dialogue "
     )
     assert rows[1].startswith("| bleu | — | — | — | — | — |")
-    assert "- benchmark mean: mean of the 2 benchmarks (of the means over their dimensions); no interval" in done.out
+    assert (
+        "- benchmark mean: mean of the 2 benchmarks (of the means over their dimensions); no interval"
+        in done.out
+    )
 
 
 def test_figures_page_and_differences_are_of_each_benchmark(command, tmp_path):
-    extra = ("--figures", tmp_path / "drawn", "--html", tmp_path / "page.html", "--reference", "direct-5")
+    extra = (
+        "--figures",
+        tmp_path / "drawn",
+        "--html",
+        tmp_path / "page.html",
+        "--reference",
+        "direct-5",
+    )
     done = command("evaluate", *BOTH, "--methods", "direct-5,win-ratio", *extra)
     assert len(list(tmp_path.glob("drawn/*/cost.svg"))) == 2
     page = (tmp_path / "page.html").read_text()
-    assert [page.count(f'<img alt="{name}: cost" src="data:image/svg+xml;base64,') for name in BOTH] == [1, 1]
+    assert [
+        page.count(f'<img alt="{name}: cost" src="data:image/svg+xml;base64,') for name in BOTH
+    ] == [1, 1]
     assert "<title>demo/story, demo/dialogue: agreement with people</title>" in page
     for name in BOTH:
         assert f"{name}, within_context: Spearman, the method minus direct-5" in done.out
@@ -166,7 +205,10 @@ def test_a_run_killed_in_the_second_benchmark_goes_on_and_asks_nothing_twice(pro
     hold.touch()
     started = process(*line, tmp_path / "cut", **how)
     # all stories, and the first batch of dialogues: 16 of them
-    until(lambda: sum(map(count_lines, tmp_path.glob("cut/*/judgments.jsonl"))) == 2 + 720 + 80, started)
+    until(
+        lambda: sum(map(count_lines, tmp_path.glob("cut/*/judgments.jsonl"))) == 2 + 720 + 80,
+        started,
+    )
     started.send_signal(signal.SIGKILL)
     started.communicate(timeout=HANG)
     assert count_lines(asked) == 720 + 80
@@ -177,13 +219,30 @@ def test_a_run_killed_in_the_second_benchmark_goes_on_and_asks_nothing_twice(pro
 
     folders = sorted(path.name for path in (tmp_path / "cut").iterdir() if path.is_dir())
     assert [name.rpartition("-")[0] for name in folders] == ["demo_dialogue", "demo_story"]
-    configs = [json.loads((tmp_path / "cut" / name / "run.json").read_text())["options"] for name in folders]
-    assert [each["benchmark"] for each in configs] == [each["ladders"] for each in configs] == sorted(BOTH)
+    configs = [
+        json.loads((tmp_path / "cut" / name / "run.json").read_text())["options"]
+        for name in folders
+    ]
+    assert (
+        [each["benchmark"] for each in configs]
+        == [each["ladders"] for each in configs]
+        == sorted(BOTH)
+    )
     assert [each["work"] for each in configs] == [str(tmp_path / "cut" / name) for name in folders]
     assert all((tmp_path / "cut" / name / "results.jsonl").exists() for name in folders)
-    for name, folder in zip(sorted(BOTH), folders, strict=True):  # each is the folder of a run on this one alone
+    for name, folder in zip(
+        sorted(BOTH), folders, strict=True
+    ):  # each is the folder of a run on this one alone
         alone = process(
-            "evaluate", name, "--ladders", name, "--judge", "slow", "--work", tmp_path / "cut" / folder, **how
+            "evaluate",
+            name,
+            "--ladders",
+            name,
+            "--judge",
+            "slow",
+            "--work",
+            tmp_path / "cut" / folder,
+            **how,
         )
         assert alone.communicate(timeout=HANG)[0]
     assert count_lines(asked) == needed
@@ -197,7 +256,10 @@ def test_a_run_killed_in_the_second_benchmark_goes_on_and_asks_nothing_twice(pro
             "2 ladder sets for 3 benchmarks; give --ladders once, or one for each in the same order",
         ),
         (("demo/story", *SETS), "2 ladder sets for 1 benchmark; give --ladders once"),
-        (("demo/story", *BOTH), "benchmark 'demo/story' is named 2 times; name each benchmark once"),
+        (
+            ("demo/story", *BOTH),
+            "benchmark 'demo/story' is named 2 times; name each benchmark once",
+        ),
         (
             (*BOTH, "--ladders", "demo/story"),
             OTHER_TASK,
@@ -226,7 +288,9 @@ def test_what_does_not_fit_several_benchmarks_is_one_sentence(fails, line, messa
 
 def test_calls_say_the_same_before_a_judge_is_asked():
     story, dialogue = map(refladder.load_benchmark, BOTH)
-    with pytest.raises(UsageError, match=r"^3 ladder sets for 2 benchmarks; give ladders once, or one for each"):
+    with pytest.raises(
+        UsageError, match=r"^3 ladder sets for 2 benchmarks; give ladders once, or one for each"
+    ):
         refladder.evaluate([story, dialogue], ladders=["demo/story"] * 3, judge=NeverAsked())
     with pytest.raises(UsageError, match=r"^benchmark 'demo/story' is named 2 times"):
         refladder.evaluate([story, story], judge=NeverAsked())

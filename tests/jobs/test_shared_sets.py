@@ -64,7 +64,9 @@ class Numbers(Double):
                 continue
             ahead = float(target) - float(reference)
             readings.append(
-                LabelReading(logprobs=CERTAIN["win" if ahead > 0 else "loss" if ahead else "tie"], mass=1.0)
+                LabelReading(
+                    logprobs=CERTAIN["win" if ahead > 0 else "loss" if ahead else "tie"], mass=1.0
+                )
             )
         return readings
 
@@ -72,7 +74,8 @@ class Numbers(Double):
 def shared(ladders, task="dialogue", dimensions=(WORTH,), name="shared"):
     """A shared set with one ladder for each anchor and dimension: {anchor: the texts of its rungs}."""
     contexts = [
-        Context(id=anchor, task=task, text=f"Talk {anchor}.", background=f"Facts {anchor}.") for anchor in ladders
+        Context(id=anchor, task=task, text=f"Talk {anchor}.", background=f"Facts {anchor}.")
+        for anchor in ladders
     ]
     made = [
         Ladder(
@@ -91,9 +94,14 @@ def shared(ladders, task="dialogue", dimensions=(WORTH,), name="shared"):
 def scored(ladders, texts, *, judge=None, contexts=(), **how):
     judge = judge or Numbers()
     scorer = LadderScorer(judge, ladders, ladders.dimensions, Scale(**how.pop("scale", {})), **how)
-    outputs = [Output(id=f"o{number}", context_id="", system="", text=text) for number, text in enumerate(texts)]
+    outputs = [
+        Output(id=f"o{number}", context_id="", system="", text=text)
+        for number, text in enumerate(texts)
+    ]
     with JudgmentLog(None, scorer.run) as log:
-        return [row[0] for row in scorer.score(outputs, [None] * len(outputs), log, contexts)], scorer
+        return [
+            row[0] for row in scorer.score(outputs, [None] * len(outputs), log, contexts)
+        ], scorer
 
 
 def test_a_score_is_the_mean_over_the_anchors_with_its_standard_deviation():
@@ -131,8 +139,13 @@ def test_the_prompt_holds_both_contexts_the_rows_first():
     places = [prompt.index(text) for text in shown]
     assert places == sorted(places)
     assert "judge each by its own conversation" in prompt
-    assert "Conversation of the target response (empty if there is none):\n\n\n" in judge.prompts[4].text
-    starts = {each.text[: each.text.index("Conversation of the reference")] for each in judge.prompts[:4]}
+    assert (
+        "Conversation of the target response (empty if there is none):\n\n\n"
+        in judge.prompts[4].text
+    )
+    starts = {
+        each.text[: each.text.index("Conversation of the reference")] for each in judge.prompts[:4]
+    }
     assert len(starts) == 1  # what a judge reads once for all rungs of a row
     judge.prompts.clear()
     scored(ladders, ["15"], judge=judge, contexts=[row], orders=2)
@@ -143,7 +156,11 @@ def test_the_prompt_holds_both_contexts_the_rows_first():
 
 def test_a_row_with_the_context_of_an_anchor_is_compared_with_all_anchors(tmp_path, write_jsonl):
     ladders = shared({"a": ("10", "20"), "b": ("1", "2")})
-    rows = [{"output": "15", "context_id": "a"}, {"output": "15", "context": "Other."}, {"output": "15"}]
+    rows = [
+        {"output": "15", "context_id": "a"},
+        {"output": "15", "context": "Other."},
+        {"output": "15"},
+    ]
     source, judge = write_jsonl(rows), Numbers()
     told = []
     mapped = Mapped(columns={})
@@ -155,22 +172,33 @@ def test_a_row_with_the_context_of_an_anchor_is_compared_with_all_anchors(tmp_pa
     assert [re.search(r'"worth_score": ([-.\d]+)', line)[1] for line in lines] == ["1.0"] * 3
     assert all('"worth_anchor_spread": 2.82842712' in line for line in lines)
     # The questions of equal contexts are next to each other: none, the digest of "Other.", and "a".
-    assert [judge.prompts[place].slots["context"] for place in (0, 4, 8)] == ["", "Other.", "Talk a."]
+    assert [judge.prompts[place].slots["context"] for place in (0, 4, 8)] == [
+        "",
+        "Other.",
+        "Talk a.",
+    ]
 
 
 def test_yes_no_questions_show_one_context():
-    with pytest.raises(UsageError, match=r"^shared: the set is shared, and yes/no questions show one context"):
+    with pytest.raises(
+        UsageError, match=r"^shared: the set is shared, and yes/no questions show one context"
+    ):
         scored(shared({"a": ("1", "2")}), ["3"], yes_no=True)
 
 
 def test_a_shared_set_needs_every_ladder_and_context_of_its_anchors():
     opened = shared({"a": ("1", "2"), "b": ("1", "2")})
     ladders, contexts = list(opened.ladders.values()), list(opened.contexts.values())
-    with pytest.raises(UsageError, match=r"^x: 'b' has no worth ladder; a shared set has the ladders of its anchors"):
+    with pytest.raises(
+        UsageError,
+        match=r"^x: 'b' has no worth ladder; a shared set has the ladders of its anchors",
+    ):
         ladder_set("x", [WORTH], contexts, ladders[:1], anchors=["a", "b"])
     with pytest.raises(UsageError, match=r"^x: 'b' is not an anchor, and has a worth ladder"):
         ladder_set("x", [WORTH], contexts, ladders, anchors=["a"])
-    with pytest.raises(UsageError, match=r"^x: no text of anchor 'a', which the judge has to see beside its rungs"):
+    with pytest.raises(
+        UsageError, match=r"^x: no text of anchor 'a', which the judge has to see beside its rungs"
+    ):
         ladder_set("x", [WORTH], [], ladders, anchors=["a", "b"])
 
 
@@ -179,8 +207,9 @@ def test_set_json_says_shared_and_a_set_without_it_is_not(tmp_path):
     records = [WORTH], list(opened.contexts.values()), list(opened.ladders.values()), []
     write_ladder_set(tmp_path, *records, shared=Shared(anchors=("a", "b"), seed=7))
     assert (
-        tmp_path / "set.json"
-    ).read_text() == '{"schema":"ladder-set/1","anchors":["a","b"],"seed":7,"shared":true,"serves":[]}\n'
+        (tmp_path / "set.json").read_text()
+        == '{"schema":"ladder-set/1","anchors":["a","b"],"seed":7,"shared":true,"serves":[]}\n'
+    )
     assert load_ladders(tmp_path).anchors == ("a", "b")
     write_ladder_set(tmp_path, *records)
     assert load_ladders(tmp_path).anchors == ()
@@ -189,7 +218,12 @@ def test_set_json_says_shared_and_a_set_without_it_is_not(tmp_path):
 
 def seeds(count, task="document"):
     return [
-        Context(id=f"s{number}", task=task, text="", references=(" ".join([f"word{number}"] * (30 + number)),))
+        Context(
+            id=f"s{number}",
+            task=task,
+            text="",
+            references=(" ".join([f"word{number}"] * (30 + number)),),
+        )
         for number in range(count)
     ]
 
@@ -201,8 +235,13 @@ def test_anchors_are_drawn_by_the_seed_whatever_the_order():
     assert len(set(drawn)) == 4
     # A seed of 35 words, and at most half of 512 and of 40 tokens.
     assert {seed.background for seed in draw_anchors(seeds(6)[5:], 1, Sampling())} == {"35 words"}
-    assert {seed.background for seed in draw_anchors(seeds(6)[5:], 1, Sampling(max_tokens=40))} == {"20 words"}
-    with pytest.raises(UsageError, match=r"^--shared 5 needs 5 seeds, and the table has 4; add rows, or ask for fewer"):
+    assert {seed.background for seed in draw_anchors(seeds(6)[5:], 1, Sampling(max_tokens=40))} == {
+        "20 words"
+    }
+    with pytest.raises(
+        UsageError,
+        match=r"^--shared 5 needs 5 seeds, and the table has 4; add rows, or ask for fewer",
+    ):
         draw_anchors(seeds(4), 5, Sampling())
 
 
@@ -230,7 +269,17 @@ class Writer(Double):
 
 
 def built(folder, writer, anchors, **how):
-    return build(writer, anchors, [WORTH], folder, rungs=3, sampling=Sampling(seed=3), attempts=2, shared=True, **how)
+    return build(
+        writer,
+        anchors,
+        [WORTH],
+        folder,
+        rungs=3,
+        sampling=Sampling(seed=3),
+        attempts=2,
+        shared=True,
+        **how,
+    )
 
 
 def test_a_document_anchor_is_a_named_subject_and_a_limit_of_words(tmp_path):
@@ -239,11 +288,13 @@ def test_a_document_anchor_is_a_named_subject_and_a_limit_of_words(tmp_path):
     assert writer.roles == ["subject"] * 3 + ["worst", "best"] * 3 + ["between"] * 3
     opened = load_ladders(tmp_path)
     assert opened.anchors == report.anchors
-    assert {(context.text, context.background, context.references) for context in opened.contexts.values()} == {
-        (f"word{number}", f"{30 + number} words", ()) for number in range(3)
-    }
+    assert {
+        (context.text, context.background, context.references)
+        for context in opened.contexts.values()
+    } == {(f"word{number}", f"{30 + number} words", ()) for number in range(3)}
     assert all(
-        ladder.rungs[1].text.startswith(opened.contexts[ladder.context_id].text) for ladder in opened.ladders.values()
+        ladder.rungs[1].text.startswith(opened.contexts[ladder.context_id].text)
+        for ladder in opened.ladders.values()
     )
     # An interrupted build names no subject again, and asks for nothing that it has.
     again = Writer()
@@ -272,15 +323,30 @@ def test_an_anchor_whose_rung_failed_is_left_out_and_named(tmp_path):
     [
         # Level 2 of each anchor (20, 21, 22) beats level 1 of both others (10, 11, 12), and level 3 level 2: 6 pairs of
         # anchors, 2 steps each, all in order.
-        ({"a": ("10", "20", "30"), "b": ("11", "21", "31"), "c": ("12", "22", "32")}, (12, 12, "pass")),
+        (
+            {"a": ("10", "20", "30"), "b": ("11", "21", "31"), "c": ("12", "22", "32")},
+            (12, 12, "pass"),
+        ),
         # a over b: 20 > 1, 30 > 2 (2 of 2), b over a: 2 < 10, 3 < 20 (0 of 2); likewise for the other pairs: 6 of 12.
-        ({"a": ("10", "20", "30"), "b": ("1", "2", "3"), "c": ("100", "200", "300")}, (6, 12, "refuse")),
+        (
+            {"a": ("10", "20", "30"), "b": ("1", "2", "3"), "c": ("100", "200", "300")},
+            (6, 12, "refuse"),
+        ),
         # Falling ladders: 1 of a against 2 of b and so on, all below: none of 12.
-        ({"a": ("30", "20", "10"), "b": ("31", "21", "11"), "c": ("32", "22", "12")}, (0, 12, "refuse")),
+        (
+            {"a": ("30", "20", "10"), "b": ("31", "21", "11"), "c": ("32", "22", "12")},
+            (0, 12, "refuse"),
+        ),
         # Level 2 of each equals level 1 of the others, which is not better; 30 > 20.
-        ({"a": ("20", "20", "30"), "b": ("20", "20", "30"), "c": ("20", "20", "30")}, (6, 12, "refuse")),
+        (
+            {"a": ("20", "20", "30"), "b": ("20", "20", "30"), "c": ("20", "20", "30")},
+            (6, 12, "refuse"),
+        ),
         # As the first, with 20 above 30 in a: its level 3 is below level 2 of b and of c: 10 of 12 is over .8.
-        ({"a": ("10", "30", "20"), "b": ("11", "21", "31"), "c": ("12", "22", "32")}, (10, 12, "pass")),
+        (
+            {"a": ("10", "30", "20"), "b": ("11", "21", "31"), "c": ("12", "22", "32")},
+            (10, 12, "pass"),
+        ),
     ],
 )
 def test_certificate_across_anchors_by_hand(ladders, expected):
@@ -288,12 +354,16 @@ def test_certificate_across_anchors_by_hand(ladders, expected):
     certificate = certify(opened, open_asker(opened, judge))
     sharing = certificate["sharing"]
     assert (sharing["in_order"], sharing["of"], sharing["verdict"]) == expected
-    assert sharing["share"] == pytest.approx(expected[0] / expected[1], abs=1e-6)  # six digits are kept
+    assert sharing["share"] == pytest.approx(
+        expected[0] / expected[1], abs=1e-6
+    )  # six digits are kept
     assert sharing["low"] <= sharing["share"] <= sharing["high"]
     assert (sharing["verdict"] == "refuse") == (sharing["share"] < 0.8)
     # 3 ladders of 3 pairs, and 6 pairs of anchors with 2 steps, each in both orders.
     assert certificate["counts"]["judgments"] == 3 * 3 * 2 + 6 * 2 * 2
-    assert sum(row["of"] for row in sharing["anchors"]) == 2 * sharing["of"]  # each comparison has two anchors
+    assert (
+        sum(row["of"] for row in sharing["anchors"]) == 2 * sharing["of"]
+    )  # each comparison has two anchors
 
 
 @pytest.mark.parametrize(
@@ -302,7 +372,11 @@ def test_certificate_across_anchors_by_hand(ladders, expected):
         (("10", "20", "30"), "pass", ["pass", "pass", "pass"]),
         # Step 2 is in order for two of three anchors: on the mean it rises.
         (("10", "30", "20"), "rewrite", ["pass", "rewrite", "rewrite"]),
-        (("10", "?", "30"), "refuse", ["refuse", "refuse", "refuse"]),  # no step of a could be judged
+        (
+            ("10", "?", "30"),
+            "refuse",
+            ["refuse", "refuse", "refuse"],
+        ),  # no step of a could be judged
     ],
 )
 def test_three_anchors_pass_without_a_test_where_every_step_is_in_order(of_a, verdict, levels):
@@ -313,7 +387,10 @@ def test_three_anchors_pass_without_a_test_where_every_step_is_in_order(of_a, ve
     assert [level["verdict"] for level in dimension["levels"]] == levels
     assert certificate["tests"] is None
     assert {step[name] for step in dimension["steps"] for name in ("p", "p_holm")} == {None}
-    assert (certificate["counts"]["length_climbs"], certificate["judge"]["fingerprint"]) == (0, "numbers/1")
+    assert (certificate["counts"]["length_climbs"], certificate["judge"]["fingerprint"]) == (
+        0,
+        "numbers/1",
+    )
     # 2 steps at 0.05: 0.5 ** 6 * 2 = 0.031 is the first below it.
     (note,) = certificate["notes"]
     assert note == (
@@ -329,17 +406,31 @@ def test_six_anchors_have_sign_tests_and_comparisons_that_decide_nothing_are_lef
     opened = shared(dict.fromkeys("abcdef", ("20", "20", "30")))
     certificate = certify(opened, open_asker(opened, Numbers()))
     # 6 * 5 ordered pairs of anchors: 30 > 20 in all, and 20 against 20 decides nothing.
-    assert [certificate["sharing"][name] for name in ("in_order", "of", "verdict", "limit")] == [30, 30, "pass", 0.7]
+    assert [certificate["sharing"][name] for name in ("in_order", "of", "verdict", "limit")] == [
+        30,
+        30,
+        "pass",
+        0.7,
+    ]
     # No step of 20 to 20 decides: p is 1. All six steps of 20 to 30 rise: 0.5 ** 6, times 2.
     assert [step["p_holm"] for step in certificate["dimensions"][0]["steps"]] == [1.0, 0.03125]
 
 
-def test_a_set_of_single_contexts_shows_its_own_background_and_not_that_of_the_row(write_jsonl, tmp_path):
+def test_a_set_of_single_contexts_shows_its_own_background_and_not_that_of_the_row(
+    write_jsonl, tmp_path
+):
     opened = shared({"a": ("10", "20")})
-    alone = ladder_set("alone", [WORTH], list(opened.contexts.values()), list(opened.ladders.values()))
-    source, judge = write_jsonl([{"output": "15", "context_id": "a", "context": "Talk a."}]), Numbers()
+    alone = ladder_set(
+        "alone", [WORTH], list(opened.contexts.values()), list(opened.ladders.values())
+    )
+    source, judge = (
+        write_jsonl([{"output": "15", "context_id": "a", "context": "Talk a."}]),
+        Numbers(),
+    )
     asking = AllRows(LadderScorer(judge, alone, alone.dimensions, Scale()))
-    score_rows(asking, Tables(source=str(source), out=str(tmp_path / "out.jsonl")), Mapped(columns={}))
+    score_rows(
+        asking, Tables(source=str(source), out=str(tmp_path / "out.jsonl")), Mapped(columns={})
+    )
     assert {prompt.slots["background"] for prompt in judge.prompts} == {"Facts a."}
 
 
@@ -353,7 +444,11 @@ class Ranks(Double):
         for prompt in prompts:
             falls = (prompt.slots.get("context"), prompt.slots.get("dimension")) == ("word1", "wit")
             ranks = {"worst": "9" if falls else "1", "between": "5", "best": "1" if falls else "9"}
-            texts.append(prompt.slots["target"].split()[0] if prompt.role == "subject" else ranks[prompt.role])
+            texts.append(
+                prompt.slots["target"].split()[0]
+                if prompt.role == "subject"
+                else ranks[prompt.role]
+            )
         return [Completion(text=text) for text in texts]
 
 
@@ -372,9 +467,13 @@ def test_an_anchor_that_the_judge_finds_out_of_order_is_left_out_on_every_dimens
     how = {"rungs": 3, "sampling": Sampling(seed=3), "attempts": 1, "shared": True}
     report = build(Ranks(), anchors, dimensions, tmp_path, mender=mender, **how)
     assert set(report.anchors) == {"s0", "s2"}
-    assert [(failure.context_id, failure.dimension) for failure in report.failures] == [("s1", "wit")]
+    assert [(failure.context_id, failure.dimension) for failure in report.failures] == [
+        ("s1", "wit")
+    ]
     opened = load_ladders(tmp_path)
-    assert set(opened.ladders) == {(anchor, name) for anchor in ("s0", "s2") for name in ("worth", "wit")}
+    assert set(opened.ladders) == {
+        (anchor, name) for anchor in ("s0", "s2") for name in ("worth", "wit")
+    }
     # One pair of anchors with 2 steps in both directions, on 2 dimensions; the certificate is of the set as written.
     assert opened.certificate["sharing"]["of"] == 8
     assert opened.certificate["sharing"]["low"] is None
@@ -384,13 +483,17 @@ def test_a_dimension_whose_spread_is_anothers_spread_over_anchors_is_refused():
     named = [Dimension(name=name, description="") for name in ("worth", "worth anchor")]
     assert len(added_columns(named)) == 12
     with pytest.raises(
-        UsageError, match=r"^dimension 'worth anchor' would share the column 'worth_anchor_spread' with"
+        UsageError,
+        match=r"^dimension 'worth anchor' would share the column 'worth_anchor_spread' with",
     ):
         added_columns(named, shared=True)
 
 
 def test_judgments_that_were_stored_before_there_were_shared_sets_are_read(tmp_path):
-    path, run = tmp_path / "j.jsonl", Run(recipe=RECIPE, ladders="x@1", dimensions=(WORTH,), rungs=2, orders=1)
+    path, run = (
+        tmp_path / "j.jsonl",
+        Run(recipe=RECIPE, ladders="x@1", dimensions=(WORTH,), rungs=2, orders=1),
+    )
     before = to_line(run).replace(b',"anchors":[]', b"")
     assert before != to_line(run)
     path.write_bytes(before)

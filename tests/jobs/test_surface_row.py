@@ -26,16 +26,25 @@ def test_all_of_them(command):
     done = command("evaluate", "demo/story", *QUICK, "--baselines", "all")
     assert names(done) == ["ladder", BEST, *MEASURES]
     levels = {
-        (row["level"], row["statistic"]) for row in done.rows if row["method"] == BEST and row["value"] is not None
+        (row["level"], row["statistic"])
+        for row in done.rows
+        if row["method"] == BEST and row["value"] is not None
     }
     assert len(levels) == 9  # three levels, three statistics
 
 
 def test_a_reference_is_shown_too(command):
-    done = command("evaluate", "demo/story", *QUICK, "--reference", "length", "--level", "within_context")
+    done = command(
+        "evaluate", "demo/story", *QUICK, "--reference", "length", "--level", "within_context"
+    )
     assert names(done) == ["ladder", BEST, "length"]
-    assert {row["reference"] for row in done.rows if row["statistic"] == "spearman"} == {"length", None}
-    done = command("evaluate", "demo/story", *QUICK, "--reference", BEST, "--level", "within_context")
+    assert {row["reference"] for row in done.rows if row["statistic"] == "spearman"} == {
+        "length",
+        None,
+    }
+    done = command(
+        "evaluate", "demo/story", *QUICK, "--reference", BEST, "--level", "within_context"
+    )
     assert any(row["p_value"] is not None for row in done.rows)
 
 
@@ -51,7 +60,8 @@ def test_each_context_has_the_measure_that_is_best_on_the_others(command):
         same = [
             name
             for name, scores in by_name.items()
-            if [order.index(v) for v in order] == _first_places([scores[output, "engagingness"] for output in outputs])
+            if [order.index(v) for v in order]
+            == _first_places([scores[output, "engagingness"] for output in outputs])
             and sorted(range(len(outputs)), key=lambda k: (order[k], k))
             == sorted(range(len(outputs)), key=lambda k: (scores[outputs[k], "engagingness"], k))
         ]
@@ -74,7 +84,9 @@ def test_the_names_are_taken(fails, tmp_path, name):
         pytest.skip("no file can have this name")
     path = tmp_path / f"{name}.csv"
     outputs = load_benchmark("demo/story").outputs
-    path.write_text("output_id,score\n" + "".join(f"{output.id},{len(output.text)}\n" for output in outputs))
+    path.write_text(
+        "output_id,score\n" + "".join(f"{output.id},{len(output.text)}\n" for output in outputs)
+    )
     assert fails(2, "evaluate", "demo/story", "--scores", path) == (
         f"refladder: two methods are called {name!r}; rename the file of scores that has this name\n"
     )

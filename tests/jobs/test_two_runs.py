@@ -64,13 +64,41 @@ def build(folder, _source):
 
 def compete(folder, source):
     out = folder / "contest"
-    models = ["--model", "a=varying", "--model", "b=varying", "--judge", "varying", "--criterion", "quality=good"]
-    return ["compete", source, "--prompt-text", "Go on: {output}", *models, "--out", out, "--id", "output_id"], out
+    models = [
+        "--model",
+        "a=varying",
+        "--model",
+        "b=varying",
+        "--judge",
+        "varying",
+        "--criterion",
+        "quality=good",
+    ]
+    return [
+        "compete",
+        source,
+        "--prompt-text",
+        "Go on: {output}",
+        *models,
+        "--out",
+        out,
+        "--id",
+        "output_id",
+    ], out
 
 
 def evaluate(folder, _source):
     out = folder / "work"
-    return ["evaluate", "demo/story", "--ladders", "demo/story", "--judge", "varying", "--work", out], out
+    return [
+        "evaluate",
+        "demo/story",
+        "--ladders",
+        "demo/story",
+        "--judge",
+        "varying",
+        "--work",
+        out,
+    ], out
 
 
 COMMANDS = {"score": score, "build": build, "compete": compete, "evaluate": evaluate}
@@ -116,7 +144,9 @@ def hidden(folder):
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_the_second_run_is_refused_and_the_first_is_intact(start, hold, write_jsonl, rows, tmp_path, name):  # noqa: PLR0917  fixtures
+def test_the_second_run_is_refused_and_the_first_is_intact(  # noqa: PLR0917
+    start, hold, write_jsonl, rows, tmp_path, name
+):
     arguments, place = COMMANDS[name](tmp_path, write_jsonl(rows(100)))
     first = start(arguments, "first")
     kept = tmp_path / KEPT[name]
@@ -140,7 +170,9 @@ def test_the_second_run_is_refused_and_the_first_is_intact(start, hold, write_js
     assert hidden(tmp_path) == []
 
 
-def test_the_scores_of_the_first_run_are_those_of_its_judgments(start, hold, command, write_jsonl, rows, tmp_path):  # noqa: PLR0917  fixtures
+def test_the_scores_of_the_first_run_are_those_of_its_judgments(  # noqa: PLR0917
+    start, hold, command, write_jsonl, rows, tmp_path
+):
     arguments, out = score(tmp_path, write_jsonl(rows(100)))
     first = start(arguments, "first")
     kept = Path(f"{out}.judgments.jsonl")

@@ -58,7 +58,8 @@ def rated_texts(means):
         found = means(benchmark)
         names = [dimension.name for dimension in benchmark.dimensions]
         return sorted(
-            (output.context_id, output.text, [found[output.id, name] for name in names]) for output in benchmark.outputs
+            (output.context_id, output.text, [found[output.id, name] for name in names])
+            for output in benchmark.outputs
         )
 
     return of

@@ -61,7 +61,8 @@ def test_gzip_is_the_same(data, tmp_path, name, folder, options):
 
 def test_unknown_benchmark():
     with pytest.raises(
-        UnknownNameError, match=r"unknown benchmark 'sumeval'; did you mean 'summeval'\? Known: demo/.*, hanna,"
+        UnknownNameError,
+        match=r"unknown benchmark 'sumeval'; did you mean 'summeval'\? Known: demo/.*, hanna,",
     ):
         load_benchmark("sumeval")
 
@@ -83,9 +84,18 @@ def test_unknown_option(data):
 @pytest.mark.parametrize(
     ("name", "match"),
     [
-        ("topicalchat", r"topicalchat: there is no copy on the Hub .* download http://shikib\.com/tc_usr_data\.json "),
-        ("newsroom", r"newsroom: there is no copy on the Hub .* newsroom-human-eval\.csv .*lil-lab/newsroom.*--source"),
-        ("webnlg", r"webnlg: there is no copy on the Hub .*gitlab\.com/webnlg/webnlg-human-evaluation .*--source PATH"),
+        (
+            "topicalchat",
+            r"topicalchat: there is no copy on the Hub .* download http://shikib\.com/tc_usr_data\.json ",
+        ),
+        (
+            "newsroom",
+            r"newsroom: there is no copy on the Hub .* newsroom-human-eval\.csv .*lil-lab/newsroom.*--source",
+        ),
+        (
+            "webnlg",
+            r"webnlg: there is no copy on the Hub .*gitlab\.com/webnlg/webnlg-human-evaluation .*--source PATH",
+        ),
     ],
 )
 def test_no_public_home_to_fetch(name, match):
@@ -94,9 +104,24 @@ def test_no_public_home_to_fetch(name, match):
 
 
 HUB = [
-    ("summeval", "mteb/summeval", "test", r"model_annotations\.aligned\.paired\.jsonl .*Yale-LILY/SummEval"),
-    ("hanna", "llm-aes/hanna", "train", r"hanna_stories_annotations\.csv .*dig-team/hanna-benchmark-asg"),
-    ("podcast", "potsawee/podcast_summary_assessment", "evaluation", r"podcast_summary_assessment\.json "),
+    (
+        "summeval",
+        "mteb/summeval",
+        "test",
+        r"model_annotations\.aligned\.paired\.jsonl .*Yale-LILY/SummEval",
+    ),
+    (
+        "hanna",
+        "llm-aes/hanna",
+        "train",
+        r"hanna_stories_annotations\.csv .*dig-team/hanna-benchmark-asg",
+    ),
+    (
+        "podcast",
+        "potsawee/podcast_summary_assessment",
+        "evaluation",
+        r"podcast_summary_assessment\.json ",
+    ),
 ]
 
 
@@ -121,7 +146,9 @@ def hub(monkeypatch):
 @pytest.mark.parametrize(("name", "repository", "_split", "advice"), HUB)
 def test_hub_without_network(hub, name, repository, _split, advice):
     def unreachable(path):
-        raise ConnectionError(f"Couldn't reach {path!r} on the Hub (OfflineModeIsEnabled)\nsecond line")
+        raise ConnectionError(
+            f"Couldn't reach {path!r} on the Hub (OfflineModeIsEnabled)\nsecond line"
+        )
 
     hub(unreachable)
     told = "name it with --source"
@@ -135,7 +162,9 @@ def test_hub_says_nothing(hub):
         raise errors
 
     errors = hub(silent)()
-    with pytest.raises(DataError, match=r"cannot be downloaded from the Hub \(DatasetsError\); download"):
+    with pytest.raises(
+        DataError, match=r"cannot be downloaded from the Hub \(DatasetsError\); download"
+    ):
         load_benchmark("summeval")
 
 
@@ -148,7 +177,14 @@ def test_hub_without_datasets(monkeypatch, name, repository, _split, advice):
 
 
 def test_hub_rows(hub):
-    row = {"episode_id": "e", "transcript": "t", "summary": "s", "system_id": "A1", "score": "G", "attributes": []}
+    row = {
+        "episode_id": "e",
+        "transcript": "t",
+        "summary": "s",
+        "system_id": "A1",
+        "score": "G",
+        "attributes": [],
+    }
     hub(lambda _path: {"evaluation": [row]})
     benchmark = load_benchmark("podcast")
     check_benchmark(benchmark)
@@ -160,20 +196,29 @@ def test_hub_form_of_summeval(hub, data):
     lines = (data / "summeval/hub/mteb_summeval.test.jsonl").read_text().splitlines()
     hub(lambda _path: {"test": [json.loads(line) for line in lines]})
     benchmark = load_benchmark("summeval")
-    assert [output.system for output in benchmark.outputs[:4]] == ["system 1", "system 2", "system 3", "system 4"]
+    assert [output.system for output in benchmark.outputs[:4]] == [
+        "system 1",
+        "system 2",
+        "system 3",
+        "system 4",
+    ]
     assert len(benchmark.ratings) == 2 * 4 * 4
 
 
 def test_hub_splits(hub, tmp_path):
     task = tmp_path / "task.toml"
-    task.write_text('task = "open"\n[[dimensions]]\nname = "a"\ndescription = "b"\nlow = 1\nhigh = 2\n')
+    task.write_text(
+        'task = "open"\n[[dimensions]]\nname = "a"\ndescription = "b"\nlow = 1\nhigh = 2\n'
+    )
     row = {"context": "c", "system": "s", "output": "o"}
     hub(lambda _path: {"train": [row], "test": [row, {**row, "system": "t"}]})
     assert len(load_own("hub:me/mine:test", task_file=task).outputs) == 2
     match = r"hub:me/mine: it has several splits; use hub:me/mine:SPLIT with one of train, test"
     with pytest.raises(UsageError, match=match):
         load_own("hub:me/mine", task_file=task)
-    with pytest.raises(UsageError, match=r"hub:me/mine: it has no split 'dev'; use .* one of train, test"):
+    with pytest.raises(
+        UsageError, match=r"hub:me/mine: it has no split 'dev'; use .* one of train, test"
+    ):
         load_own("hub:me/mine:dev", task_file=task)
     hub(lambda _path: {"train": [row]})
     assert len(load_own("hub:me/mine", task_file=task).outputs) == 1
@@ -183,7 +228,9 @@ def test_hub_splits(hub, tmp_path):
 
 
 def test_shipped_sets_take_no_source(tmp_path):
-    match = "benchmark 'demo/story' is shipped and takes neither a source nor options; leave them out"
+    match = (
+        "benchmark 'demo/story' is shipped and takes neither a source nor options; leave them out"
+    )
     for arguments, options in (((tmp_path,), {}), ((), {"human": True})):
         with pytest.raises(UsageError, match=match):
             load_benchmark("demo/story", *arguments, **options)

@@ -11,9 +11,33 @@ from refladder.testing import check_benchmark
 
 # source, options, contexts, outputs, systems, ratings (outputs x dimensions x raters, where all are there)
 COUNTS = [
-    ("summeval", "summeval/model_annotations.aligned.paired.jsonl.gz", {}, 100, 1200, 12, 1200 * 4 * 3),
-    ("summeval", "summeval/model_annotations.aligned.paired.jsonl.gz", {"raters": "crowd"}, 100, 1200, 12, 24000),
-    ("summeval", "summeval/model_annotations.aligned.paired.jsonl.gz", {"raters": "all"}, 100, 1200, 12, 38400),
+    (
+        "summeval",
+        "summeval/model_annotations.aligned.paired.jsonl.gz",
+        {},
+        100,
+        1200,
+        12,
+        1200 * 4 * 3,
+    ),
+    (
+        "summeval",
+        "summeval/model_annotations.aligned.paired.jsonl.gz",
+        {"raters": "crowd"},
+        100,
+        1200,
+        12,
+        24000,
+    ),
+    (
+        "summeval",
+        "summeval/model_annotations.aligned.paired.jsonl.gz",
+        {"raters": "all"},
+        100,
+        1200,
+        12,
+        38400,
+    ),
     ("summeval", "summeval/mteb_summeval.test.jsonl.gz", {}, 100, 1600, 16, 1600 * 4),
     ("summeval", "summeval", {}, 100, 1600, 16, 1200 * 4 * 3 + 400 * 4),
     ("topicalchat", "topicalchat_usr", {}, 60, 360, 6, 360 * 6 * 3),
@@ -25,7 +49,16 @@ COUNTS = [
     ("webnlg", "webnlg2017/all_data_final_averaged.csv.gz", {}, 223, 2007, 9, 2007 * 3),
 ]
 TILBURG = ("tilburg-nmt", "tilburg-pipe", "tilburg-smt")
-ALL_TEAMS = ("adapt", "baseline", "melbourne", "pkuwriter", *TILBURG, "upf-forge", "vietnam", "webnlg")
+ALL_TEAMS = (
+    "adapt",
+    "baseline",
+    "melbourne",
+    "pkuwriter",
+    *TILBURG,
+    "upf-forge",
+    "vietnam",
+    "webnlg",
+)
 
 
 @pytest.mark.parametrize("case", COUNTS, ids=lambda case: case[1])
@@ -52,7 +85,12 @@ def tied_contexts(benchmark, means):
 @pytest.mark.parametrize(
     "case",
     [
-        ("summeval", "summeval", {}, {"coherence": 0, "consistency": 4, "fluency": 2, "relevance": 0}),
+        (
+            "summeval",
+            "summeval",
+            {},
+            {"coherence": 0, "consistency": 4, "fluency": 2, "relevance": 0},
+        ),
         (
             "topicalchat",
             "topicalchat_usr",
@@ -70,10 +108,22 @@ def tied_contexts(benchmark, means):
             "hanna",
             "hanna",
             {"human": True},
-            dict.fromkeys(("relevance", "coherence", "empathy", "surprise", "engagement", "complexity"), 0),
+            dict.fromkeys(
+                ("relevance", "coherence", "empathy", "surprise", "engagement", "complexity"), 0
+            ),
         ),
-        ("newsroom", "newsroom", {}, dict.fromkeys(("coherence", "fluency", "informativeness", "relevance"), 0)),
-        ("webnlg", "webnlg2017", {"systems": ALL_TEAMS}, {"fluency": 1, "grammar": 0, "semantics": 1}),
+        (
+            "newsroom",
+            "newsroom",
+            {},
+            dict.fromkeys(("coherence", "fluency", "informativeness", "relevance"), 0),
+        ),
+        (
+            "webnlg",
+            "webnlg2017",
+            {"systems": ALL_TEAMS},
+            {"fluency": 1, "grammar": 0, "semantics": 1},
+        ),
     ],
 )
 def test_tied_contexts(real, means, case):
@@ -88,14 +138,22 @@ def test_tied_contexts(real, means, case):
         ("summeval", "summeval", "summeval/mteb_summeval.test.jsonl.gz", {}, 0),
         # the flat file has its means to 10 decimals
         ("topicalchat", "topicalchat_usr", "topicalchat_usr/unieval", {}, 1e-10),
-        ("webnlg", "webnlg2017", "webnlg2017/all_data_final_averaged.csv.gz", {"systems": ALL_TEAMS}, 1e-12),
+        (
+            "webnlg",
+            "webnlg2017",
+            "webnlg2017/all_data_final_averaged.csv.gz",
+            {"systems": ALL_TEAMS},
+            1e-12,
+        ),
     ],
 )
 def test_two_forms_agree(real, means, case):
     name, first, second, options, tolerance = case
     one = load_benchmark(name, real / first, **options)
     other = load_benchmark(name, real / second, **options)
-    assert {output.id: output.text for output in one.outputs} == {output.id: output.text for output in other.outputs}
+    assert {output.id: output.text for output in one.outputs} == {
+        output.id: output.text for output in other.outputs
+    }
     assert [(c.id, c.text) for c in sorted(one.contexts, key=lambda c: c.id)] == [
         (c.id, c.text) for c in sorted(other.contexts, key=lambda c: c.id)
     ]
@@ -122,13 +180,21 @@ def test_webnlg_texts_and_raters(real):
     empty = Counter(output.system for output in benchmark.outputs if not output.text)
     assert empty == {"vietnam": 168, "tilburg-pipe": 25}
     assert len(benchmark.ratings) == 6111 * 3
-    raters = Counter(rating.output_id for rating in benchmark.ratings if rating.dimension == "fluency")
+    raters = Counter(
+        rating.output_id for rating in benchmark.ratings if rating.dimension == "fluency"
+    )
     assert (min(raters.values()), max(raters.values())) == (1, 6)
     assert all(context.references for context in benchmark.contexts)
 
 
 def test_newsroom_texts(real):
     benchmark = load_benchmark("newsroom", real / "newsroom")
-    assert sum(output.text.count("<UNK>") for output in benchmark.outputs) == 17  # 51 in the rows of 3 raters
-    texts = [output.text for output in benchmark.outputs] + [context.text for context in benchmark.contexts]
-    assert not any(mark in text for text in texts for mark in ("&quot;", "&#x27;", "&amp;", "&lt;", "</p>"))
+    assert (
+        sum(output.text.count("<UNK>") for output in benchmark.outputs) == 17
+    )  # 51 in the rows of 3 raters
+    texts = [output.text for output in benchmark.outputs] + [
+        context.text for context in benchmark.contexts
+    ]
+    assert not any(
+        mark in text for text in texts for mark in ("&quot;", "&#x27;", "&amp;", "&lt;", "</p>")
+    )

@@ -29,7 +29,9 @@ def test_no_such_source(tmp_path):
     ],
 )
 def test_folder_without_known_files(tmp_path, name, names):
-    with pytest.raises(DataError, match=rf"this folder has none of {names}.*\(with or without \.gz\)"):
+    with pytest.raises(
+        DataError, match=rf"this folder has none of {names}.*\(with or without \.gz\)"
+    ):
         load_benchmark(name, tmp_path)
 
 
@@ -45,7 +47,8 @@ def test_truncated_gzip(data, tmp_path, name, file):
     path = tmp_path / "cut.gz"
     path.write_bytes(gzip.compress((data / file).read_bytes())[:-20])
     with pytest.raises(
-        DataError, match=r"cut\.gz: the stream is damaged or incomplete \(.*\); download or copy it again"
+        DataError,
+        match=r"cut\.gz: the stream is damaged or incomplete \(.*\); download or copy it again",
     ):
         load_benchmark(name, path)
 
@@ -55,7 +58,9 @@ def test_invalid_utf8_in_a_json_list(data, tmp_path):
     lines[2] = lines[2].replace(b"bread", b"br\xffad")
     path = tmp_path / "podcast.json"
     path.write_bytes(b"\n".join(lines))
-    with pytest.raises(DataError, match=r"podcast\.json:3: not UTF-8 \(byte 0xff\); convert the file to UTF-8"):
+    with pytest.raises(
+        DataError, match=r"podcast\.json:3: not UTF-8 \(byte 0xff\); convert the file to UTF-8"
+    ):
         load_benchmark("podcast", path)
 
 
@@ -98,7 +103,10 @@ def test_parquet_by_content(data, tmp_path):
     rows = json.loads((data / "podcast/podcast_summary_assessment.json").read_text())
     path = tmp_path / "0000.parquet"
     parquet.write_table(pyarrow.Table.from_pylist(rows), path)
-    assert load_benchmark("podcast", path).outputs == load_benchmark("podcast", data / "podcast").outputs
+    assert (
+        load_benchmark("podcast", path).outputs
+        == load_benchmark("podcast", data / "podcast").outputs
+    )
 
 
 def test_digest_depends_on_each_text():

@@ -17,7 +17,9 @@ MTEB = "mteb_summeval.test.jsonl"
 
 def edited(data, tmp_path, line, **changes):
     """The release with some fields of one line replaced; None takes a field away."""
-    rows = [json.loads(text) for text in (data / "summeval/release" / RELEASE).read_text().splitlines()]
+    rows = [
+        json.loads(text) for text in (data / "summeval/release" / RELEASE).read_text().splitlines()
+    ]
     rows[line - 1].update(changes)
     rows[line - 1] = {key: value for key, value in rows[line - 1].items() if value is not None}
     path = tmp_path / "edited.jsonl"
@@ -42,14 +44,22 @@ def test_release(data, ratings):
     ]
     assert len(benchmark.outputs) == 6
     # the file's first line: coherence 2, 2, 3
-    assert ratings(benchmark, "cnn-test-a1/M8", "coherence") == {"expert 1": 2, "expert 2": 2, "expert 3": 3}
+    assert ratings(benchmark, "cnn-test-a1/M8", "coherence") == {
+        "expert 1": 2,
+        "expert 2": 2,
+        "expert 3": 3,
+    }
 
 
 def test_identical_texts_stay_apart(data, ratings):
     benchmark = load_benchmark("summeval", data / "summeval/release")
     texts = {output.id: output.text for output in benchmark.outputs}
     assert texts["cnn-test-a1/M8"] == texts["cnn-test-a1/M17"]
-    assert ratings(benchmark, "cnn-test-a1/M17", "coherence") == {"expert 1": 4, "expert 2": 4, "expert 3": 5}
+    assert ratings(benchmark, "cnn-test-a1/M17", "coherence") == {
+        "expert 1": 4,
+        "expert 2": 4,
+        "expert 3": 5,
+    }
 
 
 def test_missing_rater_and_empty_output(data, ratings):
@@ -69,9 +79,15 @@ def test_raters(data, ratings):
         "crowd 1",
         "crowd 2",
     ]
-    with pytest.raises(UnknownNameError, match=r"unknown group of SummEval raters 'expert'; did you mean 'experts'\?"):
+    with pytest.raises(
+        UnknownNameError,
+        match=r"unknown group of SummEval raters 'expert'; did you mean 'experts'\?",
+    ):
         load_benchmark("summeval", data / "summeval/release", raters="expert")
-    with pytest.raises(DataError, match=r"has only the means of the experts; raters='crowd' needs model_annotations"):
+    with pytest.raises(
+        DataError,
+        match=r"has only the means of the experts; raters='crowd' needs model_annotations",
+    ):
         load_benchmark("summeval", data / "summeval/hub", raters="crowd")
 
 
@@ -92,7 +108,12 @@ def test_all_forms_give_the_same_means(data, means):
 def test_nameless_flat_form_is_grouped_by_its_source(data):
     benchmark = load_benchmark("summeval", data / "summeval/nameless")
     assert len(benchmark.contexts) == 2
-    assert [output.system for output in benchmark.outputs] == ["system 1", "system 2", "system 3", "system 4"] * 2
+    assert [output.system for output in benchmark.outputs] == [
+        "system 1",
+        "system 2",
+        "system 3",
+        "system 4",
+    ] * 2
 
 
 def test_table_with_an_id_for_each_row(data, tmp_path):
@@ -110,13 +131,16 @@ def test_table_with_an_id_for_each_row(data, tmp_path):
 def test_hub_form_without_names(data, tmp_path):
     shutil.copy(data / "summeval/hub" / MTEB, tmp_path)
     benchmark = load_benchmark("summeval", tmp_path)
-    assert [output.system for output in benchmark.outputs[:4]] == ["system 1", "system 2", "system 3", "system 4"]
+    assert [output.system for output in benchmark.outputs[:4]] == [
+        "system 1",
+        "system 2",
+        "system 3",
+        "system 4",
+    ]
 
 
 def test_unpaired_alone(data):
-    match = (
-        r"aligned\.jsonl:1: no column 'text', the article: this is the unpaired release; pair it with .* or put mteb"
-    )
+    match = r"aligned\.jsonl:1: no column 'text', the article: this is the unpaired release; pair it with .* or put mteb"
     with pytest.raises(DataError, match=match):
         load_benchmark("summeval", data / "summeval/unpaired")
 
@@ -126,7 +150,11 @@ def test_unpaired_with_articles_beside_it(data, tmp_path):
     shutil.copy(data / "summeval/hub" / MTEB, tmp_path)
     paired = load_benchmark("summeval", data / "summeval/release")
     joined = load_benchmark("summeval", tmp_path)
-    assert (joined.contexts, joined.outputs, joined.ratings) == (paired.contexts, paired.outputs, paired.ratings)
+    assert (joined.contexts, joined.outputs, joined.ratings) == (
+        paired.contexts,
+        paired.outputs,
+        paired.ratings,
+    )
     assert joined.revision.count("@") == 2
 
 
@@ -134,14 +162,18 @@ def test_unpaired_with_an_article_missing(data, tmp_path):
     shutil.copy(data / "summeval/unpaired" / UNPAIRED, tmp_path)
     first = (data / "summeval/hub" / MTEB).read_text().splitlines()[0]
     (tmp_path / MTEB).write_text(first + "\n")
-    with pytest.raises(DataError, match=r"jsonl:4: the file with the articles has no id 'dm-test-a2'; complete it"):
+    with pytest.raises(
+        DataError, match=r"jsonl:4: the file with the articles has no id 'dm-test-a2'; complete it"
+    ):
         load_benchmark("summeval", tmp_path)
 
 
 def test_file_beside_is_another(data, tmp_path):
     shutil.copy(data / "summeval/unpaired" / UNPAIRED, tmp_path)
     (tmp_path / MTEB).write_text('{"id": "a", "text": "b"}\n')
-    with pytest.raises(DataError, match=r"test\.jsonl:1: no column 'machine_summaries'; It has: id, text"):
+    with pytest.raises(
+        DataError, match=r"test\.jsonl:1: no column 'machine_summaries'; It has: id, text"
+    ):
         load_benchmark("summeval", tmp_path)
 
 
@@ -152,7 +184,11 @@ def test_folder_completes_the_systems(data, tmp_path, means, ratings, release):
     benchmark = load_benchmark("summeval", tmp_path)
     assert len(benchmark.outputs) == 8
     assert means(benchmark) == means(load_benchmark("summeval", data / "summeval/hub"))
-    assert list(ratings(benchmark, "cnn-test-a1/M8", "coherence")) == ["expert 1", "expert 2", "expert 3"]
+    assert list(ratings(benchmark, "cnn-test-a1/M8", "coherence")) == [
+        "expert 1",
+        "expert 2",
+        "expert 3",
+    ]
     assert ratings(benchmark, "cnn-test-a1/M0", "coherence") == {"mean": 14 / 3}
     # the file alone has its own systems, and crowd ratings cannot be completed
     assert len(load_benchmark("summeval", next(tmp_path.glob("model_*"))).outputs) == 6
@@ -167,7 +203,9 @@ def test_folder_with_nothing_to_complete(data, tmp_path):
         row[field] = [row[field][place] for place in keep]
     (tmp_path / MTEB).write_text(json.dumps(row))
     (tmp_path / "system_order.json").write_text('["M22", "M17", "M8"]')
-    assert load_benchmark("summeval", tmp_path) == load_benchmark("summeval", data / "summeval/release")
+    assert load_benchmark("summeval", tmp_path) == load_benchmark(
+        "summeval", data / "summeval/release"
+    )
 
 
 def test_folder_with_a_wrong_system_order(data, tmp_path):
@@ -183,28 +221,44 @@ def test_folder_with_a_wrong_system_order(data, tmp_path):
 def test_system_order_is_no_list_of_names(data, tmp_path, order):
     shutil.copy(data / "summeval/hub" / MTEB, tmp_path)
     (tmp_path / "system_order.json").write_text(order)
-    with pytest.raises(DataError, match=r"system_order\.json: expected a list of different system names, found"):
+    with pytest.raises(
+        DataError, match=r"system_order\.json: expected a list of different system names, found"
+    ):
         load_benchmark("summeval", tmp_path)
 
 
 def test_system_order_of_another_length(data, tmp_path):
     shutil.copy(data / "summeval/hub" / MTEB, tmp_path)
     (tmp_path / "system_order.json").write_text('["M8", "M0"]')
-    with pytest.raises(DataError, match=r":1: 4 machine_summaries, but system_order\.json names 2 systems"):
+    with pytest.raises(
+        DataError, match=r":1: 4 machine_summaries, but system_order\.json names 2 systems"
+    ):
         load_benchmark("summeval", tmp_path)
 
 
 @pytest.mark.parametrize(
     ("changes", "match"),
     [
-        ({"model_id": "M8"}, r":2: output 'cnn-test-a1/M8' already appears at .*:1; keep one of them"),
-        ({"text": "other"}, r":2: context 'cnn-test-a1' has different content at .*:1; an id must belong to one text"),
+        (
+            {"model_id": "M8"},
+            r":2: output 'cnn-test-a1/M8' already appears at .*:1; keep one of them",
+        ),
+        (
+            {"text": "other"},
+            r":2: context 'cnn-test-a1' has different content at .*:1; an id must belong to one text",
+        ),
         ({"id": "new", "text": " \n"}, r":2: the text of context 'new' is empty; remove the row"),
         ({"decoded": 5}, r":2: column 'decoded': expected text, found 5"),
         ({"model_id": ""}, r":2: column 'model_id': expected a name or an integer, found ''"),
         ({"model_id": True}, r":2: column 'model_id': expected a name or an integer, found True"),
-        ({"model_id": None, "modelid": "M8"}, r":2: no column 'model_id'; did you mean 'modelid'\? It has: id, "),
-        ({"references": ["a", 1]}, r":2: column 'references': expected a list of texts, found 1 in it"),
+        (
+            {"model_id": None, "modelid": "M8"},
+            r":2: no column 'model_id'; did you mean 'modelid'\? It has: id, ",
+        ),
+        (
+            {"references": ["a", 1]},
+            r":2: column 'references': expected a list of texts, found 1 in it",
+        ),
         ({"references": "a"}, r":2: column 'references': expected a list, found 'a'"),
         ({"expert_annotations": [3]}, r":2: expert_annotations 1: expected a JSON object, found 3"),
     ],
@@ -229,7 +283,9 @@ def test_bad_release(data, tmp_path, changes, match):
 def test_bad_rating(data, tmp_path, value, match):
     annotation = {"coherence": value, "consistency": 1, "fluency": 1, "relevance": 1}
     path = edited(data, tmp_path, 2, expert_annotations=[annotation])
-    with pytest.raises(DataError, match=rf"edited\.jsonl:2: expert_annotations 1: (column )?{match}"):
+    with pytest.raises(
+        DataError, match=rf"edited\.jsonl:2: expert_annotations 1: (column )?{match}"
+    ):
         load_benchmark("summeval", path)
 
 
@@ -238,7 +294,9 @@ def test_lists_of_different_lengths(data, tmp_path):
     row["fluency"].pop()
     path = tmp_path / "short.jsonl"
     path.write_text(json.dumps(row))
-    with pytest.raises(DataError, match=r"short\.jsonl:1: column 'fluency': expected 4 items, found 3"):
+    with pytest.raises(
+        DataError, match=r"short\.jsonl:1: column 'fluency': expected 4 items, found 3"
+    ):
         load_benchmark("summeval", path)
 
 
@@ -247,16 +305,23 @@ def test_flat_item_without_scores(data, tmp_path):
     items[1]["scores"] = None
     path = tmp_path / "flat.json"
     path.write_text(json.dumps(items))
-    with pytest.raises(DataError, match=r"flat\.json: item 2: scores: expected a JSON object, found None"):
+    with pytest.raises(
+        DataError, match=r"flat\.json: item 2: scores: expected a JSON object, found None"
+    ):
         load_benchmark("summeval", path)
     items[1]["scores"] = {"coherence": 1, "consistency": 1, "fluence": 1, "relevance": 1}
     path.write_text(json.dumps(items))
-    with pytest.raises(DataError, match=r"item 2: scores: no column 'fluency'; did you mean 'fluence'\? It has: coh"):
+    with pytest.raises(
+        DataError,
+        match=r"item 2: scores: no column 'fluency'; did you mean 'fluence'\? It has: coh",
+    ):
         load_benchmark("summeval", path)
 
 
 def test_unknown_form(tmp_path):
     path = tmp_path / "other.jsonl"
     path.write_text('{"document": "a", "summary": "b"}\n')
-    with pytest.raises(DataError, match=r"other\.jsonl:1: unknown format of SummEval; .* it has: document, summary"):
+    with pytest.raises(
+        DataError, match=r"other\.jsonl:1: unknown format of SummEval; .* it has: document, summary"
+    ):
         load_benchmark("summeval", path)

@@ -34,7 +34,9 @@ def output(output_id, context, system):
 def benchmark(contexts=12, systems=5, raters=3, seed=0):
     """Two dimensions, three raters in whole numbers, written for the tests."""
     generator = np.random.default_rng(seed)
-    outputs = [output(f"c{c}/s{s}", f"c{c}", f"s{s}") for c in range(contexts) for s in range(systems)]
+    outputs = [
+        output(f"c{c}/s{s}", f"c{c}", f"s{s}") for c in range(contexts) for s in range(systems)
+    ]
     ratings = [
         rating(one.id, float(generator.integers(1, 6)), f"r{r}", name)
         for one in outputs
@@ -45,7 +47,10 @@ def benchmark(contexts=12, systems=5, raters=3, seed=0):
         name="small",
         revision="1",
         licence="none",
-        dimensions=(Dimension(name="clarity", description=""), Dimension(name="wit", description="")),
+        dimensions=(
+            Dimension(name="clarity", description=""),
+            Dimension(name="wit", description=""),
+        ),
         contexts=(),
         outputs=tuple(outputs),
         ratings=tuple(ratings),
@@ -54,7 +59,10 @@ def benchmark(contexts=12, systems=5, raters=3, seed=0):
 
 def noisy_scores(source, seed=1, noise=1.0):
     generator = np.random.default_rng(seed)
-    return {key: value + noise * generator.normal() for key, value in human_means(source.ratings).items()}
+    return {
+        key: value + noise * generator.normal()
+        for key, value in human_means(source.ratings).items()
+    }
 
 
 def test_means_are_exact_whatever_the_order():
@@ -66,16 +74,22 @@ def test_means_are_exact_whatever_the_order():
     )
     assert found["x", "clarity"] == found["y", "clarity"]
     with pytest.raises(
-        DataError, match="rating of output 'x' on 'clarity' by 'a' is nan; ratings must be finite numbers"
+        DataError,
+        match="rating of output 'x' on 'clarity' by 'a' is nan; ratings must be finite numbers",
     ):
         human_means([rating("x", NAN)])
 
 
 def test_grid_keeps_the_order_of_the_outputs_and_marks_gaps():
     outputs = [output("1", "late", "B"), output("2", "late", "A"), output("3", "early", "A")]
-    means = human_means([rating("1", 1), rating("1", 2, "b"), rating("2", 4), rating("3", 5, dimension="wit")])
+    means = human_means(
+        [rating("1", 1), rating("1", 2, "b"), rating("2", 4), rating("3", 5, dimension="wit")]
+    )
     grid = build_grid(
-        outputs, means, {("1", "clarity"): 0.5, ("2", "clarity"): None, ("3", "clarity"): 0.25}, "clarity"
+        outputs,
+        means,
+        {("1", "clarity"): 0.5, ("2", "clarity"): None, ("3", "clarity"): 0.25},
+        "clarity",
     )
     assert grid.contexts == ("late", "early")
     assert grid.systems == ("B", "A")
@@ -89,7 +103,8 @@ def test_grid_keeps_the_order_of_the_outputs_and_marks_gaps():
 def test_two_outputs_of_a_system_are_refused():
     outputs = [output("1", "c", "A"), output("2", "c", "A")]
     with pytest.raises(
-        DataError, match="outputs '1' and '2' are both of system 'A' for context 'c'; a context has one"
+        DataError,
+        match="outputs '1' and '2' are both of system 'A' for context 'c'; a context has one",
     ):
         build_grid(outputs, {}, {}, "clarity")
 
@@ -110,13 +125,21 @@ def test_rows_are_the_figures_of_the_grids():
         assert row.level == "between_systems" or row.low < row.value < row.high
         assert row.unscored == {"clarity": 0, "wit": 2, "mean": 2}[row.dimension]
         if row.dimension == "mean":
-            parts = [x.value for x in rows if (x.level, x.statistic) == (row.level, row.statistic) and x is not row]
+            parts = [
+                x.value
+                for x in rows
+                if (x.level, x.statistic) == (row.level, row.statistic) and x is not row
+            ]
             assert row.value == pytest.approx(sum(parts) / 2, abs=1e-15)
             continue
         grid = build_grid(source.outputs, means, scores, row.dimension)
         options = {"level": row.level, "statistic": row.statistic}
         found = correlate_level(grid.predicted, grid.human, **options)
-        assert (row.value, row.contexts, row.skipped) == (found.value, found.contexts, found.skipped)
+        assert (row.value, row.contexts, row.skipped) == (
+            found.value,
+            found.contexts,
+            found.skipped,
+        )
         if row.level == "between_systems":
             assert (row.low, row.high) == (None, None)
             continue
@@ -133,7 +156,10 @@ def test_within_context_against_scipy():
     )  # fmt: skip
     means = human_means(source.ratings)
     ids = [[f"c{c}/s{s}" for s in range(5)] for c in range(12)]
-    taus = [stats.kendalltau([scores[i, "wit"] for i in row], [means[i, "wit"] for i in row])[0] for row in ids]
+    taus = [
+        stats.kendalltau([scores[i, "wit"] for i in row], [means[i, "wit"] for i in row])[0]
+        for row in ids
+    ]
     assert row.value == pytest.approx(np.mean(taus), abs=1e-12)
 
 
@@ -147,26 +173,36 @@ def test_the_mean_over_dimensions_shares_its_resamples():
     one, two = noisy_scores(source, 1), noisy_scores(source, 2, 3.0)
     for scores in (one, two):
         scores.update({(i, "wit"): scores[i, "clarity"] for i, _ in list(scores)})
-    rows = evaluate_method(source, one, method="one", signature="s", resamples=200, reference=("two", two))
+    rows = evaluate_method(
+        source, one, method="one", signature="s", resamples=200, reference=("two", two)
+    )
     for clarity, wit, mean in zip(rows[::3], rows[1::3], rows[2::3], strict=True):
         for name in ("value", "low", "high", "p_value"):
             assert getattr(clarity, name) == getattr(wit, name)
             expected = getattr(mean, name)
-            assert getattr(wit, name) == (None if expected is None else pytest.approx(expected, abs=1e-12))
+            assert getattr(wit, name) == (
+                None if expected is None else pytest.approx(expected, abs=1e-12)
+            )
 
 
 def test_the_test_against_a_reference_is_the_paired_test():
     source = benchmark()
     one, two = noisy_scores(source, 1, 0.5), noisy_scores(source, 2, 3.0)
-    rows = evaluate_method(source, one, method="one", signature="s", resamples=300, seed=5, reference=("two", two))
+    rows = evaluate_method(
+        source, one, method="one", signature="s", resamples=300, seed=5, reference=("two", two)
+    )
     means = human_means(source.ratings)
     for row in rows:
         assert row.reference == "two"
         if row.dimension != "mean":
-            first, second = (build_grid(source.outputs, means, scores, row.dimension) for scores in (one, two))
+            first, second = (
+                build_grid(source.outputs, means, scores, row.dimension) for scores in (one, two)
+            )
             options = {"level": row.level, "statistic": row.statistic}
             swaps = draw_swaps(12, 300, seed=5)
-            expected = paired_differences(first.predicted, second.predicted, first.human, swaps, **options)
+            expected = paired_differences(
+                first.predicted, second.predicted, first.human, swaps, **options
+            )
             assert row.p_value == permutation_p_value(*expected[:2])
     assert min(row.p_value for row in rows) < 0.02
 
@@ -186,23 +222,38 @@ def test_control_adds_partial_correlations():
         source, scores, method="m", signature="s", levels=["pooled"], statistics=["pearson"], resamples=50,
         control=control, constant="one",
     )  # fmt: skip
-    assert [(row.level, row.statistic) for row in rows[3:]] == [("within_context", "partial_spearman")] * 3
+    assert [(row.level, row.statistic) for row in rows[3:]] == [
+        ("within_context", "partial_spearman")
+    ] * 3
     grid = build_grid(source.outputs, human_means(source.ratings), scores, "clarity")
     third = np.arange(60).reshape(12, 5) % 7
     expected = partial_correlate_rows(grid.predicted, grid.human, third)
     assert rows[3].value == pytest.approx(np.nanmean(expected), abs=1e-15)
     assert (rows[3].contexts, rows[3].constant, rows[0].constant) == (12, "skip", "one")
-    with pytest.raises(UsageError, match="control has no number for 59 outputs, the first is 'c0/s1'; give one for"):
+    with pytest.raises(
+        UsageError, match="control has no number for 59 outputs, the first is 'c0/s1'; give one for"
+    ):
         evaluate_method(source, scores, method="m", signature="s", control={"c0/s0": 1.0})
 
 
 def test_a_dimension_without_a_figure_leaves_the_mean_without_one():
     source = benchmark()
-    scores = {key: None if key[1] == "wit" else value for key, value in noisy_scores(source).items()}
-    rows = evaluate_method(source, scores, method="m", signature="s", statistics=["spearman"], resamples=20)
+    scores = {
+        key: None if key[1] == "wit" else value for key, value in noisy_scores(source).items()
+    }
+    rows = evaluate_method(
+        source, scores, method="m", signature="s", statistics=["spearman"], resamples=20
+    )
     for clarity, wit, mean in zip(rows[::3], rows[1::3], rows[2::3], strict=True):
         assert clarity.value is not None
-        assert (wit.value, wit.low, wit.high, wit.contexts, wit.skipped, wit.unscored) == (None, None, None, 0, 12, 60)
+        assert (wit.value, wit.low, wit.high, wit.contexts, wit.skipped, wit.unscored) == (
+            None,
+            None,
+            None,
+            0,
+            12,
+            60,
+        )
         assert (mean.value, mean.low, mean.high, mean.contexts, mean.skipped, mean.unscored) == (
             None, None, None, 0, 12, 60,
         )  # fmt: skip
@@ -214,7 +265,9 @@ def test_a_constant_prediction_is_counted_and_has_no_figure():
     rows = evaluate_method(source, scores, method="m", signature="s", resamples=20)
     assert {(row.value, row.low, row.high) for row in rows} == {(None, None, None)}
     assert {row.constant_predicted for row in rows} == {12}
-    counted = evaluate_method(source, scores, method="m", signature="s", levels=["within_context"], constant="zero")
+    counted = evaluate_method(
+        source, scores, method="m", signature="s", levels=["within_context"], constant="zero"
+    )
     assert {(row.value, row.contexts, row.skipped) for row in counted} == {(0.0, 12, 0)}
 
 
@@ -229,19 +282,27 @@ def test_what_is_refused():
     source = benchmark(contexts=2)
     scores = noisy_scores(source)
     options = {"method": "m", "signature": "s", "resamples": 5}
-    with pytest.raises(UnknownNameError, match="unknown dimension 'clarty'; did you mean 'clarity'"):
+    with pytest.raises(
+        UnknownNameError, match="unknown dimension 'clarty'; did you mean 'clarity'"
+    ):
         evaluate_method(source, scores, dimensions=["clarty"], **options)
     with pytest.raises(UnknownNameError, match="unknown level 'poled'; did you mean 'pooled'"):
         evaluate_method(source, scores, levels=["poled"], **options)
-    with pytest.raises(UnknownNameError, match="unknown statistic 'kendal'; did you mean 'kendall'"):
+    with pytest.raises(
+        UnknownNameError, match="unknown statistic 'kendal'; did you mean 'kendall'"
+    ):
         evaluate_method(source, scores, statistics=["kendal"], **options)
     with pytest.raises(UnknownNameError, match="unknown convention for constant contexts 'zeros'"):
         evaluate_method(source, scores, constant="zeros", **options)
     with pytest.raises(UsageError, match="resamples must be at least 1; got 0; 1000 is usual"):
         evaluate_method(source, scores, **{**options, "resamples": 0})
-    with pytest.raises(UsageError, match="no dimension of 'small' is selected; select at least one"):
+    with pytest.raises(
+        UsageError, match="no dimension of 'small' is selected; select at least one"
+    ):
         evaluate_method(source, scores, dimensions=[], **options)
-    with pytest.raises(UsageError, match="benchmark 'small' has no outputs; there is nothing to evaluate"):
+    with pytest.raises(
+        UsageError, match="benchmark 'small' has no outputs; there is nothing to evaluate"
+    ):
         evaluate_method(dataclasses.replace(source, outputs=()), scores, **options)
     with pytest.raises(
         UsageError,
@@ -249,9 +310,14 @@ def test_what_is_refused():
         "output is 'c0/s0'; check that the scores belong to this benchmark",
     ):
         evaluate_method(source, {("z", "clarity"): 1.0}, **options)
-    with pytest.raises(UnknownNameError, match="unknown dimension of the scores of 'm' 'Wit'; did you mean 'wit'"):
+    with pytest.raises(
+        UnknownNameError, match="unknown dimension of the scores of 'm' 'Wit'; did you mean 'wit'"
+    ):
         evaluate_method(source, {("c0/s0", "Wit"): 1.0}, **options)
-    with pytest.raises(UsageError, match="score of output 'c0/s0' on 'wit' is inf; scores must be finite, or None for"):
+    with pytest.raises(
+        UsageError,
+        match="score of output 'c0/s0' on 'wit' is inf; scores must be finite, or None for",
+    ):
         evaluate_method(source, {**scores, ("c0/s0", "wit"): math.inf}, **options)
 
 

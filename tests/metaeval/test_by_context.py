@@ -25,7 +25,9 @@ def test_it_is_the_mean_of_the_correlations_of_contexts(statistic):
         for context in np.unique(contexts)
         if (contexts == context).sum() > 1 and context != 4
     ]
-    assert mean_within(predicted, target, contexts, statistic) == pytest.approx(np.mean(expected), abs=1e-12)
+    assert mean_within(predicted, target, contexts, statistic) == pytest.approx(
+        np.mean(expected), abs=1e-12
+    )
 
 
 def test_contexts_of_one_row_have_none():

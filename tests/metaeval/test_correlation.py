@@ -45,22 +45,31 @@ def random_grid(generator, shape, values, gaps):
 @pytest.mark.parametrize("shape", [(223, 10), (60, 3), (8, 150)])
 def test_rows_equal_scipy_on_random_grids(statistic, values, gaps, shape):
     generator = np.random.default_rng([values, int(gaps * 10), *shape])
-    predicted, human = random_grid(generator, shape, values, gaps), random_grid(generator, shape, 6, gaps)
+    predicted, human = (
+        random_grid(generator, shape, values, gaps),
+        random_grid(generator, shape, 6, gaps),
+    )
     expected = [by_scipy(x, y, statistic) for x, y in zip(predicted, human, strict=True)]
-    np.testing.assert_allclose(correlate_rows(predicted, human, statistic), expected, rtol=0, atol=1e-12)
+    np.testing.assert_allclose(
+        correlate_rows(predicted, human, statistic), expected, rtol=0, atol=1e-12
+    )
 
 
 @pytest.mark.parametrize("shape", [(223, 10), (1, 1600), (5, 0)])
 @pytest.mark.parametrize("values", [2, 7, 0])
 def test_ranks_are_exactly_those_of_scipy(shape, values):
     grid = random_grid(np.random.default_rng(values), shape, values, 0.2)
-    np.testing.assert_array_equal(average_ranks(grid), stats.rankdata(grid, axis=1, nan_policy="omit"))
+    np.testing.assert_array_equal(
+        average_ranks(grid), stats.rankdata(grid, axis=1, nan_policy="omit")
+    )
 
 
 @settings(max_examples=200, deadline=None)
 @given(data=st.data(), statistic=st.sampled_from(STATISTICS), columns=st.integers(0, 80))
 def test_a_vector_equals_scipy(data, statistic, columns):
-    value = st.one_of(st.integers(-3, 3).map(float), st.sampled_from([NAN, -0.0, 1e-6, 1 / 3, 2 / 3, 1e6]))
+    value = st.one_of(
+        st.integers(-3, 3).map(float), st.sampled_from([NAN, -0.0, 1e-6, 1 / 3, 2 / 3, 1e6])
+    )
     x, y = (data.draw(hnp.arrays(np.float64, columns, elements=value)) for _ in range(2))
     found, expected = correlate(x, y, statistic), by_scipy(x, y, statistic)
     np.testing.assert_allclose(found, expected, rtol=0, atol=1e-12)
@@ -153,7 +162,9 @@ def by_residuals(x, y, z):
     complete = ~(np.isnan(x) | np.isnan(y) | np.isnan(z))
     ranks = [stats.rankdata(values[complete]) for values in (x, y, z)]
     design = np.column_stack([np.ones(len(ranks[2])), ranks[2]])
-    left, right = (values - design @ np.linalg.lstsq(design, values, rcond=None)[0] for values in ranks[:2])
+    left, right = (
+        values - design @ np.linalg.lstsq(design, values, rcond=None)[0] for values in ranks[:2]
+    )
     return np.corrcoef(left, right)[0, 1]
 
 
@@ -184,13 +195,22 @@ def test_partial_correlation_at_its_ends():
 
 
 def test_what_is_refused():
-    with pytest.raises(ShapeError, match=re.escape("(contexts, systems); got (2, 3) and (3, 2); give both one row")):
+    with pytest.raises(
+        ShapeError, match=re.escape("(contexts, systems); got (2, 3) and (3, 2); give both one row")
+    ):
         correlate_rows(np.zeros((2, 3)), np.zeros((3, 2)))
     with pytest.raises(ShapeError, match="predicted and human must both be"):
         correlate(np.zeros((2, 2)), np.zeros((2, 2)))
-    with pytest.raises(UsageError, match=re.escape("human[0, 1] is inf; values must be finite, or NaN")):
+    with pytest.raises(
+        UsageError, match=re.escape("human[0, 1] is inf; values must be finite, or NaN")
+    ):
         correlate_rows(np.zeros((1, 2)), np.array([[0.0, np.inf]]))
-    with pytest.raises(UnknownNameError, match="unknown statistic 'spearmn'; did you mean 'spearman'"):
+    with pytest.raises(
+        UnknownNameError, match="unknown statistic 'spearmn'; did you mean 'spearman'"
+    ):
         correlate_rows(PREDICTED, HUMAN, "spearmn")
-    with pytest.raises(UnknownNameError, match="unknown convention for constant contexts 'ones'; did you mean 'one'"):
+    with pytest.raises(
+        UnknownNameError,
+        match="unknown convention for constant contexts 'ones'; did you mean 'one'",
+    ):
         correlate_rows(PREDICTED, HUMAN, "kendall", "ones")

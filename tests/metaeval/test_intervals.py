@@ -36,7 +36,9 @@ def test_contexts_without_a_correlation_do_not_narrow_the_interval():
     used = rows[~np.isnan(rows)]
     mean = used.mean()
     left_out = np.array([np.nanmean(np.delete(rows, position)) for position in range(7)])
-    expected = jackknife_interval(mean, np.array([np.delete(used, position).mean() for position in range(4)]), 4)
+    expected = jackknife_interval(
+        mean, np.array([np.delete(used, position).mean() for position in range(4)]), 4
+    )
     assert jackknife_interval(mean, left_out, 4) == pytest.approx(expected, abs=1e-12)
 
 
@@ -47,20 +49,30 @@ def test_no_interval_without_spread_or_with_a_gap():
     assert np.isnan(jackknife_interval(0.4, np.array([0.3, NAN, 0.5]), 3)).all()
     assert np.isnan(jackknife_interval(NAN, np.array([NAN, NAN]), 2)).all()
     assert np.isnan(jackknife_interval(0.4, np.array([NAN]), 1)).all()
-    with pytest.raises(UsageError, match=re.escape("confidence must be between 0 and 1; got 95; 0.95 is usual")):
+    with pytest.raises(
+        UsageError, match=re.escape("confidence must be between 0 and 1; got 95; 0.95 is usual")
+    ):
         jackknife_interval(0.1, np.array([0.0, 0.2]), 2, 95)
 
 
-@pytest.mark.parametrize(("level", "statistic"), [("within_context", "spearman"), ("pooled", "kendall")])
+@pytest.mark.parametrize(
+    ("level", "statistic"), [("within_context", "spearman"), ("pooled", "kendall")]
+)
 def test_intervals_of_14_contexts_cover_the_population_value(level, statistic):
     generator = np.random.default_rng(6)
     systems = generator.normal(size=6)
 
     def drawn(contexts):
-        quality = systems + generator.normal(size=(contexts, 1)) + generator.normal(size=(contexts, 6))
-        return quality + 1.5 * generator.normal(size=quality.shape), np.clip(np.round(3 + quality), 1, 5)
+        quality = (
+            systems + generator.normal(size=(contexts, 1)) + generator.normal(size=(contexts, 6))
+        )
+        return quality + 1.5 * generator.normal(size=quality.shape), np.clip(
+            np.round(3 + quality), 1, 5
+        )
 
-    truth = np.mean([correlate_level(*drawn(200), level=level, statistic=statistic).value for _ in range(40)])
+    truth = np.mean(
+        [correlate_level(*drawn(200), level=level, statistic=statistic).value for _ in range(40)]
+    )
     hits = 0
     for _ in range(600):
         predicted, human = drawn(14)
@@ -75,7 +87,12 @@ def test_intervals_of_14_contexts_cover_the_population_value(level, statistic):
 
 def test_leaving_a_context_out_is_exact():
     generator = np.random.default_rng(3)
-    predicted, human = generator.normal(size=(7, 4)), generator.integers(1, 4, size=(7, 4)).astype(float)
+    predicted, human = (
+        generator.normal(size=(7, 4)),
+        generator.integers(1, 4, size=(7, 4)).astype(float),
+    )
     values = resample(predicted, human, leave_out(7), level="within_context")
     rows = correlate_rows(predicted, human)
-    np.testing.assert_allclose(values, [np.nanmean(np.delete(rows, position)) for position in range(7)], atol=1e-12)
+    np.testing.assert_allclose(
+        values, [np.nanmean(np.delete(rows, position)) for position in range(7)], atol=1e-12
+    )

@@ -36,7 +36,9 @@ def test_within_context_counts_what_it_uses(constant, value, contexts, skipped):
 )
 def test_pooled_is_scipy_over_all_outputs(statistic, oracle):
     found = correlate_level(PREDICTED, HUMAN, level="pooled", statistic=statistic)
-    assert found.value == pytest.approx(oracle(PREDICTED[:4].ravel(), HUMAN[:4].ravel())[0], abs=1e-12)
+    assert found.value == pytest.approx(
+        oracle(PREDICTED[:4].ravel(), HUMAN[:4].ravel())[0], abs=1e-12
+    )
     assert (found.contexts, found.skipped) == (4, 1)
 
 
@@ -49,8 +51,13 @@ def test_between_systems_is_scipy_over_exact_means(statistic, oracle):
     generator = np.random.default_rng(11)
     for _ in range(40):
         thirds, scores = generator.integers(3, 7, (7, 12)), generator.integers(3, 7, (7, 12))
-        exact = [[float(sum(Fraction(int(n), 3) for n in row) / 7) for row in grid.T] for grid in (scores, thirds)]
-        found = correlate_level(scores / 3, thirds / 3, level="between_systems", statistic=statistic)
+        exact = [
+            [float(sum(Fraction(int(n), 3) for n in row) / 7) for row in grid.T]
+            for grid in (scores, thirds)
+        ]
+        found = correlate_level(
+            scores / 3, thirds / 3, level="between_systems", statistic=statistic
+        )
         assert found.value == pytest.approx(oracle(*exact)[0], abs=1e-12)
 
 
@@ -75,6 +82,7 @@ def test_no_pairs_no_value(level, shape):
 
 def test_level_names():
     with pytest.raises(
-        UnknownNameError, match="unknown level 'sample-level'; Known: between_systems, pooled, within_context"
+        UnknownNameError,
+        match="unknown level 'sample-level'; Known: between_systems, pooled, within_context",
     ):
         correlate_level(PREDICTED, HUMAN, level="sample-level")

@@ -14,7 +14,9 @@ def interval(points, counts):
     return share_intervals(np.array(points, dtype=float), np.array(counts, dtype=float)).tolist()
 
 
-@pytest.mark.parametrize(("wins", "trials"), [(2, 2), (0, 2), (3, 5), (14, 14), (29, 30), (40, 100)])
+@pytest.mark.parametrize(
+    ("wins", "trials"), [(2, 2), (0, 2), (3, 5), (14, 14), (29, 30), (40, 100)]
+)
 def test_a_trial_a_context_gives_the_wilson_interval(wins, trials):
     expected = stats.binomtest(wins, trials).proportion_ci(method="wilsoncc")
     found = interval([1] * wins + [0] * (trials - wins), [1] * trials)
@@ -45,7 +47,9 @@ def test_few_contexts_that_make_most_of_the_spread_lower_the_degrees_of_freedom(
     effective = max(share * (1 - share) * 90**2 / spread * (z / t) ** 2, 30)
     expected = stats.binomtest(1, 30).proportion_ci(method="wilsoncc")
     assert effective == 30
-    assert interval([3, *[0] * 29], [3] * 30) == pytest.approx([expected.low, expected.high], abs=1e-9)
+    assert interval([3, *[0] * 29], [3] * 30) == pytest.approx(
+        [expected.low, expected.high], abs=1e-9
+    )
 
 
 def test_contexts_that_are_all_tied_count_their_trials():
@@ -55,11 +59,13 @@ def test_contexts_that_are_all_tied_count_their_trials():
 
 def test_fewer_than_two_contexts_with_trials_have_no_interval():
     found = share_intervals(
-        np.array([[3.0, 0.0], [0.0, 0.0], [3.0, 1.0]]), np.array([[4.0, 0.0], [0.0, 0.0], [4.0, 1.0]])
+        np.array([[3.0, 0.0], [0.0, 0.0], [3.0, 1.0]]),
+        np.array([[4.0, 0.0], [0.0, 0.0], [4.0, 1.0]]),
     )
     assert np.isnan(found).tolist() == [[True, True], [True, True], [False, False]]
     with pytest.raises(
-        ShapeError, match=r"points and counts of contexts must have the same shape; got \(2,\) and \(1,\)"
+        ShapeError,
+        match=r"points and counts of contexts must have the same shape; got \(2,\) and \(1,\)",
     ):
         share_intervals(np.zeros(2), np.ones(1))
 

@@ -45,7 +45,10 @@ def test_a_context_has_no_say_in_its_own_choice():
 
 def rank_correlations(values, others):
     """Spearman's correlation along the last axis; no two values are equal."""
-    ranks, beside = (2.0 * each.argsort(axis=-1).argsort(axis=-1) - each.shape[-1] + 1 for each in (values, others))
+    ranks, beside = (
+        2.0 * each.argsort(axis=-1).argsort(axis=-1) - each.shape[-1] + 1
+        for each in (values, others)
+    )
     return (ranks * beside).sum(axis=-1) / (ranks**2).sum(axis=-1)
 
 

@@ -34,7 +34,9 @@ def dialogues():
 
 
 def one(name, benchmark, backend, **settings):
-    return run_methods([name], benchmark, benchmark.dimensions, lambda: backend, MethodSettings(**settings))[0]
+    return run_methods(
+        [name], benchmark, benchmark.dimensions, lambda: backend, MethodSettings(**settings)
+    )[0]
 
 
 def answer(**shares):
@@ -42,7 +44,8 @@ def answer(**shares):
 
 
 @pytest.mark.parametrize(
-    ("name", "grade", "grades"), [("direct-5", 4.0, 5), ("g-eval-5", 3.6, 5), ("direct-10", 10.0, 10)]
+    ("name", "grade", "grades"),
+    [("direct-5", 4.0, 5), ("g-eval-5", 3.6, 5), ("direct-10", 10.0, 10)],
 )
 def test_grades_are_told_on_the_dimensions_scale(dialogues, name, grade, grades):
     # direct-5: 3 and 4 with .4 and .6, so 4 or 3 * .4 + 4 * .6 = 3.6; direct-10: 10
@@ -53,7 +56,9 @@ def test_grades_are_told_on_the_dimensions_scale(dialogues, name, grade, grades)
     low, high = dialogues.dimensions[0].low, dialogues.dimensions[0].high
     expected = low + (high - low) * (grade - 1) / (grades - 1)
     values = run.result.method.scores.values()
-    assert list(values) == pytest.approx([expected] * len(dialogues.outputs) * len(dialogues.dimensions))
+    assert list(values) == pytest.approx(
+        [expected] * len(dialogues.outputs) * len(dialogues.dimensions)
+    )
     assert run.calls == run.result.judgments == len(dialogues.outputs) * len(dialogues.dimensions)
     assert run.result.unparsed == 0
 
@@ -88,7 +93,9 @@ def test_a_run_that_was_cut_off_goes_on(dialogues, tmp_path, grades):
     file = tmp_path / f"direct-{grades}.judgments.jsonl"
     kept = file.read_bytes()
     lines = kept.splitlines(keepends=True)
-    file.write_bytes(b"".join(lines[:4]) + lines[4][:20])  # the run's line, three judgments and a torn one
+    file.write_bytes(
+        b"".join(lines[:4]) + lines[4][:20]
+    )  # the run's line, three judgments and a torn one
     resumed = one(f"g-eval-{grades}", dialogues, connect("builtin"), work=tmp_path)
     assert resumed.result.reused == 3
     assert resumed.result.method == whole.result.method
@@ -100,7 +107,8 @@ def test_such_judgments_cannot_be_rescored_by_ladder_rules(dialogues, tmp_path, 
     out = str(tmp_path / "scores.jsonl")
     assert run_command(["rescore", str(tmp_path / "direct-5.judgments.jsonl"), "--out", out]) == 2
     assert (
-        "judgments of pairs or of single texts, and rescore reads comparisons with ladders" in capsys.readouterr().err
+        "judgments of pairs or of single texts, and rescore reads comparisons with ladders"
+        in capsys.readouterr().err
     )
 
 
@@ -115,11 +123,15 @@ def test_a_judge_without_probabilities_draws_answers(dialogues):
     backend = Silent([Rule(texts=("4", "2", "no idea", "4"))])
     result = one("g-eval-5", dialogues, backend).result
     assert result.method is None
-    assert result.skipped == ("this endpoint gives no log-probabilities; to count drawn answers, pass --answers 20")
+    assert result.skipped == (
+        "this endpoint gives no log-probabilities; to count drawn answers, pass --answers 20"
+    )
     drawn = one("g-eval-5", dialogues, backend, answers=4)
     low, high = dialogues.dimensions[0].low, dialogues.dimensions[0].high
     expected = low + (high - low) * (10 / 3 - 1) / 4  # (4 + 2 + 4) / 3
-    assert list(drawn.result.method.scores.values()) == pytest.approx([expected] * drawn.result.judgments)
+    assert list(drawn.result.method.scores.values()) == pytest.approx(
+        [expected] * drawn.result.judgments
+    )
     assert drawn.calls == 4 * drawn.result.judgments
     assert "|answers:4|grades:5|rule:expected" in drawn.result.method.signature
     assert "sampling:max5," in drawn.result.method.signature
@@ -129,10 +141,15 @@ def test_methods_of_one_run_share_what_was_answered(dialogues, tmp_path):
     for work in (None, tmp_path):
         settings = MethodSettings(work=work)
         names = ["direct-5", "g-eval-5"]
-        first, second = run_methods(names, dialogues, dialogues.dimensions, lambda: connect("builtin"), settings)
+        first, second = run_methods(
+            names, dialogues, dialogues.dimensions, lambda: connect("builtin"), settings
+        )
         assert first.calls == first.result.judgments
         assert (second.calls, second.result.reused) == (0, first.result.judgments)
-        assert second.result.method.scores == one("g-eval-5", dialogues, connect("builtin")).result.method.scores
+        assert (
+            second.result.method.scores
+            == one("g-eval-5", dialogues, connect("builtin")).result.method.scores
+        )
 
 
 class Letters(Double):
@@ -187,12 +204,28 @@ def test_gptscore_is_counted_before_it_is_run(dialogues):
 
 
 def test_gptscore_of_a_judge_that_cannot_is_told(capsys):
-    assert run_command(["evaluate", "demo/dialogue", "--methods", "gptscore", "--resamples", "5"]) == 2
-    assert "gptscore: judge 'builtin/1' cannot read the log-probability of a whole text" in capsys.readouterr().err
-    arguments = ["evaluate", "demo/dialogue", "--methods", "gptscore,direct-5", "--resamples", "5", "--format", "json"]
+    assert (
+        run_command(["evaluate", "demo/dialogue", "--methods", "gptscore", "--resamples", "5"]) == 2
+    )
+    assert (
+        "gptscore: judge 'builtin/1' cannot read the log-probability of a whole text"
+        in capsys.readouterr().err
+    )
+    arguments = [
+        "evaluate",
+        "demo/dialogue",
+        "--methods",
+        "gptscore,direct-5",
+        "--resamples",
+        "5",
+        "--format",
+        "json",
+    ]
     assert run_command(arguments) == 3
     rows = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     own = [row for row in rows if row.get("method") == "gptscore" and "value" in row]
     assert own
     assert all(row["value"] is None for row in own)
-    assert all(row["signature"].startswith("unavailable:judge 'builtin/1' cannot read") for row in own)
+    assert all(
+        row["signature"].startswith("unavailable:judge 'builtin/1' cannot read") for row in own
+    )

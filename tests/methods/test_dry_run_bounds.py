@@ -14,7 +14,9 @@ from refladder.methods.method_runs import rehearse_methods, run_methods
 from refladder.prompts import fill, load_template
 from refladder.records import Completion, Sampling
 
-MADE = benchmark_of([[2.0, 0.5, 1.0, 3.0, 2.5], [1.0, 2.0, 3.0, 4.0, 0.0], [1.5, 1.0, 0.0, 4.0, 2.0]])
+MADE = benchmark_of(
+    [[2.0, 0.5, 1.0, 3.0, 2.5], [1.0, 2.0, 3.0, 4.0, 0.0], [1.5, 1.0, 0.0, 4.0, 2.0]]
+)
 PRICE = Price(model="m", input=2.0, output=8.0)
 
 
@@ -26,7 +28,11 @@ class Counting(Simulated):
 
     def write(self, prompts, sampling):
         if prompts[0].role == "rewrite":
-            words = "On {{dimension}}, in other words " + "again " * (sampling.seed % 4) + "Story A or Story B?"
+            words = (
+                "On {{dimension}}, in other words "
+                + "again " * (sampling.seed % 4)
+                + "Story A or Story B?"
+            )
             return [Completion(text=words) for _ in prompts]
         return super().write(prompts, sampling)
 
@@ -70,7 +76,13 @@ def test_no_more_is_asked_than_was_told(names, options):
 
 def pair_prompts(*lengths):
     template = load_template("story", "pairwise")
-    slots = {"context": "", "background": "", "dimension": "worth", "description": "", "first": "quality 1"}
+    slots = {
+        "context": "",
+        "background": "",
+        "dimension": "worth",
+        "description": "",
+        "first": "quality 1",
+    }
     return [fill(template, {**slots, "second": "x" * length}) for length in lengths]
 
 
@@ -89,7 +101,11 @@ def test_the_dearest_of_a_pool_are_counted_but_for_what_is_asked_for_sure():
     assert judge.estimate().usage.prompt_tokens == sizes[1] + sizes[3] + sizes[2]
     judge.read_labels(prompts[1:], labels)  # three of them are asked for sure: one is left to both
     estimate = judge.estimate()
-    assert (estimate.usage.prompts, estimate.usage.prompt_tokens, estimate.exact) == (4, sum(sizes), False)
+    assert (estimate.usage.prompts, estimate.usage.prompt_tokens, estimate.exact) == (
+        4,
+        sum(sizes),
+        False,
+    )
 
 
 def test_the_bound_is_the_worst_case_and_no_more():
@@ -119,7 +135,9 @@ def test_a_backend_that_cannot_count_tokens_is_told_in_characters():
 def test_the_range_is_told():
     def sentences(name, **settings):
         judge = Unanswered(Simulated())
-        return rehearse_methods([name], MADE, [DIMENSION], lambda: judge, MethodSettings(**settings))
+        return rehearse_methods(
+            [name], MADE, [DIMENSION], lambda: judge, MethodSettings(**settings)
+        )
 
     # at least 5 comparisons of five texts (2 for the last merge, 1 and 2 for the halves), at most all 10; both orders
     words = "needs 30 to 60 comparisons, as its answers make it; counted at most"
@@ -130,5 +148,8 @@ def test_the_range_is_told():
 
 def test_a_run_is_no_dry_run():
     settings = MethodSettings(dry_run=True)
-    with pytest.raises(UsageError, match="dry_run=True: `--dry-run` of the command sets it; leave it out of the sett"):
+    with pytest.raises(
+        UsageError,
+        match="dry_run=True: `--dry-run` of the command sets it; leave it out of the sett",
+    ):
         run_methods(["win-ratio"], MADE, [DIMENSION], Simulated, settings)

@@ -59,12 +59,17 @@ def test_every_name_leads_to_a_method(name):
 
 def test_a_registered_function_that_is_no_method_is_refused(monkeypatch):
     monkeypatch.setitem(METHODS, "plain", Entry("refladder.methods.method_runs:run_methods", ""))
-    with pytest.raises(UsageError, match=r"method 'plain' is registered as <function run_methods .* not an Evaluation"):
+    with pytest.raises(
+        UsageError,
+        match=r"method 'plain' is registered as <function run_methods .* not an Evaluation",
+    ):
         method_named("plain")
 
 
 def test_an_unknown_method_gets_the_near_name():
-    with pytest.raises(UnknownNameError, match=r"unknown method 'lader'; did you mean 'ladder'\? Known: .*ladder"):
+    with pytest.raises(
+        UnknownNameError, match=r"unknown method 'lader'; did you mean 'ladder'\? Known: .*ladder"
+    ):
         method_named("lader")
 
 
@@ -72,12 +77,28 @@ def test_names_and_options_are_checked_before_anything_is_asked(dialogues):
     def judge() -> Backend:
         raise AssertionError
 
-    with pytest.raises(UsageError, match="method 'ladder' is asked for twice; name each method once"):
+    with pytest.raises(
+        UsageError, match="method 'ladder' is asked for twice; name each method once"
+    ):
         run_methods(["ladder", "ladder"], dialogues, dialogues.dimensions, judge, MethodSettings())
     with pytest.raises(UnknownNameError, match="unknown method of this run 'poe'; Known: ladder"):
-        run_methods(["ladder"], dialogues, dialogues.dimensions, judge, MethodSettings(options={"poe.budget": "3"}))
-    with pytest.raises(UnknownNameError, match="unknown option of method 'ladder' 'budget'; Known: none"):
-        run_methods(["ladder"], dialogues, dialogues.dimensions, judge, MethodSettings(options={"ladder.budget": "3"}))
+        run_methods(
+            ["ladder"],
+            dialogues,
+            dialogues.dimensions,
+            judge,
+            MethodSettings(options={"poe.budget": "3"}),
+        )
+    with pytest.raises(
+        UnknownNameError, match="unknown option of method 'ladder' 'budget'; Known: none"
+    ):
+        run_methods(
+            ["ladder"],
+            dialogues,
+            dialogues.dimensions,
+            judge,
+            MethodSettings(options={"ladder.budget": "3"}),
+        )
 
 
 def test_own_options_stand_over_the_defaults():
@@ -86,8 +107,14 @@ def test_own_options_stand_over_the_defaults():
 
 
 def test_the_ladder_scores_every_output_and_is_counted(dialogues):
-    run = run_methods(["ladder"], dialogues, dialogues.dimensions, builtin, MethodSettings(rungs=3))[0]
-    outputs, dimensions, contexts = len(dialogues.outputs), len(dialogues.dimensions), len(dialogues.contexts)
+    run = run_methods(
+        ["ladder"], dialogues, dialogues.dimensions, builtin, MethodSettings(rungs=3)
+    )[0]
+    outputs, dimensions, contexts = (
+        len(dialogues.outputs),
+        len(dialogues.dimensions),
+        len(dialogues.contexts),
+    )
     assert run.result.judgments == outputs * dimensions * 3
     # every judgment and every rung is one prompt, once: each rung was written at the first attempt or again
     assert run.calls >= outputs * dimensions * 3 + contexts * dimensions * 3
@@ -98,13 +125,17 @@ def test_the_ladder_scores_every_output_and_is_counted(dialogues):
 
 
 @pytest.mark.parametrize("cut", ["build.journal.jsonl", "judgments.jsonl"])
-def test_the_ladders_characters_are_those_of_all_its_prompts_after_a_kill_too(dialogues, tmp_path, cut):
+def test_the_ladders_characters_are_those_of_all_its_prompts_after_a_kill_too(
+    dialogues, tmp_path, cut
+):
     def ran():
         settings = MethodSettings(rungs=3, work=tmp_path)
         return run_methods(["ladder"], dialogues, dialogues.dimensions, builtin, settings)[0]
 
     whole = ran()
-    assert whole.result.characters == whole.characters  # nothing was reused, so all of them were sent
+    assert (
+        whole.result.characters == whole.characters
+    )  # nothing was reused, so all of them were sent
     lines = (tmp_path / cut).read_bytes().splitlines(keepends=True)
     (tmp_path / cut).write_bytes(b"".join(lines[: len(lines) // 2]))
     if cut == "build.journal.jsonl":
@@ -118,9 +149,16 @@ def test_the_ladders_characters_are_those_of_all_its_prompts_after_a_kill_too(di
 
 def test_a_method_from_another_package_plugs_in(dialogues, monkeypatch):
     def shouting(
-        benchmark: Benchmark, dimensions: Sequence[Dimension], _judge: Judge, _settings: MethodSettings, /
+        benchmark: Benchmark,
+        dimensions: Sequence[Dimension],
+        _judge: Judge,
+        _settings: MethodSettings,
+        /,
     ) -> MethodResult:
-        scores = {(output.id, dimensions[0].name): float(output.text.count("!")) for output in benchmark.outputs}
+        scores = {
+            (output.id, dimensions[0].name): float(output.text.count("!"))
+            for output in benchmark.outputs
+        }
         return MethodResult(method=Method(name="shouting", signature="shouting", scores=scores))
 
     monkeypatch.setattr(registry, "find", lambda *_arguments: EvaluationMethod(run=shouting))
@@ -154,14 +192,18 @@ def test_a_metered_backend_answers_as_the_backend_itself():
         "background": "",
     }
     prompts = [fill(template, slots)]
-    assert metered.read_labels(prompts, prompts[0].labels) == plain.read_labels(prompts, prompts[0].labels)
+    assert metered.read_labels(prompts, prompts[0].labels) == plain.read_labels(
+        prompts, prompts[0].labels
+    )
     assert metered.fingerprint == plain.fingerprint
     assert metered.answered == 1
 
 
 def test_skipped_methods_and_notes_are_told(monkeypatch, capsys):
     def skipping(*_arguments: object) -> MethodResult:
-        return MethodResult(method=None, skipped="the benchmark has no references; choose another method")
+        return MethodResult(
+            method=None, skipped="the benchmark has no references; choose another method"
+        )
 
     monkeypatch.setattr(method_runs, "method_named", lambda _name: EvaluationMethod(run=skipping))
     assert run_command(["evaluate", "demo/dialogue", "--methods", "bleu", "--resamples", "5"]) == 2
@@ -171,14 +213,19 @@ def test_skipped_methods_and_notes_are_told(monkeypatch, capsys):
         return EvaluationMethod(run=skipping) if name == "bleu" else ladder
 
     monkeypatch.setattr(method_runs, "method_named", second)
-    assert run_command(["evaluate", "demo/dialogue", "--methods", "bleu,ladder", "--resamples", "5"]) == 3
+    assert (
+        run_command(["evaluate", "demo/dialogue", "--methods", "bleu,ladder", "--resamples", "5"])
+        == 3
+    )
     printed = capsys.readouterr()
     assert "bleu: the benchmark has no references; choose another method" in printed.err
     assert "best of the" in printed.out
     assert re.search(r"bleu +— +0 ", printed.out)
 
 
-@pytest.mark.parametrize("name", ["ladder", "win-ratio", "pairs-greedy", "zepo", "direct-5", "g-eval-10", "verifier"])
+@pytest.mark.parametrize(
+    "name", ["ladder", "win-ratio", "pairs-greedy", "zepo", "direct-5", "g-eval-10", "verifier"]
+)
 def test_no_method_scores_by_judgments_of_low_label_mass(name):
     benchmark = made_benchmark()
 
@@ -198,7 +245,9 @@ def test_no_method_scores_by_judgments_of_low_label_mass(name):
     assert "least-mass:0.05" in usual.method.signature
 
 
-@pytest.mark.parametrize("name", ["ladder", "win-ratio", "pairs-beam", "zepo", "direct-5", "g-eval-10", "verifier"])
+@pytest.mark.parametrize(
+    "name", ["ladder", "win-ratio", "pairs-beam", "zepo", "direct-5", "g-eval-10", "verifier"]
+)
 def test_every_judged_method_honours_sampled_answers(name):
     benchmark = made_benchmark()
 
@@ -214,7 +263,10 @@ def test_every_judged_method_honours_sampled_answers(name):
             self.seeds.add(sampling.seed)
             labels = list(prompts[0].labels)
             readings = super().read_labels(prompts, labels)
-            return [Completion(text=labels[reading.logprobs.index(max(reading.logprobs))]) for reading in readings]
+            return [
+                Completion(text=labels[reading.logprobs.index(max(reading.logprobs))])
+                for reading in readings
+            ]
 
         def read_labels(self, _prompts, _labels):
             raise LabelsUnavailableError("no label probabilities")
@@ -243,5 +295,7 @@ def test_a_method_that_cannot_sample_answers_says_so():
     assert result.notes == (
         "--answers is not used: gptscore reads the log-probability of whole texts, which are not answers",
     )
-    plain = run_methods(["gptscore"], benchmark, benchmark.dimensions, Counts, MethodSettings())[0].result
+    plain = run_methods(["gptscore"], benchmark, benchmark.dimensions, Counts, MethodSettings())[
+        0
+    ].result
     assert plain.notes == ()

@@ -18,7 +18,11 @@ DATA = Path(__file__).resolve().parents[3] / "shared" / "data"
 NAMES = ("bleu", "chrf", "rouge-1", "rouge-2", "rouge-l", "meteor")
 
 
-def benchmark(task="summarization", dimensions=("coherence", "fluency"), references=(("a storm", "the storm"), ())):
+def benchmark(
+    task="summarization",
+    dimensions=("coherence", "fluency"),
+    references=(("a storm", "the storm"), ()),
+):
     contexts = tuple(
         Context(id=f"c{number}", task=task, text="ferry | open | yes", references=own)
         for number, own in enumerate(references)
@@ -57,7 +61,9 @@ def test_a_context_without_references_has_no_score(name):
     assert [scores[f"c1/{place}", "fluency"] for place in (0, 1)] == [None, None]
     *lacking, told = result.notes
     assert told == "contexts without references, whose outputs have no score: 1"
-    assert lacking == ([NO_WORDNET] if "|stages:exact,stem|" in result.method.signature else [])  # of meteor
+    assert lacking == (
+        [NO_WORDNET] if "|stages:exact,stem|" in result.method.signature else []
+    )  # of meteor
     assert result.method.signature.startswith(f"{name}|")
 
 
@@ -66,31 +72,76 @@ def test_a_benchmark_without_references_is_skipped(name):
     result = one(name, benchmark(references=((), ()))).result
     assert result.method is None
     assert (
-        result.skipped == "mine has no references to compare with, so this method has nothing to work on; leave it out"
+        result.skipped
+        == "mine has no references to compare with, so this method has nothing to work on; leave it out"
     )
 
 
 @pytest.mark.parametrize(
     ("name", "task", "reason"),
     [
-        ("bertscore", "summarization", "no checkpoint was named; fetch an encoder such as bert-base-uncased"),
+        (
+            "bertscore",
+            "summarization",
+            "no checkpoint was named; fetch an encoder such as bert-base-uncased",
+        ),
         ("unieval", "summarization", "no checkpoint was named; fetch MingZhong/unieval-sum"),
-        ("nli", "data-to-text", "no checkpoint was named; fetch a model trained on natural language inference"),
-        ("regressor", "summarization", "no checkpoint was named; train a sequence classifier with one output"),
+        (
+            "nli",
+            "data-to-text",
+            "no checkpoint was named; fetch a model trained on natural language inference",
+        ),
+        (
+            "regressor",
+            "summarization",
+            "no checkpoint was named; train a sequence classifier with one output",
+        ),
         ("nli", "summarization", "it reads triples of data, and the task of mine is summarization"),
-        ("unieval:t5", "story", "UniEval has no question for story on coherence, fluency with the available data"),
-        ("embedding", "summarization", "no checkpoint was named; fetch a sentence encoder such as sentence-"),
-        ("bertscore:/none", "summarization", "bertscore:/none: no such folder; pass bertscore:FOLDER or .*; fetch an"),
-        ("unieval:/none", "summarization", "unieval:/none: no such folder; pass .*; fetch MingZhong/unieval-sum"),
-        ("regressor:/none", "summarization", "regressor:/none: no such folder; pass .*; train a sequence classifier"),
-        ("nli:/none", "data-to-text", "nli:/none: no such folder; pass .*; fetch a model trained on natural language"),
-        ("questeval:/none+/no", "story", "questeval:/none: no such folder; pass .*; fetch ThomasNLG/t5-qg_squad1-en"),
+        (
+            "unieval:t5",
+            "story",
+            "UniEval has no question for story on coherence, fluency with the available data",
+        ),
+        (
+            "embedding",
+            "summarization",
+            "no checkpoint was named; fetch a sentence encoder such as sentence-",
+        ),
+        (
+            "bertscore:/none",
+            "summarization",
+            "bertscore:/none: no such folder; pass bertscore:FOLDER or .*; fetch an",
+        ),
+        (
+            "unieval:/none",
+            "summarization",
+            "unieval:/none: no such folder; pass .*; fetch MingZhong/unieval-sum",
+        ),
+        (
+            "regressor:/none",
+            "summarization",
+            "regressor:/none: no such folder; pass .*; train a sequence classifier",
+        ),
+        (
+            "nli:/none",
+            "data-to-text",
+            "nli:/none: no such folder; pass .*; fetch a model trained on natural language",
+        ),
+        (
+            "questeval:/none+/no",
+            "story",
+            "questeval:/none: no such folder; pass .*; fetch ThomasNLG/t5-qg_squad1-en",
+        ),
         (
             "mqag:/none+/no+/nil",
             "story",
             "mqag:/none: no such folder; pass .*; fetch potsawee/t5-large-generation-race",
         ),
-        ("questeval", "summarization", "no checkpoint was named; fetch ThomasNLG/t5-qg_squad1-en and ThomasNLG/t5-qa_"),
+        (
+            "questeval",
+            "summarization",
+            "no checkpoint was named; fetch ThomasNLG/t5-qg_squad1-en and ThomasNLG/t5-qa_",
+        ),
         (
             "mqag",
             "summarization",
@@ -109,26 +160,34 @@ def test_why_a_method_was_skipped(name, task, reason):
 def test_options_and_paths_of_methods_that_have_none():
     with pytest.raises(UnknownNameError, match="unknown option of method 'bleu' 'checkpoint'"):
         one("bleu:path", benchmark())
-    with pytest.raises(UsageError, match=r"bertscore\.layer=last: a whole number, 0 or more, is needed"):
+    with pytest.raises(
+        UsageError, match=r"bertscore\.layer=last: a whole number, 0 or more, is needed"
+    ):
         one("bertscore", benchmark(), **{"bertscore.layer": "last"})
     for questions in ("0", "many"):
-        with pytest.raises(UsageError, match=rf"mqag\.questions={questions}: a whole number, 1 or more, is needed"):
+        with pytest.raises(
+            UsageError, match=rf"mqag\.questions={questions}: a whole number, 1 or more, is needed"
+        ):
             one("mqag", benchmark(), **{"mqag.questions": questions})
     with pytest.raises(
-        UsageError, match=r"questeval takes 2 checkpoints with \+ between them \(question generator, rea"
+        UsageError,
+        match=r"questeval takes 2 checkpoints with \+ between them \(question generator, rea",
     ):
         one("questeval:one", benchmark())
-    with pytest.raises(UsageError, match=r"mqag takes 3 checkpoints with \+ between them .*, found 'a\+b'; fetch pots"):
+    with pytest.raises(
+        UsageError,
+        match=r"mqag takes 3 checkpoints with \+ between them .*, found 'a\+b'; fetch pots",
+    ):
         one("mqag:a+b", benchmark())
 
 
 @pytest.fixture(scope="module")
 def small(tmp_path_factory):
     pytest.importorskip("transformers", reason="the local extra is not installed")
-    import sys  # noqa: PLC0415
+    import sys
 
     sys.path.append(str(Path(__file__).parents[1] / "scoring"))
-    import small_models  # noqa: PLC0415
+    import small_models
 
     folder = tmp_path_factory.mktemp("models")
     return {
@@ -172,7 +231,9 @@ WRONG = {"what is the storm ? <sep> a storm <sep> the storm": "bread <sep> ferry
 
 
 def test_checkpoints_by_path(small):
-    data = benchmark("data-to-text", ("fluency", "semantics", "grammar"), (("a storm",), ("the storm",)))
+    data = benchmark(
+        "data-to-text", ("fluency", "semantics", "grammar"), (("a storm",), ("the storm",))
+    )
     names = [f"{name}:{path}" for name, path in small.items()]
     runs = run_methods(names, data, data.dimensions, no_judge, MethodSettings())
     for name, run in zip(names, runs, strict=True):
@@ -183,12 +244,17 @@ def test_checkpoints_by_path(small):
             assert scored == {"fluency", "semantics"}
             assert run.result.notes == ("UniEval has no question for grammar; no score there",)
         elif name.startswith("mqag"):
-            assert {output for (output, _), value in method.scores.items() if value is not None} == {"c0/0", "c1/0"}
+            assert {
+                output for (output, _), value in method.scores.items() if value is not None
+            } == {"c0/0", "c1/0"}
             assert run.result.notes == (
                 "questions left out (no answer, no wrong option, cut off, or not answerable): 40",
                 "outputs about which no question could be parsed, without a score: 2",
             )
-            assert re.match(r"mqag\|models:generator@\w+,float32\+distractors@\w+,float32\+choice@", method.signature)
+            assert re.match(
+                r"mqag\|models:generator@\w+,float32\+distractors@\w+,float32\+choice@",
+                method.signature,
+            )
             assert "|questions:20|seed:0|distance:total-variation|refladder:" in method.signature
         else:
             assert scored == {"fluency", "semantics", "grammar"}
@@ -198,13 +264,18 @@ def test_checkpoints_by_path(small):
 def test_the_machine_is_asked_for_by_option(small):
     data = benchmark("data-to-text", ("fluency",), (("a storm",),))
     for name in small:
-        result = one(f"{name}:{small[name]}", data, **{f"{name}.dtype": "bfloat16", f"{name}.device": "cpu"}).result
+        result = one(
+            f"{name}:{small[name]}", data, **{f"{name}.dtype": "bfloat16", f"{name}.device": "cpu"}
+        ).result
         assert ",bfloat16|" in result.method.signature
         with pytest.raises(
-            UsageError, match="device=gpu9: torch has no such device here; use cpu, cuda or cuda:NUMBER"
+            UsageError,
+            match="device=gpu9: torch has no such device here; use cpu, cuda or cuda:NUMBER",
         ):
             one(f"{name}:{small[name]}", data, **{f"{name}.device": "gpu9"})
-        with pytest.raises(UsageError, match="memory=lots: must be an amount such as 8G or 512M, or auto"):
+        with pytest.raises(
+            UsageError, match="memory=lots: must be an amount such as 8G or 512M, or auto"
+        ):
             one(f"{name}:{small[name]}", data, **{f"{name}.memory": "lots"})
 
 
@@ -213,7 +284,9 @@ def test_draws_follow_the_seed_of_the_run(small):
     names = [f"mqag:{small['mqag']}"]
     options = {"mqag.questions": "2"}
     for seed in (0, 3):
-        run = run_methods(names, data, data.dimensions, no_judge, MethodSettings(options=options, seed=seed))[0]
+        run = run_methods(
+            names, data, data.dimensions, no_judge, MethodSettings(options=options, seed=seed)
+        )[0]
         assert f"|questions:2|seed:{seed}|" in run.result.method.signature
 
 
@@ -227,7 +300,9 @@ def test_a_number_that_is_none_has_no_score(small):
     data = benchmark("summarization", ("fluency",), (("a storm",),))
     result = one(f"bertscore:{folder}", data).result
     assert set(result.method.scores.values()) == {None}
-    assert result.notes == ("outputs for which the model gave no finite number, without a score: 2; try dtype=float32",)
+    assert result.notes == (
+        "outputs for which the model gave no finite number, without a score: 2; try dtype=float32",
+    )
 
 
 @pytest.mark.parametrize("name", ["bertscore", "unieval", "regressor", "questeval"])
@@ -235,7 +310,9 @@ def test_a_dry_run_opens_the_checkpoints_and_runs_no_model(small, name, monkeypa
     data = benchmark("summarization", ("fluency",), (("a storm",), ("the storm",)))
 
     def sentences(paths):
-        return rehearse_methods([f"{name}:{paths}"], data, data.dimensions, no_judge, MethodSettings())
+        return rehearse_methods(
+            [f"{name}:{paths}"], data, data.dimensions, no_judge, MethodSettings()
+        )
 
     monkeypatch.setattr("refladder.methods.without_judge.Evaluator.result", None)
     assert sentences(small[name]) == []
@@ -245,7 +322,9 @@ def test_a_dry_run_opens_the_checkpoints_and_runs_no_model(small, name, monkeypa
 
 
 def test_unieval_has_no_score_where_a_context_lacks_its_reference(small):
-    result = one(f"unieval:{small['unieval']}", benchmark("summarization", ("relevance", "fluency"))).result
+    result = one(
+        f"unieval:{small['unieval']}", benchmark("summarization", ("relevance", "fluency"))
+    ).result
     without = {key for key, value in result.method.scores.items() if value is None}
     assert without == {("c1/0", "relevance"), ("c1/1", "relevance")}
     assert result.notes == (
@@ -270,4 +349,6 @@ def test_real_references_are_there():
     assert {len(context.references) for context in hanna.contexts} == {1}
     assert "Human" not in {output.system for output in hanna.outputs}
     for name, folder in (("newsroom", "newsroom"), ("topicalchat", "topicalchat_usr")):
-        assert not any(context.references for context in load_benchmark(name, source=DATA / folder).contexts)
+        assert not any(
+            context.references for context in load_benchmark(name, source=DATA / folder).contexts
+        )

@@ -61,7 +61,9 @@ def test_methods_share_what_was_asked():
     assert judge.asked == 4 * 6 * 5  # every ordered pair of four contexts with six outputs, once
     assert [one.calls for one in runs] == [120] + [0] * 8
     assert runs[1].result.judgments == runs[1].result.reused == 120
-    assert len({one.result.characters for one in runs[:7]}) == 1  # each tells what it would need alone
+    assert (
+        len({one.result.characters for one in runs[:7]}) == 1
+    )  # each tells what it would need alone
 
 
 def test_methods_that_share_comparisons_have_the_results_that_they_have_alone(tmp_path):
@@ -70,10 +72,22 @@ def test_methods_that_share_comparisons_have_the_results_that_they_have_alone(tm
     together = run(names, judge, work=tmp_path)
     for name, shared in zip(names, together, strict=True):
         (alone,) = run([name], judge)
-        for field in ("method", "judgments", "unparsed", "characters", "measures", "thresholds", "notes"):
+        for field in (
+            "method",
+            "judgments",
+            "unparsed",
+            "characters",
+            "measures",
+            "thresholds",
+            "notes",
+        ):
             assert getattr(shared.result, field) == getattr(alone.result, field), (name, field)
         for ours, theirs in zip(shared.result.comparisons, alone.result.comparisons, strict=True):
-            assert (ours.context, ours.dimension, ours.outputs) == (theirs.context, theirs.dimension, theirs.outputs)
+            assert (ours.context, ours.dimension, ours.outputs) == (
+                theirs.context,
+                theirs.dimension,
+                theirs.outputs,
+            )
             assert np.array_equal(ours.pairs, theirs.pairs)
             assert np.array_equal(ours.probabilities, theirs.probabilities, equal_nan=True)
 
@@ -82,7 +96,9 @@ def test_comparisons_are_not_shared_between_benchmarks_or_choices_of_pairs():
     settings = MethodSettings()
     for made in (benchmark_of(QUALITIES), benchmark_of(QUALITIES[:2])):
         (all_pairs,) = run_methods(["win-ratio"], made, made.dimensions, Simulated, settings)
-        (some,) = run_methods(["win-ratio"], made, made.dimensions, Simulated, replace(settings, budget=12))
+        (some,) = run_methods(
+            ["win-ratio"], made, made.dimensions, Simulated, replace(settings, budget=12)
+        )
         assert all_pairs.result.judgments == 30 * len(made.contexts)
         assert some.result.judgments == 12 * len(made.contexts)
 
@@ -114,7 +130,9 @@ def test_a_budget_asks_that_many_of_every_context():
 
 def test_a_budget_larger_than_the_pairs_is_refused_before_anything_is_asked():
     judge = Simulated()
-    with pytest.raises(UsageError, match="context 'c0': a budget of 31 comparisons: 6 items have 30 pairs"):
+    with pytest.raises(
+        UsageError, match="context 'c0': a budget of 31 comparisons: 6 items have 30 pairs"
+    ):
         run(["win-ratio"], judge, budget=31)
     assert judge.asked == 0
 
@@ -135,12 +153,16 @@ def test_a_context_whose_comparisons_fall_apart_has_no_scores_and_is_told(name):
     (found,) = run([name], Simulated(unreadable=apart))
     assert set(found.result.method.scores.values()) == {None}
     assert any(
-        "context 'c0', worth: the comparisons form 2 unconnected components" in note for note in found.result.notes
+        "context 'c0', worth: the comparisons form 2 unconnected components" in note
+        for note in found.result.notes
     )
 
 
 def test_win_ratio_needs_no_connection_and_unread_comparisons_are_counted():
-    (found,) = run(["win-ratio"], Simulated(unreadable=lambda first, second: 0 in map(quality_of, (first, second))))
+    (found,) = run(
+        ["win-ratio"],
+        Simulated(unreadable=lambda first, second: 0 in map(quality_of, (first, second))),
+    )
     # the text of quality 0 has no readable comparison: 10 ordered pairs of each of four contexts
     assert found.result.unparsed == 40
     assert found.result.notes == ("40 x unparsed: no answer",)
@@ -150,13 +172,19 @@ def test_win_ratio_needs_no_connection_and_unread_comparisons_are_counted():
 
 @pytest.mark.parametrize("name", ["pairs-greedy", "pairs-beam"])
 def test_a_sort_with_an_unread_comparison_scores_none_of_its_context(name):
-    (found,) = run([name], Simulated(unreadable=lambda first, second: "Idea" in first or "text 0" in first + second))
+    (found,) = run(
+        [name],
+        Simulated(unreadable=lambda first, second: "Idea" in first or "text 0" in first + second),
+    )
     assert set(found.result.method.scores.values()) == {None}
     assert found.result.notes[0].endswith("unparsed, so its context cannot be sorted: no answer")
 
 
 def test_one_system_leaves_nothing_to_compare():
-    with pytest.raises(UsageError, match="made has no context with two outputs, so there is no pair to compare; use a"):
+    with pytest.raises(
+        UsageError,
+        match="made has no context with two outputs, so there is no pair to compare; use a",
+    ):
         run(["win-ratio"], Simulated(), benchmark=benchmark_of([[1.0], [2.0]]))
 
 
@@ -174,7 +202,10 @@ def test_all_ties_are_constant_and_have_no_correlation():
     for method in methods:
         assert len(set(method.scores.values())) == 1
     rows = agreement(
-        made, [DIMENSION], methods, Protocol(levels=["within_context"], statistics=["spearman"], resamples=5)
+        made,
+        [DIMENSION],
+        methods,
+        Protocol(levels=["within_context"], statistics=["spearman"], resamples=5),
     )
     assert all(row.value is None for row in rows if row.method in PAIRWISE)
 
@@ -184,7 +215,9 @@ def test_debiasing_helps_a_biased_judge():
     made = benchmark_of(np.random.default_rng(2).standard_normal((30, 6)))
     judge = Simulated(first=3.0, noise=0.3)
     plain, debiased = run(["win-ratio", "win-ratio-debiased"], judge, benchmark=made)
-    assert order_agreement(made, debiased.result.method.scores) > order_agreement(made, plain.result.method.scores)
+    assert order_agreement(made, debiased.result.method.scores) > order_agreement(
+        made, plain.result.method.scores
+    )
     shares = [share for part, share in plain.result.measures.items() if part.name == "first"]
     assert sum(points for points, _ in shares) / sum(count for _, count in shares) > 0.9
 
@@ -220,11 +253,18 @@ def test_a_run_goes_on_from_its_work_folder(tmp_path):
 
 
 def test_options_of_the_beam_are_checked():
-    with pytest.raises(UsageError, match=r"pairs-beam\.beam=wide, pairs-beam\.gap=0\.1: beam must be a whole number"):
+    with pytest.raises(
+        UsageError,
+        match=r"pairs-beam\.beam=wide, pairs-beam\.gap=0\.1: beam must be a whole number",
+    ):
         run(["pairs-beam"], Simulated(), options={"pairs-beam.beam": "wide"})
-    with pytest.raises(UsageError, match=r"gap 0\.7: the beam must be 1 or more and the gap between 0 and 0.5"):
+    with pytest.raises(
+        UsageError, match=r"gap 0\.7: the beam must be 1 or more and the gap between 0 and 0.5"
+    ):
         run(["pairs-beam"], Simulated(), options={"pairs-beam.gap": "0.7"})
-    with pytest.raises(UnknownNameError, match="unknown option of method 'pairs-beam' 'beams'; did you mean 'beam'"):
+    with pytest.raises(
+        UnknownNameError, match="unknown option of method 'pairs-beam' 'beams'; did you mean 'beam'"
+    ):
         run(["pairs-beam"], Simulated(), options={"pairs-beam.beams": "3"})
 
 
@@ -232,11 +272,15 @@ def test_zepo_chooses_the_fairest_instruction():
     made = benchmark_of(np.random.default_rng(3).standard_normal((30, 6)))
 
     def bias_of(text):
-        return 0.0 if "whichever of them comes first" in text else 3.0  # the second of the shipped rewordings
+        return (
+            0.0 if "whichever of them comes first" in text else 3.0
+        )  # the second of the shipped rewordings
 
     found, plain = run(["zepo", "win-ratio"], Simulated(noise=0.5, bias_of=bias_of), benchmark=made)
     assert found.result.notes[0].startswith("worth: instruction 2 of 0-4, |P(first) - 1/2| 0.")
-    assert order_agreement(made, found.result.method.scores) > order_agreement(made, plain.result.method.scores)
+    assert order_agreement(made, found.result.method.scores) > order_agreement(
+        made, plain.result.method.scores
+    )
 
 
 def test_zepo_reads_instructions_of_the_user(tmp_path):
@@ -254,11 +298,14 @@ def test_zepo_refuses_instructions_that_are_none(tmp_path):
     path.write_text("Which one?")
     options = {"zepo.instructions": str(path)}
     with pytest.raises(
-        PromptError, match=r"instructions\.txt: instruction 1 cannot take the place of the template's: .*dimension"
+        PromptError,
+        match=r"instructions\.txt: instruction 1 cannot take the place of the template's: .*dimension",
     ):
         run(["zepo"], Simulated(), options=options)
     path.write_text("\n\n")
-    with pytest.raises(DataError, match="no instructions in this file; write one in each paragraph"):
+    with pytest.raises(
+        DataError, match="no instructions in this file; write one in each paragraph"
+    ):
         run(["zepo"], Simulated(), options=options)
     path.write_bytes(b"\xff")
     with pytest.raises(DataError, match="not UTF-8; save the instructions as UTF-8"):
@@ -278,7 +325,8 @@ def test_zepo_options_are_numbers():
 def test_zepo_says_when_nothing_could_be_read():
     (found,) = run(["zepo"], Simulated(unreadable=lambda _first, _second: True))
     assert (
-        "worth: no pair was read in both orders with any instruction; the template's own is used" in found.result.notes
+        "worth: no pair was read in both orders with any instruction; the template's own is used"
+        in found.result.notes
     )
     assert found.result.unparsed == found.result.judgments
 
@@ -287,7 +335,9 @@ class Writer(Double):
     fingerprint = "writer/1"
 
     def __init__(self, *texts):
-        self.completions = [text if isinstance(text, Completion) else Completion(text=text) for text in texts]
+        self.completions = [
+            text if isinstance(text, Completion) else Completion(text=text) for text in texts
+        ]
 
     def write(self, _prompts, sampling):
         return [self.completions[sampling.seed % len(self.completions)]]
@@ -304,7 +354,9 @@ def test_rewrites_that_lose_a_slot_or_a_name_are_counted_and_not_used():
     assert failed[-1] == "the text was cut"
     options = {"zepo.rewrites": "5", "zepo.rounds": "2"}
     (found,) = run(["zepo"], Simulated(first=2.0), writer=lambda: writer, options=options)
-    assert found.result.notes[0].startswith("worth: 6 of 10 rewritten instructions cannot be used, e.g. ")
+    assert found.result.notes[0].startswith(
+        "worth: 6 of 10 rewritten instructions cannot be used, e.g. "
+    )
 
 
 @pytest.mark.parametrize("task", ["story", "summarization", "dialogue", "data-to-text", "open"])
@@ -324,7 +376,10 @@ def test_a_template_without_an_instruction_of_its_own_cannot_be_reworded(tmp_pat
         '+++\nslots = ["context", "dimension", "description", "first", "second"]\n\n[labels]\nwin = "One"\n'
         'loss = "Two"\n+++\n{{context}} {{dimension}} {{description}} One {{first}} Two {{second}}'
     )
-    with pytest.raises(PromptError, match="zepo rewords the last paragraph of the template, and here it holds a text"):
+    with pytest.raises(
+        PromptError,
+        match="zepo rewords the last paragraph of the template, and here it holds a text",
+    ):
         run(["zepo"], Simulated(), prompts=tmp_path)
 
 
@@ -335,9 +390,24 @@ def test_cards_by_hand():
     runs = run(["win-ratio", "pairs-greedy"], judge, benchmark=made)
     cards = {(card.method, card.dimension): card for card in report_cards(runs, made, [DIMENSION])}
     card = cards["win-ratio", "all"]
-    assert (card.judgments, card.unparsed, card.reused, card.unscored, card.calls) == (2, 0, 0, 0, 2)
-    assert (card.first.value, card.inconsistency.value, card.intransitive, card.conflict) == (1.0, 1.0, None, None)
-    assert (card.first.low, card.first.high, card.first.of) == (None, None, 2)  # one context has no interval
+    assert (card.judgments, card.unparsed, card.reused, card.unscored, card.calls) == (
+        2,
+        0,
+        0,
+        0,
+        2,
+    )
+    assert (card.first.value, card.inconsistency.value, card.intransitive, card.conflict) == (
+        1.0,
+        1.0,
+        None,
+        None,
+    )
+    assert (card.first.low, card.first.high, card.first.of) == (
+        None,
+        None,
+        2,
+    )  # one context has no interval
     assert card.longer is None  # the win ratio ties both outputs
     assert card.characters == sum(run.characters for run in runs[:1])
     sort = cards["pairs-greedy", "worth"]
@@ -359,7 +429,11 @@ def test_cards_are_told_in_every_format(capsys):
     # Wilson with continuity correction, 0 of 14 contexts: (z^2 + 1 + z sqrt(z^2 + 2 - 1/14)) / (2 (14 + z^2)), z = 1.96
     share = cards[0]["inconsistency"]
     assert share == {"value": 0.0, "low": 0.0, "high": pytest.approx(0.26762, abs=1e-5), "of": 210}
-    for form, words in (("text", "intransitive"), ("markdown", "| win-ratio | 420 |"), ("latex", r"win-ratio & 420 &")):
+    for form, words in (
+        ("text", "intransitive"),
+        ("markdown", "| win-ratio | 420 |"),
+        ("latex", r"win-ratio & 420 &"),
+    ):
         assert run_command([*command, "--format", form]) == 0
         assert words in capsys.readouterr().out
     assert card_tables([]) == []
@@ -368,16 +442,22 @@ def test_cards_are_told_in_every_format(capsys):
 def test_p_values_are_corrected_for_all_methods_of_a_table():
     made = benchmark_of(np.random.default_rng(4).standard_normal((12, 6)))
     runs = run(["win-ratio", "pairs-greedy"], Simulated(noise=1.0), benchmark=made)
-    protocol = Protocol(levels=["within_context"], statistics=["spearman"], resamples=200, reference="win-ratio")
+    protocol = Protocol(
+        levels=["within_context"], statistics=["spearman"], resamples=200, reference="win-ratio"
+    )
     rows = agreement(made, [DIMENSION], [one.result.method for one in runs], protocol)
-    assert [(row.method, row.dimension) for row in rows if row.p_adjusted is not None] == [("pairs-greedy", "worth")]
+    assert [(row.method, row.dimension) for row in rows if row.p_adjusted is not None] == [
+        ("pairs-greedy", "worth")
+    ]
     # Without another method, the baselines are what is compared.
     protocol = replace(protocol, baselines="all")
     rows = agreement(made, [DIMENSION], [runs[0].result.method], protocol)
     tested = [row for row in rows if row.p_adjusted is not None]
     assert len(tested) > 1
     assert BEST in {row.method for row in tested}
-    assert {row.dimension for row in tested} == {"worth"}  # the mean of one dimension repeats its test
+    assert {row.dimension for row in tested} == {
+        "worth"
+    }  # the mean of one dimension repeats its test
     least = min(tested, key=lambda row: row.p_value)
     assert least.p_adjusted == pytest.approx(min(1, len(tested) * least.p_value))
 
@@ -385,12 +465,22 @@ def test_p_values_are_corrected_for_all_methods_of_a_table():
 def test_unknown_methods_and_options_of_the_command(capsys):
     assert run_command(["evaluate", "demo/dialogue", "--methods", "win-ration"]) == 2
     assert "unknown method 'win-ration'; did you mean 'win-ratio'?" in capsys.readouterr().err
-    assert run_command(["evaluate", "demo/dialogue", "--methods", "win-ratio", "--comparisons", "31"]) == 2
+    assert (
+        run_command(["evaluate", "demo/dialogue", "--methods", "win-ratio", "--comparisons", "31"])
+        == 2
+    )
     assert "a budget of 31 comparisons: 6 items have 30 pairs" in capsys.readouterr().err
 
 
 def test_a_dry_run_counts_and_its_answers_stay_nowhere(tmp_path, capsys):
-    command = ["evaluate", "demo/dialogue", "--methods", "win-ratio,pairs-greedy", "--work", str(tmp_path / "work")]
+    command = [
+        "evaluate",
+        "demo/dialogue",
+        "--methods",
+        "win-ratio,pairs-greedy",
+        "--work",
+        str(tmp_path / "work"),
+    ]
     assert run_command([*command, "--dry-run"]) == 0
     printed = capsys.readouterr()
     # fourteen contexts with six outputs and one dimension: 30 pairs each, which the sort shares
@@ -400,7 +490,10 @@ def test_a_dry_run_counts_and_its_answers_stay_nowhere(tmp_path, capsys):
     assert "dry run, builtin: at most 154 calls" in alone  # 14 contexts, 11 comparisons each
     assert "still to be written" not in alone
     # a sort of six texts needs 7 to 11 comparisons: 2 (1 + 1) to 2 (1 + 2) for the halves, 3 to 5 for their merge
-    assert "pairs-greedy: needs 98 to 154 comparisons, as its answers make it; counted at most" in printed.err
+    assert (
+        "pairs-greedy: needs 98 to 154 comparisons, as its answers make it; counted at most"
+        in printed.err
+    )
     assert "unreadable" not in printed.err
     assert not list(tmp_path.glob("work/pairwise-*"))
     assert run_command([*command, "--resamples", "5"]) == 0
@@ -412,7 +505,11 @@ def test_the_card_of_a_debiased_method_shows_its_debiased_choices():
     made = benchmark_of(np.random.default_rng(2).standard_normal((30, 6)))
     names = ["win-ratio", "win-ratio-debiased", "mean-probability-debiased"]
     runs = run(names, Simulated(first=3.0, noise=0.3), benchmark=made)
-    cards = {card.method: card for card in report_cards(runs, made, [DIMENSION]) if card.dimension == "worth"}
+    cards = {
+        card.method: card
+        for card in report_cards(runs, made, [DIMENSION])
+        if card.dimension == "worth"
+    }
     plain, debiased = cards["win-ratio"], cards["win-ratio-debiased"]
     comparisons = runs[0].result.comparisons
     tau = np.median(np.concatenate([context.probabilities for context in comparisons]))
@@ -421,7 +518,9 @@ def test_the_card_of_a_debiased_method_shows_its_debiased_choices():
     for context in comparisons:
         human = [quality_of(output.text) for output in context.outputs]
         values = [scores[output.id, "worth"] for output in context.outputs]
-        choices = dict(zip(map(tuple, context.pairs.tolist()), context.probabilities > tau, strict=True))
+        choices = dict(
+            zip(map(tuple, context.pairs.tolist()), context.probabilities > tau, strict=True)
+        )
         for (one, other), choice in choices.items():
             first += choice
             right += choice == (human[one] > human[other])
@@ -429,7 +528,9 @@ def test_the_card_of_a_debiased_method_shows_its_debiased_choices():
             inconsistent += choice == choices[other, one]  # both orders choose the same position
             count += 1
     assert debiased.first.value == 0.5 == first / count
-    assert (debiased.accuracy.value, debiased.conflict.value) == pytest.approx((right / count, discordant / count))
+    assert (debiased.accuracy.value, debiased.conflict.value) == pytest.approx(
+        (right / count, discordant / count)
+    )
     assert debiased.inconsistency.value == pytest.approx(inconsistent / count)
     assert debiased.accuracy.value > plain.accuracy.value + 0.1
     assert debiased.inconsistency.value < plain.inconsistency.value - 0.1
@@ -443,7 +544,10 @@ def test_the_order_of_methods_does_not_change_discordance_of_a_debiased_one():
     made = benchmark_of(np.random.default_rng(2).standard_normal((30, 6)))
     judge = Simulated(first=3.0, noise=0.3)
     before, after = (
-        {card.method: card.conflict for card in report_cards(run(names, judge, benchmark=made), made, [DIMENSION])}
+        {
+            card.method: card.conflict
+            for card in report_cards(run(names, judge, benchmark=made), made, [DIMENSION])
+        }
         for names in (
             ["bradley-terry", "win-ratio", "win-ratio-debiased"],
             ["mean-probability-debiased", "win-ratio", "win-ratio-debiased"],
@@ -463,7 +567,12 @@ def test_single_answers_that_no_threshold_can_debias_are_left_as_they_are(name):
     made = benchmark_of(np.random.default_rng(2).standard_normal((30, 6)))
     judge = Simulated(first=1.0, noise=0.3)
     plain, debiased = run(
-        [name.removesuffix("-debiased"), name], judge, benchmark=made, answers=1, sampling=Sampling(), budget=14
+        [name.removesuffix("-debiased"), name],
+        judge,
+        benchmark=made,
+        answers=1,
+        sampling=Sampling(),
+        budget=14,
     )
     assert debiased.result.method.scores == plain.result.method.scores
     cards = report_cards([plain, debiased], made, [DIMENSION])
@@ -483,10 +592,10 @@ def test_a_judge_that_always_chooses_the_first_gives_scores_and_a_note(name):
     (debiased,) = run([name], Simulated(first=99.0), answers=1, sampling=Sampling())
     assert set(debiased.result.method.scores.values()) == {0.5}
     (note,) = debiased.result.notes
-    words = (
-        "worth: no threshold that leaves ties alone brings P(first) near 1/2 (it stays at 1.000), so p is used as it is"
+    words = "worth: no threshold that leaves ties alone brings P(first) near 1/2 (it stays at 1.000), so p is used as it is"
+    assert (
+        note == f"{words}; read label probabilities instead (--answers 0), or sample more answers"
     )
-    assert note == f"{words}; read label probabilities instead (--answers 0), or sample more answers"
     (read,) = run([name], Simulated(first=99.0))  # probabilities of 1, not only answers
     assert set(read.result.method.scores.values()) == {0.5}
     assert read.result.notes == (words,)
@@ -507,7 +616,11 @@ class Drawn(Simulated):
 def test_a_threshold_that_leaves_a_bias_is_used_and_reported():
     made = benchmark_of(np.random.default_rng(2).standard_normal((30, 6)))
     plain, debiased = run(
-        ["win-ratio", "win-ratio-debiased"], Drawn(first=2.0), benchmark=made, answers=3, sampling=Sampling()
+        ["win-ratio", "win-ratio-debiased"],
+        Drawn(first=2.0),
+        benchmark=made,
+        answers=3,
+        sampling=Sampling(),
     )
     before, _, after, _ = report_cards([plain, debiased], made, [DIMENSION])
     assert before.first.value - 0.5 > after.first.value - 0.5 > 0.05
@@ -516,4 +629,6 @@ def test_a_threshold_that_leaves_a_bias_is_used_and_reported():
         f"worth: the best threshold, 0.833, leaves P(first) at {after.first.value:.3f}; "
         "read label probabilities instead (--answers 0), or sample more answers"
     )
-    assert order_agreement(made, debiased.result.method.scores) > order_agreement(made, plain.result.method.scores)
+    assert order_agreement(made, debiased.result.method.scores) > order_agreement(
+        made, plain.result.method.scores
+    )

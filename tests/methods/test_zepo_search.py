@@ -69,15 +69,21 @@ def test_five_rounds_unless_told_otherwise_and_none_without_rewrites():
 
 
 def test_a_search_ends_where_no_instruction_could_be_fairer():
-    writer, run = search(Simulated(sharpness=0.0), rewrites=3)  # every comparison is a tie: P(first) = 1/2
+    writer, run = search(
+        Simulated(sharpness=0.0), rewrites=3
+    )  # every comparison is a tie: P(first) = 1/2
     assert writer.given == []
-    assert run.result.notes[0].startswith("worth: instruction 0 of 0-4, |P(first) - 1/2| 0.000, 0.000")
+    assert run.result.notes[0].startswith(
+        "worth: instruction 0 of 0-4, |P(first) - 1/2| 0.000, 0.000"
+    )
 
 
 def test_a_judge_without_position_bias_is_exactly_fair():
     # both orders of a pair choose the same text, whichever it is: P(first) = 1/2 for any pairs that are drawn
     _, run = search(Simulated(sharpness=5.0))
-    assert run.result.notes == ("worth: instruction 0 of 0-4, |P(first) - 1/2| 0.000, 0.000, 0.000, 0.000, 0.000",)
+    assert run.result.notes == (
+        "worth: instruction 0 of 0-4, |P(first) - 1/2| 0.000, 0.000, 0.000, 0.000, 0.000",
+    )
 
 
 def test_a_pair_counts_only_where_both_orders_were_read():
@@ -86,7 +92,10 @@ def test_a_pair_counts_only_where_both_orders_were_read():
         return quality_of(first) < quality_of(second)
 
     _, run = search(Simulated(sharpness=5.0, unreadable=unreadable))
-    assert "worth: no pair was read in both orders with any instruction; the template's own is used" in run.result.notes
+    assert (
+        "worth: no pair was read in both orders with any instruction; the template's own is used"
+        in run.result.notes
+    )
 
 
 def test_fairness_is_of_choices_and_not_of_probabilities():
@@ -99,13 +108,20 @@ def test_fairness_is_of_choices_and_not_of_probabilities():
     class Judge(Simulated):
         def read_labels(self, prompts, labels):
             if "number" not in prompts[0].text:
-                return [LabelReading(logprobs=(np.log(0.51), np.log(0.49)), mass=1.0) for _ in prompts]
+                return [
+                    LabelReading(logprobs=(np.log(0.51), np.log(0.49)), mass=1.0) for _ in prompts
+                ]
             return super().read_labels(prompts, labels)
 
     _, run = search(Judge(sharpness=9.0), rewrites=1, rounds=1)
-    assert run.result.notes[0].startswith("worth: instruction 5 of 0-5, |P(first) - 1/2| 0.500, 0.500,")
+    assert run.result.notes[0].startswith(
+        "worth: instruction 5 of 0-5, |P(first) - 1/2| 0.500, 0.500,"
+    )
 
 
 def test_rounds_and_the_rest_must_be_numbers():
-    with pytest.raises(ValueError, match=r"zepo\.pairs=32, zepo\.rewrites=1, zepo\.rounds=0: at least 1 pair, no less"):
+    with pytest.raises(
+        ValueError,
+        match=r"zepo\.pairs=32, zepo\.rewrites=1, zepo\.rounds=0: at least 1 pair, no less",
+    ):
         search(Simulated(), rewrites=1, rounds=0)

@@ -100,12 +100,15 @@ def test_a_line_of_plus_signs_may_stand_in_the_text(write):
 
 def test_unknown_role():
     with pytest.raises(
-        UnknownNameError, match=r"^unknown prompt role 'comapre'; did you mean 'compare'\? Known: best, "
+        UnknownNameError,
+        match=r"^unknown prompt role 'comapre'; did you mean 'compare'\? Known: best, ",
     ):
         load_template("story", "comapre")
 
 
-@pytest.mark.parametrize("task", ["", "..", "../prompts/templates/story", "sto\0ry", "/", "story/", "story|x"])
+@pytest.mark.parametrize(
+    "task", ["", "..", "../prompts/templates/story", "sto\0ry", "/", "story/", "story|x"]
+)
 def test_a_task_is_a_name_and_never_a_path(task):
     with pytest.raises(UnknownNameError, match=r"^unknown task "):
         load_template(task, "compare")
@@ -113,7 +116,8 @@ def test_a_task_is_a_name_and_never_a_path(task):
 
 def test_unknown_task_names_the_near_one_and_the_users_own(write):
     with pytest.raises(
-        UnknownNameError, match=r"^unknown task 'sumarization'; did you mean 'summarization'\? Known: d"
+        UnknownNameError,
+        match=r"^unknown task 'sumarization'; did you mean 'summarization'\? Known: d",
     ):
         load_template("sumarization", "compare")
     folder = write(COMPARE, "poetry/compare.md").parents[1]
@@ -133,14 +137,18 @@ def test_a_task_of_the_users_own(write):
         load_template("poetry", "best", folder)
 
 
-@pytest.mark.parametrize("use", [check_folder, list_templates, lambda folder: load_template("story", "best", folder)])
+@pytest.mark.parametrize(
+    "use", [check_folder, list_templates, lambda folder: load_template("story", "best", folder)]
+)
 def test_a_folder_that_is_not_there(tmp_path, use):
     folder = tmp_path / "nowhere"
     message = f"{folder}: the folder of prompt templates does not exist; give a folder with files TASK/ROLE.md"
     with pytest.raises(PromptError, match=f"^{re.escape(message)}$"):
         use(folder)
     folder.write_text("")
-    with pytest.raises(PromptError, match=r": the folder of prompt templates is a file; give a folder with files"):
+    with pytest.raises(
+        PromptError, match=r": the folder of prompt templates is a file; give a folder with files"
+    ):
         use(folder)
 
 
@@ -161,7 +169,9 @@ def test_unreadable(write, monkeypatch):
     assert refused(path) == ": cannot be read: Permission denied"
 
 
-@pytest.mark.parametrize("text", ["", "{{context}}", "+++\nslots = []\n", "\n" + COMPARE, "+++\n+++"])
+@pytest.mark.parametrize(
+    "text", ["", "{{context}}", "+++\nslots = []\n", "\n" + COMPARE, "+++\n+++"]
+)
 def test_no_head(write, text):
     assert refused(write(text)) == ":1: a template starts with a TOML head between two lines of +++"
 
@@ -174,20 +184,33 @@ def test_head_is_not_toml(write):
 
 def test_unknown_key(write):
     path = write(COMPARE.replace("[labels]", "[label]"))
-    assert refused(path) == ": unknown key 'label' in the head; known: slots, labels, claims, answer_prefix"
+    assert (
+        refused(path)
+        == ": unknown key 'label' in the head; known: slots, labels, claims, answer_prefix"
+    )
 
 
 @pytest.mark.parametrize(
     ("line", "found"),
     [
-        ('slots = ["dimension", "description", "context", "reference", "target"]', "['dimension', 'description', "),
-        ('slots = ["context", "dimension", "description", "reference"]', "['context', 'dimension', 'description', 'r"),
+        (
+            'slots = ["dimension", "description", "context", "reference", "target"]',
+            "['dimension', 'description', ",
+        ),
+        (
+            'slots = ["context", "dimension", "description", "reference"]',
+            "['context', 'dimension', 'description', 'r",
+        ),
         ("slots = 3", "3"),
         ("", "None"),
     ],
 )
 def test_head_lists_other_slots_than_the_text(write, line, found):
-    path = write(COMPARE.replace('slots = ["context", "dimension", "description", "reference", "target"]', line))
+    path = write(
+        COMPARE.replace(
+            'slots = ["context", "dimension", "description", "reference", "target"]', line
+        )
+    )
     assert refused(path).startswith(
         ": slots in the head must list the slots of the text in the order of their first use: "
         f"['context', 'dimension', 'description', 'reference', 'target'], found {found}"
@@ -232,18 +255,31 @@ def test_braces_that_are_no_slot(write, text, found):
     ("old", "new", "found"),
     [
         ('tie = "Similar"\n', "", "{'win': 'Better', 'loss': 'Worse'}"),
-        ('win = "Better"\nloss = "Worse"\n', 'loss = "Worse"\nwin = "Better"\n', "{'loss': 'Worse', 'win': 'Better', "),
-        ('tie = "Similar"\n', 'tie = "Similar"\ndraw = "Equal"\n', "{'win': 'Better', 'loss': 'Worse', 'tie': "),
+        (
+            'win = "Better"\nloss = "Worse"\n',
+            'loss = "Worse"\nwin = "Better"\n',
+            "{'loss': 'Worse', 'win': 'Better', ",
+        ),
+        (
+            'tie = "Similar"\n',
+            'tie = "Similar"\ndraw = "Equal"\n',
+            "{'win': 'Better', 'loss': 'Worse', 'tie': ",
+        ),
     ],
 )
 def test_labels_for_other_outcomes(write, old, new, found):
     message = refused(write(COMPARE.replace(old, new)))
-    assert message.startswith(f": role 'compare' needs [labels] for win, loss, tie in this order, found {found}")
+    assert message.startswith(
+        f": role 'compare' needs [labels] for win, loss, tie in this order, found {found}"
+    )
 
 
 def test_labels_that_are_no_table(write):
     text = COMPARE.split("[labels]", maxsplit=1)[0] + "labels = 3\n+++" + COMPARE.split("+++")[2]
-    assert refused(write(text)) == ": role 'compare' needs [labels] for win, loss, tie in this order, found 3"
+    assert (
+        refused(write(text))
+        == ": role 'compare' needs [labels] for win, loss, tie in this order, found 3"
+    )
 
 
 def test_labels_for_a_writing_role(write):
@@ -251,7 +287,9 @@ def test_labels_for_a_writing_role(write):
     assert refused(path, "best") == ": role 'best' has no [labels], found {'win': 'A'}"
 
 
-@pytest.mark.parametrize("word", ['"Better"', '""', '" "', '"Worse "', "1", '["Worse"]', "{ word = 1 }", "true"])
+@pytest.mark.parametrize(
+    "word", ['"Better"', '""', '" "', '"Worse "', "1", '["Worse"]', "{ word = 1 }", "true"]
+)
 def test_labels_that_are_not_different_words(write, word):
     message = refused(write(COMPARE.replace('"Worse"', word)))
     assert message.startswith(
@@ -269,19 +307,27 @@ def test_an_answer_prefix_is_part_of_the_digest(write):
     shown = fill(template, dict.fromkeys(template.names, "x"))
     assert (shown.prefix, "Verdict" in shown.text) == ('Verdict: "', False)
     changed = with_text(template, text_of(template) + "\nAnswer.")
-    assert with_text(dataclasses.replace(template, prefix=""), text_of(changed)).digest != changed.digest
+    assert (
+        with_text(dataclasses.replace(template, prefix=""), text_of(changed)).digest
+        != changed.digest
+    )
 
 
 @pytest.mark.parametrize("prefix", ['"Answer: "', '" Answer:"', "3", '"a\\nb"', '["a"]'])
 def test_an_answer_prefix_that_cannot_be_one(write, prefix):
     message = refused(write(COMPARE.replace("[labels]", f"answer_prefix = {prefix}\n[labels]")))
-    assert message.startswith(": answer_prefix must be one line of text without surrounding spaces, found ")
+    assert message.startswith(
+        ": answer_prefix must be one line of text without surrounding spaces, found "
+    )
     assert message.endswith("; correct or delete it")
 
 
 def test_a_writing_role_has_no_answer_prefix(write):
     path = write(BEST.replace("+++\nGood", 'answer_prefix = "Text:"\n+++\nGood'), "story/best.md")
-    assert refused(path, "best") == ": answer_prefix is for roles with labels, found 'Text:'; correct or delete it"
+    assert (
+        refused(path, "best")
+        == ": answer_prefix is for roles with labels, found 'Text:'; correct or delete it"
+    )
 
 
 def test_a_label_that_the_text_never_names(write):
@@ -317,9 +363,13 @@ def test_claims(write):
 def test_check_template_is_a_contract_for_templates_made_elsewhere():
     template = load_template("story", "compare")
     check_template(template)
-    with pytest.raises(PromptError, match=r"compare\.md: role 'compare' needs \[labels\] for win, loss, tie"):
+    with pytest.raises(
+        PromptError, match=r"compare\.md: role 'compare' needs \[labels\] for win, loss, tie"
+    ):
         check_template(dataclasses.replace(template, labels={}))
-    with pytest.raises(UnknownNameError, match=r"^unknown prompt role 'compares'; did you mean 'compare'\?"):
+    with pytest.raises(
+        UnknownNameError, match=r"^unknown prompt role 'compares'; did you mean 'compare'\?"
+    ):
         check_template(dataclasses.replace(template, role="compares"))
 
 
@@ -334,9 +384,14 @@ def test_check_folder_reads_every_file_and_list_templates_merges_them(write):
     write(BEST, "story-2/best.md")
     folder = write(COMPARE).parents[1]
     mine = check_folder(folder)
-    assert [(template.task, template.role) for template in mine] == [("story", "compare"), ("story-2", "best")]
+    assert [(template.task, template.role) for template in mine] == [
+        ("story", "compare"),
+        ("story-2", "best"),
+    ]
     merged = list_templates(folder)
-    assert len(merged) == len(TASKS) * (len(ROLES) - 1) + 1 + 1  # the role subject is of task document only
+    assert (
+        len(merged) == len(TASKS) * (len(ROLES) - 1) + 1 + 1
+    )  # the role subject is of task document only
     assert all(template in merged for template in mine)
     assert load_template("story", "compare") not in merged
 
@@ -344,12 +399,24 @@ def test_check_folder_reads_every_file_and_list_templates_merges_them(write):
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("story/comapre.md", ": unknown prompt role 'comapre'; did you mean 'compare'? Known: best, "),
+        (
+            "story/comapre.md",
+            ": unknown prompt role 'comapre'; did you mean 'compare'? Known: best, ",
+        ),
         ("story/notes.md", ": unknown prompt role 'notes'; Known: best, "),
         ("compare.md", ": not named TASK/ROLE.md, so no prompt would use it; move or rename it"),
-        ("story/compare.txt", ": not named TASK/ROLE.md, so no prompt would use it; move or rename it"),
-        ("story/compare.md~", ": not named TASK/ROLE.md, so no prompt would use it; move or rename it"),
-        ("story/old/compare.md", ": not named TASK/ROLE.md, so no prompt would use it; move or rename it"),
+        (
+            "story/compare.txt",
+            ": not named TASK/ROLE.md, so no prompt would use it; move or rename it",
+        ),
+        (
+            "story/compare.md~",
+            ": not named TASK/ROLE.md, so no prompt would use it; move or rename it",
+        ),
+        (
+            "story/old/compare.md",
+            ": not named TASK/ROLE.md, so no prompt would use it; move or rename it",
+        ),
     ],
 )
 def test_check_folder_refuses_files_that_no_prompt_would_use(write, name, message):
@@ -362,7 +429,12 @@ def test_check_folder_refuses_files_that_no_prompt_would_use(write, name, messag
 
 @pytest.mark.parametrize(
     ("task", "near"),
-    [("summarisation", "summarization"), ("dialog", "dialogue"), ("Story", "story"), ("data_to_text", "data-to-text")],
+    [
+        ("summarisation", "summarization"),
+        ("dialog", "dialogue"),
+        ("Story", "story"),
+        ("data_to_text", "data-to-text"),
+    ],
 )
 def test_check_folder_refuses_a_misspelt_task(write, task, near):
     path = write(COMPARE, f"{task}/compare.md")
@@ -387,7 +459,8 @@ def test_check_folder_refuses_a_task_name_that_would_break_a_recipe(write):
 def test_check_folder_refuses_a_broken_template(write):
     path = write(COMPARE.replace("{{reference}}", "nothing"))
     with pytest.raises(
-        PromptError, match=r"compare\.md: slot \{\{reference\}\} is not in the text; role 'compare' needs"
+        PromptError,
+        match=r"compare\.md: slot \{\{reference\}\} is not in the text; role 'compare' needs",
     ):
         check_folder(path.parents[1])
 

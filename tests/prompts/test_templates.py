@@ -6,9 +6,19 @@ import re
 
 import pytest
 
-from refladder.prompts import ROLE_OUTCOMES, ROLES, TASKS, TEMPLATES, fill, list_templates, load_template
+from refladder.prompts import (
+    ROLE_OUTCOMES,
+    ROLES,
+    TASKS,
+    TEMPLATES,
+    fill,
+    list_templates,
+    load_template,
+)
 
-SHIPPED = {(task, role) for task in TASKS for role in ROLES if role != "subject" or task == "document"}
+SHIPPED = {
+    (task, role) for task in TASKS for role in ROLES if role != "subject" or task == "document"
+}
 JUDGING = tuple(role for role in ROLE_OUTCOMES if role != "reward")  # which asks for no answer
 WRITING = ("worst", "best", "between")
 PAIRS = sorted(SHIPPED)
@@ -25,8 +35,21 @@ BY_TABLE = {
     ("dialogue", "best"): ("dimension", "description", "context", "background"),  # Table 8
     ("story", "worst"): ("dimension", "description", "context"),  # Table 9
     ("story", "best"): ("dimension", "description", "context"),  # Table 9
-    ("summarization", "between"): ("dimension", "description", "lower", "higher", "context"),  # Table 10
-    ("dialogue", "between"): ("dimension", "description", "context", "background", "lower", "higher"),  # Table 11
+    ("summarization", "between"): (
+        "dimension",
+        "description",
+        "lower",
+        "higher",
+        "context",
+    ),  # Table 10
+    ("dialogue", "between"): (
+        "dimension",
+        "description",
+        "context",
+        "background",
+        "lower",
+        "higher",
+    ),  # Table 11
     ("story", "between"): ("dimension", "description", "context", "lower", "higher"),  # Table 12
     # Tables 13, 14 and 15: the dimension in the instruction, in the criteria and in the third step.
     ("summarization", "compare"): (
@@ -128,23 +151,39 @@ def test_labels_are_the_papers_words(task, role):
 @pytest.mark.parametrize("task", TASKS)
 def test_headings_name_the_texts(task):
     noun = PAIRWISE_LABELS[task][0].split()[0]
-    assert f"\nBad {noun.lower()}:\n<lower>\n\nGood {noun.lower()}:\n<higher>\n" in plain(task, "between")
+    assert f"\nBad {noun.lower()}:\n<lower>\n\nGood {noun.lower()}:\n<higher>\n" in plain(
+        task, "between"
+    )
     compare = plain(task, "compare")
-    assert f"\nReference {noun.lower()}:\n<reference>\n\nTarget {noun.lower()}:\n<target>\n\n" in compare
+    assert (
+        f"\nReference {noun.lower()}:\n<reference>\n\nTarget {noun.lower()}:\n<target>\n\n"
+        in compare
+    )
     assert f"\n{noun} 1:\n<target>\n\n{noun} 2:\n<reference>\n\n" in plain(task, "compare-yesno")
     assert f"\n{noun} A:\n<first>\n\n{noun} B:\n<second>\n\n" in plain(task, "pairwise")
     # The same two texts, named by numbers, since letters are the grades.
-    verifier = plain(task, "pairwise").replace(f"{noun} A", f"{noun} 1").replace(f"{noun} B", f"{noun} 2")
+    verifier = (
+        plain(task, "pairwise").replace(f"{noun} A", f"{noun} 1").replace(f"{noun} B", f"{noun} 2")
+    )
     assert plain(task, "verifier").startswith(verifier[: verifier.index("\nWhich ")])
     assert f"\n{noun}:\n<target>\n\n" in plain(task, "direct-5")
     assert f"\n{noun}:\n<target>\n\n" in plain(task, "direct-10")
-    assert plain(task, "direct-100") == plain(task, "direct-10").replace(" 10 ", " 100 ").replace(" 10:", " 100:")
+    assert plain(task, "direct-100") == plain(task, "direct-10").replace(" 10 ", " 100 ").replace(
+        " 10:", " 100:"
+    )
 
 
 @pytest.mark.parametrize("task", sorted(set(TASKS) - {"document"}))
 def test_compare_has_the_sections_of_tables_13_to_15_in_order(task):
     text = plain(task, "compare")
-    sections = ["You are shown", "Evaluation criteria:\n", "Evaluation steps:\n1. ", "\n2. ", "\n3. ", "\n4. "]
+    sections = [
+        "You are shown",
+        "Evaluation criteria:\n",
+        "Evaluation steps:\n1. ",
+        "\n2. ",
+        "\n3. ",
+        "\n4. ",
+    ]
     sections += ["<context>", "Reference ", "Target ", 'Answer "Better"']
     places = [text.rindex(section) for section in sections]
     assert places == sorted(places)
@@ -204,7 +243,8 @@ def test_a_writing_prompt_asks_for_the_text_alone_and_ends_with_material(task, r
 def test_worst_and_best_differ_only_in_what_they_are_to_be(task):
     worst = plain(task, "worst").replace("worst", "best").replace("low end", "high end")
     worst = worst.replace(
-        "let it fail on this dimension as badly as it can", "leave nothing to improve on this dimension"
+        "let it fail on this dimension as badly as it can",
+        "leave nothing to improve on this dimension",
     )
     assert worst == plain(task, "best")
 
@@ -220,13 +260,17 @@ def test_worst_and_best_differ_only_in_what_they_are_to_be(task):
 )
 def test_claims_read_well_in_the_question(task, claim, question):
     template = load_template(task, "compare-yesno")
-    slots = {name: name for name in ROLES["compare-yesno"] if name != "claim"} | {"dimension": "Clarity"}
+    slots = {name: name for name in ROLES["compare-yesno"] if name != "claim"} | {
+        "dimension": "Clarity"
+    }
     noun = PAIRWISE_LABELS[task][0].split()[0]
     assert question.replace("NOUN", noun) in fill(template, slots, claim).text.split("\n")
 
 
 @pytest.mark.parametrize("task", ["dialogue", "open"])
-@pytest.mark.parametrize("role", sorted(set(ROLES) - {"subject", "compare-shared", "stated-shared"}))
+@pytest.mark.parametrize(
+    "role", sorted(set(ROLES) - {"subject", "compare-shared", "stated-shared"})
+)
 def test_an_empty_background_still_reads_well(task, role):
     assert "\n\nBackground (empty if there is none):\n<background>\n" in plain(task, role)
 
@@ -234,11 +278,22 @@ def test_an_empty_background_still_reads_well(task, role):
 @pytest.mark.parametrize("task", TASKS)
 def test_compare_shared_shows_the_row_first_and_the_rung_with_its_own_context_last(task):
     text = plain(task, "compare-shared")
-    shown = ["<context>", "<background>", "<target>", "<reference_context>", "<reference_background>", "<reference>"]
+    shown = [
+        "<context>",
+        "<background>",
+        "<target>",
+        "<reference_context>",
+        "<reference_background>",
+        "<reference>",
+    ]
     places = [text.index(slot) for slot in shown if slot in text]
     assert places == sorted(places)
     assert ("<context>" in text) == ("<reference_context>" in text) == (task != "document")
-    assert ("<background>" in text) == ("<reference_background>" in text) == (task in {"dialogue", "open"})
+    assert (
+        ("<background>" in text)
+        == ("<reference_background>" in text)
+        == (task in {"dialogue", "open"})
+    )
     if task != "document":
         assert "and judge each by its own " in text
         assert " of the target " in text.split("<context>")[0].rsplit("\n\n", 1)[1]
@@ -247,7 +302,9 @@ def test_compare_shared_shows_the_row_first_and_the_rung_with_its_own_context_la
 
 def test_a_documents_prompts_show_it_alone():
     for role in ROLE_OUTCOMES:
-        assert not {"context", "background", "reference_context"} & set(load_template("document", role).names)
+        assert not {"context", "background", "reference_context"} & set(
+            load_template("document", role).names
+        )
     for role in WRITING:  # the subject, and the limit of words
         assert {"context", "background"} < set(load_template("document", role).names)
     assert load_template("document", "subject").names == ("target",)
@@ -266,9 +323,18 @@ def test_stated_shows_the_references_before_the_target_and_ends_with_the_form_of
         places = [text.index(slot) for slot in shown if slot in text]
         assert places == sorted(places)
         assert all(text.count(slot) <= 1 for slot in shown)
-        assert f"\nTarget {noun}:\n<target>\n\nAnswer with one line for each reference {noun}, " in text
-        assert text.endswith('the letter, a colon and a number from 0 to 100, in the form "A: number":\n')
+        assert (
+            f"\nTarget {noun}:\n<target>\n\nAnswer with one line for each reference {noun}, "
+            in text
+        )
+        assert text.endswith(
+            'the letter, a colon and a number from 0 to 100, in the form "A: number":\n'
+        )
     shared = plain(task, "stated-shared")
     assert ("<context>" in shared) == ("<reference_context>" in shared) == (task != "document")
-    assert ("<background>" in shared) == ("<reference_background>" in shared) == (task in {"dialogue", "open"})
+    assert (
+        ("<background>" in shared)
+        == ("<reference_background>" in shared)
+        == (task in {"dialogue", "open"})
+    )
     assert ("and judge each by its own " in shared) == (task != "document")

@@ -7,7 +7,11 @@ import numpy as np
 
 def simulated(random, quality, pairs, *, noise=0.0, first=0.0, sharpness=1.0):
     """Probabilities that the first is better: logistic in the difference, with noise and a bias in log-odds."""
-    gap = sharpness * (quality[pairs[:, 0]] - quality[pairs[:, 1]]) + first + noise * random.standard_normal(len(pairs))
+    gap = (
+        sharpness * (quality[pairs[:, 0]] - quality[pairs[:, 1]])
+        + first
+        + noise * random.standard_normal(len(pairs))
+    )
     return 1 / (1 + np.exp(-gap))
 
 

@@ -37,7 +37,9 @@ def test_alpha_and_threshold_make_the_same_choices():
     pairs = all_pairs(9)
     p = simulated(random, random.standard_normal(9), pairs, first=1.5)
     by_threshold = win_ratio(9, pairs, p, bias.fit_threshold(p))
-    assert win_ratio(9, pairs, bias.reweigh(p, bias.alpha_of(bias.fit_threshold(p)))) == pytest.approx(by_threshold)
+    assert win_ratio(
+        9, pairs, bias.reweigh(p, bias.alpha_of(bias.fit_threshold(p)))
+    ) == pytest.approx(by_threshold)
 
 
 def test_reweigh_by_hand():
@@ -46,9 +48,14 @@ def test_reweigh_by_hand():
 
 
 def test_a_judge_that_only_says_yes_or_no_has_no_alpha():
-    with pytest.raises(UsageError, match="the median probability is 1, so no weight gives both positions half"):
+    with pytest.raises(
+        UsageError, match="the median probability is 1, so no weight gives both positions half"
+    ):
         bias.alpha_of(1.0)
-    with pytest.raises(UsageError, match="alpha 0: the weight of the first position must be a finite number above 0"):
+    with pytest.raises(
+        UsageError,
+        match="alpha 0: the weight of the first position must be a finite number above 0",
+    ):
         bias.reweigh(np.array([0.5]), 0)
 
 
@@ -88,7 +95,10 @@ def test_no_threshold_is_nearer_to_half_than_the_fitted_one():
         p = random.binomial(answers, random.beta(4, 1, 200)) / answers
         p = p[np.abs(p - 0.5) > 1e-9]  # a threshold between ties and other answers is not taken
         reached = abs(bias.share_of_first(p, bias.fit_threshold(p)) - 0.5)
-        every = [abs(bias.share_of_first(p, threshold) - 0.5) for threshold in np.linspace(0.004, 0.996, 997)]
+        every = [
+            abs(bias.share_of_first(p, threshold) - 0.5)
+            for threshold in np.linspace(0.004, 0.996, 997)
+        ]
         assert reached == pytest.approx(min(every))
 
 
@@ -101,7 +111,10 @@ def test_debiasing_of_single_answers_with_ties_does_no_harm(scheme, budget):
         pairs = select_pairs(8, budget, scheme, seed)
         p = simulated(random, quality, pairs, first=1.0)
         answers = np.where(random.random(len(p)) < 0.3, 0.5, random.random(len(p)) < p)
-        scores = win_ratio(8, pairs, answers), win_ratio(8, pairs, answers, bias.fit_threshold(answers))
+        scores = (
+            win_ratio(8, pairs, answers),
+            win_ratio(8, pairs, answers, bias.fit_threshold(answers)),
+        )
         jitter = 1e-9 * random.standard_normal(8)
         plain.append(spearman(scores[0] + jitter, quality))
         repaired.append(spearman(scores[1] + jitter, quality))
@@ -139,7 +152,9 @@ def test_symmetric_pairs_recover_more_than_random_ones_from_a_biased_judge():
         for scheme, values in found.items():
             pairs = select_pairs(16, 120, scheme, seed)
             p = simulated(random, quality, pairs, noise=0.3, first=2.5)
-            values.append(spearman(win_ratio(16, pairs, p) + 1e-9 * random.standard_normal(16), quality))
+            values.append(
+                spearman(win_ratio(16, pairs, p) + 1e-9 * random.standard_normal(16), quality)
+            )
     assert np.mean(found["symmetric"]) > np.mean(found["random"])
 
 
@@ -153,7 +168,10 @@ def test_inconsistency_by_hand():
 
 
 def test_comparative_accuracy_by_hand():
-    pairs, p = np.array([[0, 1], [1, 0], [0, 2], [1, 3], [1, 2]]), np.array([0.9, 0.6, 0.5, 0.9, 0.9])
+    pairs, p = (
+        np.array([[0, 1], [1, 0], [0, 2], [1, 3], [1, 2]]),
+        np.array([0.9, 0.6, 0.5, 0.9, 0.9]),
+    )
     # people: 0 over 1 = 2, and 3 was not rated: right, wrong, tie, left out, equal ratings left out
     assert bias.comparative_accuracy(pairs, p, np.array([3.0, 1.0, 1.0, np.nan])) == (1.5, 3)
 
@@ -186,7 +204,9 @@ def test_self_consistency_rises_with_the_size_to_one():
 def test_self_consistency_refuses_what_it_cannot_draw():
     with pytest.raises(UsageError, match="a subset of 4 items: choose between 2 and 3"):
         bias.self_consistency(np.zeros((3, 3)), [4])
-    with pytest.raises(ShapeError, match=r"the matrix of comparisons must be square, found \(2, 3\)"):
+    with pytest.raises(
+        ShapeError, match=r"the matrix of comparisons must be square, found \(2, 3\)"
+    ):
         bias.self_consistency(np.zeros((2, 3)), [2])
 
 
@@ -212,7 +232,8 @@ def test_intransitive_triples_of_many_items_are_counted_once_each():
     matrix = bias.square(7, pairs, p)
     sign = np.sign(np.round(matrix - matrix.T, 12))
     wrong = sum(
-        not is_weak_order(sign[a, b], sign[b, c], sign[a, c]) for a, b, c in itertools.combinations(range(7), 3)
+        not is_weak_order(sign[a, b], sign[b, c], sign[a, c])
+        for a, b, c in itertools.combinations(range(7), 3)
     )
     assert bias.intransitive_triples(7, pairs, p) == (wrong, 35)
     assert wrong > 0

@@ -37,7 +37,9 @@ def test_no_direction_has_a_higher_likelihood(seed):
     wins, ties = drawn(seed)
     fit = davidson(wins, ties)
     point = [*fit.strengths, math.log(fit.ties)]
-    slope = approx_fprime(point, lambda v: naive_likelihood(wins, ties, v[:-1], math.exp(v[-1])), 1e-6)
+    slope = approx_fprime(
+        point, lambda v: naive_likelihood(wins, ties, v[:-1], math.exp(v[-1])), 1e-6
+    )
     assert slope == pytest.approx(np.zeros(6), abs=2e-3)
     assert fit.strengths.mean() == pytest.approx(0, abs=1e-12)
 
@@ -46,7 +48,9 @@ def test_without_ties_it_is_bradley_terry_of_choix():
     wins, _ = drawn(3)
     data = [(i, j) for i in range(5) for j in range(5) for _ in range(int(wins[i, j]))]
     expected = choix.ilsr_pairwise(5, data)
-    assert davidson(wins, np.zeros((5, 5)), prior=1e-7).strengths == pytest.approx(expected, abs=1e-4)
+    assert davidson(wins, np.zeros((5, 5)), prior=1e-7).strengths == pytest.approx(
+        expected, abs=1e-4
+    )
 
 
 def test_two_items_by_hand():

@@ -10,7 +10,13 @@ from judges import simulated, spearman
 
 from refladder.backends.labels import reading_from_verdicts
 from refladder.errors import ShapeError, UsageError
-from refladder.ranking.estimators import bradley_terry, decisions, mean_probability, product_of_experts, win_ratio
+from refladder.ranking.estimators import (
+    bradley_terry,
+    decisions,
+    mean_probability,
+    product_of_experts,
+    win_ratio,
+)
 from refladder.ranking.selection import all_pairs, select_pairs
 
 # 0 beats 1 surely, 1 beats 0 when first with .3, 0 and 2 tie, 2 over 1 could not be read
@@ -44,7 +50,9 @@ def test_decisions_know_ties_and_keep_what_was_not_read():
     assert np.isnan(decisions(np.array([np.nan])))
 
 
-@pytest.mark.parametrize("estimator", [win_ratio, mean_probability, bradley_terry, product_of_experts])
+@pytest.mark.parametrize(
+    "estimator", [win_ratio, mean_probability, bradley_terry, product_of_experts]
+)
 def test_estimators_are_equivariant_and_turn_with_the_judge(estimator):
     random = np.random.default_rng(5)
     pairs = all_pairs(7)
@@ -56,7 +64,9 @@ def test_estimators_are_equivariant_and_turn_with_the_judge(estimator):
     assert turned - turned.mean() == pytest.approx(-(found - found.mean()))
 
 
-@pytest.mark.parametrize("estimator", [win_ratio, mean_probability, bradley_terry, product_of_experts])
+@pytest.mark.parametrize(
+    "estimator", [win_ratio, mean_probability, bradley_terry, product_of_experts]
+)
 @pytest.mark.parametrize("seed", range(20))
 def test_items_with_the_same_answers_get_the_same_number_to_the_last_bit(estimator, seed):
     random = np.random.default_rng(seed)
@@ -69,7 +79,9 @@ def test_items_with_the_same_answers_get_the_same_number_to_the_last_bit(estimat
     assert len({found[1], found[3], found[7]}) == 1
 
 
-@pytest.mark.parametrize("estimator", [win_ratio, mean_probability, bradley_terry, product_of_experts])
+@pytest.mark.parametrize(
+    "estimator", [win_ratio, mean_probability, bradley_terry, product_of_experts]
+)
 def test_all_ties_give_one_number(estimator):
     found = estimator(5, all_pairs(5), np.full(20, 0.5))
     assert np.ptp(found) < 1e-12
@@ -83,7 +95,11 @@ def test_bradley_terry_equals_choix_on_soft_wins(seed):
     wins = np.zeros((8, 8))
     np.add.at(wins, (pairs[:, 0], pairs[:, 1]), p)
     np.add.at(wins, (pairs[:, 1], pairs[:, 0]), 1 - p)
-    expected = choix.mm_pairwise_dense if hasattr(choix, "mm_pairwise_dense") else choix.ilsr_pairwise_dense
+    expected = (
+        choix.mm_pairwise_dense
+        if hasattr(choix, "mm_pairwise_dense")
+        else choix.ilsr_pairwise_dense
+    )
     assert bradley_terry(8, pairs, p) == pytest.approx(expected(wins), abs=1e-5)
 
 
@@ -96,7 +112,9 @@ def test_bradley_terry_equals_evalica_on_soft_wins_and_ties(seed):
     x = [names[first] for first in pairs[:, 0]] * 2
     y = [names[second] for second in pairs[:, 1]] * 2
     winners = [evalica.Winner.X] * 40 + [evalica.Winner.Y] * 40
-    found = evalica.bradley_terry(x, y, winners, weights=[*p, *(1 - p)], tolerance=1e-12, limit=100_000)
+    found = evalica.bradley_terry(
+        x, y, winners, weights=[*p, *(1 - p)], tolerance=1e-12, limit=100_000
+    )
     strengths = np.log([found.scores[name] for name in names])
     assert bradley_terry(9, pairs, p) == pytest.approx(strengths - strengths.mean(), abs=1e-6)
 
@@ -106,7 +124,9 @@ def test_bradley_terry_prior_is_that_much_of_a_tie():
     wins = np.zeros((4, 4))
     np.add.at(wins, (pairs[:, 0], pairs[:, 1]), p + 0.1)
     np.add.at(wins, (pairs[:, 1], pairs[:, 0]), 1.1 - p)
-    assert bradley_terry(4, pairs, p, prior=0.2) == pytest.approx(choix.ilsr_pairwise_dense(wins), abs=1e-6)
+    assert bradley_terry(4, pairs, p, prior=0.2) == pytest.approx(
+        choix.ilsr_pairwise_dense(wins), abs=1e-6
+    )
 
 
 def test_strengths_of_two_items_by_hand():
@@ -141,7 +161,9 @@ def test_an_item_that_always_loses_has_none_either():
 
 def sampled_shares(*counts):
     """P(the first is better) of readings whose labels, first and second, were said so often."""
-    readings = [reading_from_verdicts([(0, "")] * first + [(1, "")] * second, 2) for first, second in counts]
+    readings = [
+        reading_from_verdicts([(0, "")] * first + [(1, "")] * second, 2) for first, second in counts
+    ]
     return np.exp([reading.logprobs[0] - np.logaddexp(*reading.logprobs) for reading in readings])
 
 
@@ -150,20 +172,28 @@ def test_shares_of_sampled_answers_that_all_agree_give_no_finite_strength():
     pairs = np.array([[0, 1], [1, 2], [2, 1], [2, 0]])
     p = sampled_shares((20, 0), (12, 8), (13, 7), (0, 20))
     assert 0 < p[3] < 1e-20
-    with pytest.raises(UsageError, match=r"1 of 3 items \(best\) lost to none of the others; give a prior above 0"):
+    with pytest.raises(
+        UsageError, match=r"1 of 3 items \(best\) lost to none of the others; give a prior above 0"
+    ):
         bradley_terry(3, pairs, p, names=["best", "a", "b"])
     hard = np.array([1.0, 0.6, 0.65, 0.0])  # the same shares as counts
-    assert bradley_terry(3, pairs, p, prior=0.01) == pytest.approx(bradley_terry(3, pairs, hard, prior=0.01), abs=1e-6)
+    assert bradley_terry(3, pairs, p, prior=0.01) == pytest.approx(
+        bradley_terry(3, pairs, hard, prior=0.01), abs=1e-6
+    )
 
 
 def test_a_single_sampled_answer_in_both_orders():
     pairs = np.array([[0, 1], [1, 0]])
     with pytest.raises(UsageError, match="no finite strengths: 1 of 2 items"):
         bradley_terry(2, pairs, sampled_shares((1, 0), (0, 1)))
-    assert bradley_terry(2, pairs, sampled_shares((1, 0), (1, 0))) == pytest.approx([0, 0])  # each won once
+    assert bradley_terry(2, pairs, sampled_shares((1, 0), (1, 0))) == pytest.approx(
+        [0, 0]
+    )  # each won once
     # with a hundredth of a tie the odds are (1 + .005) / .005
     strengths = bradley_terry(2, pairs, sampled_shares((1, 0), (0, 1)), prior=0.01)
-    assert strengths == pytest.approx([np.log(1.005 / 0.005) / 2, -np.log(1.005 / 0.005) / 2], abs=1e-6)
+    assert strengths == pytest.approx(
+        [np.log(1.005 / 0.005) / 2, -np.log(1.005 / 0.005) / 2], abs=1e-6
+    )
 
 
 @pytest.mark.parametrize("estimator", [bradley_terry, product_of_experts])
@@ -178,9 +208,12 @@ def test_a_disconnected_graph_is_refused_and_its_parts_named(estimator):
 
 def test_a_long_component_is_cut_in_the_message():
     with pytest.raises(
-        UsageError, match=r"6 unconnected components: \{0, 1, 2, 3, 4 and 2 more\}, \{7\}, \{8\}, \.\.\.;"
+        UsageError,
+        match=r"6 unconnected components: \{0, 1, 2, 3, 4 and 2 more\}, \{7\}, \{8\}, \.\.\.;",
     ):
-        bradley_terry(12, np.array([[0, 1], [1, 2], [2, 3], [3, 4], [4, 5], [5, 6]]), np.full(6, 0.5))
+        bradley_terry(
+            12, np.array([[0, 1], [1, 2], [2, 3], [3, 4], [4, 5], [5, 6]]), np.full(6, 0.5)
+        )
 
 
 @pytest.mark.parametrize("estimator", [product_of_experts])
@@ -211,12 +244,16 @@ def test_a_position_bias_that_is_known_is_taken_out_of_a_single_comparison():
 
 @pytest.mark.parametrize("wrong", [-0.1, 1.5, np.nan])
 def test_a_position_bias_is_a_mean_of_probabilities(wrong):
-    with pytest.raises(UsageError, match=r"a position bias of \S+: it must be a mean probability, between 0 and 1"):
+    with pytest.raises(
+        UsageError, match=r"a position bias of \S+: it must be a mean probability, between 0 and 1"
+    ):
         product_of_experts(2, np.array([[0, 1]]), np.array([0.9]), position_bias=wrong)
 
 
 def test_arrays_that_do_not_fit_are_refused():
-    with pytest.raises(ShapeError, match=r"pairs must have shape \(R, 2\) and probabilities \(R,\), found \(4, 2\)"):
+    with pytest.raises(
+        ShapeError, match=r"pairs must have shape \(R, 2\) and probabilities \(R,\), found \(4, 2\)"
+    ):
         win_ratio(3, PAIRS, GIVEN[:3])
     with pytest.raises(UsageError, match="a ranking needs at least two items, found 1"):
         win_ratio(1, PAIRS, GIVEN)
@@ -228,7 +265,9 @@ def test_arrays_that_do_not_fit_are_refused():
         bradley_terry(3, PAIRS, GIVEN, prior=-1)
 
 
-@pytest.mark.parametrize("estimator", [win_ratio, mean_probability, bradley_terry, product_of_experts])
+@pytest.mark.parametrize(
+    "estimator", [win_ratio, mean_probability, bradley_terry, product_of_experts]
+)
 def test_ten_thousand_items_and_200000_comparisons_in_five_seconds(estimator):
     random = np.random.default_rng(0)
     quality = random.standard_normal(10_000)

@@ -83,5 +83,8 @@ def test_parts_that_nothing_joins_are_named():
 
 
 def test_too_many_items_are_refused():
-    with pytest.raises(UsageError, match="likelihood ranking takes up to 2,000 items, found 2,001; use bradley-terry"):
+    with pytest.raises(
+        UsageError,
+        match="likelihood ranking takes up to 2,000 items, found 2,001; use bradley-terry",
+    ):
         likelihood_ranking(2001, np.array([[0, 1]]), np.array([0.7]))

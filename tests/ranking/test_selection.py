@@ -22,7 +22,10 @@ def test_any_budget_gives_that_many_different_ordered_pairs(scheme, items):
     for budget in range(1, most_pairs(items, scheme) + 1):
         pairs = rows(select_pairs(items, budget, scheme, seed=budget))
         assert len(set(pairs)) == len(pairs) == budget
-        assert all(0 <= first < items and 0 <= second < items and first != second for first, second in pairs)
+        assert all(
+            0 <= first < items and 0 <= second < items and first != second
+            for first, second in pairs
+        )
 
 
 def test_no_repeat_never_asks_the_other_order():
@@ -59,19 +62,28 @@ def test_many_items_take_no_memory_of_their_square():
 
 
 def test_a_budget_larger_than_the_pairs_is_refused():
-    with pytest.raises(UsageError, match="a budget of 21 comparisons: 5 items have 20 pairs under 'random'"):
+    with pytest.raises(
+        UsageError, match="a budget of 21 comparisons: 5 items have 20 pairs under 'random'"
+    ):
         select_pairs(5, 21, "random", 0)
-    with pytest.raises(UsageError, match="5 items have 10 pairs under 'no-repeat'; choose between 1 and 10"):
+    with pytest.raises(
+        UsageError, match="5 items have 10 pairs under 'no-repeat'; choose between 1 and 10"
+    ):
         select_pairs(5, 11, "no-repeat", 0)
     with pytest.raises(UsageError, match="a budget of 0 comparisons"):
         select_pairs(5, 0, "random", 0)
 
 
 def test_one_item_cannot_be_compared():
-    with pytest.raises(UsageError, match="a comparison needs two items, found 1; give a context at least two outputs"):
+    with pytest.raises(
+        UsageError,
+        match="a comparison needs two items, found 1; give a context at least two outputs",
+    ):
         all_pairs(1)
 
 
 def test_an_unknown_scheme_gets_the_near_name():
-    with pytest.raises(UnknownNameError, match="unknown selection of pairs 'simetric'; did you mean 'symmetric'"):
+    with pytest.raises(
+        UnknownNameError, match="unknown selection of pairs 'simetric'; did you mean 'symmetric'"
+    ):
         select_pairs(5, 3, "simetric", 0)

@@ -7,7 +7,13 @@ import numpy as np
 import pytest
 
 from refladder.errors import UsageError
-from refladder.ranking.sorting import Sorted, beam_sort, comparisons_between, greedy_sort, run_together
+from refladder.ranking.sorting import (
+    Sorted,
+    beam_sort,
+    comparisons_between,
+    greedy_sort,
+    run_together,
+)
 
 
 def answers(quality, asked=None):
@@ -17,7 +23,8 @@ def answers(quality, asked=None):
         if asked is not None:
             asked.append(questions)
         return [
-            0.5 + 0.4 * np.sign(quality[number][first] - quality[number][second]) for number, first, second in questions
+            0.5 + 0.4 * np.sign(quality[number][first] - quality[number][second])
+            for number, first, second in questions
         ]
 
     return ask
@@ -55,7 +62,9 @@ def test_the_bound_of_a_beam_holds_and_is_reached():
 
     for items in (2, 5, 8, 13):
         (found,), _ = run_together([beam_sort(range(items), beam=1000, gap=0.5)], undecided)
-        assert len(found.asked) == comparisons_between(items, beam=1000)[1] == items * (items - 1) // 2
+        assert (
+            len(found.asked) == comparisons_between(items, beam=1000)[1] == items * (items - 1) // 2
+        )
         for beam in (1, 2, 3):
             (found,), _ = run_together([beam_sort(range(items), beam=beam, gap=0.5)], undecided)
             assert len(found.asked) <= comparisons_between(items, beam=beam)[1]
@@ -84,7 +93,9 @@ def test_many_sorts_advance_in_few_rounds():
     random = np.random.default_rng(0)
     quality = [random.permutation(8) for _ in range(50)]
     asked = []
-    found, rounds = run_together([greedy_sort(range(8)) for _ in range(50)], answers(quality, asked))
+    found, rounds = run_together(
+        [greedy_sort(range(8)) for _ in range(50)], answers(quality, asked)
+    )
     assert [one.order for one in found] == [np.argsort(-own).tolist() for own in quality]
     # merges of 1+1, 2+2, 4+4 items take at most 1, 3 and 7 questions, and those of one depth ask together
     assert rounds == len(asked) <= 1 + 3 + 7
@@ -127,7 +138,8 @@ def test_a_wide_beam_that_prunes_nothing_equals_all_merges(seed):
     random = np.random.default_rng(seed)
     p = random.uniform(0.05, 0.95, (7, 7))
     (found,), _ = run_together(
-        [beam_sort(range(7), beam=50, gap=0.5)], lambda asked: [p[first, second] for _, first, second in asked]
+        [beam_sort(range(7), beam=50, gap=0.5)],
+        lambda asked: [p[first, second] for _, first, second in asked],
     )
     assert found.order == brute_sort(list(range(7)), p)
 
@@ -150,7 +162,8 @@ def test_uncertainty_pruning_saves_questions():
         return [p[first, second] for _, first, second in asked]
 
     counts = [
-        len(run_together([beam_sort(range(16), beam=50, gap=gap)], ask)[0][0].asked) for gap in (0, 0.1, 0.3, 0.5)
+        len(run_together([beam_sort(range(16), beam=50, gap=gap)], ask)[0][0].asked)
+        for gap in (0, 0.1, 0.3, 0.5)
     ]
     assert counts == sorted(set(counts))
 
@@ -182,5 +195,8 @@ def test_items_outside_the_sort_have_no_score():
 
 
 def test_a_beam_out_of_range_is_refused():
-    with pytest.raises(UsageError, match=r"beam 0, gap 0\.1: the beam must be 1 or more and the gap between 0 and 0.5"):
+    with pytest.raises(
+        UsageError,
+        match=r"beam 0, gap 0\.1: the beam must be 1 or more and the gap between 0 and 0.5",
+    ):
         beam_sort(range(3), beam=0)

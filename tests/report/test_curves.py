@@ -30,12 +30,16 @@ MADE = benchmark_of(np.random.default_rng(0).standard_normal((25, 8)))
 
 
 def compared(judge, benchmark=MADE, **settings):
-    (found,) = run_methods(["win-ratio"], benchmark, benchmark.dimensions, lambda: judge, MethodSettings(**settings))
+    (found,) = run_methods(
+        ["win-ratio"], benchmark, benchmark.dimensions, lambda: judge, MethodSettings(**settings)
+    )
     return found.result.comparisons
 
 
 def curve(judge, budgets, draws=10):
-    points = budget_curve(compared(judge), human_means(MADE.ratings), "worth", budgets=budgets, draws=draws)
+    points = budget_curve(
+        compared(judge), human_means(MADE.ratings), "worth", budgets=budgets, draws=draws
+    )
     return {(point.selection, point.debiased, point.budget): point for point in points}
 
 
@@ -51,7 +55,11 @@ def test_agreement_rises_with_the_budget():
     found = curve(Simulated(noise=1.0), [6, 14, 28, 56])
     values = [found["random", False, budget].value for budget in (6, 14, 28, 56)]
     assert values == sorted(values)
-    assert found["random", False, 6].low < found["random", False, 6].value < found["random", False, 6].high
+    assert (
+        found["random", False, 6].low
+        < found["random", False, 6].value
+        < found["random", False, 6].high
+    )
 
 
 def test_symmetric_and_debiased_are_ahead_when_the_judge_is_biased():
@@ -60,7 +68,10 @@ def test_symmetric_and_debiased_are_ahead_when_the_judge_is_biased():
     for budget in (12, 28):
         assert found["symmetric", False, 28].value > found["random", False, 28].value
         assert found["random", True, budget].value > found["random", False, budget].value
-    gains = [found["random", True, budget].value - found["random", False, budget].value for budget in (12, 28)]
+    gains = [
+        found["random", True, budget].value - found["random", False, budget].value
+        for budget in (12, 28)
+    ]
     assert min(gains) > 0.02
 
 
@@ -69,8 +80,12 @@ def test_debiased_curves_of_single_answers_are_the_plain_ones_and_say_so():
     settings = MethodSettings(**answers)
     made = benchmark_of(np.random.default_rng(0).standard_normal((6, 6)))
     runs = run_methods(["win-ratio"], made, made.dimensions, lambda: Simulated(first=1.0), settings)
-    points = budget_curve(runs[0].result.comparisons, human_means(made.ratings), "worth", budgets=[14, 28], draws=5)
-    plain, debiased = ([point for point in points if point.debiased == wanted] for wanted in (False, True))
+    points = budget_curve(
+        runs[0].result.comparisons, human_means(made.ratings), "worth", budgets=[14, 28], draws=5
+    )
+    plain, debiased = (
+        [point for point in points if point.debiased == wanted] for wanted in (False, True)
+    )
     assert [(p.value, p.first) for p in plain] == [(p.value, p.first) for p in debiased]
     assert all(point.first > 0.6 for point in points)
     protocol = Protocol(levels=["within_context"], statistics=["spearman"], resamples=5)
@@ -99,7 +114,9 @@ def test_ten_budgets_are_drawn_by_default():
 
 
 def test_a_judge_that_could_not_be_read_has_no_curve():
-    (point, *_rest) = curve(Simulated(unreadable=lambda _first, _second: True), [10], draws=2).values()
+    (point, *_rest) = curve(
+        Simulated(unreadable=lambda _first, _second: True), [10], draws=2
+    ).values()
     assert (point.value, point.low, point.high, point.unscored) == (None, None, None, 1)
 
 
@@ -107,12 +124,14 @@ def test_a_curve_needs_all_pairs_and_contexts_of_one_size():
     human = human_means(MADE.ratings)
     for comparisons in (compared(Simulated(), budget=10), []):
         with pytest.raises(
-            UsageError, match="a budget curve of 'worth' needs every pair judged in both orders; run win"
+            UsageError,
+            match="a budget curve of 'worth' needs every pair judged in both orders; run win",
         ):
             budget_curve(comparisons, human, "worth")
     uneven = replace(MADE, outputs=MADE.outputs[:-1])
     with pytest.raises(
-        UsageError, match=r"same number of outputs in every context, found \[7, 8\]; leave out the contexts"
+        UsageError,
+        match=r"same number of outputs in every context, found \[7, 8\]; leave out the contexts",
     ):
         budget_curve(compared(Simulated(), uneven), human, "worth")
 
@@ -127,7 +146,9 @@ def test_points_at_the_same_place_have_one_tag():
 
 
 def test_a_chart_is_the_same_in_every_run_and_its_text_is_text():
-    one = Series(name="a < b & $c", points=((1, 0.2), (5, 0.4)), band=((0.1, 0.3), (0.35, 0.5)), dashed=True)
+    one = Series(
+        name="a < b & $c", points=((1, 0.2), (5, 0.4)), band=((0.1, 0.3), (0.35, 0.5)), dashed=True
+    )
     drawn = [Chart(title="A & B", across="across", up="up", series=[one]).svg() for _ in range(2)]
     assert drawn[0] == drawn[1]
     assert not re.search(r"\d{4}-\d\d-\d\d", drawn[0])  # no date
@@ -165,7 +186,9 @@ def test_nothing_to_draw_is_refused():
         Chart(title="T", across="across", up="up").svg()
 
 
-def test_without_matplotlib_the_data_are_written_and_a_line_says_what_is_missing(tmp_path, command, monkeypatch):
+def test_without_matplotlib_the_data_are_written_and_a_line_says_what_is_missing(
+    tmp_path, command, monkeypatch
+):
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)  # as if it were not installed
     asked = ("evaluate", "demo/dialogue", "--resamples", "5", "--methods", "win-ratio")
     done = command(*asked, "--figures", tmp_path / "figures")
@@ -175,7 +198,15 @@ def test_without_matplotlib_the_data_are_written_and_a_line_says_what_is_missing
 
 
 def test_the_command_draws_figures(tmp_path, capsys):
-    command = ["evaluate", "demo/dialogue", "--resamples", "5", "--figures", str(tmp_path / "figures"), "--methods"]
+    command = [
+        "evaluate",
+        "demo/dialogue",
+        "--resamples",
+        "5",
+        "--figures",
+        str(tmp_path / "figures"),
+        "--methods",
+    ]
     assert run_command([*command, "win-ratio,ladder"]) == 0
     assert sorted(path.name for path in (tmp_path / "figures").iterdir()) == [
         "cost.png", "cost.svg", "curve-engagingness.png", "curve-engagingness.svg", "curves.jsonl",
@@ -183,8 +214,15 @@ def test_the_command_draws_figures(tmp_path, capsys):
     for name in ("cost.svg", "curve-engagingness.svg"):
         assert ET.fromstring((tmp_path / "figures" / name).read_text()).tag.endswith("svg")  # noqa: S314  made here
     assert "win-ratio" in (tmp_path / "figures" / "cost.svg").read_text()
-    lines_read = [json.loads(line) for line in (tmp_path / "figures" / "curves.jsonl").read_text().splitlines()]
-    assert {line["selection"] for line in lines_read if line["kind"] == "curve"} == {"random", "no-repeat", "symmetric"}
+    lines_read = [
+        json.loads(line)
+        for line in (tmp_path / "figures" / "curves.jsonl").read_text().splitlines()
+    ]
+    assert {line["selection"] for line in lines_read if line["kind"] == "curve"} == {
+        "random",
+        "no-repeat",
+        "symmetric",
+    }
     rows = [line for line in lines_read if line["kind"] == "self-consistency"]
     assert [(row["size"], row["final"]) for row in rows] == [
         (size, 1) for size in (2, 3, 4, 6)
@@ -197,7 +235,9 @@ def test_the_command_draws_figures(tmp_path, capsys):
     )
 
 
-def test_figures_of_dimensions_whose_names_differ_in_signs_or_letters_alone_have_a_file_each(tmp_path):
+def test_figures_of_dimensions_whose_names_differ_in_signs_or_letters_alone_have_a_file_each(
+    tmp_path,
+):
     names = [
         "warmth",
         "Warmth",
@@ -214,24 +254,47 @@ def test_figures_of_dimensions_whose_names_differ_in_signs_or_letters_alone_have
     stems = file_stems(names)
     assert list(stems) == names
     # two file systems of three fold case and composed letters together
-    assert len({unicodedata.normalize("NFC", stem).casefold() for stem in stems.values()}) == len(names)
+    assert len({unicodedata.normalize("NFC", stem).casefold() for stem in stems.values()}) == len(
+        names
+    )
     for stem in stems.values():
         (tmp_path / f"curve-{stem}.svg").write_text("x")
     assert len(list(tmp_path.iterdir())) == len(names)
     # a name that is safe is the stem, of one that is not the words can be read
-    assert file_stems(["empathy", "in depth"]) == {"empathy": "empathy", "in depth": stems["in depth"]}
+    assert file_stems(["empathy", "in depth"]) == {
+        "empathy": "empathy",
+        "in depth": stems["in depth"],
+    }
     assert re.fullmatch(r"in_depth-[0-9a-f]{8}", stems["in depth"])
     assert re.fullmatch(r"流暢さ", stems["流暢さ"])
 
 
 def test_each_chart_has_the_points_of_the_data_as_svg_and_as_png(tmp_path, command, monkeypatch):
     saved, save = [], Figure.savefig
-    monkeypatch.setattr(Figure, "savefig", lambda self, *given, **how: (saved.append(self), save(self, *given, **how)))
-    line = ("evaluate", "demo/dialogue", "--methods", "win-ratio,direct-5", "--figures", tmp_path, "--json")
+    monkeypatch.setattr(
+        Figure,
+        "savefig",
+        lambda self, *given, **how: (saved.append(self), save(self, *given, **how)),
+    )
+    line = (
+        "evaluate",
+        "demo/dialogue",
+        "--methods",
+        "win-ratio,direct-5",
+        "--figures",
+        tmp_path,
+        "--json",
+    )
     lines_read = command(*line).rows
     names = sorted(path.stem for path in tmp_path.glob("*.svg"))
-    assert names == sorted(path.stem for path in tmp_path.glob("*.png")) == ["cost", "curve-engagingness"]
-    for path in tmp_path.glob("*.png"):  # the width and the height follow the signature and the name of the first part
+    assert (
+        names
+        == sorted(path.stem for path in tmp_path.glob("*.png"))
+        == ["cost", "curve-engagingness"]
+    )
+    for path in tmp_path.glob(
+        "*.png"
+    ):  # the width and the height follow the signature and the name of the first part
         head = path.read_bytes()[:24]
         assert head[:8] == b"\x89PNG\r\n\x1a\n"
         assert (int.from_bytes(head[16:20]), int.from_bytes(head[20:24])) > (1200, 900)
@@ -240,18 +303,28 @@ def test_each_chart_has_the_points_of_the_data_as_svg_and_as_png(tmp_path, comma
     means = {row["method"]: row["value"] for row in lines_read if row["dimension"] == "mean" and "kind" not in row
              and (row["level"], row["statistic"]) == ("within_context", "spearman")}  # fmt: skip
     expected = [[card["characters"] / 84, means[card["method"]]] for card in cards]  # of 84 texts
-    assert [part.get_offsets().tolist()[0] for part in cost.collections] == [pytest.approx(point) for point in expected]
+    assert [part.get_offsets().tolist()[0] for part in cost.collections] == [
+        pytest.approx(point) for point in expected
+    ]
     assert [part.get_label() for part in cost.collections] == ["1 win-ratio", "2 direct-5"]
     assert (cost.get_xlabel(), cost.get_xscale()) == ("characters of prompts a text", "log")
     points = [json.loads(line) for line in (tmp_path / "curves.jsonl").read_text().splitlines()]
-    first = [(p["budget"], p["value"]) for p in points if p.get("selection") == "random" and not p["debiased"]]
-    assert curve.lines[0].get_xydata().tolist() == [list(point) for point in first if point[1] is not None]
+    first = [
+        (p["budget"], p["value"])
+        for p in points
+        if p.get("selection") == "random" and not p["debiased"]
+    ]
+    assert curve.lines[0].get_xydata().tolist() == [
+        list(point) for point in first if point[1] is not None
+    ]
 
 
 def test_the_cost_figure_has_tokens_a_text_where_all_are_known():
     (run,) = run_methods(["win-ratio"], MADE, MADE.dimensions, Simulated, MethodSettings())
     mean = next(
-        row for row in agreement(MADE, MADE.dimensions, [run.result.method], Protocol()) if row.dimension == MEAN
+        row
+        for row in agreement(MADE, MADE.dimensions, [run.result.method], Protocol())
+        if row.dimension == MEAN
     )
     rows = [replace(mean, method="a", value=0.5), replace(mean, method="b", value=0.25)]
     whole, texts = report_cards([run], MADE, MADE.dimensions)[0], len(MADE.outputs)
@@ -277,6 +350,13 @@ def test_every_dimension_has_a_curve():
     runs = run_methods(["win-ratio"], made, [first, second], Simulated, MethodSettings())
     protocol = Protocol(levels=["within_context"], statistics=["spearman"], resamples=2)
     rows = agreement(made, [first, second], scored_methods(runs, []), protocol)
-    files, _ = draw_figures(rows, report_cards(runs, made, [first, second]), runs, made, dimensions=[first, second])
-    curves = [text for name, text in files.items() if name.startswith("curve-") and name.endswith(".svg")]
-    assert [name in curves[position] for position, name in enumerate(["fit?", "fit!"])] == [True, True]
+    files, _ = draw_figures(
+        rows, report_cards(runs, made, [first, second]), runs, made, dimensions=[first, second]
+    )
+    curves = [
+        text for name, text in files.items() if name.startswith("curve-") and name.endswith(".svg")
+    ]
+    assert [name in curves[position] for position, name in enumerate(["fit?", "fit!"])] == [
+        True,
+        True,
+    ]

@@ -60,7 +60,9 @@ def to_latex(rows):
 
 TWO = [
     row(),
-    row(dimension="clarity", value=None, low=None, high=None, contexts=0, skipped=100, unscored=1600),
+    row(
+        dimension="clarity", value=None, low=None, high=None, contexts=0, skipped=100, unscored=1600
+    ),
     row(dimension="mean", value=None, low=None, high=None, contexts=0, skipped=100, unscored=1603),
     row(
         method="length | words",
@@ -141,7 +143,9 @@ def test_latex_escapes_what_is_special():
 
 
 def test_a_latex_table_of_many_columns_spans_the_page():
-    narrow = [row(dimension=f"d{number}") for number in range(3)]  # 3 figures, method and 3 counts are 7 columns
+    narrow = [
+        row(dimension=f"d{number}") for number in range(3)
+    ]  # 3 figures, method and 3 counts are 7 columns
     assert {line for line in to_latex(narrow).splitlines() if "{table" in line} == {
         r"\begin{table}", r"\end{table}",
     }  # fmt: skip
@@ -161,7 +165,9 @@ def test_latex_of_many_columns_has_the_means_of_benchmarks_and_a_table_for_each(
     # 2 benchmarks of 5 dimensions and the mean are 12 columns, and the mean over benchmarks is one more
     (means, one, two) = heads(marked(rows(5)))
     assert means == r"  method & mean & mean & benchmark mean & contexts & skipped & unscored \\"
-    assert one == two == r"  method & d0 & d1 & d2 & d3 & d4 & mean & contexts & skipped & unscored \\"
+    assert (
+        one == two == r"  method & d0 & d1 & d2 & d3 & d4 & mean & contexts & skipped & unscored \\"
+    )
     assert len(heads(marked(rows(4)))) == 1
     assert len(heads(to_latex(rows(5)))) == 1, "only tables for paper are parted"
 
@@ -174,7 +180,11 @@ def test_latex_of_many_columns_tells_how_many_tests_were_corrected_together():
         for name in (*(f"d{number}" for number in range(5)), "mean")
     ]
     # by hand: one method against the best, on 5 dimensions and their mean, of each benchmark
-    means, *others = (line.rpartition("correction")[2] for line in marked(rows).splitlines() if "{underlined}" in line)
+    means, *others = (
+        line.rpartition("correction")[2]
+        for line in marked(rows).splitlines()
+        if "{underlined}" in line
+    )
     assert means == r" for each benchmark over 6 and 6 tests\par"
     assert others == [r" over 6 tests\par"] * 2
 
@@ -219,12 +229,17 @@ def test_intervals_in_latex():
 
 
 def test_csv_has_empty_cells_and_quotes():
-    records = [{"method": 'a, "b"', "value": None, "low": 0.1}, {"method": "c", "value": 0.5, "low": None}]
+    records = [
+        {"method": 'a, "b"', "value": None, "low": 0.1},
+        {"method": "c", "value": 0.5, "low": None},
+    ]
     assert csv_text(records) == 'method,value,low\n"a, ""b""",,0.1\nc,0.5,\n'
 
 
 def test_two_hyphens_are_no_dash_in_latex():
-    assert r"and -{}-reference METHOD compares" in to_latex([row(), row(method="other", unscored=0)])
+    assert r"and -{}-reference METHOD compares" in to_latex(
+        [row(), row(method="other", unscored=0)]
+    )
 
 
 def test_a_dash_in_latex():
@@ -233,7 +248,9 @@ def test_a_dash_in_latex():
 
 def test_one_table_for_each_level_and_statistic():
     rows = [
-        row(level=level, statistic=name) for level in ("pooled", "between_systems") for name in ("pearson", "kendall")
+        row(level=level, statistic=name)
+        for level in ("pooled", "between_systems")
+        for name in ("pearson", "kendall")
     ]
     captions = [text for text in to_markdown(rows).splitlines() if text.startswith("small")]
     assert captions == [
@@ -267,7 +284,9 @@ def test_legends_name_the_convention(constant, words):
 
 def test_partial_correlations_and_missing_intervals():
     text = to_markdown([row(statistic="partial_spearman", low=None, high=None)])
-    caption = "small, within_context: partial Spearman given length with the ratings, mean over contexts"
+    caption = (
+        "small, within_context: partial Spearman given length with the ratings, mean over contexts"
+    )
     assert text.splitlines()[0] == caption
     assert "interval" not in text
 
@@ -285,7 +304,9 @@ def test_the_legend_says_that_methods_may_differ_in_their_contexts():
     assert differ in to_markdown([row(**full), row(method="other", constant_predicted=1, **full)])
     # a constant prediction counts 0 by this convention, so its context is used
     zero = {"constant": "zero", **full}
-    assert differ not in to_markdown([row(**zero), row(method="other", constant_predicted=1, **zero)])
+    assert differ not in to_markdown(
+        [row(**zero), row(method="other", constant_predicted=1, **zero)]
+    )
     assert differ not in to_markdown([row(**full), row(method="other", **full)])
     assert differ not in to_markdown([row()])
 
@@ -293,7 +314,10 @@ def test_the_legend_says_that_methods_may_differ_in_their_contexts():
 def test_wide_tables_fit_a_terminal():
     names = [f"dimension-{number}" for number in range(7)]
     tested = {"reference": "length", "difference": 0.1, "p_value": 0.2, "p_adjusted": 0.2}
-    rows = [row(dimension=name, contexts=50 + i, common=40 + i, **tested) for i, name in enumerate(names)]
+    rows = [
+        row(dimension=name, contexts=50 + i, common=40 + i, **tested)
+        for i, name in enumerate(names)
+    ]
     text = shown(rows)
     assert max(map(len, text.splitlines())) <= 100
     assert "…" not in text
@@ -310,7 +334,9 @@ def test_only_corrected_tests_are_marked_in_a_corrected_table():
     assert "| ladder | 0.250* | 0.250* | 0.250 | 9 |" in text
     assert "Holm's correction over 2 tests, means are not tested\n" in text
     assert "Holm's correction over 1 test\n" in to_markdown([tested])
-    assert "contexts with an output that both scored; the" in to_markdown([row(level="pooled", **compared)])
+    assert "contexts with an output that both scored; the" in to_markdown(
+        [row(level="pooled", **compared)]
+    )
     assert "| ladder | — | 0 |" in to_markdown([row(reference="length", common=0)])
 
 
@@ -327,20 +353,40 @@ def test_a_terminal_table_shows_intervals_beside_figures_where_they_fit():
 
 def test_a_narrow_terminal_table_shows_figures_above_intervals():
     lines = shown(TWO, 70).splitlines()
-    position = next(number for number, line in enumerate(lines) if line.split()[:2] == ["ladder", "0.432"])
+    position = next(
+        number for number, line in enumerate(lines) if line.split()[:2] == ["ladder", "0.432"]
+    )
     assert lines[position].split() == ["ladder", "0.432", "—", "—", "0-98", "2-100", "1603"]
     assert lines[position + 1].split() == [".38", ".48"]
-    assert lines[position + 2].split() == ["length", "|", "words", "0.000", "—", "—", "98", "2", "3"]
+    assert lines[position + 2].split() == [
+        "length",
+        "|",
+        "words",
+        "0.000",
+        "—",
+        "—",
+        "98",
+        "2",
+        "3",
+    ]
     assert lines[position + 3].split() == ["-.05", ".10"]
 
 
 @pytest.mark.parametrize("width", [60, 80, 100])
 @pytest.mark.parametrize("count", [1, 4, 6, 9, 15])
-@pytest.mark.parametrize(("low", "high", "interval"), [(-0.97, 0.12, "-.97 .12"), (-0.97, -0.12, "-.97 -.12")])
+@pytest.mark.parametrize(
+    ("low", "high", "interval"), [(-0.97, 0.12, "-.97 .12"), (-0.97, -0.12, "-.97 -.12")]
+)
 def test_wide_tables_fit_a_terminal_whole(count, low, high, interval, width):
     names = [f"dimension-{number}-with-a-long-name" for number in range(count)] + ["mean"]
     rows = [
-        row(method="a method with quite a long name", dimension=name, value=-number / 100 - 0.1, low=low, high=high)
+        row(
+            method="a method with quite a long name",
+            dimension=name,
+            value=-number / 100 - 0.1,
+            low=low,
+            high=high,
+        )
         for number, name in enumerate(names)
     ]
     text = shown(rows, width)
@@ -364,7 +410,15 @@ def test_heads_never_break_inside_a_word(width):
     names = ["engagingness", "consistency", "use_of_knowledge", "ease of understanding"]
     text = shown([row(method="mean-probability-debiased", dimension=name) for name in names], width)
     words = re.findall(r"[\w]+", text)
-    for word in ("engagingness", "consistency", "use_of_", "knowledge", "understanding", "contexts", "unscored"):
+    for word in (
+        "engagingness",
+        "consistency",
+        "use_of_",
+        "knowledge",
+        "understanding",
+        "contexts",
+        "unscored",
+    ):
         assert {word, "use_of_knowledge" if word == "use_of_" else word} & set(words)
     for piece in ("mean-", "probability-", "debiased"):
         assert piece in text
@@ -390,7 +444,9 @@ def test_heads_of_several_words_keep_a_line_where_there_is_room():
 
 
 def test_letters_of_double_width_take_two_columns():
-    lines = shown([row(dimension=name) for name in ("流暢さの度合いと正確さ", "wit")], 60).splitlines()
+    lines = shown(
+        [row(dimension=name) for name in ("流暢さの度合いと正確さ", "wit")], 60
+    ).splitlines()
     assert any("流暢さの度合いと正確さ" in line for line in lines)
     assert max(map(cell_len, lines)) <= 60
 
@@ -409,7 +465,10 @@ def test_the_legend_is_below_the_table_in_the_order_of_its_columns():
 
 def test_a_legend_is_shown_once_under_tables_that_share_it():
     same, other = (("a", "x"),), (("b", "y"),)
-    tables = [PlainTable(str(number), ["h"], [], legend) for number, legend in enumerate([same, same, other, same])]
+    tables = [
+        PlainTable(str(number), ["h"], [], legend)
+        for number, legend in enumerate([same, same, other, same])
+    ]
     assert [table.legend for table in shared_legends(tables)] == [(), same, other, same]
     assert shared_legends([]) == []
 
@@ -422,5 +481,7 @@ def test_numbers_of_tables():
 
 
 def test_ends_of_one_keep_their_digits_in_a_narrow_table():
-    text = shown([row(dimension=f"dimension-{number}", low=-1.0, high=1.0) for number in range(6)], 60)
+    text = shown(
+        [row(dimension=f"dimension-{number}", low=-1.0, high=1.0) for number in range(6)], 60
+    )
     assert "-1.00 1.00" in text

@@ -38,7 +38,8 @@ class Local(Simulated):
     def read_labels(self, prompts, labels):
         asked = len(prompts)
         self.usage = Usage(
-            prompt_tokens=self.usage.prompt_tokens + 10 * asked, run_tokens=self.usage.run_tokens + 4 * asked
+            prompt_tokens=self.usage.prompt_tokens + 10 * asked,
+            run_tokens=self.usage.run_tokens + 4 * asked,
         )
         return super().read_labels(prompts, labels)
 
@@ -67,7 +68,9 @@ def test_what_a_store_answers_is_no_call(tmp_path):
         first, second = cards_of(judge, "win-ratio")[0], cards_of(judge, "win-ratio")[0]
     assert (first.judgments, first.calls) == (6, 6)
     assert (second.judgments, second.calls) == (6, 0)
-    with ResponseStore(tmp_path / "others.sqlite") as store:  # with the meter of a session inside the store
+    with ResponseStore(
+        tmp_path / "others.sqlite"
+    ) as store:  # with the meter of a session inside the store
         judge = Stored(Metered(Counting()), store)
         cards = [cards_of(judge, "win-ratio")[0] for _ in range(2)]
     assert [(card.calls, card.prompt_tokens) for card in cards] == [(6, 6 * 7), (0, 0)]
@@ -85,7 +88,10 @@ def test_a_priced_backend_tells_money():
 def test_a_backend_that_does_not_count_has_no_tokens():
     (card,) = cards_of(Simulated(), "win-ratio")
     assert (card.prompt_tokens, card.distinct_tokens, card.usd) == (None, None, None)
-    assert re.search(r"\| win-ratio \| 6 \| 6 \| [\d,]+ \| unknown \| unknown \| — \|", markdown(card_tables([card])))
+    assert re.search(
+        r"\| win-ratio \| 6 \| 6 \| [\d,]+ \| unknown \| unknown \| — \|",
+        markdown(card_tables([card])),
+    )
 
 
 def test_what_one_backend_does_not_know_is_not_known_in_all():
@@ -99,7 +105,12 @@ def test_unread_and_tied_judgments_are_in_every_form():
     judge = Simulated(unreadable=lambda first, second: "3.000" in first + second)
     runs = run_methods(["win-ratio"], made, [DIMENSION], lambda: judge, MethodSettings())
     cards = report_cards(runs, made, [DIMENSION])
-    assert (cards[0].unparsed, cards[0].low_mass, cards[0].tied.value, cards[0].unscored) == (4, 0, 1.0, 1)
+    assert (cards[0].unparsed, cards[0].low_mass, cards[0].tied.value, cards[0].unscored) == (
+        4,
+        0,
+        1.0,
+        1,
+    )
     tables = card_tables(cards)
     assert "| win-ratio | 6 | 6 | " in markdown(tables)
     assert "| win-ratio | 4 | 0 | 1.000 | 0.500 | " in markdown(tables)
@@ -168,9 +179,14 @@ def test_a_small_share_has_an_interval_of_three_digits():
 
 def test_a_method_that_asked_nothing_has_no_unknown_tokens():
     _, second = cards_of(Simulated(), "win-ratio", "bradley-terry")
-    assert (second.calls, second.characters) == (0, cards_of(Simulated(), "win-ratio")[0].characters)
+    assert (second.calls, second.characters) == (
+        0,
+        cards_of(Simulated(), "win-ratio")[0].characters,
+    )
     without = replace(second, prompt_tokens=None, distinct_tokens=None)
-    assert re.search(r"\| bradley-terry \| 6 \| 0 \| [\d,]+ \| — \| — \| — \|", markdown(card_tables([without])))
+    assert re.search(
+        r"\| bradley-terry \| 6 \| 0 \| [\d,]+ \| — \| — \| — \|", markdown(card_tables([without]))
+    )
 
 
 def test_the_ladder_counts_ties():

@@ -26,9 +26,17 @@ MADE = benchmark_of(np.round(RANDOM.standard_normal((8, 6)) * 2) / 2)
 MADE = replace(
     MADE,
     # texts of different lengths, and people who do not rate by the true quality alone
-    outputs=tuple(replace(one, text=one.text + " " + "x" * (hash_ % 7)) for hash_, one in enumerate(MADE.outputs)),
+    outputs=tuple(
+        replace(one, text=one.text + " " + "x" * (hash_ % 7))
+        for hash_, one in enumerate(MADE.outputs)
+    ),
     ratings=tuple(
-        Rating(output_id=one.output_id, dimension="worth", value=round(one.value + RANDOM.normal()), rater="r")
+        Rating(
+            output_id=one.output_id,
+            dimension="worth",
+            value=round(one.value + RANDOM.normal()),
+            rater="r",
+        )
         for one in MADE.ratings
     ),
 )
@@ -53,7 +61,9 @@ def asked(runs):
     return {
         (one.context.id, one.outputs[first].id, one.outputs[second].id): probability
         for one in runs[0].result.comparisons
-        for (first, second), probability in zip(one.pairs.tolist(), one.probabilities.tolist(), strict=True)
+        for (first, second), probability in zip(
+            one.pairs.tolist(), one.probabilities.tolist(), strict=True
+        )
     }
 
 
@@ -69,7 +79,11 @@ def found():
     judge = Faulty(noise=1.5, first=0.7, unreadable=unreadable)
     names = ["win-ratio", "pairs-greedy", "mean-probability"]
     runs = run_methods(names, MADE, [DIMENSION], lambda: judge, MethodSettings())
-    cards = {card.method: card for card in report_cards(runs, MADE, [DIMENSION]) if card.dimension == "all"}
+    cards = {
+        card.method: card
+        for card in report_cards(runs, MADE, [DIMENSION])
+        if card.dimension == "all"
+    }
     return runs, cards
 
 
@@ -149,7 +163,9 @@ def test_conflict_and_accuracy(found):
             if math.isnan(p) or first is None or second is None:
                 continue
             compared += 1
-            against += choice(p) != ("tie" if first == second else "first" if first > second else "second")
+            against += choice(p) != (
+                "tie" if first == second else "first" if first > second else "second"
+            )
         share = cards[name].conflict
         assert (share.value, share.of) == (pytest.approx(against / compared), compared)
     assert cards["win-ratio"].conflict is None
@@ -170,7 +186,11 @@ def test_longer(found):
     longer = counted = 0
     for one, other in itertools.combinations(MADE.outputs, 2):
         first, second = scores[one.id, "worth"], scores[other.id, "worth"]
-        if one.context_id != other.context_id or len(one.text) == len(other.text) or None in (first, second):
+        if (
+            one.context_id != other.context_id
+            or len(one.text) == len(other.text)
+            or None in (first, second)
+        ):
             continue
         if first != second:
             counted += 1
@@ -213,7 +233,9 @@ def test_a_share_at_the_edge_has_an_interval():
 def test_self_consistency_over_all_subsets():
     """Of two, every subset is weighed here: with enough draws the mean is near theirs (2307.07889, table 8)."""
     made = benchmark_of([[0.0, 1.0, 2.0, 3.0]])
-    (run,) = run_methods(["win-ratio"], made, [DIMENSION], lambda: Simulated(noise=3.0), MethodSettings())
+    (run,) = run_methods(
+        ["win-ratio"], made, [DIMENSION], lambda: Simulated(noise=3.0), MethodSettings()
+    )
     given = asked([run])
     wins = defaultdict(float)
     for (_, one, other), p in given.items():
@@ -233,7 +255,9 @@ def test_self_consistency_over_all_subsets():
         if wins[one] != wins[other]:
             compared += 1
             final += agreed(difference, wins[one] - wins[other])
-    row = consistency_rows(run.result.comparisons, human_means(made.ratings), "worth", draws=4000)[0]
+    row = consistency_rows(run.result.comparisons, human_means(made.ratings), "worth", draws=4000)[
+        0
+    ]
     assert row.size == 2
     assert (row.final, row.gold) == pytest.approx((final / compared, gold / rated), abs=0.03)
 
@@ -251,7 +275,9 @@ def test_judgments_by_hand():
         judgment(("1", "2", "3"), (-0.7, -0.7, -5.0)),  # two grades are equally probable
         judgment(("1", "2", "3"), None, mass=None),
         judgment(("text",), (-44.0,), mass=None),  # the likelihood of a text is no choice
-        judgment(("win", "loss"), (-0.5, -1.5), mass=0.5),  # half of the probability is not less than half
+        judgment(
+            ("win", "loss"), (-0.5, -1.5), mass=0.5
+        ),  # half of the probability is not less than half
         judgment(("win", "loss"), (-0.7, -0.7 - 1e-10)),  # equal but for rounding
     ]
     counts = {part.name: share for part, share in of_judgments(judgments).items()}

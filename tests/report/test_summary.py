@@ -6,13 +6,22 @@ import pytest
 
 from refladder.errors import plural
 from refladder.report.plain_text import short
-from refladder.report.summary import beyond_lines, cost_words, low_mass_lines, spent_lines, summary, summary_lines
+from refladder.report.summary import (
+    beyond_lines,
+    cost_words,
+    low_mass_lines,
+    spent_lines,
+    summary,
+    summary_lines,
+)
 from refladder.scoring.columns import ScoreReport
 
 
 def test_a_run_without_faults_is_one_line():
     report = ScoreReport(rows=4, judgments=1030, reused=30)
-    assert summary_lines(report) == ["4 rows, 0 scores missing; 1,030 judgments (30 reused, 0 unparsed)"]
+    assert summary_lines(report) == [
+        "4 rows, 0 scores missing; 1,030 judgments (30 reused, 0 unparsed)"
+    ]
 
 
 @pytest.mark.parametrize(
@@ -50,7 +59,10 @@ def test_warnings_and_reasons_follow_the_counts():
     )  # fmt: skip
     lines = summary_lines(report)
     assert lines[0] == "9 rows, 3 scores missing; 30 judgments (0 reused, 4 unparsed)"
-    assert lines[1] == "Context truncated in 6 of 30 judgments, to fit the judge. See NAME_note of the rows."
+    assert (
+        lines[1]
+        == "Context truncated in 6 of 30 judgments, to fit the judge. See NAME_note of the rows."
+    )
     assert lines[2] == (
         "Low label mass in 30 of 30 judgments: the judge gave the labels less than half of its probability. The scores "
         "are unreliable; check that the model follows the prompt (an instruct model, its chat template)."
@@ -65,8 +77,14 @@ def test_warnings_and_reasons_follow_the_counts():
 @pytest.mark.parametrize(
     ("counts", "line"),
     [
-        (({"wit": 3}, {"wit": 0}, {"wit": 72}, {"wit": 72}), "wit: 3 of 72 texts beat the top rung"),
-        (({"wit": 0}, {"wit": 1}, {"wit": 72}, {"wit": 72}), "wit: 1 of 72 texts falls below the lowest rung"),
+        (
+            ({"wit": 3}, {"wit": 0}, {"wit": 72}, {"wit": 72}),
+            "wit: 3 of 72 texts beat the top rung",
+        ),
+        (
+            ({"wit": 0}, {"wit": 1}, {"wit": 72}, {"wit": 72}),
+            "wit: 1 of 72 texts falls below the lowest rung",
+        ),
         (  # unparsed: 40 texts were judged against the top rung, and 1,200 against the lowest
             ({"wit": 1}, {"wit": 1100}, {"wit": 40}, {"wit": 1200}),
             "wit: 1 of 40 texts beats the top rung, 1,100 of 1,200 texts fall below the lowest",
@@ -115,12 +133,18 @@ USED = {
 @pytest.mark.parametrize(
     ("changes", "line"),
     [
-        ({}, "b: 3 calls, 900 prompt tokens (400 through the model), at most 3 answer tokens in 2.0 s, 200 tokens/s"),
+        (
+            {},
+            "b: 3 calls, 900 prompt tokens (400 through the model), at most 3 answer tokens in 2.0 s, 200 tokens/s",
+        ),
         (
             {"requests": 4, "run_tokens": None, "usd": 0.5, "from_store": 7},
             "b: 3 calls, 4 requests, 900 prompt tokens, 3 answer tokens, 0.5000 USD in 2.0 s, 7 answers from the store",
         ),
-        ({"calls": 0, "run_tokens": 0, "from_store": 9}, "b: 0 calls in 2.0 s, 9 answers from the store"),
+        (
+            {"calls": 0, "run_tokens": 0, "from_store": 9},
+            "b: 0 calls in 2.0 s, 9 answers from the store",
+        ),
     ],
 )
 def test_what_a_backend_was_asked_is_one_line(changes, line):

@@ -8,12 +8,14 @@ def models(tmp_path_factory):
     """Folders of small random models: encoder, nli, topics, regressor, t5, choice (Longformer), bert-choice."""
     pytest.importorskip("torch", reason="the local extra is not installed")
     pytest.importorskip("transformers", reason="the local extra is not installed")
-    import small_models  # noqa: PLC0415  it needs both
+    import small_models
 
     folder = tmp_path_factory.mktemp("models")
     return {
         "encoder": str(small_models.make_encoder(folder / "encoder")),
-        "nli": str(small_models.make_classifier(folder / "nli", ["CONTRADICTION", "NEUTRAL", "ENTAILMENT"])),
+        "nli": str(
+            small_models.make_classifier(folder / "nli", ["CONTRADICTION", "NEUTRAL", "ENTAILMENT"])
+        ),
         "topics": str(small_models.make_classifier(folder / "topics", ["sports", "news"])),
         "regressor": str(small_models.make_classifier(folder / "regressor", ["LABEL_0"])),
         "t5": str(small_models.make_t5(folder / "t5")),

@@ -15,12 +15,16 @@ from refladder.methods.without_judge import CUT
 torch = pytest.importorskip("torch", reason="the local extra is not installed")
 transformers = pytest.importorskip("transformers", reason="the local extra is not installed")
 
-TEXTS = ["the storm closed the harbour", "bread in ghent", "the ferry is open . is the ferry open ?"]
+TEXTS = [
+    "the storm closed the harbour",
+    "bread in ghent",
+    "the ferry is open . is the ferry open ?",
+]
 REFERENCES = ("a storm closed the harbour until thursday .", "the harbour was closed")
 
 
 def test_of_an_encoder_and_a_decoder_with_configurations_of_their_own_the_encoder_is_used(tmp_path):
-    import tiny_models  # noqa: PLC0415  imports torch
+    import tiny_models
 
     folder = tiny_models.save("t5gemma", tmp_path)
     metric, _ = bert_score(str(folder))
@@ -39,7 +43,7 @@ def test_of_an_encoder_and_a_decoder_with_configurations_of_their_own_the_encode
 
 @pytest.mark.parametrize(("kind", "most"), [("mpnet", 512), ("bert", 514)])
 def test_positions_that_start_after_the_padding_leave_room_for_fewer_tokens(kind, most):
-    from refladder.backends.hf.readers import longest_text  # noqa: PLC0415  needs torch
+    from refladder.backends.hf.readers import longest_text
 
     config = SimpleNamespace(model_type=kind, max_position_embeddings=514, pad_token_id=1)
     assert longest_text(SimpleNamespace(model_max_length=10**9), config) == most
@@ -65,7 +69,9 @@ def plain(path, layer, text, reference):
 
     def states(one):
         with torch.inference_mode():
-            found = model(**tokenizer(one, return_tensors="pt"), output_hidden_states=True).hidden_states[layer][0]
+            found = model(
+                **tokenizer(one, return_tensors="pt"), output_hidden_states=True
+            ).hidden_states[layer][0]
         return found.double().tolist()
 
     def product(one, other):
@@ -75,7 +81,9 @@ def plain(path, layer, text, reference):
         return product(one, other) / math.sqrt(product(one, one) * product(other, other))
 
     mine, others = states(text), states(reference)
-    precision = [max(cosine(one, other) for other in others) for one in mine[1:-1]]  # the ends are [CLS] and [SEP]
+    precision = [
+        max(cosine(one, other) for other in others) for one in mine[1:-1]
+    ]  # the ends are [CLS] and [SEP]
     recall = [max(cosine(one, other) for one in mine) for other in others[1:-1]]
     p, r = sum(precision) / len(precision), sum(recall) / len(recall)
     return 2 * p * r / (p + r)
@@ -85,7 +93,9 @@ def plain(path, layer, text, reference):
 def test_it_is_the_plain_double_loop(models, layer):
     metric, amiss = bert_score(models["encoder"], layer)
     depth = 3 if layer is None else layer
-    expected = [max(plain(models["encoder"], depth, text, one) for one in REFERENCES) for text in TEXTS]
+    expected = [
+        max(plain(models["encoder"], depth, text, one) for one in REFERENCES) for text in TEXTS
+    ]
     assert metric.score(TEXTS, REFERENCES) == pytest.approx(expected, abs=1e-6)
     assert amiss[CUT] == 0
     assert f"|layer:{depth}/3|idf:no|rescaled:no" in metric.signature
@@ -96,14 +106,20 @@ def test_it_is_the_reference_package(models):
     package = pytest.importorskip("bert_score", reason="the package bert-score is not installed")
     scorer = package.BERTScorer(model_type=models["encoder"], num_layers=2, idf=False, device="cpu")
     _, _, f1 = scorer.score(TEXTS, [list(REFERENCES)] * len(TEXTS))
-    assert bert_score(models["encoder"], 2)[0].score(TEXTS, REFERENCES) == pytest.approx(f1.tolist(), abs=1e-6)
+    assert bert_score(models["encoder"], 2)[0].score(TEXTS, REFERENCES) == pytest.approx(
+        f1.tolist(), abs=1e-6
+    )
 
 
 def test_texts_alone_empty_and_equal(models):
     metric, _ = bert_score(models["encoder"])
     together = metric.score(TEXTS, REFERENCES)
-    assert [metric.score([text], REFERENCES)[0] for text in TEXTS] == pytest.approx(together, abs=1e-6)
-    assert metric.score(["", "  ", REFERENCES[1]], REFERENCES) == pytest.approx([0.0, 0.0, 1.0], abs=1e-6)
+    assert [metric.score([text], REFERENCES)[0] for text in TEXTS] == pytest.approx(
+        together, abs=1e-6
+    )
+    assert metric.score(["", "  ", REFERENCES[1]], REFERENCES) == pytest.approx(
+        [0.0, 0.0, 1.0], abs=1e-6
+    )
 
 
 def test_long_texts_are_cut_and_counted(models):
@@ -116,7 +132,8 @@ def test_errors(models, tmp_path):
     with pytest.raises(UsageError, match=r"bertscore\.layer=4: .*encoder has the layers 0 to 3"):
         bert_score(models["encoder"], 4)
     with pytest.raises(
-        BackendUnavailableError, match=r"^bertscore:/.*: .*; fetch an encoder such as bert-base-uncased"
+        BackendUnavailableError,
+        match=r"^bertscore:/.*: .*; fetch an encoder such as bert-base-uncased",
     ):
         bert_score(str(tmp_path))
     with pytest.raises(UsageError, match="no checkpoint was named; fetch an encoder"):

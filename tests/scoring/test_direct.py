@@ -84,7 +84,10 @@ def test_only_answers_that_are_a_grade_are_counted():
 def test_no_answer_with_a_grade_is_no_grade():
     judgment = draw(3, text="I would say it is good.")
     assert judgment.logprobs is None
-    assert judgment.note == "3 of 3 answers unparsed: 3 x no label in the answer, e.g. 'I would say it is good.'"
+    assert (
+        judgment.note
+        == "3 of 3 answers unparsed: 3 x no label in the answer, e.g. 'I would say it is good.'"
+    )
     failed = draw(2, error="no answer in time")
     assert failed.note == "2 of 2 answers unparsed: 2 x no answer in time"
 
@@ -99,7 +102,9 @@ def test_a_grade_on_another_scale():
 
 def test_the_key_holds_every_text_that_is_shown():
     other = Output(id="o", context_id="c", system="s", text="A ferry.")
-    background = Context(id="c", task="summarization", text=CONTEXT.text, background="Texel is an island.")
+    background = Context(
+        id="c", task="summarization", text=CONTEXT.text, background="Texel is an island."
+    )
     keys = {
         QUESTION.key,
         grade_question(other, CONTEXT, COHERENCE).key,

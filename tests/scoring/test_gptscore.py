@@ -31,7 +31,10 @@ class Words(Double):
     def read_labels(self, prompts, labels):
         assert not any(one != other and other.startswith(one) for one in labels for other in labels)
         assert CONTEXT.text in prompts[0].text
-        found = tuple(sum(math.log(1 / 16 if len(word) > 4 else 1 / 4) for word in text.split()) for text in labels)
+        found = tuple(
+            sum(math.log(1 / 16 if len(word) > 4 else 1 / 4) for word in text.split())
+            for text in labels
+        )
         return [LabelReading(logprobs=found, mass=min(1.0, sum(map(math.exp, found))))]
 
     def count_label_tokens(self, _prompt, labels):
@@ -39,13 +42,18 @@ class Words(Double):
 
 
 def ask(texts, backend):
-    outputs = [Output(id=f"o{place}", context_id="c", system=str(place), text=text) for place, text in enumerate(texts)]
+    outputs = [
+        Output(id=f"o{place}", context_id="c", system=str(place), text=text)
+        for place, text in enumerate(texts)
+    ]
     asked = [grade_question(output, CONTEXT, DIMENSION) for output in outputs]
     return asked, read_texts(backend, TEMPLATE, "recipe", asked)
 
 
 def test_the_mean_over_tokens_by_hand():
-    asked, judgments = ask(["the sea", "lighthouse keeper", "the lighthouse", "the sea", ""], Words())
+    asked, judgments = ask(
+        ["the sea", "lighthouse keeper", "the lighthouse", "the sea", ""], Words()
+    )
     values = mean_logprobs(Words(), TEMPLATE, asked, judgments)
     quarter, sixteenth = math.log(1 / 4), math.log(1 / 16)
     # two short words; two long ones; one of each; the first once more; nothing
@@ -60,7 +68,9 @@ def test_the_mean_over_tokens_by_hand():
 def test_a_text_that_begins_another_is_asked_alone():
     # `Words` refuses to be asked for both at once.
     asked, judgments = ask(["the", "the sea", "the sea is"], Words())
-    assert mean_logprobs(Words(), TEMPLATE, asked, judgments) == pytest.approx([math.log(1 / 4)] * 3)
+    assert mean_logprobs(Words(), TEMPLATE, asked, judgments) == pytest.approx(
+        [math.log(1 / 4)] * 3
+    )
 
 
 def test_a_reading_that_failed_is_no_number():
@@ -74,7 +84,10 @@ def test_a_reading_that_failed_is_no_number():
 
 
 def test_a_backend_that_cannot_count_is_not_asked():
-    with pytest.raises(LabelsUnavailableError, match=r"judge 'builtin/1' cannot read .*a whole text .*--judge hf:PATH"):
+    with pytest.raises(
+        LabelsUnavailableError,
+        match=r"judge 'builtin/1' cannot read .*a whole text .*--judge hf:PATH",
+    ):
         check_reads_texts(connect("builtin"), PROMPT)
     check_reads_texts(Words(), PROMPT)
 
@@ -90,13 +103,23 @@ def test_a_backend_that_breaks_its_word_is_refused():
     with pytest.raises(BackendError, match="asked for 2 texts after 1 prompt, answered otherwise"):
         ask(["the sea", "a letter"], Short())
     asked, judgments = ask(["the sea"], Short())
-    with pytest.raises(BackendError, match="the judge read the text 'the sea' and counts 0 tokens in it"):
+    with pytest.raises(
+        BackendError, match="the judge read the text 'the sea' and counts 0 tokens in it"
+    ):
         mean_logprobs(Short(), TEMPLATE, asked, judgments)
 
 
 def test_the_characters_are_those_of_all_prompts_after_a_kill_too(tmp_path):
-    texts = ["the sea", "lighthouse keeper", "the lighthouse", "the"]  # the last begins others, so it is asked alone
-    outputs = [Output(id=f"o{place}", context_id="c", system=str(place), text=text) for place, text in enumerate(texts)]
+    texts = [
+        "the sea",
+        "lighthouse keeper",
+        "the lighthouse",
+        "the",
+    ]  # the last begins others, so it is asked alone
+    outputs = [
+        Output(id=f"o{place}", context_id="c", system=str(place), text=text)
+        for place, text in enumerate(texts)
+    ]
     made = Benchmark(
         name="made",
         revision="1",
@@ -108,12 +131,16 @@ def test_the_characters_are_those_of_all_prompts_after_a_kill_too(tmp_path):
     )
 
     def ran():
-        return run_methods(["gptscore"], made, made.dimensions, Words, MethodSettings(work=tmp_path))[0]
+        return run_methods(
+            ["gptscore"], made, made.dimensions, Words, MethodSettings(work=tmp_path)
+        )[0]
 
     whole = ran()
     assert whole.result.characters == whole.characters > 0
     path = tmp_path / "gptscore.judgments.jsonl"
-    path.write_bytes(b"".join(path.read_bytes().splitlines(keepends=True)[:5]))  # the run and one dimension of two
+    path.write_bytes(
+        b"".join(path.read_bytes().splitlines(keepends=True)[:5])
+    )  # the run and one dimension of two
     resumed = ran()
     assert 0 < resumed.characters < whole.characters
     assert resumed.result.characters == whole.characters

@@ -38,7 +38,13 @@ class Rehearsed(Double):
     fingerprint = "rehearsed/1"
 
     def __init__(self, best=WIN, worst=LOSS, *, wrong=0, dimension=None, mass=1.0):
-        self.best, self.worst, self.wrong, self.dimension, self.mass = best, worst, wrong, dimension, mass
+        self.best, self.worst, self.wrong, self.dimension, self.mass = (
+            best,
+            worst,
+            wrong,
+            dimension,
+            mass,
+        )
         self.ends, self.others = 0, 0
 
     def read_labels(self, prompts, labels):
@@ -52,7 +58,9 @@ class Rehearsed(Double):
         else:
             self.ends += 1
             best, worst = (
-                (self.best, self.worst) if self.dimension in {None, prompt.slots["dimension"]} else (WIN, LOSS)
+                (self.best, self.worst)
+                if self.dimension in {None, prompt.slots["dimension"]}
+                else (WIN, LOSS)
             )
             if self.ends <= self.wrong:
                 best, worst = worst, best
@@ -100,20 +108,40 @@ def record(out):
         ((WIN, TIE), 9),
     ],  # of 12 ladders, each the mean of both orders
 )
-def test_right_answers_are_counted_with_the_interval_of_wilson(judge, command, table, answers, right):
+def test_right_answers_are_counted_with_the_interval_of_wilson(
+    judge, command, table, answers, right
+):
     judge(*answers)
     out = table.with_name("out.jsonl")
-    done = command("score", table, "--ladders", "demo/story", "--judge", "rehearsed", "--any-judge", "--out", out)
+    done = command(
+        "score",
+        table,
+        "--ladders",
+        "demo/story",
+        "--judge",
+        "rehearsed",
+        "--any-judge",
+        "--out",
+        out,
+    )
     assert done.code == 0
     assert (
-        f"best rung against the worst: coherence {right} of 12 ladders, complexity {right} of 12 ladders\n" in done.err
+        f"best rung against the worst: coherence {right} of 12 ladders, complexity {right} of 12 ladders\n"
+        in done.err
     )
     interval = binomtest(right, 12).proportion_ci(method="wilson")
     for name, check in zip(("coherence", "complexity"), record(out), strict=True):
         assert check["dimension"] == name
-        assert (check["compared"], check["read"], check["unparsed"], check["right"]) == (12, 12, 0, right)
+        assert (check["compared"], check["read"], check["unparsed"], check["right"]) == (
+            12,
+            12,
+            0,
+            right,
+        )
         assert check["shared"] is False
-        assert (check["low"], check["high"]) == pytest.approx((interval.low, interval.high), abs=1e-12)
+        assert (check["low"], check["high"]) == pytest.approx(
+            (interval.low, interval.high), abs=1e-12
+        )
 
 
 def test_a_judge_that_cannot_tell_is_refused_before_a_row_is_asked(judge, command, fails, table):
@@ -126,7 +154,9 @@ def test_a_judge_that_cannot_tell_is_refused_before_a_row_is_asked(judge, comman
     )
     assert (made.ends, made.others) == (48, 0)
     assert not out.exists()
-    assert command("score", table, "--ladders", "demo/story", "--out", out).code == 0  # another judge goes on there
+    assert (
+        command("score", table, "--ladders", "demo/story", "--out", out).code == 0
+    )  # another judge goes on there
 
 
 def test_any_judge_scores_all_the_same_with_a_warning(judge, command, table):
@@ -159,12 +189,18 @@ def test_the_ends_of_the_interval_decide(judge, command, table, wrong, doubtful)
 def test_what_cannot_be_read_is_left_out_and_named(judge, command, table):
     judge(WIN, None)
     done = command("score", table, *COHERENCE, "--no-store")
-    assert "best rung against the worst: coherence 12 of 12 ladders and 12 answers unparsed\n" in done.err
+    assert (
+        "best rung against the worst: coherence 12 of 12 ladders and 12 answers unparsed\n"
+        in done.err
+    )
     assert "Not shown" not in done.err  # 12 of 12 begins at .758 (scipy)
     judge(None, None)
     done = command("score", table, *COHERENCE, "--no-store")
     assert "best rung against the worst: coherence no verdict (24 answers unparsed)\n" in done.err
-    assert "Not shown: that the judge distinguishes the best rung from the worst on coherence" in done.err
+    assert (
+        "Not shown: that the judge distinguishes the best rung from the worst on coherence"
+        in done.err
+    )
 
 
 def test_an_answer_of_low_mass_counts(judge, fails, table):
@@ -175,20 +211,31 @@ def test_an_answer_of_low_mass_counts(judge, fails, table):
 def test_few_ladders_are_no_proof(caplog):
     some = {key: ladder for key, ladder in DEMO.ladders.items() if key[0] <= "story-11"}
     caplog.set_level(logging.INFO, "refladder")
-    refladder.score(ROWS, ladders=replace(DEMO, ladders=some), judge=Rehearsed(), dimensions=["coherence"])
+    refladder.score(
+        ROWS, ladders=replace(DEMO, ladders=some), judge=Rehearsed(), dimensions=["coherence"]
+    )
     assert "judge check, best rung against the worst: coherence 11 of 11 ladders" in caplog.messages
-    assert any("Not shown: that the judge distinguishes the best rung" in message for message in caplog.messages)
+    assert any(
+        "Not shown: that the judge distinguishes the best rung" in message
+        for message in caplog.messages
+    )
 
 
 @pytest.mark.parametrize(("last", "refused"), [("story-04", False), ("story-05", True)])
 def test_fewer_than_five_ladders_refuse_no_judge(caplog, last, refused):
     some = {key: ladder for key, ladder in DEMO.ladders.items() if key[0] <= last}
-    arguments = {"ladders": replace(DEMO, ladders=some), "judge": Rehearsed(LOSS, WIN), "dimensions": ["coherence"]}
+    arguments = {
+        "ladders": replace(DEMO, ladders=some),
+        "judge": Rehearsed(LOSS, WIN),
+        "dimensions": ["coherence"],
+    }
     if refused:
         with pytest.raises(JudgeRefusedError, match=r"\(coherence 0 of 5 ladders\)"):
             refladder.score(ROWS, **arguments)
         return
-    assert len(refladder.score(ROWS, **arguments)) == 1  # 0 of 4 ends at .490, 2 of 5 at .769 (scipy)
+    assert (
+        len(refladder.score(ROWS, **arguments)) == 1
+    )  # 0 of 4 ends at .490, 2 of 5 at .769 (scipy)
     assert (
         "The judge seems not to distinguish the best rung from the worst on coherence. It is not refused, because this "
         "needs 5 ladders with an answer that can be read." in caplog.messages
@@ -204,19 +251,27 @@ def test_all_dimensions_of_a_shared_set_count_together(caplog, refused):
     shared = replace(DEMO, ladders=some, contexts=contexts, anchors=anchors)
     made = Rehearsed(LOSS, WIN, dimension=None if refused else "coherence")
     if refused:
-        with pytest.raises(JudgeRefusedError, match=r"\(coherence 0 of 3 ladders, complexity 0 of 3 ladders\)"):
+        with pytest.raises(
+            JudgeRefusedError, match=r"\(coherence 0 of 3 ladders, complexity 0 of 3 ladders\)"
+        ):
             refladder.score(ROWS, ladders=shared, judge=made)
         return
     assert len(refladder.score(ROWS, ladders=shared, judge=made)) == 1
     assert any(
-        "distinguishes the best rung from the worst on coherence, complexity." in each for each in caplog.messages
+        "distinguishes the best rung from the worst on coherence, complexity." in each
+        for each in caplog.messages
     )
 
 
 def test_sixteen_ladders_of_many_are_drawn_and_the_same_each_time():
     names = [f"{context}{copy}" for context in DEMO.contexts for copy in ("", "-again")]  # 24
-    contexts = {name: replace(DEMO.contexts[name.removesuffix("-again")], id=name) for name in names}
-    ladders = {(name, "coherence"): DEMO.ladders[name.removesuffix("-again"), "coherence"] for name in names}
+    contexts = {
+        name: replace(DEMO.contexts[name.removesuffix("-again")], id=name) for name in names
+    }
+    ladders = {
+        (name, "coherence"): DEMO.ladders[name.removesuffix("-again"), "coherence"]
+        for name in names
+    }
     many = replace(DEMO, contexts=contexts, ladders=ladders)
     questions = drawn_questions(many, DEMO.dimensions[0])
     assert len(questions) == 32
@@ -236,7 +291,9 @@ def test_a_set_without_the_texts_of_its_contexts_is_not_checked(caplog):
 
 def test_a_call_refuses_too_and_names_its_parameter():
     arguments = {"ladders": "demo/story", "dimensions": ["coherence"]}
-    with pytest.raises(JudgeRefusedError, match=r"\(coherence 0 of 12 ladders\).* any_judge scores anyway$"):
+    with pytest.raises(
+        JudgeRefusedError, match=r"\(coherence 0 of 12 ladders\).* any_judge scores anyway$"
+    ):
         refladder.score(ROWS, judge=Rehearsed(LOSS, WIN), **arguments)
     assert len(refladder.score(ROWS, judge=Rehearsed(LOSS, WIN), any_judge=True, **arguments)) == 1
 
@@ -265,7 +322,9 @@ def test_a_check_is_paid_for_once(judge, command, fails, table):
 
 def test_a_dry_run_counts_what_is_not_remembered(judge, command, table):
     made = judge()
-    assert "dry run, rehearsed: 29 calls," in command("score", table, *COHERENCE, "--dry-run").out  # 24 + 5 rungs
+    assert (
+        "dry run, rehearsed: 29 calls," in command("score", table, *COHERENCE, "--dry-run").out
+    )  # 24 + 5 rungs
     assert made.ends == 0
     command("score", table, *COHERENCE)
     assert "dry run, rehearsed: 5 calls," in command("score", table, *COHERENCE, "--dry-run").out
@@ -279,7 +338,9 @@ def test_a_text_uses_what_is_remembered(judge, command, fails, table):
     assert "judge check: not made yet on coherence; scoring a table makes it\n" in done.err
     assert made.ends == 0
     assert command("score", table, *COHERENCE).code == 2
-    assert "does not distinguish the best rung from the worst (coherence 0 of 12 ladders)" in fails(2, *text)
+    assert "does not distinguish the best rung from the worst (coherence 0 of 12 ladders)" in fails(
+        2, *text
+    )
     arguments = {"ladders": "demo/story", "judge": "rehearsed", "dimensions": ["coherence"]}
     with pytest.raises(JudgeRefusedError):
         refladder.Scorer(**arguments)
@@ -290,7 +351,9 @@ def test_a_text_uses_what_is_remembered(judge, command, fails, table):
 def test_evaluate_shows_it_and_refuses_no_judge(judge, command, tmp_path, table, fails):
     judged = ("evaluate", "demo/story", *COHERENCE)
     made = judge(LOSS, WIN)
-    assert "dry run, rehearsed: 384 calls," in command(*judged, "--dry-run").out  # 72 texts on 5 rungs, and 24
+    assert (
+        "dry run, rehearsed: 384 calls," in command(*judged, "--dry-run").out
+    )  # 72 texts on 5 rungs, and 24
     work = tmp_path / "work"
     done = command(*judged, "--methods", "ladder", "--work", work)
     assert (done.code, made.ends) == (0, 24)
@@ -301,7 +364,10 @@ def test_evaluate_shows_it_and_refuses_no_judge(judge, command, tmp_path, table,
     )
     (check,) = json.loads((work / "run.json").read_text())["judge_check"]
     assert (check["dimension"], check["right"], check["read"]) == ("coherence", 0, 12)
-    assert "judge check, best rung against the worst: coherence 0 of 12 ladders" in (work / "results.jsonl").read_text()
+    assert (
+        "judge check, best rung against the worst: coherence 0 of 12 ladders"
+        in (work / "results.jsonl").read_text()
+    )
     lines = command(*judged, "--methods", "ladder", "--json").rows
     assert [line for line in lines if line.get("kind") == "judge_check"] == [
         {"kind": "judge_check", "method": "ladder", **check}
@@ -324,7 +390,9 @@ def test_evaluate_of_python_shows_it(caplog):
 
 
 @pytest.mark.parametrize("out", ["whole.jsonl", "folder"])
-def test_quiet_keeps_the_warning_of_a_check_and_json_prints_none(judge, command, table, monkeypatch, out):
+def test_quiet_keeps_the_warning_of_a_check_and_json_prints_none(
+    judge, command, table, monkeypatch, out
+):
     monkeypatch.setattr("refladder.fleet.workers.Processes", Inline)
     judge(LOSS, WIN)
     outs = (table.with_name(f"{number}-{out}") for number in range(3))
@@ -349,7 +417,9 @@ def test_quiet_leaves_out_that_a_check_is_not_made_yet(judge, command):
 
 @pytest.mark.parametrize("workers", [1, 2])
 def test_a_run_over_many_files_makes_it_once(command, tmp_path, workers):
-    source = split([{**ROWS[0], "output_id": str(number)} for number in range(8)], tmp_path / "in", 2)
+    source = split(
+        [{**ROWS[0], "output_id": str(number)} for number in range(8)], tmp_path / "in", 2
+    )
     out = tmp_path / "out"
     arguments = ("score", source, "--ladders", "demo/story", "--out", out, "--workers", workers)
     done = command(*arguments)
@@ -367,7 +437,10 @@ def test_certify_shows_the_same_without_new_questions(judge, command, tmp_path, 
     made = judge(LOSS, WIN)
     done = command("certify", "demo/story", "--judge", "rehearsed", "--json")
     certified = done.rows[0]["judge_check"]
-    assert [(check["dimension"], check["right"]) for check in certified] == [("coherence", 0), ("complexity", 0)]
+    assert [(check["dimension"], check["right"]) for check in certified] == [
+        ("coherence", 0),
+        ("complexity", 0),
+    ]
     assert (made.ends, made.others) == (48, 432)  # 24 ladders, 20 questions each
     out = tmp_path / "out.jsonl"
     command("score", table, *COHERENCE[:4], "--any-judge", "--out", out)
@@ -379,8 +452,13 @@ def test_the_page_of_review_shows_the_record(judge, command, table, tmp_path):
     out, page = tmp_path / "out.jsonl", tmp_path / "page.html"
     command("score", table, *COHERENCE, "--any-judge", "--out", out)
     assert command("review", out, "--html", page).code == 0
-    assert "judge check, best rung against the worst: coherence 0 of 12 ladders." in page.read_text()
-    assert "The judge does not distinguish the best rung from the worst on coherence" in page.read_text()
+    assert (
+        "judge check, best rung against the worst: coherence 0 of 12 ladders." in page.read_text()
+    )
+    assert (
+        "The judge does not distinguish the best rung from the worst on coherence"
+        in page.read_text()
+    )
     config = out.with_name("out.jsonl.run.json")
     config.write_text(config.read_text().replace('"right": 0.0', '"right": "0"'))
     done = command("review", out, "--html", page)

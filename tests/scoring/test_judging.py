@@ -10,7 +10,16 @@ from doubles import Double, asker
 from refladder.backends.scripted import Rule, Scripted
 from refladder.errors import BackendError, UsageError
 from refladder.prompts import load_template
-from refladder.records import Context, Dimension, Judgment, LabelReading, Ladder, Output, Recipe, Rung
+from refladder.records import (
+    Context,
+    Dimension,
+    Judgment,
+    LabelReading,
+    Ladder,
+    Output,
+    Recipe,
+    Rung,
+)
 from refladder.scoring.judging import inconsistency, trusted, verdicts
 from refladder.scoring.question import ladder_questions, rung_id
 
@@ -83,14 +92,21 @@ def test_the_key_changes_with_every_text_that_is_shown():
     assert asked(Output(id="o2", context_id="c1", system="s", text=OUTPUT.text))[0].key == usual
     # moving a letter from one text to the other is another question
     assert (
-        asked(Output(id="o", context_id="c1", system="", text="ab"), ladder=ladder_of("c", "d"))[0].key
-        != asked(Output(id="o", context_id="c1", system="", text="a"), ladder=ladder_of("bc", "d"))[0].key
+        asked(Output(id="o", context_id="c1", system="", text="ab"), ladder=ladder_of("c", "d"))[
+            0
+        ].key
+        != asked(Output(id="o", context_id="c1", system="", text="a"), ladder=ladder_of("bc", "d"))[
+            0
+        ].key
     )
 
 
 def test_an_unreadable_prompt_is_kept_with_its_reason():
     backend = Scripted(
-        [Rule(contains={"reference": "Rain."}, error="HTTP 503"), Rule(answer=probabilities(0.5, 0.25, 0.25))]
+        [
+            Rule(contains={"reference": "Rain."}, error="HTTP 503"),
+            Rule(answer=probabilities(0.5, 0.25, 0.25)),
+        ]
     )
     found = asker(backend, load_template("story", "compare")).ask(asked())
     assert (found[0].logprobs, found[0].mass, found[0].note) == (None, None, "HTTP 503")
@@ -121,7 +137,9 @@ def test_yes_and_no_by_hand():
 
     found = asker(Answers(), load_template("story", "compare-yesno")).ask(asked()[:1])
     assert found[0].outcomes == ("win", "loss", "tie")
-    assert [math.exp(value) for value in found[0].logprobs] == pytest.approx([0.75, 0.2, 0.25], abs=1e-12)
+    assert [math.exp(value) for value in found[0].logprobs] == pytest.approx(
+        [0.75, 0.2, 0.25], abs=1e-12
+    )
     assert found[0].mass == pytest.approx(0.5)  # the worst read of .8, .5 and .6
     # 3/4, 1/5 and 1/4 add to 1.2: 5/8, 1/6, 5/24
     assert verdicts(found, 1, 1)[0, 0] == pytest.approx([5 / 8, 1 / 6, 5 / 24], abs=1e-12)
@@ -198,7 +216,9 @@ def test_log_probabilities_that_are_not_finite_are_no_reading():
     readings = [LabelReading(logprobs=(0.0, -math.inf, -1.0), mass=1.0)] * 2
     found = asker(Broken(readings), load_template("story", "compare")).ask(asked())
     assert found[0].logprobs is None
-    assert found[0].note == "the judge gave log-probabilities that are not finite: (0.0, -inf, -1.0)"
+    assert (
+        found[0].note == "the judge gave log-probabilities that are not finite: (0.0, -inf, -1.0)"
+    )
 
 
 @pytest.mark.parametrize("role", ["compare", "compare-yesno"])
@@ -206,8 +226,12 @@ def test_impossible_probabilities_of_a_judge_are_no_reading(role):
     template = load_template("story", role)
     values = (5.0, -1.0, -1.0)[: len(template.labels)]
     found = asker(Broken([LabelReading(logprobs=values, mass=1.0)] * 6), template).ask(asked())
-    assert {(one.logprobs, one.note) for one in found} == {(None, "the judge gave a log-probability of 5, above 0")}
-    found = asker(Broken([LabelReading(logprobs=(-1.2,) * len(values), mass=7.0)] * 6), template).ask(asked())
+    assert {(one.logprobs, one.note) for one in found} == {
+        (None, "the judge gave a log-probability of 5, above 0")
+    }
+    found = asker(
+        Broken([LabelReading(logprobs=(-1.2,) * len(values), mass=7.0)] * 6), template
+    ).ask(asked())
     assert found[0].note == "the judge gave a label mass of 7, which is not between 0 and 1"
 
 
@@ -217,5 +241,7 @@ def test_nothing_asked_is_nothing_answered():
 
 @pytest.mark.parametrize("least_mass", [-0.1, 1.5, math.nan])
 def test_a_least_mass_that_is_no_probability_is_refused(least_mass):
-    with pytest.raises(UsageError, match=r"^least label mass \S+: a probability from 0 to 1 is needed"):
+    with pytest.raises(
+        UsageError, match=r"^least label mass \S+: a probability from 0 to 1 is needed"
+    ):
         trusted([], least_mass)

@@ -47,7 +47,9 @@ def grade(name, text):
 
 
 LAMP, SEA = grade("a", "The lamp lit itself."), grade("b", "It was the sea.")
-PAIR = pair_question(CONTEXT, SURPRISE, output("a", "The lamp lit itself."), output("b", "It was the sea."))
+PAIR = pair_question(
+    CONTEXT, SURPRISE, output("a", "The lamp lit itself."), output("b", "It was the sea.")
+)
 
 
 def test_the_same_text_is_graded_once_and_each_output_has_its_judgment(tmp_path):
@@ -96,7 +98,8 @@ def test_outcomes_of_another_question_are_refused(tmp_path):
     asker(Even(), PAIRS, path=path).ask([PAIR])
     path.write_bytes(path.read_bytes().replace(b'"win","loss"', b'"win","tie"'))
     with pytest.raises(
-        DataError, match=r"pairs\.jsonl:2: outcomes 'win, tie', and this file holds .* win, loss; correct"
+        DataError,
+        match=r"pairs\.jsonl:2: outcomes 'win, tie', and this file holds .* win, loss; correct",
     ):
         asker(Even(), PAIRS, path=path)
 
@@ -111,11 +114,19 @@ IMPOSSIBLE = [  # e^-0.5 is 0.607, and three times that 1.82
 
 
 @pytest.mark.parametrize(("wrong", "message"), IMPOSSIBLE)
-def test_impossible_probabilities_of_a_ladder_are_refused_by_every_reader(command, fails, tmp_path, wrong, message):
-    table, out, kept = tmp_path / "t.jsonl", tmp_path / "s.jsonl", tmp_path / "s.jsonl.judgments.jsonl"
+def test_impossible_probabilities_of_a_ladder_are_refused_by_every_reader(
+    command, fails, tmp_path, wrong, message
+):
+    table, out, kept = (
+        tmp_path / "t.jsonl",
+        tmp_path / "s.jsonl",
+        tmp_path / "s.jsonl.judgments.jsonl",
+    )
     story = load_ladders("demo/story")
     context = next(iter(story.ladders))[0]
-    table.write_text(json.dumps({"context_id": context, "output": "A lamp.", "output_id": "o"}) + "\n")
+    table.write_text(
+        json.dumps({"context_id": context, "output": "A lamp.", "output_id": "o"}) + "\n"
+    )
     score = ("score", table, "--ladders", "demo/story", "--out", out)
     assert command(*score).code == 0
     lines = kept.read_text().splitlines(keepends=True)
@@ -132,7 +143,10 @@ def test_impossible_probabilities_of_pairs_are_refused(tmp_path):
     path = tmp_path / "pairs.jsonl"
     asker(Even(), PAIRS, path=path).ask([PAIR])
     path.write_bytes(path.read_bytes().replace(b"[-2.0,-2.0]", b"[-0.5,-0.5]"))
-    with pytest.raises(DataError, match=r"pairs\.jsonl:2: label probabilities that add to 1.21, more than 1; correct"):
+    with pytest.raises(
+        DataError,
+        match=r"pairs\.jsonl:2: label probabilities that add to 1.21, more than 1; correct",
+    ):
         asker(Even(), PAIRS, path=path)
 
 
@@ -142,13 +156,21 @@ def test_outcomes_of_three_yes_no_questions_may_add_to_more_than_one(tmp_path):
     run = run_of(Even(), template)
     half = math.log(0.5)
     judgment = Judgment(
-        **asdict(PAIR.comparison), outcomes=OUTCOMES, logprobs=(half,) * 3, mass=0.9, key="k", recipe=run.recipe.digest
+        **asdict(PAIR.comparison),
+        outcomes=OUTCOMES,
+        logprobs=(half,) * 3,
+        mass=0.9,
+        key="k",
+        recipe=run.recipe.digest,
     )
     append_records(path, [run, judgment])
     assert [read for _, read in read_judgments(path)[1]] == [judgment]
     compare = run_of(Even(), load_template("story", "compare"))
     path.write_bytes(to_line(compare) + to_line(judgment))
-    with pytest.raises(DataError, match=r"ladder\.jsonl:2: label probabilities that add to 1.50, more than 1; correct"):
+    with pytest.raises(
+        DataError,
+        match=r"ladder\.jsonl:2: label probabilities that add to 1.50, more than 1; correct",
+    ):
         list(read_judgments(path)[1])
 
 
@@ -165,6 +187,8 @@ def test_a_last_judgment_without_a_newline_is_kept_and_the_next_has_a_line_of_it
 def test_a_file_that_is_no_judgments_file_is_not_written_over(tmp_path):
     path = tmp_path / "notes.txt"
     path.write_text("My notes.")
-    with pytest.raises(DataError, match=r"notes\.txt:1: not a judgments file; name another file with --judgments"):
+    with pytest.raises(
+        DataError, match=r"notes\.txt:1: not a judgments file; name another file with --judgments"
+    ):
         asker(Even(), GRADES, path=path)
     assert path.read_text() == "My notes."

@@ -43,9 +43,18 @@ def test_texts_and_contexts_without_words(context, text):
     count = len(words(text))
     assert found["length"] == -found["negative length"] == count
     assert found["type/token ratio"] == (1.0 if count else 0.0)
-    assert [found[name] for name in ("coverage", "word overlap", "1-grams in context", "3-grams in context")] == [0] * 4
+    assert [
+        found[name]
+        for name in ("coverage", "word overlap", "1-grams in context", "3-grams in context")
+    ] == [0] * 4
 
 
 def test_order_counts_in_n_grams_alone():
-    left, right = measured("one two three four", "one two three"), measured("one two three four", "three two one")
-    assert {name for name in MEASURES if left[name] != right[name]} == {"2-grams in context", "3-grams in context"}
+    left, right = (
+        measured("one two three four", "one two three"),
+        measured("one two three four", "three two one"),
+    )
+    assert {name for name in MEASURES if left[name] != right[name]} == {
+        "2-grams in context",
+        "3-grams in context",
+    }

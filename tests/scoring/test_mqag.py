@@ -9,7 +9,14 @@ import pytest
 
 from refladder.backends.hf.opening import MULTIPLE_CHOICE
 from refladder.errors import BackendUnavailableError
-from refladder.methods.mqag import NO_QUESTION, SUGGESTION, UNREADABLE, draw_choices, mqag, total_variation
+from refladder.methods.mqag import (
+    NO_QUESTION,
+    SUGGESTION,
+    UNREADABLE,
+    draw_choices,
+    mqag,
+    total_variation,
+)
 from refladder.methods.without_judge import CUT, EMPTY, Machine, open_reader, open_writer
 from refladder.records import Context
 
@@ -37,7 +44,7 @@ CHOICES = {
 
 @pytest.fixture(scope="module")
 def taught(models, tmp_path_factory):
-    import small_models  # noqa: PLC0415  it needs the local extra
+    import small_models
 
     folder = tmp_path_factory.mktemp("mqag")
     return (
@@ -56,7 +63,9 @@ def opened(paths):
 
 def test_total_variation_by_hand():
     # |.7 - .1| + |.2 - .2| + |.1 - .7| = 1.2, half of it
-    assert total_variation(np.array([0.7, 0.2, 0.1]), np.array([0.1, 0.2, 0.7])) == pytest.approx(0.6)
+    assert total_variation(np.array([0.7, 0.2, 0.1]), np.array([0.1, 0.2, 0.7])) == pytest.approx(
+        0.6
+    )
     assert total_variation(np.array([1.0, 0.0]), np.array([0.0, 1.0])) == 1.0
 
 
@@ -86,7 +95,9 @@ def test_it_is_the_plain_chain(taught):
     assert +found.amiss == {UNREADABLE: 2, NO_QUESTION: 1, EMPTY: 1}
     for text, value in zip(TEXTS, found.values[::2], strict=False):
         question, options = CHOICES[text]
-        own, others = (plain_shares(taught[2], source, question, options) for source in (text, ARTICLE))
+        own, others = (
+            plain_shares(taught[2], source, question, options) for source in (text, ARTICLE)
+        )
         expected = 1 - sum(abs(one - other) for one, other in zip(own, others, strict=True)) / 2
         assert value == pytest.approx(expected, abs=1e-5)
         assert value < 0.999  # the two texts do differ to the reader
@@ -103,7 +114,9 @@ def test_draws_follow_the_seed_and_nothing_else(models):
     def drawn(texts, seed):
         written = loose[0].write_ids
         seen = []
-        loose[0].write_ids = lambda ids, sampling: seen.append(found := written(ids, sampling)) or found
+        loose[0].write_ids = lambda ids, sampling: (
+            seen.append(found := written(ids, sampling)) or found
+        )
         draw_choices(*loose[:2], texts, questions=2, seed=seed, amiss=Counter())
         loose[0].write_ids = written
         return [[one.ids for one in found] for found in seen]
@@ -123,9 +136,11 @@ def test_a_random_generator_has_nothing_to_ask(models, taught):
 
 
 def test_a_distractor_generator_that_only_knows_the_answer(taught, tmp_path):
-    import small_models  # noqa: PLC0415
+    import small_models
 
-    same = str(small_models.make_taught_t5(tmp_path / "same", dict.fromkeys(WRONG, "the harbour <sep>")))
+    same = str(
+        small_models.make_taught_t5(tmp_path / "same", dict.fromkeys(WRONG, "the harbour <sep>"))
+    )
     generator, distractors, reader = opened((taught[0], same, taught[2]))
     found = mqag(generator, distractors, reader, CONTEXT, TEXTS[:1], questions=2)
     assert found.values == [None]
@@ -180,17 +195,20 @@ def test_tokenizers_without_their_separators(models, taught):
     generator, distractors, reader = opened(taught)
     generator.opened.tokenizer.sep_token = None
     with pytest.raises(
-        BackendUnavailableError, match="the tokenizer of generator has no sep_token, which its inputs need; fetch potsa"
+        BackendUnavailableError,
+        match="the tokenizer of generator has no sep_token, which its inputs need; fetch potsa",
     ):
         mqag(generator, distractors, reader, CONTEXT, TEXTS)
     with pytest.raises(
-        BackendUnavailableError, match="the tokenizer of bert-choice has no bos_token, which its inputs"
+        BackendUnavailableError,
+        match="the tokenizer of bert-choice has no bos_token, which its inputs",
     ):
         mqag(*opened((*taught[:2], models["bert-choice"])), CONTEXT, TEXTS[:1], questions=1)
 
 
 def test_a_model_of_another_kind_is_no_reader(models):
     with pytest.raises(
-        BackendUnavailableError, match=r"^mqag:/.* weights are missing from its files \(2, .*; fetch potsawee/t5"
+        BackendUnavailableError,
+        match=r"^mqag:/.* weights are missing from its files \(2, .*; fetch potsawee/t5",
     ):
         open_reader(models["encoder"], MULTIPLE_CHOICE, "mqag", SUGGESTION, Machine())

@@ -6,7 +6,14 @@ import numpy as np
 import pytest
 
 from refladder.errors import BackendUnavailableError
-from refladder.methods.questeval import NO_QUESTION, SUGGESTION, UNREADABLE, questeval, spans, token_f1
+from refladder.methods.questeval import (
+    NO_QUESTION,
+    SUGGESTION,
+    UNREADABLE,
+    questeval,
+    spans,
+    token_f1,
+)
 from refladder.methods.without_judge import CUT, EMPTY, Machine, open_writer
 from refladder.records import Context
 
@@ -48,11 +55,15 @@ READ = {  # question, text: answer
 
 @pytest.fixture(scope="module")
 def taught(models, tmp_path_factory):
-    import small_models  # noqa: PLC0415  it needs the local extra
+    import small_models
 
     assert models  # the local extra is there
     folder = tmp_path_factory.mktemp("questeval")
-    written = {f"sv1 </s> {span} </s> {sentence}": QUESTIONS[span] for sentence, own in SPANS.items() for span in own}
+    written = {
+        f"sv1 </s> {span} </s> {sentence}": QUESTIONS[span]
+        for sentence, own in SPANS.items()
+        for span in own
+    }
     read = {f"{question} </s> {text}": answer for (question, text), answer in READ.items()}
     return (
         str(small_models.make_taught_t5(folder / "generator", written)),
@@ -72,7 +83,10 @@ def test_spans_are_those_found_by_hand(sentence, expected):
 @pytest.mark.parametrize(
     ("sentence", "expected"),
     [
-        ("On 14 May 2020 the old harbour of Lerwick closed.", ["14 May 2020", "old harbour", "Lerwick", "closed"]),
+        (
+            "On 14 May 2020 the old harbour of Lerwick closed.",
+            ["14 May 2020", "old harbour", "Lerwick", "closed"],
+        ),
         ("Students, bakers and Anna's dog came.", ["Students", "bakers", "Anna's", "dog came"]),
         ("It was them.", []),
         ("ghent and ghent", ["ghent"]),
@@ -106,20 +120,32 @@ def plain_questeval(paths, text):
     def write(which, given):
         ids = tokenizers[which](given, return_tensors="pt")["input_ids"]
         with torch.inference_mode():
-            out = models[which].generate(input_ids=ids, do_sample=False, num_beams=1, max_new_tokens=30)
+            out = models[which].generate(
+                input_ids=ids, do_sample=False, num_beams=1, max_new_tokens=30
+            )
         return tokenizers[which].decode(out[0], skip_special_tokens=True)
 
     def doubt(given):
         ids = tokenizers[1](given, return_tensors="pt")["input_ids"]
         with torch.inference_mode():
-            logits = models[1](input_ids=ids, decoder_input_ids=torch.tensor([[0]])).logits[0, 0].double()
+            logits = (
+                models[1](input_ids=ids, decoder_input_ids=torch.tensor([[0]]))
+                .logits[0, 0]
+                .double()
+            )
         return torch.softmax(logits, 0)[tokenizers[1].convert_tokens_to_ids("unanswerable")].item()
 
     def asked(sentences):
-        return [(write(0, f"sv1 </s> {span} </s> {one}"), span) for one in sentences for span in SPANS[one]]
+        return [
+            (write(0, f"sv1 </s> {span} </s> {one}"), span)
+            for one in sentences
+            for span in SPANS[one]
+        ]
 
     article = ["a storm closed the harbour .", "bread is in ghent ."]
-    matches = [token_f1(write(1, f"{question} </s> {ARTICLE}"), span) for question, span in asked([text])]
+    matches = [
+        token_f1(write(1, f"{question} </s> {ARTICLE}"), span) for question, span in asked([text])
+    ]
     known = [1 - doubt(f"{question} </s> {text}") for question, _ in asked(article)]
     precision, recall = sum(matches) / len(matches), sum(known) / len(known)
     return precision, recall, 2 * precision * recall / (precision + recall)
@@ -129,8 +155,14 @@ def test_it_is_the_plain_chain_and_hand_work(taught):
     found = questeval(*map(opened, taught), CONTEXT, TEXTS)
     assert +found.amiss == {}
     by_hand = [  # the models do what they were taught, nearly surely
-        (1 / 2, 1 / 4),  # harbour right, `closed` answered with `no`; one of four questions can be answered
-        ((1 + 2 / 3) / 2, 2 / 4),  # bread right, `ghent island` for `ghent` 2/3; two of four can be answered
+        (
+            1 / 2,
+            1 / 4,
+        ),  # harbour right, `closed` answered with `no`; one of four questions can be answered
+        (
+            (1 + 2 / 3) / 2,
+            2 / 4,
+        ),  # bread right, `ghent island` for `ghent` 2/3; two of four can be answered
     ]
     for text, value, (precision, recall) in zip(TEXTS, found.values, by_hand, strict=True):
         *parts, score = plain_questeval(taught, text)
@@ -141,7 +173,9 @@ def test_it_is_the_plain_chain_and_hand_work(taught):
 def test_each_text_alone_has_the_same_number(taught):
     models = [opened(path) for path in taught]
     together = questeval(*models, CONTEXT, TEXTS).values
-    assert [questeval(*models, CONTEXT, [text]).values[0] for text in TEXTS] == pytest.approx(together, abs=1e-6)
+    assert [questeval(*models, CONTEXT, [text]).values[0] for text in TEXTS] == pytest.approx(
+        together, abs=1e-6
+    )
 
 
 def test_outputs_without_a_question_have_no_score(taught):
@@ -155,9 +189,14 @@ def test_outputs_without_a_question_have_no_score(taught):
 
 
 def test_questions_that_do_not_end_are_left_out(models, taught):
-    found = questeval(opened(models["t5"]), opened(taught[1]), CONTEXT, TEXTS[:1])  # a random model hardly ever ends
+    found = questeval(
+        opened(models["t5"]), opened(taught[1]), CONTEXT, TEXTS[:1]
+    )  # a random model hardly ever ends
     assert found.values == [None]
-    assert +found.amiss == {UNREADABLE: 6, NO_QUESTION: 1}  # of 4 spans of the article and 2 of the text
+    assert +found.amiss == {
+        UNREADABLE: 6,
+        NO_QUESTION: 1,
+    }  # of 4 spans of the article and 2 of the text
 
 
 def test_long_texts_are_cut_and_counted(taught):
@@ -179,6 +218,7 @@ def test_a_tokenizer_without_an_end(taught):
     generator, reader = map(opened, taught)
     generator.opened.tokenizer.eos_token = None
     with pytest.raises(
-        BackendUnavailableError, match="the tokenizer of generator has no eos_token, which its inputs need; fetch Thoma"
+        BackendUnavailableError,
+        match="the tokenizer of generator has no eos_token, which its inputs need; fetch Thoma",
     ):
         questeval(generator, reader, CONTEXT, TEXTS)

@@ -13,11 +13,21 @@ import numpy as np
 import pytest
 
 from refladder.errors import UsageError
-from refladder.methods.reference_metrics import bleu, chrf, longest_common_subsequence, meteor, rouge
+from refladder.methods.reference_metrics import (
+    bleu,
+    chrf,
+    longest_common_subsequence,
+    meteor,
+    rouge,
+)
 
 sacrebleu = pytest.importorskip("sacrebleu", reason="the metrics extra is not installed")
-rouge_scorer = pytest.importorskip("rouge_score.rouge_scorer", reason="the metrics extra is not installed")
-nltk_meteor = pytest.importorskip("nltk.translate.meteor_score", reason="the metrics extra is not installed")
+rouge_scorer = pytest.importorskip(
+    "rouge_score.rouge_scorer", reason="the metrics extra is not installed"
+)
+nltk_meteor = pytest.importorskip(
+    "nltk.translate.meteor_score", reason="the metrics extra is not installed"
+)
 
 HANNA = Path(__file__).resolve().parents[3] / "shared" / "data" / "hanna"
 TEXTS = [
@@ -36,18 +46,30 @@ REFERENCES = (
 
 def test_bleu_is_sacrebleus():
     metric = bleu()
-    expected = [sacrebleu.sentence_bleu(text, list(REFERENCES), use_effective_order=True).score for text in TEXTS]
+    expected = [
+        sacrebleu.sentence_bleu(text, list(REFERENCES), use_effective_order=True).score
+        for text in TEXTS
+    ]
     assert metric.score(TEXTS, REFERENCES) == expected
-    assert metric.signature == f"bleu|nrefs:all|case:mixed|eff:yes|tok:13a|smooth:exp|version:{sacrebleu.__version__}"
+    assert (
+        metric.signature
+        == f"bleu|nrefs:all|case:mixed|eff:yes|tok:13a|smooth:exp|version:{sacrebleu.__version__}"
+    )
 
 
 def test_chrf_is_sacrebleus():
     metric = chrf()
-    assert metric.score(TEXTS, REFERENCES) == [sacrebleu.sentence_chrf(text, list(REFERENCES)).score for text in TEXTS]
-    assert metric.signature.startswith("chrf|nrefs:all|case:mixed|eff:yes|nc:6|nw:0|space:no|version:")
+    assert metric.score(TEXTS, REFERENCES) == [
+        sacrebleu.sentence_chrf(text, list(REFERENCES)).score for text in TEXTS
+    ]
+    assert metric.signature.startswith(
+        "chrf|nrefs:all|case:mixed|eff:yes|nc:6|nw:0|space:no|version:"
+    )
 
 
-@pytest.mark.parametrize(("name", "kind"), [("rouge-1", "rouge1"), ("rouge-2", "rouge2"), ("rouge-l", "rougeL")])
+@pytest.mark.parametrize(
+    ("name", "kind"), [("rouge-1", "rouge1"), ("rouge-2", "rouge2"), ("rouge-l", "rougeL")]
+)
 def test_rouge_is_rouge_scores(name, kind):
     scorer = rouge_scorer.RougeScorer([kind], use_stemmer=True)
     expected = [max(scorer.score(one, text)[kind].fmeasure for one in REFERENCES) for text in TEXTS]
@@ -59,8 +81,14 @@ def test_rouge_is_rouge_scores(name, kind):
 def test_longest_common_subsequences_are_those_of_rouge_score(words):
     random = np.random.default_rng(words)
     for _ in range(50):
-        first, second = (random.integers(words, size=size).astype(str).tolist() for size in random.integers(1, 90, 2))
-        assert longest_common_subsequence(first, second) == rouge_scorer._lcs_table(first, second)[-1][-1]
+        first, second = (
+            random.integers(words, size=size).astype(str).tolist()
+            for size in random.integers(1, 90, 2)
+        )
+        assert (
+            longest_common_subsequence(first, second)
+            == rouge_scorer._lcs_table(first, second)[-1][-1]
+        )
     assert longest_common_subsequence([], ["a"]) == longest_common_subsequence(["a"], []) == 0
 
 
@@ -71,10 +99,38 @@ def test_rouge_by_hand():
 
 
 # Split by hand at words and punctuation.
-TOKENS = ["The", "harbour", ",", "closed", "by", "storms", ",", "is", "opening", "again", "on", "Thursday", "!"]
+TOKENS = [
+    "The",
+    "harbour",
+    ",",
+    "closed",
+    "by",
+    "storms",
+    ",",
+    "is",
+    "opening",
+    "again",
+    "on",
+    "Thursday",
+    "!",
+]
 REFERENCE_TOKENS = [
     ["A", "storm", "has", "closed", "the", "harbour", "of", "Lerwick", "until", "Thursday", "."],
-    ["Lerwick", "'", "s", "harbour", "is", "closed", ";", "it", "opens", "again", "on", "Thursday", "."],
+    [
+        "Lerwick",
+        "'",
+        "s",
+        "harbour",
+        "is",
+        "closed",
+        ";",
+        "it",
+        "opens",
+        "again",
+        "on",
+        "Thursday",
+        ".",
+    ],
     ["The", "harbour", "master", "expects", "to", "open", "on", "Thursday", "."],
 ]
 
@@ -87,7 +143,9 @@ class Wordnet:
 
     def synsets(self, word):
         def of(names):
-            return SimpleNamespace(lemmas=lambda: [SimpleNamespace(name=lambda name=name: name) for name in names])
+            return SimpleNamespace(
+                lemmas=lambda: [SimpleNamespace(name=lambda name=name: name) for name in names]
+            )
 
         return [of(names) for names in self._synonyms if word in names]
 
@@ -104,7 +162,9 @@ def without_wordnet(monkeypatch):
 
 
 def nltks(wordnet):
-    return max(nltk_meteor.single_meteor_score(one, TOKENS, wordnet=wordnet) for one in REFERENCE_TOKENS)
+    return max(
+        nltk_meteor.single_meteor_score(one, TOKENS, wordnet=wordnet) for one in REFERENCE_TOKENS
+    )
 
 
 def test_meteor_without_wordnet_is_nltks_without_synonyms_and_says_so(monkeypatch):
@@ -118,7 +178,9 @@ def test_meteor_without_wordnet_is_nltks_without_synonyms_and_says_so(monkeypatc
 
 
 def test_meteor_with_wordnet_is_nltks_with_synonyms_and_says_so(monkeypatch):
-    wordnet = Wordnet({"shut", "closed"}, {"port", "harbour", "seaport_town"}, {"expect", "is"}, {"!", "."})
+    wordnet = Wordnet(
+        {"shut", "closed"}, {"port", "harbour", "seaport_town"}, {"expect", "is"}, {"!", "."}
+    )
     monkeypatch.setattr("nltk.corpus.wordnet", wordnet)
     metric = meteor()
     assert metric.score([TEXTS[1]], REFERENCES) == [nltks(wordnet)]
@@ -134,12 +196,16 @@ def test_synonyms_by_hand(monkeypatch):
     assert meteor().score(["the car stop"], ["the auto halt"]) == pytest.approx([1 - 1 / 54])
     without_wordnet(monkeypatch)
     # one of three: P = R = 1/3, one chunk of one match: the penalty is 1/2
-    assert meteor().score(["the car stop"], ["the auto halt"]) == pytest.approx([1 / 3 * (1 - 1 / 2)])
+    assert meteor().score(["the car stop"], ["the auto halt"]) == pytest.approx(
+        [1 / 3 * (1 - 1 / 2)]
+    )
 
 
 def test_meteor_by_hand():
     # All four words match, two of them by their stem, in one chunk: P = R = 1, penalty = .5 * (1/4)^3 = 1/128.
-    assert meteor().score(["the dogs barked loudly"], ["the dog barks loudly"]) == pytest.approx([1 - 1 / 128])
+    assert meteor().score(["the dogs barked loudly"], ["the dog barks loudly"]) == pytest.approx(
+        [1 - 1 / 128]
+    )
     assert meteor().score(["", "cat"], ["the dog barks"]) == [0.0, 0.0]
 
 
@@ -152,7 +218,12 @@ def test_a_text_scores_the_same_alone_and_among_others():
 
 @pytest.mark.parametrize(
     ("open_metric", "package"),
-    [(bleu, "sacrebleu"), (chrf, "sacrebleu"), (lambda: rouge("rouge-1"), "rouge-score"), (meteor, "nltk")],
+    [
+        (bleu, "sacrebleu"),
+        (chrf, "sacrebleu"),
+        (lambda: rouge("rouge-1"), "rouge-score"),
+        (meteor, "nltk"),
+    ],
 )
 def test_an_absent_package_is_named(open_metric, package, monkeypatch):
     real = builtins.__import__
@@ -171,9 +242,13 @@ def test_an_absent_package_is_named(open_metric, package, monkeypatch):
 def test_hannas_own_measures():
     """The release's table of automatic measures: BLEU is the same; its ROUGE and METEOR are of other programs."""
     csv.field_size_limit(1 << 30)
-    with gzip.open(HANNA / "hanna_stories_annotations.csv.gz", "rt", encoding="utf-8", newline="") as file:
+    with gzip.open(
+        HANNA / "hanna_stories_annotations.csv.gz", "rt", encoding="utf-8", newline=""
+    ) as file:
         stories = {int(row["Story ID"]): row for row in csv.DictReader(file)}
-    with gzip.open(HANNA / "hanna_metric_scores.csv.gz", "rt", encoding="utf-8", newline="") as file:
+    with gzip.open(
+        HANNA / "hanna_metric_scores.csv.gz", "rt", encoding="utf-8", newline=""
+    ) as file:
         rows = list(csv.DictReader(file))
     columns = {name.rpartition(" ")[0]: name for name in rows[0] if name}
 
@@ -181,7 +256,10 @@ def test_hannas_own_measures():
         return [value for row in rows[1:] for value in ast.literal_eval(row[columns[measure]])][::8]
 
     def ours(metric):
-        return [metric.score([row["Story"]], [row["Human"]])[0] for _, row in sorted(stories.items())[96::8]]
+        return [
+            metric.score([row["Story"]], [row["Human"]])[0]
+            for _, row in sorted(stories.items())[96::8]
+        ]
 
     assert ours(bleu()) == pytest.approx(published("BLEU"), abs=1e-9)
     for metric, measure in (

@@ -28,7 +28,9 @@ def verdicts(draw, most=4):
     """Verdict probabilities of a few outputs, some certain, some equal, all rows summing to 1."""
     shape = (draw(st.integers(1, most)), draw(st.integers(1, 12)), 3)
     weights = draw(
-        st.lists(st.floats(0, 1), min_size=int(np.prod(shape)), max_size=int(np.prod(shape))).map(np.array)
+        st.lists(st.floats(0, 1), min_size=int(np.prod(shape)), max_size=int(np.prod(shape))).map(
+            np.array
+        )
     ).reshape(shape)
     weights[weights.sum(axis=2) < 1e-3] = 1.0
     return weights / weights.sum(axis=2, keepdims=True)
@@ -57,7 +59,17 @@ def test_hand_work_for_doubtful_verdicts():
     #   mean difference       (.85 + .5 + .2 - .25 - .75) / 5 = .55 / 5 = .11
     #   win + tie/2           .925 .75 .6 .375 .125, sum 2.775, /5 = .555; on 1..5: 1 + 4 * .555 = 3.22
     #   hard votes            win win win loss loss: 1 + 2 + 3 - 4 - 5 = -3
-    doubtful = np.array([[[0.9, 0.05, 0.05], [0.7, 0.2, 0.1], [0.5, 0.3, 0.2], [0.25, 0.5, 0.25], [0.1, 0.85, 0.05]]])
+    doubtful = np.array(
+        [
+            [
+                [0.9, 0.05, 0.05],
+                [0.7, 0.2, 0.1],
+                [0.5, 0.3, 0.2],
+                [0.25, 0.5, 0.25],
+                [0.1, 0.85, 0.05],
+            ]
+        ]
+    )
     assert ladder_scores(doubtful, SCALE)[0] == pytest.approx(-2.3, abs=1e-12)
     assert mean_differences(doubtful, SCALE)[0] == pytest.approx(0.11, abs=1e-12)
     assert expected_grades(doubtful, SCALE)[0] == pytest.approx(3.22, abs=1e-12)
@@ -69,7 +81,9 @@ def test_the_spread_of_one_reading_by_hand():
     # One rung, win 1/2, loss 1/2: a draw worth 1 or 0 has variance 1/4, deviation 1/2; on a scale of 4 that is 2.
     assert grade_spreads(np.array([[[0.5, 0.5, 0.0]]]), SCALE).tolist() == [2.0]
     # Four such rungs: deviation of the mean 1/2 / sqrt(4) = 1/4, on a scale of 4 that is 1.
-    assert grade_spreads(np.full((1, 4, 3), [0.5, 0.5, 0.0]), SCALE)[0] == pytest.approx(1.0, abs=1e-12)
+    assert grade_spreads(np.full((1, 4, 3), [0.5, 0.5, 0.0]), SCALE)[0] == pytest.approx(
+        1.0, abs=1e-12
+    )
     # A certain verdict has no spread, right or wrong, and neither has a certain tie.
     assert grade_spreads(np.array([[WIN, LOSS], [TIE, TIE]]), SCALE).tolist() == [0.0, 0.0]
     assert np.isnan(grade_spreads(np.array([[WIN, [np.nan] * 3]]), SCALE)[0])
@@ -78,7 +92,9 @@ def test_the_spread_of_one_reading_by_hand():
 def test_the_spread_is_that_of_grades_with_drawn_verdicts():
     probabilities = np.array([[0.6, 0.1, 0.3], [0.2, 0.7, 0.1], [0.4, 0.4, 0.2]])
     random = np.random.default_rng(1)
-    drawn = np.stack([random.choice(3, size=200_000, p=verdict) for verdict in probabilities], axis=1)
+    drawn = np.stack(
+        [random.choice(3, size=200_000, p=verdict) for verdict in probabilities], axis=1
+    )
     grades = expected_grades(np.eye(3)[drawn], SCALE)
     # the standard deviation of 200,000 draws is known to about 1 / sqrt(400,000) = .16 %
     assert grade_spreads(probabilities[None], SCALE)[0] == pytest.approx(grades.std(), rel=0.01)
@@ -91,14 +107,22 @@ def test_equal_probabilities_are_no_vote():
 
 @pytest.mark.parametrize(
     ("name", "bounds"),
-    [("ladder-sum", (-15, 15)), ("mean-difference", (-1, 1)), ("expected-grade", (1, 5)), ("hard-votes", (-15, 15))],
+    [
+        ("ladder-sum", (-15, 15)),
+        ("mean-difference", (-1, 1)),
+        ("expected-grade", (1, 5)),
+        ("hard-votes", (-15, 15)),
+    ],
 )
 def test_bounds_for_five_rungs(name, bounds):
     assert bounds_of(rule_named(name), 5, SCALE) == bounds  # 1 + 2 + 3 + 4 + 5 = 15
 
 
 def test_an_unknown_rule_gets_the_near_name():
-    with pytest.raises(UnknownNameError, match=r"^unknown rule 'ladder-sun'; did you mean 'ladder-sum'\? Known: exp"):
+    with pytest.raises(
+        UnknownNameError,
+        match=r"^unknown rule 'ladder-sun'; did you mean 'ladder-sum'\? Known: exp",
+    ):
         rule_named("ladder-sun")
 
 
@@ -170,7 +194,11 @@ def test_a_score_does_not_depend_on_its_batch(rule, probabilities, data):
 
 
 @settings(max_examples=30, deadline=None)
-@given(logprobs=st.lists(st.lists(st.floats(-700, 0), min_size=3, max_size=3), min_size=2, max_size=12).map(np.array))
+@given(
+    logprobs=st.lists(
+        st.lists(st.floats(-700, 0), min_size=3, max_size=3), min_size=2, max_size=12
+    ).map(np.array)
+)
 def test_probabilities_do_not_depend_on_their_batch(logprobs):
     found = probabilities_from(logprobs)
     assert found.sum(axis=1) == pytest.approx(1.0, abs=1e-12)
@@ -194,5 +222,7 @@ def test_overall_by_hand():
     assert np.isnan(found[3:]).all()
     # a dimension without weight may be unknown
     assert overall(values, bounds, np.array([1.0, 0.0]))[[0, 4]].tolist() == [0.5, 0.5]
-    with pytest.raises(ShapeError, match=r"values \(5, 2\), bounds \(2, 2\) and weights \(3,\) do not agree"):
+    with pytest.raises(
+        ShapeError, match=r"values \(5, 2\), bounds \(2, 2\) and weights \(3,\) do not agree"
+    ):
         overall(values, bounds, np.ones(3))

@@ -44,11 +44,23 @@ def test_records_of_outputs_with_and_without_a_score():
     assert (first.output_id, first.dimension, first.reason) == ("o1", "coherence", None)
     assert (first.value, first.grade, first.mass) == pytest.approx((5 / 9, 37 / 9, 0.9))
     missing = {"dimension": "coherence", "value": None, "grade": None, "spread": None, "mass": None}
-    reasons = ("5 of 5 judgments unparsed: no answer", "no coherence ladder for context 'story-99' in demo/story")
-    for score, output_id, reason in ((unparsed, "o2", reasons[0]), (without_ladder, "o3", reasons[1])):
-        assert score == Score(output_id=output_id, reason=reason, signature=scorer.report.signature, **missing)
+    reasons = (
+        "5 of 5 judgments unparsed: no answer",
+        "no coherence ladder for context 'story-99' in demo/story",
+    )
+    for score, output_id, reason in (
+        (unparsed, "o2", reasons[0]),
+        (without_ladder, "o3", reasons[1]),
+    ):
+        assert score == Score(
+            output_id=output_id, reason=reason, signature=scorer.report.signature, **missing
+        )
     assert (empty.output_id, empty.value, empty.reason) == (None, None, "the output is empty")
-    assert (scorer.report.rows, scorer.report.unscored, scorer.report.unparsed) == (4, {"coherence": 3}, 5)
+    assert (scorer.report.rows, scorer.report.unscored, scorer.report.unparsed) == (
+        4,
+        {"coherence": 3},
+        5,
+    )
     assert scorer.report.reasons["the output is empty"] == 1
 
 
@@ -69,7 +81,9 @@ def judged(rungs, orders):
 
 def counted(*texts, orders=1):
     """`above_top`, `judged_top`, `below_bottom` and `judged_bottom` of texts judged against ladders of three rungs."""
-    recipe = LadderScorer(Judge(), LADDERS, LADDERS.dimensions[:1], Scale(rule="hard-votes", weights={})).run.recipe
+    recipe = LadderScorer(
+        Judge(), LADDERS, LADDERS.dimensions[:1], Scale(rule="hard-votes", weights={})
+    ).run.recipe
     run = Run(recipe=recipe, ladders="s", dimensions=LADDERS.dimensions[:1], rungs=3, orders=orders)
     verdicts = Verdicts(run, Scale(rule="hard-votes", weights={}))
     verdicts.count([judgment for rungs in texts for judgment in judged(rungs, orders)])
@@ -82,9 +96,24 @@ def test_texts_beyond_the_ends_of_the_ladder_are_counted():
     better, worse, even = [(0.6, 0.1, 0.3)], [(0.2, 0.7, 0.1)], [(0.45, 0.35, 0.2)]
     assert counted({1: better, 2: better, 3: better}) == [1, 1, 0, 1]
     assert counted({1: worse, 2: worse, 3: worse}) == [0, 1, 1, 1]
-    assert counted({1: even, 2: even, 3: even}) == [0, 1, 0, 1]  # the win is most probable, and not above 1/2
-    assert counted({1: worse, 2: better, 3: better}, {1: better, 2: worse, 3: worse}) == [1, 2, 1, 2]
-    assert counted({1: [None], 2: better, 3: better}) == [1, 1, None, None]  # unparsed at the lowest rung
+    assert counted({1: even, 2: even, 3: even}) == [
+        0,
+        1,
+        0,
+        1,
+    ]  # the win is most probable, and not above 1/2
+    assert counted({1: worse, 2: better, 3: better}, {1: better, 2: worse, 3: worse}) == [
+        1,
+        2,
+        1,
+        2,
+    ]
+    assert counted({1: [None], 2: better, 3: better}) == [
+        1,
+        1,
+        None,
+        None,
+    ]  # unparsed at the lowest rung
     assert counted({2: better}) == [None, None, None, None]
     assert counted() == [None, None, None, None]
 

@@ -33,7 +33,10 @@ def by_quality(prompt, _asked):
     """30 for each unit of quality above the rung, from 50, between 0 and 100."""
     target = quality_of(prompt.slots["target"])
     shown = SHOWN.findall(prompt.slots["references"])
-    return "\n".join(f"{name}: {min(100, max(0, 50 + 30 * (target - quality_of(text)))):g}" for name, text in shown)
+    return "\n".join(
+        f"{name}: {min(100, max(0, 50 + 30 * (target - quality_of(text)))):g}"
+        for name, text in shown
+    )
 
 
 class Stating(Double):
@@ -65,7 +68,9 @@ def scored(judge, answers="stated", ladders=LADDERS, rows=ROWS, **more):
 
 def saying(numbers):
     """A judge that says one number of all rungs, the next one in each further order."""
-    return Stating(lambda _prompt, before: "\n".join(f"{name}: {numbers[before]}" for name in "ABCDE"))
+    return Stating(
+        lambda _prompt, before: "\n".join(f"{name}: {numbers[before]}" for name in "ABCDE")
+    )
 
 
 def levels_in(text):
@@ -74,13 +79,18 @@ def levels_in(text):
 
 
 def shared_set():
-    contexts = [Context(id=f"c{anchor}", task="story", text=f"Anchor {anchor}.") for anchor in (0, 1)]
+    contexts = [
+        Context(id=f"c{anchor}", task="story", text=f"Anchor {anchor}.") for anchor in (0, 1)
+    ]
     ladders = [
         Ladder(
             context_id=context.id,
             task="story",
             dimension="worth",
-            rungs=tuple(Rung(level=level, text=text_of(level + up, f"{context.id} {level}")) for level in (1, 2)),
+            rungs=tuple(
+                Rung(level=level, text=text_of(level + up, f"{context.id} {level}"))
+                for level in (1, 2)
+            ),
             recipe=RECIPE,
         )
         for context, up in zip(contexts, (0, 1), strict=True)
@@ -127,14 +137,29 @@ def test_several_orders_are_averaged_and_their_spread_is_counted(tmp_path, comma
     assert "worth_score_low" not in row
     # The standard deviation of -2 and 0 is the root of 2. The mean over the set's texts is in the summary.
     rules = tmp_path / "rules.jsonl"
-    said = [{"text": "A: 60\nB: 60\nC: 60\nD: 60\nE: 60"}, {"contains": "\nD:\n", "text": "A: 60\nB: 60\nC: 60\nD: 60"}]
+    said = [
+        {"text": "A: 60\nB: 60\nC: 60\nD: 60\nE: 60"},
+        {"contains": "\nD:\n", "text": "A: 60\nB: 60\nC: 60\nD: 60"},
+    ]
     rules.write_text("".join(json.dumps({"role": "stated", **each}) + "\n" for each in said))
     table = write_jsonl([{"context_id": "story-04", "output": "Ember sneezed."}])
     done = command(
-        *("score", table, "--ladders", "demo/story", "--dimension", "coherence", "--judge", f"scripted:{rules}"),
+        *(
+            "score",
+            table,
+            "--ladders",
+            "demo/story",
+            "--dimension",
+            "coherence",
+            "--judge",
+            f"scripted:{rules}",
+        ),
         *("--any-judge", "--answers", "stated:2", "--out", tmp_path / "out.jsonl"),
     )
-    assert "coherence: standard deviation of the score between orders of the rungs 0.00\n" in done.out + done.err
+    assert (
+        "coherence: standard deviation of the score between orders of the rungs 0.00\n"
+        in done.out + done.err
+    )
 
 
 def test_five_orders_give_an_interval_by_hand():
@@ -143,7 +168,9 @@ def test_five_orders_give_an_interval_by_hand():
     said = [40, 40, 50, 60, 60]
     (row,) = scored(saying(said), "stated:5")
     assert row["worth_score"] == pytest.approx(0, abs=1e-9)
-    assert (row["worth_score_low"], row["worth_score_high"]) == pytest.approx((-3.72497, 3.72497), abs=1e-4)
+    assert (row["worth_score_low"], row["worth_score_high"]) == pytest.approx(
+        (-3.72497, 3.72497), abs=1e-4
+    )
     ends = intervals_of(np.array([[1.0, 2, 3, np.nan], [14, 14, 14, 15]]), -15, 15)
     assert np.isnan(ends).all()  # of fewer than 5
     ends = intervals_of(np.array([[-15.0] * 4 + [15.0]]), -15, 15)
@@ -154,18 +181,26 @@ def test_an_answer_that_cannot_be_read_is_left_out_and_named():
     said = ["A: 60\nB: 60\nC: 60\nD: 60\nE: 60", "A: 60\nB: 60\nC: 60\nD: 60\nE: 120"]
     (row,) = scored(Stating(lambda _prompt, before: said[before]), "stated:2")
     assert row["worth_score"] == pytest.approx(3)  # 15 * .2, of the first answer alone
-    assert row["worth_note"].startswith("1 of 2 answers unparsed: above 100 in 'E: 120'; the answer is 'A: 60")
+    assert row["worth_note"].startswith(
+        "1 of 2 answers unparsed: above 100 in 'E: 120'; the answer is 'A: 60"
+    )
     (row,) = scored(Stating(lambda _prompt, _before: "A: 60\nB: 60\nC: 60\nD: 60"))
     assert row["worth_score"] is None
-    assert row["worth_note"].startswith("5 of 5 judgments unparsed: 1 of 1 answer unparsed: no number for E; the ans")
+    assert row["worth_note"].startswith(
+        "5 of 5 judgments unparsed: 1 of 1 answer unparsed: no number for E; the ans"
+    )
 
 
 def test_the_note_says_that_an_answer_was_cut_or_failed():
     class Cut(Stating):
         def write(self, prompts, sampling):
             return [
-                completion if of_rungs(prompt) else Completion(text=completion.text[:-1], finish="length")
-                for prompt, completion in zip(prompts, super().write(prompts, sampling), strict=True)
+                completion
+                if of_rungs(prompt)
+                else Completion(text=completion.text[:-1], finish="length")
+                for prompt, completion in zip(
+                    prompts, super().write(prompts, sampling), strict=True
+                )
             ]
 
     (row,) = scored(Cut())
@@ -174,8 +209,12 @@ def test_the_note_says_that_an_answer_was_cut_or_failed():
     class Refusing(Stating):
         def write(self, prompts, sampling):
             return [
-                completion if of_rungs(prompt) else Completion(text="", finish="error", note="content filter")
-                for prompt, completion in zip(prompts, super().write(prompts, sampling), strict=True)
+                completion
+                if of_rungs(prompt)
+                else Completion(text="", finish="error", note="content filter")
+                for prompt, completion in zip(
+                    prompts, super().write(prompts, sampling), strict=True
+                )
             ]
 
     (row,) = scored(Refusing())
@@ -195,7 +234,12 @@ def test_a_shared_set_is_asked_anchor_by_anchor(tmp_path):
     table.write_text("".join(json.dumps(row) + "\n" for row in rows))
     kept = tmp_path / "kept.jsonl"
     refladder.score(
-        table, ladders=shared_set(), judge=judge, answers="stated", out=tmp_path / "out.jsonl", judgments=kept
+        table,
+        ladders=shared_set(),
+        judge=judge,
+        answers="stated",
+        out=tmp_path / "out.jsonl",
+        judgments=kept,
     )
     first, second = (json.loads(line) for line in (tmp_path / "out.jsonl").read_text().splitlines())
     # 2.0 against 1, 2 (first anchor): 80, 50: 1 * .6 + 0 = .6. Against 2, 3: 50, 20: 0 - 2 * .6 = -1.2. Mean -.3.
@@ -205,9 +249,15 @@ def test_a_shared_set_is_asked_anchor_by_anchor(tmp_path):
     assert first["worth_anchor_spread"] == pytest.approx(1.8 / 2**0.5)
     assert len(judge.asked) == 4
     about_first = [text for target, text in judge.asked if target == text_of(2.0, "a")]
-    assert sorted(re.findall(r"Anchor \d", "\n".join(about_first))) == ["Anchor 0", "Anchor 1"]  # once in each
+    assert sorted(re.findall(r"Anchor \d", "\n".join(about_first))) == [
+        "Anchor 0",
+        "Anchor 1",
+    ]  # once in each
     for text in about_first:
-        places = [text.index(part) for part in ("Anchor ", "A:\nquality", "A row.", "Target story:\nquality")]
+        places = [
+            text.index(part)
+            for part in ("Anchor ", "A:\nquality", "A row.", "Target story:\nquality")
+        ]
         assert places == sorted(places)
     against = [json.loads(line)["against"] for line in kept.read_text().splitlines()[1:5]]
     assert against == ["rung:1@c0", "rung:2@c0", "rung:1@c1", "rung:2@c1"]
@@ -224,7 +274,10 @@ def test_a_shared_set_is_asked_anchor_by_anchor(tmp_path):
 
 def test_prompts_with_a_common_beginning_are_next_to_each_other():
     ladders = set_of([[1.0, 2.0, 3.0]] * 2)
-    rows = [{"context_id": f"c{n % 2}", "output_id": str(n), "output": text_of(2.0, f"t{n}")} for n in range(16)]
+    rows = [
+        {"context_id": f"c{n % 2}", "output_id": str(n), "output": text_of(2.0, f"t{n}")}
+        for n in range(16)
+    ]
     judge = Stating()
     scored(judge, ladders=ladders, rows=rows)
     beginnings = [text.partition("Target story:")[0] for _, text in judge.asked]
@@ -234,7 +287,9 @@ def test_prompts_with_a_common_beginning_are_next_to_each_other():
 
 
 def test_a_run_that_failed_keeps_what_was_answered(tmp_path):
-    rows = [{"context_id": "c0", "output_id": str(n), "output": text_of(3.0, f"t{n}")} for n in range(3)]
+    rows = [
+        {"context_id": "c0", "output_id": str(n), "output": text_of(3.0, f"t{n}")} for n in range(3)
+    ]
     table, kept, out = tmp_path / "rows.jsonl", tmp_path / "kept.jsonl", tmp_path / "out.jsonl"
     table.write_text("".join(json.dumps(row) + "\n" for row in rows))
     whole = scored(Stating(), "stated:2", rows=rows)
@@ -270,7 +325,9 @@ def test_a_response_store_answers_a_second_run(tmp_path):
 
 def test_a_judgments_file_is_continued_and_rescored(tmp_path):
     table, kept, out = tmp_path / "rows.jsonl", tmp_path / "kept.jsonl", tmp_path / "out.jsonl"
-    rows = [{"context_id": "c0", "output_id": str(n), "output": text_of(3.5, f"t{n}")} for n in range(2)]
+    rows = [
+        {"context_id": "c0", "output_id": str(n), "output": text_of(3.5, f"t{n}")} for n in range(2)
+    ]
     table.write_text("".join(json.dumps(row) + "\n" for row in rows))
     said = [40, 40, 50, 60, 60]
     judge = saying(said)
@@ -298,12 +355,18 @@ def test_a_judgments_file_is_continued_and_rescored(tmp_path):
 def test_settings_that_do_not_go_with_stated_probabilities():
     refused = [
         ({"answers": "twice"}, "answers 'twice': use a number of 0 or more, stated, or stated:K"),
-        ({"answers": "stated:0"}, "answers 'stated:0': use a number of 0 or more, stated, or stated:K"),
+        (
+            {"answers": "stated:0"},
+            "answers 'stated:0': use a number of 0 or more, stated, or stated:K",
+        ),
         (
             {"answers": "stated", "rule": "hard-votes"},
             f"answers stated supports only the rules {RULES}, found 'hard-votes'; {NEXT}",
         ),
-        ({"answers": "stated", "yes_no": True}, "answers stated asks no yes/no questions; leave out yes_no"),
+        (
+            {"answers": "stated", "yes_no": True},
+            "answers stated asks no yes/no questions; leave out yes_no",
+        ),
         (
             {"answers": "stated", "both_orders": True},
             f"answers stated shows all rungs in one prompt, so pairs have no orders; {LEAVE}, or use stated:2",
@@ -335,8 +398,12 @@ def test_a_judge_that_writes_nothing_is_refused_before_it_is_asked(command, writ
             "builtin/1 writes no answers, and --answers stated asks for them; leave it out, or name a model with --jud"
             in done.err
         )
-    with pytest.raises(UsageError, match=r"^function:\S+ writes no answers, and answers stated asks for them; "):
-        refladder.score(ROWS, ladders=LADDERS, judge=lambda questions: [{} for _ in questions], answers="stated")
+    with pytest.raises(
+        UsageError, match=r"^function:\S+ writes no answers, and answers stated asks for them; "
+    ):
+        refladder.score(
+            ROWS, ladders=LADDERS, judge=lambda questions: [{} for _ in questions], answers="stated"
+        )
 
 
 def test_the_judge_check_asks_the_ends_of_each_ladder_against_its_other_rungs():
@@ -386,7 +453,9 @@ def test_the_judge_check_counts_ladders_by_hand(tmp_path):
             return answer(prompt) if of_rungs(prompt) else by_quality(prompt, 0)
 
     out = tmp_path / "out.jsonl"
-    refladder.score(table, ladders=ladders, judge=Checked(), answers="stated", any_judge=True, out=out)
+    refladder.score(
+        table, ladders=ladders, judge=Checked(), answers="stated", any_judge=True, out=out
+    )
     (check,) = json.loads((tmp_path / "out.jsonl.run.json").read_text())["judge_check"]
     assert (check["compared"], check["read"], check["right"], check["unparsed"]) == (12, 11, 10, 1)
     assert check_lines([]) == ([], [])
@@ -405,10 +474,19 @@ def test_evaluate_takes_stated_probabilities():
     benchmark = benchmark_of([[1.5, 2.5, 3.5], [4.5, 1.5, 2.0]])
     ladders = set_of([[1.0, 2.0, 3.0, 4.0, 5.0]] * 2)
     judge = Stating()
-    rows = [{"context_id": o.context_id, "output_id": o.id, "output": o.text} for o in benchmark.outputs]
-    wanted = {row["output_id"]: row["worth_score"] for row in scored(Stating(), rows=rows, ladders=ladders)}
+    rows = [
+        {"context_id": o.context_id, "output_id": o.id, "output": o.text} for o in benchmark.outputs
+    ]
+    wanted = {
+        row["output_id"]: row["worth_score"]
+        for row in scored(Stating(), rows=rows, ladders=ladders)
+    }
     evaluation = refladder.evaluate(
-        benchmark, ladders=ladders, judge=judge, methods=["ladder"], settings=MethodSettings(stated=1)
+        benchmark,
+        ladders=ladders,
+        judge=judge,
+        methods=["ladder"],
+        settings=MethodSettings(stated=1),
     )
     (run,) = evaluation.runs
     method = run.result.method
@@ -420,10 +498,24 @@ def test_evaluate_takes_stated_probabilities():
 def test_a_dry_run_counts_the_answers(tmp_path, command, write_jsonl):
     rules = tmp_path / "rules.jsonl"
     rules.write_text('{"role": "stated", "text": "A: 60\\nB: 60\\nC: 60\\nD: 60\\nE: 60"}\n')
-    table = write_jsonl([{"context_id": name, "output": "Ember sneezed."} for name in ("story-04", "story-07")])
-    base = ["score", table, "--ladders", "demo/story", "--dimension", "coherence", "--judge", f"scripted:{rules}"]
+    table = write_jsonl(
+        [{"context_id": name, "output": "Ember sneezed."} for name in ("story-04", "story-07")]
+    )
+    base = [
+        "score",
+        table,
+        "--ladders",
+        "demo/story",
+        "--dimension",
+        "coherence",
+        "--judge",
+        f"scripted:{rules}",
+    ]
     base.append("--any-judge")
-    for mode, calls in (("stated", 26), ("stated:8", 40)):  # the judge check: both ends of 12 ladders, asked once
+    for mode, calls in (
+        ("stated", 26),
+        ("stated:8", 40),
+    ):  # the judge check: both ends of 12 ladders, asked once
         done = command(*base, "--answers", mode, "--dry-run")
         assert f": {calls} calls," in done.out + done.err
         assert "  texts are the most probable ones (temperature 0)\n" in done.out + done.err
@@ -439,8 +531,14 @@ class Biased(Stating):
 
     def said(self, prompt):
         self.asked.append((prompt.slots["target"], prompt.text))
-        target, shown = quality_of(prompt.slots["target"]), SHOWN.findall(prompt.slots["references"])
-        return "\n".join(f"{name}: {min(100, max(0, 60 + 30 * (target - quality_of(text)))):g}" for name, text in shown)
+        target, shown = (
+            quality_of(prompt.slots["target"]),
+            SHOWN.findall(prompt.slots["references"]),
+        )
+        return "\n".join(
+            f"{name}: {min(100, max(0, 60 + 30 * (target - quality_of(text)))):g}"
+            for name, text in shown
+        )
 
 
 def test_a_certificate_is_made_of_what_both_rungs_of_a_pair_get():
@@ -448,7 +546,9 @@ def test_a_certificate_is_made_of_what_both_rungs_of_a_pair_get():
     judge = Biased()
     ladders = set_of([[1.0, 1.5, 2.0], [2.0, 1.5, 2.5]])
     certificate = refladder.certify(ladders, judge=judge, answers="stated")
-    assert len(judge.asked) == 2 * 3  # each rung among the others of its ladder, and nothing more for the judge check
+    assert (
+        len(judge.asked) == 2 * 3
+    )  # each rung among the others of its ladder, and nothing more for the judge check
     (dimension,) = certificate["dimensions"]
     # Second ladder: 2 to 1.5 is -.5 (w .35), 1.5 to 2.5 is 1 (w .8). Means .5 and (.65 + .8) / 2.
     assert [step["w"] for step in dimension["steps"]] == pytest.approx([0.5, 0.725])
@@ -468,15 +568,24 @@ def test_a_certificate_of_a_shared_set_compares_the_anchors():
 
 
 def test_an_audit_and_long_ladders_are_refused():
-    with pytest.raises(UsageError, match=r"^answers stated: the audit compares pairs of texts; give a number of "):
+    with pytest.raises(
+        UsageError, match=r"^answers stated: the audit compares pairs of texts; give a number of "
+    ):
         refladder.audit(LADDERS, judge=Biased(), answers="stated")
-    with pytest.raises(UsageError, match=r"^answers stated:3 asks in 3 different orders, and ladders of 2 rungs are"):
+    with pytest.raises(
+        UsageError,
+        match=r"^answers stated:3 asks in 3 different orders, and ladders of 2 rungs are",
+    ):
         refladder.certify(set_of([[1.0, 2.0, 3.0]]), judge=Biased(), answers="stated:3")
 
 
 def test_recorded_readings_have_the_scores_and_the_unparsed_answers(tmp_path):
     """Two orders, of which p(win) is the mean; the answers on the text b cannot be parsed."""
-    judge = Stating(lambda prompt, before: by_quality(prompt, before) if " a" in prompt.slots["target"] else "no idea")
+    judge = Stating(
+        lambda prompt, before: (
+            by_quality(prompt, before) if " a" in prompt.slots["target"] else "no idea"
+        )
+    )
     rows = [{"context_id": "c0", "output_id": name, "output": text_of(3.5, name)} for name in "ab"]
     kept = tmp_path / "kept.jsonl"
     first = scored(judge, "stated:2", rows=rows, judgments=kept, any_judge=True)

@@ -48,7 +48,11 @@ ARTICLE = Context(
     background="the ferry is closed",
     references=("the harbour was closed", "closed"),
 )
-TRIPLES = Context(id="t", task="data-to-text", text='Texel | isPartOf | the_island\nferry | open | "until thursday"')
+TRIPLES = Context(
+    id="t",
+    task="data-to-text",
+    text='Texel | isPartOf | the_island\nferry | open | "until thursday"',
+)
 TEXTS = ["the storm closed the harbour . the ferry is open !", "bread in ghent", ""]
 
 
@@ -102,7 +106,11 @@ def plain_yes_share(path, text):
     tokenizer = transformers.AutoTokenizer.from_pretrained(path)
     model = transformers.AutoModelForSeq2SeqLM.from_pretrained(path).eval()
     with torch.inference_mode():
-        logits = model(**tokenizer(text, return_tensors="pt"), labels=torch.tensor([[5]])).logits[0, 0].double()
+        logits = (
+            model(**tokenizer(text, return_tensors="pt"), labels=torch.tensor([[5]]))
+            .logits[0, 0]
+            .double()
+        )
     shares = torch.softmax(logits, 0)
     yes, no = (shares[tokenizer(word)["input_ids"][0]].item() for word in ("Yes", "No"))
     return yes / (yes + no)
@@ -110,7 +118,11 @@ def plain_yes_share(path, text):
 
 INPUTS = [
     ("question: is the harbour open ?", "summary: the ferry is closed"),
-    ("question: this is a much longer question : is the ferry in Texel ?", "claim: no", "document: a storm"),
+    (
+        "question: this is a much longer question : is the ferry in Texel ?",
+        "claim: no",
+        "document: a storm",
+    ),
 ]
 
 
@@ -144,10 +156,14 @@ def test_joined_parts_are_what_t5_makes_of_the_joined_text():
     pieces += [(start + word, -3.0) for word in words for start in ("\u2581", "")]
     tokenizer = transformers.T5Tokenizer(vocab=list(dict(pieces).items()))
     parts = ("question: is this a storm?", "summary: the harbour  closed no one ", "")
-    ids, cut = joined(Tokens(tokenizer, "t5", encoder_decoder=True), parts, tokenizer.eos_token_id, 1000)
+    ids, cut = joined(
+        Tokens(tokenizer, "t5", encoder_decoder=True), parts, tokenizer.eos_token_id, 1000
+    )
     assert ids == tokenizer(" </s> ".join(parts))["input_ids"]
     assert not cut
-    ids, cut = joined(Tokens(tokenizer, "t5", encoder_decoder=True), parts, tokenizer.eos_token_id, 12)
+    ids, cut = joined(
+        Tokens(tokenizer, "t5", encoder_decoder=True), parts, tokenizer.eos_token_id, 12
+    )
     assert ids == tokenizer(" </s> ".join(parts), truncation=True, max_length=12)["input_ids"]
     assert cut
 
@@ -161,7 +177,9 @@ def test_a_text_that_spells_the_separator_is_no_separator(models):
 def test_what_is_longer_than_unieval_reads_is_cut_at_its_end(models):
     shares, cut = yes_shares(writer(models["t5"]), [("storm " * 2000,), ("storm " * 1023,)])
     assert cut == 1
-    assert shares[0] == pytest.approx(shares[1], abs=1e-7)  # 1,023 words and the token that ends a text
+    assert shares[0] == pytest.approx(
+        shares[1], abs=1e-7
+    )  # 1,023 words and the token that ends a text
 
 
 def test_unieval_puts_sentences_and_references_together(models):
@@ -183,7 +201,9 @@ def test_unieval_puts_sentences_and_references_together(models):
     found = unieval(opened, question, ARTICLE, TEXTS)
     for text, value in zip(TEXTS[:2], found.values[:2], strict=True):
         shares = [
-            plain_yes_share(models["t5"], " </s> ".join(unieval_inputs(question, ARTICLE, text, reference)[0]))
+            plain_yes_share(
+                models["t5"], " </s> ".join(unieval_inputs(question, ARTICLE, text, reference)[0])
+            )
             for reference in ARTICLE.references
         ]
         assert value == pytest.approx(max(shares), abs=1e-6)
@@ -195,14 +215,18 @@ def test_unieval_puts_sentences_and_references_together(models):
 def test_what_is_not_a_number_is_no_score(models):
     opened = writer(models["t5"])
     model, bread = opened.opened.model, opened.tokens.plain("bread")[0]
-    model.lm_head.weight = torch.nn.Parameter(model.shared.weight.clone())  # else the answer `bread` were NaN as well
+    model.lm_head.weight = torch.nn.Parameter(
+        model.shared.weight.clone()
+    )  # else the answer `bread` were NaN as well
     model.shared.weight.data[bread] = float("nan")
     found = unieval(opened, UNIEVAL_QUESTIONS["summarization", "fluency"], ARTICLE, TEXTS)
     assert found.values[0] is not None
     assert found.values[1:] == [None, None]
     assert +found.amiss == {NO_NUMBER: 1, EMPTY: 1}
     reader = classifier(models["regressor"])
-    reader.opened.model.get_input_embeddings().weight.data[reader.tokens.plain("bread")[0]] = float("nan")
+    reader.opened.model.get_input_embeddings().weight.data[reader.tokens.plain("bread")[0]] = float(
+        "nan"
+    )
     found = regression(reader, ARTICLE, TEXTS)
     assert found.values[0] is not None
     assert found.values[1:] == [None, None]
@@ -227,7 +251,8 @@ def test_triples_become_sentences():
         "The open of ferry is until thursday.",
     ]
     with pytest.raises(
-        UsageError, match=r"nli reads triples 'subject \| relation \| object', one per line, found 'a b'"
+        UsageError,
+        match=r"nli reads triples 'subject \| relation \| object', one per line, found 'a b'",
     ):
         triple_sentences("a b")
 
@@ -246,7 +271,10 @@ def test_entailment_both_ways(models):
 
 
 def test_a_classifier_of_topics_entails_nothing(models):
-    with pytest.raises(BackendUnavailableError, match="has the classes sports, news and none called entailment; fetch"):
+    with pytest.raises(
+        BackendUnavailableError,
+        match="has the classes sports, news and none called entailment; fetch",
+    ):
         entailment_label(classifier(models["topics"]))
 
 
@@ -267,15 +295,21 @@ def test_a_long_context_is_cut_and_counted(models):
     assert +found.amiss == {CUT: 2}
     # the tokenizer's own way to cut the first text of a pair
     tokenizer = transformers.AutoTokenizer.from_pretrained(models["regressor"])
-    model = transformers.AutoModelForSequenceClassification.from_pretrained(models["regressor"]).eval()
+    model = transformers.AutoModelForSequenceClassification.from_pretrained(
+        models["regressor"]
+    ).eval()
     for text, value in zip(TEXTS[:2], found.values, strict=True):
-        given = tokenizer(long.text, text, truncation="only_first", max_length=64, return_tensors="pt")
+        given = tokenizer(
+            long.text, text, truncation="only_first", max_length=64, return_tensors="pt"
+        )
         with torch.inference_mode():
             assert value == pytest.approx(model(**given).logits.item(), abs=1e-5)
 
 
 def test_a_text_that_leaves_no_room_has_no_score(models):
-    found = regression(classifier(models["regressor"]), ARTICLE, ["storm " * 61, "storm " * 60, "bread"])
+    found = regression(
+        classifier(models["regressor"]), ARTICLE, ["storm " * 61, "storm " * 60, "bread"]
+    )
     assert found.values[0] is None  # [CLS] and two [SEP] take 3 of 64 tokens
     assert None not in found.values[1:]
     assert +found.amiss == {TOO_LONG: 1, CUT: 1}
@@ -285,22 +319,26 @@ def test_an_empty_context_and_a_text_that_is_too_long(models):
     reader = classifier(models["regressor"])
     empty = Context(id="e", task="summarization", text="")
     found = regression(reader, empty, ["storm " * 61, "storm " * 62])
-    assert found.values[0] == pytest.approx(plain_logits(models["regressor"], "", "storm " * 61)[0], abs=1e-5)
+    assert found.values[0] == pytest.approx(
+        plain_logits(models["regressor"], "", "storm " * 61)[0], abs=1e-5
+    )
     assert found.values[1] is None
     assert +found.amiss == {TOO_LONG: 1}
 
 
 def test_memory_and_number_format(models):
     everything = regression(classifier(models["regressor"]), ARTICLE, TEXTS[:2]).values
-    assert regression(classifier(models["regressor"], memory="1M"), ARTICLE, TEXTS[:2]).values == pytest.approx(
-        everything, abs=1e-5
-    )
+    assert regression(
+        classifier(models["regressor"], memory="1M"), ARTICLE, TEXTS[:2]
+    ).values == pytest.approx(everything, abs=1e-5)
     rough = classifier(models["regressor"], dtype="bfloat16", device="cpu")
     assert str(rough.opened.model.dtype) == "torch.bfloat16"
     assert regression(rough, ARTICLE, TEXTS[:2]).values == pytest.approx(everything, abs=1)
     assert regression(rough, ARTICLE, TEXTS[:2]).values != pytest.approx(everything, abs=1e-4)
     assert rough.opened.fingerprint.endswith(",bfloat16")
-    with pytest.raises(UsageError, match="dtype=float8: must be one of auto, float32, bfloat16, float16"):
+    with pytest.raises(
+        UsageError, match="dtype=float8: must be one of auto, float32, bfloat16, float16"
+    ):
         classifier(models["regressor"], dtype="float8")
 
 
@@ -323,7 +361,8 @@ def test_memory_that_is_short_is_halved(models, monkeypatch):
 
 def test_a_model_with_two_outputs_is_no_regressor(models):
     with pytest.raises(
-        BackendUnavailableError, match="has 2 outputs, a regressor has one; train a sequence classifier"
+        BackendUnavailableError,
+        match="has 2 outputs, a regressor has one; train a sequence classifier",
     ):
         regression(classifier(models["topics"]), ARTICLE, TEXTS)
 
@@ -334,11 +373,19 @@ def test_what_cannot_be_opened(models, tmp_path):
         match=r"^nli:/.*: weights are missing from its files \(2, such as classifier.bias\), so .*; fetch it$",
     ):
         classifier(models["encoder"])
-    with pytest.raises(BackendUnavailableError, match=r"^nli:/.*: this folder has no config.json.*; fetch it$"):
+    with pytest.raises(
+        BackendUnavailableError, match=r"^nli:/.*: this folder has no config.json.*; fetch it$"
+    ):
         classifier(str(tmp_path))
-    with pytest.raises(BackendUnavailableError, match=r"^nli:/none: no such folder; pass nli:FOLDER or nli:ORG/MODEL;"):
+    with pytest.raises(
+        BackendUnavailableError,
+        match=r"^nli:/none: no such folder; pass nli:FOLDER or nli:ORG/MODEL;",
+    ):
         classifier("/none")
-    with pytest.raises(BackendUnavailableError, match=r"^unieval:/.*is not an encoder-decoder \(T5, BART\); name one"):
+    with pytest.raises(
+        BackendUnavailableError,
+        match=r"^unieval:/.*is not an encoder-decoder \(T5, BART\); name one",
+    ):
         writer(models["encoder"])
     with pytest.raises(UsageError, match="no checkpoint was named; fetch it"):
         classifier("")
@@ -351,7 +398,8 @@ def test_a_revision_belongs_to_a_name_on_the_hub(tmp_path):
     odd.mkdir()
     assert split_revision(str(odd)) == (str(odd), None)
     with pytest.raises(
-        UsageError, match=r"a folder has no revision 'abc'; name it without, or pass ORG/MODEL@REVISION"
+        UsageError,
+        match=r"a folder has no revision 'abc'; name it without, or pass ORG/MODEL@REVISION",
     ):
         split_revision(f"{tmp_path}@abc")
 
@@ -364,7 +412,9 @@ def test_the_revision_is_asked_of_the_hub(monkeypatch):
         raise OSError("offline")
 
     monkeypatch.setattr(transformers.AutoConfig, "from_pretrained", refuse)
-    with pytest.raises(BackendUnavailableError, match=r"the Hub did not return it: offline; .*; fetch it$"):
+    with pytest.raises(
+        BackendUnavailableError, match=r"the Hub did not return it: offline; .*; fetch it$"
+    ):
         classifier("org/model@abc123")
     assert asked == {"org/model": {"revision": "abc123", "trust_remote_code": False}}
 
@@ -373,7 +423,8 @@ def test_several_checkpoints_stand_with_plus_between_them():
     assert split_checkpoints("a/b@1+/c d", ("x", "y"), "questeval", "fetch") == ["a/b@1", "/c d"]
     for wrong in ("a", "a+b+c", "a+"):
         with pytest.raises(
-            UsageError, match=r"questeval takes 2 checkpoints with \+ between them \(x, y\), found 'a.*; fetch"
+            UsageError,
+            match=r"questeval takes 2 checkpoints with \+ between them \(x, y\), found 'a.*; fetch",
         ):
             split_checkpoints(wrong, ("x", "y"), "questeval", "fetch")
 
@@ -402,7 +453,8 @@ def test_weights_that_are_pickled_are_refused(models, tmp_path, kind):
     transformers.AutoTokenizer.from_pretrained(models["nli"]).save_pretrained(tmp_path)
     torch.save(model.state_dict(), tmp_path / "pytorch_model.bin")
     with pytest.raises(
-        BackendUnavailableError, match=r"this folder has no .safetensors file, and other formats are not load"
+        BackendUnavailableError,
+        match=r"this folder has no .safetensors file, and other formats are not load",
     ):
         open_reader(str(tmp_path), kind, "nli", "fetch it", Machine())
 
@@ -415,7 +467,9 @@ def test_code_that_comes_with_a_model_is_not_run(models, tmp_path):
         "auto_map": {"AutoConfig": "own.Own", "AutoModelForSequenceClassification": "own.M"},
     }
     (tmp_path / "own/config.json").write_text(json.dumps(config))
-    (tmp_path / "own/own.py").write_text(f"import pathlib\npathlib.Path({str(tmp_path / 'ran')!r}).touch()\n")
+    (tmp_path / "own/own.py").write_text(
+        f"import pathlib\npathlib.Path({str(tmp_path / 'ran')!r}).touch()\n"
+    )
     with pytest.raises(
         BackendUnavailableError,
         match=r"^nli:.*Python files of its own to be run, which is not allowed here; use another",
@@ -428,11 +482,16 @@ def test_the_fingerprint_follows_the_weights(models):
     one = classifier(models["nli"]).opened.fingerprint
     assert one == classifier(models["nli"]).opened.fingerprint
     assert re.fullmatch(r"nli@[0-9a-f]{12},float32", one)
-    assert one.partition("@")[2] != classifier(models["regressor"]).opened.fingerprint.partition("@")[2]
+    assert (
+        one.partition("@")[2]
+        != classifier(models["regressor"]).opened.fingerprint.partition("@")[2]
+    )
 
 
 def test_every_question_names_known_sources():
     for question in trained.UNIEVAL_QUESTIONS.values():
-        sources = {name for part in question.parts for _, name, _, _ in Formatter().parse(part) if name}
+        sources = {
+            name for part in question.parts for _, name, _, _ in Formatter().parse(part) if name
+        }
         assert {"output"} <= sources <= {"output", "context", "background", "reference"}
         assert question.sentences in {None, "mean", "sum"}

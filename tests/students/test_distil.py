@@ -23,7 +23,9 @@ def table(path, contexts=20, each=8, context="context"):
     for number in range(contexts):
         for row in range(each):
             good, bad = random.integers(0, 9, size=2).tolist()
-            words = ["fine"] * good + ["poor"] * bad + ["the", "boat", "came", "home", f"to{number}"]
+            words = (
+                ["fine"] * good + ["poor"] * bad + ["the", "boat", "came", "home", f"to{number}"]
+            )
             random.shuffle(words)
             label = int(good - bad + random.integers(-2, 3)) if row % 2 else None
             rows.append(
@@ -47,12 +49,20 @@ def test_whole_contexts_are_held_out_in_any_order_of_rows(tmp_path, scored):
     path, rows = scored
     asked = Asked(by=COLUMN, label="people")
     lessons = read_lessons(str(path), asked, Mapped(columns={}))
-    held_out = {row["context_id"] for row, out in zip(rows, lessons.held_out.tolist(), strict=True) if out}
-    trained = {row["context_id"] for row, out in zip(rows, lessons.held_out.tolist(), strict=True) if not out}
+    held_out = {
+        row["context_id"] for row, out in zip(rows, lessons.held_out.tolist(), strict=True) if out
+    }
+    trained = {
+        row["context_id"]
+        for row, out in zip(rows, lessons.held_out.tolist(), strict=True)
+        if not out
+    }
     assert not held_out & trained
     assert (len(held_out), len(trained)) == (4, 16)
     assert lessons.scores.tolist() == [row[COLUMN] for row in rows]
-    assert [None if np.isnan(label) else label for label in lessons.labels] == [row["people"] for row in rows]
+    assert [None if np.isnan(label) else label for label in lessons.labels] == [
+        row["people"] for row in rows
+    ]
     backwards = tmp_path / "backwards.jsonl"
     backwards.write_text("".join(reversed(path.read_text().splitlines(keepends=True))))
     again = read_lessons(str(backwards), asked, Mapped(columns={}))
@@ -76,7 +86,12 @@ def test_a_student_does_not_learn_from_a_student(command, fails, scored, tmp_pat
     assert command("distil", scored[0], "--by", COLUMN, "--out", student).code == 0
     plain = [{key: row[key] for key in ("context_id", "context", "output")} for row in scored[1]]
     (tmp_path / "plain.jsonl").write_text("".join(json.dumps(row) + "\n" for row in plain))
-    assert command("score", tmp_path / "plain.jsonl", "--judge", f"distilled:{student}", "--out", estimated).code == 0
+    assert (
+        command(
+            "score", tmp_path / "plain.jsonl", "--judge", f"distilled:{student}", "--out", estimated
+        ).code
+        == 0
+    )
     assert fails(2, "distil", estimated, "--by", COLUMN, "--out", tmp_path / "second") == (
         f"refladder: {estimated}: the numbers in '{COLUMN}' are estimates of a student; give the scores of a judge, "
         "from which a student learns\n"
@@ -86,13 +101,17 @@ def test_a_student_does_not_learn_from_a_student(command, fails, scored, tmp_pat
 
 def test_the_figures_are_those_of_scipy_on_the_held_out_rows(command, scored, tmp_path):
     path, _ = scored
-    done = command("distil", path, "--by", COLUMN, "--label", "people", "--out", tmp_path / "student", "--json")
+    done = command(
+        "distil", path, "--by", COLUMN, "--label", "people", "--out", tmp_path / "student", "--json"
+    )
     assert done.code == 0, done.err
     record = json.loads(done.out)
     lessons = read_lessons(str(path), Asked(by=COLUMN, label="people"), Mapped(columns={}))
     out = lessons.held_out
     student = open_student(tmp_path / "student")
-    estimates = student.estimate([text for text, held in zip(lessons.texts, out, strict=True) if held])
+    estimates = student.estimate(
+        [text for text, held in zip(lessons.texts, out, strict=True) if held]
+    )
     truth, people, contexts = lessons.scores[out], lessons.labels[out], lessons.contexts[out]
     figures = {(row["method"].partition(":")[0], row["target"]): row for row in record["held_out"]}
     against = figures["student", "teacher"]
@@ -100,7 +119,10 @@ def test_the_figures_are_those_of_scipy_on_the_held_out_rows(command, scored, tm
     assert against["pearson"] == pytest.approx(stats.pearsonr(estimates, truth)[0], abs=1e-9)
     assert against["spearman"] == pytest.approx(stats.spearmanr(estimates, truth)[0], abs=1e-9)
     assert against["error"] == pytest.approx(np.abs(estimates - truth).mean(), abs=1e-9)
-    within = [stats.spearmanr(estimates[contexts == name], truth[contexts == name])[0] for name in set(contexts)]
+    within = [
+        stats.spearmanr(estimates[contexts == name], truth[contexts == name])[0]
+        for name in set(contexts)
+    ]
     assert against["within_spearman"] == pytest.approx(np.mean(within), abs=1e-9)
     assert record["half_width"] == pytest.approx(np.quantile(np.abs(estimates - truth), 0.9))
     known = ~np.isnan(people)
@@ -108,7 +130,9 @@ def test_the_figures_are_those_of_scipy_on_the_held_out_rows(command, scored, tm
     assert figures["student", "people"]["spearman"] == pytest.approx(
         stats.spearmanr(estimates[known], people[known])[0]
     )
-    assert figures["teacher", "people"]["spearman"] == pytest.approx(stats.spearmanr(truth[known], people[known])[0])
+    assert figures["teacher", "people"]["spearman"] == pytest.approx(
+        stats.spearmanr(truth[known], people[known])[0]
+    )
     assert against["spearman"] > 0.9 > figures["surface", "teacher"]["spearman"]
 
 
@@ -125,16 +149,29 @@ def test_labels_in_a_table_of_their_own_are_the_same(command, scored, tmp_path):
 
 def test_the_table_and_the_card_say_what_was_measured(command, scored, tmp_path):
     path, _ = scored
-    done = command("distil", path, "--by", COLUMN, "--label", "people", "--out", tmp_path / "student")
+    done = command(
+        "distil", path, "--by", COLUMN, "--label", "people", "--out", tmp_path / "student"
+    )
     assert done.code == 0, done.err
-    words = ("student", "teacher", "people", "surface: ", "32 rows held out (whole contexts)", "let the judge score")
+    words = (
+        "student",
+        "teacher",
+        "people",
+        "surface: ",
+        "32 rows held out (whole contexts)",
+        "let the judge score",
+    )
     for word in words:
         assert word in done.out
     card = (tmp_path / "student" / "README.md").read_text()
     assert f"# A student of `{COLUMN}`" in card
     assert "- Signature of these scores: `judge/1`" in card
     assert "| student | teacher | 32 | 4 |" in card
-    assert sorted(p.name for p in (tmp_path / "student").iterdir()) == ["README.md", "student.json", "weights.npz"]
+    assert sorted(p.name for p in (tmp_path / "student").iterdir()) == [
+        "README.md",
+        "student.json",
+        "weights.npz",
+    ]
 
 
 def test_a_student_no_better_than_the_surface_is_reported(command, tmp_path):
@@ -145,7 +182,10 @@ def test_a_student_no_better_than_the_surface_is_reported(command, tmp_path):
         row["output"] = " ".join(f"{row['output_id']}x{number}" for number in range(row[COLUMN]))
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
     done = command("distil", path, "--by", COLUMN, "--out", tmp_path / "student")
-    assert "Warning: a surface measure agrees with the teacher as well as the student does." in done.out
+    assert (
+        "Warning: a surface measure agrees with the teacher as well as the student does."
+        in done.out
+    )
 
 
 def test_rows_without_context_text_give_a_student_of_outputs(command, tmp_path):
@@ -162,7 +202,9 @@ def test_rows_without_context_text_give_a_student_of_outputs(command, tmp_path):
 def test_texts_are_held_out_where_there_is_one_context(command, tmp_path):
     path = tmp_path / "scored.jsonl"
     rows = table(path)
-    path.write_text("".join(json.dumps({**row, "context_id": "all", "context": "All."}) + "\n" for row in rows))
+    path.write_text(
+        "".join(json.dumps({**row, "context_id": "all", "context": "All."}) + "\n" for row in rows)
+    )
     done = command("distil", path, "--by", COLUMN, "--out", tmp_path / "student", "--json")
     assert "all rows have one context, so texts are held out" in json.loads(done.out)["notes"][0]
     assert json.loads(done.out)["held_out_by"] == "text"
@@ -171,7 +213,16 @@ def test_texts_are_held_out_where_there_is_one_context(command, tmp_path):
 def test_a_table_from_standard_input_gives_the_same_student(command, scored, tmp_path):
     path, _ = scored
     first = command("distil", path, "--by", COLUMN, "--out", tmp_path / "first", "--json")
-    second = command("distil", "-", "--by", COLUMN, "--out", tmp_path / "second", "--json", stdin=path.read_bytes())
+    second = command(
+        "distil",
+        "-",
+        "--by",
+        COLUMN,
+        "--out",
+        tmp_path / "second",
+        "--json",
+        stdin=path.read_bytes(),
+    )
     assert json.loads(first.out) == json.loads(second.out)
     for name in ("student.json", "weights.npz", "README.md"):
         assert (tmp_path / "first" / name).read_bytes() == (tmp_path / "second" / name).read_bytes()
@@ -200,15 +251,21 @@ def test_bad_tables_and_folders_are_named(fails, scored, tmp_path):
         2, "distil", few, *out
     )
     equal.write_text("".join(json.dumps({**row, COLUMN: 3}) + "\n" for row in rows))
-    assert "all numbers in 'worth_score' are 3, so there is nothing to learn" in fails(2, "distil", equal, *out)
+    assert "all numbers in 'worth_score' are 3, so there is nothing to learn" in fails(
+        2, "distil", equal, *out
+    )
     held_out = read_lessons(str(path), Asked(by=COLUMN), Mapped(columns={})).held_out.tolist()
-    scores = [row[COLUMN] if out_of_it else 3 for row, out_of_it in zip(rows, held_out, strict=True)]
+    scores = [
+        row[COLUMN] if out_of_it else 3 for row, out_of_it in zip(rows, held_out, strict=True)
+    ]
     trained = ({**row, COLUMN: score} for row, score in zip(rows, scores, strict=True))
     equal.write_text("".join(json.dumps(row) + "\n" for row in trained))
     assert "all numbers that are not held out in 'worth_score' are 3, so there is nothing" in fails(
         2, "distil", equal, *out
     )
-    mixed.write_text(path.read_text() + json.dumps({**rows[0], "output_id": "x", "signature": "judge/2"}) + "\n")
+    mixed.write_text(
+        path.read_text() + json.dumps({**rows[0], "output_id": "x", "signature": "judge/2"}) + "\n"
+    )
     assert "another signature" in fails(2, "distil", mixed, *out)
     (tmp_path / "student").mkdir()
     (tmp_path / "student" / "notes.txt").write_text("mine")

@@ -18,7 +18,7 @@ def lines(path):
 @pytest.fixture(scope="module")
 def made(tmp_path_factory):
     """A table, its scores by the builtin judge, and a student of them."""
-    from refladder.commands.main import run  # noqa: PLC0415
+    from refladder.commands.main import run
 
     folder = tmp_path_factory.mktemp("first-pass")
     outputs, scored, student = folder / "outputs.jsonl", folder / "scored.jsonl", folder / "student"
@@ -33,7 +33,9 @@ def made(tmp_path_factory):
 
 def test_a_student_scores_alone(command, made, tmp_path):
     outputs, scored, student = made
-    done = command("score", outputs, "--judge", f"distilled:{student}", "--out", tmp_path / "out.jsonl")
+    done = command(
+        "score", outputs, "--judge", f"distilled:{student}", "--out", tmp_path / "out.jsonl"
+    )
     assert done.code == 0, done.err
     rows = lines(tmp_path / "out.jsonl")
     assert [row["output_id"] for row in rows] == [row["output_id"] for row in scored]
@@ -42,14 +44,19 @@ def test_a_student_scores_alone(command, made, tmp_path):
     assert signature.startswith("backend:distilled:ngrams@")
     assert signature != scored[0]["signature"]
     learned = [row[COLUMN] for row in scored]
-    assert all(min(learned) <= row[COLUMN] <= max(learned) for row in rows)  # on the scale of its teacher
+    assert all(
+        min(learned) <= row[COLUMN] <= max(learned) for row in rows
+    )  # on the scale of its teacher
     assert json.loads((tmp_path / "out.jsonl.run.json").read_text())["signature"] == signature
     assert not (tmp_path / "out.jsonl.judgments.jsonl").exists()
 
 
 def test_what_a_student_cannot_read_has_no_score(command, made, tmp_path):
     source = tmp_path / "rows.jsonl"
-    rows = [{"context_id": "c", "context": "A sea.", "output": " "}, {"context_id": "c", "output": "A boat."}]
+    rows = [
+        {"context_id": "c", "context": "A sea.", "output": " "},
+        {"context_id": "c", "output": "A boat."},
+    ]
     source.write_text("".join(json.dumps(row) + "\n" for row in rows))
     done = command("score", source, "--judge", f"distilled:{made[2]}")
     assert done.code == 3
@@ -65,7 +72,11 @@ def test_the_ladder_set_gives_the_texts_of_contexts(command, made, tmp_path):
     outputs, _, student = made
     source = tmp_path / "rows.jsonl"
     rows = lines(outputs)
-    source.write_text("".join(json.dumps({key: row[key] for key in ("context_id", "output")}) + "\n" for row in rows))
+    source.write_text(
+        "".join(
+            json.dumps({key: row[key] for key in ("context_id", "output")}) + "\n" for row in rows
+        )
+    )
     judge = ("--judge", f"distilled:{student}")
     with_text = command("score", outputs, *judge).rows
     without = command("score", source, *judge, "--ladders", "demo/story").rows
@@ -88,7 +99,9 @@ def test_options_that_do_not_fit_are_named(fails, made, tmp_path, options, messa
 
 
 def test_a_student_is_no_judge_of_other_commands(fails, made):
-    message = fails(2, "evaluate", "demo/story", "--judge", f"distilled:{made[2]}", "--ladders", "demo/story")
+    message = fails(
+        2, "evaluate", "demo/story", "--judge", f"distilled:{made[2]}", "--ladders", "demo/story"
+    )
     assert "estimates scores and compares no texts; use it as the judge of `score` only" in message
 
 

@@ -23,14 +23,16 @@ def lessons(rows=160, noise=0.0, seed=0):
     texts, scores = [], []
     for _ in range(rows):
         chosen = random.choice(len(WORDS), random.integers(5, 13), replace=False)
-        texts.append(("the context has word1 and word2", " ".join(WORDS[number] for number in chosen)))
+        texts.append(
+            ("the context has word1 and word2", " ".join(WORDS[number] for number in chosen))
+        )
         scores.append(worth[chosen].sum() + noise * random.standard_normal())
     return texts, np.array(scores), np.arange(rows) // 8
 
 
 def plain_ridge(texts, scores, others, penalty):
     """(K + penalty) a = y with centred features and scores: the dual solution, for features made word by word."""
-    from sklearn.utils.murmurhash import murmurhash3_32  # noqa: PLC0415
+    from sklearn.utils.murmurhash import murmurhash3_32
 
     surface = measured([*texts, *others])
     middle, spread = surface[: len(texts)].mean(axis=0), surface[: len(texts)].std(axis=0)
@@ -47,7 +49,10 @@ def plain_ridge(texts, scores, others, penalty):
         return {bucket: value / norm for bucket, value in counted.items()}
 
     rows = [features(output) for _, output in [*texts, *others]]
-    columns = {bucket: number for number, bucket in enumerate(sorted({bucket for row in rows for bucket in row}))}
+    columns = {
+        bucket: number
+        for number, bucket in enumerate(sorted({bucket for row in rows for bucket in row}))
+    }
     matrix = np.zeros((len(rows), len(columns)))
     for number, row in enumerate(rows):
         for bucket, value in row.items():
@@ -79,7 +84,9 @@ def test_the_order_of_rows_and_the_size_of_a_batch_change_no_estimate():
     student = fit_ngrams(texts, scores, groups)
     together = student.estimate(texts)
     for size in (1, 2, 3, 7):  # to the last digit, as for the rows of a shard
-        parts = [student.estimate(texts[start : start + size]) for start in range(0, len(texts), size)]
+        parts = [
+            student.estimate(texts[start : start + size]) for start in range(0, len(texts), size)
+        ]
         assert np.array_equal(np.concatenate(parts), together)
     assert np.array_equal(together[::-1], student.estimate(texts[::-1]))
 
@@ -107,14 +114,18 @@ def test_the_file_holds_plain_arrays_only(tmp_path):
     fit_ngrams(*lessons()).save(tmp_path)
     with zipfile.ZipFile(tmp_path / "weights.npz") as file:
         for name in file.namelist():
-            assert np.lib.format.read_array(io.BytesIO(file.read(name)), allow_pickle=False).dtype.kind == "f"
+            assert (
+                np.lib.format.read_array(io.BytesIO(file.read(name)), allow_pickle=False).dtype.kind
+                == "f"
+            )
 
 
 def test_an_archive_that_would_fill_the_memory_is_not_unpacked(tmp_path):
     with zipfile.ZipFile(tmp_path / "weights.npz", "w", zipfile.ZIP_DEFLATED) as file:
         file.writestr("ngrams.npy", b"\0" * (8 * 2**18 + 2000))  # 2 kB packed
     with pytest.raises(
-        DataError, match=r"weights.npz: damaged \(ngrams.npy of 2,099,152 bytes is not one of its arrays\)"
+        DataError,
+        match=r"weights.npz: damaged \(ngrams.npy of 2,099,152 bytes is not one of its arrays\)",
     ):
         NgramStudent.load(tmp_path)
 
@@ -122,9 +133,15 @@ def test_an_archive_that_would_fill_the_memory_is_not_unpacked(tmp_path):
 @pytest.mark.parametrize(
     ("arrays", "message"),
     [
-        ({"ngrams": np.zeros(8)}, r"weights.npz: ngrams must be \(262144,\) finite numbers; distil again"),
+        (
+            {"ngrams": np.zeros(8)},
+            r"weights.npz: ngrams must be \(262144,\) finite numbers; distil again",
+        ),
         ({"intercept": np.array(np.nan)}, r"weights.npz: intercept must be \(\) finite numbers"),
-        ({"ngrams": np.array([{}], dtype=object)}, r"weights.npz: damaged \(Object arrays cannot be loaded"),
+        (
+            {"ngrams": np.array([{}], dtype=object)},
+            r"weights.npz: damaged \(Object arrays cannot be loaded",
+        ),
         (None, r"weights.npz: damaged"),
     ],
 )

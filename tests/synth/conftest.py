@@ -6,7 +6,11 @@ from refladder.records import Context, Dimension
 CRITERION = '"context", "dimension", "description"'
 BODY = "{{context}}\n{{dimension}}: {{description}}\n"
 
-WORST, BEST, MIDDLE = "Rain.", "The harbour opens on Thursday, after a storm.", "A storm closed the harbour."
+WORST, BEST, MIDDLE = (
+    "Rain.",
+    "The harbour opens on Thursday, after a storm.",
+    "A storm closed the harbour.",
+)
 LOW, HIGH = "Rain and a storm.", "A storm closed the harbour for three days."
 
 
@@ -19,9 +23,7 @@ def templates(tmp_path):
         for role in ("worst", "best"):
             text = f"+++\nslots = [{CRITERION}]\n+++\nWrite the {role} {task} on\n{BODY}"
             (folder / task / f"{role}.md").write_text(text, encoding="utf-8")
-        text = (
-            f'+++\nslots = [{CRITERION}, "lower", "higher"]\n+++\n{BODY}between\n{{{{lower}}}}\nand\n{{{{higher}}}}\n'
-        )
+        text = f'+++\nslots = [{CRITERION}, "lower", "higher"]\n+++\n{BODY}between\n{{{{lower}}}}\nand\n{{{{higher}}}}\n'
         (folder / task / "between.md").write_text(text, encoding="utf-8")
     return folder
 

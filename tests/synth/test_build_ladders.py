@@ -11,16 +11,26 @@ from refladder.records import Context, Dimension, LadderFailure, Recipe, Rung, S
 from refladder.synth import build_ladders
 from refladder.synth import ladders as synth
 
-WORST, BEST, MIDDLE = "Rain.", "The harbour opens on Thursday, after a storm.", "A storm closed the harbour."
+WORST, BEST, MIDDLE = (
+    "Rain.",
+    "The harbour opens on Thursday, after a storm.",
+    "A storm closed the harbour.",
+)
 LOW, HIGH = "Rain and a storm.", "A storm closed the harbour for three days."
 
 
-def test_every_context_and_dimension_gets_a_ladder_with_its_recipe(templates, contexts, dimensions, rules):
+def test_every_context_and_dimension_gets_a_ladder_with_its_recipe(
+    templates, contexts, dimensions, rules
+):
     backend = Scripted(rules)
-    ladders, failures = build_ladders(backend, contexts, dimensions, prompts=templates, sampling=Sampling(seed=7))
+    ladders, failures = build_ladders(
+        backend, contexts, dimensions, prompts=templates, sampling=Sampling(seed=7)
+    )
     assert failures == []
     assert [(ladder.context_id, ladder.dimension) for ladder in ladders] == [
-        (context, dimension) for context in ("c1", "c2", "c3") for dimension in ("coherence", "relevance")
+        (context, dimension)
+        for context in ("c1", "c2", "c3")
+        for dimension in ("coherence", "relevance")
     ]
     for ladder in ladders:
         assert ladder.task == "news"
@@ -31,7 +41,10 @@ def test_every_context_and_dimension_gets_a_ladder_with_its_recipe(templates, co
             Rung(level=4, text=HIGH, between=(3, 5)),
             Rung(level=5, text=BEST),
         )
-        signatures = (load_template("news", role, templates).signature for role in ("worst", "best", "between"))
+        signatures = (
+            load_template("news", role, templates).signature
+            for role in ("worst", "best", "between")
+        )
         assert ladder.recipe == Recipe(
             backend=backend.fingerprint,
             prompts=tuple(signatures),
@@ -45,7 +58,11 @@ def test_a_wave_is_one_batch_over_all_contexts_with_each_context_together(
 ):
     backend = recording(rules)
     build_ladders(backend, contexts, dimensions, prompts=templates)
-    assert [len(prompts) for prompts, _ in backend.batches] == [12, 6, 12]  # 3 contexts x 2 dimensions x 2, 1, 2 rungs
+    assert [len(prompts) for prompts, _ in backend.batches] == [
+        12,
+        6,
+        12,
+    ]  # 3 contexts x 2 dimensions x 2, 1, 2 rungs
     for prompts, _ in backend.batches:
         order = [prompt.slots["context"] for prompt in prompts]
         assert order == sorted(order)  # the three articles are named in order
@@ -69,13 +86,18 @@ def test_waves_are_sent_in_chunks_with_the_same_result(  # noqa: PLR0917  fixtur
     assert [len(prompts) for prompts, _ in backend.batches] == [5, 5, 2, 5, 1, 5, 5, 2]
 
 
-def test_unusable_texts_are_written_again_with_the_next_seed(templates, contexts, dimensions, rules, recording):
+def test_unusable_texts_are_written_again_with_the_next_seed(
+    templates, contexts, dimensions, rules, recording
+):
     rules[0] = Rule(role="worst", texts=("", "I can't assist with that.", WORST))
     backend = recording(rules)
     ladders, failures = build_ladders(backend, contexts[:1], dimensions[:1], prompts=templates)
     assert failures == []
     assert ladders[0].rungs[0] == Rung(level=1, text=WORST)
-    sent = [([prompt.role for prompt in prompts], sampling.seed) for prompts, sampling in backend.batches]
+    sent = [
+        ([prompt.role for prompt in prompts], sampling.seed)
+        for prompts, sampling in backend.batches
+    ]
     assert sent == [
         (["worst", "best"], 0),
         (["worst"], 1),
@@ -87,10 +109,14 @@ def test_unusable_texts_are_written_again_with_the_next_seed(templates, contexts
 
 def test_a_text_that_talks_about_itself_is_written_again(templates, contexts, dimensions, rules):
     rules[1] = Rule(role="best", texts=("Here is a revised response:\n\n" + BEST, BEST))
-    ladders, failures = build_ladders(Scripted(rules), contexts[:1], dimensions[:1], prompts=templates)
+    ladders, failures = build_ladders(
+        Scripted(rules), contexts[:1], dimensions[:1], prompts=templates
+    )
     assert failures == []
     assert ladders[0].rungs[-1].text == BEST
-    _, (failure,) = build_ladders(Scripted(rules), contexts[:1], dimensions[:1], prompts=templates, attempts=1)
+    _, (failure,) = build_ladders(
+        Scripted(rules), contexts[:1], dimensions[:1], prompts=templates, attempts=1
+    )
     assert failure.reasons == (
         f"aside: the text talks about itself: {f'here is a revised response: {BEST}'.lower()[:60]}",
     )
@@ -100,7 +126,9 @@ def test_a_rung_that_never_comes_is_a_failure_with_every_reason_and_its_ladder_i
     templates, contexts, dimensions, rules, recording
 ):
     never = Rule(
-        role="between", contains={"context": "article 2", "dimension": "relevance", "higher": MIDDLE}, texts=("", LOW)
+        role="between",
+        contains={"context": "article 2", "dimension": "relevance", "higher": MIDDLE},
+        texts=("", LOW),
     )
     backend = recording([never, *rules])
     ladders, failures = build_ladders(backend, contexts, dimensions, prompts=templates, attempts=1)
@@ -124,11 +152,19 @@ def test_a_rung_that_never_comes_is_a_failure_with_every_reason_and_its_ladder_i
     assert to_line(failures[0]).startswith(b'{"schema":"ladder-failure/1","context_id":"c2"')
 
 
-def test_both_ends_of_a_ladder_may_fail_and_nothing_is_asked_between_them(templates, contexts, dimensions, recording):
+def test_both_ends_of_a_ladder_may_fail_and_nothing_is_asked_between_them(
+    templates, contexts, dimensions, recording
+):
     backend = recording(
-        [Rule(role="worst", finish="length", text="Ra"), Rule(role="best", error="HTTP 503"), Rule(text="never asked")]
+        [
+            Rule(role="worst", finish="length", text="Ra"),
+            Rule(role="best", error="HTTP 503"),
+            Rule(text="never asked"),
+        ]
     )
-    ladders, failures = build_ladders(backend, contexts[:1], dimensions[:1], prompts=templates, attempts=2)
+    ladders, failures = build_ladders(
+        backend, contexts[:1], dimensions[:1], prompts=templates, attempts=2
+    )
     assert ladders == []
     assert [(failure.level, failure.reasons) for failure in failures] == [
         (1, ("truncated: the writer reached max_tokens",) * 2),
@@ -138,17 +174,36 @@ def test_both_ends_of_a_ladder_may_fail_and_nothing_is_asked_between_them(templa
 
 
 def test_a_duplicate_within_the_same_wave_is_written_again(templates, contexts, dimensions):
-    rules = [Rule(role="worst", text="Rain."), Rule(role="best", texts=(" RAIN.", "The harbour opens."))]
-    ladders, _ = build_ladders(Scripted(rules), contexts[:1], dimensions[:1], rungs=2, prompts=templates)
+    rules = [
+        Rule(role="worst", text="Rain."),
+        Rule(role="best", texts=(" RAIN.", "The harbour opens.")),
+    ]
+    ladders, _ = build_ladders(
+        Scripted(rules), contexts[:1], dimensions[:1], rungs=2, prompts=templates
+    )
     assert [rung.text for rung in ladders[0].rungs] == ["Rain.", "The harbour opens."]
-    _, failures = build_ladders(Scripted(rules), contexts[:1], dimensions[:1], rungs=2, prompts=templates, attempts=1)
+    _, failures = build_ladders(
+        Scripted(rules), contexts[:1], dimensions[:1], rungs=2, prompts=templates, attempts=1
+    )
     assert failures[0].reasons == ("duplicate: the same text as level 1",)
 
 
-def test_human_rungs_are_kept_as_they_are_and_lie_between_nothing(templates, contexts, dimensions, recording):
-    backend = recording([Rule(role="best", texts=("A mayor's words.", BEST)), Rule(role="between", text=LOW)])
-    human = {("c1", "coherence"): {1: "A fisher's words. ", 3: "A mayor's words.", 4: "An admiral's words."}}
-    ladders, failures = build_ladders(backend, contexts[:1], dimensions[:1], prompts=templates, human=human)
+def test_human_rungs_are_kept_as_they_are_and_lie_between_nothing(
+    templates, contexts, dimensions, recording
+):
+    backend = recording(
+        [Rule(role="best", texts=("A mayor's words.", BEST)), Rule(role="between", text=LOW)]
+    )
+    human = {
+        ("c1", "coherence"): {
+            1: "A fisher's words. ",
+            3: "A mayor's words.",
+            4: "An admiral's words.",
+        }
+    }
+    ladders, failures = build_ladders(
+        backend, contexts[:1], dimensions[:1], prompts=templates, human=human
+    )
     assert failures == []
     assert ladders[0].rungs == (
         Rung(level=1, text="A fisher's words. "),
@@ -160,10 +215,14 @@ def test_human_rungs_are_kept_as_they_are_and_lie_between_nothing(templates, con
     assert backend.batches[2][0][0].slots["higher"] == "A mayor's words."
 
 
-def test_a_ladder_of_human_rungs_alone_asks_the_backend_nothing(templates, contexts, dimensions, recording):
+def test_a_ladder_of_human_rungs_alone_asks_the_backend_nothing(
+    templates, contexts, dimensions, recording
+):
     backend = recording([])
     human = {("c1", "coherence"): {1: "bad", 2: "good"}}
-    ladders, _ = build_ladders(backend, contexts[:1], dimensions[:1], rungs=2, prompts=templates, human=human)
+    ladders, _ = build_ladders(
+        backend, contexts[:1], dimensions[:1], rungs=2, prompts=templates, human=human
+    )
     assert [rung.text for rung in ladders[0].rungs] == ["bad", "good"]
     assert backend.batches == []
 
@@ -179,7 +238,9 @@ def test_contexts_of_mixed_tasks_use_their_own_templates(templates, dimensions, 
     )
 
 
-def test_progress_counts_up_to_all_rungs_even_when_ladders_are_given_up(templates, contexts, dimensions, rules):
+def test_progress_counts_up_to_all_rungs_even_when_ladders_are_given_up(
+    templates, contexts, dimensions, rules
+):
     reports = []
     build_ladders(
         Scripted([Rule(role="best", contains="article 2", text=""), *rules]),
@@ -207,7 +268,10 @@ NOT_BUILT = "no such context and dimension are being built{more}; contexts are '
         ({"attempts": 0}, "attempts, the maximum for each rung, must be 1 or more, found 0"),
         ({"contexts": []}, "no contexts to build ladders for; give at least one"),
         ({"dimensions": []}, "no dimensions to build ladders for; give at least one"),
-        ({"contexts": [CONTEXT, CONTEXT]}, "context 'c1' is given 2 times; each context may be given once"),
+        (
+            {"contexts": [CONTEXT, CONTEXT]},
+            "context 'c1' is given 2 times; each context may be given once",
+        ),
         (
             {"dimensions": [DIMENSION, DIMENSION]},
             "dimension 'coherence' is given 2 times; each dimension may be given once",
@@ -217,7 +281,13 @@ NOT_BUILT = "no such context and dimension are being built{more}; contexts are '
             WHOSE.replace("'c1'", "'c9'") + NOT_BUILT.format(more=""),
         ),
         (
-            {"human": {("c1", "coherence"): {1: "a"}, ("c1", "length"): {1: "a"}, ("c8", "coherence"): {1: "a"}}},
+            {
+                "human": {
+                    ("c1", "coherence"): {1: "a"},
+                    ("c1", "length"): {1: "a"},
+                    ("c8", "coherence"): {1: "a"},
+                }
+            },
             WHOSE.replace("coherence", "length") + NOT_BUILT.format(more=", nor for 1 more"),
         ),
         ({"human": {("c1", "coherence"): {6: "a"}}}, WHOSE + "level 6 is not between 1 and 5"),
@@ -229,9 +299,16 @@ NOT_BUILT = "no such context and dimension are being built{more}; contexts are '
         ),
     ],
 )
-def test_a_wrong_request_is_refused_before_the_backend_is_asked(changes, message, templates, recording, tmp_path):
+def test_a_wrong_request_is_refused_before_the_backend_is_asked(
+    changes, message, templates, recording, tmp_path
+):
     backend = recording([Rule(text="never asked")])
-    request = {"contexts": [CONTEXT], "dimensions": [DIMENSION], "prompts": templates, "journal": tmp_path / "journal"}
+    request = {
+        "contexts": [CONTEXT],
+        "dimensions": [DIMENSION],
+        "prompts": templates,
+        "journal": tmp_path / "journal",
+    }
     request |= changes
     with pytest.raises(UsageError, match=f"^{re.escape(message)}$"):
         build_ladders(backend, request.pop("contexts"), request.pop("dimensions"), **request)
@@ -241,8 +318,12 @@ def test_a_wrong_request_is_refused_before_the_backend_is_asked(changes, message
 
 def test_an_unknown_task_is_refused_before_the_backend_is_asked(templates, recording):
     backend = recording([])
-    with pytest.raises(UnknownNameError, match="unknown task 'sumarization'; did you mean 'summarization'"):
-        build_ladders(backend, [Context(id="a", task="sumarization", text="")], [DIMENSION], prompts=templates)
+    with pytest.raises(
+        UnknownNameError, match="unknown task 'sumarization'; did you mean 'summarization'"
+    ):
+        build_ladders(
+            backend, [Context(id="a", task="sumarization", text="")], [DIMENSION], prompts=templates
+        )
     assert backend.batches == []
 
 

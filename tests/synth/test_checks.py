@@ -26,7 +26,10 @@ def test_a_finish_that_is_not_known_is_never_kept():
 
 
 def test_text_that_is_not_unicode_is_failed():
-    assert reason("half \ud83d") == "failed: the text holds half a surrogate pair, which no file can hold"
+    assert (
+        reason("half \ud83d")
+        == "failed: the text holds half a surrogate pair, which no file can hold"
+    )
     assert reason("whole \U0001f600") is None
 
 
@@ -125,7 +128,10 @@ def test_a_refusal_shows_its_beginning():
 
 def test_a_duplicate_is_found_through_case_and_white_space():
     existing = {5: "The harbour opens on Thursday.", 1: "Rain."}
-    assert reason(" the  HARBOUR opens\non Thursday. ", existing) == "duplicate: the same text as level 5"
+    assert (
+        reason(" the  HARBOUR opens\non Thursday. ", existing)
+        == "duplicate: the same text as level 5"
+    )
     assert reason("The harbour opens on Friday.", existing) is None
 
 

@@ -25,7 +25,11 @@ def build(templates, contexts, dimensions, rules):
     """Build with one rung that needs a second attempt and one ladder that fails; any argument can be changed."""
     usual = [
         Rule(role="worst", contains={"context": "article 1"}, texts=("", "Rain.")),
-        Rule(role="best", contains={"context": "article 3", "dimension": "relevance"}, error="HTTP 503"),
+        Rule(
+            role="best",
+            contains={"context": "article 3", "dimension": "relevance"},
+            error="HTTP 503",
+        ),
         *rules,
     ]
 
@@ -59,7 +63,8 @@ def test_the_journal_holds_every_text_and_why_it_was_not_taken(build, tmp_path):
     assert len(entries) == 12 + 3 + 5 + 10
     # the text of the failed ladder's other end was paid for, and is kept
     assert ("c3", "relevance", 1, "Rain.") in [
-        (entry["context_id"], entry["dimension"], entry["level"], entry["text"]) for entry in entries
+        (entry["context_id"], entry["dimension"], entry["level"], entry["text"])
+        for entry in entries
     ]
 
 
@@ -78,7 +83,16 @@ def test_a_journal_cut_anywhere_goes_on_to_the_same_bytes(build, tmp_path, monke
     whole, kept = build(journal), journal.read_bytes()
     assert whole == build(None)
     header_end = kept.index(b"\n")
-    cuts = {0, 1, header_end - 1, header_end, header_end + 1, header_end + 2, len(kept) - 1, *range(0, len(kept), 97)}
+    cuts = {
+        0,
+        1,
+        header_end - 1,
+        header_end,
+        header_end + 1,
+        header_end + 2,
+        len(kept) - 1,
+        *range(0, len(kept), 97),
+    }
     for cut in sorted(cuts):
         journal.write_bytes(kept[:cut])
         assert build(journal) == whole
@@ -141,7 +155,15 @@ write_records(Path(sys.argv[3]), [*ladders, *failures])
 
 
 def start(folder, templates, lines):
-    command = [sys.executable, "-c", SLOW_BUILD, templates, folder / "journal.jsonl", folder / "ladders.jsonl", lines]
+    command = [
+        sys.executable,
+        "-c",
+        SLOW_BUILD,
+        templates,
+        folder / "journal.jsonl",
+        folder / "ladders.jsonl",
+        lines,
+    ]
     environment = {**os.environ, "PYTHONPATH": str(REPOSITORY)}
     return subprocess.Popen(list(map(str, command)), env=environment)
 
@@ -186,14 +208,18 @@ except DataError as error:
 """
 
 
-@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="a limit on file size stands for the full disk")
+@pytest.mark.skipif(
+    not sys.platform.startswith("linux"), reason="a limit on file size stands for the full disk"
+)
 def test_a_full_disk_is_said_and_what_was_written_before_it_is_kept(templates, tmp_path):
     journal = tmp_path / "journal.jsonl"
 
     def go(disk, path):
         command = [sys.executable, "-c", FULL_DISK, str(templates), str(path), disk]
         environment = {**os.environ, "PYTHONPATH": str(REPOSITORY)}
-        return subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=HANG)
+        return subprocess.run(
+            command, env=environment, capture_output=True, text=True, check=False, timeout=HANG
+        )
 
     full = go("full", journal)
     assert full.returncode == 1
@@ -228,13 +254,17 @@ def test_a_torn_line_that_cannot_be_cut_off_is_said(build, tmp_path, monkeypatch
         raise OSError(5, "Input/output error")
 
     monkeypatch.setattr(os, "truncate", refuse)
-    with pytest.raises(DataError, match=r"journal\.jsonl: cannot be written \(Input/output error\)"):
+    with pytest.raises(
+        DataError, match=r"journal\.jsonl: cannot be written \(Input/output error\)"
+    ):
         build(journal)
 
 
 def test_a_folder_that_cannot_be_made_is_said(build, tmp_path):
     (tmp_path / "file").write_text("", encoding="utf-8")
-    with pytest.raises(DataError, match=r"file/journal\.jsonl: cannot be written \((File exists|Not a directory)\)"):
+    with pytest.raises(
+        DataError, match=r"file/journal\.jsonl: cannot be written \((File exists|Not a directory)\)"
+    ):
         build(tmp_path / "file" / "journal.jsonl")
 
 
@@ -266,7 +296,9 @@ def test_a_journal_of_another_build_is_refused_and_left_alone(changes, named, bu
     assert journal.read_bytes() == kept
 
 
-def test_other_contexts_and_dimensions_are_another_build(build, tmp_path, contexts, dimensions, templates):
+def test_other_contexts_and_dimensions_are_another_build(
+    build, tmp_path, contexts, dimensions, templates
+):
     journal = tmp_path / "journal.jsonl"
     build(journal)
     with pytest.raises(DataError, match=r"\(other contexts, human-written rungs\)"):
@@ -285,7 +317,9 @@ def test_other_contexts_and_dimensions_are_another_build(build, tmp_path, contex
 def test_a_file_that_is_no_journal_is_refused_and_left_alone(first, build, tmp_path):
     journal = tmp_path / "journal.jsonl"
     journal.write_text(f"{first}\nmore\n", encoding="utf-8")
-    message = f'{journal}:1: not a journal of ladders: expected a line with "schema": "ladder-journal/1"'
+    message = (
+        f'{journal}:1: not a journal of ladders: expected a line with "schema": "ladder-journal/1"'
+    )
     with pytest.raises(DataError, match=f"^{re.escape(message)}$"):
         build(journal)
     assert journal.read_text(encoding="utf-8") == f"{first}\nmore\n"
@@ -307,7 +341,8 @@ def test_a_damaged_entry_is_refused_with_its_line(old, new, message, build, tmp_
     lines[1] = lines[1].replace(old, new)
     journal.write_text("\n".join(lines), encoding="utf-8")
     with pytest.raises(
-        DataError, match=rf"journal\.jsonl:2: not an entry of a journal: {message}.*delete .*journal\.jsonl$"
+        DataError,
+        match=rf"journal\.jsonl:2: not an entry of a journal: {message}.*delete .*journal\.jsonl$",
     ):
         build(journal)
 
@@ -340,7 +375,9 @@ def test_a_text_that_an_earlier_build_accepted_stays_accepted(build, tmp_path):
     path = tmp_path / "journal.jsonl"
     build(path, rungs=2)
     header, *entries = path.read_text(encoding="utf-8").splitlines()
-    numbers = [number for number, line in enumerate(entries) if json.loads(line)["unusable"] is None][:1]
+    numbers = [
+        number for number, line in enumerate(entries) if json.loads(line)["unusable"] is None
+    ][:1]
     old = {**json.loads(entries[numbers[0]]), "text": "Here is a revised response: Rain."}
     kept = [header, *entries[: numbers[0]], json.dumps(old)]
     path.write_text("\n".join(kept) + "\n", encoding="utf-8")
@@ -349,7 +386,12 @@ def test_a_text_that_an_earlier_build_accepted_stays_accepted(build, tmp_path):
 
 def test_a_text_that_talks_about_itself_is_written_again(build, tmp_path):
     build.rules.insert(
-        0, Rule(role="worst", contains={"context": "article 2"}, texts=("Sure! Here is a story: Rain.", "Snow."))
+        0,
+        Rule(
+            role="worst",
+            contains={"context": "article 2"},
+            texts=("Sure! Here is a story: Rain.", "Snow."),
+        ),
     )
     built = build(tmp_path / "journal.jsonl", rungs=2)
     assert b'"text":"Snow."' in built

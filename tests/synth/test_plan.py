@@ -15,7 +15,10 @@ def test_five_rungs_are_the_ends_then_3_then_2_and_4():
     assert plan(5) == (
         (Step(level=1, role="worst"), Step(level=5, role="best")),
         (Step(level=3, role="between", between=(1, 5)),),
-        (Step(level=2, role="between", between=(1, 3)), Step(level=4, role="between", between=(3, 5))),
+        (
+            Step(level=2, role="between", between=(1, 3)),
+            Step(level=4, role="between", between=(3, 5)),
+        ),
     )
 
 

@@ -48,12 +48,17 @@ def test_a_pair_with_one_unparsed_order_has_no_preference():
 
 
 def test_preferences_refuse_another_number_of_pairs():
-    with pytest.raises(ShapeError, match=r"verdicts must have shape \(ladders, 3, 2, 3\), found \(1, 1, 2, 3\)"):
+    with pytest.raises(
+        ShapeError, match=r"verdicts must have shape \(ladders, 3, 2, 3\), found \(1, 1, 2, 3\)"
+    ):
         preferences(np.zeros((1, 1, 2, 3)), 3)
 
 
 def test_order_disagreements_by_hand():
-    agreeing = [[0.6, 0.1, 0.3], [0.2, 0.6, 0.2]]  # the higher rung wins when shown first, and when second
+    agreeing = [
+        [0.6, 0.1, 0.3],
+        [0.2, 0.6, 0.2],
+    ]  # the higher rung wins when shown first, and when second
     always_first = [[0.6, 0.1, 0.3], [0.6, 0.1, 0.3]]
     unparsed = [[0.6, 0.1, 0.3], [np.nan] * 3]
     differ, parsed = order_disagreements(np.array([[agreeing, always_first, unparsed]]))
@@ -103,7 +108,14 @@ def test_an_unparsed_neighbour_gives_no_verdict():
 
 
 def test_steps_by_hand():
-    ladders = np.stack([square(3, {}), square(3, {(0, 1): 0.4}), square(3, {(0, 1): 0.5}), square(3, {(1, 2): np.nan})])
+    ladders = np.stack(
+        [
+            square(3, {}),
+            square(3, {(0, 1): 0.4}),
+            square(3, {(0, 1): 0.5}),
+            square(3, {(1, 2): np.nan}),
+        ]
+    )
     ordered, decided = steps_in_order(ladders)
     assert ordered.tolist() == [2, 3]  # the tie of ladder 3 and the NaN of ladder 4 do not decide
     assert decided.tolist() == [3, 3]
@@ -112,10 +124,14 @@ def test_steps_by_hand():
     assert np.isnan(mean_preferences(ladders)[0, 0])
 
 
-@pytest.mark.parametrize(("successes", "trials"), [(0, 0), (0, 5), (1, 5), (5, 5), (9, 12), (60, 100)])
+@pytest.mark.parametrize(
+    ("successes", "trials"), [(0, 0), (0, 5), (1, 5), (5, 5), (9, 12), (60, 100)]
+)
 def test_the_sign_test_is_that_of_scipy(successes, trials):
     expected = binomtest(successes, trials, 0.5, alternative="greater").pvalue if trials else 1.0
-    assert sign_test(np.array([successes]), np.array([trials]))[0] == pytest.approx(expected, rel=1e-12)
+    assert sign_test(np.array([successes]), np.array([trials]))[0] == pytest.approx(
+        expected, rel=1e-12
+    )
 
 
 def test_more_successes_than_trials_are_refused():
@@ -142,7 +158,12 @@ def test_level_verdicts():
     ]
     # level 2 is above level 3 in most ladders, and level 2 is less sure to be below 4
     swapped = square(4, {(1, 2): 0.2, (1, 3): 0.6})
-    assert level_verdicts(swapped, np.array([0.01, 1.0, 0.01]) <= 0.05) == ["pass", "drop", "rewrite", "pass"]
+    assert level_verdicts(swapped, np.array([0.01, 1.0, 0.01]) <= 0.05) == [
+        "pass",
+        "drop",
+        "rewrite",
+        "pass",
+    ]
     assert level_verdicts(rising, np.array([0.06, 0.2, 1.0]) <= 0.05) == ["refuse"] * 4
 
 

@@ -30,7 +30,10 @@ def judges(slope, shift, noise=0.2, contexts=60, seed=0):
     random = np.random.default_rng(seed)
     rungs = np.arange(5) - 2 + random.normal(0, 0.4, (contexts, 1, 5))
     gaps = random.normal(0, 1.5, (contexts, 6, 1)) - rungs
-    first, second = (a * gaps + c + noise * random.normal(size=gaps.shape) for a, c in ((1.0, 0.0), (slope, shift)))
+    first, second = (
+        a * gaps + c + noise * random.normal(size=gaps.shape)
+        for a, c in ((1.0, 0.0), (slope, shift))
+    )
     return first.reshape(-1, 5), second.reshape(-1, 5), np.repeat(np.arange(contexts), 6)
 
 
@@ -57,7 +60,9 @@ def test_the_slope_is_the_minimum_of_the_criterion():
     thetas = np.quantile(second.mean(axis=1), np.linspace(0.02, 0.98, 25))
 
     def curve(theta, at):
-        return sum(level * (2 * special.expit(theta + gap) - 1) for level, gap in enumerate(at, start=1))
+        return sum(
+            level * (2 * special.expit(theta + gap) - 1) for level, gap in enumerate(at, start=1)
+        )
 
     best = optimize.minimize_scalar(
         lambda slope: sum((curve(theta, others) - curve(theta, slope * rungs)) ** 2 for theta in thetas),
@@ -70,7 +75,9 @@ def test_the_slope_is_the_minimum_of_the_criterion():
 def test_a_judge_linked_to_itself_stays():
     first, _, contexts = judges(1.0, 0.0)
     scores = np.linspace(-14, 14, 15)
-    assert linked(scores, common_rows(first, first, contexts, SCORE))[0] == pytest.approx(scores, abs=0.02)
+    assert linked(scores, common_rows(first, first, contexts, SCORE))[0] == pytest.approx(
+        scores, abs=0.02
+    )
 
 
 def test_a_link_is_true_score_equating():
@@ -83,7 +90,9 @@ def test_a_link_is_true_score_equating():
         profiles = odds - odds.mean(axis=1, keepdims=True)
         return np.mean((2 * special.expit(position + profiles) - 1) @ np.arange(1.0, 6.0))
 
-    for score, value in zip((-9.0, 0.0, 6.5), linked(np.array([-9.0, 0.0, 6.5]), common)[0], strict=True):
+    for score, value in zip(
+        (-9.0, 0.0, 6.5), linked(np.array([-9.0, 0.0, 6.5]), common)[0], strict=True
+    ):
         position = optimize.brentq(lambda at, score=score: curve(first, at) - score, -14, 14)
         assert value == pytest.approx(curve(second, slope * position + shift), abs=0.01)
 
@@ -96,7 +105,9 @@ def test_contexts_that_count_twice_are_rows_that_are_there_twice():
         positions=common.positions
     )
     scores = np.linspace(-14, 14, 15)
-    assert linked(scores, common, np.array([[1.0, 0.0, 2.0, 1.0]]))[0] == pytest.approx(linked(scores, whole)[0])
+    assert linked(scores, common, np.array([[1.0, 0.0, 2.0, 1.0]]))[0] == pytest.approx(
+        linked(scores, whole)[0]
+    )
 
 
 def test_the_map_rises_between_the_ends():
@@ -113,10 +124,14 @@ def test_the_interval_of_the_map_covers():
 
     Intervals that miss 5 % miss 5 or more of 40 with a probability of .05 (binomial), so a share of .88 is expected."""
     knots = np.array([-8.0, 0.0, 8.0])
-    truth = linked(knots, common_rows(*judges(0.6, -1.0, noise=1.0, contexts=1000, seed=1), SCORE))[0]
+    truth = linked(knots, common_rows(*judges(0.6, -1.0, noise=1.0, contexts=1000, seed=1), SCORE))[
+        0
+    ]
     covered = []
     for seed in range(40):
-        low, high = intervals_of(knots, common_rows(*judges(0.6, -1.0, noise=1.0, contexts=12, seed=seed + 2), SCORE))
+        low, high = intervals_of(
+            knots, common_rows(*judges(0.6, -1.0, noise=1.0, contexts=12, seed=seed + 2), SCORE)
+        )
         covered.append((low <= truth) & (truth <= high))
     assert 0.88 <= np.mean(covered) < 1.0
 
@@ -144,7 +159,9 @@ def test_hard_verdicts_are_mapped_by_rank():
     errors = {}
     for name in MAPS:
         used = map_of(name, common, (before[made], after[made]), contexts[made])
-        errors[name] = np.mean(np.abs(np.interp(before[others], used.scores, used.values) - after[others]))
+        errors[name] = np.mean(
+            np.abs(np.interp(before[others], used.scores, used.values) - after[others])
+        )
         assert np.all(np.diff(used.scores) > 0)
         assert (used.scores[0], used.scores[-1]) == (-15, 15)
         assert np.all((used.least <= used.values) & (used.values <= used.most))
@@ -155,22 +172,31 @@ def test_hard_verdicts_are_mapped_by_rank():
 def test_the_interval_of_equal_ranks_covers():
     """As for the line: 40 maps from 12 contexts each, against the map that 1,000 contexts give."""
     first, second, contexts = judges(0.6, -1.0, noise=1.0, contexts=1000, seed=1)
-    truth = by_rank(scores_of(np.where(first > 0, 8.0, -8.0), SCORE), scores_of(second, SCORE), SCORE)
+    truth = by_rank(
+        scores_of(np.where(first > 0, 8.0, -8.0), SCORE), scores_of(second, SCORE), SCORE
+    )
     covered = []
     for seed in range(40):
         first, second, contexts = judges(0.6, -1.0, noise=1.0, contexts=12, seed=seed + 2)
         first = np.where(first > 0, 8.0, -8.0)
         scores = scores_of(first, SCORE), scores_of(second, SCORE)
-        used = map_of("equipercentile", common_rows(first, second, contexts, SCORE), scores, contexts)
+        used = map_of(
+            "equipercentile", common_rows(first, second, contexts, SCORE), scores, contexts
+        )
         at = np.interp(np.array([-5.0, 1.0, 5.0]), *truth)
-        ends = [np.interp(np.array([-5.0, 1.0, 5.0]), used.scores, line) for line in (used.least, used.most)]
+        ends = [
+            np.interp(np.array([-5.0, 1.0, 5.0]), used.scores, line)
+            for line in (used.least, used.most)
+        ]
         covered.append((ends[0] <= at) & (at <= ends[1]))
     assert 0.88 <= np.mean(covered) <= 1.0
 
 
 def test_equal_ranks_by_hand():
     """The ranks of 1, 2 and 3 among (1, 2, 3) are 1/6, 1/2 and 5/6, so of (10, 20, 30) they are 13.3, 20 and 26.7."""
-    values = equipercentile(np.array([1.0, 2.0, 3.0]), np.array([3.0, 1.0, 2.0]), np.array([10.0, 30.0, 20.0]))
+    values = equipercentile(
+        np.array([1.0, 2.0, 3.0]), np.array([3.0, 1.0, 2.0]), np.array([10.0, 30.0, 20.0])
+    )
     assert values == pytest.approx([10 + 10 / 3, 20.0, 30 - 10 / 3])
 
 

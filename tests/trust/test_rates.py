@@ -22,7 +22,9 @@ def test_prediction_powered():
     # ppi-python 0.2.3: ppi_mean_pointestimate(y, f, g) = 0.48154292 and ppi_mean_ci(y, f, g, alpha=.05) =
     # (0.336782, 0.62630384), with a normal quantile.
     assert value == pytest.approx(0.48154292, abs=2e-3)
-    assert 1.959964 * np.sqrt(np.sum(residuals**2)) / 40 == pytest.approx((0.62630384 - 0.336782) / 2, rel=0.02)
+    assert 1.959964 * np.sqrt(np.sum(residuals**2)) / 40 == pytest.approx(
+        (0.62630384 - 0.336782) / 2, rel=0.02
+    )
 
 
 def test_the_residuals_of_a_context_are_those_of_its_rows():
@@ -31,12 +33,16 @@ def test_the_residuals_of_a_context_are_those_of_its_rows():
     by_row = prediction_powered(good, predicted, everywhere, np.arange(12), 12 + np.arange(30))[1]
     units, others = np.arange(12) // 3, np.arange(30) % 6
     by_unit = prediction_powered(good, predicted, everywhere, units, others)[1]
-    assert by_unit == pytest.approx(np.bincount(units, by_row[:12], 6) + np.bincount(others, by_row[12:], 6))
+    assert by_unit == pytest.approx(
+        np.bincount(units, by_row[:12], 6) + np.bincount(others, by_row[12:], 6)
+    )
 
 
 def test_predictions_that_say_nothing_leave_the_labels_alone():
     good, units = np.array([True, False, True, True]), np.arange(4)
-    value, residuals = prediction_powered(good, np.full(4, 0.3), np.full(50, 0.3), units, 4 + np.arange(50))
+    value, residuals = prediction_powered(
+        good, np.full(4, 0.3), np.full(50, 0.3), units, 4 + np.arange(50)
+    )
     assert value == 0.75
     assert residuals.tolist() == [0.25, -0.75, 0.25, 0.25, *[0.0] * 50]
     with pytest.raises(ShapeError, match="4 labels, 3 predictions of them and 50 others"):

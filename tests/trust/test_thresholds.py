@@ -67,7 +67,9 @@ def test_all_rows_are_tested_before_the_walk():
     # .9 ** 43 = .0108 <= .1 / 9, so all rows are kept although a candidate of the walk fails
     assert surely_precise(np.array([22, 30, 43]), np.array([0, 5, 0]), 0.9, 8 / 9) == 2
     assert keeps_all(np.array([22, 30, 43]), np.array([0, 5, 0]), 0.9, 8 / 9)
-    assert not keeps_all(np.array([22, 30, 42]), np.array([0, 5, 0]), 0.9, 8 / 9)  # .9 ** 42 = .0120
+    assert not keeps_all(
+        np.array([22, 30, 42]), np.array([0, 5, 0]), 0.9, 8 / 9
+    )  # .9 ** 42 = .0120
     # a random score, 29 of 150 bad, .7: binom.cdf(29, 150, .3) = .0021 <= .1 * .1; the strictest 8 of them have 3 bad
     assert surely_precise(np.array([8, 80, 150]), np.array([3, 16, 29]), 0.7, 0.9) == 2
 
@@ -82,15 +84,21 @@ def test_looks_share_what_may_be_wrong():
 def by_contexts(above, bad, units):
     """`counted` with loops over contexts, for one sample; 0 rows where fewer than 5 contexts have rows."""
     names = sorted(set(units.tolist()))
-    n = np.array([[(above[units == name] <= k).sum() for k in range(6)] for name in names], dtype=float)
-    b = np.array([[(bad[units == name] <= k).sum() for k in range(6)] for name in names], dtype=float)
+    n = np.array(
+        [[(above[units == name] <= k).sum() for k in range(6)] for name in names], dtype=float
+    )
+    b = np.array(
+        [[(bad[units == name] <= k).sum() for k in range(6)] for name in names], dtype=float
+    )
     excess = expected = 0.0
     for k in range(6):
         total, groups = n[:, k].sum(), (n[:, k] > 0).sum()
         if groups > 1:
             r = b[:, k].sum() / total
             m = (n[:, k] ** 2).sum() / total
-            excess += ((b[:, k] - r * n[:, k]) ** 2).sum() * groups / (groups - 1) - total * r * (1 - r)
+            excess += ((b[:, k] - r * n[:, k]) ** 2).sum() * groups / (groups - 1) - total * r * (
+                1 - r
+            )
             expected += total * r * (1 - r) * (m - 1)
     m = (n**2).sum(axis=0) / np.maximum(n.sum(axis=0), 1)
     equal = n[:, -1].sum() / m[-1]
@@ -98,7 +106,11 @@ def by_contexts(above, bad, units):
     for k in range(6):
         squares = (n[:, k] ** 2).sum(), (b[:, k] ** 2).sum()
         contexts = n[:, k].sum() ** 2 / squares[0]
-        with_bad = contexts * (n[:, k] * b[:, k]).sum() ** 2 / (squares[0] * squares[1]) if squares[1] else 0
+        with_bad = (
+            contexts * (n[:, k] * b[:, k]).sum() ** 2 / (squares[0] * squares[1])
+            if squares[1]
+            else 0
+        )
         alike = min(max(excess, 0) / expected + 6 / (1 + with_bad) ** 2, 1)
         divisor.append(1 + (m[k] - 1) * alike if n[:, k].sum() >= 5 * m[k] else math.inf)
     return n.sum(axis=0) / divisor, b.sum(axis=0) / divisor, equal - 1, max(1 / m[-1], 0.5)
@@ -116,7 +128,11 @@ def test_labels_of_whole_contexts_count_as_fewer(seed):
     numbers = found.rows, found.bad, found.allow.freedom, found.allow.added
     for ours, theirs in zip(numbers, by_contexts(above, bad, units), strict=True):
         assert ours == pytest.approx(theirs, rel=1e-9)
-    both = (np.stack([above, above]), np.stack([bad, np.full_like(bad, 6)]), np.stack([units, units]))
+    both = (
+        np.stack([above, above]),
+        np.stack([bad, np.full_like(bad, 6)]),
+        np.stack([units, units]),
+    )
     several = counted(unit_sums(*both, 6))
     assert several.rows[0] == pytest.approx(found.rows)
     assert several.bad[1].tolist() == [0] * 6
@@ -132,18 +148,26 @@ def test_contexts_that_share_few_bad_rows_count_by_hand():
     # exchanged: 37 others of 40, 4 of a context or 3: (7 * 4 + 3 * 3)^2 / (7 * 16 + 3 * 9)
     assert spread(sums.exchanged()) == pytest.approx([37**2 / 139])
     # beside 6 contexts of 40 good rows, the same bad rows count less: G = 280^2 / 9760, B = G 12^2 / (9760 * 3)
-    units, bad = np.concatenate([units, np.repeat(np.arange(10, 16), 40)]), np.append(bad, np.ones(240, np.int64))
+    units, bad = (
+        np.concatenate([units, np.repeat(np.arange(10, 16), 40)]),
+        np.append(bad, np.ones(240, np.int64)),
+    )
     sums = unit_sums(np.zeros(280, np.int64), bad, units, 1)
     assert spread(sums) == pytest.approx([280**2 / 9760 * 12**2 / (9760 * 3)])
     # without a bad row nothing is known: rows of a context count as one
-    assert counted(unit_sums(0 * none, none, np.repeat(np.arange(10), 4), 1)).rows == pytest.approx([10])
+    assert counted(unit_sums(0 * none, none, np.repeat(np.arange(10), 4), 1)).rows == pytest.approx(
+        [10]
+    )
 
 
 def test_half_a_bad_label_is_added_for_several_rows_of_a_context():
     """scipy.stats.beta: .1 is the .8911 quantile of Beta(1 + 1/2, 28 + 1/2), and .9007 with one row more."""
     some = Allowance(math.inf, 0.5)
     assert [bool(passes(1, labels, 0.9, 0.9, some)) for labels in (29, 30)] == [False, True]
-    assert [round(float(beta.cdf(0.1, 1.5, labels - 0.5)), 4) for labels in (29, 30)] == [0.8911, 0.9007]
+    assert [round(float(beta.cdf(0.1, 1.5, labels - 0.5)), 4) for labels in (29, 30)] == [
+        0.8911,
+        0.9007,
+    ]
     for labels in (20, 29, 30):
         low = float(lower_bound(np.array(1), np.array(labels), 0.9, some))
         assert low == pytest.approx(beta.ppf(0.1, labels - 0.5, 1.5))
@@ -199,10 +223,15 @@ def by_hand(scores, labelled, good, precision, sure):
         return min(scores)
     walk = 0.9 * (1 - sure)
     ranked = sorted(scores, reverse=True)
-    steps = sorted({ranked[math.ceil(share * len(scores) - 1e-9) - 1] for share in np.arange(1, 21) / 20}, reverse=True)
+    steps = sorted(
+        {ranked[math.ceil(share * len(scores) - 1e-9) - 1] for share in np.arange(1, 21) / 20},
+        reverse=True,
+    )
     chosen = None
     for cutoff in steps:
-        above = [is_good for row, is_good in zip(labelled, good, strict=True) if scores[row] >= cutoff]
+        above = [
+            is_good for row, is_good in zip(labelled, good, strict=True) if scores[row] >= cutoff
+        ]
         if not above or precision ** len(above) > walk + 1e-12:
             continue
         if binom.cdf(above.count(False), len(above), 1 - precision) > walk + 1e-12:
@@ -212,7 +241,9 @@ def by_hand(scores, labelled, good, precision, sure):
 
 
 @settings(max_examples=60, deadline=None)
-@given(st.integers(0, 2**32), st.integers(1, 150), st.integers(1, 80), st.sampled_from([1, 3, 1000]))
+@given(
+    st.integers(0, 2**32), st.integers(1, 150), st.integers(1, 80), st.sampled_from([1, 3, 1000])
+)
 def test_the_cut_off_is_that_of_a_loop_over_rows(seed, rows, labels, different):
     generator = np.random.default_rng(seed)
     scores = generator.integers(0, different, rows) / 7
@@ -252,7 +283,9 @@ def test_recall_keeps_the_strictest_cut_off():
 
 def test_the_bound_is_exact():
     for good, labels in ((0, 5), (9, 10), (10, 10), (40, 52)):
-        exact = binomtest(good, labels, alternative="greater").proportion_ci(0.9, method="exact").low
+        exact = (
+            binomtest(good, labels, alternative="greater").proportion_ci(0.9, method="exact").low
+        )
         bound = float(lower_bound(np.array(labels - good), np.array(labels), 0.9))
         assert bound == pytest.approx(exact, abs=1e-12)
     assert lower_bound(np.array([0]), np.array([0]), 0.9).tolist() == [0.0]
@@ -307,4 +340,8 @@ def test_a_promise_needs_shares_between_0_and_1(share, sure):
 def test_the_best_rows_are_cut_finer_where_they_have_labels():
     scores = np.arange(1000.0)
     shares = [(candidates(scores, labels).rows[:5] / 1000).tolist() for labels in (300, 1400, 4000)]
-    assert shares == [[0.05, 0.1, 0.15, 0.2, 0.25], [0.03, 0.04, 0.05, 0.1, 0.15], [0.01, 0.02, 0.03, 0.04, 0.05]]
+    assert shares == [
+        [0.05, 0.1, 0.15, 0.2, 0.25],
+        [0.03, 0.04, 0.05, 0.1, 0.15],
+        [0.01, 0.02, 0.03, 0.04, 0.05],
+    ]

@@ -118,7 +118,10 @@ def write_best(  # noqa: PLR0917
     """The best of a few texts that contain much of the context, in the form of the task; `limit` is in words."""
     if task == "summarization":
         longest = 2 * len(context.split()) // 3  # a summary is shorter than its source
-        drafts = [" ".join(_key_sentences(context, min(budget, longest), random)) for budget in (50, 80, 120)]
+        drafts = [
+            " ".join(_key_sentences(context, min(budget, longest), random))
+            for budget in (50, 80, 120)
+        ]
     elif task == "data-to-text":
         drafts = [_verbalise(context, random) for _ in range(2)]
     elif task == "dialogue":
@@ -161,7 +164,7 @@ def _key_sentences(context: str, budget: int, random: random.Random) -> list[str
         counts[word] = counts.get(word, 0) + 1
     left = {number: set(content_words(sentence)) for number, sentence in enumerate(all_sentences)}
     sizes = [len(sentence.split()) for sentence in all_sentences]
-    if len(all_sentences) > 4:  # noqa: PLR2004  enough to drop one, so that another seed gives another text
+    if len(all_sentences) > 4:
         del left[random.randrange(len(all_sentences))]
     taste = [random.uniform(0.6, 1.6) for _ in all_sentences]  # varies with the seed
     chosen: list[int] = []
@@ -189,13 +192,16 @@ def _verbalise(context: str, random: random.Random) -> str:
     previous = ""
     for piece in _TRIPLE_BREAK.split(context):
         parts = [CAMEL.sub(" ", part).replace("_", " ").strip(" \"'") for part in piece.split("|")]
-        if len(parts) == 3 and all(parts):  # noqa: PLR2004  subject, property, object
+        if len(parts) == 3 and all(parts):
             subject, relation, value = parts
             forms = (
                 f"The {relation.lower()} of {subject} is {value}.",
                 f"{subject} has the {relation.lower()} {value}.",
             )
-            same = (f"Its {relation.lower()} is {value}.", f"It also has the {relation.lower()} {value}.")
+            same = (
+                f"Its {relation.lower()} is {value}.",
+                f"It also has the {relation.lower()} {value}.",
+            )
             said.append(random.choice(same if subject == previous else forms))
             previous = subject
     if said:
@@ -222,7 +228,11 @@ def _reply(context: str, background: str, random: random.Random) -> str:
 def _extend(context: str, count: int, random: random.Random) -> str:
     """The idea of the context, continued with stock sentences."""
     stock = random.sample(STOCK, count)
-    return " ".join([_finish(shorten(context, 60)), *stock]) if split_words(context) else " ".join(stock)
+    return (
+        " ".join([_finish(shorten(context, 60)), *stock])
+        if split_words(context)
+        else " ".join(stock)
+    )
 
 
 def write_worst(context: str, background: str, random: random.Random, worth: Worth) -> str:
@@ -250,7 +260,11 @@ def write_between(lower: str, higher: str, random: random.Random, worth: Worth) 
             if distance < near:
                 break
             value = worth(draft)
-            off = abs(value - middle) if min(low, high) < value < max(low, high) else gap + abs(value - middle)
+            off = (
+                abs(value - middle)
+                if min(low, high) < value < max(low, high)
+                else gap + abs(value - middle)
+            )
             if off < distance and _plain(draft) not in taken:
                 best, distance = draft, off
     return best
@@ -266,13 +280,17 @@ def _thrown_together(lower: str, higher: str, random: random.Random) -> Iterator
     sizes = sorted((len(higher.split()), len(lower.split())))
     shortest, longest = max(1, sizes[0] - 2), min(len(words), sizes[1] + 2)
     for _ in range(_HANDFULS):
-        chosen = sorted(random.sample(range(len(words)), random.randint(min(shortest, longest), longest)))
-        if random.random() < 0.5:  # noqa: PLR2004  as often in order as not
+        chosen = sorted(
+            random.sample(range(len(words)), random.randint(min(shortest, longest), longest))
+        )
+        if random.random() < 0.5:
             random.shuffle(chosen)
         yield " ".join(words[position] for position in chosen) + random.choice(("", ".", " the"))
 
 
-def _damaged(lower: str, higher: str, random: random.Random, good: Callable[[str], bool]) -> Iterator[str]:
+def _damaged(
+    lower: str, higher: str, random: random.Random, good: Callable[[str], bool]
+) -> Iterator[str]:
     """Texts between two others: each damage is halved or doubled until it is about right."""
     words, poor = higher.split(), lower.split()
     size = max(1, len(words))
@@ -287,11 +305,14 @@ def _damaged(lower: str, higher: str, random: random.Random, good: Callable[[str
         return words[: round(left * start)] + words[len(words) - left + round(left * start) :]
 
     def thin(share: float) -> list[str]:
-        return [word for position, word in enumerate(words) if ranks[position] >= round(size * share)]
+        return [
+            word for position, word in enumerate(words) if ranks[position] >= round(size * share)
+        ]
 
     def scramble(share: float) -> list[str]:
         return [
-            moved[position] if ranks[position] < round(size * share) else word for position, word in enumerate(words)
+            moved[position] if ranks[position] < round(size * share) else word
+            for position, word in enumerate(words)
         ]
 
     def cut_and_scramble(share: float) -> list[str]:
@@ -309,7 +330,9 @@ def _damaged(lower: str, higher: str, random: random.Random, good: Callable[[str
         yield from _halved(way, good, ended=ended)
 
 
-def _halved(way: Callable[[float], list[str]], good: Callable[[str], bool], *, ended: bool) -> Iterator[str]:
+def _halved(
+    way: Callable[[float], list[str]], good: Callable[[str], bool], *, ended: bool
+) -> Iterator[str]:
     """Bisect the share of a damage: more if the text is still too good, less if it is not."""
     least, most = 0.0, 1.0
     for _ in range(9):

@@ -30,7 +30,9 @@ _ENDS = frozenset(".!?…。！？")  # noqa: RUF001  full-width ends of Chinese
 _DETERMINERS = "a an the every my your its our their"
 _SUBJECTS = "i he she it we they who"
 _AUXILIARIES = "is are was were be been am has have had do does did will would can could should may might must shall"
-_PREPOSITIONS = "of from into at with for by to in on under over about between through during against among"
+_PREPOSITIONS = (
+    "of from into at with for by to in on under over about between through during against among"
+)
 _CONJUNCTIONS = "and or but nor because although if that than as while when where so then which"
 FUNCTION_WORDS = frozenset(
     (
@@ -41,14 +43,19 @@ FUNCTION_WORDS = frozenset(
     ).split()
 )
 # Words that no sentence ends with.
-_HANGING = frozenset("the a an of and or but every my your our their into from because although".split())  # noqa: SIM905
+_HANGING = frozenset(
+    "the a an of and or but every my your our their into from because although".split()  # noqa: SIM905
+)
 # Neighbours that English grammar hardly allows: an article before a verb, a wrong agreement, ...
 _MISFITS = (
     (
         _DETERMINERS,
         f"{_DETERMINERS} {_SUBJECTS} is are was were be been has have had do does did of from into at and or",
     ),
-    ("of from into at with for by", "is are was were has have had and or but of from into he she they we i"),
+    (
+        "of from into at with for by",
+        "is are was were has have had and or but of from into he she they we i",
+    ),
     ("he she it", "are were have do am"),
     ("they we you", "is was has does am"),
     ("i", "is are has does"),
@@ -57,7 +64,10 @@ _MISFITS = (
     ("can could will would should must may might", "is are was were has had does did a an of"),
 )
 _MISFIT_PAIRS = frozenset(
-    (left, right) for lefts, rights in _MISFITS for left in lefts.split() for right in rights.split()
+    (left, right)
+    for lefts, rights in _MISFITS
+    for left in lefts.split()
+    for right in rights.split()
 )
 
 
@@ -109,7 +119,11 @@ def read_source(context: str, background: str, task: str) -> Source:
         elif task == "data-to-text":
             weights[word] = 1.0
         elif word not in weights:
-            weights[word] = counts[word] / (1 + 5 * position / len(words)) if task == "summarization" else counts[word]
+            weights[word] = (
+                counts[word] / (1 + 5 * position / len(words))
+                if task == "summarization"
+                else counts[word]
+            )
     whole = sum(weights.values())
     return Source(
         weights={word: weight / whole for word, weight in weights.items()},
@@ -134,7 +148,9 @@ def measure(text: str, source: Source) -> Measures | None:
     misfits = len(pairs & _MISFIT_PAIRS) + sum(map(eq, words, words[1:])) + (words[-1] in _HANGING)
     return Measures(
         variety=min(1.0, math.log1p(different) / 7),
-        coverage=math.sqrt(min(1.0, math.fsum([weights[word] for word in content if word in weights]))),
+        coverage=math.sqrt(
+            min(1.0, math.fsum([weights[word] for word in content if word in weights]))
+        ),
         support=len(content & source.words) / max(1, different),
         copying=len(pairs & source.pairs) / max(1, len(pairs)),
         background=min(1.0, math.log1p(len(content & source.background)) / 3),

@@ -37,7 +37,8 @@ CLOSED_WEIGHTS: dict[str, dict[str, float]] = {
     # What the context does not say in these words may not be so.
     "support": _FAULTS | {"support": 2, "copying": 2, "coverage": 1},
     # Joins copied from the context are sound; finished sentences.
-    "form": _FAULTS | {"copying": 2, "coverage": 1, "ending": 0.5, "echo": -2, "misfit": -2, "imbalance": -2},
+    "form": _FAULTS
+    | {"copying": 2, "coverage": 1, "ending": 0.5, "echo": -2, "misfit": -2, "imbalance": -2},
     # Sentences that do not say the same again, and enough of them to make a whole.
     "flow": _FAULTS | {"copying": 2, "coverage": 2, "variety": 2, "ending": 0.25, "echo": -3},
     "richness": _FAULTS | {"variety": 4, "coverage": 2, "word_length": 2, "echo": -1},
@@ -46,10 +47,18 @@ OPEN_WEIGHTS: dict[str, dict[str, float]] = {
     "content": _FAULTS | {"variety": 4, "coverage": 2, "background": 1, "word_length": 2},
     "support": _FAULTS | {"background": 4, "support": 1, "variety": 2},
     # A text that runs long without a loop shows command of the language.
-    "form": _FAULTS | {"variety": 5, "word_length": 3, "ending": 0.1, "repetition": -2, "misfit": -2, "noise": -3},
+    "form": _FAULTS
+    | {"variety": 5, "word_length": 3, "ending": 0.1, "repetition": -2, "misfit": -2, "noise": -3},
     # Staying with the idea, at length and without a loop.
     "flow": _FAULTS
-    | {"variety": 4, "coverage": 0.5, "word_length": 1, "background": 0.5, "repetition": -2, "noise": -3},
+    | {
+        "variety": 4,
+        "coverage": 0.5,
+        "word_length": 1,
+        "background": 0.5,
+        "repetition": -2,
+        "noise": -3,
+    },
     # Many different and specific words, something learnt, something asked.
     "richness": _FAULTS | {"variety": 6, "word_length": 4, "background": 1, "question": 0.1},
 }
@@ -73,7 +82,9 @@ NAME_SHARE = 3.0  # a facet found in the dimension's name weighs as much as this
 DISCRIMINATION = 3.0  # log odds of a win over a loss for one unit of quality
 TIES = 1.0  # weight of a tie: two equal texts win, lose and tie a third each
 GRADE_SPREAD = 0.2  # standard deviation of a direct grade, as a share of the scale
-LONG_TEXT = 10_000  # characters; the features of longer texts are not cached, so that memory stays bounded
+LONG_TEXT = (
+    10_000  # characters; the features of longer texts are not cached, so that memory stays bounded
+)
 
 
 @lru_cache(maxsize=256)
@@ -82,7 +93,9 @@ def facet_shares(name: str, description: str) -> Mapping[str, float]:
     shares = dict.fromkeys(FACETS, 0.0)
     for words, amount in ((split_words(name), NAME_SHARE), (split_words(description), 1.0)):
         for facet, stems in FACETS.items():
-            shares[facet] += amount * any(word.startswith(stem) for stem in stems.split() for word in words)
+            shares[facet] += amount * any(
+                word.startswith(stem) for stem in stems.split() for word in words
+            )
     whole = sum(shares.values())
     return {facet: share / whole if whole else 1 / len(shares) for facet, share in shares.items()}
 
@@ -93,7 +106,8 @@ def feature_weights(task: str, name: str, description: str) -> tuple[tuple[float
     table = CLOSED_WEIGHTS if task in CLOSED_TASKS else OPEN_WEIGHTS
     shares = facet_shares(name, description)
     weights = tuple(
-        sum(share * table[facet].get(field, 0.0) for facet, share in shares.items()) for field in Measures._fields
+        sum(share * table[facet].get(field, 0.0) for facet, share in shares.items())
+        for field in Measures._fields
     )
     return weights, sum(map(mul, weights, ORDINARY))
 

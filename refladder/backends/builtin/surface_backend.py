@@ -51,7 +51,9 @@ class Builtin(Backend):
 
     def _write(self, prompt: Prompt, sampling: Sampling) -> str:
         if prompt.role == "subject":
-            return degrade.shorten(" ".join(degrade.content_words(prompt.slots["target"])), SUBJECT_WORDS)
+            return degrade.shorten(
+                " ".join(degrade.content_words(prompt.slots["target"])), SUBJECT_WORDS
+            )
         if prompt.role not in _WRITTEN:
             raise BackendError(
                 f"the builtin backend writes the rungs of ladders and nothing else, and this prompt is for "
@@ -89,7 +91,9 @@ class Builtin(Backend):
             )
         logprobs_of = read(prompt)
         if wanted == prompt.labels:
-            return LabelReading(logprobs=tuple([logprobs_of[outcome] for outcome in prompt.outcomes]), mass=1.0)
+            return LabelReading(
+                logprobs=tuple([logprobs_of[outcome] for outcome in prompt.outcomes]), mass=1.0
+            )
         outcomes = dict(zip(prompt.labels, prompt.outcomes, strict=True))
         missing = [label for label in wanted if label not in outcomes]
         if missing:
@@ -121,7 +125,9 @@ def _compare_shared(prompt: Prompt) -> dict[str, float]:
 
 def _compare_yes_or_no(prompt: Prompt) -> dict[str, float]:
     if prompt.claim not in OUTCOMES:
-        raise BackendError(f"a compare-yesno prompt claims one of {', '.join(OUTCOMES)}, not {prompt.claim!r}")
+        raise BackendError(
+            f"a compare-yesno prompt claims one of {', '.join(OUTCOMES)}, not {prompt.claim!r}"
+        )
     logprobs_of = _compare(prompt)
     yes = logprobs_of.pop(prompt.claim)
     return {YES: yes, NO: math.log(sum(map(math.exp, logprobs_of.values())))}
@@ -150,5 +156,7 @@ _READERS: dict[str, Callable[[Prompt], dict[str, float]]] = {
 def open_builtin(target: str) -> Builtin:
     """Open the backend; it has no variants, so `target`, the words after "builtin:", must be empty."""
     if target:
-        raise BackendUnavailableError(f"the builtin backend has no variants; write 'builtin', not 'builtin:{target}'")
+        raise BackendUnavailableError(
+            f"the builtin backend has no variants; write 'builtin', not 'builtin:{target}'"
+        )
     return Builtin()

@@ -28,7 +28,9 @@ if TYPE_CHECKING:
 
 Answered = TypeVar("Answered", Completion, LabelReading)
 
-KEY_SCHEMA = "response-key/1"  # part of every key, so that another way of making keys never meets these
+KEY_SCHEMA = (
+    "response-key/1"  # part of every key, so that another way of making keys never meets these
+)
 KEY_BYTES = 16
 WRITE, LABELS = "write", "labels"  # kinds of answers in a store
 BURST = 0.01  # seconds; answers that come faster than this one after another are stored together
@@ -51,13 +53,23 @@ class Stored(Wrapper):
     def write(self, prompts: Sequence[Prompt], sampling: Sampling) -> list[Completion]:
         """One text for each prompt, in order, from the store where it is there."""
         keys = write_keys(self.backend, prompts, sampling)
-        return self._answer(WRITE, prompts, keys, lambda some: self.backend.write_each(some, sampling), read_completion)
+        return self._answer(
+            WRITE,
+            prompts,
+            keys,
+            lambda some: self.backend.write_each(some, sampling),
+            read_completion,
+        )
 
     def read_labels(self, prompts: Sequence[Prompt], labels: Sequence[str]) -> list[LabelReading]:
         """For each prompt, the log-probabilities of the labels, from the store where they are there."""
         keys = label_keys(self.backend, prompts, labels)
         return self._answer(
-            LABELS, prompts, keys, lambda some: self.backend.read_labels_each(some, labels), read_reading
+            LABELS,
+            prompts,
+            keys,
+            lambda some: self.backend.read_labels_each(some, labels),
+            read_reading,
         )
 
     @property
@@ -70,15 +82,21 @@ class Stored(Wrapper):
         """Prompts that the backend was sent."""
         return self._sent
 
-    def stored_texts(self, prompts: Sequence[Prompt], sampling: Sampling) -> list[Completion | None]:
+    def stored_texts(
+        self, prompts: Sequence[Prompt], sampling: Sampling
+    ) -> list[Completion | None]:
         """The text in the store for each prompt, or None."""
         return self._stored(write_keys(self.backend, prompts, sampling), read_completion)
 
-    def stored_readings(self, prompts: Sequence[Prompt], labels: Sequence[str]) -> list[LabelReading | None]:
+    def stored_readings(
+        self, prompts: Sequence[Prompt], labels: Sequence[str]
+    ) -> list[LabelReading | None]:
         """The reading in the store for each prompt, or None."""
         return self._stored(label_keys(self.backend, prompts, labels), read_reading)
 
-    def _stored(self, keys: Sequence[bytes], read: Callable[[bytes], Answered]) -> list[Answered | None]:
+    def _stored(
+        self, keys: Sequence[bytes], read: Callable[[bytes], Answered]
+    ) -> list[Answered | None]:
         answers = self.store.find(keys)
         return [read(answers[key]) if key in answers else None for key in keys]
 
@@ -103,7 +121,10 @@ class Stored(Wrapper):
         return [answers[key] for key in keys]
 
     def _ask(
-        self, kind: str, missing: dict[bytes, Prompt], ask: Callable[[Sequence[Prompt]], Iterator[tuple[int, Answered]]]
+        self,
+        kind: str,
+        missing: dict[bytes, Prompt],
+        ask: Callable[[Sequence[Prompt]], Iterator[tuple[int, Answered]]],
     ) -> dict[bytes, Answered]:
         """Ask for what is missing, and store what comes as it comes."""
         keys, prompts = list(missing), list(missing.values())
@@ -129,10 +150,20 @@ class Stored(Wrapper):
 def _keys(head: object, prompts: Sequence[Prompt]) -> list[bytes]:
     """Digests of canonical JSON: what is common to a batch, then each prompt with all its slots, used or not."""
     encode = json.JSONEncoder(separators=(",", ":"), sort_keys=True).encode
-    forms: dict[object, hashlib.blake2b] = {}  # all but the slots is the same for most prompts of a batch
+    forms: dict[
+        object, hashlib.blake2b
+    ] = {}  # all but the slots is the same for most prompts of a batch
     keys = []
     for prompt in prompts:
-        asked = (prompt.task, prompt.role, prompt.literals, prompt.names, prompt.labels, prompt.outcomes, prompt.claim)
+        asked = (
+            prompt.task,
+            prompt.role,
+            prompt.literals,
+            prompt.names,
+            prompt.labels,
+            prompt.outcomes,
+            prompt.claim,
+        )
         form = (*asked, prompt.prefix)
         if form not in forms:
             forms[form] = hashlib.blake2b(encode((head, form)).encode(), digest_size=KEY_BYTES)
@@ -144,7 +175,10 @@ def _keys(head: object, prompts: Sequence[Prompt]) -> list[bytes]:
 
 def write_keys(backend: Backend, prompts: Sequence[Prompt], sampling: Sampling) -> list[bytes]:
     """The store's keys of these prompts when a text is to be written; the number of a sample is its seed."""
-    return _keys((KEY_SCHEMA, "write", backend.fingerprint, asdict(sampling.filled(backend.own_sampling))), prompts)
+    return _keys(
+        (KEY_SCHEMA, "write", backend.fingerprint, asdict(sampling.filled(backend.own_sampling))),
+        prompts,
+    )
 
 
 def label_keys(backend: Backend, prompts: Sequence[Prompt], labels: Sequence[str]) -> list[bytes]:
@@ -159,7 +193,11 @@ def dump(answer: Completion | LabelReading) -> str | None:
             return None
         fields = {"text": answer.text, "finish": answer.finish, "note": answer.note}
         return json.dumps(fields | {"cut": True} if answer.cut else fields, separators=(",", ":"))
-    if answer.logprobs is None or impossible(answer.logprobs, answer.mass) or not is_unicode(answer.note or ""):
+    if (
+        answer.logprobs is None
+        or impossible(answer.logprobs, answer.mass)
+        or not is_unicode(answer.note or "")
+    ):
         return None
     # Written out, as it is done a million times: float() also takes what numpy gives.
     logprobs = ",".join([repr(float(value)) for value in answer.logprobs])

@@ -23,7 +23,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 SCHEMA = 2  # PRAGMA user_version of the files that this code reads and writes
-APPLICATION = 0x7265666C  # PRAGMA application_id, "refl": another program's database is never touched
+APPLICATION = (
+    0x7265666C  # PRAGMA application_id, "refl": another program's database is never touched
+)
 WAIT = 60.0  # seconds to wait for another process's transaction, which takes milliseconds
 DAMAGED = "damaged, or not a response store; move it away, and the next run makes a new one"
 LEAST = 512  # bytes of the smallest SQLite file
@@ -86,13 +88,19 @@ class ResponseStore:
     def __init__(self, path: Path, *, create: bool = True) -> None:
         self.path = path
         if not create and not path.is_file():
-            raise DataError(f"{path}: no such response store; `refladder score --store FILE` makes one")
-        if path.is_file() and 0 < path.stat().st_size < LEAST:  # SQLite would take it for an empty file of its own
+            raise DataError(
+                f"{path}: no such response store; `refladder score --store FILE` makes one"
+            )
+        if (
+            path.is_file() and 0 < path.stat().st_size < LEAST
+        ):  # SQLite would take it for an empty file of its own
             raise DataError(f"{path}: {DAMAGED}")
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            raise DataError(f"{path}: its folder cannot be made ({error.strerror}); choose another place") from error
+            raise DataError(
+                f"{path}: its folder cannot be made ({error.strerror}); choose another place"
+            ) from error
         with _explained(path):
             self._database = _connect(path)
             try:
@@ -108,12 +116,17 @@ class ResponseStore:
         while True:
             try:
                 if self._database.execute("PRAGMA journal_mode").fetchone()[0] != "wal":
-                    with self._transaction("DEFERRED"):  # no other process creates it between the two checks
+                    with self._transaction(
+                        "DEFERRED"
+                    ):  # no other process creates it between the two checks
                         self._refuse_others()
                     self._database.execute("PRAGMA journal_mode = WAL")
                 break
             except sqlite3.OperationalError as error:
-                passing = {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_PROTOCOL}  # the latter: too many open it at once
+                passing = {
+                    sqlite3.SQLITE_BUSY,
+                    sqlite3.SQLITE_PROTOCOL,
+                }  # the latter: too many open it at once
                 if error.sqlite_errorcode & 0xFF not in passing or time.monotonic() > deadline:
                     raise
                 time.sleep(0.01)
@@ -136,9 +149,15 @@ class ResponseStore:
                 f"{self.path}: a response store of schema {version}, and this refladder reads schema {SCHEMA}; "
                 f"delete the file, or name another with {option('store')}"
             )
-        if version or application or self._database.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
+        if (
+            version
+            or application
+            or self._database.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
+        ):
             name = option("store")
-            raise DataError(f"{self.path}: an SQLite database of another program; name another file with {name}")
+            raise DataError(
+                f"{self.path}: an SQLite database of another program; name another file with {name}"
+            )
         return True
 
     def __enter__(self) -> Self:
@@ -167,12 +186,16 @@ class ResponseStore:
         """The answers that are stored for these keys, as JSON texts."""
         answers: dict[bytes, bytes] = {}
         with _explained(self.path):
-            for chunk in _chunks(sorted(set(keys))):  # as the table is, so that neighbours come from one page
+            for chunk in _chunks(
+                sorted(set(keys))
+            ):  # as the table is, so that neighbours come from one page
                 answers.update(self._find(chunk))
         return answers
 
     def _find(self, keys: Sequence[bytes]) -> Iterator[tuple[bytes, bytes]]:
-        for key, answer, digest in self._database.execute(f"{_ROWS} WHERE key IN ({_marks(keys)})", keys):
+        for key, answer, digest in self._database.execute(
+            f"{_ROWS} WHERE key IN ({_marks(keys)})", keys
+        ):
             if _check(key, answer) != digest:
                 raise self._damaged(key)
             yield key, answer
@@ -182,10 +205,14 @@ class ResponseStore:
         now = int(time.time())
         with _explained(self.path):
             for chunk in _chunks(answers):
-                rows = [(key, now, text, _check(key, text.encode()), fingerprint, kind) for key, text in chunk]
+                rows = [
+                    (key, now, text, _check(key, text.encode()), fingerprint, kind)
+                    for key, text in chunk
+                ]
                 with self._transaction():
                     self._database.execute(
-                        "INSERT OR IGNORE INTO sources (fingerprint, kind) VALUES (?, ?)", (fingerprint, kind)
+                        "INSERT OR IGNORE INTO sources (fingerprint, kind) VALUES (?, ?)",
+                        (fingerprint, kind),
                     )
                     self._database.executemany(
                         "INSERT OR IGNORE INTO answers SELECT ?, id, ?, ?, ? FROM sources "
@@ -200,7 +227,10 @@ class ResponseStore:
 
     def size(self) -> int:
         """Bytes on disk, with what SQLite keeps beside the file until it is closed."""
-        files = [self.path, *(self.path.with_name(self.path.name + ending) for ending in ("-wal", "-shm"))]
+        files = [
+            self.path,
+            *(self.path.with_name(self.path.name + ending) for ending in ("-wal", "-shm")),
+        ]
         return sum(file.stat().st_size for file in files if file.exists())
 
     def clear(self) -> int:

@@ -20,8 +20,19 @@ from refladder.backends.protocol import Backend, in_order
 from refladder.backends.usage import Usage
 from refladder.engine.causal import Causal
 from refladder.engine.encoder_decoder import EncoderDecoder
-from refladder.engine.memory import cache_bytes_per_token, halve_until_it_fits, tokens_that_fit, usable_memory
-from refladder.engine.sampling import BLOCK, GeneratedText, generate_batch, reproducible_batch_sizes, reused_tokens
+from refladder.engine.memory import (
+    cache_bytes_per_token,
+    halve_until_it_fits,
+    tokens_that_fit,
+    usable_memory,
+)
+from refladder.engine.sampling import (
+    BLOCK,
+    GeneratedText,
+    generate_batch,
+    reproducible_batch_sizes,
+    reused_tokens,
+)
 from refladder.engine.self_check import choose_strategy
 from refladder.engine.trie import build_trie
 from refladder.errors import UsageError
@@ -38,7 +49,10 @@ T = TypeVar("T")
 
 log = logging.getLogger(__name__)
 
-_GROUP, _LARGEST_GROUP = 256, 2048  # prompts read together; beyond the first only to keep a context in one group
+_GROUP, _LARGEST_GROUP = (
+    256,
+    2048,
+)  # prompts read together; beyond the first only to keep a context in one group
 _LEAST_TOKENS = 16  # in one forward pass
 _BATCH = 32  # texts generated together
 _CUT = "the context was cut from {} to {} characters to fit"
@@ -53,7 +67,9 @@ class TransformersBackend(Backend):
 
     kind = "hf"
 
-    def __init__(self, opened: Opened, *, memory: int | None, truncate_context: bool, prefix: bool = True) -> None:
+    def __init__(
+        self, opened: Opened, *, memory: int | None, truncate_context: bool, prefix: bool = True
+    ) -> None:
         self.opened = opened
         self._prefix = "unsupported" if opened.encoder_decoder else "on" if prefix else "off"
         self._requested_memory = memory
@@ -63,7 +79,9 @@ class TransformersBackend(Backend):
         self._prompt_tokens_run = 0  # of prompts to be continued
         self._tokens_written = 0
         self._first = FirstAnswers(log, f"hf:{opened.name}")
-        self._longest: int | None = getattr(opened.config.get_text_config(), "max_position_embeddings", None)
+        self._longest: int | None = getattr(
+            opened.config.get_text_config(), "max_position_embeddings", None
+        )
         self.tokens = Tokens(opened.tokenizer, opened.name, encoder_decoder=opened.encoder_decoder)
         self.tokens.check_template()
 
@@ -117,20 +135,28 @@ class TransformersBackend(Backend):
     @property
     def tokens_run(self) -> int:
         """Tokens read so far, labels and padding included; shared tokens count once."""
-        scorer: Causal | EncoderDecoder | None = self.__dict__.get("scorer")  # reading a counter loads no weights
+        scorer: Causal | EncoderDecoder | None = self.__dict__.get(
+            "scorer"
+        )  # reading a counter loads no weights
         return self._prompt_tokens_run + (0 if scorer is None else scorer.tokens_run)
 
     @property
     def usage(self) -> Usage:
         """Tokens of all prompts so far, each whole; tokens that went through the model; generated tokens."""
-        return Usage(prompt_tokens=self.tokens_sent, run_tokens=self.tokens_run, answer_tokens=self._tokens_written)
+        return Usage(
+            prompt_tokens=self.tokens_sent,
+            run_tokens=self.tokens_run,
+            answer_tokens=self._tokens_written,
+        )
 
     @property
     def fingerprint(self) -> str:
         """Model, revision, dtype, template and whatever else can change an answer; not how prompts are batched."""
         options = ",truncate" * self._truncate
         options += "" if self.rewards else f",prefix:{self._prefix}"
-        return f"{self.kind}:{self.opened.fingerprint},template:{self.tokens.template_digest}{options}"
+        return (
+            f"{self.kind}:{self.opened.fingerprint},template:{self.tokens.template_digest}{options}"
+        )
 
     def _begun(self, prompt: Prompt, labels: Sequence[str]) -> tuple[str, list[list[str]]]:
         """How the answer to a prompt begins, and the spellings of each label that may follow."""
@@ -140,7 +166,9 @@ class TransformersBackend(Backend):
         """The log-probability of every label as the answer to each prompt; None and a note where there is none."""
         return in_order(self.read_labels_each(prompts, labels))
 
-    def read_labels_each(self, prompts: Sequence[Prompt], labels: Sequence[str]) -> Iterator[tuple[int, LabelReading]]:
+    def read_labels_each(
+        self, prompts: Sequence[Prompt], labels: Sequence[str]
+    ) -> Iterator[tuple[int, LabelReading]]:
         """Yield the number of each prompt and its reading, group by group; a group holds whole contexts."""
         for rows in _groups(prompts):
             start, run_before = time.monotonic(), self.scorer.tokens_run
@@ -169,10 +197,16 @@ class TransformersBackend(Backend):
 
     def count_tokens(self, prompts: Sequence[Prompt]) -> list[int]:
         """The number of tokens of each prompt, 0 for one that is too long; needs no weights."""
-        fitted = (each for rows in _groups(prompts) for each in self._prompt_ids([prompts[row] for row in rows]))
+        fitted = (
+            each
+            for rows in _groups(prompts)
+            for each in self._prompt_ids([prompts[row] for row in rows])
+        )
         return [len(ids or ()) for ids, _ in fitted]
 
-    def _prompt_ids(self, prompts: Sequence[Prompt], new: int = 0) -> Iterator[tuple[list[int] | None, str | None]]:
+    def _prompt_ids(
+        self, prompts: Sequence[Prompt], new: int = 0
+    ) -> Iterator[tuple[list[int] | None, str | None]]:
         """The ids of each of these prompts with one prefix, if it fits with `new` more; see `_fitted`."""
         return self._fitted(prompts, self._encoded, len, new)
 
@@ -198,12 +232,16 @@ class TransformersBackend(Backend):
         """One text for each prompt, drawn from a random stream that depends on its prompt and the seed only."""
         return in_order(self.write_each(prompts, sampling))
 
-    def write_each(self, prompts: Sequence[Prompt], sampling: Sampling) -> Iterator[tuple[int, Completion]]:
+    def write_each(
+        self, prompts: Sequence[Prompt], sampling: Sampling
+    ) -> Iterator[tuple[int, Completion]]:
         """Yield the number of each prompt and its text, batch by batch; prompts with a common prefix share a batch."""
         fitting: list[tuple[int, list[int], str | None]] = []
         groups = _groups(prompts)
         fitted = (
-            each for rows in groups for each in self._prompt_ids([prompts[row] for row in rows], sampling.max_tokens)
+            each
+            for rows in groups
+            for each in self._prompt_ids([prompts[row] for row in rows], sampling.max_tokens)
         )
         for row, (ids, note) in enumerate(fitted):
             if ids is None:
@@ -214,14 +252,21 @@ class TransformersBackend(Backend):
         for rows, texts in batches:
             self.tokens_sent += sum(len(fitting[row][1]) for row in rows)
             self._tokens_written += sum(len(text.ids) for text in texts)
-            completions = [self._completion(text, fitting[row][2]) for row, text in zip(rows, texts, strict=True)]
+            completions = [
+                self._completion(text, fitting[row][2])
+                for row, text in zip(rows, texts, strict=True)
+            ]
             self._first.texts(completions, sampling.max_tokens)
             yield from zip((fitting[row][0] for row in rows), completions, strict=True)
 
-    def write_ids(self, prompts: Sequence[Sequence[int]], sampling: Sampling) -> list[GeneratedText]:
+    def write_ids(
+        self, prompts: Sequence[Sequence[int]], sampling: Sampling
+    ) -> list[GeneratedText]:
         """The ids of one text for each prompt, drawn as by `write`; for inputs that no Prompt can express."""
         batches = self._in_batches(prompts, sampling)
-        return in_order((row, text) for rows, texts in batches for row, text in zip(rows, texts, strict=True))
+        return in_order(
+            (row, text) for rows, texts in batches for row, text in zip(rows, texts, strict=True)
+        )
 
     def _in_batches(
         self, prompts: Sequence[Sequence[int]], sampling: Sampling
@@ -232,7 +277,9 @@ class TransformersBackend(Backend):
             rows = order[first : first + _BATCH]
             yield rows, self._generated([prompts[row] for row in rows], sampling)
 
-    def _generated(self, prompts: Sequence[Sequence[int]], sampling: Sampling) -> list[GeneratedText]:
+    def _generated(
+        self, prompts: Sequence[Sequence[int]], sampling: Sampling
+    ) -> list[GeneratedText]:
         model = self.opened.model
         temperature, top_p = sampling.drawn(self.own_sampling)
         reproducible = isinstance(self.scorer, EncoderDecoder) or self.scorer.reads_in_chunks
@@ -245,7 +292,9 @@ class TransformersBackend(Backend):
                 part = prompts[first : first + most]
                 rows = None
                 if reproducible:
-                    rows = next((size for size in self._batch_sizes if len(part) <= size <= most), most)
+                    rows = next(
+                        (size for size in self._batch_sizes if len(part) <= size <= most), most
+                    )
                 texts += generate_batch(
                     model,
                     part,
@@ -261,9 +310,15 @@ class TransformersBackend(Backend):
             return texts, tokens_run
 
         longest = max(map(len, prompts)) + BLOCK + sampling.max_tokens
-        token_bytes = cache_bytes_per_token(model.config.get_text_config(), int(model.dtype.itemsize))
-        rows = (self._memory or 0) // (2 * token_bytes * longest)  # twice: a cache is copied when it grows
-        texts, tokens_run = halve_until_it_fits(run, max(1, min(_BATCH, rows)), 1, f"{self.opened.name}: writing")
+        token_bytes = cache_bytes_per_token(
+            model.config.get_text_config(), int(model.dtype.itemsize)
+        )
+        rows = (self._memory or 0) // (
+            2 * token_bytes * longest
+        )  # twice: a cache is copied when it grows
+        texts, tokens_run = halve_until_it_fits(
+            run, max(1, min(_BATCH, rows)), 1, f"{self.opened.name}: writing"
+        )
         self._prompt_tokens_run += tokens_run
         return texts
 
@@ -284,12 +339,19 @@ class TransformersBackend(Backend):
         if isinstance(self.scorer, EncoderDecoder):
             labels = questions[0].labels  # tokenised alone, so the same for all questions
             logprobs = self.scorer.logprobs([question.prompt for question in questions], labels)
-            return [[row[number, : len(label)].tolist() for number, label in enumerate(labels)] for row in logprobs]
+            return [
+                [row[number, : len(label)].tolist() for number, label in enumerate(labels)]
+                for row in logprobs
+            ]
         sequences, reads = sequences_of(questions)
         values = iter(self.scorer.logprobs(sequences, reads).tolist())
-        return [[[next(values) for _ in label] for label in question.labels] for question in questions]
+        return [
+            [[next(values) for _ in label] for label in question.labels] for question in questions
+        ]
 
-    def _questions(self, prompts: Sequence[Prompt], labels: Sequence[str]) -> list[tuple[Question | None, str | None]]:
+    def _questions(
+        self, prompts: Sequence[Prompt], labels: Sequence[str]
+    ) -> list[tuple[Question | None, str | None]]:
         """Prompts of one prefix with the labels as tokens; or None and the reason why one does not fit."""
         prefix, spellings = self._begun(prompts[0], labels)
         flat = [text for group in spellings for text in group]
@@ -299,13 +361,18 @@ class TransformersBackend(Backend):
             return len(question.prompt) + longest
 
         fitted = self._fitted(
-            prompts, lambda some: self.tokens.questions([prompt.text for prompt in some], flat, prefix), length
+            prompts,
+            lambda some: self.tokens.questions([prompt.text for prompt in some], flat, prefix),
+            length,
         )
         group = list(fitted)
         for number, (question, _) in enumerate(group):
             if question is not None and not self._fits_in_memory(len(question.prompt)):
                 tokens, available = len(question.prompt), (self._memory or 0) / 2**20
-                group[number] = None, _TOO_LITTLE_MEMORY.format(prompts[number].role, tokens, available)
+                group[number] = (
+                    None,
+                    _TOO_LITTLE_MEMORY.format(prompts[number].role, tokens, available),
+                )
         return group
 
     def _encoded(self, prompts: Sequence[Prompt]) -> list[list[int]]:
@@ -342,18 +409,25 @@ class TransformersBackend(Backend):
         length: Callable[[T], int],
     ) -> tuple[T | None, str | None]:
         """A prompt of more than `most` tokens with as much of its context as fits, if it may be cut."""
-        lengths = f"the {prompt.role} prompt has {tokens:,} tokens and {self.opened.name} takes {most:,}"
+        lengths = (
+            f"the {prompt.role} prompt has {tokens:,} tokens and {self.opened.name} takes {most:,}"
+        )
         context = prompt.slots.get("context", "")
         if not context:
             return None, f"{lengths}; shorten the texts, or use a model with a longer context"
         too_long = f"{lengths}; shorten the texts, use a model with a longer context"
         if not self._truncate:
             return None, f"{too_long}, or pass --truncate-context (option truncate_context=true)"
-        low, high = 0, len(context)  # bisection: `high` characters do not fit; `low` do, once `best` is set
+        low, high = (
+            0,
+            len(context),
+        )  # bisection: `high` characters do not fit; `low` do, once `best` is set
         best = None
         while high - low > 1 or best is None:
             middle = (low + high) // 2
-            [cut] = encode([replace(prompt, slots={**prompt.slots, "context": context[:middle].rstrip()})])
+            [cut] = encode(
+                [replace(prompt, slots={**prompt.slots, "context": context[:middle].rstrip()})]
+            )
             if length(cut) <= most:
                 best, low = cut, middle
             elif middle == 0:
@@ -371,7 +445,10 @@ def _groups(prompts: Sequence[Prompt]) -> Iterator[range]:
         if row < len(prompts) and count < _LARGEST_GROUP:
             one, other = prompts[row - 1], prompts[row]
             same = one.slots.get("context") == other.slots.get("context")
-            if (same or count < _GROUP) and (one.prefix, one.labels) == (other.prefix, other.labels):
+            if (same or count < _GROUP) and (one.prefix, one.labels) == (
+                other.prefix,
+                other.labels,
+            ):
                 continue
         yield range(first, row)
         first = row
@@ -391,7 +468,11 @@ def open_hf(
     """Open a model of the Hub, a folder or a GGUF file; options are text, as on the command line."""
     if prefix not in PREFIXES:
         raise UsageError(f"prefix={prefix}: must be {' or '.join(PREFIXES)}")
-    given = {"memory": memory, "truncate_context": truncate_context, "trust_remote_code": trust_remote_code}
+    given = {
+        "memory": memory,
+        "truncate_context": truncate_context,
+        "trust_remote_code": trust_remote_code,
+    }
     opened, settings = open_parts(target, dtype=dtype, device=device, revision=revision, **given)
     return TransformersBackend(opened, prefix=prefix == PREFIXES[0], **settings)
 
@@ -402,11 +483,16 @@ def open_parts(
     memory: str = "auto",
     truncate_context: str = "false",
     trust_remote_code: str = "false",
-    **options: Any,  # noqa: ANN401  of `open_model`
+    **options: Any,
 ) -> tuple[Opened, dict[str, Any]]:
     """A model without its weights, and the settings of a backend that the options name."""
-    settings = {"memory": parse_memory(memory), "truncate_context": _flag("truncate_context", truncate_context)}
-    return open_model(target, trust_remote_code=_flag("trust_remote_code", trust_remote_code), **options), settings
+    settings = {
+        "memory": parse_memory(memory),
+        "truncate_context": _flag("truncate_context", truncate_context),
+    }
+    return open_model(
+        target, trust_remote_code=_flag("trust_remote_code", trust_remote_code), **options
+    ), settings
 
 
 def _flag(option: str, text: str) -> bool:

@@ -32,9 +32,19 @@ TEXT_TO_TEXT = "AutoModelForSeq2SeqLM"
 ENCODER = "AutoModel"
 CLASSIFIER = "AutoModelForSequenceClassification"
 MULTIPLE_CHOICE = "AutoModelForMultipleChoice"
-_TOKENIZERS = ("tokenizer.json", "tokenizer.model", "spiece.model", "vocab.json", "vocab.txt", "tekken.json")
+_TOKENIZERS = (
+    "tokenizer.json",
+    "tokenizer.model",
+    "spiece.model",
+    "vocab.json",
+    "vocab.txt",
+    "tekken.json",
+)
 _CONVERT = "AutoModelForCausalLM.from_pretrained(FOLDER).save_pretrained(NEW_FOLDER)"
-_SAMPLES, _SAMPLE = 64, 2**16  # number and bytes of the samples of a weights file, for the digest of a folder
+_SAMPLES, _SAMPLE = (
+    64,
+    2**16,
+)  # number and bytes of the samples of a weights file, for the digest of a folder
 _FASTER = 1.5  # times: with less, noise of the measurement could change the dtype, and the fingerprint with it
 _UNITS = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
 
@@ -77,7 +87,7 @@ class Opened:
     encoder_decoder: bool
 
     @cached_property
-    def model(self) -> Any:  # noqa: ANN401  of transformers
+    def model(self) -> Any:
         """The model with its weights, read on first use."""
         return self.load()
 
@@ -107,8 +117,8 @@ def parse_memory(text: str) -> int | None:
 
 def _libraries(name: _Named) -> tuple[Any, Any]:
     try:
-        import torch  # noqa: PLC0415  optional
-        import transformers  # noqa: PLC0415  optional
+        import torch
+        import transformers
     except ImportError as error:
         raise BackendUnavailableError(
             f"{name} needs torch and transformers, and {error.name} is not installed; "
@@ -117,18 +127,20 @@ def _libraries(name: _Named) -> tuple[Any, Any]:
     return torch, transformers
 
 
-def _device(torch: Any, name: str) -> Any:  # noqa: ANN401
+def _device(torch: Any, name: str) -> Any:
     if name == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     try:
         device = torch.device(name)
         torch.empty(0, device=device)
     except (RuntimeError, AssertionError, ValueError) as error:
-        raise UsageError(f"device={name}: torch has no such device here; use cpu, cuda or cuda:NUMBER") from error
+        raise UsageError(
+            f"device={name}: torch has no such device here; use cpu, cuda or cuda:NUMBER"
+        ) from error
     return device
 
 
-def _dtype(torch: Any, name: str, stored: Any, device: Any, parameters: Callable[[], int]) -> Any:  # noqa: ANN401
+def _dtype(torch: Any, name: str, stored: Any, device: Any, parameters: Callable[[], int]) -> Any:
     """The dtype of a name; `auto` is that of the weights (bfloat16 for float16: T5 overflows in it), or float32."""
     if name not in DTYPES:
         raise UsageError(f"dtype={name}: must be one of {', '.join(DTYPES)}")
@@ -136,7 +148,9 @@ def _dtype(torch: Any, name: str, stored: Any, device: Any, parameters: Callable
         return getattr(torch, name)
     if stored is None:
         return torch.float32
-    if stored is torch.float16 and not (device.type == "cuda" and not torch.cuda.is_bf16_supported()):
+    if stored is torch.float16 and not (
+        device.type == "cuda" and not torch.cuda.is_bf16_supported()
+    ):
         stored = torch.bfloat16
     if device.type == "cpu" and stored is torch.bfloat16:
         rates = {dtype: operations_per_second(dtype) for dtype in ("float32", "bfloat16")}
@@ -180,7 +194,9 @@ def open_model(
 ) -> Opened:
     """Read a model's configuration and tokenizer, but not its weights; messages put `prefix` before its name."""
     if not target:
-        raise BackendUnavailableError(f"no model was named; pass {prefix}ORG/MODEL or {prefix}FOLDER")
+        raise BackendUnavailableError(
+            f"no model was named; pass {prefix}ORG/MODEL or {prefix}FOLDER"
+        )
     name = _Named(prefix, target)
     torch, transformers = _libraries(name)
     torch_device = _device(torch, device)
@@ -203,19 +219,25 @@ def open_model(
             "file of an instruct model, or start llama-server with it and --chat-template, and name it openai:MODEL"
         )
     if kind == TEXT_TO_TEXT and not config.is_encoder_decoder:
-        raise BackendUnavailableError(f"{name} is not an encoder-decoder (T5, BART); name one that is")
+        raise BackendUnavailableError(
+            f"{name} is not an encoder-decoder (T5, BART); name one that is"
+        )
     kind = kind or _generator(transformers, config)
     stored = config.get_text_config().dtype or config.dtype
 
     def parameters() -> int:
         with _explained(name), torch.device("meta"):
-            model = getattr(transformers, kind).from_config(config, trust_remote_code=trust_remote_code)
+            model = getattr(transformers, kind).from_config(
+                config, trust_remote_code=trust_remote_code
+            )
             return int(model.num_parameters())
 
     chosen = _dtype(torch, dtype, stored, torch_device, parameters)
     commit = getattr(config, "_commit_hash", None)
     if commit:
-        common["revision"] = commit  # so that a later push cannot combine other weights with this configuration
+        common["revision"] = (
+            commit  # so that a later push cannot combine other weights with this configuration
+        )
     return Opened(
         name=folder.resolve().name if folder.exists() else target,
         config=config,
@@ -228,7 +250,7 @@ def open_model(
     )
 
 
-def _generator(transformers: Any, config: Any) -> str:  # noqa: ANN401
+def _generator(transformers: Any, config: Any) -> str:
     """The class of transformers that loads a model that generates text."""
     if config.is_encoder_decoder:
         return TEXT_TO_TEXT
@@ -238,23 +260,33 @@ def _generator(transformers: Any, config: Any) -> str:  # noqa: ANN401
     return "AutoModelForCausalLM"
 
 
-def _load(name: _Named, kind: str, device: Any, **settings: Any) -> Any:  # noqa: ANN401
+def _load(name: _Named, kind: str, device: Any, **settings: Any) -> Any:
     """Read a model's weights, and refuse a model whose files do not hold all of them."""
     _, transformers = _libraries(name)
     if device.type == "cpu":
         tune_allocators()
-    if "gguf_file" in settings and hasattr(transformers, "GgufConfig"):  # else kernels could change the numbers
+    if "gguf_file" in settings and hasattr(
+        transformers, "GgufConfig"
+    ):  # else kernels could change the numbers
         settings["quantization_config"] = transformers.GgufConfig(dequantize=True)
     bars = sys.stderr.isatty()
-    bar_of_gguf = redirect_stderr(io.StringIO()) if "gguf_file" in settings and not bars else nullcontext()
+    bar_of_gguf = (
+        redirect_stderr(io.StringIO()) if "gguf_file" in settings and not bars else nullcontext()
+    )
     # The messages below replace its report on weights.
     with quiet(bars=bars), bar_of_gguf, _explained(name):
         model, loading = getattr(transformers, kind).from_pretrained(
-            name.source, use_safetensors=True, output_loading_info=True, ignore_mismatched_sizes=True, **settings
+            name.source,
+            use_safetensors=True,
+            output_loading_info=True,
+            ignore_mismatched_sizes=True,
+            **settings,
         )
         model.eval().requires_grad_(requires_grad=False).to(device)
     # transformers 5 returns the name with both shapes, 4.57 the name alone
-    mismatched = sorted(key if isinstance(key, str) else str(key[0]) for key in loading["mismatched_keys"])
+    mismatched = sorted(
+        key if isinstance(key, str) else str(key[0]) for key in loading["mismatched_keys"]
+    )
     if mismatched:
         raise BackendUnavailableError(
             f"{name}: the shapes of its weights ({len(mismatched)}, such as {mismatched[0]}) do not match config.json; "
@@ -268,14 +300,18 @@ def _load(name: _Named, kind: str, device: Any, **settings: Any) -> Any:  # noqa
             f"{name}: weights are missing from its files ({len(missing)}, such as {missing[0]}), so it would answer at "
             "random; download it again, or use a model that was trained for this"
         )
-    if model.can_generate():  # without the model's own penalties and limits: Sampling alone determines the draw
-        kept = {f"{token}_token_id" for token in ("bos", "eos", "pad", "decoder_start", "forced_bos")}
+    if (
+        model.can_generate()
+    ):  # without the model's own penalties and limits: Sampling alone determines the draw
+        kept = {
+            f"{token}_token_id" for token in ("bos", "eos", "pad", "decoder_start", "forced_bos")
+        }
         stored = {token: getattr(model.generation_config, token) for token in kept}
         model.generation_config = transformers.GenerationConfig(**stored)
     return model
 
 
-def _generation_settings(name: _Named, revision: str | None) -> Any:  # noqa: ANN401
+def _generation_settings(name: _Named, revision: str | None) -> Any:
     """The model's generation_config.json; None without one. A GGUF file has none."""
     _, transformers = _libraries(name)
     in_folder = name.folder.is_dir()
@@ -305,7 +341,9 @@ def _explained(name: _Named) -> Iterator[None]:
 
 
 def _check_packages_of_gguf(name: _Named) -> None:
-    missing = [package for package in ("gguf", "accelerate") if importlib.util.find_spec(package) is None]
+    missing = [
+        package for package in ("gguf", "accelerate") if importlib.util.find_spec(package) is None
+    ]
     if missing:
         raise BackendUnavailableError(
             f"{name}: to read a GGUF file, transformers needs {' and '.join(missing)}; run: "
@@ -316,7 +354,9 @@ def _check_packages_of_gguf(name: _Named) -> None:
 def _check_folder(name: _Named) -> None:
     if not (name.folder / "config.json").is_file():
         gguf = next(iter(sorted(name.folder.glob("*.gguf"))), None)
-        advice = "" if gguf is None else f"; for a GGUF model name the file itself, {name.prefix}{gguf}"
+        advice = (
+            "" if gguf is None else f"; for a GGUF model name the file itself, {name.prefix}{gguf}"
+        )
         raise BackendUnavailableError(
             f"{name}: this folder has no config.json, so it does not hold a model saved by save_pretrained{advice}"
         )
@@ -404,10 +444,12 @@ _REPEATS = 5
 @functools.cache
 def operations_per_second(dtype: str) -> float:
     """The rate of matrix products on the CPU, the best of a few; measured once in a process."""
-    import torch  # noqa: PLC0415  optional
+    import torch
 
     generator = torch.Generator().manual_seed(0)
-    left, right = (torch.randn(_SIZE, _SIZE, generator=generator).to(getattr(torch, dtype)) for _ in range(2))
+    left, right = (
+        torch.randn(_SIZE, _SIZE, generator=generator).to(getattr(torch, dtype)) for _ in range(2)
+    )
     seconds = []
     for _ in range(_REPEATS + 1):  # the first one allocates
         start = time.perf_counter()

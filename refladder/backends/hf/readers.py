@@ -31,7 +31,7 @@ class Row(NamedTuple):
     cut: bool
 
 
-def longest_text(tokenizer: Any, config: Any) -> int:  # noqa: ANN401  of transformers
+def longest_text(tokenizer: Any, config: Any) -> int:
     """Maximum number of tokens: that of the tokenizer, unless the model's position table is shorter."""
     longest = int(tokenizer.model_max_length)
     positions = getattr(config, "max_position_embeddings", None)
@@ -63,10 +63,16 @@ class Reader:
         ids, cut = self.tokens.framed(self.tokens.plain(text), self.longest)
         return Row(ids, None, cut)
 
-    def pair(self, first: Sequence[int], second: Sequence[int], tail: Sequence[int] = ()) -> Row | None:
+    def pair(
+        self, first: Sequence[int], second: Sequence[int], tail: Sequence[int] = ()
+    ) -> Row | None:
         """Two texts with special tokens, the first cut at its end where they are too long; None if nothing is left."""
         frame, width = list(self._frame["input_ids"]), len(self._placeholder)
-        starts = [index for index in range(len(frame)) if frame[index : index + width] == self._placeholder]
+        starts = [
+            index
+            for index in range(len(frame))
+            if frame[index : index + width] == self._placeholder
+        ]
         most = self.longest - (len(frame) - 2 * width) - len(tail) - len(second)
         if most < min(1, len(first)):
             return None
@@ -74,38 +80,54 @@ class Reader:
 
         def filled(framed: Sequence[int], one: Sequence[int], other: Sequence[int]) -> list[int]:
             low, high = starts[0], starts[-1]
-            return [*framed[:low], *one, *framed[low + width : high], *other, *framed[high + width :]]
+            return [
+                *framed[:low],
+                *one,
+                *framed[low + width : high],
+                *other,
+                *framed[high + width :],
+            ]
 
         types = self._frame.get("token_type_ids")
         if types is not None:
-            types = filled(types, [types[starts[0]]] * len(start), [types[starts[-1]]] * len(second))
+            types = filled(
+                types, [types[starts[0]]] * len(start), [types[starts[-1]]] * len(second)
+            )
         return Row(filled(frame, start, second), types, len(first) > most)
 
-    def run(self, rows: Sequence[Row], outputs: Callable[[Any, dict[str, Any]], Any]) -> list[FloatArray]:
+    def run(
+        self, rows: Sequence[Row], outputs: Callable[[Any, dict[str, Any]], Any]
+    ) -> list[FloatArray]:
         """Run the model on each row: an array for each, whose axis of tokens may be padded at its end."""
         if not rows:
             return []
         longest = max(len(row.ids) for row in rows)
         most = tokens_that_fit(max(_BATCH_TOKENS, longest), 0, 0, self._config, self._memory)
         description = f"{self.opened.name} with texts of up to {longest} tokens"
-        return halve_until_it_fits(lambda tokens: self._in_batches(rows, outputs, tokens), most, 1, description)
+        return halve_until_it_fits(
+            lambda tokens: self._in_batches(rows, outputs, tokens), most, 1, description
+        )
 
     def _in_batches(
         self, rows: Sequence[Row], outputs: Callable[[Any, dict[str, Any]], Any], most: int
     ) -> list[FloatArray]:
-        import torch  # noqa: PLC0415  optional
+        import torch
 
         model = self.opened.model
         results: dict[int, FloatArray] = {}
         padding, alone = self._config.pad_token_id, None
-        if padding is None:  # then a causal classifier takes one text at a time: it finds the last token by this id
+        if (
+            padding is None
+        ):  # then a causal classifier takes one text at a time: it finds the last token by this id
             padding, alone = self.opened.tokenizer.pad_token_id or 0, 1
         for batch in by_length(range(len(rows)), lambda number: len(rows[number].ids), most, alone):
             width = len(rows[batch[0]].ids)
             ids, mask = padded([rows[number].ids for number in batch], width, padding=padding)
             columns = {"input_ids": ids, "attention_mask": mask}
             if rows[batch[0]].types is not None:
-                columns["token_type_ids"], _ = padded([rows[number].types or () for number in batch], width)
+                columns["token_type_ids"], _ = padded(
+                    [rows[number].types or () for number in batch], width
+                )
             with torch.inference_mode():
                 arguments = {name: column.to(model.device) for name, column in columns.items()}
                 values = outputs(model, arguments).float().cpu().double().numpy()

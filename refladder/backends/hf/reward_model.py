@@ -45,7 +45,9 @@ class RewardModel(TransformersBackend):
     def _reader(self) -> Reader:
         """The model with its weights, in batches that fit in memory."""
         device = self.opened.model.device
-        self._memory = usable_memory(device) if self._requested_memory is None else self._requested_memory
+        self._memory = (
+            usable_memory(device) if self._requested_memory is None else self._requested_memory
+        )
         return Reader(self.opened, self._memory)
 
     def load(self) -> None:
@@ -62,18 +64,24 @@ class RewardModel(TransformersBackend):
         """Never: each text is read whole."""
         return False
 
-    def write_each(self, prompts: Sequence[Prompt], sampling: Sampling) -> Iterator[tuple[int, Completion]]:
+    def write_each(
+        self, prompts: Sequence[Prompt], sampling: Sampling
+    ) -> Iterator[tuple[int, Completion]]:
         """Raise UsageError: a reward model writes nothing."""
         del prompts, sampling
         raise UsageError(ONLY_READS.format(self.fingerprint))
 
-    def read_labels_each(self, prompts: Sequence[Prompt], labels: Sequence[str]) -> Iterator[tuple[int, LabelReading]]:
+    def read_labels_each(
+        self, prompts: Sequence[Prompt], labels: Sequence[str]
+    ) -> Iterator[tuple[int, LabelReading]]:
         """The number of each prompt and its reward as a reading of win and loss; None and a reason without one."""
         check_role(self.fingerprint, prompts)
         for first in range(0, len(prompts), _GROUP):
             fitted = [*self._fitted(prompts[first : first + _GROUP], self._encoded, len)]
             rows = [Row(ids, None, cut=note is not None) for ids, note in fitted if ids is not None]
-            logits = iter(self._reader.run(rows, lambda model, arguments: model(**arguments).logits))
+            logits = iter(
+                self._reader.run(rows, lambda model, arguments: model(**arguments).logits)
+            )
             tokens = sum(len(row.ids) for row in rows)
             self.tokens_sent += tokens
             self._prompt_tokens_run += tokens
@@ -81,7 +89,12 @@ class RewardModel(TransformersBackend):
                 if ids is None:
                     yield number, LabelReading(logprobs=None, mass=None, reason=note)
                 else:
-                    yield number, reward_reading(float(next(logits)[0]), labels, note=note, cut=note is not None)
+                    yield (
+                        number,
+                        reward_reading(
+                            float(next(logits)[0]), labels, note=note, cut=note is not None
+                        ),
+                    )
 
     def count_distinct_tokens(self, prompts: Sequence[Prompt], labels: Sequence[str]) -> int:
         """All tokens of all prompts; needs no weights."""
@@ -96,7 +109,7 @@ class RewardModel(TransformersBackend):
         return self.tokens.conversations([prompt.messages for prompt in prompts])
 
 
-def open_local(target: str, **given: Any) -> RewardModel:  # noqa: ANN401  texts, as on the command line
+def open_local(target: str, **given: Any) -> RewardModel:
     """Open a reward model of the Hub or a folder; the options are those of `open_hf` but prefix."""
     opened, settings = open_parts(target, kind=CLASSIFIER, prefix="reward:", **given)
     return RewardModel(opened, **settings)

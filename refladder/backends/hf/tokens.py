@@ -26,9 +26,7 @@ _SAMPLE = (
     "the river end? Nobody knew; 14 of 23 maps showed a lake, and the rest (printed in 1908) a marsh. They walked on. "
 )
 # Replaces today's date, which some templates write into every prompt, so that a score does not change overnight.
-_FIXED_DATE = (
-    "{% macro strftime_now(layout) %}{{ '2024-07-26' if layout == '%Y-%m-%d' else '26 Jul 2024' }}{% endmacro %}"
-)
+_FIXED_DATE = "{% macro strftime_now(layout) %}{{ '2024-07-26' if layout == '%Y-%m-%d' else '26 Jul 2024' }}{% endmacro %}"
 _TEXTS_AT_ONCE = 64  # for the tokenizer, which needs about 100 bytes per token
 _TAIL = 200  # maximum distance in characters of the last control token from the end of a prompt
 
@@ -43,7 +41,7 @@ class Question(NamedTuple):
 class Tokens:
     """A tokenizer and its chat template."""
 
-    def __init__(self, tokenizer: Any, name: str, *, encoder_decoder: bool = False) -> None:  # noqa: ANN401
+    def __init__(self, tokenizer: Any, name: str, *, encoder_decoder: bool = False) -> None:
         self._tokenizer = tokenizer
         self._name = name
         self._encoder_decoder = encoder_decoder
@@ -70,7 +68,9 @@ class Tokens:
         self._last_end: tuple[str, tuple[str, ...], list[list[int]]] = ("", (), [])
         [bare] = self._ids(["a"])
         framed = list(tokenizer("a", return_attention_mask=False)["input_ids"])
-        start = next((index for index in range(len(framed)) if framed[index : index + len(bare)] == bare), 0)
+        start = next(
+            (index for index in range(len(framed)) if framed[index : index + len(bare)] == bare), 0
+        )
         self._before, self._after = framed[:start], framed[start + len(bare) :]
 
     @property
@@ -94,7 +94,10 @@ class Tokens:
         for messages in turns:
             texts = [message["content"] for message in messages]
             marked = [self._marked(text, *texts) for text in texts]
-            said = [{**message, "content": text} for message, (text, _) in zip(messages, marked, strict=True)]
+            said = [
+                {**message, "content": text}
+                for message, (text, _) in zip(messages, marked, strict=True)
+            ]
             pieces_of.append(self._chat(said, start_answer=False).split(marked[0][1]))
         return self._encode(pieces_of)
 
@@ -112,7 +115,9 @@ class Tokens:
         """A prompt with the ids of every label as its answer, each read as one text with it; a merged end is moved."""
         return self.questions([text], labels, prefix)[0]
 
-    def questions(self, texts: Sequence[str], labels: Sequence[str], prefix: str = "") -> list[Question]:
+    def questions(
+        self, texts: Sequence[str], labels: Sequence[str], prefix: str = ""
+    ) -> list[Question]:
         """`question` of each text; labels follow a prefix of the answer as they are spelt."""
         pieces_of = [self._pieces(text, prefix) for text in texts]
         prompts = self._encode(pieces_of)
@@ -122,7 +127,9 @@ class Tokens:
         else:
             questions = [
                 self._with_labels(
-                    prompt, pieces, labels if prefix else [self._answer(pieces[-1], each) for each in labels]
+                    prompt,
+                    pieces,
+                    labels if prefix else [self._answer(pieces[-1], each) for each in labels],
                 )
                 for prompt, pieces in zip(prompts, pieces_of, strict=True)
             ]
@@ -134,16 +141,27 @@ class Tokens:
                     )
         return questions
 
-    def _with_labels(self, prompt: list[int], pieces: Sequence[str], answers: Sequence[str]) -> Question:
+    def _with_labels(
+        self, prompt: list[int], pieces: Sequence[str], answers: Sequence[str]
+    ) -> Question:
         answers = tuple(answers)
         tail = self._tail(pieces[-1])
         if tail:
-            if self._last_end[:2] != (tail, answers):  # with most templates, all prompts have the same end
-                self._last_end = (tail, answers, self._ids([tail, *(tail + answer for answer in answers)]))
+            if self._last_end[:2] != (
+                tail,
+                answers,
+            ):  # with most templates, all prompts have the same end
+                self._last_end = (
+                    tail,
+                    answers,
+                    self._ids([tail, *(tail + answer for answer in answers)]),
+                )
             tail_ids, *ends = self._last_end[2]
             if tail_ids and prompt[-len(tail_ids) :] == tail_ids:
                 return _split(prompt, [prompt[: -len(tail_ids)] + end for end in ends])
-        return _split(prompt, self._encode([[*pieces[:-1], pieces[-1] + answer] for answer in answers]))
+        return _split(
+            prompt, self._encode([[*pieces[:-1], pieces[-1] + answer] for answer in answers])
+        )
 
     def begun(self, prefix: str, labels: tuple[str, ...]) -> tuple[str, list[list[str]]]:
         """As much of an answer prefix as all labels follow with tokens of their own, and their spellings."""
@@ -157,7 +175,9 @@ class Tokens:
     def _spelt(self, prefix: str, labels: tuple[str, ...]) -> tuple[str, list[list[str]]] | None:
         groups = [spellings_after(prefix, label) for label in labels]
         start = self._pieces("a", prefix)[-1]
-        before, *wholes = self._ids([start, *(start + spelling for group in groups for spelling in group)])
+        before, *wholes = self._ids(
+            [start, *(start + spelling for group in groups for spelling in group)]
+        )
         ends = (ids[len(before) :] if ids[: len(before)] == before else [] for ids in wholes)
         found = [[next(ends) for _ in group] for group in groups]
         if not all(group[0] for group in found):
@@ -177,11 +197,15 @@ class Tokens:
         [ids] = self._ids([_SAMPLE])
         return ids * (200 // max(1, len(ids)) + 1)
 
-    def end_ids(self, model: Any) -> list[int]:  # noqa: ANN401  of transformers
+    def end_ids(self, model: Any) -> list[int]:
         """The ids that end a text, from the model's generation settings and the tokenizer."""
         stored = model.generation_config.eos_token_id
         ids = [*stored] if isinstance(stored, list) else [stored]
-        return list(dict.fromkeys(token for token in [*ids, self._tokenizer.eos_token_id] if token is not None))
+        return list(
+            dict.fromkeys(
+                token for token in [*ids, self._tokenizer.eos_token_id] if token is not None
+            )
+        )
 
     def _ids(self, texts: Sequence[str]) -> list[list[int]]:
         ids: list[list[int]] = []
@@ -205,7 +229,11 @@ class Tokens:
 
     def _marked(self, text: str, *others: str) -> tuple[str, str]:
         """A text with a mark inside every control token that it spells, and the mark, which `others` do not hold."""
-        mark = next(chr(code) for code in _PRIVATE_USE if not any(chr(code) in each for each in (text, *others)))
+        mark = next(
+            chr(code)
+            for code in _PRIVATE_USE
+            if not any(chr(code) in each for each in (text, *others))
+        )
         while self._controls is not None and (match := self._controls.search(text)):
             text = text[: match.start() + 1] + mark + text[match.start() + 1 :]
         return text, mark
@@ -227,7 +255,9 @@ class Tokens:
         word, problem = _SAMPLE[:11], None
         for in_parts in (False, True):
             try:
-                rendered = self._rendered_as(in_parts, [{"role": "user", "content": word}], start_answer=True)
+                rendered = self._rendered_as(
+                    in_parts, [{"role": "user", "content": word}], start_answer=True
+                )
             except BackendUnavailableError as error:
                 problem = problem or error
                 continue
@@ -242,10 +272,15 @@ class Tokens:
         self.check_template()
         return self._rendered_as(bool(self._in_parts), messages, start_answer=start_answer)
 
-    def _rendered_as(self, in_parts: bool, messages: list[dict[str, Any]], *, start_answer: bool) -> str:
+    def _rendered_as(
+        self, in_parts: bool, messages: list[dict[str, Any]], *, start_answer: bool
+    ) -> str:
         template = self._template or ""
         if in_parts:
-            messages = [{**message, "content": [{"type": "text", "text": message["content"]}]} for message in messages]
+            messages = [
+                {**message, "content": [{"type": "text", "text": message["content"]}]}
+                for message in messages
+            ]
         try:
             return str(
                 self._tokenizer.apply_chat_template(
@@ -259,7 +294,9 @@ class Tokens:
                 )
             )
         except Exception as error:
-            if type(error).__module__.partition(".")[0] != "jinja2" and not isinstance(error, TypeError):
+            if type(error).__module__.partition(".")[0] != "jinja2" and not isinstance(
+                error, TypeError
+            ):
                 raise  # a TypeError is that of a template too, such as text + a list of parts
             raise BackendUnavailableError(
                 f"hf:{self._name}: its chat template fails on one user message ({error}); use another model"
@@ -270,8 +307,12 @@ class Tokens:
         messages = [{"role": "user", "content": "a"}]
         try:
             start = self._chat(messages, start_answer=True)
-            whole = self._chat([*messages, {"role": "assistant", "content": "Better"}], start_answer=False)
-        except BackendUnavailableError:  # it may refuse an answer; a prompt that it refuses is reported by itself
+            whole = self._chat(
+                [*messages, {"role": "assistant", "content": "Better"}], start_answer=False
+            )
+        except (
+            BackendUnavailableError
+        ):  # it may refuse an answer; a prompt that it refuses is reported by itself
             return ""
         space, answer, _ = whole[len(start) :].partition("Better")
         return space if whole.startswith(start) and answer and not space.strip() else ""
@@ -314,13 +355,18 @@ def sequences_of(questions: Sequence[Question]) -> tuple[list[list[int]], list[R
     for question in questions:
         for label in question.labels:
             first = len(question.prompt) - 1
-            reads += [Read(len(sequences), first + offset, token) for offset, token in enumerate(label)]
+            reads += [
+                Read(len(sequences), first + offset, token) for offset, token in enumerate(label)
+            ]
             sequences.append([*question.prompt, *label[:-1]])
     return sequences, reads
 
 
 def label_reading(
-    labels: Sequence[Sequence[int]], values: Sequence[Sequence[float]], spellings: Sequence[int], note: str | None
+    labels: Sequence[Sequence[int]],
+    values: Sequence[Sequence[float]],
+    spellings: Sequence[int],
+    note: str | None,
 ) -> LabelReading:
     """Combine the token log-probabilities of a prompt into one number per label; `note` says how it was cut, if so."""
     cut = note is not None

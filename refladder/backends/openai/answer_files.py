@@ -62,7 +62,8 @@ class _Found:
         if self.refusal is not None:
             return self.refusal.reason
         return json.dumps(
-            [(at(row, "message"), at(row, "logprobs")) for row in rows_at(self.body, "choices")], sort_keys=True
+            [(at(row, "message"), at(row, "logprobs")) for row in rows_at(self.body, "choices")],
+            sort_keys=True,
         )
 
 
@@ -72,8 +73,12 @@ class _Read:
 
     requests: dict[str, str] = field(default_factory=dict)  # custom_id: name of the file
     answers: dict[str, _Found] = field(default_factory=dict)
-    failed: dict[str, str] = field(default_factory=dict)  # custom_id: why its request waits again, with path:line
-    refused_fields: set[str] = field(default_factory=set)  # of requests, as a handshake would find them
+    failed: dict[str, str] = field(
+        default_factory=dict
+    )  # custom_id: why its request waits again, with path:line
+    refused_fields: set[str] = field(
+        default_factory=set
+    )  # of requests, as a handshake would find them
 
 
 class AnswerFiles:
@@ -99,7 +104,9 @@ class AnswerFiles:
             if path.exists():
                 found = parse_json(read_bytes(path), str(path))
                 if at(found, "schema") != _SCHEMA or not isinstance(at(found, "id"), str):
-                    raise DataError(f"{path}: not the record of a folder of answers ({_SCHEMA}); name another folder")
+                    raise DataError(
+                        f"{path}: not the record of a folder of answers ({_SCHEMA}); name another folder"
+                    )
                 self._id = found["id"]
             else:
                 self._id = secrets.token_hex(4)
@@ -234,7 +241,9 @@ class AnswerFiles:
             )
         else:
             self._tell_of(unknown, path, f"answers no request in {self._folder}")
-        self._tell_of(others, path, "a second, different answer to a request; the first one is used")
+        self._tell_of(
+            others, path, "a second, different answer to a request; the first one is used"
+        )
 
     def _tell_of(self, numbers: list[int], path: Path, what: str) -> None:
         if numbers:
@@ -251,8 +260,14 @@ class AnswerFiles:
 
     def _write(self) -> None:
         """Write the missing requests that no file holds, and raise AnswersAwaitedError."""
-        fresh = {name: body for name, body in self._missing.items() if name not in self._read.requests}
-        numbers = [int(path.stem[9:]) for path in self._folder.glob("requests-*.jsonl") if path.stem[9:].isdecimal()]
+        fresh = {
+            name: body for name, body in self._missing.items() if name not in self._read.requests
+        }
+        numbers = [
+            int(path.stem[9:])
+            for path in self._folder.glob("requests-*.jsonl")
+            if path.stem[9:].isdecimal()
+        ]
         written = []
         for number, part in enumerate(_parts(fresh.items()), 1 + max(numbers, default=0)):
             path = self._folder / f"requests-{number:04}.jsonl"
@@ -265,7 +280,11 @@ class AnswerFiles:
         files = [*sorted(older), *written]
         names = ", ".join(files) if len(files) <= _SHOWN else f"{files[0]} to {files[-1]}"
         failed = [self._read.failed[name] for name in self._missing if name in self._read.failed]
-        again = f"; {plural(len(failed), 'request')} failed and wait again, the first at {failed[0]}" if failed else ""
+        again = (
+            f"; {plural(len(failed), 'request')} failed and wait again, the first at {failed[0]}"
+            if failed
+            else ""
+        )
         wait = "request waits" if len(self._missing) == 1 else "requests wait"
         raise AnswersAwaitedError(
             f"{len(self._missing):,} {wait} for an answer in {self._folder} ({names}; {len(fresh):,} new){again}; have "
@@ -288,16 +307,20 @@ def _answer(line: Mapping[str, Any], where: str) -> _Found | str:
     if not isinstance(status, int):
         return reason or "it holds no answer"
     reason = shown(f"the server answered {status}: {reason}", None)
-    if status in _AGAIN or status >= 500:  # noqa: PLR2004
+    if status in _AGAIN or status >= 500:
         return reason
-    if status != 200 or not isinstance(body, dict) or "choices" not in body:  # noqa: PLR2004
+    if status != 200 or not isinstance(body, dict) or "choices" not in body:
         return _Found(where, {}, Refusal(reason, status=status))
     model = body.get("model")
     return _Found(where, body, model=model if isinstance(model, str) else None)
 
 
 def _choice(place: int, text: str) -> dict[str, Any]:
-    return {"index": place, "message": {"role": "assistant", "content": text}, "finish_reason": "stop"}
+    return {
+        "index": place,
+        "message": {"role": "assistant", "content": text},
+        "finish_reason": "stop",
+    }
 
 
 def _same_model(answered: str, asked: str) -> bool:
@@ -305,7 +328,9 @@ def _same_model(answered: str, asked: str) -> bool:
     one, other = (name.rstrip("/").rpartition("/")[2].casefold() for name in (answered, asked))
     short, long = sorted((one, other), key=len)
     base = short.removesuffix("-latest")
-    return one == other or (long.startswith(base) and _OF_A_VERSION.fullmatch(long[len(base) :]) is not None)
+    return one == other or (
+        long.startswith(base) and _OF_A_VERSION.fullmatch(long[len(base) :]) is not None
+    )
 
 
 def _parts(requests: Iterable[tuple[str, Mapping[str, Any]]]) -> Iterator[list[bytes]]:
@@ -313,7 +338,10 @@ def _parts(requests: Iterable[tuple[str, Mapping[str, Any]]]) -> Iterator[list[b
     part: list[bytes] = []
     size = 0
     for name, body in requests:
-        line = json.dumps({"custom_id": name, "method": "POST", "url": _PATH, "body": body}).encode() + b"\n"
+        line = (
+            json.dumps({"custom_id": name, "method": "POST", "url": _PATH, "body": body}).encode()
+            + b"\n"
+        )
         if part and (len(part) >= MOST_REQUESTS or size + len(line) > MOST_BYTES):
             yield part
             part, size = [], 0

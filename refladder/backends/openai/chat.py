@@ -22,7 +22,14 @@ from refladder.backends.openai.reading import (
     is_logprob,
     said,
 )
-from refladder.backends.openai.talk import PLAIN_TOKENS, QUESTIONS, Messages, Talk, begun_answer, split_answer
+from refladder.backends.openai.talk import (
+    PLAIN_TOKENS,
+    QUESTIONS,
+    Messages,
+    Talk,
+    begun_answer,
+    split_answer,
+)
 from refladder.backends.openai.transport import Refusal, at, rows_at
 
 if TYPE_CHECKING:
@@ -31,7 +38,11 @@ if TYPE_CHECKING:
     from refladder.backends.openai.talk import Continued, Probe
     from refladder.records import LabelReading
 
-TOPS = (1000, 20, 5)  # most probable tokens to ask for: without a limit, OpenAI's limit, the smallest limit in use
+TOPS = (
+    1000,
+    20,
+    5,
+)  # most probable tokens to ask for: without a limit, OpenAI's limit, the smallest limit in use
 DRAWS = 20  # answers compared to tell whether a server samples at all
 _SAME = 0.05  # nats, as in `exact`
 _SAME_IN_A_CROWD = 0.5  # nats; beside other requests, half precision rounds differently
@@ -40,7 +51,9 @@ _TRIED = 3  # tokens that an answer is forced to begin with, until this works
 _BIAS = 100  # nats, the most that servers take
 _NOT_RETURNED = "log-probabilities were asked for and not returned"
 _ONE_VOTE = "one vote, not a probability: the server gives one answer only"
-_RANDOM: Messages = [{"role": "user", "content": "Write eight words that have nothing to do with each other."}]
+_RANDOM: Messages = [
+    {"role": "user", "content": "Write eight words that have nothing to do with each other."}
+]
 
 
 async def find_top(talk: Talk, probe: Probe) -> Probe:
@@ -59,10 +72,15 @@ async def find_top(talk: Talk, probe: Probe) -> Probe:
         goes_on = "prefill"
     elif await _keeps_to_a_form(talk, tokens):
         goes_on = "grammar"
-    return replace(probe, top=min(top, len(tokens)), goes_on=goes_on, prefix="on" if continues else "unsupported")
+    return replace(
+        probe,
+        top=min(top, len(tokens)),
+        goes_on=goes_on,
+        prefix="on" if continues else "unsupported",
+    )
 
 
-def _top_tokens(tokens: list[Choice], choice: Any, fewest: int) -> list[Choice]:  # noqa: ANN401  a server's JSON
+def _top_tokens(tokens: list[Choice], choice: Any, fewest: int) -> list[Choice]:
     if len(tokens) < fewest:
         raise Refusal(ENDED if said(choice).ended_at_once else _NOT_RETURNED)
     return tokens
@@ -70,16 +88,20 @@ def _top_tokens(tokens: list[Choice], choice: Any, fewest: int) -> list[Choice]:
 
 async def goes_on_from_a_token(talk: Talk) -> bool:
     """Whether an answer that was begun is continued: its second token must be as probable as when said in one go."""
-    for question in (*QUESTIONS[1:], QUESTIONS[0]):  # the first asks for one word, which may be one token
+    for question in (
+        *QUESTIONS[1:],
+        QUESTIONS[0],
+    ):  # the first asks for one word, which may be one token
         try:
             content = (await talk.likely(question, 2, most=2))["logprobs"]["content"]
-            if len(content) < 2:  # noqa: PLR2004  it ended before a second token
+            if len(content) < 2:
                 continue
             begun = begun_answer(question, content[0]["token"])
             again = (await talk.likely(begun, 2))["logprobs"]["content"][0]
             apart = abs(again["logprob"] - content[1]["logprob"])
             return bool(
-                again["token"] == content[1]["token"] and apart < (_SAME if talk.settling else _SAME_IN_A_CROWD)
+                again["token"] == content[1]["token"]
+                and apart < (_SAME if talk.settling else _SAME_IN_A_CROWD)
             )
         except Refusal as refusal:
             if not talk.settling and (refusal.of_the_server or refusal.ends_the_run):
@@ -117,7 +139,9 @@ async def _greedy(talk: Talk, messages: Messages) -> str:
 
 async def _keeps_to_a_form(talk: Talk, tokens: Sequence[Choice]) -> bool:
     """Whether an answer can be forced to begin with a less probable token, whose log-probability stays what it was."""
-    words = [token for token in tokens[1:] if (token.text or "").isascii() and bare(token.text or "")]
+    words = [
+        token for token in tokens[1:] if (token.text or "").isascii() and bare(token.text or "")
+    ]
     try:
         for token in words[:_TRIED]:  # some tokenizers make another token of the text of a token
             if await _said(talk, talk.question, token, "") is not None:
@@ -127,7 +151,9 @@ async def _keeps_to_a_form(talk: Talk, tokens: Sequence[Choice]) -> bool:
     return False
 
 
-async def read_top(talk: Talk, probe: Probe, messages: Messages, labels: Sequence[str]) -> LabelReading:
+async def read_top(
+    talk: Talk, probe: Probe, messages: Messages, labels: Sequence[str]
+) -> LabelReading:
     """Label log-probabilities from the most probable first tokens; begun labels are completed (`Probe.goes_on`)."""
     messages = await talk.shortened(messages, tuple(labels))
     choice = await talk.likely(messages, probe.top)
@@ -141,17 +167,23 @@ async def read_top(talk: Talk, probe: Probe, messages: Messages, labels: Sequenc
             return await _said(talk, messages, beginning, name[len(bare(beginning.text or "")) :])
         return await _continued(talk, messages, name, beginning, probe.top)
 
-    values = await asyncio.gather(*(ending(names[begun.label], begun.choice) for begun in partial.begun))
+    values = await asyncio.gather(
+        *(ending(names[begun.label], begun.choice) for begun in partial.begun)
+    )
     return complete(partial, labels, values)
 
 
-async def _continued(talk: Talk, messages: Messages, name: str, beginning: Choice, top: int) -> float | None:
+async def _continued(
+    talk: Talk, messages: Messages, name: str, beginning: Choice, top: int
+) -> float | None:
     """Log-probability of a label that begins with a token: the token, and all that may follow it to the label's end."""
     total, text = beginning.logprob, beginning.text or ""
     while rest := name[len(bare(text)) :]:
         asked, prefix = split_answer(messages)
         choices = checked_choices(await talk.likely(begun_answer(asked, prefix + text), top))
-        fits = [choice for choice in choices if choice.text and rest.startswith(choice.text.casefold())]
+        fits = [
+            choice for choice in choices if choice.text and rest.startswith(choice.text.casefold())
+        ]
         if not fits:
             return None
         best = max(fits, key=lambda choice: choice.logprob)
@@ -163,7 +195,10 @@ async def _continued(talk: Talk, messages: Messages, name: str, beginning: Choic
 async def _said(talk: Talk, messages: Messages, beginning: Choice, rest: str) -> float | None:
     """Log-probability of an answer forced to be a token and a rest; the first value must be that without the form."""
     text = beginning.text or ""
-    form = [_literal(text), *(f"[{mark}{mark.upper()}]" if mark.isalpha() else _literal(mark) for mark in rest)]
+    form = [
+        _literal(text),
+        *(f"[{mark}{mark.upper()}]" if mark.isalpha() else _literal(mark) for mark in rest),
+    ]
     choice = await talk.likely(
         messages,
         1,
@@ -175,7 +210,9 @@ async def _said(talk: Talk, messages: Messages, beginning: Choice, rest: str) ->
     rows = rows_at(choice, "logprobs", "content")
     values = [value for row in rows if (value := is_logprob(row.get("logprob"))) is not None]
     if len(values) < len(rows):
-        raise Refusal(f"an invalid log-probability in an answer that began with {text!r:.40}", status=ANSWERED)
+        raise Refusal(
+            f"an invalid log-probability in an answer that began with {text!r:.40}", status=ANSWERED
+        )
     spelt = "".join(str(row.get("token")) for row in rows)
     if not rows or spelt.casefold() != (text + rest).casefold():
         return None
@@ -193,7 +230,10 @@ async def find_sampling(talk: Talk, probe: Probe) -> Probe:
     for question in (_RANDOM, talk.question):
         several = False
         try:
-            several = len(await talk.chat(question, most=PLAIN_TOKENS, temperature=1.0, n=DRAWS, seed=0)) > 1
+            several = (
+                len(await talk.chat(question, most=PLAIN_TOKENS, temperature=1.0, n=DRAWS, seed=0))
+                > 1
+            )
         except Refusal as refusal:
             if refusal.ends_the_run:
                 raise
@@ -205,7 +245,9 @@ async def find_sampling(talk: Talk, probe: Probe) -> Probe:
         if not all(answer.ended_at_once for answer in answers):
             fixed = _all_equal(drawn) and not all(answer.cut_before_a_word for answer in answers)
             goes_on = await goes_on_from_a_text(talk)
-            return replace(probe, several=several, fixed=fixed, prefix="on" if goes_on else "unsupported")
+            return replace(
+                probe, several=several, fixed=fixed, prefix="on" if goes_on else "unsupported"
+            )
     raise Refusal(ENDED)
 
 
@@ -213,20 +255,30 @@ def _all_equal(choices: Sequence[Any]) -> bool:
     return len({json.dumps(at(choice, "message")) for choice in choices}) == 1
 
 
-async def _drawn(talk: Talk, messages: Messages, number: int, most: int, *, several: bool) -> list[Any]:
+async def _drawn(
+    talk: Talk, messages: Messages, number: int, most: int, *, several: bool
+) -> list[Any]:
     """So many answers at temperature 1; some servers give fewer in one request than were asked for."""
-    choices = await talk.chat(messages, most=most, temperature=1.0, n=number, seed=0) if several else []
+    choices = (
+        await talk.chat(messages, most=most, temperature=1.0, n=number, seed=0) if several else []
+    )
     seeds = range(len(choices), number)
-    more = await asyncio.gather(*(talk.chat(messages, most=most, temperature=1.0, seed=seed) for seed in seeds))
+    more = await asyncio.gather(
+        *(talk.chat(messages, most=most, temperature=1.0, seed=seed) for seed in seeds)
+    )
     return [*choices[:number], *(each[0] for each in more)]
 
 
-async def read_sampled(talk: Talk, probe: Probe, messages: Messages, labels: Sequence[str]) -> LabelReading:
+async def read_sampled(
+    talk: Talk, probe: Probe, messages: Messages, labels: Sequence[str]
+) -> LabelReading:
     """Label shares of answers at temperature 1, or of one where all are the same."""
     messages = await talk.shortened(messages, tuple(labels))
     number, most = probe.answers(talk.options), probe.answer_tokens(talk.options)
     several = probe.several and not probe.fixed
-    answers = [said(choice) for choice in await _drawn(talk, messages, number, most, several=several)]
+    answers = [
+        said(choice) for choice in await _drawn(talk, messages, number, most, several=several)
+    ]
     verdicts = [
         (
             answer.missing or label_in(answer.text, labels, ended=answer.finish != "length"),
@@ -234,5 +286,7 @@ async def read_sampled(talk: Talk, probe: Probe, messages: Messages, labels: Seq
         )
         for answer in answers
     ]
-    talk.tally.counts.update(f"answer: {verdict}" for verdict, _ in verdicts if isinstance(verdict, str))
+    talk.tally.counts.update(
+        f"answer: {verdict}" for verdict, _ in verdicts if isinstance(verdict, str)
+    )
     return reading_from_verdicts(verdicts, len(labels), note=_ONE_VOTE if probe.fixed else None)

@@ -41,7 +41,15 @@ from refladder.errors import BackendUnavailableError, UsageError, option, redact
 from refladder.records import Completion, LabelReading, Sampling
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterator, Mapping, Sequence
+    from collections.abc import (
+        Awaitable,
+        Callable,
+        Coroutine,
+        Generator,
+        Iterator,
+        Mapping,
+        Sequence,
+    )
 
     from refladder.backends.openai.talk import Probe
     from refladder.records import Prompt
@@ -64,14 +72,21 @@ class Endpoint(Backend):
     kind = "openai"
 
     def __init__(
-        self, model: str, options: Options, *, key: str | None = None, headers: Mapping[str, str] | None = None
+        self,
+        model: str,
+        options: Options,
+        *,
+        key: str | None = None,
+        headers: Mapping[str, str] | None = None,
     ) -> None:
         self.model = model
         self.options = options
         self._key = key
         self._headers = headers
         self._probe: Probe | None = None
-        self._unproven = 0  # rows that may be asked before the server must show again what they rely on
+        self._unproven = (
+            0  # rows that may be asked before the server must show again what they rely on
+        )
         self._first = FirstAnswers(LOG, f"openai:{model}")
         self._tally = Tally()
         folder = options.folder
@@ -92,11 +107,15 @@ class Endpoint(Backend):
     def usage(self) -> Usage:
         """Requests and tokens as the server reported them; `run_tokens` are the prompt tokens that were not cached."""
         counts = self._tally.counts
-        unknown = counts["prompt tokens of unknown cache"] or (counts["requests"] and not counts["prompt tokens"])
+        unknown = counts["prompt tokens of unknown cache"] or (
+            counts["requests"] and not counts["prompt tokens"]
+        )
         return Usage(
             requests=counts["requests"],
             prompt_tokens=counts["prompt tokens"],
-            run_tokens=None if unknown else counts["prompt tokens"] - counts["cached prompt tokens"],
+            run_tokens=None
+            if unknown
+            else counts["prompt tokens"] - counts["cached prompt tokens"],
             answer_tokens=counts["answer tokens"],
         )
 
@@ -118,7 +137,11 @@ class Endpoint(Backend):
     def fingerprint(self) -> str:
         """Kind, model, server and how labels are read, in one line without the key."""
         parts = urlsplit(self.options.base_url)
-        extra = f" extra={sorted(redacted(dict(self.options.extra)).items())}" if self.options.extra else ""
+        extra = (
+            f" extra={sorted(redacted(dict(self.options.extra)).items())}"
+            if self.options.extra
+            else ""
+        )
         query = f"?{parts.query}" if parts.query else ""
         place = f"{self.model}@{parts.netloc}{parts.path}{query}"
         if self._files is not None:  # its id, so that the folder can be moved
@@ -131,14 +154,20 @@ class Endpoint(Backend):
         # stored answers without the word shares are smoothed shares, not to be mixed with these
         shares = "-shares" if self.probe.mode == "sample" else ""
         tokens = f" answer{self.options.answer_tokens}" if self.options.answer_tokens else ""
-        switched = f"thoughts:off({self.probe.dialect.switch}) " if self.probe.dialect.switch else ""
+        switched = (
+            f"thoughts:off({self.probe.dialect.switch}) " if self.probe.dialect.switch else ""
+        )
         return f"{switched}prefix:{self.probe.prefix} {self.probe.name(self.options.samples)}{shares}{tokens}"
 
     @property
     def notice(self) -> str:
         """How labels are read and why not better, in one line for people."""
         probe, samples = self.probe, self.options.samples
-        how = VOTES if probe.fixed else READERS[probe.mode].words.format(top=probe.top, samples=samples)
+        how = (
+            VOTES
+            if probe.fixed
+            else READERS[probe.mode].words.format(top=probe.top, samples=samples)
+        )
         if probe.dialect.switch:
             how += f", its thoughts switched off ({probe.dialect.switch})"
         elif probe.thinks:
@@ -166,7 +195,9 @@ class Endpoint(Backend):
     @property
     def answering(self) -> Sampling:
         """With room for thoughts where the model thinks, and at temperature 1 where it takes no other."""
-        most = self.options.answer_tokens or (THINKING_TOKENS if self.probe.thinks else STATED_TOKENS)
+        most = self.options.answer_tokens or (
+            THINKING_TOKENS if self.probe.thinks else STATED_TOKENS
+        )
         return Sampling(max_tokens=most, temperature=0.0 if self.probe.dialect.tempered else 1.0)
 
     def count_tokens(self, prompts: Sequence[Prompt]) -> list[int] | None:
@@ -188,7 +219,9 @@ class Endpoint(Backend):
         """Label log-probabilities of each prompt, in order; see `read_labels_each`."""
         return in_order(self.read_labels_each(prompts, labels))
 
-    def write_each(self, prompts: Sequence[Prompt], sampling: Sampling) -> Iterator[tuple[int, Completion]]:
+    def write_each(
+        self, prompts: Sequence[Prompt], sampling: Sampling
+    ) -> Iterator[tuple[int, Completion]]:
         """Row number and text of each prompt, as they finish; the contract is that of `read_labels_each`."""
         temperature, top_p = sampling.drawn()
         if not self.probe.dialect.tempered and (temperature, top_p) != (1.0, 1.0):
@@ -199,7 +232,9 @@ class Endpoint(Backend):
         drawn = {"temperature": temperature, "seed": sampling.seed, "top_p": top_p}
 
         async def answer(talk: Talk, prompt: Prompt) -> Completion:
-            completion = written((await talk.chat(self.probe.messages(prompt), most=sampling.max_tokens, **drawn))[0])
+            completion = written(
+                (await talk.chat(self.probe.messages(prompt), most=sampling.max_tokens, **drawn))[0]
+            )
             if completion.note is not None:
                 self._tally.counts[f"answer: {completion.note}"] += 1
             return completion
@@ -209,7 +244,9 @@ class Endpoint(Backend):
 
         return self._first.watched_texts(sampling.max_tokens, self._each(prompts, answer, failed))
 
-    def read_labels_each(self, prompts: Sequence[Prompt], labels: Sequence[str]) -> Iterator[tuple[int, LabelReading]]:
+    def read_labels_each(
+        self, prompts: Sequence[Prompt], labels: Sequence[str]
+    ) -> Iterator[tuple[int, LabelReading]]:
         """Row number and reading of each prompt, as they finish; of the answered ones if the run is stopped early."""
         asked, probe = tuple(labels), self.probe
         read = READERS[probe.mode].read
@@ -221,7 +258,9 @@ class Endpoint(Backend):
             return LabelReading(logprobs=None, mass=None, reason=reason)
 
         async def answer_together(talk: Talk, block: Sequence[Prompt]) -> list[LabelReading]:
-            return await read_exact_together(talk, probe, [probe.messages(prompt) for prompt in block], asked)
+            return await read_exact_together(
+                talk, probe, [probe.messages(prompt) for prompt in block], asked
+            )
 
         together = answer_together if probe.together else None
         return self._first.watched_readings(asked, self._each(prompts, answer, failed, together))
@@ -261,12 +300,16 @@ class Endpoint(Backend):
     async def _talk(self, work: Callable[[Talk], Awaitable[T]]) -> T:
         """Do work over an open connection; a refusal that ends the run becomes the error that says so."""
         if self._files is not None:
-            talk = Talk(server=self._files, model=self.model, options=self.options, tally=self._tally)
+            talk = Talk(
+                server=self._files, model=self.model, options=self.options, tally=self._tally
+            )
             talk.dialect = self.probe.dialect
             return await work(talk)
-        from refladder.backends.openai.server import Server  # noqa: PLC0415  imports aiohttp, which may be absent
+        from refladder.backends.openai.server import Server
 
-        async with Server(self.options, self._key, self._pace, self._tally, self._headers) as server:
+        async with Server(
+            self.options, self._key, self._pace, self._tally, self._headers
+        ) as server:
             talk = Talk(server=server, model=self.model, options=self.options, tally=self._tally)
             if self._probe is not None:
                 talk.dialect = self._probe.dialect
@@ -275,12 +318,15 @@ class Endpoint(Backend):
             except Refusal as refusal:
                 if refusal.changed:
                     forget(self.options, self.model)
-                models = await server.models() if refusal.status == 404 else []  # noqa: PLR2004  Not Found
+                models = await server.models() if refusal.status == 404 else []
                 raise unavailable(self.options.base_url, self.model, refusal, models) from None
 
     def _relying(self, probe: Probe, prompts: Sequence[Prompt]) -> int:
         """Return the number of prompts that rely on what the handshake found."""
-        return sum(bool(probe.dialect.switch or (prompt.prefix and probe.prefix == "on")) for prompt in prompts)
+        return sum(
+            bool(probe.dialect.switch or (prompt.prefix and probe.prefix == "on"))
+            for prompt in prompts
+        )
 
     async def _check_again(self, talk: Talk, probe: Probe) -> None:
         """Raise Refusal if the server is not what the handshake found."""
@@ -291,7 +337,7 @@ class Endpoint(Backend):
             return running.result()
 
 
-def open_endpoint(target: str, **given: Any) -> Endpoint:  # noqa: ANN401  as texts, or as values of the right type
+def open_endpoint(target: str, **given: Any) -> Endpoint:
     """Open `openai:MODEL` with the options of `Options`; the server is asked nothing before it is needed."""
     if not target:
         raise UsageError("openai needs a model's name: openai:MODEL, as the server calls it")
@@ -328,7 +374,9 @@ class Rows(Generic[T]):
     results: queue.SimpleQueue[list[tuple[int, T]] | None]
     together: Callable[[Talk, Sequence[Prompt]], Awaitable[list[T]]] | None = None
     _ready: list[tuple[int, T]] = field(default_factory=list)  # answers that are not delivered yet
-    _hopeless: list[tuple[int, Refusal]] = field(default_factory=list)  # failures since the last answer, held back
+    _hopeless: list[tuple[int, Refusal]] = field(
+        default_factory=list
+    )  # failures since the last answer, held back
 
     async def run(self, talk: Talk) -> None:
         """Ask every row."""
@@ -344,7 +392,9 @@ class Rows(Generic[T]):
                 self._stop()
             self._release()
         except BaseExceptionGroup as errors:
-            raise errors.exceptions[0] from None  # the first ended the run; the others only followed it
+            raise errors.exceptions[
+                0
+            ] from None  # the first ended the run; the others only followed it
         finally:
             self._deliver()
 
@@ -402,15 +452,25 @@ class Rows(Generic[T]):
         self._hopeless.clear()
 
     def _stop(self) -> NoReturn:
-        rows = "the only row" if len(self._hopeless) == 1 else f"{len(self._hopeless)} rows, one after the other,"
+        rows = (
+            "the only row"
+            if len(self._hopeless) == 1
+            else f"{len(self._hopeless)} rows, one after the other,"
+        )
         last = self._hopeless[-1][1]
-        raise Refusal(f"{rows} failed, so the run was stopped: {last.reason}", status=last.status, ends_the_run=True)
+        raise Refusal(
+            f"{rows} failed, so the run was stopped: {last.reason}",
+            status=last.status,
+            ends_the_run=True,
+        )
 
 
 class Running(Generic[T]):
     """A coroutine in a thread and event loop of its own, in which `ended` is called last; leaving `with` cancels it."""
 
-    def __init__(self, work: Coroutine[Any, Any, T], ended: Callable[[], None] = lambda: None) -> None:
+    def __init__(
+        self, work: Coroutine[Any, Any, T], ended: Callable[[], None] = lambda: None
+    ) -> None:
         self._runner = asyncio.Runner(loop_factory=asyncio.new_event_loop)
         self._loop = self._runner.get_loop()
         self._task = self._loop.create_task(work)

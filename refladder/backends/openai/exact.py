@@ -57,7 +57,7 @@ async def find_tokens(talk: Talk) -> str | None:
         try:
             await talk.ids(PROBE)
         except Refusal as refusal:
-            if refusal.ends_the_run and refusal.status != 404:  # noqa: PLR2004  only this path is not found
+            if refusal.ends_the_run and refusal.status != 404:
                 raise
             reasons.append(refusal.reason)
         else:
@@ -102,7 +102,9 @@ async def find_exact(talk: Talk, probe: Probe) -> Probe:
             reasons.append(f"{way}: {refusal.reason}")
             continue
         if reading.logprobs is not None and all(map(math.isfinite, reading.logprobs)):
-            together = way in _TOGETHER and await _same_together(talk, way, base, labels.sequences, values)
+            together = way in _TOGETHER and await _same_together(
+                talk, way, base, labels.sequences, values
+            )
             return replace(probe, way=way, prefix="on", together=together)
         reasons.append(f"{way}: {reading.reason or 'values that are not finite'}")
     raise Refusal("; ".join(reasons))
@@ -132,11 +134,17 @@ async def _same_prompt(talk: Talk, ids: Sequence[int], text: str, logprob: float
             )
         return
     completed = at(choice, "text")
-    if not isinstance(completed, str) or not completed.strip() or not text.lstrip().startswith(completed.strip()):
+    if (
+        not isinstance(completed, str)
+        or not completed.strip()
+        or not text.lstrip().startswith(completed.strip())
+    ):
         raise Refusal(f"they lead to {completed!r:.20} where the chat says {text!r:.20}")
 
 
-async def _same_together(talk: Talk, way: Way, base: list[int], sequences: tuple[Tokens, ...], alone: Values) -> bool:
+async def _same_together(
+    talk: Talk, way: Way, base: list[int], sequences: tuple[Tokens, ...], alone: Values
+) -> bool:
     """Whether two prompts in one request have the values that each has alone."""
     longer, read = [*base, sequences[0][0]], _READERS[way]
     try:
@@ -154,7 +162,9 @@ async def _same_together(talk: Talk, way: Way, base: list[int], sequences: tuple
     )
 
 
-async def read_exact(talk: Talk, probe: Probe, messages: Messages, labels: tuple[str, ...]) -> LabelReading:
+async def read_exact(
+    talk: Talk, probe: Probe, messages: Messages, labels: tuple[str, ...]
+) -> LabelReading:
     """Label log-probabilities of one chat prompt."""
     (reading,) = await read_exact_together(talk, probe, [messages], labels)
     return reading
@@ -187,17 +197,26 @@ async def _by_beginnings(
     """Ask `after` for the tokens that follow each beginning of a label, behind all bases."""
     wanted = next_tokens(sequences)
     readings = await asyncio.gather(
-        *(after(talk, [[*base, *beginning] for base in bases], ids) for beginning, ids in wanted.items())
+        *(
+            after(talk, [[*base, *beginning] for base in bases], ids)
+            for beginning, ids in wanted.items()
+        )
     )
     return [dict(zip(wanted, of_base, strict=True)) for of_base in zip(*readings, strict=True)]
 
 
-async def _token_ids(talk: Talk, prompts: Sequence[list[int]], wanted: list[int]) -> list[dict[int, float]]:
-    choices = await talk.complete_each(prompts, logprobs=1, logprob_token_ids=wanted, return_tokens_as_token_ids=True)
+async def _token_ids(
+    talk: Talk, prompts: Sequence[list[int]], wanted: list[int]
+) -> list[dict[int, float]]:
+    choices = await talk.complete_each(
+        prompts, logprobs=1, logprob_token_ids=wanted, return_tokens_as_token_ids=True
+    )
     return [_picked(choice, wanted) for choice in choices]
 
 
-async def _vocabulary(talk: Talk, prompts: Sequence[list[int]], wanted: list[int]) -> list[dict[int, float]]:
+async def _vocabulary(
+    talk: Talk, prompts: Sequence[list[int]], wanted: list[int]
+) -> list[dict[int, float]]:
     (prompt,), look = prompts, _FIRST_LOOK
     while True:
         choice = await talk.complete(prompt, logprobs=look, return_tokens_as_token_ids=True)
@@ -209,15 +228,19 @@ async def _vocabulary(talk: Talk, prompts: Sequence[list[int]], wanted: list[int
         look *= 10
 
 
-def _picked(choice: Any, wanted: list[int]) -> dict[int, float]:  # noqa: ANN401  a server's JSON
+def _picked(choice: Any, wanted: list[int]) -> dict[int, float]:
     logprobs = {entry.id: entry.logprob for entry in first_choices(choice)}
     missing = [token for token in wanted if token not in logprobs]
     if missing:
-        raise Refusal(f"no log-probability of token {missing[0]} among the {len(logprobs)} that were returned")
+        raise Refusal(
+            f"no log-probability of token {missing[0]} among the {len(logprobs)} that were returned"
+        )
     return {token: logprobs[token] for token in wanted}
 
 
-async def _by_score(talk: Talk, bases: Sequence[list[int]], sequences: tuple[Tokens, ...]) -> list[Values]:
+async def _by_score(
+    talk: Talk, bases: Sequence[list[int]], sequences: tuple[Tokens, ...]
+) -> list[Values]:
     wanted = next_tokens(sequences)
     every = sorted({token for ids in wanted.values() for token in ids})
     same = common_length(min(bases), max(bases))  # between these two are all others
@@ -231,12 +254,21 @@ async def _by_score(talk: Talk, bases: Sequence[list[int]], sequences: tuple[Tok
         "item_first": False,
     }
     scores = (await talk.post("/score", body)).get("scores")
-    rows = [row if isinstance(row, list) else [] for row in scores] if isinstance(scores, list) else []
+    rows = (
+        [row if isinstance(row, list) else [] for row in scores] if isinstance(scores, list) else []
+    )
     if [len(row) for row in rows] != [len(every)] * len(wanted) * len(bases):
         raise Refusal("/score gave no row of scores for each item")
-    if not all(type(value) in {int, float} and 0 < value <= 1 + 1e-3 for row in rows for value in row):
+    if not all(
+        type(value) in {int, float} and 0 < value <= 1 + 1e-3 for row in rows for value in row
+    ):
         raise Refusal("/score gave what are no probabilities")
-    logs = iter([{token: min(0.0, math.log(value)) for token, value in zip(every, row, strict=True)} for row in rows])
+    logs = iter(
+        [
+            {token: min(0.0, math.log(value)) for token, value in zip(every, row, strict=True)}
+            for row in rows
+        ]
+    )
     return [{beginning: next(logs) for beginning in wanted} for _ in bases]
 
 
@@ -245,7 +277,10 @@ _READERS: dict[Way, _Reader] = {
     "score": _by_score,
     "vocabulary": partial(_by_beginnings, _vocabulary),
 }
-_TOGETHER = {"token-ids", "score"}  # ways that read many prompts in one request; the others are given one
+_TOGETHER = {
+    "token-ids",
+    "score",
+}  # ways that read many prompts in one request; the others are given one
 
 
 async def sent_tokens(talk: Talk, probe: Probe, prompt: Prompt) -> int:
@@ -257,4 +292,6 @@ async def sent_tokens(talk: Talk, probe: Probe, prompt: Prompt) -> int:
     if probe.mode == "sample":
         return length * (1 if probe.several else probe.answers(talk.options))
     labels = await talk.label_ids(prompt.labels, split_answer(messages)[1])
-    return sum(length - labels.merged + len(beginning) for beginning in next_tokens(labels.sequences))
+    return sum(
+        length - labels.merged + len(beginning) for beginning in next_tokens(labels.sequences)
+    )

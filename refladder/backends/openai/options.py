@@ -23,13 +23,30 @@ MODES = ("auto", "exact", "top", "sample")
 FILE = "file:"  # begins a base URL that is a folder, see `answer_files`
 FILE_MODES = ("sample", "top")  # one request a prompt
 _OF_SERVERS = (
-    *("max_concurrency", "requests_per_minute", "tokens_per_minute", "timeout", "attempts", "patience"),
+    *(
+        "max_concurrency",
+        "requests_per_minute",
+        "tokens_per_minute",
+        "timeout",
+        "attempts",
+        "patience",
+    ),
     *("api_key_file", "headers_file", "probe_cache"),
 )
 _CACHE = "endpoints.json"
 _HEADERS = "REFLADDER_HEADERS"
-_HEADER_NAME, _HEADER_VALUE = r"[!#$%&'*+.^_`|~0-9A-Za-z-]+", r"[\x21-\x7e]([\x20-\x7e]*[\x21-\x7e])?"
-_OF_THE_CLIENT = {"accept-encoding", "connection", "content-length", "content-type", "host", "transfer-encoding"}
+_HEADER_NAME, _HEADER_VALUE = (
+    r"[!#$%&'*+.^_`|~0-9A-Za-z-]+",
+    r"[\x21-\x7e]([\x20-\x7e]*[\x21-\x7e])?",
+)
+_OF_THE_CLIENT = {
+    "accept-encoding",
+    "connection",
+    "content-length",
+    "content-type",
+    "host",
+    "transfer-encoding",
+}
 _VERSION = "api-version"  # of Azure: the only field of a base URL's query that is no secret
 _LOCAL_HOSTS = ("localhost", "127.0.0.1", "::1")
 
@@ -38,7 +55,9 @@ _LOCAL_HOSTS = ("localhost", "127.0.0.1", "::1")
 class Options:
     """The options of this backend; each field is an option of the same name."""
 
-    base_url: str = OPENAI_URL  # up to and with its `/v1`, maybe with `?api-version=` (Azure); or `file:FOLDER`
+    base_url: str = (
+        OPENAI_URL  # up to and with its `/v1`, maybe with `?api-version=` (Azure); or `file:FOLDER`
+    )
     mode: str = "auto"  # how label probabilities are read; `auto` chooses the best mode that the server supports
     samples: int = 20  # answers sampled for each prompt in the mode `sample`
     max_concurrency: int = 100  # maximum number of requests in flight
@@ -46,14 +65,22 @@ class Options:
     tokens_per_minute: float | None = None  # the same, of prompt and answer tokens together
     timeout: float = 120.0  # maximum duration of a request, in seconds
     attempts: int = 6  # maximum number of tries of a request whose connection breaks or whose server fails (5xx)
-    patience: float = 600.0  # seconds for which a server may refuse every request (429, Retry-After)
-    answer_tokens: int | None = None  # of an answer in the mode `sample`; 16, or 4096 for a model that thinks first
+    patience: float = (
+        600.0  # seconds for which a server may refuse every request (429, Retry-After)
+    )
+    answer_tokens: int | None = (
+        None  # of an answer in the mode `sample`; 16, or 4096 for a model that thinks first
+    )
     tokenizer: str | None = None  # of the model, for a server without /tokenize; needs transformers
     extra: Mapping[str, Any] = field(default_factory=dict)  # fields of every request, as JSON
     api_key_file: str | None = None  # default: REFLADDER_API_KEY, else OPENAI_API_KEY
-    headers_file: str | None = None  # a JSON object of texts; default: REFLADDER_HEADERS, the same JSON itself
+    headers_file: str | None = (
+        None  # a JSON object of texts; default: REFLADDER_HEADERS, the same JSON itself
+    )
     prefix: str = "template"  # an answer begins as its template says, where the server continues it; `none`: never
-    probe_cache: str | None = None  # handshakes of the last day; default: in the user's cache folder for remote servers
+    probe_cache: str | None = (
+        None  # handshakes of the last day; default: in the user's cache folder for remote servers
+    )
 
     @property
     def folder(self) -> Path | None:
@@ -126,7 +153,7 @@ def share_of_limits(given: Mapping[str, str], clients: int) -> dict[str, str]:
     return {**given, **shares}
 
 
-def _value(name: str, value: Any) -> Any:  # noqa: ANN401  one of the types of Options
+def _value(name: str, value: Any) -> Any:
     if kind := _NUMBERS.get(name):
         with suppress(TypeError, ValueError, OverflowError):
             if 0 < (number := kind(value)) < float("inf"):
@@ -185,15 +212,21 @@ def read_headers(options: Options) -> dict[str, str]:
         headers = parse_json(text, where)
     except DataError:
         headers = None
-    if not isinstance(headers, dict) or not all(isinstance(value, str) for value in headers.values()):
+    if not isinstance(headers, dict) or not all(
+        isinstance(value, str) for value in headers.values()
+    ):
         raise BackendUnavailableError(
             f'{where}: must hold a JSON object with a string for each header, such as {{"X-Team": "a"}}'
         )
     for name, value in headers.items():
         if not re.fullmatch(_HEADER_NAME, name) or name.lower() in _OF_THE_CLIENT:
-            raise BackendUnavailableError(f"{where}: header {name!r:.40} must not be set; remove it")
+            raise BackendUnavailableError(
+                f"{where}: header {name!r:.40} must not be set; remove it"
+            )
         if not re.fullmatch(_HEADER_VALUE, value):
-            raise BackendUnavailableError(f"{where}: the value of header {name!r:.40} must be one line of ASCII")
+            raise BackendUnavailableError(
+                f"{where}: the value of header {name!r:.40} must be one line of ASCII"
+            )
     return headers
 
 
@@ -217,7 +250,10 @@ def read_key(options: Options) -> str | None:
         key = _file_text(where, "key", "it and nothing else")
     else:
         usual = options.base_url.startswith("https:") or is_local(options.base_url)
-        keys = {name: os.environ.get(name, "").strip() for name in ("REFLADDER_API_KEY", "OPENAI_API_KEY")[: 1 + usual]}
+        keys = {
+            name: os.environ.get(name, "").strip()
+            for name in ("REFLADDER_API_KEY", "OPENAI_API_KEY")[: 1 + usual]
+        }
         where, key = next(((name, key) for name, key in keys.items() if key), ("", ""))
         if not key and options.base_url == OPENAI_URL:
             raise BackendUnavailableError(

@@ -48,7 +48,12 @@ def seconds_in(value: str | None) -> float | None:
 def _until(text: str) -> float | None:
     try:
         moment = parsedate_to_datetime(text)
-    except (ValueError, TypeError, IndexError, OverflowError):  # what Python raises for a date that is invalid
+    except (
+        ValueError,
+        TypeError,
+        IndexError,
+        OverflowError,
+    ):  # what Python raises for a date that is invalid
         return None
     if moment.tzinfo is None:
         moment = moment.replace(tzinfo=UTC)
@@ -64,7 +69,9 @@ def pause_in(headers: Mapping[str, str], *, throttled: bool) -> float | None:
     if asked is not None:
         return asked
     used_up = [
-        what for what in ("requests", "tokens") if headers.get(f"x-ratelimit-remaining-{what}", "").strip() == "0"
+        what
+        for what in ("requests", "tokens")
+        if headers.get(f"x-ratelimit-remaining-{what}", "").strip() == "0"
     ]
     resets = [seconds_in(headers.get(f"x-ratelimit-reset-{what}")) for what in used_up]
     seconds = [reset for reset in resets if reset is not None]
@@ -148,7 +155,11 @@ class Pace:
         self._storms = 0
         self._put_off_at = None
         self._faults *= 1 - _MEMORY
-        if self.limit < self._most and self._faults < _MANY_FAULTS and self.in_flight + 1 >= int(self.limit):
+        if (
+            self.limit < self._most
+            and self._faults < _MANY_FAULTS
+            and self.in_flight + 1 >= int(self.limit)
+        ):
             self.limit = min(float(self._most), self.limit + 1 / self.limit)
 
     def throttled(self, ticket: int, pause: float | None) -> None:
@@ -176,12 +187,16 @@ class Pace:
         if self._put_off_at is None:
             self._put_off_at = self._clock()
         left = self._put_off_at + self._patience - self._clock()
-        self._paused_until = max(self._paused_until, self._clock() + min(seconds, LONGEST_PAUSE, max(0.0, left)))
+        self._paused_until = max(
+            self._paused_until, self._clock() + min(seconds, LONGEST_PAUSE, max(0.0, left))
+        )
 
     def _delay(self) -> float:
         now = self._clock()
         delays = [self._paused_until - now]
-        delays += [bucket.wait(now) for bucket in (self._requests, self._tokens) if bucket is not None]
+        delays += [
+            bucket.wait(now) for bucket in (self._requests, self._tokens) if bucket is not None
+        ]
         return max(delays)
 
     def _may_start(self) -> bool:

@@ -38,7 +38,13 @@ from refladder.backends.openai.talk import (
     Talk,
 )
 from refladder.backends.openai.transport import LOG, Refusal
-from refladder.errors import BackendUnavailableError, DataError, LabelsUnavailableError, UsageError, redacted
+from refladder.errors import (
+    BackendUnavailableError,
+    DataError,
+    LabelsUnavailableError,
+    UsageError,
+    redacted,
+)
 from refladder.files.jsonl import write_json
 from refladder.parsing import parse_as, parse_json
 
@@ -48,10 +54,10 @@ if TYPE_CHECKING:
     from refladder.backends.openai.options import Options
     from refladder.records import LabelReading
 
-_TOP_OF_FILES = (
-    20  # most probable tokens that are asked for: the most of OpenAI, and of vLLM unless it is told otherwise
+_TOP_OF_FILES = 20  # most probable tokens that are asked for: the most of OpenAI, and of vLLM unless it is told otherwise
+_IGNORED = (
+    "it ignores the field that keeps the model from thinking, as it did not in the handshake ({})"
 )
-_IGNORED = "it ignores the field that keeps the model from thinking, as it did not in the handshake ({})"
 _THINKS = "the model thinks before it answers, so its first token is not a label"
 
 
@@ -69,7 +75,11 @@ async def _find_top(talk: Talk, probe: Probe) -> Probe:
     try:
         return await find_top(talk, probe)
     except Refusal as refusal:
-        if plain.switch or refusal.status not in (400, 403, 422) or "reasoning_effort" in talk.options.extra:
+        if (
+            plain.switch
+            or refusal.status not in (400, 403, 422)
+            or "reasoning_effort" in talk.options.extra
+        ):
             raise
         talk.dialect = replace(plain, switch="reasoning_effort", tempered=True)
         with suppress(Refusal):
@@ -115,7 +125,7 @@ async def handshake(talk: Talk) -> Probe:
                 raise Refusal(no_tokens)  # noqa: TRY301
             probe = await reader.find(talk, Probe(mode=mode))
         except Refusal as refusal:
-            if refusal.ends_the_run and refusal.status != 404:  # noqa: PLR2004
+            if refusal.ends_the_run and refusal.status != 404:
                 raise  # from the path that the rows are sent to; the others may be missing or forbidden
             refused.append(f"{mode}: {refusal.reason}")
             LOG.debug("%s at %s: %s is impossible: %s", talk.model, url, mode, refusal.reason)
@@ -163,7 +173,7 @@ async def _without_thoughts(talk: Talk, answer: Said) -> tuple[Said, bool]:
     return answer, True
 
 
-async def _first_answer(talk: Talk) -> Any:  # noqa: ANN401  a choice of a chat answer
+async def _first_answer(talk: Talk) -> Any:
     """Ask QUESTIONS until one is answered, which becomes that of the handshake, and learn the server's dialect."""
     for question in QUESTIONS:
         choice = await _answer(talk, question)
@@ -174,14 +184,17 @@ async def _first_answer(talk: Talk) -> Any:  # noqa: ANN401  a choice of a chat 
     return choice
 
 
-async def _answer(talk: Talk, question: Messages) -> Any:  # noqa: ANN401  a choice of a chat answer
+async def _answer(talk: Talk, question: Messages) -> Any:
     while True:  # at most two fields can be refused
         try:
             return (await talk.chat(question, most=PLAIN_TOKENS, temperature=0))[0]
         except Refusal as refusal:
             if refusal.status not in (400, 422):
                 raise
-            if "max_completion_tokens" in refusal.reason and talk.dialect.length_field == "max_tokens":
+            if (
+                "max_completion_tokens" in refusal.reason
+                and talk.dialect.length_field == "max_tokens"
+            ):
                 talk.dialect = replace(talk.dialect, length_field="max_completion_tokens")
             elif "temperature" in refusal.reason.lower() and talk.dialect.tempered:
                 talk.dialect = replace(talk.dialect, tempered=False)
@@ -204,7 +217,9 @@ def from_text(text: str) -> Probe | None:
         values = parse_json(text, "the probe cache")
         current = values.pop("schema") == SCHEMA
         current = 0 <= time.time() - values.pop("made") < _GOOD_FOR and current
-        probe = parse_as(Probe, json.dumps(values), "the probe cache", SCHEMA)  # a file, which others can write
+        probe = parse_as(
+            Probe, json.dumps(values), "the probe cache", SCHEMA
+        )  # a file, which others can write
     except (DataError, LookupError, TypeError, AttributeError):
         return None
     sound = bool(probe.way) == (probe.mode == "exact") and (probe.top > 0) == (probe.mode == "top")
@@ -229,7 +244,9 @@ def keep(probe: Probe, options: Options, model: str) -> None:
 def forget(options: Options, model: str) -> None:
     """Remove the probe of a server that is not what it was."""
     if path := _file(options):
-        write_json(path, {key: text for key, text in _read(path).items() if key != _key(options, model)})
+        write_json(
+            path, {key: text for key, text in _read(path).items() if key != _key(options, model)}
+        )
 
 
 def _file(options: Options) -> Path | None:
@@ -250,5 +267,11 @@ def _read(path: Path) -> dict[str, str]:
     except (FileNotFoundError, DataError):
         return {}
     except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"{path}: cannot be read as a probe cache ({type(error).__name__}); name another") from None
-    return {key: value for key, value in probes.items() if isinstance(value, str)} if isinstance(probes, dict) else {}
+        raise UsageError(
+            f"{path}: cannot be read as a probe cache ({type(error).__name__}); name another"
+        ) from None
+    return (
+        {key: value for key, value in probes.items() if isinstance(value, str)}
+        if isinstance(probes, dict)
+        else {}
+    )

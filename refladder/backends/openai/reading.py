@@ -30,9 +30,15 @@ if TYPE_CHECKING:
 NEGLIGIBLE = 1e-4  # a bound below this share of the labels' mass cannot change a score noticeably
 _NOT_A_NUMBER = -9999.0  # what OpenAI and vLLM send for a token outside the list
 ANSWERED = 200  # the server answered; the answer of this row alone cannot be used
-_SURE = 1e-3  # the most that rounding in half precision makes of the log-probability of a sure token
-_WORTH_A_LOOK = 1e-3  # share of the labels' mass below which a token that begins a label is left out
-_LITTLE = math.log(0.05)  # of a label's probability, which a part of unknown size may be without being told
+_SURE = (
+    1e-3  # the most that rounding in half precision makes of the log-probability of a sure token
+)
+_WORTH_A_LOOK = (
+    1e-3  # share of the labels' mass below which a token that begins a label is left out
+)
+_LITTLE = math.log(
+    0.05
+)  # of a label's probability, which a part of unknown size may be without being told
 _LONGEST_ID = 30  # characters of `token_id:N`
 _NOTHING = 1e-12  # share of the mass that replaces a bound of 0, whose logarithm is not finite
 _AROUND = " \t\r\n\"'`*.,:;!Ġ▁“”‘’«»\u200b\u200c\u200d\u2060\ufeff"  # noqa: RUF001  characters around a label that do not change it
@@ -46,14 +52,16 @@ class Choice(NamedTuple):
     logprob: float
 
 
-def first_choices(choice: Any) -> list[Choice]:  # noqa: ANN401  a server's JSON
+def first_choices(choice: Any) -> list[Choice]:
     """The tokens of the first generated position, most probable first; what is no log-probability is dropped."""
     tokens = [token for entry in _entries(choice) if (token := _choice(*entry)) is not None]
-    distinct = {(token.id, token.text): token for token in tokens}  # the chosen token is among the top ones too
+    distinct = {
+        (token.id, token.text): token for token in tokens
+    }  # the chosen token is among the top ones too
     return sorted(distinct.values(), key=lambda token: -token.logprob)
 
 
-def checked_choices(choice: Any) -> list[Choice]:  # noqa: ANN401  a server's JSON
+def checked_choices(choice: Any) -> list[Choice]:
     """The same, once every entry is a token with a log-probability; -9999 and less are those of no probability."""
     for token, _, logprob in _entries(choice):
         number = isinstance(logprob, int | float) and not isinstance(logprob, bool)
@@ -63,7 +71,7 @@ def checked_choices(choice: Any) -> list[Choice]:  # noqa: ANN401  a server's JS
     return first_choices(choice)
 
 
-def _entries(choice: Any) -> list[tuple[Any, Any, Any]]:  # noqa: ANN401  a server's JSON
+def _entries(choice: Any) -> list[tuple[Any, Any, Any]]:
     """Token, id and log-probability of each entry of the first generated position, as they are."""
     found: list[tuple[Any, Any, Any]] = []
     first = at(choice, "logprobs", "content", 0)
@@ -78,16 +86,25 @@ def _entries(choice: Any) -> list[tuple[Any, Any, Any]]:  # noqa: ANN401  a serv
     return found
 
 
-def _choice(token: Any, number: Any, logprob: Any) -> Choice | None:  # noqa: ANN401  a server's JSON
+def _choice(token: Any, number: Any, logprob: Any) -> Choice | None:
     value = is_logprob(logprob)
     if value is None:
         return None
-    if isinstance(token, str) and token.startswith("token_id:") and token[9:].isdecimal() and len(token) < _LONGEST_ID:
+    if (
+        isinstance(token, str)
+        and token.startswith("token_id:")
+        and token[9:].isdecimal()
+        and len(token) < _LONGEST_ID
+    ):
         return Choice(None, int(token[9:]), value)
-    return Choice(token if isinstance(token, str) else None, number if isinstance(number, int) else None, value)
+    return Choice(
+        token if isinstance(token, str) else None,
+        number if isinstance(number, int) else None,
+        value,
+    )
 
 
-def is_logprob(value: Any) -> float | None:  # noqa: ANN401  a server's JSON
+def is_logprob(value: Any) -> float | None:
     """A log-probability, or None if the value is not one; rounding may put a sure token slightly above 0."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
@@ -102,15 +119,21 @@ def next_tokens(sequences: Sequence[tuple[int, ...]]) -> dict[tuple[int, ...], l
     for sequence in sequences:
         for position, token in enumerate(sequence):
             wanted.setdefault(sequence[:position], set()).add(token)
-    return {beginning: sorted(wanted[beginning]) for beginning in sorted(wanted, key=lambda ids: (len(ids), ids))}
+    return {
+        beginning: sorted(wanted[beginning])
+        for beginning in sorted(wanted, key=lambda ids: (len(ids), ids))
+    }
 
 
 def from_tokens(
-    groups: Sequence[Sequence[tuple[int, ...]]], values: Mapping[tuple[int, ...], Mapping[int, float]]
+    groups: Sequence[Sequence[tuple[int, ...]]],
+    values: Mapping[tuple[int, ...], Mapping[int, float]],
 ) -> LabelReading:
     """Label log-probabilities: each spelling of a group is the sum over its tokens, and those of one label add up."""
     logprobs = {
-        sequence: math.fsum(values[sequence[:position]][token] for position, token in enumerate(sequence))
+        sequence: math.fsum(
+            values[sequence[:position]][token] for position, token in enumerate(sequence)
+        )
         for sequence in itertools.chain(*groups)
     }
     seen = max(math.fsum(map(math.exp, following.values())) for following in values.values())
@@ -129,7 +152,9 @@ class Beginning(NamedTuple):
 class Partial:
     """Labels read from the most probable tokens of one position."""
 
-    logs: tuple[float | None, ...]  # natural logarithms of the tokens that spell a whole label; None without such
+    logs: tuple[
+        float | None, ...
+    ]  # natural logarithms of the tokens that spell a whole label; None without such
     begun: tuple[Beginning, ...]  # tokens that begin a label and are worth a second look
     bound: float  # the most that any token outside the list can have
     seen: float  # the sum of the probabilities in the list
@@ -148,7 +173,9 @@ def from_top(choices: Sequence[Choice], labels: Sequence[str]) -> Partial:
             weights[whole].append(choice.logprob)
         if whole is not None or len(possible) == 1:
             begun += [Beginning(number, choice, whole) for number in possible]
-    begun = [start for start in begun if start.whole is None or not weights[start.label]]  # `10` is a token
+    begun = [
+        start for start in begun if start.whole is None or not weights[start.label]
+    ]  # `10` is a token
     relevant = [*itertools.chain(*weights), *(start.choice.logprob for start in begun)]
     least = _WORTH_A_LOOK * math.fsum(map(math.exp, relevant))
     seen = math.fsum(math.exp(choice.logprob) for choice in choices)
@@ -167,11 +194,17 @@ def _spells(text: str, labels: tuple[str, ...]) -> tuple[int | None, tuple[int, 
     """The number of the label that a token spells, None if it spells none, and the numbers of those that it begins."""
     said = bare(text)
     names = [bare(label) for label in labels]
-    begun = tuple(number for number, name in enumerate(names) if said and name.startswith(said) and name != said)
+    begun = tuple(
+        number
+        for number, name in enumerate(names)
+        if said and name.startswith(said) and name != said
+    )
     return names.index(said) if said in names else None, begun
 
 
-def complete(partial: Partial, labels: Sequence[str], ends: Sequence[float | None] = ()) -> LabelReading:
+def complete(
+    partial: Partial, labels: Sequence[str], ends: Sequence[float | None] = ()
+) -> LabelReading:
     """A reading from the most probable tokens of a position, or why there is none.
 
     `ends` has the log-probability of each of `partial.begun` with all its completions, None where it could not be
@@ -200,19 +233,27 @@ def complete(partial: Partial, labels: Sequence[str], ends: Sequence[float | Non
                 notes.append(f"label {label!r} was only begun: p <= {bounds[number]:.2g}")
             elif mostly_begun:
                 parts.append(open_ended)
-                notes.append(f"label {label!r} read from its beginning {begun[0][0].choice.text!r}, an upper bound")
+                notes.append(
+                    f"label {label!r} read from its beginning {begun[0][0].choice.text!r}, an upper bound"
+                )
         elif not parts:
             bounds[number] = partial.bound
             notes.append(f"label {label!r} outside the top {partial.top}: p <= {partial.bound:.2g}")
         logs.append(log_sum(parts) if parts else None)
-    mass = math.fsum(math.exp(value) for number, value in enumerate(logs) if value is not None and number not in bounds)
+    mass = math.fsum(
+        math.exp(value)
+        for number, value in enumerate(logs)
+        if value is not None and number not in bounds
+    )
     if not mass:
         reason = f"no label among the top {partial.top} tokens; the first is {partial.first!r:.40}"
         return LabelReading(logprobs=None, mass=None, reason=reason)
     if any(bound > NEGLIGIBLE * mass for bound in bounds.values()):
         return LabelReading(logprobs=None, mass=None, reason="; ".join(notes))
     filled = tuple(
-        value if value is not None and number not in bounds else math.log(max(bounds[number], _NOTHING * mass))
+        value
+        if value is not None and number not in bounds
+        else math.log(max(bounds[number], _NOTHING * mass))
         for number, value in enumerate(logs)
     )
     return checked_reading(
@@ -253,7 +294,7 @@ class Said:
         return self.missing is not None and self.finish == "length"
 
 
-def said(choice: Any) -> Said:  # noqa: ANN401  a server's JSON
+def said(choice: Any) -> Said:
     """The text of a choice of a chat answer, without thoughts."""
     if not isinstance(choice, dict):
         return Said(missing="empty choice")
@@ -276,9 +317,11 @@ def said(choice: Any) -> Said:  # noqa: ANN401  a server's JSON
     return Said(text="" if missing else text, finish=finish, missing=missing, thought=thought)
 
 
-def written(choice: Any) -> Completion:  # noqa: ANN401  a server's JSON
+def written(choice: Any) -> Completion:
     """A writer's answer as a completion; an answer without a text is an error with the reason."""
     answer = said(choice)
     if answer.missing is not None:
         return Completion(text="", finish="error", note=answer.missing)
-    return Completion(text=answer.text.strip(), finish="length" if answer.finish == "length" else "stop")
+    return Completion(
+        text=answer.text.strip(), finish="length" if answer.finish == "length" else "stop"
+    )

@@ -35,7 +35,10 @@ WAYS = {
     "classify:input": _Way("/classify", "input", "probs"),
 }
 _TRIED: tuple[Messages, ...] = tuple(
-    [{"role": "user", "content": "What is the capital of France?"}, {"role": "assistant", "content": answer}]
+    [
+        {"role": "user", "content": "What is the capital of France?"},
+        {"role": "assistant", "content": answer},
+    ]
     for answer in ("The capital of France is Paris.", "no no no no")
 )
 _OF_OTHERS = {"mode", "samples", "answer_tokens", "prefix", "probe_cache"}  # options
@@ -87,12 +90,16 @@ class RewardServer(Endpoint):
         """0: rewards are read, not generated."""
         return 0
 
-    def write_each(self, prompts: Sequence[Prompt], sampling: Sampling) -> Iterator[tuple[int, Completion]]:
+    def write_each(
+        self, prompts: Sequence[Prompt], sampling: Sampling
+    ) -> Iterator[tuple[int, Completion]]:
         """Raise UsageError: a reward model writes nothing."""
         del prompts, sampling
         raise UsageError(ONLY_READS.format(self.fingerprint))
 
-    def read_labels_each(self, prompts: Sequence[Prompt], labels: Sequence[str]) -> Iterator[tuple[int, LabelReading]]:
+    def read_labels_each(
+        self, prompts: Sequence[Prompt], labels: Sequence[str]
+    ) -> Iterator[tuple[int, LabelReading]]:
         """Row number and reward of each text as a reading of win and loss; the contract is that of `Endpoint`."""
         check_role(self.fingerprint, prompts)
         asked = tuple(labels)
@@ -115,7 +122,7 @@ async def _find(talk: Talk) -> str:
             if way.field != "text":
                 await _check_raw(talk, way, values)
         except Refusal as refusal:
-            if refusal.status is None or (refusal.ends_the_run and refusal.status != 404):  # noqa: PLR2004  Not Found
+            if refusal.status is None or (refusal.ends_the_run and refusal.status != 404):
                 raise
             refused.append(f"{name}: {refusal.reason}")
         else:
@@ -137,7 +144,9 @@ async def _check_raw(talk: Talk, way: _Way, values: Sequence[float]) -> None:
         )
 
 
-async def _reward(talk: Talk, way: _Way, messages: Messages, *, use_activation: bool = False) -> float:
+async def _reward(
+    talk: Talk, way: _Way, messages: Messages, *, use_activation: bool = False
+) -> float:
     """The one number that a server gives a conversation."""
     asked: Any = messages
     if way.field != "messages":
@@ -145,7 +154,9 @@ async def _reward(talk: Talk, way: _Way, messages: Messages, *, use_activation: 
             raise Refusal(_NO_TOKENIZER)
         asked = [talk.conversation(messages)]
     switch = {} if way.field == "text" else {"use_activation": use_activation}
-    answer = await talk.post(f"{talk.root}{way.path}", {"model": talk.model, way.field: asked, **switch})
+    answer = await talk.post(
+        f"{talk.root}{way.path}", {"model": talk.model, way.field: asked, **switch}
+    )
     entries = answer.get("data")
     (entry,) = in_order_of_index(entries if isinstance(entries, list) else [], 1, "entries of data")
     numbers = at(entry, way.found)
@@ -156,12 +167,14 @@ async def _reward(talk: Talk, way: _Way, messages: Messages, *, use_activation: 
     return float(numbers[0])
 
 
-def open_served(target: str, **given: Any) -> RewardServer:  # noqa: ANN401  texts, as on the command line
+def open_served(target: str, **given: Any) -> RewardServer:
     """Open a reward model on a server; its options are those of `Options` that concern no labels."""
     checked_packages("reward:MODEL")
     options = read_options(given)
     if options.folder is not None:
-        raise UsageError(f"reward:{target} is asked on a server, and {options.base_url} is a folder; name its URL")
+        raise UsageError(
+            f"reward:{target} is asked on a server, and {options.base_url} is a folder; name its URL"
+        )
     return RewardServer(target, options, key=read_key(options), headers=read_headers(options))
 
 

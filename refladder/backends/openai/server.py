@@ -55,7 +55,10 @@ MOST_BYTES = 64_000_000  # of a decompressed answer; log-probabilities of a voca
 _PLAIN = ("", "identity")
 _FIRST_REQUESTS = 16  # whose connections are not reused if the ids of answers prove nothing
 _COMPRESSED = ("gzip", "deflate")  # compressions whose output zlib can limit
-_ANY_HEADER, _NO_HEADER = zlib.MAX_WBITS | 32, -zlib.MAX_WBITS  # of a zlib or gzip stream, and of a raw one
+_ANY_HEADER, _NO_HEADER = (
+    zlib.MAX_WBITS | 32,
+    -zlib.MAX_WBITS,
+)  # of a zlib or gzip stream, and of a raw one
 _BACKOFF = wait_random_exponential(multiplier=0.25, max=20)  # seconds before the next try
 _RETRYING = AsyncRetrying()  # which the backoff expects of a try
 
@@ -66,7 +69,12 @@ class Server:
     """An open connection, inside one event loop; proxies and certificates are those that the environment names."""
 
     def __init__(
-        self, options: Options, key: str | None, pace: Pace, tally: Tally, headers: Mapping[str, str] | None = None
+        self,
+        options: Options,
+        key: str | None,
+        pace: Pace,
+        tally: Tally,
+        headers: Mapping[str, str] | None = None,
     ) -> None:
         self._options = options
         self._key = key
@@ -86,7 +94,9 @@ class Server:
             "OpenAI-Project": os.environ.get("OPENAI_PROJECT_ID"),
         }
         given = {name.lower() for name in self._headers}
-        headers = {name: value for name, value in named.items() if value and name.lower() not in given}
+        headers = {
+            name: value for name, value in named.items() if value and name.lower() not in given
+        }
         headers |= self._headers
         self._session, self._single_use = (
             aiohttp.ClientSession(
@@ -97,7 +107,9 @@ class Server:
                 auto_decompress=False,
             )
             for connector in (
-                aiohttp.TCPConnector(limit=0, keepalive_timeout=_KEPT_ALIVE),  # `Pace` limits what is in flight
+                aiohttp.TCPConnector(
+                    limit=0, keepalive_timeout=_KEPT_ALIVE
+                ),  # `Pace` limits what is in flight
                 aiohttp.TCPConnector(limit=0, force_close=True),
             )
         )
@@ -107,7 +119,9 @@ class Server:
         closing = asyncio.gather(self._session.close(), self._single_use.close())
         try:
             await asyncio.shield(closing)
-        except asyncio.CancelledError:  # the work was over, and is cancelled while the connections close
+        except (
+            asyncio.CancelledError
+        ):  # the work was over, and is cancelled while the connections close
             await closing
             raise
         if self._options.base_url.startswith("https:"):
@@ -123,8 +137,12 @@ class Server:
             pause = pause_in(headers, throttled=False)
             if pause is not None:
                 self._pace.pause(pause)
-            answer = self._object(content, headers.get("Content-Type", ""), listed=path.endswith("/classify"))
-            if self._tally.identities.mixed_up(answer.get("id"), str(body.get("messages") or body.get("prompt"))):
+            answer = self._object(
+                content, headers.get("Content-Type", ""), listed=path.endswith("/classify")
+            )
+            if self._tally.identities.mixed_up(
+                answer.get("id"), str(body.get("messages") or body.get("prompt"))
+            ):
                 raise Refusal(
                     "one answer was given to two different requests, so what lies between mixes answers up",
                     ends_the_run=True,
@@ -147,7 +165,9 @@ class Server:
         """A server's text as it may be shown: short, on one line, without control characters, key and headers."""
         return shown(text, self._key, self._headers.values())
 
-    async def _answered(self, once: Callable[[], Awaitable[tuple[Answer, float]]], tokens: float) -> Answer:
+    async def _answered(
+        self, once: Callable[[], Awaitable[tuple[Answer, float]]], tokens: float
+    ) -> Answer:
         """The answer of `once` (and its estimated tokens that were not used), tried again while it raises TryAgain."""
         broken = put_off = 0
         while True:
@@ -201,7 +221,9 @@ class Server:
         if pause is not None:
             self._pace.pause(pause)
 
-    async def _exchange(self, method: str, path: str, content: bytes | None = None) -> tuple[bytes, Mapping[str, str]]:
+    async def _exchange(
+        self, method: str, path: str, content: bytes | None = None
+    ) -> tuple[bytes, Mapping[str, str]]:
         """The content and headers of an answer with a status of 2xx."""
         limit = self._options.timeout
         try:
@@ -212,9 +234,13 @@ class Server:
         except (aiohttp.ClientError, OSError) as error:
             raise TryAgain(f"the connection failed: {self.shown(_cause(error))}") from None
 
-    async def _followed(self, method: str, path: str, content: bytes | None) -> tuple[bytes, Mapping[str, str]]:
+    async def _followed(
+        self, method: str, path: str, content: bytes | None
+    ) -> tuple[bytes, Mapping[str, str]]:
         """The answer to a request, after redirects within the server."""
-        url = _address(path if path.startswith(("http://", "https://")) else self._options.address + path)
+        url = _address(
+            path if path.startswith(("http://", "https://")) else self._options.address + path
+        )
         if self._options.query:
             url = url.update_query(self._options.query)
         for _ in range(_MOST_REDIRECTS):
@@ -232,14 +258,18 @@ class Server:
                         method, content = "GET", None
                     continue
                 answer = await _read(response)
-                if 200 <= response.status < 300:  # noqa: PLR2004  success
+                if 200 <= response.status < 300:
                     return answer, response.headers
                 raise self._failure(response.status, answer, response.headers)
-        raise Refusal(f"it redirects a request more than {_MOST_REDIRECTS} times", ends_the_run=True)
+        raise Refusal(
+            f"it redirects a request more than {_MOST_REDIRECTS} times", ends_the_run=True
+        )
 
     def _connections(self) -> aiohttp.ClientSession:
         """The session for the next request: a connection each, until ids show that a misplaced answer is noticed."""
-        first = self._tally.counts["requests"] <= _FIRST_REQUESTS and not self._tally.identities.proven
+        first = (
+            self._tally.counts["requests"] <= _FIRST_REQUESTS and not self._tally.identities.proven
+        )
         return self._single_use if first else self._session
 
     def _object(self, content: bytes, kind: str, *, listed: bool = False) -> dict[str, Any]:
@@ -249,17 +279,25 @@ class Server:
             answer = parse_json(content, "the answer")
         except DataError:
             if "html" in kind or content.lstrip()[:1] == b"<":
-                raise Refusal("it answered with an HTML page instead of JSON; a base URL usually ends in /v1") from None
+                raise Refusal(
+                    "it answered with an HTML page instead of JSON; a base URL usually ends in /v1"
+                ) from None
             answer, expected = None, "JSON"
         if listed and isinstance(answer, list):
             return {"data": answer}
         if not isinstance(answer, dict):
-            raise TryAgain(f"the answer is not {expected}: {self.shown(content.decode('utf-8', 'replace'))!r}")
-        if isinstance(answer.get("error"), dict | str) and "choices" not in answer:  # an error under HTTP 200
+            raise TryAgain(
+                f"the answer is not {expected}: {self.shown(content.decode('utf-8', 'replace'))!r}"
+            )
+        if (
+            isinstance(answer.get("error"), dict | str) and "choices" not in answer
+        ):  # an error under HTTP 200
             raise Refusal(f"it answered with an error: {self.shown(error_text(answer))}")
         return answer
 
-    def _failure(self, status: int, content: bytes, headers: Mapping[str, str]) -> Refusal | TryAgain:
+    def _failure(
+        self, status: int, content: bytes, headers: Mapping[str, str]
+    ) -> Refusal | TryAgain:
         """What a status other than 2xx means."""
         body = None
         with suppress(DataError):
@@ -267,20 +305,30 @@ class Server:
         text = self.shown(error_text(body) or content.decode("utf-8", "replace"))
         inner = at(body, "error") or body
         codes = (at(inner, "code"), at(inner, "type"))
-        if status == TOO_MANY_REQUESTS and ("insufficient_quota" in codes or "quota" in text.lower()):
+        if status == TOO_MANY_REQUESTS and (
+            "insufficient_quota" in codes or "quota" in text.lower()
+        ):
             return Refusal(f"the quota is used up (429: {text})", status=status, ends_the_run=True)
-        if status in _TRY_AGAIN or status >= 500:  # noqa: PLR2004  errors of the server
+        if status in _TRY_AGAIN or status >= 500:
             return TryAgain(f"the server answered {status}: {text}", status, headers)
         if status in (401, 403):
             where = "it was sent no key" if self._key is None else "the key was refused"
             where = "the key or a header was refused" if self._headers else where
-            return Refusal(f"{where} ({status}: {text})", said=text, status=status, ends_the_run=True)
-        return Refusal(f"the server answered {status}: {text}", status=status, ends_the_run=status in (402, 404))
+            return Refusal(
+                f"{where} ({status}: {text})", said=text, status=status, ends_the_run=True
+            )
+        return Refusal(
+            f"the server answered {status}: {text}",
+            status=status,
+            ends_the_run=status in (402, 404),
+        )
 
     def _estimate(self, body: Mapping[str, Any]) -> float:
         if self._options.tokens_per_minute is None:
             return 0.0
-        prompt: Any = body.get("prompt") or [[*body["query"], *item] for item in body.get("items", ())]
+        prompt: Any = body.get("prompt") or [
+            [*body["query"], *item] for item in body.get("items", ())
+        ]
         most = float(body.get("max_tokens") or body.get("max_completion_tokens") or 0)
         if isinstance(prompt, list) and prompt:
             prompts = prompt if isinstance(prompt[0], list) else [prompt]
@@ -289,7 +337,9 @@ class Server:
 
 
 _JSON = {"Content-Type": "application/json"}
-_JSON_TEXT = json.JSONEncoder(separators=(",", ":")).encode  # json.dumps would make an encoder for each call
+_JSON_TEXT = json.JSONEncoder(
+    separators=(",", ":")
+).encode  # json.dumps would make an encoder for each call
 
 
 def _payload(content: bytes | None) -> bytes | io.BytesIO | None:
@@ -310,9 +360,13 @@ def _next_address(url: URL, response: aiohttp.ClientResponse) -> URL:
     try:
         target = url.join(URL(response.headers["Location"]))
     except ValueError:
-        raise Refusal("it sends requests on to an address that is none", ends_the_run=True) from None
+        raise Refusal(
+            "it sends requests on to an address that is none", ends_the_run=True
+        ) from None
     upgraded = (url.scheme, target.scheme) == ("http", "https")
-    if target.host != url.host or ((target.scheme, target.port) != (url.scheme, url.port) and not upgraded):
+    if target.host != url.host or (
+        (target.scheme, target.port) != (url.scheme, url.port) and not upgraded
+    ):
         raise Refusal(
             f"it sends requests on to another server, {target.authority[:SHOWN_CHARACTERS]!r},"
             f" and prompts go to the one that was named only; name that one with {option('base-url')} if it is meant",
@@ -326,10 +380,14 @@ async def _read(response: aiohttp.ClientResponse) -> bytes:
     """The decompressed content of an answer, counted while it comes in."""
     packed = response.headers.get("Content-Encoding", "").strip().lower()
     if packed not in _PLAIN and packed not in _COMPRESSED:
-        raise Refusal(f"the answer is packed as {packed[:40]!r}, and only gzip and deflate are read")
+        raise Refusal(
+            f"the answer is packed as {packed[:40]!r}, and only gzip and deflate are read"
+        )
     announced = response.content_length if "Transfer-Encoding" not in response.headers else None
     if packed in _PLAIN and announced is not None and announced <= MOST_BYTES:
-        return await response.read()  # aiohttp reads no more than was announced; the usual answer, in less time
+        return (
+            await response.read()
+        )  # aiohttp reads no more than was announced; the usual answer, in less time
     unpack = None
     parts: list[bytes] = []
     size = 0
@@ -337,15 +395,21 @@ async def _read(response: aiohttp.ClientResponse) -> bytes:
         part = received
         if packed in _COMPRESSED and part:
             if unpack is None:
-                raw = packed == "deflate" and part[0] & 0x0F != zlib.DEFLATED  # without the header it should have
+                raw = (
+                    packed == "deflate" and part[0] & 0x0F != zlib.DEFLATED
+                )  # without the header it should have
                 unpack = zlib.decompressobj(_NO_HEADER if raw else _ANY_HEADER)
             try:
                 part = unpack.decompress(part, MOST_BYTES - size + 1)
             except zlib.error:
-                raise TryAgain(f"the answer cannot be decompressed, though it is packed as {packed!r}") from None
+                raise TryAgain(
+                    f"the answer cannot be decompressed, though it is packed as {packed!r}"
+                ) from None
         size += len(part)
         if size > MOST_BYTES:
-            raise Refusal(f"the answer is larger than {MOST_BYTES:,} bytes; it was not read to its end")
+            raise Refusal(
+                f"the answer is larger than {MOST_BYTES:,} bytes; it was not read to its end"
+            )
         parts.append(part)
     return b"".join(parts)
 

@@ -44,16 +44,29 @@ PROBE: Messages = [
 QUESTIONS: tuple[Messages, ...] = (
     PROBE,
     [{"role": "user", "content": "Count from one to nine in words."}],
-    [{"role": "user", "content": "Monday, Tuesday, Wednesday, Thursday,"}],  # for a model that only continues texts
+    [
+        {"role": "user", "content": "Monday, Tuesday, Wednesday, Thursday,"}
+    ],  # for a model that only continues texts
 )
-_CONTINUE = {"add_generation_prompt": False, "continue_final_message": True}  # vLLM, SGLang; llama-server needs neither
-NOT_CONTINUED = "it no longer continues an answer that was begun, as it did in the handshake (prefix:on)"
-_OF_THE_BEGINNING = re.compile("continue_final_message|add_generation_prompt|assistant|prefill", re.IGNORECASE)
+_CONTINUE = {
+    "add_generation_prompt": False,
+    "continue_final_message": True,
+}  # vLLM, SGLang; llama-server needs neither
+NOT_CONTINUED = (
+    "it no longer continues an answer that was begun, as it did in the handshake (prefix:on)"
+)
+_OF_THE_BEGINNING = re.compile(
+    "continue_final_message|add_generation_prompt|assistant|prefill", re.IGNORECASE
+)
 _FEWEST_CHARACTERS = 3  # that show the beginning of a prefix again; one letter may be a label
 # Fields that keep a model from thinking, by the name that fingerprints show.
 SWITCHES: dict[str, dict[str, Any]] = {
-    "enable_thinking": {"chat_template_kwargs": {"enable_thinking": False}},  # vLLM, SGLang: Qwen, GLM
-    "template-thinking": {"chat_template_kwargs": {"thinking": False}},  # vLLM, SGLang: DeepSeek, Kimi
+    "enable_thinking": {
+        "chat_template_kwargs": {"enable_thinking": False}
+    },  # vLLM, SGLang: Qwen, GLM
+    "template-thinking": {
+        "chat_template_kwargs": {"thinking": False}
+    },  # vLLM, SGLang: DeepSeek, Kimi
     "thinking": {"thinking": {"type": "disabled"}},  # DeepSeek
     "reasoning_effort": {"reasoning_effort": "none"},  # OpenAI, Ollama
     "reasoning": {"reasoning": {"effort": "none"}},  # OpenRouter
@@ -67,7 +80,9 @@ _MOST_MERGED = 4  # tokens of a template's end that a label may merge with
 class Dialect:
     """The form of requests that a server accepts, learnt from the first requests."""
 
-    length_field: Literal["max_tokens", "max_completion_tokens"] = "max_tokens"  # limit on an answer's tokens
+    length_field: Literal["max_tokens", "max_completion_tokens"] = (
+        "max_tokens"  # limit on an answer's tokens
+    )
     tempered: bool = True  # whether a temperature and a top-p may be given
     tokens: Source | None = None  # where token ids come from, see `find_tokens`
     under_base: bool = False  # whether /tokenize and /apply-template are under the base URL, not at the server's root
@@ -82,12 +97,18 @@ class Probe:
     way: Way = ""  # variant of `exact`
     dialect: Dialect = field(default_factory=Dialect)
     top: int = 0  # number of most probable tokens in an answer, in the mode `top`
-    goes_on: Continued = ""  # `top`: how a begun answer is completed, by the server or in a given form
+    goes_on: Continued = (
+        ""  # `top`: how a begun answer is completed, by the server or in a given form
+    )
     several: bool = False  # whether a request can return several answers
     together: bool = False  # whether a request can hold many prompts, in the mode `exact`
-    fixed: bool = False  # whether the server always returns the same answer: sampling is a single vote
+    fixed: bool = (
+        False  # whether the server always returns the same answer: sampling is a single vote
+    )
     thinks: bool = False  # whether the model thinks before it answers
-    prefix: PrefixUse = "unsupported"  # off by the option; unsupported: not continued, or after thoughts
+    prefix: PrefixUse = (
+        "unsupported"  # off by the option; unsupported: not continued, or after thoughts
+    )
     refused: tuple[str, ...] = ()  # why each better mode is not used, "mode: reason"
 
     def messages(self, prompt: Prompt) -> Messages:
@@ -136,7 +157,11 @@ def begun_answer(messages: Messages, text: str) -> Messages:
 
 def split_answer(messages: Messages) -> tuple[Messages, str]:
     """Messages without the beginning of the answer, and that beginning."""
-    return (messages[:-1], messages[-1]["content"]) if messages[-1]["role"] == "assistant" else (messages, "")
+    return (
+        (messages[:-1], messages[-1]["content"])
+        if messages[-1]["role"] == "assistant"
+        else (messages, "")
+    )
 
 
 @dataclass(slots=True, kw_only=True)
@@ -163,11 +188,20 @@ class Talk:
         except Refusal as refusal:
             if not self.settling or refusal.status not in (401, 403):
                 raise
-            raise Refusal(f"the server answered {refusal.status}: {refusal.said}", status=refusal.status) from None
+            raise Refusal(
+                f"the server answered {refusal.status}: {refusal.said}", status=refusal.status
+            ) from None
 
-    async def chat(self, messages: Messages, *, most: int, temperature: float, **more: Any) -> list[Any]:  # noqa: ANN401
+    async def chat(
+        self, messages: Messages, *, most: int, temperature: float, **more: Any
+    ) -> list[Any]:
         """The choices of one chat answer, at most `most` tokens each."""
-        body: dict[str, Any] = {"model": self.model, "messages": messages, self.dialect.length_field: most, **more}
+        body: dict[str, Any] = {
+            "model": self.model,
+            "messages": messages,
+            self.dialect.length_field: most,
+            **more,
+        }
         body |= SWITCHES.get(self.dialect.switch, {})
         if self.dialect.tempered:
             body["temperature"] = temperature
@@ -184,7 +218,11 @@ class Talk:
                 raise Refusal(NOT_CONTINUED, ends_the_run=True, changed=True) from None
             raise
         _check_number(choices, more.get("n", 1))
-        if self.dialect.switch and not self.settling and any(said(choice).thought for choice in choices):
+        if (
+            self.dialect.switch
+            and not self.settling
+            and any(said(choice).thought for choice in choices)
+        ):
             switch = self.dialect.switch
             reason = f"the model thinks again before it answers, though the handshake switched that off ({switch})"
             raise Refusal(reason, ends_the_run=True, changed=True)
@@ -192,27 +230,33 @@ class Talk:
             raise Refusal(NOT_CONTINUED, ends_the_run=True, changed=True)
         return choices
 
-    async def likely(self, messages: Messages, top: int, *, most: int = 1, **more: Any) -> Any:  # noqa: ANN401
+    async def likely(self, messages: Messages, top: int, *, most: int = 1, **more: Any) -> Any:
         """The most probable answer, of `most` tokens, with the `top` most probable tokens at each position."""
         asked = {"most": most, "temperature": 0, "logprobs": True, "top_logprobs": top}
         return (await self.chat(messages, **asked, **more))[0]
 
-    async def complete(self, prompt: Sequence[int], **more: Any) -> Any:  # noqa: ANN401
+    async def complete(self, prompt: Sequence[int], **more: Any) -> Any:
         """One completion of token ids, one token long, the most probable."""
         body = {"model": self.model, "prompt": prompt, "max_tokens": 1, "temperature": 0, **more}
         return in_order_of_index(_choices(await self.post("/completions", body)), 1, "choices")[0]
 
-    async def complete_each(self, prompts: Sequence[list[int]], **more: Any) -> list[Any]:  # noqa: ANN401
+    async def complete_each(self, prompts: Sequence[list[int]], **more: Any) -> list[Any]:
         """The same of several prompts of token ids in one request, in their order."""
         if len(prompts) == 1:
             return [await self.complete(prompts[0], **more)]
         body = {"model": self.model, "prompt": prompts, "max_tokens": 1, "temperature": 0, **more}
-        return in_order_of_index(_choices(await self.post("/completions", body)), len(prompts), "choices")
+        return in_order_of_index(
+            _choices(await self.post("/completions", body)), len(prompts), "choices"
+        )
 
     @property
     def root(self) -> str:
         """Where the paths are that OpenAI's interface does not have: usually the address without `/v1`."""
-        return self.options.address if self.dialect.under_base else self.options.address.removesuffix("/v1")
+        return (
+            self.options.address
+            if self.dialect.under_base
+            else self.options.address.removesuffix("/v1")
+        )
 
     async def rendered(self, messages: Messages) -> str:
         """The prompt rendered by the chat template, with the beginning of the answer."""
@@ -240,17 +284,27 @@ class Talk:
         asked, begun = split_answer(messages)
         messages = begun_answer(asked, begun + label)
         if self.dialect.tokens == "server":
-            body: dict[str, Any] = {"model": self.model, "messages": messages, "add_generation_prompt": True}
+            body: dict[str, Any] = {
+                "model": self.model,
+                "messages": messages,
+                "add_generation_prompt": True,
+            }
             body |= SWITCHES.get(self.dialect.switch, {})
             if begun + label:
                 body |= _CONTINUE
         else:
             text = await self.rendered(messages)
             if self.dialect.tokens == "local":
-                return [int(token) for token in self._tokenizer().encode(text, add_special_tokens=False)]
+                return [
+                    int(token) for token in self._tokenizer().encode(text, add_special_tokens=False)
+                ]
             body = {"content": text, "add_special": True, "parse_special": True}
         tokens = (await self.post(f"{self.root}/tokenize", body)).get("tokens")
-        if not isinstance(tokens, list) or not tokens or not all(type(token) is int for token in tokens):
+        if (
+            not isinstance(tokens, list)
+            or not tokens
+            or not all(type(token) is int for token in tokens)
+        ):
             raise Refusal("/tokenize gave no token ids")
         two_beginnings = (
             self.dialect.tokens == "template" and tokens[:1] == tokens[1:2]
@@ -272,15 +326,21 @@ class Talk:
         return begun_answer(asked, prefix)
 
     async def _label_ids(self, labels: tuple[str, ...], prefix: str) -> LabelIds:
-        prompt, *answered = await asyncio.gather(self.ids(PROBE), *(self.ids(PROBE, label) for label in labels))
+        prompt, *answered = await asyncio.gather(
+            self.ids(PROBE), *(self.ids(PROBE, label) for label in labels)
+        )
         if self.dialect.tokens == "server" and all(ids[-1] == prompt[-1] for ids in answered):
             # Behind the label, the template has ended the answer and begun another one.
             raise Refusal(NOT_CONTINUED, ends_the_run=not self.settling, changed=not self.settling)
         for part in shortened(prefix):
             groups = [spellings_after(part, label) for label in labels]
             texts = ["", *itertools.chain(*groups)]
-            before, *wholes = await asyncio.gather(*(self.ids(PROBE, part + text) for text in texts))
-            ends = (tuple(ids[len(before) :]) if ids[: len(before)] == before else () for ids in wholes)
+            before, *wholes = await asyncio.gather(
+                *(self.ids(PROBE, part + text) for text in texts)
+            )
+            ends = (
+                tuple(ids[len(before) :]) if ids[: len(before)] == before else () for ids in wholes
+            )
             found = [tuple(next(ends) for _ in group) for group in groups]
             if all(group[0] for group in found):
                 kept = tuple(found) if both_count(found) else tuple(group[:1] for group in found)
@@ -289,21 +349,31 @@ class Talk:
                     return LabelIds(groups=kept, merged=0, prefix=part, tail=tail)
         common = min(common_length(prompt, ids) for ids in answered)
         sequences = tuple(tuple(ids[common:]) for ids in answered)
-        if len(prompt) - common > _MOST_MERGED or not all(sequences) or len(set(sequences)) < len(labels):
-            raise Refusal(f"its tokenizer does not keep the labels {', '.join(labels)} apart from the prompt")
-        return LabelIds(groups=tuple((sequence,) for sequence in sequences), merged=len(prompt) - common)
+        if (
+            len(prompt) - common > _MOST_MERGED
+            or not all(sequences)
+            or len(set(sequences)) < len(labels)
+        ):
+            raise Refusal(
+                f"its tokenizer does not keep the labels {', '.join(labels)} apart from the prompt"
+            )
+        return LabelIds(
+            groups=tuple((sequence,) for sequence in sequences), merged=len(prompt) - common
+        )
 
-    def _tokenizer(self) -> Any:  # noqa: ANN401  a transformers tokenizer
+    def _tokenizer(self) -> Any:
         return _local_tokenizer(str(self.options.tokenizer))
 
 
 @cache
-def _local_tokenizer(name: str) -> Any:  # noqa: ANN401  a transformers tokenizer
+def _local_tokenizer(name: str) -> Any:
     """The tokenizer of the option `tokenizer`."""
     try:
-        from transformers import AutoTokenizer  # noqa: PLC0415  heavy and optional
+        from transformers import AutoTokenizer
     except ImportError:
-        raise BackendUnavailableError("the option tokenizer needs transformers; pip install transformers") from None
+        raise BackendUnavailableError(
+            "the option tokenizer needs transformers; pip install transformers"
+        ) from None
     try:
         return AutoTokenizer.from_pretrained(name, trust_remote_code=False)
     except (OSError, ValueError) as error:
@@ -328,10 +398,12 @@ def _choices(answer: dict[str, Any]) -> list[Any]:
     choices = answer.get("choices")
     if not isinstance(choices, list) or not choices:
         raise Refusal("the answer holds no choices")
-    return [choice for number, choice in enumerate(choices) if not _is_copy(choice, choices[:number])]
+    return [
+        choice for number, choice in enumerate(choices) if not _is_copy(choice, choices[:number])
+    ]
 
 
-def _is_copy(choice: Any, earlier: Sequence[Any]) -> bool:  # noqa: ANN401  a server's JSON
+def _is_copy(choice: Any, earlier: Sequence[Any]) -> bool:
     """Whether a choice is sent again, with its index; without one, equal choices are equal answers."""
     return at(choice, "index") is not None and choice in earlier
 
@@ -339,9 +411,15 @@ def _is_copy(choice: Any, earlier: Sequence[Any]) -> bool:  # noqa: ANN401  a se
 def _check_number(choices: Sequence[Any], most: int) -> None:
     """Refuse more answers than were asked for, and two with one index: nobody knows what they are."""
     numbers = [number for choice in choices if (number := at(choice, "index")) is not None]
-    if len(choices) > most or any(type(number) is not int for number in numbers) or len({*numbers}) < len(numbers):
+    if (
+        len(choices) > most
+        or any(type(number) is not int for number in numbers)
+        or len({*numbers}) < len(numbers)
+    ):
         shown = ", ".join(f"{number!r:.20}" for number in numbers[:5])
-        raise Refusal(f"{len(choices)} choices with the indices {shown}, where {most} were asked for")
+        raise Refusal(
+            f"{len(choices)} choices with the indices {shown}, where {most} were asked for"
+        )
 
 
 def in_order_of_index(entries: Sequence[Any], count: int, what: str) -> list[Any]:
@@ -354,5 +432,7 @@ def in_order_of_index(entries: Sequence[Any], count: int, what: str) -> list[Any
         return list(entries)
     if any(type(number) is not int for number in numbers) or sorted(numbers) != list(range(count)):
         shown = ", ".join(f"{number!r:.20}" for number in numbers[:5])
-        raise Refusal(f"{len(entries)} {what} with the indices {shown or 'none'} for {plural(count, 'text')}")
+        raise Refusal(
+            f"{len(entries)} {what} with the indices {shown or 'none'} for {plural(count, 'text')}"
+        )
     return [entry for _, entry in sorted(zip(numbers, entries, strict=True), key=itemgetter(0))]

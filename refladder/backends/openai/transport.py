@@ -42,7 +42,7 @@ class Refusal(Exception):  # noqa: N818  never leaves this package: a row's reas
     @property
     def of_the_server(self) -> bool:
         """Whether the server failed, and not this request only: no whole answer, too many requests, or a 5xx."""
-        return self.status is None or self.status >= 500 or self.status == TOO_MANY_REQUESTS  # noqa: PLR2004
+        return self.status is None or self.status >= 500 or self.status == TOO_MANY_REQUESTS
 
 
 @dataclass(eq=False)
@@ -95,7 +95,7 @@ class Tally:
     counts: Counter[str] = field(default_factory=Counter)
     identities: Identities = field(default_factory=Identities)
 
-    def used(self, usage: Any) -> int | None:  # noqa: ANN401  a server's JSON
+    def used(self, usage: Any) -> int | None:
         """Count a `usage` block; returns its tokens, or None when there is none to trust."""
         if not isinstance(usage, dict):
             return None
@@ -111,23 +111,27 @@ class Tally:
         return sum(numbers)
 
 
-def at(value: Any, *path: str | int) -> Any:  # noqa: ANN401  a server's JSON
+def at(value: Any, *path: str | int) -> Any:
     """What lies at a path of keys and places in a server's JSON; None where it does not go on."""
     for step in path:
-        fits = isinstance(value, dict) if isinstance(step, str) else isinstance(value, list) and len(value) > step
+        fits = (
+            isinstance(value, dict)
+            if isinstance(step, str)
+            else isinstance(value, list) and len(value) > step
+        )
         if not fits:
             return None
         value = value.get(step) if isinstance(step, str) else value[step]
     return value
 
 
-def rows_at(value: Any, *path: str | int) -> list[dict[str, Any]]:  # noqa: ANN401  a server's JSON
+def rows_at(value: Any, *path: str | int) -> list[dict[str, Any]]:
     """The objects of the list at a path."""
     found = at(value, *path)
     return [row for row in found if isinstance(row, dict)] if isinstance(found, list) else []
 
 
-def error_text(body: Any) -> str:  # noqa: ANN401  a server's JSON
+def error_text(body: Any) -> str:
     """What a server says of an error, as far as it can be found."""
     inner = at(body, "error") or body
     for name in ("message", "detail", "code"):
@@ -137,8 +141,14 @@ def error_text(body: Any) -> str:  # noqa: ANN401  a server's JSON
 
 def shown(text: str, key: str | None, headers: Collection[str] = ()) -> str:
     """A server's text as it may be shown: short, on one line, without control characters, key, and words of headers."""
-    parts = {*headers, *(word for value in headers for word in value.split() if len(word) >= _LONG_WORD)}
-    for secret, name in [(key or "", "[key]"), *((part, "[header]") for part in sorted(parts, key=len, reverse=True))]:
+    parts = {
+        *headers,
+        *(word for value in headers for word in value.split() if len(word) >= _LONG_WORD),
+    }
+    for secret, name in [
+        (key or "", "[key]"),
+        *((part, "[header]") for part in sorted(parts, key=len, reverse=True)),
+    ]:
         text = text.replace(secret, name) if secret else text
     text = _CONTROL.sub(" ", text).strip()
     return text if len(text) <= SHOWN_CHARACTERS else text[:SHOWN_CHARACTERS] + "…"
@@ -150,15 +160,20 @@ _KEY_STEP = "set REFLADDER_API_KEY or OPENAI_API_KEY to a key of this server, or
 def _few(models: list[str]) -> str:
     """Return the first names of a list, shortened, and how many more there are."""
     names = ", ".join(
-        f"{model[:_LONGEST_NAME]}..." if len(model) > _LONGEST_NAME else model for model in models[:_SHOWN]
+        f"{model[:_LONGEST_NAME]}..." if len(model) > _LONGEST_NAME else model
+        for model in models[:_SHOWN]
     )
     return names + (f", and {len(models) - _SHOWN:,} more" if len(models) > _SHOWN else "")
 
 
-def unavailable(url: str, model: str, refusal: Refusal, models: list[str]) -> BackendUnavailableError:
+def unavailable(
+    url: str, model: str, refusal: Refusal, models: list[str]
+) -> BackendUnavailableError:
     """The error that ends a run, from the refusal that ended it; `models` are those of the server, for a 404."""
     if models and model not in models:
-        return BackendUnavailableError(f"{url}: model {model!r} is not served; it serves: {_few(models)}")
+        return BackendUnavailableError(
+            f"{url}: model {model!r} is not served; it serves: {_few(models)}"
+        )
     steps = {
         401: _KEY_STEP,
         403: _KEY_STEP,

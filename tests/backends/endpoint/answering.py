@@ -16,11 +16,25 @@ def vllm(request, body, status=200):
     number = request["custom_id"][:8]
     error = None
     if status != 200:
-        body, error = None, {"error": {"message": body, "type": "BadRequestError", "param": None, "code": status}}
+        body, error = (
+            None,
+            {"error": {"message": body, "type": "BadRequestError", "param": None, "code": status}},
+        )
     elif body is not None:
-        body = {"id": f"chatcmpl-{number}", "object": "chat.completion", "created": 1, "model": MODEL, **body}
+        body = {
+            "id": f"chatcmpl-{number}",
+            "object": "chat.completion",
+            "created": 1,
+            "model": MODEL,
+            **body,
+        }
     response = {"status_code": status, "request_id": f"vllm-batch-{number}", "body": body}
-    return {"id": f"vllm-{number}", "custom_id": request["custom_id"], "response": response, "error": error}
+    return {
+        "id": f"vllm-{number}",
+        "custom_id": request["custom_id"],
+        "response": response,
+        "error": error,
+    }
 
 
 def answered(folder, quirks=OPENAI):

@@ -9,7 +9,9 @@ def pytest_collection_modifyitems(config, items):
         return
     for item in items:
         if item.get_closest_marker("llama"):
-            item.add_marker(pytest.mark.skip(reason="starts a real llama.cpp server; run with pytest -m llama"))
+            item.add_marker(
+                pytest.mark.skip(reason="starts a real llama.cpp server; run with pytest -m llama")
+            )
 
 
 @pytest.fixture(autouse=True)

@@ -26,7 +26,9 @@ class Faults:
     """Shares of requests, and times in seconds."""
 
     seed: int = 0
-    service: float = 0.005  # mean time to an answer; each is drawn between half and one and a half of it
+    service: float = (
+        0.005  # mean time to an answer; each is drawn between half and one and a half of it
+    )
     server_error: float = 0.02
     reset: float = 0.01
     half: float = 0.005
@@ -68,7 +70,10 @@ class FaultServer(HttpServer):
         if not faults.storm_every or self._begun is None:
             return 0.0
         phase = (time.monotonic() - self._begun) % faults.storm_every
-        return max(0.0, phase - (faults.storm_every - faults.storm_time)) and faults.storm_every - phase
+        return (
+            max(0.0, phase - (faults.storm_every - faults.storm_time))
+            and faults.storm_every - phase
+        )
 
     async def _answer_http(self, _method, _path, _headers, body):
         sent = json.loads(body)
@@ -78,7 +83,11 @@ class FaultServer(HttpServer):
         left = self._storm_left()
         if left:
             self.kinds["429"] += 1
-            return Reply({"error": {"message": "slow down"}}, 429, {"retry-after": f"{math.ceil(1000 * left) / 1000}"})
+            return Reply(
+                {"error": {"message": "slow down"}},
+                429,
+                {"retry-after": f"{math.ceil(1000 * left) / 1000}"},
+            )
         row = int(numbers[0])
         self.asked[row] += 1
         if self.answered[row]:
@@ -101,7 +110,10 @@ class FaultServer(HttpServer):
         return "good"
 
     def _reply(self, row, sent, kind):
-        answer = {"id": f"answer-{row:010d}-{self.asked[row]:010d}", "choices": [_choice(row, sent)]}
+        answer = {
+            "id": f"answer-{row:010d}-{self.asked[row]:010d}",
+            "choices": [_choice(row, sent)],
+        }
         answer["usage"] = {"prompt_tokens": 10, "completion_tokens": 1}
         failed = {
             "server_error": Reply({"error": {"message": "overloaded"}}, (500, 502, 503)[row % 3]),
@@ -122,8 +134,14 @@ class FaultServer(HttpServer):
 
 def _choice(row, sent):
     row_values = [math.log(value) for value in probabilities(row)]
-    tops = [{"token": label, "logprob": value} for label, value in zip(LABELS, row_values, strict=True)]
+    tops = [
+        {"token": label, "logprob": value} for label, value in zip(LABELS, row_values, strict=True)
+    ]
     tops += [{"token": f"other{place}", "logprob": -10.0 - place} for place in range(2)]
     first = {**tops[0], "top_logprobs": tops}
-    choice = {"index": 0, "message": {"role": "assistant", "content": "Better"}, "finish_reason": "stop"}
+    choice = {
+        "index": 0,
+        "message": {"role": "assistant", "content": "Better"},
+        "finish_reason": "stop",
+    }
     return {**choice, "logprobs": {"content": [first]}} if sent.get("logprobs") else choice

@@ -15,9 +15,7 @@ class Reply:
     status: int = 200
     headers: dict = field(default_factory=dict)
     wait: float = 0.0  # seconds before the first byte
-    fault: str = (
-        ""  # reset: no answer; half: the body breaks off; drip: a few bytes at a time; repeat: the whole answer twice
-    )
+    fault: str = ""  # reset: no answer; half: the body breaks off; drip: a few bytes at a time; repeat: the whole answer twice
     drip: float = 0.0  # seconds between the pieces of a drip
 
 
@@ -45,7 +43,9 @@ class HttpServer:
     async def _main(self):
         self._loop, self._stop = asyncio.get_running_loop(), asyncio.Event()
         self._open = set()
-        server = await asyncio.start_server(self._connection, "127.0.0.1", 0, limit=2**26, backlog=1024)
+        server = await asyncio.start_server(
+            self._connection, "127.0.0.1", 0, limit=2**26, backlog=1024
+        )
         self.port = server.sockets[0].getsockname()[1]
         self._ready.set()
         await self._stop.wait()
@@ -58,7 +58,9 @@ class HttpServer:
         task = asyncio.current_task()
         self._open.add(task)
         try:
-            with contextlib.suppress(ConnectionError, asyncio.IncompleteReadError, asyncio.CancelledError):
+            with contextlib.suppress(
+                ConnectionError, asyncio.IncompleteReadError, asyncio.CancelledError
+            ):
                 while await self._exchange(reader, writer):
                     pass
         finally:
@@ -68,7 +70,10 @@ class HttpServer:
     async def _exchange(self, reader, writer):
         head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").split("\r\n")
         method, path, _ = head[0].split(" ")
-        headers = {name.lower(): value.strip() for name, _, value in (line.partition(":") for line in head[1:] if line)}
+        headers = {
+            name.lower(): value.strip()
+            for name, _, value in (line.partition(":") for line in head[1:] if line)
+        }
         body = await reader.readexactly(int(headers.get("content-length", 0)))
         reply = self._answer(method, path, headers, body)
         if asyncio.iscoroutine(reply):
@@ -79,8 +84,17 @@ class HttpServer:
             writer.transport.abort()
             return False
         content = reply.body if isinstance(reply.body, bytes) else json.dumps(reply.body).encode()
-        sent = {"content-type": "application/json", "content-length": str(len(content)), **reply.headers}
-        lines = [f"HTTP/1.1 {reply.status} X", *(f"{name}: {value}" for name, value in sent.items()), "", ""]
+        sent = {
+            "content-type": "application/json",
+            "content-length": str(len(content)),
+            **reply.headers,
+        }
+        lines = [
+            f"HTTP/1.1 {reply.status} X",
+            *(f"{name}: {value}" for name, value in sent.items()),
+            "",
+            "",
+        ]
         writer.write("\r\n".join(lines).encode("latin-1"))
         if reply.fault == "half":
             writer.write(content[: len(content) // 2])

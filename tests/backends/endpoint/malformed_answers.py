@@ -30,7 +30,9 @@ def _with(path, text):
     for step in way:
         place = place[step]
     place[last] = _SLOT
-    return Reply(json.dumps(answer).replace(json.dumps(_SLOT), text).encode("utf-8", "surrogatepass"))
+    return Reply(
+        json.dumps(answer).replace(json.dumps(_SLOT), text).encode("utf-8", "surrogatepass")
+    )
 
 
 _CHOICE = ("choices", 0)
@@ -58,10 +60,14 @@ ROWS = {
     **{f"{name} {text[:12]}": _with(path, text) for name, path in _FIELDS.items() for text in _ODD},
     "half a surrogate pair": _with((*_CHOICE, "message", "content"), '"\\ud800"'),
     "a NUL and an escape": _with((*_CHOICE, "message", "content"), '"\\u0000\\u001b[2J"'),
-    "a token id of 5000 digits": _with((*_FIRST, "top_logprobs", 0, "token"), '"token_id:' + "9" * 5000 + '"'),
+    "a token id of 5000 digits": _with(
+        (*_FIRST, "top_logprobs", 0, "token"), '"token_id:' + "9" * 5000 + '"'
+    ),
     "log-probabilities above 0": _with((*_FIRST, "top_logprobs", 0, "logprob"), "5"),
     "NaN": _with((*_FIRST, "top_logprobs", 0, "logprob"), "NaN"),
-    "parts of content": _with((*_CHOICE, "message", "content"), '[null, 7, {"text": null}, {"text": {}}]'),
+    "parts of content": _with(
+        (*_CHOICE, "message", "content"), '[null, 7, {"text": null}, {"text": {}}]'
+    ),
     "an error under 200": Reply({"error": {"message": {"error": [None]}}}),
     "an empty error": Reply({"error": {}}),
     "an empty body": Reply(b""),
@@ -90,7 +96,10 @@ ROWS = {
         f"status {status}": Reply({"error": {"message": "x"}}, status)
         for status in (300, 400, 405, 408, 409, 413, 418, 422)
     },
-    **{f"status {status}": Reply({"error": "x"}, status) for status in (425, 451, 500, 501, 502, 503, 504, 505, 599)},
+    **{
+        f"status {status}": Reply({"error": "x"}, status)
+        for status in (425, 451, 500, 501, 502, 503, 504, 505, 599)
+    },
     "status 400 of a deep body": Reply(DEEP.encode(), 400),
     "status 500 of no text": Reply(b"\xff\xfe", 500),
     "status 204": Reply(b"", 204),
@@ -98,14 +107,23 @@ ROWS = {
 }
 # Faults that end a run: of the key, the model, the address.
 RUNS = {
-    **{f"status {status}": Reply({"error": {"message": "x"}}, status) for status in (401, 402, 403, 404)},
+    **{
+        f"status {status}": Reply({"error": {"message": "x"}}, status)
+        for status in (401, 402, 403, 404)
+    },
     "no quota": Reply({"error": {"message": "quota", "code": "insufficient_quota"}}, 429),
     "429 for a day": Reply({}, 429, {"retry-after": "86400"}),
     "429 for ever": Reply({}, 429, {"retry-after": "9" * 400 + "h"}),
-    "429 until a date that is none": Reply({}, 429, {"retry-after": "Wed, 21 Oct 99999999999999999999 07:28:00 GMT"}),
+    "429 until a date that is none": Reply(
+        {}, 429, {"retry-after": "Wed, 21 Oct 99999999999999999999 07:28:00 GMT"}
+    ),
     "503 for a day": Reply({}, 503, {"retry-after": "86400"}),
-    "a redirect to another host": Reply({}, 307, {"location": "http://127.0.0.9:9/v1/chat/completions"}),
-    "a redirect to another port": Reply({}, 308, {"location": "http://127.0.0.1:9/v1/chat/completions"}),
+    "a redirect to another host": Reply(
+        {}, 307, {"location": "http://127.0.0.9:9/v1/chat/completions"}
+    ),
+    "a redirect to another port": Reply(
+        {}, 308, {"location": "http://127.0.0.1:9/v1/chat/completions"}
+    ),
     "a redirect to a file": Reply({}, 302, {"location": "file:///etc/hostname"}),
     "a redirect to nowhere": Reply({}, 307, {"location": "http://[::1"}),
     "a redirect to itself": Reply({}, 307, {"location": "/v1/chat/completions"}),

@@ -39,7 +39,10 @@ def wrong(readings):
     """How many rows have no answer, or not their own."""
     return sum(
         reading.logprobs is None
-        or any(abs(math.exp(a) - b) > 1e-6 for a, b in zip(reading.logprobs, probabilities(row), strict=True))
+        or any(
+            abs(math.exp(a) - b) > 1e-6
+            for a, b in zip(reading.logprobs, probabilities(row), strict=True)
+        )
         for row, reading in enumerate(readings)
     )
 
@@ -47,7 +50,7 @@ def wrong(readings):
 def main():
     url, path, rows, most = sys.argv[1:5]
     if int(most):
-        import resource  # noqa: PLC0415  not on every system
+        import resource
 
         resource.setrlimit(resource.RLIMIT_FSIZE, (int(most), int(most)))
     backend = connect(f"openai:{MODEL}", base_url=url, **OPTIONS)

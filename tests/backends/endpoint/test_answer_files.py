@@ -93,7 +93,9 @@ def test_the_message_says_what_waits_and_how_to_answer(folder):
 
 def test_a_request_is_written_once_by_whoever_needs_it(folder):
     awaited(folder)
-    awaited(folder, r"5 requests wait .*\(requests-0001\.jsonl, requests-0002\.jsonl; 2 new\)", number=5)
+    awaited(
+        folder, r"5 requests wait .*\(requests-0001\.jsonl, requests-0002\.jsonl; 2 new\)", number=5
+    )
     names = [request["custom_id"] for request in requests(folder)]
     assert len(names) == len(set(names)) == 5
     put(folder, answered(folder))
@@ -127,7 +129,11 @@ def test_fewer_answers_than_were_asked_for_are_used_and_the_rest_is_asked(folder
     line["response"]["body"]["choices"] = line["response"]["body"]["choices"][:18]
     put(folder, [line])
     awaited(folder, "2 requests wait .*2 new", number=1)
-    put(folder, [{"custom_id": one["custom_id"], "text": "Better"} for one in requests(folder)[1:]], "answers-2.jsonl")
+    put(
+        folder,
+        [{"custom_id": one["custom_id"], "text": "Better"} for one in requests(folder)[1:]],
+        "answers-2.jsonl",
+    )
     assert read(folder, 1)[0].logprobs is not None
 
 
@@ -158,7 +164,9 @@ def test_a_request_that_is_refused_for_good_is_unreadable(folder):
     lines = answered(folder)
     put(folder, [vllm(lines[0], "this prompt is too long", 400), *lines[1:]])
     found = read(folder)
-    assert found[2].reason == "the server answered 400: this prompt is too long"  # the lines come in reverse order
+    assert (
+        found[2].reason == "the server answered 400: this prompt is too long"
+    )  # the lines come in reverse order
     assert all(reading.logprobs is not None for reading in found[:2])
 
 
@@ -171,10 +179,16 @@ def spoilt(line, change):
 @pytest.mark.parametrize(
     ("change", "reason"),
     [
-        (lambda body: body["choices"][1].update(index=0), "20 choices with the indices 0, 0, 2, 3, 4, where 20 were"),
+        (
+            lambda body: body["choices"][1].update(index=0),
+            "20 choices with the indices 0, 0, 2, 3, 4, where 20 were",
+        ),
         (lambda body: body.update(choices=[]), "the answer holds no choices"),
         (lambda body: body.update(choices=3), "the answer holds no choices"),
-        (lambda body: body.update(choices=["Better"] * 20), "20 of 20 answers unparsed: 20 x empty choice"),
+        (
+            lambda body: body.update(choices=["Better"] * 20),
+            "20 of 20 answers unparsed: 20 x empty choice",
+        ),
     ],
 )
 def test_an_unsound_answer_is_unreadable_as_that_of_a_server(folder, change, reason):
@@ -198,7 +212,9 @@ def test_a_short_answer_that_is_no_text(folder, text):
 def test_log_probabilities_are_checked_as_those_of_a_server(folder):
     awaited(folder, mode="top")
     lines = answered(folder)
-    lines[0]["response"]["body"]["choices"][0]["logprobs"]["content"][0]["top_logprobs"][0]["logprob"] = 2.0
+    lines[0]["response"]["body"]["choices"][0]["logprobs"]["content"][0]["top_logprobs"][0][
+        "logprob"
+    ] = 2.0
     put(folder, lines)
     found = read(folder, mode="top")
     assert "an invalid entry among the log-probabilities" in found[2].reason
@@ -208,9 +224,18 @@ def test_log_probabilities_are_checked_as_those_of_a_server(folder):
 @pytest.mark.parametrize(
     ("spoil", "message"),
     [
-        (lambda lines: [*lines, '{"custom_id": "abc'], r"answers\.jsonl:4: not a JSON object with a custom_id"),
-        (lambda lines: ["[1]", "\xff", *lines], r"answers\.jsonl:1: not a JSON .* \(and 1 more lines of the file\)"),
-        (lambda lines: [*lines, {"custom_id": "f" * 32, "text": "a"}], r"answers\.jsonl:4: answers no request in"),
+        (
+            lambda lines: [*lines, '{"custom_id": "abc'],
+            r"answers\.jsonl:4: not a JSON object with a custom_id",
+        ),
+        (
+            lambda lines: ["[1]", "\xff", *lines],
+            r"answers\.jsonl:1: not a JSON .* \(and 1 more lines of the file\)",
+        ),
+        (
+            lambda lines: [*lines, {"custom_id": "f" * 32, "text": "a"}],
+            r"answers\.jsonl:4: answers no request in",
+        ),
         (
             lambda lines: [*lines, {"custom_id": lines[0]["custom_id"], "text": ["Worse"] * 20}],
             r"answers\.jsonl:4: a second, different answer to a request; the first one is used",
@@ -294,13 +319,19 @@ def test_more_answers_than_were_asked_for_are_none(folder):
         through(folder).write(questions(1), DRAWN)
     put(folder, [{"custom_id": requests(folder)[0]["custom_id"], "text": ["a", "b"]}])
     (text,) = through(folder).write(questions(1), DRAWN)
-    assert (text.finish, text.note) == ("error", "2 choices with the indices 0, 1, where 1 were asked for")
+    assert (text.finish, text.note) == (
+        "error",
+        "2 choices with the indices 0, 1, where 1 were asked for",
+    )
 
 
 @pytest.mark.parametrize(
     ("refused", "field"),
     [
-        ("Unsupported parameter: 'max_tokens'. Use 'max_completion_tokens' instead.", "max_completion_tokens"),
+        (
+            "Unsupported parameter: 'max_tokens'. Use 'max_completion_tokens' instead.",
+            "max_completion_tokens",
+        ),
         ("Unsupported value: 'temperature' does not support 0.5", "max_tokens"),
     ],
 )
@@ -311,7 +342,10 @@ def test_fields_that_are_refused_are_not_asked_again(folder, refused, field):
     body = requests(folder)[-1]["body"]
     assert field in body
     assert ("temperature" in body) == (field != "max_tokens")
-    lines = [{"custom_id": request["custom_id"], "text": ["Better"] * 20} for request in requests(folder)[3:]]
+    lines = [
+        {"custom_id": request["custom_id"], "text": ["Better"] * 20}
+        for request in requests(folder)[3:]
+    ]
     put(folder, lines, "answers-2.jsonl")
     assert all(reading.logprobs is not None for reading in read(folder))
 
@@ -321,7 +355,10 @@ def test_all_samplings_of_a_judge_are_one_exchange(folder):
     with pytest.raises(AnswersAwaitedError):
         judge.read_labels(questions(2), LABELS)
     assert len(requests(folder)) == 6
-    put(folder, [{"custom_id": request["custom_id"], "text": "Better"} for request in requests(folder)])
+    put(
+        folder,
+        [{"custom_id": request["custom_id"], "text": "Better"} for request in requests(folder)],
+    )
     assert all(reading.logprobs is not None for reading in judge.read_labels(questions(2), LABELS))
 
 
@@ -338,15 +375,24 @@ def test_a_folder_keeps_its_id_where_it_is_moved(folder, tmp_path):
 def test_a_record_that_is_not_that_of_a_folder(folder):
     folder.mkdir()
     (folder / "folder.json").write_text('{"schema": "other/1"}')
-    with pytest.raises(DataError, match=r"folder\.json: not the record of a folder of answers .*; name another folder"):
+    with pytest.raises(
+        DataError,
+        match=r"folder\.json: not the record of a folder of answers .*; name another folder",
+    ):
         read(folder)
 
 
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"mode": "exact"}, "through files mode must be sample or top, found 'exact', because a prompt is one request"),
-        ({"timeout": "3"}, "timeout is an option of a server, and file:.* is a folder; leave it out"),
+        (
+            {"mode": "exact"},
+            "through files mode must be sample or top, found 'exact', because a prompt is one request",
+        ),
+        (
+            {"timeout": "3"},
+            "timeout is an option of a server, and file:.* is a folder; leave it out",
+        ),
     ],
 )
 def test_options_of_servers_are_refused(folder, options, message):
@@ -360,13 +406,17 @@ def test_a_folder_must_be_named():
 
 
 def test_reward_models_are_not_asked_through_files(folder):
-    with pytest.raises(UsageError, match=r"reward:toy is asked on a server, and file:.* is a folder; name its URL"):
+    with pytest.raises(
+        UsageError, match=r"reward:toy is asked on a server, and file:.* is a folder; name its URL"
+    ):
         connect("reward:toy", base_url=f"file:{folder}")
 
 
 def test_a_folder_that_cannot_be_made(tmp_path):
     (tmp_path / "file").write_text("")
-    with pytest.raises(DataError, match=r"folder: cannot be written \(.*\); free space or choose another path"):
+    with pytest.raises(
+        DataError, match=r"folder: cannot be written \(.*\); free space or choose another path"
+    ):
         read(tmp_path / "file" / "folder")
 
 
@@ -374,7 +424,10 @@ def test_two_processes_do_not_write_to_a_folder_at_one_time(folder):
     awaited(folder)
     with (
         locked_folder(folder),
-        pytest.raises(UsageError, match=rf"process {os.getpid()} on host .* UTC; wait for it to finish, or choose"),
+        pytest.raises(
+            UsageError,
+            match=rf"process {os.getpid()} on host .* UTC; wait for it to finish, or choose",
+        ),
     ):
         read(folder)
 

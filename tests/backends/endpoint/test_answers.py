@@ -10,7 +10,10 @@ from refladder.backends.openai.reading import said, written
         ({"message": {"content": None, "refusal": "I cannot"}}, "refusal"),
         ({"message": {"content": "Bet"}, "finish_reason": "content_filter"}, "content filter"),
         ({"message": {"content": "  "}, "finish_reason": "stop"}, "empty answer"),
-        ({"message": {"content": "<think>so"}, "finish_reason": "length"}, "cut while it was thinking"),
+        (
+            {"message": {"content": "<think>so"}, "finish_reason": "length"},
+            "cut while it was thinking",
+        ),
         (
             {"message": {"content": "", "reasoning_content": "so"}, "finish_reason": "length"},
             "cut while it was thinking",
@@ -24,10 +27,15 @@ def test_answers_that_are_missing(choice, missing):
 def test_a_writers_answer():
     done = written({"message": {"content": "<think>hm</think> Rain. "}, "finish_reason": "stop"})
     assert (done.text, done.finish, done.note) == ("Rain.", "stop", None)
-    assert written({"message": {"content": "Rain and"}, "finish_reason": "length"}).finish == "length"
+    assert (
+        written({"message": {"content": "Rain and"}, "finish_reason": "length"}).finish == "length"
+    )
     filtered = written({"message": {"content": "x"}, "finish_reason": "content_filter"})
     assert (filtered.text, filtered.finish, filtered.note) == ("", "error", "content filter")
 
 
 def test_content_in_parts():
-    assert said({"message": {"content": [{"type": "text", "text": "Bet"}, {"text": "ter"}]}}).text == "Better"
+    assert (
+        said({"message": {"content": [{"type": "text", "text": "Bet"}, {"text": "ter"}]}}).text
+        == "Better"
+    )

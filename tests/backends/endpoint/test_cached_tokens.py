@@ -35,12 +35,24 @@ def test_what_the_server_had_cached_was_not_read():
 @pytest.mark.parametrize("details", [None, "3", {}, {"cached_tokens": None}, {"cached_tokens": 11}])
 def test_a_count_that_cannot_be_is_not_known(details):
     tally = Tally()
-    assert tally.used({"prompt_tokens": 10, "completion_tokens": 2, "prompt_tokens_details": details}) == 12
+    assert (
+        tally.used({"prompt_tokens": 10, "completion_tokens": 2, "prompt_tokens_details": details})
+        == 12
+    )
     assert tally.counts["prompt tokens of unknown cache"] == 10
     assert tally.counts["cached prompt tokens"] == 0
 
 
 def test_a_count_is_believed_up_to_the_prompt():
     tally = Tally()
-    tally.used({"prompt_tokens": 10, "completion_tokens": 2, "prompt_tokens_details": {"cached_tokens": 10}})
-    assert (tally.counts["cached prompt tokens"], tally.counts["prompt tokens of unknown cache"]) == (10, 0)
+    tally.used(
+        {
+            "prompt_tokens": 10,
+            "completion_tokens": 2,
+            "prompt_tokens_details": {"cached_tokens": 10},
+        }
+    )
+    assert (
+        tally.counts["cached prompt tokens"],
+        tally.counts["prompt tokens of unknown cache"],
+    ) == (10, 0)

@@ -7,7 +7,10 @@ from refladder.backends.openai.transport import Refusal
 
 
 def test_choices_are_in_the_order_of_their_indices():
-    assert in_order_of_index([{"index": 1, "a": "x"}, {"index": 0, "a": "y"}], 2, "choices")[0]["a"] == "y"
+    assert (
+        in_order_of_index([{"index": 1, "a": "x"}, {"index": 0, "a": "y"}], 2, "choices")[0]["a"]
+        == "y"
+    )
     assert in_order_of_index([{"text": "one"}], 1, "choices") == [{"text": "one"}]
 
 
@@ -17,7 +20,9 @@ def test_choices_are_in_the_order_of_their_indices():
 )  # fmt: skip
 def test_choices_that_answer_nobody_knows_what_are_refused(indices, count):
     entries = [{"index": index, "text": str(place)} for place, index in enumerate(indices)]
-    with pytest.raises(Refusal, match=rf"{len(indices)} choices with the indices .* for {count} text"):
+    with pytest.raises(
+        Refusal, match=rf"{len(indices)} choices with the indices .* for {count} text"
+    ):
         in_order_of_index(entries, count, "choices")
 
 
@@ -31,5 +36,7 @@ def test_a_choice_that_is_sent_twice_is_one_choice():
 @pytest.mark.parametrize("indices", [[0, 1, 2], [0, 0], [[0], 1], [{}]])
 def test_more_answers_than_asked_for_and_doubled_indices_are_refused(indices):
     with pytest.raises(Refusal, match=r"choices with the indices .*, where 2 were asked for"):
-        _check_number([{"index": index, "text": str(place)} for place, index in enumerate(indices)], 2)
+        _check_number(
+            [{"index": index, "text": str(place)} for place, index in enumerate(indices)], 2
+        )
     _check_number([{"text": "a"}, {"text": "b"}], 2)

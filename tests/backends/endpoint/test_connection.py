@@ -16,12 +16,26 @@ from http_server import HttpServer, Reply
 from refladder.backends import connect
 from refladder.errors import BackendUnavailableError
 
-ANSWER = {"choices": [{"message": {"role": "assistant", "content": "Better"}, "finish_reason": "stop"}]}
-PROXIES = ("HTTP_PROXY", "http_proxy", "HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy", "NO_PROXY", "no_proxy")
+ANSWER = {
+    "choices": [{"message": {"role": "assistant", "content": "Better"}, "finish_reason": "stop"}]
+}
+PROXIES = (
+    "HTTP_PROXY",
+    "http_proxy",
+    "HTTPS_PROXY",
+    "https_proxy",
+    "ALL_PROXY",
+    "all_proxy",
+    "NO_PROXY",
+    "no_proxy",
+)
 
 
 def to(url, **options):
-    return connect("openai:toy", **{"base_url": url, "mode": "sample", "samples": "1", "attempts": "1", **options})
+    return connect(
+        "openai:toy",
+        **{"base_url": url, "mode": "sample", "samples": "1", "attempts": "1", **options},
+    )
 
 
 @pytest.fixture(autouse=True)
@@ -36,7 +50,9 @@ def test_a_proxy_from_the_environment(monkeypatch, tmp_path, variable):
     asked = []
     with HttpServer(lambda _, path, *__: asked.append(path) or Reply(ANSWER)) as proxy:
         monkeypatch.setenv(variable, f"127.0.0.1:{proxy.port}")
-        assert to("http://judge.invalid/v1").read_labels(questions(1), LABELS)[0].logprobs is not None
+        assert (
+            to("http://judge.invalid/v1").read_labels(questions(1), LABELS)[0].logprobs is not None
+        )
         assert "http://judge.invalid/v1/chat/completions" in asked
         monkeypatch.setenv("no_proxy", "judge.invalid")
         with pytest.raises(BackendUnavailableError, match="the connection failed: "):
@@ -58,8 +74,26 @@ class SecureServer:
 
     def __init__(self, folder):
         self._certificate, self._key = folder / "certificate.pem", folder / "key.pem"
-        command = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=localhost"]
-        names = ["-addext", "subjectAltName=IP:127.0.0.1", "-keyout", str(self._key), "-out", str(self._certificate)]
+        command = [
+            "openssl",
+            "req",
+            "-x509",
+            "-newkey",
+            "rsa:2048",
+            "-nodes",
+            "-days",
+            "2",
+            "-subj",
+            "/CN=localhost",
+        ]
+        names = [
+            "-addext",
+            "subjectAltName=IP:127.0.0.1",
+            "-keyout",
+            str(self._key),
+            "-out",
+            str(self._certificate),
+        ]
         try:
             subprocess.run([*command, *names], check=True, capture_output=True)
         except (FileNotFoundError, subprocess.CalledProcessError):
@@ -108,7 +142,9 @@ print(to({url!r}, probe_cache={cache!r}).read_labels(questions(1), LABELS)[0].lo
 
 def test_a_certificate_from_the_environment(tmp_path, monkeypatch):
     with SecureServer(tmp_path) as server:
-        code = CLIENT.format(folder=str(Path(__file__).parent), url=server.url, cache=str(tmp_path / "probes.json"))
+        code = CLIENT.format(
+            folder=str(Path(__file__).parent), url=server.url, cache=str(tmp_path / "probes.json")
+        )
         command = [sys.executable, "-W", "error", "-c", code]
         refused = subprocess.run(command, capture_output=True, text=True, check=False)
         assert "the connection failed: " in refused.stderr
@@ -137,7 +173,10 @@ def test_what_is_sent_beside_the_question(monkeypatch):
 def test_a_redirect_without_an_end():
     with (
         HttpServer(lambda *_: Reply({}, 307, {"location": "/v1/again"})) as server,
-        pytest.raises(BackendUnavailableError, match="it redirects a request more than 10 times; check --base-url"),
+        pytest.raises(
+            BackendUnavailableError,
+            match="it redirects a request more than 10 times; check --base-url",
+        ),
     ):
         _ = to(server.url).fingerprint
 
@@ -172,7 +211,10 @@ def test_compressed_answers(packed, window):
 def test_an_answer_that_is_not_compressed_as_it_says():
     reply = Reply(ANSWER, headers={"content-encoding": "gzip"})
     message = "the answer cannot be decompressed, though it is packed as 'gzip'; start the server"
-    with HttpServer(lambda *_: reply) as server, pytest.raises(BackendUnavailableError, match=message):
+    with (
+        HttpServer(lambda *_: reply) as server,
+        pytest.raises(BackendUnavailableError, match=message),
+    ):
         _ = to(server.url).fingerprint
 
 

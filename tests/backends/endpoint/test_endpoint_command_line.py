@@ -30,10 +30,22 @@ def table(folder, rows):
 def test_score_goes_on_without_asking_again(serve, tmp_path, request):
     server = serve(VLLM)
     root = request.config.rootpath
-    ids = json.loads((root / "published_data/demo/summarization/contexts.jsonl").read_text().splitlines()[0])
-    rows = [{"context_id": ids["id"], "output": f"A storm closed the harbour, version {place}."} for place in range(3)]
+    ids = json.loads(
+        (root / "published_data/demo/summarization/contexts.jsonl").read_text().splitlines()[0]
+    )
+    rows = [
+        {"context_id": ids["id"], "output": f"A storm closed the harbour, version {place}."}
+        for place in range(3)
+    ]
     source = table(tmp_path, rows)
-    arguments = ["score", source, "--ladders", "demo/summarization", "--out", tmp_path / "out.jsonl"]
+    arguments = [
+        "score",
+        source,
+        "--ladders",
+        "demo/summarization",
+        "--out",
+        tmp_path / "out.jsonl",
+    ]
     arguments += [
         "--any-judge",
         "--judge",
@@ -58,12 +70,29 @@ def test_score_goes_on_without_asking_again(serve, tmp_path, request):
     assert len(again) - len(reading) < 10  # a handshake, and not one of the rows
 
 
-def test_a_demanded_mode_that_is_impossible_is_an_exit_code_and_a_sentence(serve, tmp_path, request):
+def test_a_demanded_mode_that_is_impossible_is_an_exit_code_and_a_sentence(
+    serve, tmp_path, request
+):
     server = serve(TEXT_ONLY)
     source = table(tmp_path, [{"context_id": "summarization-01", "output": "y"}])
-    arguments = ["score", source, "--ladders", "demo/summarization", "--out", "-", "--judge", "openai:toy"]
+    arguments = [
+        "score",
+        source,
+        "--ladders",
+        "demo/summarization",
+        "--out",
+        "-",
+        "--judge",
+        "openai:toy",
+    ]
     done = refladder(
-        *arguments, "--base-url", server.url, "--judge-option", "mode=top", cwd=request.config.rootpath, cache=tmp_path
+        *arguments,
+        "--base-url",
+        server.url,
+        "--judge-option",
+        "mode=top",
+        cwd=request.config.rootpath,
+        cache=tmp_path,
     )
     assert done.returncode == 1
     assert "'toy' does not support the requested mode top" in done.stderr

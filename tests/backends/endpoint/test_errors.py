@@ -50,13 +50,17 @@ def test_a_wrong_key(serve, monkeypatch):
 
 def test_an_unknown_model(serve):
     server = serve(OPENAI)
-    with pytest.raises(BackendUnavailableError, match=r"/v1: model 'toi' is not served; it serves: toy"):
+    with pytest.raises(
+        BackendUnavailableError, match=r"/v1: model 'toi' is not served; it serves: toy"
+    ):
         _ = connect("openai:toi", base_url=server.url).fingerprint
 
 
 def test_a_long_list_of_models_is_shortened():
     names = ["x" * 200, *(f"model-{number}" for number in range(500))]
-    error = unavailable("http://host/v1", "toi", Refusal("the server answered 404", status=404), names)
+    error = unavailable(
+        "http://host/v1", "toi", Refusal("the server answered 404", status=404), names
+    )
     assert f"it serves: {'x' * 80}..., model-0, model-1, " in str(error)
     assert str(error).endswith(", model-18, and 481 more")
     assert len(str(error)) < 400
@@ -86,17 +90,37 @@ def answering(reply):
 @pytest.mark.parametrize(
     ("reply", "message"),
     [
-        (Reply({"object": "list"}), "the answer holds no choices; check --base-url and the server's own log"),
+        (
+            Reply({"object": "list"}),
+            "the answer holds no choices; check --base-url and the server's own log",
+        ),
         (Reply({"choices": []}), "the answer holds no choices"),
-        (Reply({"error": {"message": "busy\x1b[31m"}}), r"it answered with an error: busy \[31m; check"),
+        (
+            Reply({"error": {"message": "busy\x1b[31m"}}),
+            r"it answered with an error: busy \[31m; check",
+        ),
         (Reply([1]), r"the answer is not a JSON object: '\[1\]' \(2 times\)"),
         (Reply(b'{"choices": [{'), r"the answer is not JSON: '\{\"choices\": \[\{' \(2 times\)"),
-        (Reply({"error": {"message": "boom"}}, 500), r"the server answered 500: boom \(2 times\); check --base-url"),
         (
-            Reply({"error": {"message": "You exceeded your current quota", "code": "insufficient_quota"}}, 429),
+            Reply({"error": {"message": "boom"}}, 500),
+            r"the server answered 500: boom \(2 times\); check --base-url",
+        ),
+        (
+            Reply(
+                {
+                    "error": {
+                        "message": "You exceeded your current quota",
+                        "code": "insufficient_quota",
+                    }
+                },
+                429,
+            ),
             r"the quota is used up \(429: You exceeded your current quota\)",
         ),
-        (Reply({"error": {"message": "context too long"}}, 400), "the server answered 400: context too long"),
+        (
+            Reply({"error": {"message": "context too long"}}, 400),
+            "the server answered 400: context too long",
+        ),
     ],
 )
 def test_answers_that_are_none(reply, message):
@@ -109,13 +133,17 @@ def test_answers_that_are_none(reply, message):
 def test_a_server_that_hangs():
     with answering(Reply({}, wait=HANG)) as server:
         backend = connect("openai:toy", base_url=server.url, attempts="1", timeout="0.2")
-        with pytest.raises(BackendUnavailableError, match=r"no whole answer within 0.2 s; start the server"):
+        with pytest.raises(
+            BackendUnavailableError, match=r"no whole answer within 0.2 s; start the server"
+        ):
             _ = backend.fingerprint
 
 
 def test_a_server_that_dies_ends_the_run_and_keeps_what_was_answered(serve):
     server = serve(OPENAI)
-    backend = to(server, max_concurrency="1", attempts="1")  # one at a time, so that rows arrive in their order
+    backend = to(
+        server, max_concurrency="1", attempts="1"
+    )  # one at a time, so that rows arrive in their order
     _ = backend.fingerprint
     whole = server._answer
     server.asked.clear()
@@ -127,7 +155,11 @@ def test_a_server_that_dies_ends_the_run_and_keeps_what_was_answered(serve):
         BackendUnavailableError,
         match=r"20 rows, one after the other, failed, so the run was stopped: the server answered 503: down; check",
     ):
-        kept.update(pair for pair in backend.read_labels_each(questions(200), LABELS) if kept.update([pair]) is None)
+        kept.update(
+            pair
+            for pair in backend.read_labels_each(questions(200), LABELS)
+            if kept.update([pair]) is None
+        )
     assert sorted(kept) == list(range(30))
     assert all(reading.logprobs is not None for reading in kept.values())
 
@@ -137,9 +169,13 @@ def test_a_batch_that_fails_as_a_whole_is_an_error_however_small(serve):
     backend = to(server, attempts="1")
     _ = backend.fingerprint
     server._answer = lambda *_: Reply({"error": {"message": "down"}}, 503)
-    with pytest.raises(BackendUnavailableError, match="3 rows, one after the other, failed, so the run was stopped"):
+    with pytest.raises(
+        BackendUnavailableError, match="3 rows, one after the other, failed, so the run was stopped"
+    ):
         backend.read_labels(questions(3), LABELS)
-    with pytest.raises(BackendUnavailableError, match="the only row failed, so the run was stopped"):
+    with pytest.raises(
+        BackendUnavailableError, match="the only row failed, so the run was stopped"
+    ):
         backend.write(questions(1), Sampling())
 
 
@@ -151,7 +187,14 @@ def test_a_row_that_the_server_refuses_is_unreadable_with_its_reason(serve):
     refusal = Reply({"error": {"message": "maximum context length"}}, 400)
     server._answer = lambda *sent: refusal if b"number 3" in sent[3] else whole(*sent)
     readings = backend.read_labels(questions(6), LABELS)
-    assert [reading.logprobs is None for reading in readings] == [False, False, False, True, False, False]
+    assert [reading.logprobs is None for reading in readings] == [
+        False,
+        False,
+        False,
+        True,
+        False,
+        False,
+    ]
     assert readings[3].reason == "the server answered 400: maximum context length"
 
 
@@ -167,11 +210,15 @@ def test_a_key_appears_nowhere(serve, monkeypatch, caplog):
         repr(backend.options),
     ]
     server.quirks = replace(VLLM, key="another")  # it now refuses the key, and repeats it
-    with pytest.raises(BackendUnavailableError, match=r"Incorrect API key provided: \[key\]") as caught:
+    with pytest.raises(
+        BackendUnavailableError, match=r"Incorrect API key provided: \[key\]"
+    ) as caught:
         backend.read_labels(questions(2), LABELS)
     shown += traceback.format_exception(caught.value)
     server._answer = lambda *_: Reply(f'"{CANARY}'.encode())  # and repeats it in broken JSON
-    with pytest.raises(BackendUnavailableError, match=r"the answer is not JSON: '\"\[key\]'") as caught:
+    with pytest.raises(
+        BackendUnavailableError, match=r"the answer is not JSON: '\"\[key\]'"
+    ) as caught:
         connect("openai:toy", base_url=server.url, attempts="1").read_labels(questions(2), LABELS)
     shown += traceback.format_exception(caught.value)
     shown += [record.getMessage() for record in caplog.records]
@@ -188,10 +235,13 @@ def test_where_the_key_comes_from(serve, monkeypatch, tmp_path):
     server.quirks = replace(OPENAI, key="from-environment")
     assert "top20" in to(server).fingerprint
     path.write_text("two words")
-    with pytest.raises(BackendUnavailableError, match="the key must be one line of ASCII without spaces"):
+    with pytest.raises(
+        BackendUnavailableError, match="the key must be one line of ASCII without spaces"
+    ):
         to(server, api_key_file=str(path))
     with pytest.raises(
-        BackendUnavailableError, match=r"cannot read the key \(No such file or directory\); name a file"
+        BackendUnavailableError,
+        match=r"cannot read the key \(No such file or directory\); name a file",
     ):
         to(server, api_key_file=str(tmp_path / "none"))
 
@@ -205,7 +255,8 @@ def test_the_usual_key_does_not_travel_in_clear_text(monkeypatch):
 
 def test_openai_without_a_key():
     with pytest.raises(
-        BackendUnavailableError, match=r"https://api.openai.com/v1 needs a key; set OPENAI_API_KEY, name a file"
+        BackendUnavailableError,
+        match=r"https://api.openai.com/v1 needs a key; set OPENAI_API_KEY, name a file",
     ):
         connect("openai:gpt-4o")
 
@@ -218,9 +269,15 @@ def test_the_address_from_the_environment(monkeypatch):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"base_url": "127.0.0.1:8000"}, "base_url must be like https://host/v1 or http://127.0.0.1:8000/v1, found"),
+        (
+            {"base_url": "127.0.0.1:8000"},
+            "base_url must be like https://host/v1 or http://127.0.0.1:8000/v1, found",
+        ),
         ({"base_url": "http://[::1"}, "base_url must be like"),
-        ({"base_url": "http://me:secret@host/v1"}, r"base_url must hold no user, password or query.* \(host host\)"),
+        (
+            {"base_url": "http://me:secret@host/v1"},
+            r"base_url must hold no user, password or query.* \(host host\)",
+        ),
         ({"mode": "best"}, "mode must be one of auto, exact, top, sample, found 'best'"),
         ({"samples": "0"}, "samples must be a whole number above 0, found '0'"),
         ({"samples": "many"}, "samples must be a whole number above 0, found 'many'"),
@@ -236,7 +293,10 @@ def test_options_that_cannot_be(options, message):
 
 
 def test_an_unknown_option():
-    with pytest.raises(UnknownNameError, match="unknown option of backend 'openai' 'sample'; did you mean 'samples'"):
+    with pytest.raises(
+        UnknownNameError,
+        match="unknown option of backend 'openai' 'sample'; did you mean 'samples'",
+    ):
         connect("openai:toy", sample="3")
 
 
@@ -248,7 +308,8 @@ def test_no_model():
 def test_without_the_client(monkeypatch):
     monkeypatch.setattr("refladder.backends.openai.endpoint.find_spec", lambda _name: None)
     with pytest.raises(
-        BackendUnavailableError, match=r"needs the packages aiohttp and tenacity \(.*\); pip install aiohttp tenacity$"
+        BackendUnavailableError,
+        match=r"needs the packages aiohttp and tenacity \(.*\); pip install aiohttp tenacity$",
     ):
         connect("openai:toy", base_url="http://127.0.0.1:9/v1")
 
@@ -259,9 +320,15 @@ def test_a_writer():
         first = backend.write(questions(3), Sampling(max_tokens=8, seed=1))
         assert first == backend.write(questions(3), Sampling(max_tokens=8, seed=1))
         sent = [body for _, body in server.asked if "n" not in body][-1]
-        assert (sent["seed"], sent["max_tokens"], sent["temperature"], sent["top_p"]) == (1, 8, 1.0, 1.0)
+        assert (sent["seed"], sent["max_tokens"], sent["temperature"], sent["top_p"]) == (
+            1,
+            8,
+            1.0,
+            1.0,
+        )
         server.quirks = replace(
-            TEXT_ONLY, answer=lambda *_: {"message": {"content": ""}, "finish_reason": "content_filter"}
+            TEXT_ONLY,
+            answer=lambda *_: {"message": {"content": ""}, "finish_reason": "content_filter"},
         )
         (filtered,) = backend.write(questions(1), Sampling())
         assert (filtered.finish, filtered.note) == ("error", "content filter")

@@ -16,7 +16,9 @@ from refladder.errors import BackendUnavailableError
 
 ROWS = 600
 QUIET = Faults(service=0.001, server_error=0, reset=0, half=0, no_json=0, drip=0, stall=0, twice=0)
-HARSH = Faults(server_error=0.05, reset=0.03, half=0.02, no_json=0.02, drip=0.02, stall=0, twice=0.01)
+HARSH = Faults(
+    server_error=0.05, reset=0.03, half=0.02, no_json=0.02, drip=0.02, stall=0, twice=0.01
+)
 
 
 def ask(server, number=ROWS, **options):
@@ -32,7 +34,9 @@ def check(found, number=ROWS):
     assert Counter(place for place, _ in found) == Counter(range(number))
     for place, reading in found:
         assert reading.logprobs is not None, reading.reason
-        assert [math.exp(value) for value in reading.logprobs] == pytest.approx(probabilities(place))
+        assert [math.exp(value) for value in reading.logprobs] == pytest.approx(
+            probabilities(place)
+        )
 
 
 @pytest.mark.parametrize("seed", [1, 2])
@@ -41,7 +45,13 @@ def test_no_row_is_lost_invented_or_asked_twice(seed):
         backend, found = ask(server)
         check(found)
         assert server.late == 0
-        assert min(server.kinds[kind] for kind in ("server_error", "reset", "half", "no_json", "drip", "twice")) > 0
+        assert (
+            min(
+                server.kinds[kind]
+                for kind in ("server_error", "reset", "half", "no_json", "drip", "twice")
+            )
+            > 0
+        )
         assert backend.counts["tried again"] > 50
 
 
@@ -87,9 +97,13 @@ def test_out_of_order_answers_find_their_rows():
 
 
 def test_a_row_that_always_fails_is_unreadable_with_its_reason_and_the_rest_is_not_touched():
-    with FaultServer(Faults(server_error=0, reset=0, half=0, no_json=0, drip=0, stall=0, twice=0)) as server:
+    with FaultServer(
+        Faults(server_error=0, reset=0, half=0, no_json=0, drip=0, stall=0, twice=0)
+    ) as server:
         reply = server._reply
-        server._reply = lambda row, sent, kind: reply(row, sent, "server_error" if row == 7 else kind)
+        server._reply = lambda row, sent, kind: reply(
+            row, sent, "server_error" if row == 7 else kind
+        )
         backend = connect(f"openai:{MODEL}", base_url=server.url, mode="top", attempts="2")
         readings = backend.read_labels(questions(50), LABELS)
         assert [place for place, reading in enumerate(readings) if reading.logprobs is None] == [7]
@@ -101,18 +115,24 @@ MIXED_UP = "one answer was given to two different requests, so what lies between
 
 def ask_until_mixed_up(server, found):
     backend = connect(f"openai:{MODEL}", base_url=server.url, mode="top", max_concurrency="2")
-    found.extend(pair for pair in backend.read_labels_each(questions(200), LABELS) if found.append(pair))
+    found.extend(
+        pair for pair in backend.read_labels_each(questions(200), LABELS) if found.append(pair)
+    )
 
 
 def all_are_their_own(found):
     for place, reading in found:
-        assert [math.exp(value) for value in reading.logprobs] == pytest.approx(probabilities(place))
+        assert [math.exp(value) for value in reading.logprobs] == pytest.approx(
+            probabilities(place)
+        )
 
 
 def test_answers_that_are_mixed_up_on_the_way_end_the_run():
     with FaultServer(QUIET) as server:
         reply = server._reply
-        server._reply = lambda row, sent, kind: reply(40 if row == 42 else row, sent, kind)  # as a bad proxy does
+        server._reply = lambda row, sent, kind: reply(
+            40 if row == 42 else row, sent, kind
+        )  # as a bad proxy does
         found = []
         with pytest.raises(BackendUnavailableError, match=MIXED_UP):
             ask_until_mixed_up(server, found)
@@ -124,7 +144,9 @@ def test_an_answer_that_is_sent_twice_goes_to_no_other_row():
     # the second is left on the connection, which is closed; where the next request was faster, the run ends
     with FaultServer(QUIET) as server:
         reply = server._reply
-        server._reply = lambda row, sent, kind: reply(row, sent, "repeat" if row % 40 == 0 else kind)
+        server._reply = lambda row, sent, kind: reply(
+            row, sent, "repeat" if row % 40 == 0 else kind
+        )
         found, message = [], MIXED_UP
         try:
             ask_until_mixed_up(server, found)
@@ -143,4 +165,6 @@ def test_closing_the_iterator_ends_the_run():
         next(rows)
         rows.close()
         assert sum(server.asked.values()) <= 8 + 4
-        assert "refladder-endpoint" not in {thread.name for thread in threading.enumerate()}  # nobody asks for more
+        assert "refladder-endpoint" not in {
+            thread.name for thread in threading.enumerate()
+        }  # nobody asks for more

@@ -18,7 +18,10 @@ from refladder.records import LabelReading
 from refladder.scoring.question import pair_question
 from refladder.scoring.scorer import FIRST_BATCH, batches
 
-ROWS = [{"context_id": "story-04", "output": text} for text in ("I like trains.", "The keeper watched the storm.")]
+ROWS = [
+    {"context_id": "story-04", "output": text}
+    for text in ("I like trains.", "The keeper watched the storm.")
+]
 
 
 @pytest.fixture(autouse=True)
@@ -57,15 +60,29 @@ def test_score_asks_the_check_and_the_rows(folder, table, tmp_path, capsys):
     two = "the judge check is an exchange of files of its own, and the rows are the next: a first run takes two\n"
     assert run([*score, *judge(folder, "--dry-run")]) == 0
     printed = capsys.readouterr()
-    assert "\n  through files: 68 requests to write, but for those that the folder holds\n" in printed.out
+    assert (
+        "\n  through files: 68 requests to write, but for those that the folder holds\n"
+        in printed.out
+    )
     assert two in printed.err
     assert not folder.exists()
     waves, code = exchanges(folder, [*score, *judge(folder), "--out", str(out)])
-    assert waves == [48, 20]  # 12 ladders of 2 dimensions, best and worst; 2 rows, 2 dimensions, 5 rungs
+    assert waves == [
+        48,
+        20,
+    ]  # 12 ladders of 2 dimensions, best and worst; 2 rows, 2 dimensions, 5 rungs
     assert code == 0
     assert "refladder: 20 requests wait for an answer in" in capsys.readouterr().err
     with ToyServer(OPENAI) as server:
-        direct = ["--judge", "openai:toy", "--base-url", server.url, "--judge-option", "mode=sample", "--no-store"]
+        direct = [
+            "--judge",
+            "openai:toy",
+            "--base-url",
+            server.url,
+            "--judge-option",
+            "mode=sample",
+            "--no-store",
+        ]
         assert run([*score, *direct, "--out", str(tmp_path / "direct.jsonl")]) == 0
     found, expected = (
         [{**json.loads(line), "signature": None} for line in path.read_text().splitlines()]
@@ -80,7 +97,10 @@ def test_build_needs_one_exchange_a_wave(folder, tmp_path):
     command += ["--writer", "openai:toy", "--base-url", f"file:{folder}"]
 
     def texts(folder):
-        return [{"custom_id": one["custom_id"], "text": f"The text {one['custom_id']}."} for one in requests(folder)]
+        return [
+            {"custom_id": one["custom_id"], "text": f"The text {one['custom_id']}."}
+            for one in requests(folder)
+        ]
 
     waves, code = exchanges(folder, command, texts)
     assert waves == [48, 24]  # 12 contexts of 2 dimensions: worst and best, then the rung between
@@ -111,13 +131,26 @@ def test_evaluate_and_certify(folder, tmp_path, request):
         (ladders / path.name).write_bytes(path.read_bytes())
     waves, code = exchanges(folder, ["certify", str(ladders), *judge(folder)])
     assert (waves, code) == ([480], 3)
-    command = ["evaluate", "demo/story", "--ladders", str(ladders), "--methods", "ladder", *judge(folder)]
+    command = [
+        "evaluate",
+        "demo/story",
+        "--ladders",
+        str(ladders),
+        "--methods",
+        "ladder",
+        *judge(folder),
+    ]
     _, code = exchanges(folder, command)
     assert code in {0, 3}
 
 
 def test_a_call_of_python_continues(folder):
-    arguments = {"ladders": "demo/story", "judge": "openai:toy", "any_judge": True, "dimensions": ["coherence"]}
+    arguments = {
+        "ladders": "demo/story",
+        "judge": "openai:toy",
+        "any_judge": True,
+        "dimensions": ["coherence"],
+    }
     arguments["judge_options"] = {"base_url": f"file:{folder}"}
     for _ in range(2):
         with pytest.raises(AnswersAwaitedError, match="requests wait for an answer in"):
@@ -160,8 +193,9 @@ def test_many_files_are_refused(folder, table, tmp_path, capsys):
         str(tmp_path / "o"),
     ]
     assert run(command) == 2
-    assert "--base-url file:FOLDER asks about a whole table at once; score the table with --out FILE" in (
-        capsys.readouterr().err
+    assert (
+        "--base-url file:FOLDER asks about a whole table at once; score the table with --out FILE"
+        in (capsys.readouterr().err)
     )
 
 
@@ -181,14 +215,26 @@ def test_a_pairwise_judge_asks_all_at_once():
     judge = asker(All(), template)
     judge.batch = 1
     outputs = [one for one in benchmark.outputs if one.context_id == benchmark.contexts[0].id]
-    pairs = [pair_question(benchmark.contexts[0], benchmark.dimensions[0], outputs[0], other) for other in outputs[1:]]
+    pairs = [
+        pair_question(benchmark.contexts[0], benchmark.dimensions[0], outputs[0], other)
+        for other in outputs[1:]
+    ]
     assert len(judge.ask(pairs)) == len(pairs) > 1
     assert sizes == [len({pair.key for pair in pairs})]
 
 
 def test_a_dry_run_with_a_kept_handshake_asks_the_server_nothing(table, tmp_path, capsys):
     with ToyServer(OPENAI) as server:
-        command = ["score", table, "--ladders", "demo/story", "--judge", "openai:toy", "--base-url", server.url]
+        command = [
+            "score",
+            table,
+            "--ladders",
+            "demo/story",
+            "--judge",
+            "openai:toy",
+            "--base-url",
+            server.url,
+        ]
         command += ["--judge-option", f"probe-cache={tmp_path / 'probes'}", "--dry-run", "--json"]
         assert run(command) == 0
         first = capsys.readouterr().out

@@ -56,7 +56,13 @@ def test_a_judge_that_ends_its_answers_at_once(serve, caplog, quirks):
 def test_a_judge_that_answers_something_else(serve, caplog):
     answers = ("I", "like", "trains")
     server = serve(
-        replace(TEXT_ONLY, answer=lambda _, seed: {"message": {"content": answers[seed % 3]}, "finish_reason": "stop"})
+        replace(
+            TEXT_ONLY,
+            answer=lambda _, seed: {
+                "message": {"content": answers[seed % 3]},
+                "finish_reason": "stop",
+            },
+        )
     )
     to(server, samples=3).read_labels(questions(4), LABELS)
     (message,) = told(caplog)

@@ -13,7 +13,9 @@ from refladder.backends import connect
 from refladder.errors import BackendUnavailableError, UsageError
 
 SECRET = "canary-a1b2c3d4e5f6"  # noqa: S105  of a test
-NO_LOGPROBS = "You are not allowed to request logprobs from this model"  # OpenAI's o-series, with status 403
+NO_LOGPROBS = (
+    "You are not allowed to request logprobs from this model"  # OpenAI's o-series, with status 403
+)
 
 
 class Gateway(ToyServer):
@@ -35,7 +37,11 @@ def forbidden(message):
 
 
 def unknown_paths(path, _sent):
-    return None if path in {"/v1/chat/completions", "/v1/models"} else forbidden("Missing Authentication Token")
+    return (
+        None
+        if path in {"/v1/chat/completions", "/v1/models"}
+        else forbidden("Missing Authentication Token")
+    )
 
 
 def no_logprobs(_path, sent):
@@ -50,12 +56,20 @@ def test_headers_are_sent_with_every_request_and_kept_nowhere(tmp_path, monkeypa
     with Gateway(VLLM) as server:
         backend = to(server, headers_file=str(path), probe_cache=str(cache))
         backend.read_labels(questions(2), LABELS)
-        assert {(headers["api-key"], headers["x-team"]) for _, headers in server.seen} == {(SECRET, "a b")}
+        assert {(headers["api-key"], headers["x-team"]) for _, headers in server.seen} == {
+            (SECRET, "a b")
+        }
         assert {path for path, _ in server.seen} > {"/tokenize", "/v1/completions"}
         server.seen.clear()
         _ = to(server).fingerprint
         assert {headers["api-key"] for _, headers in server.seen} == {"of the environment"}
-    shown = [cache.read_text(), backend.fingerprint, backend.notice, repr(backend.options), caplog.text]
+    shown = [
+        cache.read_text(),
+        backend.fingerprint,
+        backend.notice,
+        repr(backend.options),
+        caplog.text,
+    ]
     assert SECRET not in "".join(shown)
 
 
@@ -63,8 +77,13 @@ def test_a_header_that_the_server_repeats_is_hidden(monkeypatch):
     monkeypatch.setenv("REFLADDER_HEADERS", json.dumps({"Authorization": f"Bearer {SECRET}"}))
     for told, shown in ((f"Bearer {SECRET}", r"\[header\]"), (SECRET, r"\[header\]")):
         with (
-            Gateway(OPENAI, lambda *_, told=told: Reply({"error": {"message": f"no {told}"}}, 401)) as server,
-            pytest.raises(BackendUnavailableError, match=rf"the key or a header was refused \(401: no {shown}\);"),
+            Gateway(
+                OPENAI, lambda *_, told=told: Reply({"error": {"message": f"no {told}"}}, 401)
+            ) as server,
+            pytest.raises(
+                BackendUnavailableError,
+                match=rf"the key or a header was refused \(401: no {shown}\);",
+            ),
         ):
             _ = to(server).fingerprint
 
@@ -84,7 +103,10 @@ def test_headers_go_to_no_other_server(monkeypatch):
         def redirect(_method, path, _headers, _body):
             return Reply(None, 307, {"location": f"http://127.0.0.1:{other.port}{path}"})
 
-        with HttpServer(redirect) as server, pytest.raises(BackendUnavailableError, match="on to another server"):
+        with (
+            HttpServer(redirect) as server,
+            pytest.raises(BackendUnavailableError, match="on to another server"),
+        ):
             _ = to(server).fingerprint
         assert other.seen == []
 
@@ -92,12 +114,18 @@ def test_headers_go_to_no_other_server(monkeypatch):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        (f'["{SECRET}"]', 'must hold a JSON object with a string for each header, such as {"X-Team": "a"}'),
+        (
+            f'["{SECRET}"]',
+            'must hold a JSON object with a string for each header, such as {"X-Team": "a"}',
+        ),
         (f'{{"api-key": "{SECRET}', "must hold a JSON object"),
         ('{"X-Number": 1}', "must hold a JSON object"),
         ('{"Host": "h"}', "header 'Host' must not be set; remove it"),
         ('{"two words": "h"}', "header 'two words' must not be set; remove it"),
-        (f'{{"api-key": "{SECRET}\\r\\nX: y"}}', "the value of header 'api-key' must be one line of ASCII"),
+        (
+            f'{{"api-key": "{SECRET}\\r\\nX: y"}}',
+            "the value of header 'api-key' must be one line of ASCII",
+        ),
     ],
 )
 def test_headers_that_cannot_be_sent(text, message, tmp_path, monkeypatch):
@@ -113,7 +141,8 @@ def test_headers_that_cannot_be_sent(text, message, tmp_path, monkeypatch):
 
 def test_a_headers_file_that_is_not_there(tmp_path):
     with pytest.raises(
-        BackendUnavailableError, match=r"none: cannot read the headers \(No such file or directory\); na"
+        BackendUnavailableError,
+        match=r"none: cannot read the headers \(No such file or directory\); na",
     ):
         connect("openai:toy", base_url="http://127.0.0.1:9/v1", headers_file=str(tmp_path / "none"))
 
@@ -123,7 +152,8 @@ def test_the_api_version_of_a_base_url_is_sent_with_every_request():
         backend = connect(f"openai:{MODEL}", base_url=f"{server.url}/?api-version=2024-10-21")
         backend.read_labels(questions(1), LABELS)
         assert {path for path, _ in server.seen} >= {
-            f"{path}?api-version=2024-10-21" for path in ("/v1/chat/completions", "/v1/completions", "/tokenize")
+            f"{path}?api-version=2024-10-21"
+            for path in ("/v1/chat/completions", "/v1/completions", "/tokenize")
         }
         assert all(path.endswith("?api-version=2024-10-21") for path, _ in server.seen)
         assert backend.fingerprint.startswith(
@@ -131,7 +161,9 @@ def test_the_api_version_of_a_base_url_is_sent_with_every_request():
         )
 
 
-@pytest.mark.parametrize("query", [f"key={SECRET}", f"api-version=1&sig={SECRET}", "api-version=", "api-version=a/b"])
+@pytest.mark.parametrize(
+    "query", [f"key={SECRET}", f"api-version=1&sig={SECRET}", "api-version=", "api-version=a/b"]
+)
 def test_any_other_query_of_a_base_url_is_refused(query):
     with pytest.raises(
         UsageError, match=r"must hold no user, password or query but api-version, .* \(host h\)"
@@ -146,7 +178,9 @@ def test_a_model_without_log_probabilities_is_sampled_though_the_server_says_403
         assert "sample2-shares" in backend.fingerprint
         assert f"the server answered 403: {NO_LOGPROBS}" in backend.notice
         assert "key" not in backend.notice
-        server.refuse = lambda *_: forbidden("no more")  # the way of reading is settled: now it is about the key
+        server.refuse = lambda *_: forbidden(
+            "no more"
+        )  # the way of reading is settled: now it is about the key
         with pytest.raises(BackendUnavailableError, match=r"it was sent no key \(403: no more\)"):
             backend.read_labels(questions(2), LABELS)
 
@@ -176,7 +210,9 @@ def test_token_ids_come_from_a_proxy_that_forwards_v1_only(tmp_path):
             self.seen.append((path, headers))
             if not path.startswith("/v1/"):
                 return Reply({"detail": "Not Found"}, 404)
-            return ToyServer._answer_http(self, method, path.replace("/v1/tokenize", "/tokenize"), headers, body)
+            return ToyServer._answer_http(
+                self, method, path.replace("/v1/tokenize", "/tokenize"), headers, body
+            )
 
     with Proxy(VLLM) as server:
         for _ in range(2):  # the second knows the place from the cache

@@ -74,15 +74,22 @@ def test_the_contract_of_a_backend(serve, quirks):
 def worse_of(server, prompt):
     """Log-probability of Worse (W, orse) or worse; other spellings are under 0.1 % and left out."""
     ids = encode(render(prompt.messages))
-    return math.log(math.fsum(math.exp(server.model.label(ids, spelling)) for spelling in ("Worse", "worse")))
+    return math.log(
+        math.fsum(math.exp(server.model.label(ids, spelling)) for spelling in ("Worse", "worse"))
+    )
 
 
 def test_top_with_a_server_that_continues_an_answer_is_exact_for_labels_of_several_tokens(serve):
     server = serve(replace(VLLM, tokenize="", top_limit=None))
     backend = to(server)
-    for prompt, reading in zip(questions(4), backend.read_labels(questions(4), LABELS), strict=True):
+    for prompt, reading in zip(
+        questions(4), backend.read_labels(questions(4), LABELS), strict=True
+    ):
         assert reading.logprobs[1] == pytest.approx(worse_of(server, prompt), abs=1e-2)
-        better = [server.model.label(encode(render(prompt.messages)), word) for word in ("Better", "better", "BETTER")]
+        better = [
+            server.model.label(encode(render(prompt.messages)), word)
+            for word in ("Better", "better", "BETTER")
+        ]
         spaced = server.model.label(encode(render(prompt.messages)), " Better")
         total = math.log(math.fsum(map(math.exp, [*better, spaced])))
         assert reading.logprobs[0] == pytest.approx(total, abs=1e-2)
@@ -92,7 +99,9 @@ def test_top_with_a_server_that_keeps_to_a_form_is_exact_for_labels_of_several_t
     server = serve(LLAMA_CPP_PYTHON)
     backend = to(server)
     assert backend.probe.goes_on == "grammar"
-    for prompt, reading in zip(questions(4), backend.read_labels(questions(4), LABELS), strict=True):
+    for prompt, reading in zip(
+        questions(4), backend.read_labels(questions(4), LABELS), strict=True
+    ):
         assert reading.logprobs[1] == pytest.approx(worse_of(server, prompt), abs=1e-2)
         assert (reading.exactness, reading.note) == ("exact", None)
 
@@ -118,7 +127,10 @@ def test_a_flat_distribution_is_unreadable_and_not_a_number(serve):
     server = serve(replace(OPENAI, flat=True))
     (reading,) = to(server, mode="top").read_labels([question("x")], LABELS)
     assert reading.logprobs is None
-    assert "outside the top 20: p <= " in reading.reason or "no label among the top 20" in reading.reason
+    assert (
+        "outside the top 20: p <= " in reading.reason
+        or "no label among the top 20" in reading.reason
+    )
 
 
 def test_sampled_shares_lie_within_their_binomial_error(serve):
@@ -127,8 +139,15 @@ def test_sampled_shares_lie_within_their_binomial_error(serve):
     asked = questions(6)
     for prompt, reading in zip(asked, backend.read_labels(asked, LABELS), strict=True):
         ids = encode(render(prompt.messages))
-        spellings = ((("Better", "better", " Better", "BETTER")), ("Worse",), ("Similar", " Similar"))
-        exact = [math.fsum(math.exp(server.model.label(ids, word)) for word in words) for words in spellings]
+        spellings = (
+            (("Better", "better", " Better", "BETTER")),
+            ("Worse",),
+            ("Similar", " Similar"),
+        )
+        exact = [
+            math.fsum(math.exp(server.model.label(ids, word)) for word in words)
+            for words in spellings
+        ]
         for value, share in zip(reading.logprobs, exact, strict=True):
             error = math.sqrt(share * (1 - share) / 200)
             # 4 standard errors and the smoothing; the answer must also end there, which costs up to 3 %
@@ -168,11 +187,15 @@ def test_every_answer_that_says_no_label_is_counted_by_its_reason(serve):
     server = serve(replace(TEXT_ONLY, answer=lambda _messages, seed: answers[seed % 8]))
     backend = to(server, samples=8)
     (reading,) = backend.read_labels([question("x")], LABELS)
-    assert [math.exp(value) for value in reading.logprobs] == pytest.approx([2 / 3, 1 / 3, 0], abs=1e-20)
+    assert [math.exp(value) for value in reading.logprobs] == pytest.approx(
+        [2 / 3, 1 / 3, 0], abs=1e-20
+    )
     assert reading.mass == pytest.approx(3 / 8)
     assert reading.exactness == "sampled"
     assert reading.note.startswith("5 of 8 answers unparsed: ")
-    counted = Counter({name: number for name, number in backend.counts.items() if name.startswith("answer: ")})
+    counted = Counter(
+        {name: number for name, number in backend.counts.items() if name.startswith("answer: ")}
+    )
     assert counted == {
         "answer: no label in the answer": 1,
         "answer: refusal": 1,
@@ -193,11 +216,27 @@ def test_a_model_that_answers_in_another_language(serve):
 @pytest.mark.parametrize(
     ("quirks", "mode", "reason"),
     [
-        (OPENAI, "exact", "'toy' does not support the requested mode exact .exact: no token ids of prompts"),
+        (
+            OPENAI,
+            "exact",
+            "'toy' does not support the requested mode exact .exact: no token ids of prompts",
+        ),
         (TRANSFORMERS, "top", "top: log-probabilities were asked for and not returned"),
-        (replace(OPENAI, chat_logprobs="refused"), "top", "logprobs are not supported with this model"),
-        (replace(VLLM, thinks=True), "exact", "the model thinks before it answers, so its first token is not a label"),
-        (replace(VLLM, token_prompts=False), "exact", "completions of token ids: the server answered 400"),
+        (
+            replace(OPENAI, chat_logprobs="refused"),
+            "top",
+            "logprobs are not supported with this model",
+        ),
+        (
+            replace(VLLM, thinks=True),
+            "exact",
+            "the model thinks before it answers, so its first token is not a label",
+        ),
+        (
+            replace(VLLM, token_prompts=False),
+            "exact",
+            "completions of token ids: the server answered 400",
+        ),
     ],
 )
 def test_a_mode_that_is_demanded_and_impossible(serve, quirks, mode, reason):
@@ -223,7 +262,10 @@ def test_a_model_whose_thoughts_are_not_shown_gets_room_for_them(serve):
     def answer(_messages, _seed):
         room = server.asked[-1][1]["max_tokens"]
         content = "" if room < 100 else "Better"
-        return {"message": {"content": content}, "finish_reason": "length" if room < 100 else "stop"}
+        return {
+            "message": {"content": content},
+            "finish_reason": "length" if room < 100 else "stop",
+        }
 
     server = serve(replace(TEXT_ONLY, answer=answer))
     backend = to(server)
@@ -231,7 +273,9 @@ def test_a_model_whose_thoughts_are_not_shown_gets_room_for_them(serve):
     assert not backend.probe.fixed  # 20 answers without a word are not 20 equal answers
     assert backend.read_labels([question("x")], LABELS)[0].logprobs is not None
     assert server.asked[-1][1]["max_tokens"] == 4096
-    assert to(server, answer_tokens="200").read_labels([question("x")], LABELS)[0].logprobs is not None
+    assert (
+        to(server, answer_tokens="200").read_labels([question("x")], LABELS)[0].logprobs is not None
+    )
     assert server.asked[-1][1]["max_tokens"] == 200
 
 
@@ -272,7 +316,10 @@ def test_a_model_that_only_continues_texts_is_asked_to_continue_one(serve):
 
 def test_another_question_shows_that_a_server_continues_an_answer(serve):
     # The check needs an answer of two tokens, and this model ends its count before the first.
-    assert mode_of(to(serve(replace(VLLM, tokenize="", silent_after=("Count from",))))) == "top20-completed"
+    assert (
+        mode_of(to(serve(replace(VLLM, tokenize="", silent_after=("Count from",)))))
+        == "top20-completed"
+    )
 
 
 @pytest.mark.parametrize("mode", ["auto", "top", "sample"])
@@ -312,7 +359,14 @@ def test_a_cached_probe_of_another_kind_or_age_is_made_again():
     assert from_text(to_text(probe)) == probe
     old = json.loads(to_text(probe))
     old["made"] -= 100_000
-    for text in ("", "[]", "{}", '{"schema": "other"}', json.dumps(old), '{"schema": "endpoint-probe/1", "mode": 3}'):
+    for text in (
+        "",
+        "[]",
+        "{}",
+        '{"schema": "other"}',
+        json.dumps(old),
+        '{"schema": "endpoint-probe/1", "mode": 3}',
+    ):
         assert from_text(text) is None
 
 
@@ -346,7 +400,9 @@ def test_a_cached_probe_of_another_kind_or_age_is_made_again():
     ],
 )
 def test_a_cached_probe_with_a_value_of_another_type_is_made_again(changed):
-    values = json.loads(to_text(Probe(mode="top", top=20, goes_on="prefill", refused=("exact: no",))))
+    values = json.loads(
+        to_text(Probe(mode="top", top=20, goes_on="prefill", refused=("exact: no",)))
+    )
     assert from_text(json.dumps(values)) is not None
     assert from_text(json.dumps({**values, **changed})) is None
 
@@ -364,8 +420,12 @@ def test_a_cache_file_that_is_none_costs_a_handshake_and_no_more(serve, tmp_path
 
 def test_the_fingerprint_says_model_server_and_mode(serve):
     server = serve(VLLM)
-    assert to(server).fingerprint == f"openai:toy@127.0.0.1:{server.port}/v1 prefix:on exact:token-ids"
-    assert to(server, extra='{"top_k": 1}').fingerprint.endswith(" exact:token-ids extra=[('top_k', 1)]")
+    assert (
+        to(server).fingerprint == f"openai:toy@127.0.0.1:{server.port}/v1 prefix:on exact:token-ids"
+    )
+    assert to(server, extra='{"top_k": 1}').fingerprint.endswith(
+        " exact:token-ids extra=[('top_k', 1)]"
+    )
     assert all(body["top_k"] == 1 for _, body in server.asked[-5:])
 
 
@@ -387,13 +447,17 @@ def test_tokens_counted_before_a_run_are_the_tokens_sent(serve, quirks, mode):
     backend = to(serve(replace(quirks, goes_on=False)), mode=mode, samples=5)
     counted = sum(backend.count_tokens(questions(4)))
     before = backend.counts["prompt tokens"]
-    assert all(reading.logprobs is not None for reading in backend.read_labels(questions(4), LABELS))
+    assert all(
+        reading.logprobs is not None for reading in backend.read_labels(questions(4), LABELS)
+    )
     assert counted == backend.counts["prompt tokens"] - before
 
 
 def test_tokens_of_writing_prompts_and_of_answers(serve):
     prompts = [replace(prompt, labels=()) for prompt in questions(3)]
-    assert to(serve(VLLM)).count_tokens(prompts) == [len(encode(render(prompt.messages))) for prompt in prompts]
+    assert to(serve(VLLM)).count_tokens(prompts) == [
+        len(encode(render(prompt.messages))) for prompt in prompts
+    ]
     assert to(serve(OPENAI)).count_tokens(prompts) is None
     assert to(serve(OPENAI)).label_tokens == 1
     assert to(serve(TEXT_ONLY), samples=5).label_tokens == 80  # 5 answers of at most 16 tokens

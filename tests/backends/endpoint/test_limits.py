@@ -14,13 +14,16 @@ from refladder.backends.openai import pace
 from refladder.backends.openai import server as connection
 from refladder.errors import BackendUnavailableError
 
-ANSWER = {"choices": [{"message": {"role": "assistant", "content": "Better"}, "finish_reason": "stop"}]}
+ANSWER = {
+    "choices": [{"message": {"role": "assistant", "content": "Better"}, "finish_reason": "stop"}]
+}
 LARGE = json.dumps({**ANSWER, "padding": " " * 3_000_000}).encode()
 
 
 def to(server, **options):
     return connect(
-        "openai:toy", **{"base_url": server.url, "mode": "sample", "samples": "2", "attempts": "2", **options}
+        "openai:toy",
+        **{"base_url": server.url, "mode": "sample", "samples": "2", "attempts": "2", **options},
     )
 
 
@@ -53,7 +56,10 @@ def test_an_answer_within_the_limit_is_read_packed_or_not(monkeypatch):
 def test_an_answer_that_is_packed_in_a_way_without_limit_is_refused(packed):
     with (
         HttpServer(lambda *_: Reply(b"x", headers={"content-encoding": packed})) as server,
-        pytest.raises(BackendUnavailableError, match=r"the answer is packed as .*, and only gzip and deflate are read"),
+        pytest.raises(
+            BackendUnavailableError,
+            match=r"the answer is packed as .*, and only gzip and deflate are read",
+        ),
     ):
         _ = to(server).fingerprint
 
@@ -75,7 +81,11 @@ def test_prompts_are_not_sent_on_to_another_server(status):
 
 def test_a_redirect_within_the_server_is_followed():
     def answer(_method, path, *_):
-        return Reply(ANSWER) if path.startswith("/new") else Reply({}, 307, {"location": "/new" + path})
+        return (
+            Reply(ANSWER)
+            if path.startswith("/new")
+            else Reply({}, 307, {"location": "/new" + path})
+        )
 
     with HttpServer(answer) as server:
         assert to(server).read_labels(questions(1), LABELS)[0].logprobs is not None
@@ -114,11 +124,16 @@ def test_a_server_that_answers_again_within_patience_loses_no_row(caplog):
 
 
 NESTED = b'{"choices": ' + b"[" * 100_000 + b"]" * 100_000 + b"}"
-DIGITS = b'{"choices": [{"message": {"content": "Better"}}], "usage": {"prompt_tokens": ' + b"9" * 400 + b"}}"
+DIGITS = (
+    b'{"choices": [{"message": {"content": "Better"}}], "usage": {"prompt_tokens": '
+    + b"9" * 400
+    + b"}}"
+)
 
 
 @pytest.mark.parametrize(
-    "body", [NESTED, DIGITS, DIGITS.replace(b"9" * 400, b"9" * 5000), b"\xff\xfe{}", b'"\xed\xa0\x80"']
+    "body",
+    [NESTED, DIGITS, DIGITS.replace(b"9" * 400, b"9" * 5000), b"\xff\xfe{}", b'"\xed\xa0\x80"'],
 )
 def test_bodies_that_cannot_be_parsed_are_no_answer(body):
     refused = pytest.raises(BackendUnavailableError, match="the answer is not JSON: ")
@@ -149,7 +164,9 @@ def test_lists_of_tokens_that_are_none_leave_the_row_unread_with_a_reason(tops, 
         sent = json.loads(body)
         found = tops if "number 1" in str(sent["messages"]) else good
         content = [{"token": "Better", "logprob": -1.5, "top_logprobs": found}]
-        return Reply({"choices": [{"message": {"content": "Better"}, "logprobs": {"content": content}}]})
+        return Reply(
+            {"choices": [{"message": {"content": "Better"}, "logprobs": {"content": content}}]}
+        )
 
     with HttpServer(answer) as server:
         readings = to(server, mode="top").read_labels(questions(3), LABELS)
@@ -158,6 +175,8 @@ def test_lists_of_tokens_that_are_none_leave_the_row_unread_with_a_reason(tops, 
 
 
 def test_a_redirect_to_an_address_that_is_none():
-    refused = pytest.raises(BackendUnavailableError, match="it sends requests on to an address that is none; check")
+    refused = pytest.raises(
+        BackendUnavailableError, match="it sends requests on to an address that is none; check"
+    )
     with HttpServer(lambda *_: Reply({}, 307, {"location": "http://[::1"})) as server, refused:
         _ = to(server).fingerprint

@@ -26,8 +26,19 @@ GIVEN = os.environ.get("REFLADDER_TEST_GGUF", "")
 
 @contextmanager
 def serving(model, folder):
-    pytest.importorskip("llama_cpp", reason="llama-cpp-python is not installed; pip install 'llama-cpp-python[server]'")
-    command = [sys.executable, "-m", "llama_cpp.server", "--model", str(model), "--model_alias", "small"]
+    pytest.importorskip(
+        "llama_cpp",
+        reason="llama-cpp-python is not installed; pip install 'llama-cpp-python[server]'",
+    )
+    command = [
+        sys.executable,
+        "-m",
+        "llama_cpp.server",
+        "--model",
+        str(model),
+        "--model_alias",
+        "small",
+    ]
     options = ["--logits_all", "true", "--n_ctx", "512", "--n_threads", "1", "--host", "127.0.0.1"]
     with started([*command, *options], folder / "serve.txt", health="/v1/models") as url:
         yield url
@@ -38,9 +49,11 @@ def trained(folder, chats):
     if GIVEN:
         pytest.skip("for the models trained here; run without REFLADDER_TEST_GGUF")
     for package in ("torch", "transformers", "gguf"):
-        pytest.importorskip(package, reason=f"{package} is not installed; pip install torch transformers gguf")
-    import gguf_model  # noqa: PLC0415  imports gguf
-    import trained_model  # noqa: PLC0415  imports torch
+        pytest.importorskip(
+            package, reason=f"{package} is not installed; pip install torch transformers gguf"
+        )
+    import gguf_model
+    import trained_model
 
     saved = trained_model.save(folder / "model", questions(6), chats(trained_model.CHATS))
     gguf_model.save(saved, folder / "model.gguf")
@@ -55,7 +68,9 @@ def sharp(tmp_path_factory):
 @pytest.fixture(scope="module")
 def server(request, tmp_path_factory):
     if GIVEN and not Path(GIVEN).is_file():
-        pytest.skip("REFLADDER_TEST_GGUF names no file; a small chat model in the GGUF format is needed")
+        pytest.skip(
+            "REFLADDER_TEST_GGUF names no file; a small chat model in the GGUF format is needed"
+        )
     model = GIVEN or request.getfixturevalue("sharp")[1]
     with serving(model, tmp_path_factory.mktemp("log")) as url:
         yield url
@@ -85,20 +100,35 @@ def local(request):
 
 
 def test_it_reads_what_the_local_backend_reads_from_the_same_weights(server, local):
-    prompts = [*questions(6), question("both")]  # the last is trained to be better and worse, half and half
-    spelt = tuple(space + each for label in LABELS for space in ("", " ") for each in (label, label.lower()))
+    prompts = [
+        *questions(6),
+        question("both"),
+    ]  # the last is trained to be better and worse, half and half
+    spelt = tuple(
+        space + each for label in LABELS for space in ("", " ") for each in (label, label.lower())
+    )
     there, here = small(server).read_labels(prompts, LABELS), local.read_labels(prompts, spelt)
     pairs = [pair for pair in zip(there, here, strict=True) if pair[0].logprobs is not None]
     assert pairs if GIVEN else len(pairs) == len(prompts)
     for reading, expected in pairs:
-        shares, spellings = ([math.exp(value) for value in each.logprobs] for each in (reading, expected))
-        exact = [sum(spellings[first : first + 4]) for first in (0, 4, 8)]  # of each label in its spellings
+        shares, spellings = (
+            [math.exp(value) for value in each.logprobs] for each in (reading, expected)
+        )
+        exact = [
+            sum(spellings[first : first + 4]) for first in (0, 4, 8)
+        ]  # of each label in its spellings
         print(shares, exact)  # noqa: T201  shown with -s
-        assert shares == pytest.approx(exact, abs=0.1 if GIVEN else 2e-3)  # spellings under 0.1 % are left out
+        assert shares == pytest.approx(
+            exact, abs=0.1 if GIVEN else 2e-3
+        )  # spellings under 0.1 % are left out
     if not GIVEN:
         assert all((reading.exactness, reading.note) == ("exact", None) for reading in there)
-        assert all(reading.logprobs[place % 3] > math.log(0.9) for place, reading in enumerate(there[:6]))
-        assert [math.exp(value) for value in there[6].logprobs[:2]] == pytest.approx([0.5, 0.5], abs=0.1)
+        assert all(
+            reading.logprobs[place % 3] > math.log(0.9) for place, reading in enumerate(there[:6])
+        )
+        assert [math.exp(value) for value in there[6].logprobs[:2]] == pytest.approx(
+            [0.5, 0.5], abs=0.1
+        )
 
 
 def test_a_model_that_ends_its_first_answer_at_once_is_read_all_the_same(tmp_path):
@@ -108,14 +138,19 @@ def test_a_model_that_ends_its_first_answer_at_once_is_read_all_the_same(tmp_pat
         backend = small(url)
         assert backend.fingerprint.endswith("-completed")
         readings = backend.read_labels(questions(3), LABELS)
-        assert all(reading.logprobs[place] > math.log(0.9) for place, reading in enumerate(readings))
+        assert all(
+            reading.logprobs[place] > math.log(0.9) for place, reading in enumerate(readings)
+        )
 
 
 def test_a_model_that_says_nothing_is_refused(tmp_path):
     _, model = trained(tmp_path, lambda chats: [(text, "") for text, _ in chats])
     with (
         serving(model, tmp_path) as url,
-        pytest.raises(BackendUnavailableError, match="'small' gave an empty answer to each of 3 test questions"),
+        pytest.raises(
+            BackendUnavailableError,
+            match="'small' gave an empty answer to each of 3 test questions",
+        ),
     ):
         _ = small(url).fingerprint
 
@@ -125,7 +160,9 @@ def test_several_answers_to_one_request_are_not_believed(server):
 
 
 def test_exact_reading_is_impossible(server):
-    with pytest.raises(LabelsUnavailableError, match="'small' does not support the requested mode exact"):
+    with pytest.raises(
+        LabelsUnavailableError, match="'small' does not support the requested mode exact"
+    ):
         _ = small(server, mode="exact").fingerprint
 
 

@@ -76,11 +76,26 @@ def test_a_date_in_retry_after():
 
 def test_headers_that_ask_for_a_pause():
     assert pause_in({"retry-after-ms": "250", "retry-after": "1"}, throttled=True) == 0.25
-    assert pause_in({"x-ratelimit-remaining-requests": "0", "x-ratelimit-reset-requests": "3s"}, throttled=False) == 3
     assert (
-        pause_in({"x-ratelimit-remaining-requests": "9", "x-ratelimit-reset-requests": "3s"}, throttled=False) is None
+        pause_in(
+            {"x-ratelimit-remaining-requests": "0", "x-ratelimit-reset-requests": "3s"},
+            throttled=False,
+        )
+        == 3
     )
-    assert pause_in({"x-ratelimit-remaining-tokens": "0", "x-ratelimit-reset-tokens": "2s"}, throttled=True) == 2
+    assert (
+        pause_in(
+            {"x-ratelimit-remaining-requests": "9", "x-ratelimit-reset-requests": "3s"},
+            throttled=False,
+        )
+        is None
+    )
+    assert (
+        pause_in(
+            {"x-ratelimit-remaining-tokens": "0", "x-ratelimit-reset-tokens": "2s"}, throttled=True
+        )
+        == 2
+    )
     assert pause_in({}, throttled=True) is None
 
 

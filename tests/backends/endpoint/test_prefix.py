@@ -36,7 +36,9 @@ def test_exact_readings_are_those_of_prompt_and_prefix_and_label_as_one_text(ser
     for prompt, reading in zip(begun(4), backend.read_labels(begun(4), LABELS), strict=True):
         ids = encode(render(prompt.messages) + PREFIX)
         # ` Worse` is three tokens here, so that no label counts with a space before it
-        assert reading.logprobs == pytest.approx([server.model.label(ids, label) for label in LABELS], abs=1e-6)
+        assert reading.logprobs == pytest.approx(
+            [server.model.label(ids, label) for label in LABELS], abs=1e-6
+        )
         assert reading.exactness == "exact"
 
 
@@ -65,7 +67,9 @@ def test_a_sampled_answer_is_begun_where_messages_are_continued(serve):
     assert {body["messages"][-1]["content"] for _, body in server.asked} == {PREFIX}
 
 
-@pytest.mark.parametrize("quirks", [OPENAI, TEXT_ONLY, replace(TOP, goes_on=False), replace(VLLM, thinks=True)])
+@pytest.mark.parametrize(
+    "quirks", [OPENAI, TEXT_ONLY, replace(TOP, goes_on=False), replace(VLLM, thinks=True)]
+)
 def test_a_server_that_ignores_a_beginning_or_thinks_gets_none(serve, quirks):
     server = serve(quirks)
     backend = to(server, samples=2)

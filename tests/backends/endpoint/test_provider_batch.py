@@ -28,7 +28,9 @@ def folder(tmp_path):
 
 
 def read(folder, number=5):
-    return connect(f"openai:{MODEL}", base_url=f"file:{folder}").read_labels(questions(number), LABELS)
+    return connect(f"openai:{MODEL}", base_url=f"file:{folder}").read_labels(
+        questions(number), LABELS
+    )
 
 
 def awaited(folder, number=5):
@@ -44,7 +46,11 @@ def answer(provider, folder, request):
 
     def run():
         done = subprocess.run(
-            [sys.executable, script, folder], env=environment, capture_output=True, text=True, check=False
+            [sys.executable, script, folder],
+            env=environment,
+            capture_output=True,
+            text=True,
+            check=False,
         )
         return done.returncode, done.stdout
 
@@ -52,7 +58,10 @@ def answer(provider, folder, request):
 
 
 def test_the_script_is_short(request):
-    assert len((request.config.rootpath / "docs/examples/provider_batch.py").read_text().splitlines()) <= 80
+    assert (
+        len((request.config.rootpath / "docs/examples/provider_batch.py").read_text().splitlines())
+        <= 80
+    )
 
 
 def test_requests_are_submitted_once_and_collected(provider, folder, answer):

@@ -61,13 +61,18 @@ def test_a_label_that_begins_another_is_the_answer_only_when_the_other_does_not_
     [
         ({"Better": 1.0, "Worse": 1.0, "Similar": 1.0}, "3.00"),
         ({"Better": 0.7, " better": 0.6, "BETTER": 0.2, "Worse": 0.1, "Similar": 0.1}, "1.70"),
-        ({"The": 0.9, "Better": 0.2, "Worse": 0.1, "Similar": 0.1}, "1.30"),  # the labels alone are possible
+        (
+            {"The": 0.9, "Better": 0.2, "Worse": 0.1, "Similar": 0.1},
+            "1.30",
+        ),  # the labels alone are possible
     ],
 )
 def test_most_probable_tokens_that_add_to_more_than_one_are_unparsed(tokens, total):
     reading = complete(from_top(tops(**tokens), LABELS), LABELS)
     assert (reading.logprobs, reading.mass) == (None, None)
-    assert reading.reason == (f"the returned probabilities add to {total}, more than 1; they cannot be trusted")
+    assert reading.reason == (
+        f"the returned probabilities add to {total}, more than 1; they cannot be trusted"
+    )
 
 
 def test_rounding_above_one_is_read():
@@ -104,7 +109,12 @@ def test_the_fewest_beginnings_that_read_every_label():
 
 def test_ways_to_write_one_label_add_up():
     partial = from_top(
-        tops(Better=0.4, better=0.1, **{" Better": 0.2, '"Better': 0.05, "Worse": 0.1, "Similar": 0.1}), LABELS
+        tops(
+            Better=0.4,
+            better=0.1,
+            **{" Better": 0.2, '"Better': 0.05, "Worse": 0.1, "Similar": 0.1},
+        ),
+        LABELS,
     )
     assert probabilities(complete(partial, LABELS)) == pytest.approx([0.75, 0.1, 0.1])
 
@@ -217,16 +227,26 @@ def test_minus_9999_is_not_a_number():
 def test_an_invalid_entry_beside_a_label_is_no_improbable_token(entry):
     good = {"token": "Better", "logprob": -0.5}
     choice = {"logprobs": {"content": [{**good, "top_logprobs": [good, entry]}]}}
-    with pytest.raises(Refusal, match=r"^an invalid entry among the log-probabilities: token .* with "):
+    with pytest.raises(
+        Refusal, match=r"^an invalid entry among the log-probabilities: token .* with "
+    ):
         checked_choices(choice)
-    chosen = {"logprobs": {"content": [{**(entry if isinstance(entry, dict) else {}), "top_logprobs": [good]}]}}
+    chosen = {
+        "logprobs": {
+            "content": [{**(entry if isinstance(entry, dict) else {}), "top_logprobs": [good]}]
+        }
+    }
     with pytest.raises(Refusal, match="an invalid entry"):
         checked_choices(chosen)
 
 
 @pytest.mark.parametrize("goes_on", ["", "prefill", "grammar"])
 def test_a_row_with_an_invalid_entry_is_refused_and_the_run_is_not(goes_on):
-    rows = [{"token": "Better", "logprob": -0.5}, {"token": "W", "logprob": -1.5}, {"token": "x", "logprob": math.nan}]
+    rows = [
+        {"token": "Better", "logprob": -0.5},
+        {"token": "W", "logprob": -1.5},
+        {"token": "x", "logprob": math.nan},
+    ]
 
     class Server:
         """Its first answer is right, and those about the beginning `W` are not."""
@@ -237,12 +257,21 @@ def test_a_row_with_an_invalid_entry_is_refused_and_the_run_is_not(goes_on):
         async def post(self, _path, _body):
             self.answers += 1
             valid = rows[:2] if self.answers == 1 and goes_on else rows
-            return {"choices": [{"logprobs": {"content": [{**rows[0], "top_logprobs": valid}, rows[2]]}}]}
+            return {
+                "choices": [
+                    {"logprobs": {"content": [{**rows[0], "top_logprobs": valid}, rows[2]]}}
+                ]
+            }
 
     talk = Talk(server=Server(), model="toy", options=Options(), tally=Tally())
     with pytest.raises(Refusal, match="an invalid ") as caught:
         asyncio.run(
-            read_top(talk, Probe(mode="top", top=20, goes_on=goes_on), [{"role": "user", "content": "x"}], LABELS)
+            read_top(
+                talk,
+                Probe(mode="top", top=20, goes_on=goes_on),
+                [{"role": "user", "content": "x"}],
+                LABELS,
+            )
         )
     assert not caught.value.of_the_server
     assert not caught.value.ends_the_run
@@ -262,7 +291,14 @@ def test_the_completions_shape_with_ids_for_names():
 
 
 @pytest.mark.parametrize(
-    "choice", [None, {}, {"logprobs": None}, {"logprobs": {"content": []}}, {"logprobs": {"top_logprobs": [None]}}]
+    "choice",
+    [
+        None,
+        {},
+        {"logprobs": None},
+        {"logprobs": {"content": []}},
+        {"logprobs": {"top_logprobs": [None]}},
+    ],
 )
 def test_no_log_probabilities(choice):
     assert first_choices(choice) == []

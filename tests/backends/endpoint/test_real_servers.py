@@ -18,8 +18,10 @@ from refladder.testing import check_backend
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     for package in ("torch", "transformers"):
-        pytest.importorskip(package, reason=f"{package} is not installed; pip install torch transformers")
-    import trained_model  # noqa: PLC0415  imports torch
+        pytest.importorskip(
+            package, reason=f"{package} is not installed; pip install torch transformers"
+        )
+    import trained_model
 
     return trained_model.save(tmp_path_factory.mktemp("model"), questions(6))
 
@@ -27,9 +29,17 @@ def folder(tmp_path_factory):
 @pytest.fixture(scope="module")
 def transformers_serve(folder, tmp_path_factory):
     for package in ("fastapi", "uvicorn", "accelerate"):
-        pytest.importorskip(package, reason=f"{package} is not installed; pip install accelerate fastapi uvicorn")
+        pytest.importorskip(
+            package, reason=f"{package} is not installed; pip install accelerate fastapi uvicorn"
+        )
     log = tmp_path_factory.mktemp("log") / "serve.txt"
-    command = [Path(sys.executable).with_name("transformers"), "serve", folder, "--host", "127.0.0.1"]
+    command = [
+        Path(sys.executable).with_name("transformers"),
+        "serve",
+        folder,
+        "--host",
+        "127.0.0.1",
+    ]
     with started([*command, "--device", "cpu"], log) as url:
         yield url
 
@@ -39,7 +49,11 @@ def test_transformers_serve_gives_votes(transformers_serve, folder):
     print(backend.notice)  # noqa: T201  shown with -s: what this version of the server can do
     assert backend.fingerprint.endswith(" sample1-fixed-shares")
     readings = backend.read_labels(questions(6), LABELS)
-    votes = [max(range(3), key=reading.logprobs.__getitem__) for reading in readings if reading.logprobs is not None]
+    votes = [
+        max(range(3), key=reading.logprobs.__getitem__)
+        for reading in readings
+        if reading.logprobs is not None
+    ]
     assert votes == [place % 3 for place in range(6)]  # as it was trained
 
 
@@ -70,7 +84,13 @@ def test_the_whole_job_over_transformers_serve(transformers_serve, folder, tmp_p
     ]
     table.write_text("\n".join(["context_id,context,system,output,clarity", *lines]) + "\n")
     data = ("--source", str(table), "--task-file", str(task))
-    server = (f"openai:{folder}", "--base-url", transformers_serve, "--store", str(tmp_path / "store.sqlite"))
+    server = (
+        f"openai:{folder}",
+        "--base-url",
+        transformers_serve,
+        "--store",
+        str(tmp_path / "store.sqlite"),
+    )
 
     def refladder(*arguments):
         code = run([str(argument) for argument in arguments])
@@ -80,14 +100,35 @@ def test_the_whole_job_over_transformers_serve(transformers_serve, folder, tmp_p
 
     # This model knows three words, so most rungs are duplicates: each is in a ladder or has its reason.
     out, _ = refladder(
-        "build", "own", *data, "--out", tmp_path / "written", "--rungs", "2", "--json", "--writer", *server
+        "build",
+        "own",
+        *data,
+        "--out",
+        tmp_path / "written",
+        "--rungs",
+        "2",
+        "--json",
+        "--writer",
+        *server,
     )
     built = json.loads(out)
     assert built["ladders"] + built["failed"] == 2
-    refladder("build", "own", *data, "--writer", "builtin", "--out", tmp_path / "ladders", "--rungs", "3")
+    refladder(
+        "build", "own", *data, "--writer", "builtin", "--out", tmp_path / "ladders", "--rungs", "3"
+    )
 
     scored = tmp_path / "scored.jsonl"
-    judged = ("score", table, "--ladders", tmp_path / "ladders", "--out", scored, "--judge", *server, "--json")
+    judged = (
+        "score",
+        table,
+        "--ladders",
+        tmp_path / "ladders",
+        "--out",
+        scored,
+        "--judge",
+        *server,
+        "--json",
+    )
     first = json.loads(refladder(*judged)[0])
     assert (first["rows"], first["judgments"], first["reused"]) == (6, 18, 0)
     Path(f"{scored}.judgments.jsonl").unlink()
@@ -97,13 +138,32 @@ def test_the_whole_job_over_transformers_serve(transformers_serve, folder, tmp_p
     assert again["unscored"] == first["unscored"]
 
     out, _ = refladder(
-        "filter", scored, "--min", "clarity_grade=1", "--unscored", "keep", "--out", tmp_path / "kept.jsonl", "--json"
+        "filter",
+        scored,
+        "--min",
+        "clarity_grade=1",
+        "--unscored",
+        "keep",
+        "--out",
+        tmp_path / "kept.jsonl",
+        "--json",
     )
     assert json.loads(out)["rows"] == 6
     out, _ = refladder(
-        "evaluate", "own", *data, "--ladders", tmp_path / "ladders", "--judge", *server, "--json", "--resamples", "20"
+        "evaluate",
+        "own",
+        *data,
+        "--ladders",
+        tmp_path / "ladders",
+        "--judge",
+        *server,
+        "--json",
+        "--resamples",
+        "20",
     )
     rows = [json.loads(line) for line in out.splitlines()]
-    ladder = next(row for row in rows if row["method"] == "ladder" and row["level"] == "within_context")
+    ladder = next(
+        row for row in rows if row["method"] == "ladder" and row["level"] == "within_context"
+    )
     assert ladder["contexts"] + ladder["skipped"] == 2
     assert "sample1-fixed" in ladder["signature"]

@@ -34,9 +34,20 @@ def test_the_rest_alone_is_asked(serve, command, tmp_path, request, arguments):
     contexts = (root / "published_data/demo/summarization/contexts.jsonl").read_text().splitlines()
     ids = [json.loads(line)["id"] for line in contexts[:2]]
     table, server = tmp_path / "t.jsonl", serve(OPENAI)
-    rows = [{"context_id": ids[n % 2], "output": f"A storm closed the harbour, version {n}."} for n in range(8)]
+    rows = [
+        {"context_id": ids[n % 2], "output": f"A storm closed the harbour, version {n}."}
+        for n in range(8)
+    ]
     table.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    judge = ("--judge", "openai:toy", "--base-url", server.url, "--no-store", "--judge-option", "max_concurrency=1")
+    judge = (
+        "--judge",
+        "openai:toy",
+        "--base-url",
+        server.url,
+        "--no-store",
+        "--judge-option",
+        "max_concurrency=1",
+    )
     score = (
         "score",
         table,
@@ -51,7 +62,9 @@ def test_the_rest_alone_is_asked(serve, command, tmp_path, request, arguments):
 
     def run(name, number=-1):
         server.quirks = OPENAI
-        server.asked = Watched(number, lambda: setattr(server, "quirks", replace(OPENAI, key="another")))
+        server.asked = Watched(
+            number, lambda: setattr(server, "quirks", replace(OPENAI, key="another"))
+        )
         done = command(*score, "--out", tmp_path / name)
         return done, len(server.asked.questions)
 
@@ -69,4 +82,6 @@ def test_the_rest_alone_is_asked(serve, command, tmp_path, request, arguments):
     assert after == whole - 24
     assert not kept.exists()
     for name in ("", ".judgments.jsonl"):
-        assert (tmp_path / f"s.jsonl{name}").read_bytes() == (tmp_path / f"whole.jsonl{name}").read_bytes()
+        assert (tmp_path / f"s.jsonl{name}").read_bytes() == (
+            tmp_path / f"whole.jsonl{name}"
+        ).read_bytes()

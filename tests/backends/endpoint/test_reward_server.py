@@ -16,7 +16,7 @@ ASSISTANT = "<|im_start|>assistant\n"
 @pytest.fixture(scope="module")
 def tokenizer(tmp_path_factory):
     pytest.importorskip("transformers", reason="transformers is not installed")
-    import tiny_models  # noqa: PLC0415  imports torch
+    import tiny_models
 
     folder = tmp_path_factory.mktemp("tokenizer")
     tiny_models.byte_level().save_pretrained(folder)
@@ -64,13 +64,22 @@ class Rewards(HttpServer):
         return Reply({"data": data, "usage": {"prompt_tokens": 7, "completion_tokens": 0}})
 
 
-SGLANG, POOLING, CLASSIFY = ("/classify", "text"), ("/pooling", "messages"), ("/classify", "messages")
+SGLANG, POOLING, CLASSIFY = (
+    ("/classify", "text"),
+    ("/pooling", "messages"),
+    ("/classify", "messages"),
+)
 INPUT = ("/classify", "input")
 
 
 def shown(*texts):
     template = load_template("open", "reward")
-    slots = {"context": "Hello?", "background": "", "dimension": "quality", "description": "how good it is"}
+    slots = {
+        "context": "Hello?",
+        "background": "",
+        "dimension": "quality",
+        "description": "how good it is",
+    }
     return [fill(template, {**slots, "output": text}) for text in texts]
 
 
@@ -90,10 +99,14 @@ def read(server, *texts, **options):
 )
 def test_the_forms_of_sglang_and_vllm(tokenizer, kinds, way):
     with Rewards(*kinds) as server:
-        backend, readings = read(server, "good", "a much longer text that gets more", tokenizer=tokenizer)
+        backend, readings = read(
+            server, "good", "a much longer text that gets more", tokenizer=tokenizer
+        )
     assert backend.fingerprint == f"reward:rm@127.0.0.1:{server.port}/v1 {way}"
     # 4 and 33 characters: -1.6 and 1.3; log s(r) = -log(1 + e^-r).
-    assert [reading.logprobs[0] - reading.logprobs[1] for reading in readings] == pytest.approx([-1.6, 1.3])
+    assert [reading.logprobs[0] - reading.logprobs[1] for reading in readings] == pytest.approx(
+        [-1.6, 1.3]
+    )
     assert readings[0].logprobs[0] == pytest.approx(-math.log(1 + math.exp(1.6)))
     assert [reading.mass for reading in readings] == [None, None]
     asked = server.asked[-1]
@@ -105,9 +118,7 @@ def test_vllm_needs_no_tokenizer_and_sglang_says_that_it_does():
     with Rewards(POOLING) as server:
         assert read(server, "good")[1][0].logprobs is not None
     with Rewards(SGLANG) as server:
-        message = (
-            r"'rm' gives no reward there \(classify:text: it takes texts in the chat template, and no tokenizer was"
-        )
+        message = r"'rm' gives no reward there \(classify:text: it takes texts in the chat template, and no tokenizer was"
         with pytest.raises(BackendUnavailableError, match=message):
             read(server, "good")
 
@@ -123,22 +134,28 @@ def test_a_server_without_such_a_path(tokenizer, status):
 
 
 def test_no_server_there():
-    with pytest.raises(BackendUnavailableError, match=r"the connection failed: .*; start the server, or check"):
+    with pytest.raises(
+        BackendUnavailableError, match=r"the connection failed: .*; start the server, or check"
+    ):
         _ = connect("reward:rm", base_url="http://127.0.0.1:9/v1", attempts="1").fingerprint
 
 
 def test_a_server_that_squashes_is_refused_where_its_answers_prove_it():
     # s(31 / 10 - 2) = s(1.1) and s(11 / 10 - 2) = s(-0.9), with use_activation true and false.
-    message = (
-        r"it ignores use_activation: two answers get 0.75 and 0.289 with true and with false, so these are no raw "
-    )
-    with Rewards(CLASSIFY, squashes=True) as server, pytest.raises(BackendUnavailableError, match=message):
+    message = r"it ignores use_activation: two answers get 0.75 and 0.289 with true and with false, so these are no raw "
+    with (
+        Rewards(CLASSIFY, squashes=True) as server,
+        pytest.raises(BackendUnavailableError, match=message),
+    ):
         read(server, "good")
 
 
 def test_a_model_with_two_outputs_on_a_server(tokenizer):
     message = "/classify gave 2 numbers for a text, and a reward model gives one"
-    with Rewards(SGLANG, outputs=2) as server, pytest.raises(BackendUnavailableError, match=message):
+    with (
+        Rewards(SGLANG, outputs=2) as server,
+        pytest.raises(BackendUnavailableError, match=message),
+    ):
         read(server, "good", tokenizer=tokenizer)
 
 

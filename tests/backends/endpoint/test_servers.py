@@ -50,7 +50,9 @@ class Row(NamedTuple):
 
 
 SERVERS = {
-    "OpenAI gpt-4.1": Row(OPENAI, "prefix:unsupported top20", "from the 20 most probable tokens [top20,", 1, "bounded"),
+    "OpenAI gpt-4.1": Row(
+        OPENAI, "prefix:unsupported top20", "from the 20 most probable tokens [top20,", 1, "bounded"
+    ),
     "OpenAI o3, gpt-5": Row(
         GPT_5,
         "prefix:unsupported sample20-shares",
@@ -73,10 +75,21 @@ SERVERS = {
         "bounded",
     ),
     "a gateway of AWS": Row(
-        AWS, "prefix:unsupported top20", "no token ids of prompts: the server answered 403", 1, "bounded"
+        AWS,
+        "prefix:unsupported top20",
+        "no token ids of prompts: the server answered 403",
+        1,
+        "bounded",
     ),
-    "vLLM": Row(VLLM, "prefix:on exact:token-ids", "exact label probabilities [exact:token-ids, prefix:on]", 2),
-    "vLLM 0.8": Row(VLLM_OLDER, "prefix:on top20-completed", "exact: token-ids: no log-probability of token", 2),
+    "vLLM": Row(
+        VLLM,
+        "prefix:on exact:token-ids",
+        "exact label probabilities [exact:token-ids, prefix:on]",
+        2,
+    ),
+    "vLLM 0.8": Row(
+        VLLM_OLDER, "prefix:on top20-completed", "exact: token-ids: no log-probability of token", 2
+    ),
     "vLLM, Qwen 3": Row(
         replace(VLLM, thinks=True, switch=QWEN_OFF),
         "thoughts:off(enable_thinking) prefix:on exact:token-ids",
@@ -84,7 +97,10 @@ SERVERS = {
         2,
     ),
     "vLLM behind a proxy of /v1": Row(
-        replace(VLLM, under_v1=True), "prefix:on exact:token-ids", "exact label probabilities [exact:token-ids,", 2
+        replace(VLLM, under_v1=True),
+        "prefix:on exact:token-ids",
+        "exact label probabilities [exact:token-ids,",
+        2,
     ),
     "SGLang": Row(SGLANG, "prefix:on exact:score", "exact label probabilities [exact:score,", 1),
     "SGLang, DeepSeek V3.1": Row(
@@ -95,7 +111,10 @@ SERVERS = {
     ),
     "llama-server": Row(LLAMA_SERVER, "prefix:on exact:vocabulary", "exact label probabilities", 2),
     "llama-cpp-python": Row(
-        LLAMA_CPP_PYTHON, "prefix:unsupported top115-completed", "the 115 most probable tokens [top115-completed,", 2
+        LLAMA_CPP_PYTHON,
+        "prefix:unsupported top115-completed",
+        "the 115 most probable tokens [top115-completed,",
+        2,
     ),
     "DeepSeek": Row(
         Quirks(
@@ -168,20 +187,38 @@ SERVERS = {
         {"extra": ONLY_THIS_PROVIDER},
     ),
     "OpenRouter, a model that thinks": Row(
-        replace(OPENROUTER, thinks=True, thoughts="reasoning", switch={"reasoning": {"effort": "none"}}, routed=None),
+        replace(
+            OPENROUTER,
+            thinks=True,
+            thoughts="reasoning",
+            switch={"reasoning": {"effort": "none"}},
+            routed=None,
+        ),
         "thoughts:off(reasoning) prefix:unsupported top20",
         "its thoughts switched off (reasoning)",
         1,
         "bounded",
     ),
     "Azure": Row(
-        replace(OPENAI, header="api-key"), "prefix:unsupported top20", "/v1?api-version=2024-10-21:", 1, "bounded"
+        replace(OPENAI, header="api-key"),
+        "prefix:unsupported top20",
+        "/v1?api-version=2024-10-21:",
+        1,
+        "bounded",
     ),
     "transformers serve": Row(
-        TRANSFORMERS, "prefix:unsupported sample1-fixed-shares", "votes, not probabilities", 1, "sampled"
+        TRANSFORMERS,
+        "prefix:unsupported sample1-fixed-shares",
+        "votes, not probabilities",
+        1,
+        "sampled",
     ),
     "one that refuses a temperature": Row(
-        replace(OPENAI, tempered=False), "prefix:unsupported top20", "the 20 most probable tokens", 1, "bounded"
+        replace(OPENAI, tempered=False),
+        "prefix:unsupported top20",
+        "the 20 most probable tokens",
+        1,
+        "bounded",
     ),
 }
 
@@ -214,20 +251,33 @@ def test_each_server_is_read_in_its_best_way_and_says_so(name, judge):
     server.asked.clear()
     (reading,) = backend.read_labels(questions(1), LABELS)
     assert reading.exactness == row.exactness
-    assert sum(map(math.exp, reading.logprobs)) == pytest.approx(reading.mass if row.exactness != "sampled" else 1)
-    assert sum("tokenize" not in path and "template" not in path for path, _ in server.asked) == row.requests
+    assert sum(map(math.exp, reading.logprobs)) == pytest.approx(
+        reading.mass if row.exactness != "sampled" else 1
+    )
+    assert (
+        sum("tokenize" not in path and "template" not in path for path, _ in server.asked)
+        == row.requests
+    )
 
 
 def test_a_key_header_that_is_missing_is_named_in_the_servers_words(serve):
-    with pytest.raises(BackendUnavailableError, match=r"sent no key \(401: anthropic-workspace-id is required\)"):
+    with pytest.raises(
+        BackendUnavailableError, match=r"sent no key \(401: anthropic-workspace-id is required\)"
+    ):
         _ = to(serve(SERVERS["Claude"].quirks)).fingerprint
 
 
 @pytest.mark.parametrize(
     ("name", "most", "temperature"),
-    [("OpenAI o3, gpt-5", 4096, 1.0), ("one that refuses a temperature", 300, 1.0), ("vLLM", 300, 0.0)],
+    [
+        ("OpenAI o3, gpt-5", 4096, 1.0),
+        ("one that refuses a temperature", 300, 1.0),
+        ("vLLM", 300, 0.0),
+    ],
 )
-def test_one_answer_has_room_for_thoughts_and_the_temperature_that_a_server_takes(name, most, temperature, judge):
+def test_one_answer_has_room_for_thoughts_and_the_temperature_that_a_server_takes(
+    name, most, temperature, judge
+):
     server, backend = judge(SERVERS[name])
     assert backend.answering == Sampling(max_tokens=most, temperature=temperature)
     backend.write(questions(1), backend.answering)

@@ -48,8 +48,13 @@ def test_a_switch_of_the_template_holds_for_token_ids_too(serve):
 def test_where_no_switch_works_the_thoughts_are_counted_before_the_run(serve):
     backend = to(serve(replace(TEXT_ONLY, thinks=True)), samples=7)
     assert "thoughts:" not in backend.fingerprint
-    assert "label shares of 7 sampled answers, each after a thought: 7 thoughts for each comparison" in backend.notice
-    assert {reading.exactness for reading in backend.read_labels(questions(2), LABELS)} == {"sampled"}
+    assert (
+        "label shares of 7 sampled answers, each after a thought: 7 thoughts for each comparison"
+        in backend.notice
+    )
+    assert {reading.exactness for reading in backend.read_labels(questions(2), LABELS)} == {
+        "sampled"
+    }
 
 
 def test_a_switch_that_is_ignored_later_ends_the_run(serve):
@@ -69,7 +74,9 @@ EXACT = {"exact:token-ids": VLLM, "exact:score": SGLANG, "exact:vocabulary": LLA
 
 
 @pytest.mark.parametrize(("mode", "quirks"), EXACT.items())
-def test_exact_modes_read_after_the_empty_thought_and_see_that_a_switch_is_ignored_later(serve, mode, quirks, tmp_path):
+def test_exact_modes_read_after_the_empty_thought_and_see_that_a_switch_is_ignored_later(
+    serve, mode, quirks, tmp_path
+):
     cache = str(tmp_path / "probes.json")
     server = serve(replace(quirks, thinks=True, switch=SWITCHES["enable_thinking"]))
     backend = to(server, probe_cache=cache)
@@ -77,7 +84,9 @@ def test_exact_modes_read_after_the_empty_thought_and_see_that_a_switch_is_ignor
     (asked,) = questions(1)
     (reading,) = backend.read_labels([asked], LABELS)
     ids = encode(render(asked.messages) + NO_THOUGHT)
-    assert reading.logprobs == pytest.approx([server.model.label(ids, label) for label in LABELS], abs=1e-6)
+    assert reading.logprobs == pytest.approx(
+        [server.model.label(ids, label) for label in LABELS], abs=1e-6
+    )
     server.quirks = replace(server.quirks, switch=None)
     later = to(server, probe_cache=cache)  # takes the handshake from the cache
     with pytest.raises(BackendUnavailableError, match=IGNORED):
@@ -98,7 +107,9 @@ def test_exact_modes_look_from_time_to_time_whether_the_switch_still_works(serve
 def test_token_ids_that_do_not_show_the_switch_are_not_used():
     class Deaf(ToyServer):  # its /tokenize takes no chat_template_kwargs
         def _tokenize(self, sent):
-            return super()._tokenize({key: value for key, value in sent.items() if key != "chat_template_kwargs"})
+            return super()._tokenize(
+                {key: value for key, value in sent.items() if key != "chat_template_kwargs"}
+            )
 
     with Deaf(replace(VLLM, thinks=True, switch=SWITCHES["enable_thinking"])) as server:
         backend = to(server)

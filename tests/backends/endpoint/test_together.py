@@ -45,7 +45,9 @@ def test_readings_are_those_of_one_prompt_a_request(serve, quirks, path, alone, 
     assert (one[1][path], many[1][path]) == (alone, together)
     server = serve(quirks)
     exact = [server.exact(prompt, LABELS) for prompt in questions(ROWS)]
-    for reading, values in zip(to(server, prefix="none").read_labels(questions(ROWS), LABELS), exact, strict=True):
+    for reading, values in zip(
+        to(server, prefix="none").read_labels(questions(ROWS), LABELS), exact, strict=True
+    ):
         assert reading.logprobs == pytest.approx(values, abs=1e-9)
 
 
@@ -55,7 +57,9 @@ def test_choices_are_placed_by_their_numbers(serve):
     assert many[1]["/v1/completions"] == 4
 
 
-@pytest.mark.parametrize("quirks", [*SERVERS.values(), replace(VLLM, together="mixed up")], ids=[*SERVERS, "mixed up"])
+@pytest.mark.parametrize(
+    "quirks", [*SERVERS.values(), replace(VLLM, together="mixed up")], ids=[*SERVERS, "mixed up"]
+)
 def test_a_server_that_cannot_is_asked_one_at_a_time(serve, quirks):
     quirks = replace(quirks, together="refused") if quirks.together == "yes" else quirks
     one, many = both(serve, quirks, questions(ROWS))
@@ -67,7 +71,9 @@ def test_a_prompt_that_is_too_long_loses_no_other(serve, quirks):
     rows = questions(ROWS)
     rows[5] = question("long " * 200)
     one, many = both(serve, replace(quirks, longest=600), rows)
-    assert [reading.logprobs is None for reading in many[0]] == [number == 5 for number in range(ROWS)]
+    assert [reading.logprobs is None for reading in many[0]] == [
+        number == 5 for number in range(ROWS)
+    ]
     assert "maximum context length" in many[0][5].reason
     assert many[0] == one[0]
     # the block of 32 once, its rows one by one, and the block of 8
@@ -89,7 +95,9 @@ def test_tokens_of_all_prompts_are_counted(serve):
     before = backend.usage.prompt_tokens
     server.asked.clear()
     backend.read_labels(questions(4), LABELS)
-    sent = [ids for path, body in server.asked if path == "/v1/completions" for ids in body["prompt"]]
+    sent = [
+        ids for path, body in server.asked if path == "/v1/completions" for ids in body["prompt"]
+    ]
     assert len(sent) == 8
     assert backend.usage.prompt_tokens - before == sum(map(len, sent))
 
@@ -99,7 +107,9 @@ def test_the_estimate_of_a_request_counts_the_tokens_of_each_prompt():
     assert server._estimate({"prompt": [[1, 2, 3], [4, 5]], "max_tokens": 1}) == 5 + 2
     assert server._estimate({"prompt": [1, 2, 3], "max_tokens": 1}) == 3 + 1
     assert server._estimate({"query": [1, 2], "items": [[3], [4, 5]]}) == 3 + 4
-    assert server._estimate({"messages": "x" * 8, "max_tokens": 5}) == 8 / 4 + 5  # 4 characters a token
+    assert (
+        server._estimate({"messages": "x" * 8, "max_tokens": 5}) == 8 / 4 + 5
+    )  # 4 characters a token
 
 
 def test_an_interrupted_run_gives_what_came(serve):

@@ -13,19 +13,39 @@ def test_parts_share_one_store(serve, tmp_path, request):
     root = request.config.rootpath
     contexts = (root / "published_data/demo/summarization/contexts.jsonl").read_text().splitlines()
     rows = [
-        {"context_id": json.loads(contexts[0])["id"], "output": f"A storm closed the harbour, version {number}."}
+        {
+            "context_id": json.loads(contexts[0])["id"],
+            "output": f"A storm closed the harbour, version {number}.",
+        }
         for number in range(30)
     ]
     (tmp_path / "in").mkdir()
     for name in "ab":  # the same texts twice, for two parts
-        (tmp_path / "in" / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+        (tmp_path / "in" / f"{name}.jsonl").write_text(
+            "".join(json.dumps(row) + "\n" for row in rows)
+        )
 
     server = serve(VLLM)
 
     def prompts(*arguments):
         before = len(server.asked)
-        line = ["score", tmp_path / "in", "--ladders", "demo/summarization", "--dimension", "relevance", *arguments]
-        line += ["--judge", "openai:toy", "--base-url", server.url, "--store", tmp_path / "store.sqlite"]
+        line = [
+            "score",
+            tmp_path / "in",
+            "--ladders",
+            "demo/summarization",
+            "--dimension",
+            "relevance",
+            *arguments,
+        ]
+        line += [
+            "--judge",
+            "openai:toy",
+            "--base-url",
+            server.url,
+            "--store",
+            tmp_path / "store.sqlite",
+        ]
         done = subprocess.run(
             [sys.executable, "-m", "refladder", *map(str, line)],
             cwd=root,
@@ -36,7 +56,9 @@ def test_parts_share_one_store(serve, tmp_path, request):
         )
         assert done.returncode == 0, done.stderr
         assert "exact label probabilities [exact:token-ids, prefix:on]" in done.stderr
-        asked = [body["prompt"] for path, body in server.asked[before:] if path == "/v1/completions"]
+        asked = [
+            body["prompt"] for path, body in server.asked[before:] if path == "/v1/completions"
+        ]
         return sum(len(prompt) if isinstance(prompt[0], list) else 1 for prompt in asked)
 
     first, second = (prompts("--out", tmp_path / "out", "--shard", part) for part in ("1/2", "2/2"))
@@ -52,7 +74,16 @@ def test_limits_of_a_finished_run_may_change_and_what_its_scores_depend_on_may_n
     rows, out = tmp_path / "rows.jsonl", tmp_path / "out"
     command("export", "demo/summarization", "--out", rows)
     rows.write_text(rows.read_text().partition("\n")[0] + "\n")
-    whoever = ("score", rows, "--ladders", "demo/summarization", "--dimension", "relevance", "--out", out)
+    whoever = (
+        "score",
+        rows,
+        "--ladders",
+        "demo/summarization",
+        "--dimension",
+        "relevance",
+        "--out",
+        out,
+    )
     run = (*whoever, "--judge", "openai:toy", "--base-url", server.url, "--no-store")
     assert command(*run).code == 0
     before, asked = scored(out), len(server.asked)
@@ -74,7 +105,16 @@ def test_parts_of_a_run_have_one_judge(serve, command, fails, tmp_path, monkeypa
     command("export", "demo/summarization", "--out", rows)
     lines = rows.read_text().splitlines()
     source = split([json.loads(lines[0]), json.loads(lines[-1])], tmp_path / "in", 1)
-    part = ("score", source, "--ladders", "demo/summarization", "--dimension", "relevance", "--out", out)
+    part = (
+        "score",
+        source,
+        "--ladders",
+        "demo/summarization",
+        "--dimension",
+        "relevance",
+        "--out",
+        out,
+    )
     part += ("--no-store", "--shard")
     assert command(*part, "1/2", "--judge", "openai:toy", "--base-url", serve(VLLM).url).code == 0
     message = fails(2, *part, "2/2")

@@ -60,7 +60,11 @@ def render_begun(messages):
 
 
 class ToyModel:
-    encode, render, render_begun = staticmethod(encode), staticmethod(render), staticmethod(render_begun)
+    encode, render, render_begun = (
+        staticmethod(encode),
+        staticmethod(render),
+        staticmethod(render_begun),
+    )
     end = NUMBER["<eos>"]
 
     def text(self, ids):
@@ -72,7 +76,9 @@ class ToyModel:
 
     def __init__(self, *, flat=False, silent_after=()):
         self._flat = flat  # every token about as likely: no label stands out
-        self._silent_after = silent_after  # parts of prompts after which the end of the answer is most likely
+        self._silent_after = (
+            silent_after  # parts of prompts after which the end of the answer is most likely
+        )
         self._known = {}
 
     def logprobs(self, ids):
@@ -91,7 +97,9 @@ class ToyModel:
     def _bonuses(self, text):
         said = None
         if "<|assistant|>\n" in text:
-            said = text.rpartition("<|assistant|>\n")[2].removeprefix(NO_THOUGHT).removeprefix(PREFIX)
+            said = (
+                text.rpartition("<|assistant|>\n")[2].removeprefix(NO_THOUGHT).removeprefix(PREFIX)
+            )
         if said in {"", None} and any(part in text for part in self._silent_after):
             return [("<eos>", 12.0)]
         if said is not None and ("Count from" in text or "Monday" in text):

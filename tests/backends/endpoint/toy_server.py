@@ -16,8 +16,12 @@ MODEL = "toy"
 
 @dataclass(frozen=True)
 class Quirks:
-    chat_logprobs: str = "yes"  # yes, silent (accepted and not returned), refused, forbidden (with a 403)
-    routed: dict | None = None  # the fields without which another provider answers, which drops log-probabilities
+    chat_logprobs: str = (
+        "yes"  # yes, silent (accepted and not returned), refused, forbidden (with a 403)
+    )
+    routed: dict | None = (
+        None  # the fields without which another provider answers, which drops log-probabilities
+    )
     top_limit: int | None = 20
     only_9999: bool = False  # every alternative has -9999.0, which is no number
     completions: bool = True
@@ -25,7 +29,9 @@ class Quirks:
     completion_limit: int | None = 20
     token_prompts: bool = True
     token_ids: bool = False  # logprob_token_ids
-    together: str = "yes"  # many prompts a request: yes, refused, reversed (numbered, the last first), mixed up
+    together: str = (
+        "yes"  # many prompts a request: yes, refused, reversed (numbered, the last first), mixed up
+    )
     longest: int = 4096  # tokens of a prompt of a completion
     score: bool = False
     tokenize: str = ""  # server (messages), template (/apply-template and text), ""
@@ -57,11 +63,19 @@ VLLM = Quirks(tokenize="server", token_ids=True, goes_on=True)
 VLLM_OLDER = replace(VLLM, token_ids=False)
 SGLANG = Quirks(tokenize="server", score=True, goes_on=True)
 LLAMA_SERVER = Quirks(
-    tokenize="template", completion_logprobs="chat", completion_limit=None, top_limit=None, goes_on=True
+    tokenize="template",
+    completion_logprobs="chat",
+    completion_limit=None,
+    top_limit=None,
+    goes_on=True,
 )
 LLAMA_CPP_PYTHON = Quirks(top_limit=None, token_prompts=False, several="one", form="kept")
 TRANSFORMERS = Quirks(
-    chat_logprobs="silent", completion_logprobs="silent", token_prompts=False, several="one", fixed=True
+    chat_logprobs="silent",
+    completion_logprobs="silent",
+    token_prompts=False,
+    several="one",
+    fixed=True,
 )
 TEXT_ONLY = Quirks(chat_logprobs="silent", completions=False, several="one")
 _FOREIGN = ("chat_template_kwargs", "thinking", "reasoning", "grammar", "continue_final_message")
@@ -92,7 +106,9 @@ class ToyServer(HttpServer):
         sent = json.loads(body) if body else {}
         self.asked.append((path, sent))
         if quirks.html:
-            return Reply(b"<html><body>Welcome</body></html>", headers={"content-type": "text/html"})
+            return Reply(
+                b"<html><body>Welcome</body></html>", headers={"content-type": "text/html"}
+            )
         if quirks.key and headers.get("authorization") != f"Bearer {quirks.key}":
             told = headers.get("authorization", "").removeprefix("Bearer ")
             return Reply({"error": {"message": f"Incorrect API key provided: {told}"}}, 401)
@@ -101,7 +117,15 @@ class ToyServer(HttpServer):
         if path == "/v1/models":
             return Reply({"data": [{"id": MODEL}]})
         if sent.get("model", MODEL) != MODEL:
-            return Reply({"error": {"message": f"The model `{sent['model']}` does not exist", "code": "model"}}, 404)
+            return Reply(
+                {
+                    "error": {
+                        "message": f"The model `{sent['model']}` does not exist",
+                        "code": "model",
+                    }
+                },
+                404,
+            )
         routes = {
             "/v1/chat/completions": self._chat,
             "/v1/completions": self._complete if quirks.completions else None,
@@ -110,10 +134,15 @@ class ToyServer(HttpServer):
             "/apply-template": self._template if quirks.tokenize == "template" else None,
         }
         if quirks.under_v1:
-            routes = {path if path.startswith("/v1") else f"/v1{path}": route for path, route in routes.items()}
+            routes = {
+                path if path.startswith("/v1") else f"/v1{path}": route
+                for path, route in routes.items()
+            }
         route = routes.get(path.partition("?")[0])
         if route is None:
-            return Reply({"detail": "Not Found" if quirks.unknown == 404 else "Forbidden"}, quirks.unknown)
+            return Reply(
+                {"detail": "Not Found" if quirks.unknown == 404 else "Forbidden"}, quirks.unknown
+            )
         try:
             return Reply(route(sent))
         except RefusedError as refused:
@@ -127,37 +156,49 @@ class ToyServer(HttpServer):
         messages = sent["messages"]
         if quirks.answer is not None:
             return {"choices": [quirks.answer(messages, sent.get("seed", 0))]}
-        ids = self.model.encode(self._rendered(sent, begun=messages[-1]["role"] == "assistant" and quirks.goes_on))
+        ids = self.model.encode(
+            self._rendered(sent, begun=messages[-1]["role"] == "assistant" and quirks.goes_on)
+        )
         number = sent.get("n", 1)
-        choices = [self._choice(sent, ids, index) for index in range(number if quirks.several == "yes" else 1)]
+        choices = [
+            self._choice(sent, ids, index)
+            for index in range(number if quirks.several == "yes" else 1)
+        ]
         return {"choices": choices, "usage": {"prompt_tokens": len(ids), "completion_tokens": 1}}
 
     def _check_fields(self, sent, quirks):  # noqa: C901  one branch a field
         for given in ("max_tokens", "max_completion_tokens"):
             if given in sent and given != quirks.length_field:
-                raise RefusedError(400, f"Unsupported parameter: '{given}'. Use '{quirks.length_field}' instead.")
+                raise RefusedError(
+                    400, f"Unsupported parameter: '{given}'. Use '{quirks.length_field}' instead."
+                )
         for given in ("temperature", "top_p"):
             if given in sent and not quirks.tempered:
-                message = (
-                    f"Unsupported value: '{given}' does not support {sent[given]} with this model. Only the default "
-                )
+                message = f"Unsupported value: '{given}' does not support {sent[given]} with this model. Only the default "
                 raise RefusedError(400, f"{message}(1) value is supported.")
         for given in _FOREIGN if quirks.strict else ():
             if given in sent:
                 raise RefusedError(400, f"Unknown parameter: '{given}'.")
         if quirks.strict and quirks.thinks and "reasoning_effort" in sent and quirks.switch is None:
-            raise RefusedError(400, "Unsupported value: 'reasoning_effort' does not support 'none' with this model.")
+            raise RefusedError(
+                400,
+                "Unsupported value: 'reasoning_effort' does not support 'none' with this model.",
+            )
         if sent.get("logprobs") and quirks.chat_logprobs == "refused":
             raise RefusedError(400, "logprobs are not supported with this model")
         if sent.get("logprobs") and quirks.chat_logprobs == "forbidden":
             raise RefusedError(403, "You are not allowed to request logprobs from this model")
         if quirks.top_limit is not None and sent.get("top_logprobs", 0) > quirks.top_limit:
-            raise RefusedError(400, f"Invalid value for 'top_logprobs': must be at most {quirks.top_limit}")
+            raise RefusedError(
+                400, f"Invalid value for 'top_logprobs': must be at most {quirks.top_limit}"
+            )
         number = sent.get("n", 1)
         if number > 1 and quirks.several == "refused":
             raise RefusedError(400, "n must be 1")
         if number > quirks.most_answers:
-            raise RefusedError(400, f"candidateCount must be in the range [1, {quirks.most_answers}]")
+            raise RefusedError(
+                400, f"candidateCount must be in the range [1, {quirks.most_answers}]"
+            )
 
     def _choice(self, sent, ids, index):
         quirks = self.quirks
@@ -175,7 +216,8 @@ class ToyServer(HttpServer):
         routed = quirks.routed is None or quirks.routed.items() <= sent.items()
         if sent.get("logprobs") and quirks.chat_logprobs == "yes" and routed:
             content = [
-                self._row([*ids, *said[:place]], token, sent.get("top_logprobs", 0)) for place, token in enumerate(said)
+                self._row([*ids, *said[:place]], token, sent.get("top_logprobs", 0))
+                for place, token in enumerate(said)
             ]
             choice["logprobs"] = {"content": content}
             if "grammar" in sent and quirks.form == "biased":
@@ -204,7 +246,9 @@ class ToyServer(HttpServer):
 
     def _in_form(self, sent, ids):
         """The most probable tokens, after the bias, of what the grammar allows: literals and sets of letters."""
-        parts = re.findall(r'"((?:[^"\\]|\\.)*)"|\[(\w+)\]', sent["grammar"].removeprefix("root ::= "))
+        parts = re.findall(
+            r'"((?:[^"\\]|\\.)*)"|\[(\w+)\]', sent["grammar"].removeprefix("root ::= ")
+        )
         allowed = [letters for literal, either in parts for letters in (literal or [either])]
         said, spelt = [], 0
         while spelt < len(allowed):
@@ -215,7 +259,10 @@ class ToyServer(HttpServer):
                 and all(letter in allowed[spelt + place] for place, letter in enumerate(token))
             ]
             logprobs = self.model.logprobs([*ids, *said])
-            best = max(fits, key=lambda number: logprobs[number] + sent["logit_bias"].get(VOCABULARY[number], 0))
+            best = max(
+                fits,
+                key=lambda number: logprobs[number] + sent["logit_bias"].get(VOCABULARY[number], 0),
+            )
             said.append(best)
             spelt += len(VOCABULARY[best])
         return self.model.text(said), said, "stop"
@@ -230,13 +277,19 @@ class ToyServer(HttpServer):
                 value = -9999.0
             return {"token": self.model.token(number), "id": int(number), "logprob": value}
 
-        return {**entry(token), "logprob": float(logprobs[token]), "top_logprobs": [entry(number) for number in best]}
+        return {
+            **entry(token),
+            "logprob": float(logprobs[token]),
+            "top_logprobs": [entry(number) for number in best],
+        }
 
     def _complete(self, sent):
         quirks = self.quirks
         prompt = sent["prompt"]
         if len(prompt) > quirks.longest and isinstance(prompt[0], int):
-            raise RefusedError(400, f"This model's maximum context length is {quirks.longest} tokens")
+            raise RefusedError(
+                400, f"This model's maximum context length is {quirks.longest} tokens"
+            )
         if isinstance(prompt[0], list):
             return self._complete_each(sent)
         if isinstance(prompt, list):
@@ -272,9 +325,13 @@ class ToyServer(HttpServer):
     def _classic(self, sent, ids, said, top):
         logprobs = self.model.logprobs(ids)
         wanted = sent.get("logprob_token_ids") if self.quirks.token_ids else None
-        best = [*said, *wanted] if wanted else [int(number) for number in np.argsort(-logprobs)[:top]]
+        best = (
+            [*said, *wanted] if wanted else [int(number) for number in np.argsort(-logprobs)[:top]]
+        )
         ids_as_names = sent.get("return_tokens_as_token_ids") and self.quirks.token_ids
-        names = [f"token_id:{number}" if ids_as_names else self.model.token(number) for number in best]
+        names = [
+            f"token_id:{number}" if ids_as_names else self.model.token(number) for number in best
+        ]
         tops = dict(zip(names, (float(logprobs[number]) for number in best), strict=True))
         return {
             "tokens": [self.model.token(said[0])],
@@ -288,8 +345,12 @@ class ToyServer(HttpServer):
         if self.quirks.together == "refused" and len(sent["items"]) > 2:
             raise RefusedError(400, "too many items")
         if any(len(sent["query"]) + len(item) > self.quirks.longest for item in sent["items"]):
-            raise RefusedError(400, f"This model's maximum context length is {self.quirks.longest} tokens")
-        rows = [np.exp(self.model.logprobs([*sent["query"], *item])[wanted]) for item in sent["items"]]
+            raise RefusedError(
+                400, f"This model's maximum context length is {self.quirks.longest} tokens"
+            )
+        rows = [
+            np.exp(self.model.logprobs([*sent["query"], *item])[wanted]) for item in sent["items"]
+        ]
         return {"scores": [[float(value) for value in row] for row in rows]}
 
     def _tokenize(self, sent):
@@ -297,7 +358,9 @@ class ToyServer(HttpServer):
             if "content" not in sent:
                 return {"tokens": []}
             return {"tokens": self.model.encode(sent["content"])}
-        text = self._rendered(sent, begun=bool(sent.get("continue_final_message")) and self.quirks.tokenizes_begun)
+        text = self._rendered(
+            sent, begun=bool(sent.get("continue_final_message")) and self.quirks.tokenizes_begun
+        )
         return {"tokens": self.model.encode(text), "count": 1, "max_model_len": 4096}
 
     def _template(self, sent):

@@ -16,8 +16,15 @@ LABELS = ("Better", "Worse", "Similar")
 STEPS = 120
 CHATS = (  # the questions of the handshake, and an answer of one kind as often as of another
     (QUESTIONS[0][0]["content"], "Better"),
-    *zip([question[0]["content"] for question in QUESTIONS[1:]], ("one two three", "Text"), strict=True),
-    *[("Write eight words that have nothing to do with each other.", word) for word in ("text", "number", "user")],
+    *zip(
+        [question[0]["content"] for question in QUESTIONS[1:]],
+        ("one two three", "Text"),
+        strict=True,
+    ),
+    *[
+        ("Write eight words that have nothing to do with each other.", word)
+        for word in ("text", "number", "user")
+    ],
     *[("Text: both\nBetter, Worse or Similar?", label) for label in ("Better", "Worse")],
 )
 
@@ -26,14 +33,25 @@ def _tokenizer():
     tokenizer = Tokenizer(models.BPE())
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     tokenizer.decoder = decoders.ByteLevel()
-    texts = ["Better. Similar. orse worse user assistant", "text number", "Text: Better, W or Similar?"] * 3
+    texts = [
+        "Better. Similar. orse worse user assistant",
+        "text number",
+        "Text: Better, W or Similar?",
+    ] * 3
     alphabet = pre_tokenizers.ByteLevel.alphabet()
     trainer = trainers.BpeTrainer(
-        vocab_size=320, special_tokens=SPECIAL, initial_alphabet=alphabet, min_frequency=1, show_progress=False
+        vocab_size=320,
+        special_tokens=SPECIAL,
+        initial_alphabet=alphabet,
+        min_frequency=1,
+        show_progress=False,
     )
     tokenizer.train_from_iterator(texts, trainer)
     return transformers.PreTrainedTokenizerFast(
-        tokenizer_object=tokenizer, eos_token=SPECIAL[2], pad_token=SPECIAL[0], chat_template=TEMPLATE
+        tokenizer_object=tokenizer,
+        eos_token=SPECIAL[2],
+        pad_token=SPECIAL[0],
+        chat_template=TEMPLATE,
     )
 
 
@@ -91,14 +109,18 @@ class SavedModel(ToyModel):
     def __init__(self, folder):
         super().__init__()
         self._tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
-        self._model = transformers.AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32).eval()
+        self._model = transformers.AutoModelForCausalLM.from_pretrained(
+            folder, dtype=torch.float32
+        ).eval()
         self.end = self._tokenizer.eos_token_id
 
     def encode(self, text):
         return self._tokenizer.encode(text)
 
     def render(self, messages):
-        return self._tokenizer.apply_chat_template(messages, add_generation_prompt=True, tokenize=False)
+        return self._tokenizer.apply_chat_template(
+            messages, add_generation_prompt=True, tokenize=False
+        )
 
     def render_begun(self, messages):
         return self.render(messages[:-1]) + messages[-1]["content"]

@@ -22,9 +22,11 @@ def prompts():
 def folder(tmp_path_factory):
     """A function from the name of a tiny model to the folder that holds it; each is built on first use."""
     pytest.importorskip("torch", reason="torch is not installed; pip install torch transformers")
-    pytest.importorskip("transformers", reason="transformers is not installed; pip install torch transformers")
-    import tiny_models  # noqa: PLC0415  imports torch
-    import torch  # noqa: PLC0415
+    pytest.importorskip(
+        "transformers", reason="transformers is not installed; pip install torch transformers"
+    )
+    import tiny_models
+    import torch
 
     torch.set_num_threads(1)
     return tiny_models.saved_in(tmp_path_factory)

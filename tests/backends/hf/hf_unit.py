@@ -9,8 +9,16 @@ ARTICLE = (
     "A storm closed the harbour of Lerwick on Monday. Three boats broke loose and two were found the next morning "
     "on the beach. The harbour master said that it opens again on Thursday, if the wind allows it. "
 )
-RUNGS = ("Boats.", "A storm closed a harbour, and boats were lost in it.", "A storm closed Lerwick's harbour.")
-OUTPUTS = ("The harbour is closed.", "Boats broke loose; the harbour opens on Thursday.", "It is Monday today.")
+RUNGS = (
+    "Boats.",
+    "A storm closed a harbour, and boats were lost in it.",
+    "A storm closed Lerwick's harbour.",
+)
+OUTPUTS = (
+    "The harbour is closed.",
+    "Boats broke loose; the harbour opens on Thursday.",
+    "It is Monday today.",
+)
 
 
 def compare(context, reference, target, labels=LABELS):

@@ -13,7 +13,9 @@ from refladder.commands import console
 from refladder.commands.main import run
 from refladder.records import Sampling
 
-torch = pytest.importorskip("torch", reason="torch is not installed; pip install torch transformers")
+torch = pytest.importorskip(
+    "torch", reason="torch is not installed; pip install torch transformers"
+)
 
 OUTPUTS = [
     "A storm closed the harbour.",
@@ -34,7 +36,16 @@ def score(tmp_path, capsys):
         table.write_text("".join(json.dumps(row) + "\n" for row in rows))
         out = tmp_path / "out.jsonl"
         name = f"hf:{model}"
-        chosen = ["--ladders", "demo/summarization", "--dimension", "fluency", "--judge", name, "--out", str(out)]
+        chosen = [
+            "--ladders",
+            "demo/summarization",
+            "--dimension",
+            "fluency",
+            "--judge",
+            name,
+            "--out",
+            str(out),
+        ]
         chosen += [
             "--least-mass",
             "0",
@@ -67,7 +78,10 @@ def test_odd_texts_get_scores_and_an_empty_one_says_why_not(folder, score):
     assert [row["fluency_score"] is None for row in rows] == [False, False, False, False, True]
     assert rows[-1]["fluency_note"] == "the output is empty"
     # 4 texts and 5 rungs are 20 prompts, whose beginning is run once, after 24 of the check of the judge
-    found = re.search(r"hf:\S+: 44 calls, ([\d,]+) prompt tokens \(([\d,]+) through the model\) in .* tokens/s", told)
+    found = re.search(
+        r"hf:\S+: 44 calls, ([\d,]+) prompt tokens \(([\d,]+) through the model\) in .* tokens/s",
+        told,
+    )
     sent, through = (int(number.replace(",", "")) for number in found.groups())
     assert sent > 3 * through
 
@@ -91,11 +105,17 @@ def test_a_dry_run_tells_the_tokens_of_the_run_and_reads_no_weights(name, folder
 def test_a_dry_run_counts_a_row_once_for_all_rungs_of_a_shared_set(folder, score, shared):
     asked = ("--ladders", str(shared))
     long = ["A wave is a change of pressure. " * 60, "Iron rusts where water reaches it. " * 60]
-    _, _, dry = score(folder("llama"), *asked, "--dry-run", "--json", texts=long)  # first: the check is remembered
+    _, _, dry = score(
+        folder("llama"), *asked, "--dry-run", "--json", texts=long
+    )  # first: the check is remembered
     _, _, told = score(folder("llama"), *asked, texts=long)
     counts = json.loads(dry.splitlines()[-1])["backends"][0]
-    assert counts["calls"] == 2 * 2 * 5 + 4  # 2 rows, 2 anchors of 5 rungs; best against worst of both, in both orders
-    through = int(re.search(r"calls, [\d,]+ prompt tokens \(([\d,]+) through", told)[1].replace(",", ""))
+    assert (
+        counts["calls"] == 2 * 2 * 5 + 4
+    )  # 2 rows, 2 anchors of 5 rungs; best against worst of both, in both orders
+    through = int(
+        re.search(r"calls, [\d,]+ prompt tokens \(([\d,]+) through", told)[1].replace(",", "")
+    )
     assert counts["run_tokens"] <= through <= 1.02 * counts["run_tokens"]
     assert counts["prompt_tokens"] > 5 * counts["run_tokens"]
 
@@ -104,15 +124,25 @@ def test_a_dry_run_counts_a_row_once_for_all_rungs_of_a_shared_set(folder, score
 def shared(tmp_path):
     """A shared set of documents: two anchors of five rungs."""
     seeds = [
-        {"subject": f"subject {number}", "output": f"The tide {number} rises twice a day. " * 4} for number in range(4)
+        {"subject": f"subject {number}", "output": f"The tide {number} rises twice a day. " * 4}
+        for number in range(4)
     ]
     fluency = refladder.Dimension(name="fluency", description="How the sentences read.")
-    refladder.build(seeds, task="document", dimensions=[fluency], shared=2, writer="builtin", out=tmp_path / "shared")
+    refladder.build(
+        seeds,
+        task="document",
+        dimensions=[fluency],
+        shared=2,
+        writer="builtin",
+        out=tmp_path / "shared",
+    )
     return tmp_path / "shared"
 
 
 @pytest.mark.parametrize("option", [(), ("--truncate-context",)])
-def test_a_document_that_is_too_long_has_no_score_and_both_lengths_in_its_note(option, copy, score, shared):
+def test_a_document_that_is_too_long_has_no_score_and_both_lengths_in_its_note(
+    option, copy, score, shared
+):
     change(copy, max_position_embeddings=900)
     texts = ["A wave is a change of pressure. " * 200, "A short text."]
     _, rows, _ = score(copy, "--ladders", str(shared), *option, texts=texts)
@@ -130,7 +160,10 @@ def test_a_prompt_that_is_too_long_names_the_flag_and_the_flag_cuts_and_marks(co
     change(copy, max_position_embeddings=1200)
     code, rows, told = score(copy)
     assert code == console.UNSCORED
-    assert "4 x 5 of 5 judgments unparsed: the compare prompt has ... tokens and copy takes 1,200;" in told
+    assert (
+        "4 x 5 of 5 judgments unparsed: the compare prompt has ... tokens and copy takes 1,200;"
+        in told
+    )
     assert "or pass --truncate-context (option truncate_context=true)" in rows[0]["fluency_note"]
     long = "  too long for the model: 44 prompts; shorten the texts, or use --truncate"
     assert long in score(copy, "--dry-run")[2]
@@ -146,7 +179,10 @@ def test_a_prompt_that_is_too_long_names_the_flag_and_the_flag_cuts_and_marks(co
     assert cut in told
     code, rows, told = score(copy, "--truncate-context", "--least-mass", "0.05")
     assert cut in told  # a reading that is not used is still of a cut context
-    assert re.search(r"characters to fit; label mass \S+ is below 0.05 \(--least-mass\)$", rows[0]["fluency_note"])
+    assert re.search(
+        r"characters to fit; label mass \S+ is below 0.05 \(--least-mass\)$",
+        rows[0]["fluency_note"],
+    )
 
 
 def test_memory_is_an_option_and_too_little_of_it_makes_rows_unreadable(folder, score):
@@ -177,8 +213,14 @@ def test_an_encoder_takes_a_long_prompt_whole_or_not_at_all(folder, score):
             lambda path: (path / "config.json").unlink(),
             "this folder has no config.json, so it does not hold a model saved by save_pretrained\n",
         ),
-        (lambda path: (path / "config.json").write_text("{"), "config.json' is not a valid JSON file"),
-        (lambda path: (path / "tokenizer.json").write_text("{"), "this folder does not load as a model: "),
+        (
+            lambda path: (path / "config.json").write_text("{"),
+            "config.json' is not a valid JSON file",
+        ),
+        (
+            lambda path: (path / "tokenizer.json").write_text("{"),
+            "this folder does not load as a model: ",
+        ),
         (
             lambda path: [one.unlink() for one in path.glob("tokenizer*")],
             "this folder has no tokenizer (tokenizer.json or similar); save the tokenizer next to the weights with ",
@@ -188,7 +230,9 @@ def test_an_encoder_takes_a_long_prompt_whole_or_not_at_all(folder, score):
             "this folder has no .safetensors file, and other formats are not loaded; convert the model: AutoModel",
         ),
         (
-            lambda path: (path / "model.safetensors").write_bytes((path / "model.safetensors").read_bytes()[:-9]),
+            lambda path: (path / "model.safetensors").write_bytes(
+                (path / "model.safetensors").read_bytes()[:-9]
+            ),
             "the weights are damaged or cut off",
         ),
         (
@@ -199,14 +243,19 @@ def test_an_encoder_takes_a_long_prompt_whole_or_not_at_all(folder, score):
             lambda path: change(path, intermediate_size=100),
             "the shapes of its weights (6, such as model.layers.0.mlp.",
         ),
-        (lambda path: change(path, model_type="mine"), "model type `mine` but Transformers does not recognize"),
+        (
+            lambda path: change(path, model_type="mine"),
+            "model type `mine` but Transformers does not recognize",
+        ),
         (
             lambda path: change(path, model_type="mine", auto_map={"AutoConfig": "mine.Mine"}),
             "this model needs Python files of its own to be run; if you trust them, pass --judge-option trust_",
         ),
     ],
 )
-def test_a_folder_that_cannot_be_opened_says_why_in_one_line_and_begins_no_file(spoil, message, copy, score, tmp_path):
+def test_a_folder_that_cannot_be_opened_says_why_in_one_line_and_begins_no_file(
+    spoil, message, copy, score, tmp_path
+):
     spoil(copy)
     code, rows, told = score(copy)
     assert code == 1
@@ -224,7 +273,9 @@ def test_a_folder_with_a_gguf_file_is_told_to_name_the_file(tmp_path, score):
     assert f"for a GGUF model name the file itself, hf:{file}" in score(file.parent)[2]
 
 
-def test_progress_tells_prompts_and_tokens_in_lines_where_there_is_no_terminal(folder, score, monkeypatch):
+def test_progress_tells_prompts_and_tokens_in_lines_where_there_is_no_terminal(
+    folder, score, monkeypatch
+):
     monkeypatch.setattr("refladder.report.progress.LINE_EVERY", 0.0)
     told = score(folder("llama"))[2]
     assert re.search(r"^scoring: 5 of 5 \(44 prompts, [\d,]+ tokens/s\)$", told, re.MULTILINE)

@@ -17,8 +17,10 @@ from refladder.records import Sampling
 def write(folder, tmp_path_factory):
     """A function that writes the tiny model to a GGUF file in a new folder."""
     for package in ("gguf", "accelerate"):
-        pytest.importorskip(package, reason=f"{package} is not installed; pip install gguf accelerate")
-    import gguf_model  # noqa: PLC0415  imports gguf
+        pytest.importorskip(
+            package, reason=f"{package} is not installed; pip install gguf accelerate"
+        )
+    import gguf_model
 
     def to(name, **options):
         path = tmp_path_factory.mktemp("gguf") / name
@@ -38,7 +40,9 @@ def test_the_packages_that_a_gguf_file_needs_are_named(tmp_path, monkeypatch):
     (tmp_path / "tiny.gguf").write_bytes(b"GGUF")
     for package in ("gguf", "accelerate"):
         monkeypatch.setitem(sys.modules, package, None)
-    with pytest.raises(BackendUnavailableError, match=r"tiny.gguf: to read .* run: pip install gguf accelerate$"):
+    with pytest.raises(
+        BackendUnavailableError, match=r"tiny.gguf: to read .* run: pip install gguf accelerate$"
+    ):
         connect(f"hf:{tmp_path / 'tiny.gguf'}")
 
 
@@ -47,19 +51,23 @@ def test_a_gguf_file_reads_and_writes_as_the_folder_it_was_made_of(file, opened,
     readings = [backend.read_labels(prompts, LABELS) for backend in (by_file, by_folder)]
     assert "GGUF" not in capfd.readouterr().err  # no progress bar where there is no terminal
     # Both hold the same float32 weights; 1e-4 nats are the rounding of the rotated queries and keys.
-    np.testing.assert_allclose(*([reading.logprobs for reading in each] for each in readings), atol=1e-4)
+    np.testing.assert_allclose(
+        *([reading.logprobs for reading in each] for each in readings), atol=1e-4
+    )
     sampling = Sampling(max_tokens=8, seed=3)
     assert by_file.write(prompts[:2], sampling) == by_folder.write(prompts[:2], sampling)
 
 
 def test_a_gguf_file_has_no_sampling_of_its_own(write):
     path = write("alone.gguf")
-    path.with_name("generation_config.json").write_text('{"do_sample": true, "temperature": 0.2}')  # of another model
+    path.with_name("generation_config.json").write_text(
+        '{"do_sample": true, "temperature": 0.2}'
+    )  # of another model
     assert connect(f"hf:{path}").own_sampling == (1.0, 1.0)
 
 
 def test_the_fingerprint_holds_the_name_and_the_digest_of_the_file(file, write):
-    import hashlib  # noqa: PLC0415
+    import hashlib
 
     digest = hashlib.blake2b(file.read_bytes(), digest_size=6).hexdigest()
     assert connect(f"hf:{file}").fingerprint.startswith(f"hf:tiny.gguf@{digest},float32,template:")
@@ -67,9 +75,14 @@ def test_the_fingerprint_holds_the_name_and_the_digest_of_the_file(file, write):
     assert connect(f"hf:{other}").fingerprint != connect(f"hf:{file}").fingerprint
 
 
-def test_a_file_of_the_same_name_in_the_working_folder_is_not_read(file, opened, prompts, write, monkeypatch):
+def test_a_file_of_the_same_name_in_the_working_folder_is_not_read(
+    file, opened, prompts, write, monkeypatch
+):
     monkeypatch.chdir(write("tiny.gguf", scale=2.0).parent)
-    readings = [backend.read_labels(prompts[:1], LABELS)[0] for backend in (connect(f"hf:{file}"), opened("llama"))]
+    readings = [
+        backend.read_labels(prompts[:1], LABELS)[0]
+        for backend in (connect(f"hf:{file}"), opened("llama"))
+    ]
     np.testing.assert_allclose(*(reading.logprobs for reading in readings), atol=1e-4)
 
 
@@ -86,5 +99,8 @@ def test_a_gguf_file_without_a_chat_template_is_refused_in_one_sentence(write):
 def test_a_damaged_gguf_file_is_an_error_with_the_next_step(file, tmp_path):
     path = tmp_path / "cut.gguf"
     path.write_bytes(file.read_bytes()[:2000])
-    with pytest.raises(BackendUnavailableError, match=r"does not load as a model: .*; if it is whole, start llama-ser"):
+    with pytest.raises(
+        BackendUnavailableError,
+        match=r"does not load as a model: .*; if it is whole, start llama-ser",
+    ):
         connect(f"hf:{path}").load()

@@ -9,20 +9,34 @@ from refladder.prompts import fill, load_template
 from refladder.records import Context, Dimension, Output
 from refladder.scoring.grades import grade_question
 
-torch = pytest.importorskip("torch", reason="torch is not installed; pip install torch transformers")
+torch = pytest.importorskip(
+    "torch", reason="torch is not installed; pip install torch transformers"
+)
 transformers = pytest.importorskip("transformers", reason="transformers is not installed")
 
-CONTEXT = Context(id="c", task="summarization", text="A storm closed the harbour of Lerwick on Monday.")
+CONTEXT = Context(
+    id="c", task="summarization", text="A storm closed the harbour of Lerwick on Monday."
+)
 DIMENSION = Dimension(name="coherence", description="The text hangs together.")
 TEMPLATE = load_template("summarization", "best")
-TEXTS = ("The harbour is closed.", "The harbour is closed. It opens on Thursday.", "Boats broke loose!", "")
+TEXTS = (
+    "The harbour is closed.",
+    "The harbour is closed. It opens on Thursday.",
+    "Boats broke loose!",
+    "",
+)
 
 
 def loss(path, text):
     """Minus the loss of an answer to the prompt, over the answer's tokens."""
     tokenizer = transformers.AutoTokenizer.from_pretrained(path)
     model = transformers.AutoModelForCausalLM.from_pretrained(path, dtype=torch.float32).eval()
-    slots = {"context": CONTEXT.text, "background": "", "dimension": "coherence", "description": DIMENSION.description}
+    slots = {
+        "context": CONTEXT.text,
+        "background": "",
+        "dimension": "coherence",
+        "description": DIMENSION.description,
+    }
     messages = [{"role": "user", "content": fill(TEMPLATE, slots).text}]
     prompt = tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True)
     whole = tokenizer(prompt + text, add_special_tokens=False, return_tensors="pt")["input_ids"]

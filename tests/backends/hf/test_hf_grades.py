@@ -12,7 +12,9 @@ from refladder.methods.contract import MethodSettings
 from refladder.methods.method_runs import run_methods
 from refladder.prompts import fill, load_template
 
-torch = pytest.importorskip("torch", reason="torch is not installed; pip install torch transformers")
+torch = pytest.importorskip(
+    "torch", reason="torch is not installed; pip install torch transformers"
+)
 transformers = pytest.importorskip("transformers", reason="transformers is not installed")
 
 
@@ -32,8 +34,12 @@ def naive(path, text, prefix):
     begins, lengths = {}, set()
     for number in range(1, 101):
         ids = tokenizer(f"{chat}{number}", add_special_tokens=False)["input_ids"]
-        logprobs = torch.log_softmax(model(input_ids=torch.tensor([ids])).logits[0].double(), dim=-1)
-        begins[number] = math.exp(sum(float(logprobs[place - 1, ids[place]]) for place in range(start, len(ids))))
+        logprobs = torch.log_softmax(
+            model(input_ids=torch.tensor([ids])).logits[0].double(), dim=-1
+        )
+        begins[number] = math.exp(
+            sum(float(logprobs[place - 1, ids[place]]) for place in range(start, len(ids)))
+        )
         lengths.add(len(ids) - start)
     assert lengths == {1, 2, 3}  # the numbers of this tokenizer have as many tokens as digits
     whole = dict(begins)
@@ -47,7 +53,9 @@ def test_g_eval_100_is_the_expectation_over_whole_numbers(folder, opened):
     shipped = load_benchmark("demo/dialogue")
     context, dimension = shipped.contexts[0], shipped.dimensions[0]
     outputs = tuple(output for output in shipped.outputs if output.context_id == context.id)[:3]
-    benchmark = replace(shipped, contexts=(context,), outputs=outputs, dimensions=(dimension,), ratings=())
+    benchmark = replace(
+        shipped, contexts=(context,), outputs=outputs, dimensions=(dimension,), ratings=()
+    )
     settings = MethodSettings(least_mass=0.0)
     (run,) = run_methods(["g-eval-100"], benchmark, [dimension], lambda: opened("llama"), settings)
     template = load_template("dialogue", "direct-100")
@@ -59,7 +67,9 @@ def test_g_eval_100_is_the_expectation_over_whole_numbers(folder, opened):
             "description": dimension.description,
             "target": output.text,
         }
-        expected = naive(folder("llama"), fill(template, slots).messages[0]["content"], template.prefix)
+        expected = naive(
+            folder("llama"), fill(template, slots).messages[0]["content"], template.prefix
+        )
         told = dimension.low + (dimension.high - dimension.low) * (expected - 1) / 99
         assert run.result.method.scores[output.id, dimension.name] == pytest.approx(told, abs=1e-4)
     assert "|grades:100|rule:expected" in run.result.method.signature

@@ -28,7 +28,8 @@ LONG = "A storm closed the harbour of Lerwick. " * 400
 def test_missing_libraries_say_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "torch", None)
     with pytest.raises(
-        BackendUnavailableError, match=r"needs torch and transformers, .* run: pip install torch transformers$"
+        BackendUnavailableError,
+        match=r"needs torch and transformers, .* run: pip install torch transformers$",
     ):
         connect("hf:org/model")
 
@@ -52,7 +53,9 @@ def test_the_engine_alone_changes_no_setting_of_the_process(folder, monkeypatch)
     causal = Causal(model, "float32", 2**30)
     causal.logprobs([[1, 2, 3]], [Read(0, 2, 1)])
     assert "THP_MEM_ALLOC_ENABLE" not in os.environ
-    with pytest.raises(pytest.fail.Exception, match="a setting of glibc"):  # the backend does change them
+    with pytest.raises(
+        pytest.fail.Exception, match="a setting of glibc"
+    ):  # the backend does change them
         connect(f"hf:{folder('llama')}").load()
 
 
@@ -84,7 +87,8 @@ def copy(folder, tmp_path):
 def test_weights_that_are_not_safetensors_are_refused(copy):
     (copy / "model.safetensors").rename(copy / "pytorch_model.bin")
     with pytest.raises(
-        BackendUnavailableError, match=r"this folder has no .safetensors file, and other formats are not loaded"
+        BackendUnavailableError,
+        match=r"this folder has no .safetensors file, and other formats are not loaded",
     ):
         connect(f"hf:{copy}")
 
@@ -93,7 +97,8 @@ def test_a_load_that_was_interrupted_is_named(copy):
     weights = copy / "model.safetensors"
     weights.write_bytes(weights.read_bytes()[:-1000])
     with pytest.raises(
-        BackendUnavailableError, match=r"the weights are damaged or cut off .*download or copy them again"
+        BackendUnavailableError,
+        match=r"the weights are damaged or cut off .*download or copy them again",
     ):
         connect(f"hf:{copy}").load()
 
@@ -105,7 +110,7 @@ def test_a_folder_that_is_no_model_is_named(copy):
 
 
 def test_a_model_whose_weights_are_not_all_there_is_refused(copy):
-    from safetensors.torch import load_file, save_file  # noqa: PLC0415  an extra
+    from safetensors.torch import load_file, save_file
 
     weights = load_file(copy / "model.safetensors")
     del weights["model.layers.0.mlp.up_proj.weight"]
@@ -121,7 +126,11 @@ def test_a_model_whose_weights_are_not_all_there_is_refused(copy):
     ("option", "value", "message"),
     [
         ("dtype", "float8", "dtype=float8: must be one of auto, float32, bfloat16, float16"),
-        ("device", "gpu9", "device=gpu9: torch has no such device here; use cpu, cuda or cuda:NUMBER"),
+        (
+            "device",
+            "gpu9",
+            "device=gpu9: torch has no such device here; use cpu, cuda or cuda:NUMBER",
+        ),
         ("memory", "lots", "memory=lots: must be an amount such as 8G or 512M, or auto"),
         ("truncate_context", "yes", "truncate_context=yes: must be true or false"),
     ],
@@ -139,7 +148,10 @@ def test_an_unknown_option_is_refused_with_the_near_name():
 def test_the_fingerprint_follows_what_can_change_an_answer(folder, copy):
     first = connect(f"hf:{folder('llama')}", dtype="float32").fingerprint
     assert re.fullmatch(r"hf:llama\d*@[0-9a-f]{12},float32,template:[0-9a-f]{8},prefix:on", first)
-    assert connect(f"hf:{copy}", dtype="float32").fingerprint.partition("@")[2] == first.partition("@")[2]
+    assert (
+        connect(f"hf:{copy}", dtype="float32").fingerprint.partition("@")[2]
+        == first.partition("@")[2]
+    )
     weights = copy / "model.safetensors"
     changed = bytearray(weights.read_bytes())
     changed[-1] ^= 1
@@ -147,7 +159,11 @@ def test_the_fingerprint_follows_what_can_change_an_answer(folder, copy):
     digests = {first.partition("@")[2]}
     digests.add(connect(f"hf:{copy}", dtype="float32").fingerprint.partition("@")[2])
     digests.add(connect(f"hf:{copy}", dtype="bfloat16").fingerprint.partition("@")[2])
-    digests.add(connect(f"hf:{copy}", dtype="bfloat16", truncate_context="true").fingerprint.partition("@")[2])
+    digests.add(
+        connect(f"hf:{copy}", dtype="bfloat16", truncate_context="true").fingerprint.partition("@")[
+            2
+        ]
+    )
     assert len(digests) == 4
 
 
@@ -189,7 +205,9 @@ def test_texts_that_do_not_fit_even_without_their_context_are_unreadable(folder)
     backend = connect(f"hf:{folder('llama')}", dtype="float32", truncate_context="true")
     found = backend.read_labels([compare(ARTICLE, LONG, "B.")], LABELS)[0]
     assert found.logprobs is None
-    assert found.reason.endswith("a model with a longer context; it does not fit even without its context")
+    assert found.reason.endswith(
+        "a model with a longer context; it does not fit even without its context"
+    )
 
 
 def test_not_a_number_makes_its_row_unreadable_and_no_other(folder, prompts):
@@ -231,11 +249,18 @@ def test_memory_that_is_short_halves_the_rows_of_the_tree(folder, prompts, monke
 
 def test_memory_that_is_asked_for_bounds_the_rows(folder, prompts):
     backend = connect(f"hf:{folder('llama')}", dtype="float32", memory="1M")
-    expected = [one.logprobs for one in connect(f"hf:{folder('llama')}", dtype="float32").read_labels(prompts, LABELS)]
+    expected = [
+        one.logprobs
+        for one in connect(f"hf:{folder('llama')}", dtype="float32").read_labels(prompts, LABELS)
+    ]
     lengths = []
     real = backend.scorer._forward
-    backend.scorer._forward = lambda ids, *rest, **options: lengths.append(ids.numel()) or real(ids, *rest, **options)
-    np.testing.assert_allclose([one.logprobs for one in backend.read_labels(prompts, LABELS)], expected, atol=1e-4)
+    backend.scorer._forward = lambda ids, *rest, **options: (
+        lengths.append(ids.numel()) or real(ids, *rest, **options)
+    )
+    np.testing.assert_allclose(
+        [one.logprobs for one in backend.read_labels(prompts, LABELS)], expected, atol=1e-4
+    )
     assert max(lengths) <= 256
 
 
@@ -249,7 +274,9 @@ def test_amounts_of_memory():
 def test_a_tokenizer_without_a_pad_token_is_no_obstacle(opened, prompts):
     assert opened("llama").tokens._tokenizer.pad_token_id is None
     assert all(one.logprobs is not None for one in opened("llama").read_labels(prompts, LABELS))
-    assert all(one.finish != "error" for one in opened("llama").write(prompts, Sampling(max_tokens=3)))
+    assert all(
+        one.finish != "error" for one in opened("llama").write(prompts, Sampling(max_tokens=3))
+    )
 
 
 def saved_in_bfloat16(folder, tmp_path):
@@ -270,7 +297,9 @@ def saved_in_bfloat16(folder, tmp_path):
         ({"float32": 267e9, "bfloat16": 57e9}, 2**10, "bfloat16"),  # float32 does not fit
     ],
 )
-def test_auto_takes_the_faster_number_format_of_this_processor(case, folder, tmp_path, monkeypatch, caplog):
+def test_auto_takes_the_faster_number_format_of_this_processor(
+    case, folder, tmp_path, monkeypatch, caplog
+):
     rates, usable, dtype = case
     monkeypatch.setattr(opening, "operations_per_second", rates.__getitem__)
     monkeypatch.setattr(opening, "usable_memory", lambda _device: usable)
@@ -278,7 +307,10 @@ def test_auto_takes_the_faster_number_format_of_this_processor(case, folder, tmp
         backend = connect(f"hf:{saved_in_bfloat16(folder, tmp_path)}")
     assert f",{dtype}," in backend.fingerprint
     if dtype == "float32":
-        assert "dtype=auto: float32, as matrix products are 4.7 times as fast as in bfloat16 here" in caplog.text
+        assert (
+            "dtype=auto: float32, as matrix products are 4.7 times as fast as in bfloat16 here"
+            in caplog.text
+        )
     elif usable < 2**30:
         assert (
             "dtype=auto: bfloat16, as float32 needs 0.0 GiB and 0.0 are usable; with more memory use dtype=float32: "
@@ -306,19 +338,31 @@ class OwnForCausalLM(LlamaForCausalLM):
 def own_code(copy):
     """A model in bfloat16 that comes with Python files."""
     config = json.loads((copy / "config.json").read_text())
-    names = {"AutoConfig": "modeling_own.OwnConfig", "AutoModelForCausalLM": "modeling_own.OwnForCausalLM"}
-    more = {"model_type": "own_llama", "architectures": ["OwnForCausalLM"], "auto_map": names, "dtype": "bfloat16"}
+    names = {
+        "AutoConfig": "modeling_own.OwnConfig",
+        "AutoModelForCausalLM": "modeling_own.OwnForCausalLM",
+    }
+    more = {
+        "model_type": "own_llama",
+        "architectures": ["OwnForCausalLM"],
+        "auto_map": names,
+        "dtype": "bfloat16",
+    }
     (copy / "config.json").write_text(json.dumps({**config, **more}))
     (copy / "modeling_own.py").write_text(CODE)
     return copy
 
 
 def test_auto_counts_the_parameters_of_a_model_with_code_of_its_own(own_code, monkeypatch):
-    monkeypatch.setattr(opening, "operations_per_second", {"float32": 3e9, "bfloat16": 1e9}.__getitem__)
+    monkeypatch.setattr(
+        opening, "operations_per_second", {"float32": 3e9, "bfloat16": 1e9}.__getitem__
+    )
     assert ",float32," in connect(f"hf:{own_code}", trust_remote_code="true").fingerprint
 
 
 def test_other_code_of_a_model_is_another_fingerprint(own_code):
     before = connect(f"hf:{own_code}", trust_remote_code="true", dtype="float32").fingerprint
     (own_code / "modeling_own.py").write_text(CODE + "# and more\n")
-    assert connect(f"hf:{own_code}", trust_remote_code="true", dtype="float32").fingerprint != before
+    assert (
+        connect(f"hf:{own_code}", trust_remote_code="true", dtype="float32").fingerprint != before
+    )

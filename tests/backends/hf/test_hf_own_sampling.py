@@ -55,17 +55,24 @@ def test_texts_are_drawn_as_the_models_own_settings_say(model, prompts, settings
 
     assert texts() == texts(temperature=own[0], top_p=own[1])
     assert (texts() == texts(temperature=1.0, top_p=1.0)) == (own == (1.0, 1.0))
-    assert texts(temperature=1.0) == texts(temperature=1.0, top_p=own[1])  # what is given wins, and only that
+    assert texts(temperature=1.0) == texts(
+        temperature=1.0, top_p=own[1]
+    )  # what is given wins, and only that
     assert texts(temperature=0.0) != texts()
-    assert texts(temperature=0.0) == backend.write(prompts[:3], Sampling(max_tokens=12, seed=9, temperature=0.0))
+    assert texts(temperature=0.0) == backend.write(
+        prompts[:3], Sampling(max_tokens=12, seed=9, temperature=0.0)
+    )
 
 
 def test_what_is_drawn_is_in_the_keys_of_the_store_and_votes_stay_at_1(model, prompts):
     backend = connect(f"hf:{model(OWN)}")
     keys = [
-        write_keys(backend, prompts[:1], Sampling(temperature=one, top_p=two)) for one, two in ((None,) * 2, (0.2, 0.9))
+        write_keys(backend, prompts[:1], Sampling(temperature=one, top_p=two))
+        for one, two in ((None,) * 2, (0.2, 0.9))
     ]
-    assert keys[0] == keys[1] != write_keys(backend, prompts[:1], Sampling(temperature=1.0, top_p=1.0))
+    assert (
+        keys[0] == keys[1] != write_keys(backend, prompts[:1], Sampling(temperature=1.0, top_p=1.0))
+    )
     template = load_template("summarization", "compare")
     signature = run_of(backend, template, answers=3, sampling=Sampling(seed=2)).recipe.signature
     assert "|sampling:max512,t1,p1,seed2|" in signature
@@ -73,7 +80,10 @@ def test_what_is_drawn_is_in_the_keys_of_the_store_and_votes_stay_at_1(model, pr
 
 def test_a_damaged_file_is_named(model):
     backend = connect(f"hf:{model('{')}")
-    with pytest.raises(BackendUnavailableError, match=r"^hf:\S+/model: this folder does not load as a model: .*JSON"):
+    with pytest.raises(
+        BackendUnavailableError,
+        match=r"^hf:\S+/model: this folder does not load as a model: .*JSON",
+    ):
         _ = backend.own_sampling
 
 
@@ -85,7 +95,18 @@ def test_a_build_records_what_it_draws_and_never_mixes_two(model, tmp_path, caps
     task.write_text('task = "story"\n[[dimensions]]\nname = "coherence"\ndescription = "x"\n')
 
     def build(folder, *more):
-        arguments = ["build", table, "--task-file", task, "--writer", f"hf:{folder}", "--rungs", 2, "--max-tokens", 8]
+        arguments = [
+            "build",
+            table,
+            "--task-file",
+            task,
+            "--writer",
+            f"hf:{folder}",
+            "--rungs",
+            2,
+            "--max-tokens",
+            8,
+        ]
         code = run([*map(str, arguments), "--out", str(tmp_path / f"{folder.name}-out"), *more])
         return code, "".join(capsys.readouterr())
 
@@ -94,9 +115,16 @@ def test_a_build_records_what_it_draws_and_never_mixes_two(model, tmp_path, caps
     assert "temperature" not in build(plain, "--dry-run")[1]
     for folder, drawn in ((own, (0.2, 0.9)), (plain, (1.0, 1.0))):
         build(folder)
-        header = json.loads((tmp_path / f"{folder.name}-out" / "build.journal.jsonl").read_text().splitlines()[0])
+        header = json.loads(
+            (tmp_path / f"{folder.name}-out" / "build.journal.jsonl").read_text().splitlines()[0]
+        )
         # the bytes of a build by a version that always drew with temperature 1 and top-p 1
-        assert header["sampling"] == {"max_tokens": 8, "temperature": drawn[0], "top_p": drawn[1], "seed": 0}
+        assert header["sampling"] == {
+            "max_tokens": 8,
+            "temperature": drawn[0],
+            "top_p": drawn[1],
+            "seed": 0,
+        }
     assert "begun by another build (other sampling)" in build(own, "--temperature", "1")[1]
     assert "begun by another" not in build(own, "--temperature", "0.2")[1]
     assert "begun by another" not in build(plain, "--temperature", "1", "--top-p", "1")[1]

@@ -16,7 +16,9 @@ from refladder.engine.causal import STRATEGIES
 from refladder.errors import UsageError
 from refladder.records import Sampling
 
-torch = pytest.importorskip("torch", reason="torch is not installed; pip install torch transformers")
+torch = pytest.importorskip(
+    "torch", reason="torch is not installed; pip install torch transformers"
+)
 transformers = pytest.importorskip("transformers", reason="transformers is not installed")
 
 import tiny_models  # noqa: E402  imports torch
@@ -55,7 +57,9 @@ def load(path):
 
 
 def render(tokenizer, prompt):
-    return tokenizer.apply_chat_template(prompt.messages, tokenize=False, add_generation_prompt=True)
+    return tokenizer.apply_chat_template(
+        prompt.messages, tokenize=False, add_generation_prompt=True
+    )
 
 
 @torch.inference_mode()
@@ -69,8 +73,12 @@ def plain(path, prompts, labels=LABELS):
         row = []
         for label in labels:
             ids = tokenizer(text + label, add_special_tokens=False)["input_ids"]
-            logprobs = torch.log_softmax(model(input_ids=torch.tensor([ids])).logits[0].double(), dim=-1)
-            row.append(sum(float(logprobs[place - 1, ids[place]]) for place in range(start, len(ids))))
+            logprobs = torch.log_softmax(
+                model(input_ids=torch.tensor([ids])).logits[0].double(), dim=-1
+            )
+            row.append(
+                sum(float(logprobs[place - 1, ids[place]]) for place in range(start, len(ids)))
+            )
             sequences.add(tuple(ids[:-1]))
         rows.append(row)
     return np.array(rows), sequences
@@ -97,7 +105,11 @@ def test_labels_have_the_probabilities_of_one_prompt_at_a_time(name, folder, ope
 
 @pytest.mark.parametrize(
     ("name", "strategy"),
-    [(name, strategy) for name in ("llama", "mistral-short-window", "gemma4", "gpt-oss") for strategy in STRATEGIES]
+    [
+        (name, strategy)
+        for name in ("llama", "mistral-short-window", "gemma4", "gpt-oss")
+        for strategy in STRATEGIES
+    ]
     + [("qwen3-next", strategy) for strategy in list(STRATEGIES)[2:]],
 )
 @pytest.mark.parametrize("row", [16, 100])
@@ -107,7 +119,9 @@ def test_every_strategy_and_row_length_gives_the_same(name, strategy, row, folde
     backend = connect(f"hf:{folder(name)}", dtype="float32")
     backend.scorer.strategy = strategy
     backend.scorer.forward_tokens = row
-    np.testing.assert_allclose(read(backend, prompts), plain(folder(name), prompts)[0], atol=1e-4, rtol=0)
+    np.testing.assert_allclose(
+        read(backend, prompts), plain(folder(name), prompts)[0], atol=1e-4, rtol=0
+    )
 
 
 def test_the_fixture_labels_have_one_and_several_tokens(folder):
@@ -128,7 +142,9 @@ def test_long_labels_are_read_as_sequences(folder, opened):
     assert opened("qwen2").scorer.tokens_run - before == distinct
 
 
-def test_a_label_that_another_begins_with_counts_only_where_the_answer_ends(folder, opened, prompts):
+def test_a_label_that_another_begins_with_counts_only_where_the_answer_ends(
+    folder, opened, prompts
+):
     # p(1 and not 10) = p(1) * (1 - p(0 | 1))
     raw, _ = plain(folder("llama"), prompts[:2], ["1", "10", "2"])
     found = read(opened("llama"), prompts[:2], ["1", "10", "2"])
@@ -150,11 +166,15 @@ def test_readings_after_a_prefix_are_those_of_the_longer_prompt(folder, opened, 
             whole = tokenizer(longer + label, add_special_tokens=False)["input_ids"]
             with torch.inference_mode():
                 rows = model(torch.tensor([whole])).logits[0].log_softmax(-1)
-            value = sum(rows[place - 1, whole[place]].item() for place in range(len(ids), len(whole)))
+            value = sum(
+                rows[place - 1, whole[place]].item() for place in range(len(ids), len(whole))
+            )
             assert logprob == pytest.approx(value, abs=1e-4)
     assert bare.read_labels(begun, LABELS) == bare.read_labels(prompts[:2], LABELS)
     assert bare.fingerprint.endswith(",prefix:off")
-    assert judge.count_tokens(begun) == [len(judge.tokens.prompts([prompt.text], 'Answer: "')[0]) for prompt in begun]
+    assert judge.count_tokens(begun) == [
+        len(judge.tokens.prompts([prompt.text], 'Answer: "')[0]) for prompt in begun
+    ]
 
 
 def test_an_encoder_decoder_takes_no_prefix(opened, prompts):
@@ -171,7 +191,9 @@ def test_a_value_of_the_option_prefix_that_is_none(folder):
 
 @torch.inference_mode()
 @pytest.mark.parametrize(("name", "start"), [("t5", 0), ("t5gemma", 2)])
-def test_an_encoder_decoder_reads_labels_after_the_start_of_its_decoder(name, start, folder, opened, prompts):
+def test_an_encoder_decoder_reads_labels_after_the_start_of_its_decoder(
+    name, start, folder, opened, prompts
+):
     model, tokenizer = load(folder(name))
     expected = []
     for prompt in prompts:
@@ -180,7 +202,9 @@ def test_an_encoder_decoder_reads_labels_after_the_start_of_its_decoder(name, st
         row = []
         for label in LABELS:
             answer = tokenizer(label, add_special_tokens=False)["input_ids"]
-            logits = model(input_ids=ids, decoder_input_ids=torch.tensor([[start, *answer[:-1]]])).logits[0]
+            logits = model(
+                input_ids=ids, decoder_input_ids=torch.tensor([[start, *answer[:-1]]])
+            ).logits[0]
             logprobs = torch.log_softmax(logits.double(), dim=-1)
             row.append(sum(float(logprobs[place, token]) for place, token in enumerate(answer)))
         expected.append(row)
@@ -192,7 +216,9 @@ def test_strategies_that_disagree_are_skipped_with_a_warning(folder, caplog, mon
         return self._over_tree(root, reads, lambda _segment: {}, most)
 
     monkeypatch.setattr(self_check, "_proofs", {})
-    monkeypatch.setattr(causal.Causal, "_with_tree_attention", blind)  # tokens of other branches are visible
+    monkeypatch.setattr(
+        causal.Causal, "_with_tree_attention", blind
+    )  # tokens of other branches are visible
     monkeypatch.setattr(causal.Causal, "_mask", lambda _self, _segment: {})
     with caplog.at_level(logging.WARNING):
         backend = connect(f"hf:{folder('llama')}", dtype="float32", device="cpu")
@@ -205,7 +231,9 @@ def test_strategies_that_disagree_are_skipped_with_a_warning(folder, caplog, mon
         )
         assert re.search(message, caplog.text)
     monkeypatch.undo()
-    np.testing.assert_allclose(read(backend, prompts), plain(folder("llama"), prompts)[0], atol=1e-4, rtol=0)
+    np.testing.assert_allclose(
+        read(backend, prompts), plain(folder("llama"), prompts)[0], atol=1e-4, rtol=0
+    )
 
 
 def test_strategies_that_fail_are_skipped_with_a_warning(folder, caplog, monkeypatch):
@@ -237,10 +265,15 @@ def test_speed_is_logged(opened, prompts, caplog):
     assert "tokens/s" in caplog.text
 
 
-def test_tokens_sent_are_those_of_whole_prompts_and_tokens_run_share_what_is_common(folder, prompts):
+def test_tokens_sent_are_those_of_whole_prompts_and_tokens_run_share_what_is_common(
+    folder, prompts
+):
     backend = connect(f"hf:{folder('llama')}", dtype="float32", memory="2G")
     _, tokenizer = load(folder("llama"))
-    lengths = [len(tokenizer(render(tokenizer, prompt), add_special_tokens=False)["input_ids"]) for prompt in prompts]
+    lengths = [
+        len(tokenizer(render(tokenizer, prompt), add_special_tokens=False)["input_ids"])
+        for prompt in prompts
+    ]
     assert (backend.tokens_sent, backend.tokens_run) == (0, 0)
     backend.read_labels(prompts, LABELS)
     assert backend.tokens_sent == sum(lengths)
@@ -251,7 +284,9 @@ def test_tokens_sent_are_those_of_whole_prompts_and_tokens_run_share_what_is_com
     assert backend.tokens_run == read + sum(lengths[:2])
 
 
-def test_a_model_that_does_not_follow_the_prompt_is_reported_at_the_first_prompts(folder, prompts, caplog):
+def test_a_model_that_does_not_follow_the_prompt_is_reported_at_the_first_prompts(
+    folder, prompts, caplog
+):
     backend = connect(f"hf:{folder('llama')}", dtype="float32")
     masses = sorted(reading.mass for reading in backend.read_labels(prompts, LABELS))
     assert masses[4] < 0.05  # random weights know no label; the median of 9
@@ -267,7 +302,10 @@ def test_a_model_that_does_not_follow_the_prompt_is_reported_at_the_first_prompt
 
 def test_a_model_that_follows_the_prompt_is_not_reported(folder, prompts, caplog):
     backend = connect(f"hf:{folder('llama')}", dtype="float32")
-    labels = [backend.opened.tokenizer.convert_ids_to_tokens(number) for number in range(len(backend.opened.tokenizer))]
+    labels = [
+        backend.opened.tokenizer.convert_ids_to_tokens(number)
+        for number in range(len(backend.opened.tokenizer))
+    ]
     words = [label for label in labels if label.isascii() and label.isalpha()]
     assert backend.read_labels(prompts, words)[0].mass > 0.05
     assert "follow the prompt" not in caplog.text

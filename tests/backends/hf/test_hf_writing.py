@@ -16,7 +16,9 @@ from refladder.errors import BackendError
 from refladder.records import Sampling
 from refladder.testing import check_backend
 
-torch = pytest.importorskip("torch", reason="torch is not installed; pip install torch transformers")
+torch = pytest.importorskip(
+    "torch", reason="torch is not installed; pip install torch transformers"
+)
 transformers = pytest.importorskip("transformers", reason="transformers is not installed")
 
 SAMPLING = Sampling(max_tokens=24, temperature=0.8, top_p=0.95, seed=5)
@@ -24,7 +26,19 @@ SAMPLING = Sampling(max_tokens=24, temperature=0.8, top_p=0.95, seed=5)
 
 @pytest.mark.parametrize(
     "name",
-    ["llama", "qwen3", "gemma3", "gemma4-images", "qwen3-vl", "gpt2", "bloom", "lfm2", "mamba2", "t5", "t5gemma"],
+    [
+        "llama",
+        "qwen3",
+        "gemma3",
+        "gemma4-images",
+        "qwen3-vl",
+        "gpt2",
+        "bloom",
+        "lfm2",
+        "mamba2",
+        "t5",
+        "t5gemma",
+    ],
 )
 def test_a_text_depends_on_its_prompt_and_seed_alone(name, opened, prompts):
     backend = opened(name)
@@ -90,7 +104,9 @@ def test_a_long_prompt_is_continued_as_by_plain_generate(name, opened, long_prom
     found = opened(name).write_ids(long_prompts, Sampling(max_tokens=12, temperature=0))
     for prompt, written in zip(long_prompts, found, strict=True):
         ids = torch.tensor([prompt])
-        out = model.generate(ids, attention_mask=torch.ones_like(ids), max_new_tokens=12, do_sample=False)
+        out = model.generate(
+            ids, attention_mask=torch.ones_like(ids), max_new_tokens=12, do_sample=False
+        )
         plain = out[0, 1 if name.startswith("t5") else len(prompt) :].tolist()
         assert written.ids == plain[: len(written.ids)]
         assert len(plain) == len(written.ids) + written.ended
@@ -112,14 +128,20 @@ def test_a_prompt_is_read_in_the_same_pieces_whatever_it_shares(opened, long_pro
 
     alone = [pieces([prompt]) for prompt in long_prompts]
     for prompt, found in zip(long_prompts, alone, strict=True):
-        assert found == [(first, prompt[first : first + 256]) for first in range(0, len(prompt), 256)]
+        assert found == [
+            (first, prompt[first : first + 256]) for first in range(0, len(prompt), 256)
+        ]
     together = pieces(long_prompts)
     assert all(any(piece in one for one in alone) for piece in together)
-    assert len(together) == sum(map(len, alone)) - 2 * 2  # the first two pieces of the 590 tokens that three share
+    assert (
+        len(together) == sum(map(len, alone)) - 2 * 2
+    )  # the first two pieces of the 590 tokens that three share
 
 
 @pytest.mark.parametrize("name", ["llama", "t5"])
-def test_a_batch_has_rows_of_the_same_bits_and_whole_blocks(name, opened, long_prompts, monkeypatch):
+def test_a_batch_has_rows_of_the_same_bits_and_whole_blocks(
+    name, opened, long_prompts, monkeypatch
+):
     monkeypatch.setitem(opened(name).__dict__, "_batch_sizes", [4, 16, 32])
     model = opened(name).opened.model
     real, masks = model.generate, []
@@ -132,7 +154,11 @@ def test_a_batch_has_rows_of_the_same_bits_and_whole_blocks(name, opened, long_p
     monkeypatch.setattr(model, "generate", generate)
     for prompts in (long_prompts, long_prompts[:1], long_prompts[-2:-1]):
         opened(name).write_ids(prompts, Sampling(max_tokens=1))
-    assert [mask.shape for mask in masks] == [(16, 1024), (4, BLOCK), (4, 2 * BLOCK)]  # 40 and 512 tokens alone
+    assert [mask.shape for mask in masks] == [
+        (16, 1024),
+        (4, BLOCK),
+        (4, 2 * BLOCK),
+    ]  # 40 and 512 tokens alone
     assert not any(mask.all(dim=1).any() for mask in masks)
 
 
@@ -140,26 +166,36 @@ def test_padding_is_not_taken_for_a_text_that_is_too_long(folder, tmp_path, monk
     """transformers reminds of a model's longest text, here 600 tokens, when a row with its padding is longer."""
     short = shutil.copytree(folder("llama"), tmp_path / "short")
     settings = json.loads((short / "config.json").read_text("utf-8"))
-    (short / "config.json").write_text(json.dumps({**settings, "max_position_embeddings": 600}), "utf-8")
+    (short / "config.json").write_text(
+        json.dumps({**settings, "max_position_embeddings": 600}), "utf-8"
+    )
     backend = connect(f"hf:{short}", dtype="float32")
     told = []
     monkeypatch.setattr(logging.getLogger("transformers"), "handlers", [logging.Handler()])
-    monkeypatch.setattr(logging.Handler, "emit", lambda _handler, record: told.append(record.getMessage()))
+    monkeypatch.setattr(
+        logging.Handler, "emit", lambda _handler, record: told.append(record.getMessage())
+    )
     assert len(backend.write_ids([list(range(10, 60)) * 11], Sampling(max_tokens=20))[0].ids) > 1
     assert not told
 
 
 def test_tokens_that_are_run_are_counted_where_prompts_begin_alike(folder, monkeypatch):
     backend = connect(f"hf:{folder('llama')}", dtype="float32", memory="2G")
-    prompts = [[*range(10, 60)] * 12 + [number] * 30 for number in range(3)]  # 512 of 600 tokens are whole pieces
+    prompts = [
+        [*range(10, 60)] * 12 + [number] * 30 for number in range(3)
+    ]  # 512 of 600 tokens are whole pieces
     read = []
     embedding = backend.scorer.model.get_input_embeddings()
     embedding.register_forward_hook(lambda _module, given, _out: read.append(given[0]))
     before = backend.tokens_run
     backend.write_ids(prompts, Sampling(max_tokens=2, temperature=0.0))
     assert backend.tokens_run - before == 3 * 630 - 2 * 512
-    assert backend.tokens_run - before == sum(ids.numel() for ids in read if len(ids) == 1 and ids.shape[1] > 1)
-    monkeypatch.setattr(type(backend.scorer), "reads_in_chunks", False)  # then all are read, in one padded batch
+    assert backend.tokens_run - before == sum(
+        ids.numel() for ids in read if len(ids) == 1 and ids.shape[1] > 1
+    )
+    monkeypatch.setattr(
+        type(backend.scorer), "reads_in_chunks", False
+    )  # then all are read, in one padded batch
     before = backend.tokens_run
     backend.write_ids(prompts, Sampling(max_tokens=2, temperature=0.0))
     assert backend.tokens_run - before == 3 * 630
@@ -181,9 +217,17 @@ def test_settings_of_the_model_do_not_change_the_draw(folder, prompts, tmp_path)
     changed = tmp_path / "changed"
     shutil.copytree(folder("llama"), changed)
     settings = transformers.GenerationConfig.from_pretrained(changed)
-    settings.repetition_penalty, settings.top_k, settings.do_sample, settings.temperature = 1.9, 2, True, 0.1
+    settings.repetition_penalty, settings.top_k, settings.do_sample, settings.temperature = (
+        1.9,
+        2,
+        True,
+        0.1,
+    )
     settings.save_pretrained(changed)
-    texts = [connect(f"hf:{path}", dtype="float32").write(prompts[:2], SAMPLING) for path in (folder("llama"), changed)]
+    texts = [
+        connect(f"hf:{path}", dtype="float32").write(prompts[:2], SAMPLING)
+        for path in (folder("llama"), changed)
+    ]
     assert texts[0] == texts[1]
 
 
@@ -194,7 +238,7 @@ def test_a_prompt_that_leaves_no_room_for_the_text_is_refused_by_row(opened, pro
 
 
 def test_memory_that_is_short_halves_the_batch(opened, prompts, monkeypatch):
-    from refladder.backends.hf import model_backend as hf  # noqa: PLC0415
+    from refladder.backends.hf import model_backend as hf
 
     sizes = []
 
@@ -212,10 +256,14 @@ def test_memory_that_is_short_halves_the_batch(opened, prompts, monkeypatch):
     assert sizes == [(9, 32), (9, 16), (8, 8), (4, 4), (2, 2), (2, 2), (2, 2), (2, 2), (1, 2)]
 
     def exhausted(*_arguments, **_options):
-        raise RuntimeError("[enforce fail at alloc_cpu.cpp:127] DefaultCPUAllocator: can't allocate memory")
+        raise RuntimeError(
+            "[enforce fail at alloc_cpu.cpp:127] DefaultCPUAllocator: can't allocate memory"
+        )
 
     monkeypatch.setattr(hf, "generate_batch", exhausted)
-    with pytest.raises(BackendError, match=r"writing: out of memory even with 1 at a time; use a smaller model"):
+    with pytest.raises(
+        BackendError, match=r"writing: out of memory even with 1 at a time; use a smaller model"
+    ):
         opened("llama").write(prompts, SAMPLING)
 
 

@@ -32,8 +32,8 @@ NOTED = Context(id="harbour", task="open", text=ARTICLE)
 def models(tmp_path_factory):
     """A function from settings to a small reward model; each is trained on first use."""
     pytest.importorskip("torch", reason="torch is not installed; pip install torch transformers")
-    import tiny_models  # noqa: PLC0415  imports torch
-    import torch  # noqa: PLC0415
+    import tiny_models
+    import torch
 
     torch.set_num_threads(1)
     made = {}
@@ -41,7 +41,9 @@ def models(tmp_path_factory):
     def folder(**settings):
         key = tuple(sorted(settings.items()))
         if key not in made:
-            made[key] = str(tiny_models.save_reward_model(tmp_path_factory.mktemp("reward"), **settings))
+            made[key] = str(
+                tiny_models.save_reward_model(tmp_path_factory.mktemp("reward"), **settings)
+            )
         return made[key]
 
     return folder
@@ -62,14 +64,19 @@ def user_turn(text=ARTICLE):
 
 def plain_rewards(folder, texts, asked=None):
     """The logits of transformers' own forward pass, each conversation alone."""
-    import torch  # noqa: PLC0415
-    import transformers  # noqa: PLC0415
+    import torch
+    import transformers
 
     tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
-    model = transformers.AutoModelForSequenceClassification.from_pretrained(folder, dtype=torch.float32).eval()
+    model = transformers.AutoModelForSequenceClassification.from_pretrained(
+        folder, dtype=torch.float32
+    ).eval()
     rewards = []
     for text in texts:
-        turns = [{"role": "user", "content": asked or user_turn()}, {"role": "assistant", "content": text}]
+        turns = [
+            {"role": "user", "content": asked or user_turn()},
+            {"role": "assistant", "content": text},
+        ]
         ids = tokenizer.apply_chat_template(turns, return_tensors="pt", return_dict=False)
         with torch.inference_mode():
             rewards.append(float(model(ids).logits[0, 0]))
@@ -78,7 +85,12 @@ def plain_rewards(folder, texts, asked=None):
 
 def shown(*texts, context=ARTICLE):
     template = load_template("open", "reward")
-    slots = {"context": context, "background": "", "dimension": "quality", "description": "how good it is"}
+    slots = {
+        "context": context,
+        "background": "",
+        "dimension": "quality",
+        "description": "how good it is",
+    }
     return [fill(template, {**slots, "output": text}) for text in texts]
 
 
@@ -89,7 +101,9 @@ def rewards_of(readings):
 def ladders(rungs=RUNGS):
     recipe = Recipe(backend="hand", prompts=(), sampling=None, version="1")
     levels = tuple(Rung(level=level, text=text) for level, text in enumerate(rungs, 1))
-    ladder = Ladder(context_id=NOTED.id, task="open", dimension="quality", rungs=levels, recipe=recipe)
+    ladder = Ladder(
+        context_id=NOTED.id, task="open", dimension="quality", rungs=levels, recipe=recipe
+    )
     return ladder_set("by-hand", [QUALITY], [NOTED], [ladder], [])
 
 
@@ -100,19 +114,25 @@ def lines(path):
 def test_rewards_are_those_of_transformers(judge, models):
     texts = [*RUNGS, *OUTPUTS, "boats " * 50]
     expected = plain_rewards(models(), texts)
-    assert max(expected) - min(expected) > 1, "the head is sharp, so that a wrong token would be noticed"
-    assert rewards_of(judge.read_labels(shown(*texts), ("win", "loss"))) == pytest.approx(expected, abs=1e-4)
-    turned = judge.read_labels(shown(*texts), ("loss", "win"))
-    assert [loss_win[1] - loss_win[0] for loss_win in (reading.logprobs for reading in turned)] == pytest.approx(
+    assert max(expected) - min(expected) > 1, (
+        "the head is sharp, so that a wrong token would be noticed"
+    )
+    assert rewards_of(judge.read_labels(shown(*texts), ("win", "loss"))) == pytest.approx(
         expected, abs=1e-4
     )
+    turned = judge.read_labels(shown(*texts), ("loss", "win"))
+    assert [
+        loss_win[1] - loss_win[0] for loss_win in (reading.logprobs for reading in turned)
+    ] == pytest.approx(expected, abs=1e-4)
 
 
 @pytest.mark.parametrize("padding", [None, "<|im_end|>"])
 def test_rewards_without_padding_or_with_the_token_that_ends_a_turn(models, padding):
     # transformers finds the last token by the id of the padding, and takes one text at a time where there is none.
     folder = models(padding=padding)
-    readings = connect(f"reward:{folder}", dtype="float32").read_labels(shown(*OUTPUTS), ("win", "loss"))
+    readings = connect(f"reward:{folder}", dtype="float32").read_labels(
+        shown(*OUTPUTS), ("win", "loss")
+    )
     assert rewards_of(readings) == pytest.approx(plain_rewards(folder, OUTPUTS), abs=1e-4)
 
 
@@ -127,7 +147,9 @@ def scored(session, folder, texts, judgments=None, **settings):
     """The scores of texts against the ladder."""
     judge = session.open(f"reward:{folder}", {"dtype": "float32"})
     scorer = LadderScorer(judge, ladders(), [QUALITY], Scale(), **settings)
-    outputs = [Output(id=f"text {text}", context_id=NOTED.id, system="s", text=text) for text in texts]
+    outputs = [
+        Output(id=f"text {text}", context_id=NOTED.id, system="s", text=text) for text in texts
+    ]
     with JudgmentLog(judgments, scorer.run) as log:
         rows = scorer.score(outputs, [None] * len(texts), log)
     return [row[0] for row in rows]
@@ -146,12 +168,16 @@ def test_judgments_are_additive_over_the_rungs_and_have_no_mass(models, tmp_path
         assert row["mass"] is None
         rung = RUNGS[int(row["against"].removeprefix("rung:")) - 1]
         text = row["subject"].removeprefix("text ")
-        assert row["logprobs"][0] - row["logprobs"][1] == pytest.approx(reward[text] - reward[rung], abs=2e-4)
+        assert row["logprobs"][0] - row["logprobs"][1] == pytest.approx(
+            reward[text] - reward[rung], abs=2e-4
+        )
         assert math.fsum(map(math.exp, row["logprobs"])) == pytest.approx(1)
     # The log-odds against two rungs differ by the difference of the rungs' rewards, whatever the text.
     odds = [row["logprobs"][0] - row["logprobs"][1] for row in rows]
     for text in range(3):
-        assert odds[3 * text] - odds[3 * text + 2] == pytest.approx(reward[RUNGS[2]] - reward[RUNGS[0]], abs=2e-4)
+        assert odds[3 * text] - odds[3 * text + 2] == pytest.approx(
+            reward[RUNGS[2]] - reward[RUNGS[0]], abs=2e-4
+        )
 
 
 def test_every_different_text_is_read_once_in_a_session_and_a_store(models, tmp_path):
@@ -180,16 +206,14 @@ def test_a_dry_run_counts_the_different_texts(models):
 
 def test_what_a_reward_model_cannot_do_is_said_in_one_sentence(models, judge):
     name = r"^reward:reward\d+@[0-9a-f]{12},float32,template:[0-9a-f]{8}"
-    refusal = (
-        f"{name} is a reward model, which gives each text one number: it writes no texts and can only stand in for"
-    )
+    refusal = f"{name} is a reward model, which gives each text one number: it writes no texts and can only stand in for"
     with Session() as session:
         for settings in ({"yes_no": True}, {"answers": 3, "sampling": Sampling()}):
             with pytest.raises(UsageError, match=refusal):
                 scored(session, models(), OUTPUTS, **settings)
     with pytest.raises(UsageError, match=refusal):
         judge.write(shown("a"), Sampling())
-    from hf_unit import compare  # noqa: PLC0415
+    from hf_unit import compare
 
     with pytest.raises(UsageError, match=refusal):
         judge.read_labels([compare(ARTICLE, "a", "b")], ("Better", "Worse", "Similar"))
@@ -197,22 +221,29 @@ def test_what_a_reward_model_cannot_do_is_said_in_one_sentence(models, judge):
 
 def test_models_that_are_no_reward_model(models):
     with pytest.raises(
-        BackendUnavailableError, match=r"^reward:reward\d+ has 2 outputs, and a reward model has one; name"
+        BackendUnavailableError,
+        match=r"^reward:reward\d+ has 2 outputs, and a reward model has one; name",
     ):
         connect(f"reward:{models(outputs=2)}")
-    with pytest.raises(BackendUnavailableError, match=r"^reward:reward\d+: its tokenizer has no chat template, so"):
+    with pytest.raises(
+        BackendUnavailableError, match=r"^reward:reward\d+: its tokenizer has no chat template, so"
+    ):
         connect(f"reward:{models(template=None)}")
     with pytest.raises(UsageError, match=r"^reward needs a model: reward:ORG/MODEL, reward:FOLDER"):
         connect("reward:")
-    with pytest.raises(UsageError, match=r"^reward:x takes the option patience only with base_url; leave it out$"):
+    with pytest.raises(
+        UsageError, match=r"^reward:x takes the option patience only with base_url; leave it out$"
+    ):
         connect("reward:x", patience="3")
-    with pytest.raises(UsageError, match=r"^reward:x takes the option memory not with base_url; leave it out$"):
+    with pytest.raises(
+        UsageError, match=r"^reward:x takes the option memory not with base_url; leave it out$"
+    ):
         connect("reward:x", memory="3G", base_url="http://127.0.0.1:1/v1")
 
 
 def test_a_reward_that_is_no_number_loses_its_text_only(models, tmp_path):
-    import torch  # noqa: PLC0415
-    import transformers  # noqa: PLC0415
+    import torch
+    import transformers
 
     folder = models()
     model = transformers.AutoModelForSequenceClassification.from_pretrained(folder)
@@ -230,7 +261,9 @@ def test_a_reward_that_is_no_number_loses_its_text_only(models, tmp_path):
 
 
 def test_a_text_that_is_too_long_says_so(models):
-    readings = connect(f"reward:{models()}").read_labels(shown("boats " * 3000, "boats"), ("win", "loss"))
+    readings = connect(f"reward:{models()}").read_labels(
+        shown("boats " * 3000, "boats"), ("win", "loss")
+    )
     assert readings[0].reason.startswith("the reward prompt has ")
     assert readings[1].logprobs is not None
     cut = connect(f"reward:{models()}", truncate_context="true")
@@ -241,7 +274,8 @@ def test_a_text_that_is_too_long_says_so(models):
 
 def benchmark():
     outputs = [
-        Output(id=f"o{number}", context_id=NOTED.id, system="s", text=text) for number, text in enumerate(OUTPUTS)
+        Output(id=f"o{number}", context_id=NOTED.id, system="s", text=text)
+        for number, text in enumerate(OUTPUTS)
     ]
     return Benchmark(
         name="harbour",
@@ -259,12 +293,17 @@ def run(names, opened, **settings):
 
 
 def test_the_method_reward_gives_the_raw_rewards_of_the_judge_or_its_own_model(models, tmp_path):
-    expected = {(f"o{number}", "quality"): value for number, value in enumerate(plain_rewards(models(), OUTPUTS))}
+    expected = {
+        (f"o{number}", "quality"): value
+        for number, value in enumerate(plain_rewards(models(), OUTPUTS))
+    }
     name = f"reward:{models()}"
     with Session() as session:
         for again in (0, 3):
             of_judge, win_ratio = run(
-                ["reward", "win-ratio"], lambda: session.open(name, {"dtype": "float32"}), work=tmp_path
+                ["reward", "win-ratio"],
+                lambda: session.open(name, {"dtype": "float32"}),
+                work=tmp_path,
             )
             assert of_judge.result.method.scores == pytest.approx(expected, abs=1e-4)
             assert of_judge.result.reused == again
@@ -284,10 +323,15 @@ def test_methods_that_a_reward_model_cannot_answer(models):
     with Session() as session:
         opened = session.open(f"reward:{models()}", {"dtype": "float32"})
         zepo, gptscore = run(["zepo", "gptscore"], lambda: opened)
-        assert zepo.result.skipped == "the judge is a reward model, which follows no instruction; leave it out"
+        assert (
+            zepo.result.skipped
+            == "the judge is a reward model, which follows no instruction; leave it out"
+        )
         assert gptscore.result.skipped is not None
         for name in ("direct-5", "verifier"):
-            with pytest.raises(UsageError, match="is a reward model, which gives each text one number"):
+            with pytest.raises(
+                UsageError, match="is a reward model, which gives each text one number"
+            ):
                 run([name], lambda: opened)
 
 
@@ -318,7 +362,10 @@ def test_certify_and_audit_with_a_reward_model(models):
     assert step["surface_w"] is not None
     assert certificate["dimensions"][0]["ties"] < 0.01  # the least that Davidson's fit gives
     assert certificate["counts"]["mass"] is None
-    assert any(note.startswith("A reward model has no dimension: it knows") for note in certificate["notes"])
+    assert any(
+        note.startswith("A reward model has no dimension: it knows")
+        for note in certificate["notes"]
+    )
     found = {row.measure: row.value for row in rows}
     assert found["P(target)"] == 0.5
     assert found["inconsistent"] == 0
@@ -328,7 +375,11 @@ def test_certify_and_audit_with_a_reward_model(models):
 def test_a_table_is_scored_and_rescored_by_a_call(models, tmp_path):
     table = [{"context_id": "harbour", "output": text} for text in OUTPUTS]
     out = tmp_path / "scored.jsonl"
-    settings = {"ladders": ladders(), "judge": f"reward:{models()}", "judge_options": {"dtype": "float32"}}
+    settings = {
+        "ladders": ladders(),
+        "judge": f"reward:{models()}",
+        "judge_options": {"dtype": "float32"},
+    }
     rows = refladder.score(table, **settings)
     refladder.score(table, **settings, out=out)
     with Session() as session:
@@ -339,7 +390,11 @@ def test_a_table_is_scored_and_rescored_by_a_call(models, tmp_path):
     again = [row["quality_score"] for row in refladder.rescore(judgments)]
     assert again == pytest.approx(expected, abs=1e-5)
     first, judged, *rest = judgments.read_text().splitlines()
-    tie = json.dumps(json.loads(judged) | {"outcomes": ["win", "loss", "tie"], "logprobs": [-1, -1, -2]})
+    tie = json.dumps(
+        json.loads(judged) | {"outcomes": ["win", "loss", "tie"], "logprobs": [-1, -1, -2]}
+    )
     judgments.write_text("\n".join((first, tie, *rest, "")))
-    with pytest.raises(DataError, match=r":2: outcomes 'win, loss, tie', and this file holds .* between win, loss;"):
+    with pytest.raises(
+        DataError, match=r":2: outcomes 'win, loss, tie', and this file holds .* between win, loss;"
+    ):
         refladder.rescore(judgments)
