@@ -48,7 +48,7 @@ def run(code, names):
 
 
 def prepared(folder):
-    for path in EXAMPLES.iterdir():
+    for path in filter(Path.is_file, EXAMPLES.iterdir()):
         shutil.copyfile(path, folder / path.name)
     os.chdir(folder)
 

@@ -290,7 +290,10 @@ def test_a_poisoned_row_fails_its_file_alone_and_is_read_again_when_mended(
     out = tmp_path / "out"
     arguments = ("score", inputs, *LADDERS, "--out", out)
     text = fails(2, *arguments)
-    assert f"refladder: {out}: 1 file failed: {inputs}/01.jsonl:34: no column 'context_id'" in text
+    assert (
+        f"refladder: {out}: 1 file failed: {inputs}/01.jsonl:34: column 'output' must be a string, found 5"
+        in text
+    )
     assert text.endswith("5 scored files kept, and the same command continues\n")
     (inputs / "01.jsonl").write_bytes(good)
     done = command(*arguments)

@@ -86,7 +86,8 @@ def test_outputs_without_systems_are_not_compared_between_systems(fails, own, co
 def test_no_ratings_at_all(fails, own):
     _, evaluate = own({key: value for key, value in ROW.items() if key not in {"clarity", "charm"}})
     assert fails(2, *evaluate, *JUDGE) == (
-        "refladder: own has no ratings on clarity, charm; add ratings, or choose other dimensions\n"
+        "refladder: own: no ladders in demo/summarization on clarity, charm, but on fluency, "
+        "relevance; name others\n"
     )
 
 
