@@ -29,9 +29,9 @@ _HEADINGS = {
         "--any-judge --judgments-from --memory --truncate-context --yes-no --least-mass --prompts",
     ),
     "Generation": ("--rungs --human --seed", "--attempts --max-tokens --temperature --top-p"),
-    "Scores": ("--rule --link", "--weight --comparisons --selection --method-option"),
+    "Scores": ("--link", "--rule --weight --comparisons --selection --method-option"),
     "Agreement": ("--level --statistic --reference", "--constant --resamples --baselines"),
-    "Cost": ("--dry-run --prices --budget", "--store --no-store"),
+    "Cost": ("--dry-run --budget", "--prices --store --no-store"),
     "Many machines": ("", "--workers --engine --shard"),
     "Run and output": ("--judgments --html --figures --json --quiet -h --help-all", "--intervals"),
 }
