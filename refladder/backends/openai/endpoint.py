@@ -162,6 +162,8 @@ class Endpoint(Backend):
     @property
     def notice(self) -> str:
         """How labels are read and why not better, in one line for people."""
+        if self._files is not None:
+            return f"{self.model}: answers come from files in {self.options.folder}"
         probe, samples = self.probe, self.options.samples
         how = (
             VOTES

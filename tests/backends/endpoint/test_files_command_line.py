@@ -8,6 +8,7 @@ from doubles import Double, asker
 from toy_server import OPENAI, ToyServer
 
 import refladder
+from refladder.backends import connect
 from refladder.backends.cache.cached import Stored
 from refladder.commands import console
 from refladder.commands.main import run
@@ -252,3 +253,8 @@ def test_a_backend_that_wants_all_gets_all_through_its_wrappers():
     assert [len(batch) for batch in batches(range(5000), All())] == [5000]
     assert [len(batch) for batch in batches(range(5000), Stored(All(), None))] == [5000]
     assert next(batches(range(5000), Double())) == list(range(FIRST_BATCH))
+
+
+def test_the_notice_says_where_answers_come_from(tmp_path):
+    judge = connect("openai:model", base_url=f"file:{tmp_path}/answers")
+    assert judge.notice == f"model: answers come from files in {tmp_path}/answers"
