@@ -49,6 +49,4 @@ def on_post_build(config: Any) -> None:
     for path in sorted(site.rglob("*.html")):
         loaded = _LOADED.search(path.read_text(encoding="utf-8"))
         if loaded:
-            raise PluginError(
-                f"{path.relative_to(site)} loads from another server: {loaded[0]}; use a local file"
-            )
+            raise PluginError(f"{path.relative_to(site)} loads from another server: {loaded[0]}; use a local file")

@@ -48,8 +48,8 @@ BLOCK = re.compile(rf"({re.escape(NEEDS_DATA)})?```console\n(.*?)```", re.DOTALL
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 CODE = re.compile(r"`([^`]+)`")
 # What is not the same on every machine: the seconds that a run took, in its summary and in the report card, and digests
-# of trained weights, whose last bits depend on the processor and its libraries.
-VARIES = re.compile(r"\b\d+\.\d(?= s\b|$)|(?<=ngrams@)[0-9a-f]{12}")
+# of trained weights and the last digits of cut-offs, which depend on the processor and its libraries.
+VARIES = re.compile(r"\b\d+\.\d(?= s\b|$)|(?<=ngrams@)[0-9a-f]{12}|(?<=_score >= \d\.\d\d)\d+")
 
 
 def commands_of(block):

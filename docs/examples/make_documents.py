@@ -12,50 +12,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 WORDS = {
-    "thing": [
-        "river",
-        "glacier",
-        "bridge",
-        "furnace",
-        "leaf",
-        "violin",
-        "harbour",
-        "beehive",
-        "canal",
-        "lung",
-    ],
-    "part": [
-        "surface",
-        "centre",
-        "edge",
-        "inner layer",
-        "oldest part",
-        "lower half",
-        "narrow end",
-        "visible side",
-    ],
-    "act": [
-        "absorbs heat",
-        "loses water",
-        "bends slightly",
-        "collects minerals",
-        "slows down",
-        "stores energy",
-    ],
-    "cause": [
-        "pressure rises",
-        "light reaches it",
-        "salt dissolves",
-        "air cools",
-        "iron expands",
-        "bacteria multiply",
-    ],
-    "effect": [
-        "keeps the balance",
-        "protects what lies behind it",
-        "explains the pattern",
-        "limits its growth",
-    ],
+    "thing": ["river", "glacier", "bridge", "furnace", "leaf", "violin", "harbour", "beehive", "canal", "lung"],
+    "part": ["surface", "centre", "edge", "inner layer", "oldest part", "lower half", "narrow end", "visible side"],
+    "act": ["absorbs heat", "loses water", "bends slightly", "collects minerals", "slows down", "stores energy"],
+    "cause": ["pressure rises", "light reaches it", "salt dissolves", "air cools", "iron expands", "bacteria multiply"],
+    "effect": ["keeps the balance", "protects what lies behind it", "explains the pattern", "limits its growth"],
     "year": [str(year) for year in range(1850, 2020)],
 }
 FACTS = [
@@ -69,15 +30,9 @@ CHATTER = [
     "Nobody told me that a {thing} looks so nice, wow.",
     "My cousin has another {thing}, and I wonder what for.",
 ]
-ADVERTS = [
-    "Buy your {thing} now, best price, click here.",
-    "Cheap {thing}, cheap {thing}, click here.",
-]
+ADVERTS = ["Buy your {thing} now, best price, click here.", "Cheap {thing}, cheap {thing}, click here."]
 MENUS = ["Home | {thing} | {part} | Login | Cart", "{thing} {thing} {part} {year} next >>"]
-EMPTY, AT_ODDS = (
-    0.003,
-    0.1,
-)  # shares of documents without a text, and of those of which people think otherwise
+EMPTY, AT_ODDS = 0.003, 0.1  # shares of documents without a text, and of those of which people think otherwise
 KINDS = [  # sentences, the least and the greatest number of them, and the rating
     (FACTS, 7, 12, 5),
     (FACTS, 4, 6, 4),

@@ -48,11 +48,7 @@ def main(folder: Path) -> None:
     """Collect, then submit."""
     client = OpenAI()
     name = json.loads((folder / "folder.json").read_text("utf-8"))["id"]
-    batches = [
-        batch
-        for batch in client.batches.list(limit=100)
-        if (batch.metadata or {}).get("folder") == name
-    ]
+    batches = [batch for batch in client.batches.list(limit=100) if (batch.metadata or {}).get("folder") == name]
     running = [batch for batch in batches if batch.status not in ENDED]
     for batch in batches:
         if batch.status in ENDED:
@@ -60,11 +56,7 @@ def main(folder: Path) -> None:
     for batch in running:
         print(f"batch {batch.id} is {batch.status}")
     under_way = {(batch.metadata or {}).get("requests") for batch in running}
-    answered = {
-        line["custom_id"]
-        for _, line in lines(sorted(folder.glob("answers*.jsonl")))
-        if is_answer(line)
-    }
+    answered = {line["custom_id"] for _, line in lines(sorted(folder.glob("answers*.jsonl"))) if is_answer(line)}
     waiting: dict[str, list[str]] = {}
     for file, line in lines(sorted(folder.glob("requests-*.jsonl"))):
         if line["custom_id"] not in answered:
