@@ -115,7 +115,7 @@ def test_the_pipeline_of_the_tutorial_keeps_what_the_command_keeps(command, tmp_
     build = "build own --source seeds.jsonl --task-file corpus.toml --shared 3 --writer builtin --out shared"
     assert command(*build.split()).code == 0
     (tmp_path / "threshold.json").write_text(
-        '{"cutoffs": [6.5]}', "utf-8"
+        '{"cutoff": 6.5}', "utf-8"
     )  # all that the program reads
     (tmp_path / "program.py").write_text(program, "utf-8")
     done = subprocess.run(

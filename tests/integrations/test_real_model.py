@@ -24,7 +24,6 @@ from served import started
 import refladder
 from refladder.backends import Wrapper, connect
 from refladder.backends.hf import TransformersBackend
-from refladder.errors import JudgeRefusedError
 from refladder.files.ladder_sets import write_ladder_set
 from refladder.prompts import fill, load_template
 from refladder.records import Context, Ladder, Recipe, Rung, Sampling
@@ -224,12 +223,15 @@ def test_the_server_of_llama_cpp_reads_what_hf_reads(opened, ladders_of, tmp_pat
         assert shares == pytest.approx(exact, abs=PACKED)
 
 
-def test_the_judge_is_refused_with_its_count(opened, ladders_of):
+def test_the_judge_is_warned_about(opened, ladders_of, caplog):
+    """It gives the same verdict in both orders: half a ladder, of which 12 do not prove that it is worse than 70 %."""
     judge = Watched(opened)
-    with pytest.raises(JudgeRefusedError, match=r"\(clarity [\d.]+ of 24\)") as refused:
-        refladder.score(ROWS, ladders=ladders_of(12), judge=judge)
-    print(refused.value)  # noqa: T201  12 of 24: the same verdict in both orders of every ladder
-    assert len(judge.seen) == 24  # 12 ladders in both orders, and no row
+    refladder.score(ROWS, ladders=ladders_of(12), judge=judge)
+    assert (
+        "Not shown: that the judge distinguishes the best rung from the worst on clarity"
+        in caplog.text
+    )
+    assert len(judge.seen) > 24  # 12 ladders in both orders, and the rows
 
 
 def test_it_writes_a_ladder_is_certified_and_evaluated(opened, ladders_of, tmp_path):
