@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from refladder.errors import DataError, UnknownNameError, UsageError, option, plural
+from refladder.errors import DataError, UnknownNameError, UsageError, column_option, option, plural
 from refladder.files.tables import number_in, read_rows
 from refladder.jobs.score import SYSTEM, Mapped
 from refladder.jobs.scored_tables import mapped_columns, one_scale, score_column
@@ -121,7 +121,7 @@ def compare_systems(
     if len(names) < 2:
         raise UsageError(
             f"{plural(len(names), 'system')} in {', '.join(tables)}; compare two or more: name the column of the "
-            "systems with system=COLUMN, or give one file for each system"
+            f"systems with {column_option('system', 'NAME')}, or give one file for each system"
         )
     contexts = list(dict.fromkeys(context for name in names for context in scores[name]))
     means = {name: _means(scores[name], contexts) for name in names}

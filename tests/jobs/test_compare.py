@@ -116,6 +116,13 @@ def test_one_file_for_each_system(command, tmp_path):
         refladder.compare(tmp_path / "new.jsonl")
 
 
+def test_one_system_is_refused_with_the_option_that_names_the_column(fails, tmp_path):
+    path, _ = scored(tmp_path, systems=("new",))
+    assert "name the column of the systems with --column system=NAME, or give one file" in fails(
+        2, "compare", path
+    )
+
+
 def test_tables(command, tmp_path):
     path, _ = scored(tmp_path)
     assert (
