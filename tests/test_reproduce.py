@@ -127,13 +127,15 @@ def runnable(words, models):
                 str(min(int(word), FEW)) if before == "--answers" else replaced.get(word, word)
             )
     name = next(word for word in words if word in SOURCES)
-    line += ["--source", str(SOURCES[name]), "--max-tokens", "150"]
+    line += ["--source", str(SOURCES[name])]
     for method, option in (("mqag", "mqag.questions=1"), ("zepo", "zepo.rounds=1")):
         line += (
             ["--method-option", option] if any(word.startswith(method) for word in words) else []
         )
     line += ["--writer", judge] if "--writer" in words or "build" in words else []
-    return line if "build" in words else [*line, "--judge", judge, *UNLIKELY, "--format", "json"]
+    if "build" in words:
+        return [*line, "--max-tokens", "150"]
+    return [*line, "--judge", judge, *UNLIKELY, "--format", "json"]
 
 
 def test_the_page_has_a_command_for_every_recipe():
@@ -162,7 +164,7 @@ def test_a_recipe_has_the_settings_of_the_paper(name):
         settings["evaluate"]["judge"],
     } == {model}
     shared = settings["build"].keys() & settings["evaluate"].keys()
-    assert {"dimension", "seed", "temperature", "top-p", "max-tokens", "attempts"} <= shared
+    assert shared == {"dimension", "rungs", "seed"}
     assert {key: settings["build"][key] for key in shared} == {
         key: settings["evaluate"][key] for key in shared
     }

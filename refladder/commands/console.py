@@ -313,8 +313,12 @@ JUDGING = options(
         help="Ask three yes/no questions per comparison. Triples the calls.",
     ),
 )
+SEED = click.option("--seed", default=0, type=int, help="Random seed.")
+RUNGS = click.option(
+    "--rungs", default=5, type=click.IntRange(min=2), help="Number of rungs per ladder."
+)
 DRAWING = options(
-    click.option("--seed", default=0, type=int, help="Random seed."),
+    SEED,
     click.option(
         "--max-tokens",
         default=512,
@@ -334,9 +338,7 @@ DRAWING = options(
     ),
 )
 SAMPLING = options(
-    click.option(
-        "--rungs", default=5, type=click.IntRange(min=2), help="Number of rungs per ladder."
-    ),
+    RUNGS,
     click.option(
         "--attempts",
         default=3,

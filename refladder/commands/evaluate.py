@@ -24,7 +24,6 @@ from refladder.commands.recorded import (
 from refladder.errors import UsageError
 from refladder.metaeval import CONVENTIONS, LEVELS, STATISTICS
 from refladder.ranking import SCHEMES
-from refladder.records import Sampling
 from refladder.session import Session
 from refladder.settings import INTERVAL_SIZES, Scoring
 
@@ -87,9 +86,7 @@ class LadderOptions:
 
     ladders: tuple[str, ...]
     writer: str | None
-    writer_option: tuple[str, ...]
     rungs: int
-    attempts: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -159,7 +156,6 @@ class OutputOptions:
 @console.JUDGE_OPTION
 @JUDGMENTS_FROM
 @console.backend_option("--writer", "Model that writes the ladders. Default: the judge.")
-@console.WRITER_OPTION
 @console.BASE_URL
 @console.LOCAL
 @click.option(
@@ -186,7 +182,8 @@ class OutputOptions:
     help="Column of --scores with the scores of a dimension. Repeatable. Default: DIMENSION_score, else DIMENSION, "
     "else score.",
 )
-@console.SAMPLING
+@console.RUNGS
+@console.SEED
 @console.RULE
 @console.LEAST_MASS
 @console.JUDGING
@@ -269,7 +266,6 @@ class OutputOptions:
     judge=JudgeOptions,
     asked=Scoring,
     ladders=LadderOptions,
-    sampling=Sampling,
     protocol=ProtocolOptions,
     output=OutputOptions,
     money=spending.SpendingOptions,
@@ -283,11 +279,11 @@ def command(
     judge: JudgeOptions,
     asked: Scoring,
     ladders: LadderOptions,
-    sampling: Sampling,
     protocol: ProtocolOptions,
     output: OutputOptions,
     money: spending.SpendingOptions,
     judgments_from: tuple[str, ...],
+    seed: int,
     work: Path | None,
 ) -> int:
     """Score the outputs of BENCHMARK with one or more methods, and measure their agreement with its human ratings.
@@ -320,18 +316,15 @@ def command(
     recorded = open_recorded(judgments_from, asking_options(context), console.notify, source=table)
     session = spending.Spending(money)
 
-    writer, flag = ladders.writer or judge.name, "--writer-option"
-    open_judge = partial(session.open, judge.name, judge.options)
-    open_writer = partial(
-        session.open, writer, console.backend_options(writer, ladders.writer_option, flag), flag
-    )
-    judge_writes = ladders.writer in (None, judge.judge) and not ladders.writer_option
+    open_judge, open_writer = partial(session.open, judge.name, judge.options), None
+    if ladders.writer not in (None, judge.judge):
+        open_writer = partial(
+            session.open, ladders.writer, console.backend_options(ladders.writer, ())
+        )
     settings = MethodSettings(
-        seed=sampling.seed,
-        writer=None if judge_writes else open_writer,
+        seed=seed,
+        writer=open_writer,
         rungs=ladders.rungs,
-        attempts=ladders.attempts,
-        sampling=sampling,
         rule=asked.rule,
         least_mass=asked.least_mass,
         orders=asked.orders,
@@ -358,7 +351,7 @@ def command(
         statistics=protocol.statistics or (STATISTICS if output.for_programs else STATISTICS[:1]),
         constant=protocol.constant,
         resamples=protocol.resamples,
-        seed=sampling.seed,
+        seed=seed,
         reference=protocol.reference,
         baselines=protocol.baselines,
         against_best=output.table_format == "latex",
@@ -537,7 +530,6 @@ def evaluate(
     source: str | Path | Sequence[str | Path | None] | None = None,
     options: Mapping[str, object] | None = None,
     writer: str | Backend | None = None,
-    writer_options: Mapping[str, object] | None = None,
     judgments_from: str | Path | Sequence[str | Path] | None = None,
     scores: Sequence[str | Path] = (),
     settings: MethodSettings | None = None,
@@ -565,8 +557,8 @@ def evaluate(
         source: for a benchmark by name, its file or folder; None downloads it. For several benchmarks, a list with one
             for each.
         options: for a benchmark by name, its options.
-        writer: the backend that writes ladders; None for the judge.
-        writer_options: options of a named writer.
+        writer: the backend that writes ladders; None for the judge. A writer with options is one from
+            `refladder.connect`.
         judgments_from: table of judgments that another program made, or a judgments file, instead of a judge; several
             count as one. No model is asked; a comparison that is not in it is unparsed. `methods` None then means
             `ladder` or `win-ratio`, by what was compared.
@@ -629,8 +621,8 @@ def evaluate(
         session = call.enter_context(Session(store))
         open_judge = partial(session.open, judge or "builtin", judge_options)
         open_writer = asked.writer
-        if writer is not None or writer_options:
-            open_writer = partial(session.open, writer or judge or "builtin", writer_options)
+        if writer is not None:
+            open_writer = partial(session.open, writer)
         asked = replace(
             asked,
             writer=open_writer,

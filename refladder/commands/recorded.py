@@ -26,7 +26,7 @@ JUDGMENTS_FROM = click.option(
 # Parameters that say how a judge is asked, of commands and of calls.
 _ASKING = (
     *("judge", "judge_option", "judge_options", "answers", "yes_no", "prompts"),
-    *("writer", "writer_option", "writer_options", "settings.prompts"),
+    *("writer", "settings.prompts"),
 )
 
 

@@ -198,8 +198,6 @@ class MethodSettings:
     writer: Judge | None = None
     ladders: str | Path | LadderSet | None = None
     rungs: int = 5
-    attempts: int = 3
-    sampling: Sampling = field(default_factory=Sampling)
     rule: str = DEFAULT_RULE
     least_mass: float = LEAST_MASS
     orders: int = 1
@@ -215,6 +213,11 @@ class MethodSettings:
     dry_run: bool = False
     options: Mapping[str, str] = field(default_factory=dict)
     progress: Callable[[str], AbstractContextManager[Progress | None]] = lambda _what: nullcontext()
+
+    @property
+    def sampling(self) -> Sampling:
+        """How texts and sampled answers are drawn: as the writer's own settings say, with the seed of the run."""
+        return Sampling(seed=self.seed)
 
     def own(self, method: str, defaults: Mapping[str, str]) -> dict[str, str]:
         """The options of one method, over their defaults.

@@ -41,11 +41,7 @@ def open_grader(role: str, benchmark: Benchmark, judge: Judge, settings: MethodS
     answers = settings.answers
     backend = judge()
     template = judging_template(backend, benchmark.contexts[0].task, role, settings.prompts)
-    sampling = (
-        None
-        if not answers
-        else replace(settings.sampling, max_tokens=ANSWER_TOKENS, seed=settings.seed)
-    )
+    sampling = replace(settings.sampling, max_tokens=ANSWER_TOKENS) if answers else None
     run = run_of(backend, template, answers=answers, sampling=sampling)
     kind = role + (f"-{answers}-answers" if answers else "")
     log = settings.judgments(f"{kind}.judgments.jsonl", run)

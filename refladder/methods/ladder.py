@@ -68,7 +68,6 @@ def evaluation_ladders(
             dimensions,
             rungs=settings.rungs,
             sampling=settings.sampling,
-            attempts=settings.attempts,
             prompts=settings.prompts,
             journal=journal,
             progress=progress,
@@ -170,7 +169,7 @@ def _run(
         prompts=settings.prompts,
         answers=settings.answers,
         stated=settings.stated,
-        sampling=replace(settings.sampling, seed=settings.seed),
+        sampling=settings.sampling,
     )
     with settings.progress("judging") as progress:
 

@@ -19,7 +19,7 @@ from refladder.methods.method_runs import run_methods
 from refladder.methods.surface import BEST
 from refladder.methods.zepo import INSTRUCTIONS, rewritten
 from refladder.prompts import load_template, text_of, with_text
-from refladder.records import Completion, Sampling
+from refladder.records import Completion
 from refladder.report.cards import card_tables, report_cards
 
 PAIRWISE = [
@@ -238,7 +238,7 @@ def test_experts_take_the_bias_of_the_dimension():
 
 
 def test_written_answers_judge_where_log_probabilities_cannot_be_read():
-    (found,) = run(["win-ratio"], Simulated(), answers=3, sampling=Sampling())
+    (found,) = run(["win-ratio"], Simulated(), answers=3)
     assert order_agreement(benchmark_of(QUALITIES), found.result.method.scores) == 1
     assert found.calls == 3 * 120
     assert found.result.method.signature.count("answers:3") == 1
@@ -571,7 +571,6 @@ def test_single_answers_that_no_threshold_can_debias_are_left_as_they_are(name):
         judge,
         benchmark=made,
         answers=1,
-        sampling=Sampling(),
         budget=14,
     )
     assert debiased.result.method.scores == plain.result.method.scores
@@ -589,7 +588,7 @@ def test_single_answers_that_no_threshold_can_debias_are_left_as_they_are(name):
 
 @pytest.mark.parametrize("name", DEBIASED)
 def test_a_judge_that_always_chooses_the_first_gives_scores_and_a_note(name):
-    (debiased,) = run([name], Simulated(first=99.0), answers=1, sampling=Sampling())
+    (debiased,) = run([name], Simulated(first=99.0), answers=1)
     assert set(debiased.result.method.scores.values()) == {0.5}
     (note,) = debiased.result.notes
     words = "worth: no threshold that leaves ties alone brings P(first) near 1/2 (it stays at 1.000), so p is used as it is"
@@ -620,7 +619,6 @@ def test_a_threshold_that_leaves_a_bias_is_used_and_reported():
         Drawn(first=2.0),
         benchmark=made,
         answers=3,
-        sampling=Sampling(),
     )
     before, _, after, _ = report_cards([plain, debiased], made, [DIMENSION])
     assert before.first.value - 0.5 > after.first.value - 0.5 > 0.05
