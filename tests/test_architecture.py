@@ -19,7 +19,7 @@ FILES = sorted(PACKAGE.rglob("*.py"))
 LEVELS = [
     {"errors", "version"},
     {"arrays", "records", "parsing"},
-    {"registry", "files"},
+    {"registry", "files", "events"},
     {"prompts", "loaders", "ranking", "metaeval", "trust", "engine"},
     {"backends"},
     {"session", "settings"},

@@ -13,6 +13,7 @@ from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
+from refladder.commands import console
 from refladder.commands.frames import NUMBER, Frame
 from refladder.errors import RefladderError, UsageError, in_call, option, redacted
 from refladder.files.remote import is_url
@@ -21,8 +22,10 @@ from refladder.version import __version__
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator
+    from contextlib import AbstractContextManager
 
-    from refladder.records import JudgeCheck
+    from refladder.events import Watch
+    from refladder.records import JudgeCheck, Progress
 
 Record = TypeVar("Record")
 P = ParamSpec("P")
@@ -106,19 +109,8 @@ class Call(ExitStack):
         return {"command": self.command, "refladder": __version__, "options": redacted(options)}
 
     def log(self, lines: Iterable[str], level: int = logging.WARNING) -> None:
-        """Give lines to the logger `refladder`; notes of rows that they quote get the words of a call."""
-        for line in lines:
-            for name in _IN_NOTES:
-                line = line.replace(f"--{name}", option(name))  # noqa: PLW2901
-            LOG.log(level, "%s", line)
-
-    def log_checks(self, checks: Sequence[JudgeCheck]) -> None:
-        """Give the check of a judge to the logger: its warnings, and for those who ask also what it shows."""
-        from refladder.scoring.judge_check import check_lines
-
-        shown, warnings = check_lines(checks)
-        self.log(shown, logging.INFO)
-        self.log(warnings)
+        """Give lines to the logger `refladder`."""
+        log_lines(lines, level)
 
     def _written(
         self, frame: Frame, needed: Collection[str] | None, number: str | None, name: str
@@ -127,6 +119,36 @@ class Call(ExitStack):
         frame.write(path, needed, number=number)
         self.enter_context(_rows_named(str(path), name))
         return str(path)
+
+
+class Log:
+    """Events of a call: a progress bar in a terminal, and the logger `refladder`."""
+
+    def progress(
+        self, what: str, watch: Watch | None = None
+    ) -> AbstractContextManager[Progress | None]:
+        """Show a bar in a terminal, else a line now and then."""
+        return console.progress(what, watch)
+
+    def checked(self, checks: Sequence[JudgeCheck]) -> None:
+        """Log the check of a judge: its warnings, and for those who ask also what it shows."""
+        from refladder.scoring.judge_check import check_lines
+
+        shown, warnings = check_lines(checks)
+        log_lines(shown, logging.INFO)
+        log_lines(warnings)
+
+    def notice(self, text: str, *, warns: bool = False) -> None:
+        """Log a notice; one that `warns` as a warning."""
+        log_lines([text], logging.WARNING if warns else logging.INFO)
+
+
+def log_lines(lines: Iterable[str], level: int = logging.WARNING) -> None:
+    """Give lines to the logger `refladder`; notes of rows that they quote get the words of a call."""
+    for line in lines:
+        for name in _IN_NOTES:
+            line = line.replace(f"--{name}", option(name))  # noqa: PLW2901
+        LOG.log(level, "%s", line)
 
 
 @contextmanager

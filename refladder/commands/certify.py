@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from refladder.commands import console, spending
-from refladder.commands.calling import Call, checked
+from refladder.commands.calling import Call, Log, checked
 from refladder.commands.options import JudgeOptions, grouped
 from refladder.files.ladder_sets import LadderSet, write_certificate
 from refladder.session import Session
@@ -160,5 +160,5 @@ def certify(
         if rungs.folder is not None:
             write_certificate(rungs.folder, certificate)
         call.log(certificate["notes"])
-        call.log_checks(judge_checks(rungs.ladders, asker))
+        Log().checked(judge_checks(rungs.ladders, asker))
         return certificate

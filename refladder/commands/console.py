@@ -32,8 +32,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from contextlib import AbstractContextManager
 
-    from rich.console import Console, ConsoleOptions, RenderableType
+    from rich.console import Console as RichConsole
+    from rich.console import ConsoleOptions, RenderableType
 
+    from refladder.events import Watch
     from refladder.records import JudgeCheck, Progress
     from refladder.report.rendering import PlainTable
     from refladder.scoring.columns import ScoreReport
@@ -419,6 +421,30 @@ def progress(
     return nullcontext() if silent() else reporting.progress(what, watch)
 
 
+class Console:
+    """Events of a command, on standard error. With JSON output, `checks` keeps the check of a judge for it."""
+
+    def __init__(self, *, as_json: bool = False) -> None:
+        self._as_json = as_json
+        self.checks: list[JudgeCheck] = []
+
+    def progress(
+        self, what: str, watch: Watch | None = None
+    ) -> AbstractContextManager[Progress | None]:
+        """Show a bar in a terminal, else a line now and then."""
+        return progress(what, watch)
+
+    def checked(self, checks: Sequence[JudgeCheck]) -> None:
+        """Print the check of a judge."""
+        self.checks = list(checks)
+        if not self._as_json:
+            say_checks(checks)
+
+    def notice(self, text: str, *, warns: bool = False) -> None:
+        """Print a notice; with --quiet only one that warns."""
+        notify(text, warns=warns)
+
+
 def resolved(context: click.Context) -> dict[str, Any]:
     """The configuration of this run, as it is stored with its output: every option with its value."""
     values = {
@@ -430,12 +456,12 @@ def resolved(context: click.Context) -> dict[str, Any]:
     return {"command": context.info_name, "refladder": __version__, "options": redacted(values)}
 
 
-def console() -> Console:
+def console() -> RichConsole:
     """Standard output for tables, 100 columns wide where it is no terminal; their text is made printable."""
-    from rich.console import Console
+    from rich.console import Console as RichConsole
     from rich.segment import Segment
 
-    class Printable(Console):
+    class Printable(RichConsole):
         def render(
             self, renderable: RenderableType, options: ConsoleOptions | None = None
         ) -> Iterator[Segment]:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, cast, overload
 import click
 
 from refladder.commands import console, spending
-from refladder.commands.calling import LOG, Call, checked
+from refladder.commands.calling import LOG, Call, Log, checked
 from refladder.commands.data import OWN, SEVERAL, Data, DataOptions, one_alone, one_each
 from refladder.commands.options import JudgeOptions, grouped
 from refladder.commands.recorded import (
@@ -649,7 +649,7 @@ def evaluate(
         )
         for evaluation in evaluations:
             call.log((*evaluation.limits, *evaluation.notes))
-            call.log_checks(evaluation.checks)
+            Log().checked(evaluation.checks)
         return evaluations if several else evaluations[0]
 
 

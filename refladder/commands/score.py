@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 import click
 
 from refladder.commands import console, spending
-from refladder.commands.calling import LOG, Call, checked
+from refladder.commands.calling import LOG, Call, Log, checked
 from refladder.commands.frames import read_columns
 from refladder.commands.many_files import (
     MANY_FILES,
@@ -604,7 +604,7 @@ def score(
             mapped=mapped,
             judgments=kept,
             config=config,
-            tell=call.log_checks,
+            tell=Log().checked,
             recorded=recorded,
         )
         by_judge = run.asking()
