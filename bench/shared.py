@@ -24,8 +24,8 @@ from refladder.backends import connect
 from refladder.backends.builtin.quality import DISCRIMINATION, TIES, quality
 from refladder.loaders import load_benchmark
 from refladder.metaeval.agreement import human_means
-from refladder.metaeval.by_context import mean_within
 from refladder.metaeval.correlation import correlate
+from refladder.metaeval.levels import mean_within
 from refladder.scoring.rules import ladder_scores, over_anchors
 from refladder.synth import build_ladders
 from refladder.trust.threshold import area_under_curve

@@ -7,8 +7,5 @@ from __future__ import annotations
 
 LEVELS = ("within_context", "pooled", "between_systems")
 STATISTICS = ("spearman", "kendall", "pearson")
-CONVENTIONS = (
-    "skip",
-    "zero",
-    "one",
-)  # for constant contexts, see `refladder.metaeval.correlation.correlate_rows`
+# For constant contexts, see `refladder.metaeval.correlation.correlate_rows`.
+CONVENTIONS = ("skip", "zero", "one")

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 from collections import Counter, defaultdict
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -67,7 +67,7 @@ class Agreement:
     `difference` is this method minus the method `reference`, on the `common` contexts: within contexts those in which
     both have a correlation, else those with an output that both scored. It is between -2 and 2. `p_value` belongs to
     its paired test; `p_adjusted` is corrected for all tests of the table, None for a row that is not tested. `p_best`
-    is that of a test against the best method of this level, statistic and dimension, likewise corrected.
+    is the corrected p-value of a test against the best method of this level, statistic and dimension.
 
     In the row of dimension `mean`, `value` and `difference` are unweighted means over dimensions (None if any dimension
     has None), `contexts` and `common` are the minimum over dimensions, `skipped` and `constant_predicted` the maximum,
@@ -97,19 +97,21 @@ class Agreement:
     p_best: float | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Figure:
+class _Figure(NamedTuple):
     """One correlation, its values without each context, and its observed and permuted differences from another."""
 
     correlation: Correlation
     left_out: FloatArray
     difference: float = math.nan
-    permuted: FloatArray = field(default_factory=lambda: np.empty(0))
+    permuted: FloatArray = np.empty(0)
     common: int | None = None
 
 
 def human_means(ratings: Iterable[Rating]) -> dict[tuple[str, str], float]:
-    """Mean over raters by (output id, dimension); the sum is exact and divided once, so that equal means are equal."""
+    """Average ratings over raters by (output id, dimension).
+
+    The sum is exact, so that equal means are equal numbers.
+    """
     values: defaultdict[tuple[str, str], list[float]] = defaultdict(list)
     for rating in ratings:
         if not math.isfinite(rating.value):
@@ -118,10 +120,7 @@ def human_means(ratings: Iterable[Rating]) -> dict[tuple[str, str], float]:
                 "ratings must be finite numbers; leave out missing ones"
             )
         values[rating.output_id, rating.dimension].append(rating.value)
-    return {
-        key: math.fsum(ratings_of_key) / len(ratings_of_key)
-        for key, ratings_of_key in values.items()
-    }
+    return {key: math.fsum(rated) / len(rated) for key, rated in values.items()}
 
 
 def build_grid(
@@ -135,14 +134,11 @@ def build_grid(
     Outputs without a system fill the columns from the left in each context. Such a column is no system: it has a
     meaning within contexts and over all outputs only.
     """
-    contexts = {
-        context: row
-        for row, context in enumerate(dict.fromkeys(output.context_id for output in outputs))
-    }
+    names = dict.fromkeys(output.context_id for output in outputs)
+    contexts = {context: row for row, context in enumerate(names)}
     unnamed: Counter[str] = Counter()
-    keys: list[
-        tuple[str, int]
-    ] = []  # the column of each output: its system, or its number among those without one
+    # The column of each output: its system, or its number among those without one.
+    keys: list[tuple[str, int]] = []
     for output in outputs:
         keys.append((output.system, 0 if output.system else unnamed[output.context_id]))
         unnamed[output.context_id] += not output.system
@@ -151,7 +147,8 @@ def build_grid(
     human = np.full((len(contexts), len(systems)), np.nan)
     predicted = np.full((len(contexts), len(systems)), np.nan)
     for output, key in zip(outputs, keys, strict=True):
-        row, column = contexts[output.context_id], systems[key]
+        row = contexts[output.context_id]
+        column = systems[key]
         other_id = output_ids[row][column]
         if other_id is not None:
             raise DataError(
@@ -234,11 +231,11 @@ def evaluate_method(
     _check_keys(benchmark, scores, chosen, method)
     means = human_means(benchmark.ratings)
     grids = [build_grid(benchmark.outputs, means, scores, name) for name in chosen]
-    reference_grids = (
-        [build_grid(benchmark.outputs, means, reference[1], name) for name in chosen]
-        if reference
-        else None
-    )
+    other_scores: list[FloatArray | None] = [None] * len(grids)
+    if reference is not None:
+        other_scores = [
+            build_grid(benchmark.outputs, means, reference[1], name).predicted for name in chosen
+        ]
     contexts = len({output.context_id for output in benchmark.outputs})
     weights = leave_out(contexts)
     swaps = draw_swaps(contexts, resamples, seed)
@@ -276,16 +273,14 @@ def evaluate_method(
     if control is not None:
         cells.append(("within_context", PARTIAL))
     for level, statistic in cells:
-        figures = []
-        for position, grid in enumerate(grids):
-            if control is not None and statistic == PARTIAL:
-                figures.append(_partial_figure(grid, control, weights))
-            else:
-                reference_scores = (
-                    None if reference_grids is None else reference_grids[position].predicted
-                )
-                options = {"level": level, "statistic": statistic, "constant": constant}
-                figures.append(_figure(grid, reference_scores, weights, swaps, options))
+        if control is not None and statistic == PARTIAL:
+            figures = [_partial_figure(grid, control, weights) for grid in grids]
+        else:
+            options = {"level": level, "statistic": statistic, "constant": constant}
+            figures = [
+                _figure(grid, other, weights, swaps, options)
+                for grid, other in zip(grids, other_scores, strict=True)
+            ]
         rows += [
             row(figure, grid.dimension, level, statistic, grid.unscored)
             for figure, grid in zip(figures, grids, strict=True)
@@ -330,52 +325,41 @@ def _figure(
 ) -> _Figure:
     # No interval between systems: leaving contexts out does not measure the variation over systems, and no interval
     # reached its nominal coverage there (bench/results/statistics.md, section `intervals`).
-    between = options["level"] == "between_systems"
-    figure = _Figure(
-        correlation=correlate_level(grid.predicted, grid.human, **options),
-        left_out=np.empty(0)
-        if between
-        else resample(grid.predicted, grid.human, weights, **options),
-    )
+    left_out = np.empty(0)
+    if options["level"] != "between_systems":
+        left_out = resample(grid.predicted, grid.human, weights, **options)
+    correlation = correlate_level(grid.predicted, grid.human, **options)
     if reference is None:
-        return figure
-    difference, permuted, common = paired_differences(
-        grid.predicted, reference, grid.human, swaps, **options
-    )
-    return replace(figure, difference=difference, permuted=permuted, common=common)
+        return _Figure(correlation, left_out)
+    compared = paired_differences(grid.predicted, reference, grid.human, swaps, **options)
+    return _Figure(correlation, left_out, *compared)
 
 
 def _partial_figure(grid: Grid, control: Mapping[str, float], weights: FloatArray) -> _Figure:
+    output_ids = [output_id for row in grid.output_ids for output_id in row]
     missing = [
-        output
-        for line in grid.output_ids
-        for output in line
-        if output is not None and output not in control
+        output_id for output_id in output_ids if output_id is not None and output_id not in control
     ]
     if missing:
         raise UsageError(
             f"control has no number for {len(missing)} outputs, the first is {missing[0]!r}; give one for every output"
         )
-    controls = [
-        [math.nan if output is None else control[output] for output in line]
-        for line in grid.output_ids
-    ]
-    third = np.array(controls, dtype=np.float64).reshape(grid.human.shape)
+    controls = [math.nan if output_id is None else control[output_id] for output_id in output_ids]
+    third = np.array(controls).reshape(grid.human.shape)
     rows = partial_correlate_rows(grid.predicted, grid.human, third)
     constant = int(row_kinds(grid.predicted, grid.human).predicted_constant.sum())
-    return _Figure(
-        correlation=average_over_contexts(rows, constant), left_out=resample_mean(rows, weights)
-    )
+    return _Figure(average_over_contexts(rows, constant), resample_mean(rows, weights))
 
 
 def _mean_figure(figures: Sequence[_Figure]) -> _Figure:
-    """The unweighted mean over dimensions; NaN if any dimension is NaN, since the rest would not be comparable."""
+    """Average over dimensions, unweighted; NaN if any dimension is NaN, since the rest would not be comparable."""
+    correlations = [figure.correlation for figure in figures]
     return _Figure(
         correlation=Correlation(
-            value=float(np.mean([figure.correlation.value for figure in figures])),
-            contexts=min(figure.correlation.contexts for figure in figures),
-            skipped=max(figure.correlation.skipped for figure in figures),
-            constant_predicted=max(figure.correlation.constant_predicted for figure in figures),
+            value=float(np.mean([correlation.value for correlation in correlations])),
+            contexts=min(correlation.contexts for correlation in correlations),
+            skipped=max(correlation.skipped for correlation in correlations),
+            constant_predicted=max(correlation.constant_predicted for correlation in correlations),
         ),
         left_out=np.mean([figure.left_out for figure in figures], axis=0),
         difference=float(np.mean([figure.difference for figure in figures])),

@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from refladder.errors import ShapeError, UsageError
-from refladder.metaeval import CONVENTIONS, LEVELS, STATISTICS
+from refladder.metaeval import LEVELS, STATISTICS
 from refladder.metaeval.correlation import (
-    average_ranks,
     check_name,
     complete_pairs,
     correlate_rows,
     pair_signs,
+    ranks_over_all,
 )
 from refladder.metaeval.levels import system_means
 
@@ -28,10 +28,13 @@ if TYPE_CHECKING:
 
     from refladder.arrays import BoolArray, FloatArray
 
-LEAST_CONTEXTS = 10  # for an interval of a mean difference
+# Smallest number of contexts for an interval of a mean difference.
+LEAST_CONTEXTS = 10
 _ROUNDING = 1e-12
-_CHUNK = 2**20  # numbers held at once by each temporary array
-_SWAPS = 2**22  # swaps of contexts held at once
+# Numbers held at once by each temporary array.
+_CHUNK = 2**20
+# Swaps of contexts held at once.
+_SWAPS = 2**22
 
 
 def resample(
@@ -65,7 +68,6 @@ def resample(
     """
     check_name("level", level, LEVELS)
     check_name("statistic", statistic, STATISTICS)
-    check_name("convention for constant contexts", constant, CONVENTIONS)
     left, right = complete_pairs(predicted, human)
     if weights.ndim != 2 or weights.shape[1] != len(left):
         raise ShapeError(
@@ -77,25 +79,20 @@ def resample(
         return correlate_rows(*system_means(left, right, weights, statistic), statistic)
     complete = ~np.isnan(left)
     context = np.nonzero(complete)[0]
-    pool = {"spearman": _pooled_spearman, "kendall": _pooled_kendall, "pearson": _pooled_pearson}[
-        statistic
-    ]
     values = np.full(len(weights), np.nan)
     varied = _varied(left, weights) & _varied(right, weights)
     if varied.any():
-        values[varied] = np.clip(
-            pool(left[complete], right[complete], context, weights[varied]), -1.0, 1.0
-        )
+        pooled = _POOLED[statistic](left[complete], right[complete], context, weights[varied])
+        values[varied] = np.clip(pooled, -1.0, 1.0)
     return values
 
 
 def resample_mean(rows: FloatArray, weights: FloatArray) -> FloatArray:
-    """Means of rows, shape (contexts,), for each row of weights, shape (resamples, contexts); NaN is left out."""
+    """Average rows, shape (contexts,), for each row of weights, shape (resamples, contexts). NaN is left out."""
     used = ~np.isnan(rows)
     counts = weights @ used
     sums = weights @ np.where(used, rows, 0.0)
-    means = np.full(len(weights), np.nan)
-    np.divide(sums, counts, out=means, where=counts > 0)
+    means: FloatArray = np.divide(sums, counts, out=np.full(len(sums), np.nan), where=counts > 0)
     return means
 
 
@@ -109,7 +106,7 @@ def paired_differences(
     statistic: str = "spearman",
     constant: str = "skip",
 ) -> tuple[float, FloatArray, int]:
-    """Difference in correlation of two methods, observed and with their scores swapped in some contexts.
+    """Return the difference in correlation of two methods, observed and with scores swapped in some contexts.
 
     The methods are compared on the outputs that both scored. Within contexts, they are compared on the contexts where
     both have a correlation, so that a swap changes the sign of the difference of a context. At the other levels scores
@@ -138,7 +135,8 @@ def paired_differences(
     first_scores, second_scores, ratings = _paired(
         first, second, human, level=level, statistic=statistic, constant=constant
     )
-    scores, gold = np.concatenate((first_scores, second_scores)), np.concatenate((ratings, ratings))
+    scores = np.concatenate((first_scores, second_scores))
+    gold = np.concatenate((ratings, ratings))
     swapped = np.concatenate((np.zeros((1, len(ratings)), dtype=np.bool_), swaps))
     options = {"level": level, "statistic": statistic, "constant": constant}
     differences = np.empty(len(swapped))
@@ -154,15 +152,14 @@ def paired_differences(
 
 
 def permutation_p_value(difference: float, permuted: FloatArray) -> float:
-    """Two-sided p-value (k + 1) / (n + 1), k the number of permuted differences at least as far from 0.
+    """Return the two-sided p-value (k + 1) / (n + 1), where k permuted differences are at least as far from 0.
 
     NaN in `permuted`, shape (permutations,), counts as at least as far; NaN for a difference of NaN.
     """
     if np.isnan(difference):
         return np.nan
-    smaller = (
-        np.abs(permuted) < abs(difference) - 1e-12
-    )  # rounding must not turn a tie into a smaller difference
+    # Rounding must not turn a tie into a smaller difference.
+    smaller = np.abs(permuted) < abs(difference) - _ROUNDING
     return float((np.count_nonzero(~smaller) + 1) / (len(permuted) + 1))
 
 
@@ -194,17 +191,17 @@ def mean_difference(
 
     Args:
         first: shape (contexts,), the value of one system in each context, NaN where it has none.
-        second: the same of the other system.
+        second: shape (contexts,), the values of the other system.
         permutations: number of random swaps.
         resamples: number of draws of contexts.
-        seed: of both.
+        seed: seed of both.
 
     Returns:
         The difference of the means, its 95 % interval (None below LEAST_CONTEXTS contexts, and where all differences
         are equal), the p-value and the number of contexts.
 
     Raises:
-        ShapeError: the shapes are not those.
+        ShapeError: the shapes differ, or there is not one axis.
         UsageError: fewer than one permutation.
     """
     if first.ndim != 1 or first.shape != second.shape:
@@ -239,7 +236,7 @@ def mean_difference(
 
 
 def draw_swaps(contexts: int, permutations: int = 1000, seed: int = 0) -> BoolArray:
-    """For each permutation the contexts in which two methods swap their scores: shape (permutations, contexts)."""
+    """Draw the contexts in which two methods swap their scores: shape (permutations, contexts)."""
     if permutations < 1:
         raise UsageError(f"resamples must be at least 1; got {permutations}; 1000 is usual")
     return np.random.default_rng(seed).integers(0, 2, size=(permutations, contexts), dtype=np.bool_)
@@ -254,7 +251,7 @@ def _paired(
     statistic: str,
     constant: str,
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Both methods on one scale, and the ratings, over the outputs that have all three values."""
+    """Return both methods on one scale, and the ratings, for the outputs that have all three values."""
     first, second = complete_pairs(first, second)
     ratings, first = complete_pairs(human, first)
     second, ratings = complete_pairs(second, ratings)
@@ -265,12 +262,8 @@ def _paired(
             values[undefined] = np.nan
         return first, second, ratings
     if level == "pooled" and statistic != "pearson":
-        return _ranked(first), _ranked(second), ratings
+        return ranks_over_all(first), ranks_over_all(second), ratings
     return _standardised(first), _standardised(second), ratings
-
-
-def _ranked(values: FloatArray) -> FloatArray:
-    return average_ranks(values.reshape(1, -1)).reshape(values.shape)
 
 
 def _standardised(values: FloatArray) -> FloatArray:
@@ -285,13 +278,13 @@ def _standardised(values: FloatArray) -> FloatArray:
 
 
 def _varied(values: FloatArray, weights: FloatArray) -> BoolArray:
-    """Whether the contexts with a weight hold two different values, shape (resamples,)."""
+    """Return whether the contexts with a weight hold two different values, shape (resamples,)."""
     drawn = weights > 0
     lowest = np.fmin.reduce(values, axis=1, initial=np.inf)
     highest = np.fmax.reduce(values, axis=1, initial=-np.inf)
-    varied: BoolArray = np.where(drawn, lowest, np.inf).min(axis=1, initial=np.inf) < np.where(
-        drawn, highest, -np.inf
-    ).max(axis=1, initial=-np.inf)
+    lowest_drawn = np.where(drawn, lowest, np.inf).min(axis=1, initial=np.inf)
+    highest_drawn = np.where(drawn, highest, -np.inf).max(axis=1, initial=-np.inf)
+    varied: BoolArray = lowest_drawn < highest_drawn
     return varied
 
 
@@ -299,8 +292,7 @@ def _pooled_pearson(
     left: FloatArray, right: FloatArray, context: NDArray[np.int64], weights: FloatArray
 ) -> FloatArray:
     # Centred first: the weighted means are then near 0, so that subtracting them loses little precision.
-    x = left - left.mean()
-    y = right - right.mean()
+    x, y = (values - values.mean() for values in (left, right))
     x /= np.abs(x).max()
     y /= np.abs(y).max()
     terms = np.stack([np.ones(len(x)), x, y, x * x, y * y, x * y])
@@ -309,9 +301,9 @@ def _pooled_pearson(
     )
     count, sum_x, sum_y, square_x, square_y, product = by_context @ weights.T
     spread = (square_x - sum_x**2 / count) * (square_y - sum_y**2 / count)
-    values = np.full(len(weights), np.nan)
-    np.divide(
-        product - sum_x * sum_y / count, np.sqrt(np.abs(spread)), out=values, where=spread > 0
+    covariance = product - sum_x * sum_y / count
+    values: FloatArray = np.divide(
+        covariance, np.sqrt(np.abs(spread)), out=np.full(len(weights), np.nan), where=spread > 0
     )
     return values
 
@@ -340,7 +332,7 @@ def _pooled_spearman(
 def _weighted_ranks(
     codes: NDArray[np.int64], context: NDArray[np.int64], weights: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
-    """Centred average ranks of the distinct values, (resamples, distinct), and their weighted sums of squares."""
+    """Return centred average ranks of distinct values, (resamples, distinct), and their weighted sums of squares."""
     order = np.argsort(codes, kind="stable")
     starts = np.searchsorted(codes[order], np.arange(codes.max() + 1))
     counts = np.add.reduceat(weights[:, context[order]], starts, axis=1)
@@ -353,7 +345,7 @@ def _weighted_ranks(
 def _pooled_kendall(
     left: FloatArray, right: FloatArray, context: NDArray[np.int64], weights: FloatArray
 ) -> FloatArray:
-    """Tau-b of each resample as quadratic forms of its weights.
+    """Compute tau-b of each resample as quadratic forms of its weights.
 
     Summed over the pairs of outputs of contexts a and b, let C[a, b] be the product of the two orders (1, 0, -1) and
     X[a, b], Y[a, b] the squares of each. Drawing context a w[a] times repeats each of its pairs with b w[a] w[b]
@@ -368,15 +360,18 @@ def _pooled_kendall(
             part = members[start : start + step, np.newaxis]
             order_left = pair_signs(left[part], left)
             order_right = pair_signs(right[part], right)
-            for block, terms in zip(
-                blocks,
-                (order_left * order_right, np.abs(order_left), np.abs(order_right)),
-                strict=True,
-            ):
-                block[row] += np.bincount(
-                    context, terms.sum(axis=0, dtype=np.float64), minlength=contexts
-                )
+            terms = (order_left * order_right, np.abs(order_left), np.abs(order_right))
+            for block, term in zip(blocks, terms, strict=True):
+                sums = term.sum(axis=0, dtype=np.float64)
+                block[row] += np.bincount(context, sums, minlength=contexts)
     agreeing, untied_left, untied_right = (
         ((weights @ block) * weights).sum(axis=1) for block in blocks
     )
     return np.asarray(agreeing / np.sqrt(untied_left * untied_right), dtype=np.float64)
+
+
+_POOLED = {
+    "spearman": _pooled_spearman,
+    "kendall": _pooled_kendall,
+    "pearson": _pooled_pearson,
+}

@@ -27,7 +27,7 @@ def permutations_for(tests: int) -> int:
 
 
 def holm(p_values: Sequence[float]) -> list[float]:
-    """Holm's step-down correction: rejecting results below a limits the chance of any false rejection to a.
+    """Correct p-values by Holm's step-down method: results below a have at most chance a of any false rejection.
 
     The k-th smallest of m is multiplied by m - k + 1, and is never smaller than the one before it.
 

@@ -28,7 +28,8 @@ if TYPE_CHECKING:
 
 # Rows up to this length compare all their pairs at once; longer ones go to scipy, which takes n log n.
 _PAIRWISE_COLUMNS = 64
-_CHUNK = 2**22  # numbers in memory during the pairwise comparison
+# Numbers in memory during the pairwise comparison.
+_CHUNK = 2**22
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,7 +46,7 @@ class RowKinds:
 
 
 def complete_pairs(predicted: FloatArray, human: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Copies of both grids, shape (contexts, systems), with NaN wherever either has NaN; no value may be infinite."""
+    """Copy both grids, shape (contexts, systems), with NaN wherever either has NaN. No value may be infinite."""
     left = np.array(predicted, dtype=np.float64)
     right = np.array(human, dtype=np.float64)
     if left.shape != right.shape or left.ndim != 2:
@@ -67,7 +68,7 @@ def complete_pairs(predicted: FloatArray, human: FloatArray) -> tuple[FloatArray
 
 
 def row_kinds(predicted: FloatArray, human: FloatArray) -> RowKinds:
-    """The rows of grids, shape (contexts, systems), without a correlation, and the reason."""
+    """Return which rows of grids, shape (contexts, systems), have no correlation, and why."""
     left, right = complete_pairs(predicted, human)
     too_few = (~np.isnan(left)).sum(axis=1) < 2
     human_constant = _constant(right) & ~too_few
@@ -143,11 +144,8 @@ def correlate(predicted: FloatArray, human: FloatArray, statistic: str = "spearm
         UnknownNameError: no such statistic.
         UsageError: a value is infinite.
     """
-    return float(
-        correlate_rows(np.asarray(predicted)[np.newaxis], np.asarray(human)[np.newaxis], statistic)[
-            0
-        ]
-    )
+    rows = correlate_rows(np.asarray(predicted)[None], np.asarray(human)[None], statistic)
+    return float(rows[0])
 
 
 def partial_correlate_rows(
@@ -178,9 +176,10 @@ def partial_correlate_rows(
     # A constant control correlates with nothing: its NaN becomes 0.
     with_left = np.nan_to_num(correlate_rows(left, third))
     with_right = np.nan_to_num(correlate_rows(right, third))
-    rest_left, rest_right = 1.0 - with_left**2, 1.0 - with_right**2
+    rest_left = 1.0 - with_left**2
+    rest_right = 1.0 - with_right**2
     enough = (~np.isnan(left)).sum(axis=1) > 2
-    # Two orders of n items that are not the same leave at least 12 / n^3: below 1e-12 they are the same.
+    # Two different orders of n items leave at least 12 / n^3: below 1e-12 the orders are equal.
     defined = enough & (np.minimum(rest_left, rest_right) > 1e-12)
     values = np.full(len(left), np.nan)
     np.divide(
@@ -192,7 +191,8 @@ def partial_correlate_rows(
 def average_ranks(values: FloatArray) -> FloatArray:
     """Rank each row, shape (rows, columns), from 1; equal values share the mean of their ranks, and NaN stays NaN."""
     columns = values.shape[1]
-    order = np.argsort(values, axis=1)  # NaN comes last
+    # NaN comes last.
+    order = np.argsort(values, axis=1)
     ordered = np.take_along_axis(values, order, axis=1)
     positions = np.broadcast_to(np.arange(columns, dtype=np.float64), values.shape)
     opens = np.ones(values.shape, dtype=np.bool_)
@@ -207,6 +207,11 @@ def average_ranks(values: FloatArray) -> FloatArray:
     return ranks
 
 
+def ranks_over_all(values: FloatArray) -> FloatArray:
+    """Rank all values of a grid together; see `average_ranks`."""
+    return average_ranks(values.reshape(1, -1)).reshape(values.shape)
+
+
 def check_name(kind: str, name: str, available: tuple[str, ...]) -> None:
     """Check that a name is available; the message suggests a similar name."""
     if name not in available:
@@ -216,9 +221,7 @@ def check_name(kind: str, name: str, available: tuple[str, ...]) -> None:
 def _spearman_rows(left: FloatArray, right: FloatArray) -> FloatArray:
     # Ranks are halves and their mean is (n + 1) / 2, so all sums below are exact.
     middle = ((~np.isnan(left)).sum(axis=1, keepdims=True) + 1) / 2.0
-    return _normalised(
-        np.nan_to_num(average_ranks(left) - middle), np.nan_to_num(average_ranks(right) - middle)
-    )
+    return _normalised(*(np.nan_to_num(average_ranks(values) - middle) for values in (left, right)))
 
 
 def _pearson_rows(left: FloatArray, right: FloatArray) -> FloatArray:
@@ -226,7 +229,7 @@ def _pearson_rows(left: FloatArray, right: FloatArray) -> FloatArray:
 
 
 def _deviations(values: FloatArray) -> FloatArray:
-    """Deviations from the mean of each row, scaled twice so that neither sums nor squares overflow or underflow."""
+    """Return deviations from the mean of each row, scaled twice so that no sum or square overflows or underflows."""
     scaled = values / np.fmax.reduce(np.abs(values), axis=1)[:, np.newaxis]
     distances = np.nan_to_num(scaled - np.nanmean(scaled, axis=1, keepdims=True))
     scaled_distances: FloatArray = distances / np.abs(distances).max(axis=1, keepdims=True)
@@ -245,12 +248,11 @@ def _kendall_rows(left: FloatArray, right: FloatArray) -> FloatArray:
         from scipy.stats import kendalltau
 
         complete = ~np.isnan(left)
-        return np.array(
-            [
-                kendalltau(x[used], y[used], method="asymptotic")[0]
-                for x, y, used in zip(left, right, complete, strict=True)
-            ]
-        )
+        taus = [
+            kendalltau(x[used], y[used], method="asymptotic")[0]
+            for x, y, used in zip(left, right, complete, strict=True)
+        ]
+        return np.array(taus)
     values = np.empty(rows)
     step = max(1, _CHUNK // (columns * columns))
     for start in range(0, rows, step):
@@ -265,7 +267,7 @@ def _kendall_rows(left: FloatArray, right: FloatArray) -> FloatArray:
 
 
 def pair_signs(first: FloatArray, second: FloatArray) -> NDArray[np.int8]:
-    """1 where first > second, -1 where first < second, else 0, also for NaN; shapes broadcast."""
+    """Return 1 where first > second, -1 where first < second, else 0, also for NaN; shapes broadcast."""
     signs: NDArray[np.int8] = (first > second).astype(np.int8) - (first < second).astype(np.int8)
     return signs
 

@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 _MOST_GROUPS = 1000
 
 
-def leave_out(contexts: int, most: int = _MOST_GROUPS) -> FloatArray:
-    """Weights, shape (groups, contexts), 0 for one context (one group, if there are more than `most`), else 1."""
-    groups = min(contexts, most)
+def leave_out(contexts: int) -> FloatArray:
+    """Return weights, shape (groups, contexts): 0 for one context, or one of at most 1,000 groups, else 1."""
+    groups = min(contexts, _MOST_GROUPS)
     return np.asarray(
         np.arange(contexts) % max(groups, 1) != np.arange(groups)[:, np.newaxis], dtype=np.float64
     )
@@ -32,7 +32,7 @@ def leave_out(contexts: int, most: int = _MOST_GROUPS) -> FloatArray:
 def jackknife_interval(
     value: float, left_out: FloatArray, contexts: int, confidence: float = 0.95
 ) -> tuple[float, float]:
-    """Interval of a correlation, or a mean of correlations, from its values without each context.
+    """Compute the interval of a correlation, or a mean of correlations, from its values without each context.
 
     With k = min(contexts, groups), se^2 = (k - 1) / k * sum of (left_out - value)^2; the ends are
     tanh(atanh(value) +- t(k - 1) se / (1 - value^2)).

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from refladder.metaeval.correlation import average_ranks, correlate_rows
+from refladder.metaeval.correlation import correlate_rows, ranks_over_all
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -52,13 +52,10 @@ def choose_on_other_contexts(measures: FloatArray, human: FloatArray) -> NDArray
 
 
 def _ranks_without_each_context(measure: FloatArray, human: FloatArray) -> FloatArray:
-    """Correlation of ranks over all outputs except those of a context; -inf if undefined. Shape (contexts,)."""
+    """Correlate ranks over all outputs except those of a context; -inf if undefined. Shape (contexts,)."""
     missing = np.isnan(measure) | np.isnan(human)
     left, right = (
-        np.nan_to_num(
-            average_ranks(np.where(missing, np.nan, grid).reshape(1, -1)).reshape(grid.shape)
-        )
-        for grid in (measure, human)
+        np.nan_to_num(ranks_over_all(np.where(missing, np.nan, grid))) for grid in (measure, human)
     )
 
     def without_each(grid: FloatArray) -> FloatArray:
@@ -67,10 +64,11 @@ def _ranks_without_each_context(measure: FloatArray, human: FloatArray) -> Float
 
     count = without_each((~missing).astype(np.float64))
     both = count * without_each(left * right) - without_each(left) * without_each(right)
-    spreads = [
-        count * without_each(grid * grid) - without_each(grid) ** 2 for grid in (left, right)
-    ]
-    spread = np.sqrt(np.maximum(spreads[0], 0.0) * np.maximum(spreads[1], 0.0))
+    spread_left, spread_right = (
+        np.maximum(count * without_each(grid * grid) - without_each(grid) ** 2, 0.0)
+        for grid in (left, right)
+    )
+    spread = np.sqrt(spread_left * spread_right)
     correlations: FloatArray = np.divide(
         both, spread, out=np.full(len(human), -np.inf), where=spread > 0
     )
@@ -81,11 +79,8 @@ def standardise(measures: FloatArray) -> FloatArray:
     """Scale each measure, shape (measures, contexts, systems), to mean 0 and deviation 1; a constant one becomes 0."""
     axes = (1, 2)
     centred = measures - np.nanmean(measures, axis=axes, keepdims=True)
-    constant = np.nanmax(measures, axis=axes, keepdims=True) == np.nanmin(
-        measures, axis=axes, keepdims=True
-    )
+    highest = np.nanmax(measures, axis=axes, keepdims=True)
+    constant = highest == np.nanmin(measures, axis=axes, keepdims=True)
     deviation = np.sqrt(np.nanmean(centred**2, axis=axes, keepdims=True))
-    scaled: FloatArray = np.where(
-        constant & ~np.isnan(measures), 0.0, centred / np.where(constant, 1.0, deviation)
-    )
-    return scaled
+    scaled = centred / np.where(constant, 1.0, deviation)
+    return np.where(constant & ~np.isnan(measures), 0.0, scaled)

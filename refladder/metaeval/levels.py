@@ -26,7 +26,7 @@ from refladder.metaeval.correlation import (
 )
 
 if TYPE_CHECKING:
-    from refladder.arrays import FloatArray
+    from refladder.arrays import FloatArray, IntArray
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,9 +74,8 @@ def correlate_level(
     check_name("level", level, LEVELS)
     if level == "within_context":
         rows = correlate_rows(predicted, human, statistic, constant)
-        return average_over_contexts(
-            rows, int(row_kinds(predicted, human).predicted_constant.sum())
-        )
+        constant_predicted = int(row_kinds(predicted, human).predicted_constant.sum())
+        return average_over_contexts(rows, constant_predicted)
     left, right = complete_pairs(predicted, human)
     if level == "pooled":
         value = correlate(left.ravel(), right.ravel(), statistic)
@@ -106,7 +105,7 @@ def average_over_contexts(rows: FloatArray, constant_predicted: int) -> Correlat
 def system_means(
     left: FloatArray, right: FloatArray, weights: FloatArray, statistic: str
 ) -> tuple[FloatArray, FloatArray]:
-    """Weighted means of each system over contexts: two arrays of shape (rows, systems), NaN without a complete pair.
+    """Return weighted means of each system over contexts: two arrays, (rows, systems), NaN without a complete pair.
 
     Grids are from `complete_pairs`, weights have shape (rows, contexts). Rank statistics get rounded means, so that
     rounding errors do not break ties.
@@ -122,3 +121,21 @@ def system_means(
             mean = np.round(mean / largest, 12)
         means.append(mean)
     return means[0], means[1]
+
+
+def mean_within(
+    predicted: FloatArray, target: FloatArray, contexts: IntArray, statistic: str = "spearman"
+) -> float:
+    """Average over contexts the correlation of their rows, of arrays of shape (rows,), finite or NaN.
+
+    A context with one row, or with constant numbers, is skipped; NaN if every one is. `contexts` are numbers.
+    """
+    order = np.argsort(contexts, kind="stable")
+    starts = np.flatnonzero(np.diff(contexts[order], prepend=-1))
+    sizes = np.diff(np.append(starts, len(order)))
+    values: list[float] = []
+    for size in np.unique(sizes[sizes > 1]).tolist():
+        rows = order[starts[sizes == size][:, np.newaxis] + np.arange(size)]
+        correlations = correlate_rows(predicted[rows], target[rows], statistic)
+        values += correlations[~np.isnan(correlations)].tolist()
+    return float(np.mean(values)) if values else float("nan")

@@ -13,13 +13,15 @@ if TYPE_CHECKING:
     from refladder.arrays import FloatArray
 
 CONFIDENCE = 0.95
-_MIDDLE = (1 + CONFIDENCE) / 2  # the share of a distribution below the upper end of its middle 95 %
+# The share of a distribution below the upper end of its middle 95 %.
+_MIDDLE = (1 + CONFIDENCE) / 2
 _NORMAL = float(ndtri(_MIDDLE))
-_SAME = 1e-9  # smaller differences from the expected points of a context are rounding errors
+# Smaller differences from the expected points of a context are rounding errors.
+_SAME = 1e-9
 
 
 def share_intervals(points: FloatArray, counts: FloatArray) -> FloatArray:
-    """95 % intervals of sum(points) / sum(counts), where trials of one context may depend on each other.
+    """Compute 95 % intervals of sum(points) / sum(counts), where trials of one context may depend on each other.
 
     This is the Wilson score interval with continuity correction on an effective number of trials: p (1 - p) / v times
     (z / t)^2. v is the variance of the share from the differences between contexts (linearised, with the leverage of
@@ -45,18 +47,16 @@ def share_intervals(points: FloatArray, counts: FloatArray) -> FloatArray:
         raise ShapeError(
             f"points and counts of contexts must have the same shape; got {points.shape} and {counts.shape}"
         )
+    several = np.count_nonzero(counts, axis=-1) > 1
     with np.errstate(divide="ignore", invalid="ignore"):
-        share = np.where(
-            np.count_nonzero(counts, axis=-1) > 1, points.sum(axis=-1) / counts.sum(axis=-1), np.nan
-        )
+        share = np.where(several, points.sum(axis=-1) / counts.sum(axis=-1), np.nan)
     residuals = points - share[..., None] * counts
-    return residual_intervals(
-        share, np.where(np.abs(residuals) <= _SAME * counts, 0.0, residuals), counts
-    )
+    residuals = np.where(np.abs(residuals) <= _SAME * counts, 0.0, residuals)
+    return residual_intervals(share, residuals, counts)
 
 
 def residual_intervals(share: FloatArray, residuals: FloatArray, counts: FloatArray) -> FloatArray:
-    """The intervals of `share_intervals` from what contexts add to the error, in trials: shape (..., contexts)."""
+    """Compute the intervals of `share_intervals` from what contexts add to the error, in trials: (..., contexts)."""
     trials = counts.sum(axis=-1)
     contexts = np.count_nonzero(counts, axis=-1)
     with np.errstate(divide="ignore", invalid="ignore"):

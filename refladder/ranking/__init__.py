@@ -5,4 +5,5 @@ The names of the options are here, where the command line reads them without loa
 
 from __future__ import annotations
 
-SCHEMES = ("random", "no-repeat", "symmetric")  # see `refladder.ranking.selection.select_pairs`
+# See `refladder.ranking.selection.select_pairs`.
+SCHEMES = ("random", "no-repeat", "symmetric")

@@ -10,16 +10,17 @@ from refladder.errors import ShapeError, UsageError
 from refladder.ranking.estimators import SAME, decisions, win_ratio
 from refladder.ranking.selection import all_pairs
 
-NEAR = 0.05  # largest distance of P(first) from 1/2 that counts as debiased
-
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from refladder.arrays import FloatArray, IntArray
 
+# Largest distance of P(first) from 1/2 that counts as debiased.
+NEAR = 0.05
+
 
 def share_of_first(probabilities: FloatArray, threshold: float = 0.5) -> float:
-    """P(A): the share of comparisons that the first text wins, where a tie counts half; NaN without answers.
+    """Return P(A), the share of comparisons that the first text wins; a tie counts half. NaN without answers.
 
     It is 1/2 for an unbiased judge if pairs are asked in both orders.
 
@@ -53,7 +54,7 @@ def inconsistency(items: int, pairs: IntArray, probabilities: FloatArray) -> tup
 
 
 def square(items: int, pairs: IntArray, values: FloatArray) -> FloatArray:
-    """Comparisons as a matrix, shape (N, N): row first, column second; NaN for a pair without an answer."""
+    """Arrange comparisons as a matrix, shape (N, N): row first, column second; NaN for a pair without an answer."""
     matrix = np.full((items, items), np.nan)
     matrix[pairs[:, 0], pairs[:, 1]] = values
     return matrix
@@ -97,7 +98,7 @@ def fit_threshold(probabilities: FloatArray) -> float:
 
 
 def alpha_of(threshold: float) -> float:
-    """The weight alpha that gives the same decisions as a threshold tau, between 0 and 1: (1 - tau) / tau."""
+    """Return the weight alpha that gives the same decisions as a threshold tau: (1 - tau) / tau."""
     if threshold <= 0 or threshold >= 1:
         raise UsageError(
             f"the median probability is {threshold:g}, so no weight gives both positions half of the wins; "
@@ -129,7 +130,7 @@ def reweigh(probabilities: FloatArray, alpha: float) -> FloatArray:
 def comparative_accuracy(
     pairs: IntArray, probabilities: FloatArray, human: FloatArray
 ) -> tuple[float, int]:
-    """Pairwise accuracy: how often the judge prefers the text with the higher human rating.
+    """Count how often the judge prefers the text with the higher human rating (pairwise accuracy).
 
     Source: arXiv 2307.07889, section 5.4.
 
@@ -148,16 +149,10 @@ def comparative_accuracy(
 
 
 def pair_agreement(scores: FloatArray, target: FloatArray) -> tuple[float, int]:
-    """Points (same order 1, a tie in `scores` 1/2) and number of pairs with different targets, of arrays (N,)."""
+    """Compare the order of scores with that of targets, arrays of shape (N,), as `comparative_accuracy` does."""
     first, second = np.triu_indices(len(target), 1)
-    expected, order = (
-        np.sign(target[first] - target[second]),
-        np.sign(scores[first] - scores[second]),
-    )
-    used = ~np.isnan(expected) & ~np.isnan(order) & (expected != 0)
-    return float(np.where(order[used] == 0, 0.5, order[used] == expected[used]).sum()), int(
-        used.sum()
-    )
+    order = np.sign(scores[first] - scores[second])
+    return comparative_accuracy(np.stack([first, second], axis=1), (1 + order) / 2, target)
 
 
 def self_consistency(
@@ -168,7 +163,7 @@ def self_consistency(
     draws: int = 50,
     seed: int = 0,
 ) -> list[tuple[int, float, float]]:
-    """Agreement of rankings of subsets of the items with the ranking of all items.
+    """Compare rankings of subsets of the items with the ranking of all items.
 
     Source: arXiv 2307.07889, section 5.5, table 8.
 
@@ -235,7 +230,8 @@ def intransitive_triples(items: int, pairs: IntArray, probabilities: FloatArray)
     )
     sign = np.where(np.abs(mean - 0.5) <= SAME, 0.0, np.sign(mean - 0.5))
     wrong = triples = 0
-    for item in range(items - 2):  # one item at a time: memory grows with N^2, not N^3
+    # One item at a time: memory grows with N^2, not N^3.
+    for item in range(items - 2):
         second, third = np.triu_indices(items - item - 1, 1)
         ab, ac = sign[item, item + 1 + second], sign[item, item + 1 + third]
         bc = sign[item + 1 + second, item + 1 + third]

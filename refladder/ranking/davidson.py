@@ -12,7 +12,8 @@ from refladder.errors import NotConvergedError, ShapeError, UsageError
 if TYPE_CHECKING:
     from refladder.arrays import FloatArray
 
-PRIOR = 0.01  # comparisons with an even outcome, added to every pair that was compared: keeps strengths finite
+# Comparisons added to every compared pair, a third each a win, a loss and a tie. They keep strengths finite.
+PRIOR = 0.01
 _STEPS = 200
 _GRADIENT = 1e-9
 
@@ -24,57 +25,50 @@ class Davidson(NamedTuple):
     ties: float
 
 
-def davidson(wins: FloatArray, ties: FloatArray, *, prior: float = PRIOR) -> Davidson:
-    """Strengths of the maximum likelihood: P(i beats j) : P(j beats i) : P(tie) = e^h : e^-h : nu, h = (s_i - s_j) / 2.
+def davidson(wins: FloatArray, ties: FloatArray) -> Davidson:
+    """Estimate strengths: P(i beats j) : P(j beats i) : P(tie) = e^h : e^-h : nu, with h = (s_i - s_j) / 2.
 
-    Fitted by Newton's method; the log-likelihood is concave in the strengths and ln nu.
+    These maximise the likelihood, by Newton's method: it is concave in the strengths and ln nu.
 
     Source: Davidson 1970, JASA 65, pages 317-328.
 
     Args:
         wins: shape (N, N), how often the item of the row beat the item of the column; shares of a win may be added.
         ties: shape (N, N), symmetric, how often the two tied.
-        prior: comparisons that each compared pair gets in addition, a third each a win, a loss and a tie.
 
     Raises:
         ShapeError: the matrices are not square, or differ in shape.
-        UsageError: a count is negative or not finite, no pair was compared, or the prior is not above 0.
+        UsageError: a count is negative or not finite, or no pair was compared.
         NotConvergedError: Newton's method did not converge.
     """
-    wins, ties = np.asarray(wins, dtype=np.float64), np.asarray(ties, dtype=np.float64)
     if wins.ndim != 2 or wins.shape[0] != wins.shape[1] or wins.shape != ties.shape:
         raise ShapeError(
             f"wins and ties must be square and of one shape, found {wins.shape} and {ties.shape}"
         )
-    if not (
-        np.isfinite(wins).all()
-        and np.isfinite(ties).all()
-        and (wins >= 0).all()
-        and (ties >= 0).all()
-    ):
+    both = np.stack([wins, ties])
+    if not (np.isfinite(both) & (both >= 0)).all():
         raise UsageError("wins and ties must be finite numbers, 0 or more")
-    if not prior > 0:
-        raise UsageError(f"a prior of {prior}: it must be above 0, as a number of comparisons")
     items = len(wins)
     low, high = np.triu_indices(items, 1)
-    counts = np.stack(
-        [wins[high, low], wins[low, high], ties[low, high]], axis=1
-    )  # the higher number wins, loses, ties
+    # How often the higher number wins, loses and ties.
+    counts = np.stack([wins[high, low], wins[low, high], ties[low, high]], axis=1)
     compared = counts.sum(axis=1) > 0
-    low, high, counts = low[compared], high[compared], counts[compared] + prior / 3
-    if not len(low):
+    if not compared.any():
         raise UsageError("no pair was compared, so there are no strengths; judge at least one pair")
+    low = low[compared]
+    high = high[compared]
+    counts = counts[compared] + PRIOR / 3
     # The log-weight of each outcome is linear in (strengths, ln nu): +-h for a win and a loss, ln nu for a tie.
-    half = np.zeros((len(low), items))
-    half[np.arange(len(low)), high], half[np.arange(len(low)), low] = 0.5, -0.5
+    identity = np.eye(items)
+    half = (identity[high] - identity[low]) / 2
     design = np.zeros((len(low), 3, items + 1))
-    design[:, 0, :items], design[:, 1, :items], design[:, 2, items] = half, -half, 1.0
+    design[:, 0, :items] = half
+    design[:, 1, :items] = -half
+    design[:, 2, items] = 1.0
     totals = counts.sum(axis=1)
     observed = np.einsum("pk,pkv->v", counts, design)
-    fixed = np.zeros(items + 1)
-    fixed[:items] = (
-        1.0  # strengths are known up to a constant: this direction gets a curvature of its own
-    )
+    # Strengths are known up to a constant: this direction gets a curvature of its own.
+    fixed = np.append(np.ones(items), 0.0)
 
     def likelihood(values: FloatArray) -> tuple[float, FloatArray]:
         logits = design @ values
@@ -101,5 +95,5 @@ def davidson(wins: FloatArray, ties: FloatArray, *, prior: float = PRIOR) -> Dav
             length /= 2
         values, (current, shares) = values + length * change, after
     raise NotConvergedError(
-        f"Davidson strengths of {items} items did not converge in {_STEPS} steps; raise the prior"
+        f"Davidson strengths of {items} items did not converge in {_STEPS} steps"
     )

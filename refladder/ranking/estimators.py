@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, cast
 import numpy as np
 
 from refladder.errors import NotConvergedError, UsageError
-from refladder.ranking.graph import answered, check_connected, never_beaten, solve_laplacian
+from refladder.ranking.graph import answered, check_connected, listed, never_beaten, solve_laplacian
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -21,14 +21,15 @@ if TYPE_CHECKING:
     from refladder.arrays import FloatArray, IntArray
 
 
-SAME = 1e-9  # probabilities within this distance of the threshold are ties
-_GRADIENT = 1e-9  # Bradley-Terry has converged if no gradient, in wins of an item, is larger
+# Probabilities within this distance of the threshold are ties.
+SAME = 1e-9
+# Bradley-Terry has converged if no gradient, in wins of an item, is larger.
+_GRADIENT = 1e-9
 _STEPS = 100
-_SHOWN = 5  # names of items in a message
 
 
 def decisions(probabilities: FloatArray, threshold: float = 0.5) -> FloatArray:
-    """Hard answers: 1 where the first wins, 0 where the second does, 1/2 for a tie, NaN for NaN.
+    """Return hard answers: 1 where the first wins, 0 where the second does, 1/2 for a tie, NaN for NaN.
 
     Source: arXiv 2307.07889, equations 2 and 10, except that a probability equal to the threshold is a tie here and a
     win of the second there.
@@ -44,7 +45,8 @@ def decisions(probabilities: FloatArray, threshold: float = 0.5) -> FloatArray:
 
 def _shares(items: int, pairs: IntArray, points: FloatArray) -> FloatArray:
     # Summed in the order of their size, so that items with the same answers get exactly the same number.
-    item, share = np.concatenate([pairs[:, 0], pairs[:, 1]]), np.concatenate([points, 1 - points])
+    item = np.concatenate([pairs[:, 0], pairs[:, 1]])
+    share = np.concatenate([points, 1 - points])
     order = np.lexsort((share, item))
     won = np.bincount(item[order], share[order], items)
     played = np.bincount(item, minlength=items)
@@ -54,7 +56,7 @@ def _shares(items: int, pairs: IntArray, points: FloatArray) -> FloatArray:
 def win_ratio(
     items: int, pairs: IntArray, probabilities: FloatArray, threshold: float = 0.5
 ) -> FloatArray:
-    """The share of its comparisons that an item wins, where a tie counts half.
+    """Return the share of its comparisons that each item wins; a tie counts half.
 
     Source: arXiv 2307.07889, equation 6.
 
@@ -72,7 +74,7 @@ def win_ratio(
 
 
 def mean_probability(items: int, pairs: IntArray, probabilities: FloatArray) -> FloatArray:
-    """The mean probability with which an item wins its comparisons.
+    """Return the mean probability with which each item wins its comparisons.
 
     Args:
         items: N.
@@ -87,13 +89,13 @@ def mean_probability(items: int, pairs: IntArray, probabilities: FloatArray) -> 
 
 
 def _net(items: int, pairs: IntArray, flow: FloatArray) -> FloatArray:
-    """Flow out of each item minus flow into it, where flow goes from first to second."""
-    out, back = np.bincount(pairs[:, 0], flow, items), np.bincount(pairs[:, 1], flow, items)
-    return np.asarray(out - back, dtype=np.float64)
+    """Return the flow out of each item minus the flow into it; flow goes from first to second."""
+    net = np.bincount(pairs[:, 0], flow, items) - np.bincount(pairs[:, 1], flow, items)
+    return np.asarray(net, dtype=np.float64)
 
 
 def _rounded(scores: FloatArray) -> FloatArray:
-    """Mean 0, seven decimals, so that iteration error does not rank items with the same answers."""
+    """Shift the mean to 0 and keep seven decimals, so that iteration error does not rank items with equal answers."""
     return cast("FloatArray", np.round(scores - scores.mean(), 7) + 0.0)
 
 
@@ -105,7 +107,7 @@ def bradley_terry(
     prior: float = 0.0,
     names: Sequence[str] | None = None,
 ) -> FloatArray:
-    """Maximum likelihood strengths s: the first wins with probability 1 / (1 + e^(s_j - s_i)).
+    """Estimate strengths s by maximum likelihood: the first wins with probability 1 / (1 + e^(s_j - s_i)).
 
     A probability p counts as p wins and 1 - p losses, so 1/2 is a tie. The likelihood is concave and maximised by
     Newton's method.
@@ -132,19 +134,15 @@ def bradley_terry(
     pairs, probabilities = answered(items, pairs, probabilities)
     check_connected(items, pairs, names)
     share = (probabilities + prior / 2) / (1 + prior)
-    won, lost = (
-        share > _GRADIENT,
-        share < 1 - _GRADIENT,
-    )  # less is lost in the tolerance of the iteration
+    # Smaller shares are lost in the tolerance of the iteration.
+    won = share > _GRADIENT
+    lost = share < 1 - _GRADIENT
     winners = np.concatenate([pairs[won, 0], pairs[lost, 1]])
     losers = np.concatenate([pairs[won, 1], pairs[lost, 0]])
     unbeaten = never_beaten(items, winners, losers)
     if unbeaten is not None:
-        words = ", ".join(
-            str(item) if names is None else names[item] for item in unbeaten[:_SHOWN]
-        ) + (", ..." if len(unbeaten) > _SHOWN else "")
         raise UsageError(
-            f"no finite strengths: {len(unbeaten)} of {items} items ({words}) lost to "
+            f"no finite strengths: {len(unbeaten)} of {items} items ({listed(unbeaten, names)}) lost to "
             "none of the others; give a prior above 0"
         )
     first, second = pairs[:, 0], pairs[:, 1]
@@ -169,7 +167,8 @@ def bradley_terry(
             after := likelihood(strengths + length * change)
         ) < current - 1e-12 * abs(current):
             length /= 2
-        strengths, current = strengths + length * change, after
+        strengths = strengths + length * change
+        current = after
     raise NotConvergedError(
         f"Bradley-Terry strengths of {items} items did not converge in {_STEPS} steps; give a prior above 0"
     )
@@ -183,7 +182,7 @@ def product_of_experts(
     position_bias: float | None = None,
     names: Sequence[str] | None = None,
 ) -> FloatArray:
-    """Least squares scores: every comparison is a Gaussian expert on s_i - s_j.
+    """Estimate scores by least squares: every comparison is a Gaussian expert on s_i - s_j.
 
     The mean of an expert is p - b. b is the mean of p and removes a constant position bias; it is 1/2 for an unbiased
     judge and pairs in both orders. Estimate b over many contexts: the mean of few comparisons depends on the quality of
@@ -214,8 +213,5 @@ def product_of_experts(
         raise UsageError(
             f"a position bias of {position_bias}: it must be a mean probability, between 0 and 1"
         )
-    return _rounded(
-        solve_laplacian(
-            items, pairs, np.ones(len(pairs)), _net(items, pairs, probabilities - position_bias)
-        )
-    )
+    right = _net(items, pairs, probabilities - position_bias)
+    return _rounded(solve_laplacian(items, pairs, np.ones(len(pairs)), right))

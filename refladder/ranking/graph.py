@@ -14,17 +14,17 @@ if TYPE_CHECKING:
     from refladder.arrays import BoolArray, FloatArray, IntArray
 
 
-_SHOWN = 5  # names of a component in a message
-_DENSE = 256  # items up to which a dense solver is faster than conjugate gradients
+# Names of items in a message.
+_SHOWN = 5
+# Number of items up to which a dense solver is faster than conjugate gradients.
+_DENSE = 256
 # scipy.sparse is imported in the functions that use it: 0.1 to 0.3 s that `refladder list` and completion do not need.
 
 
 def answered(items: int, pairs: IntArray, probabilities: FloatArray) -> tuple[IntArray, FloatArray]:
-    """The checked pairs, shape (R, 2), of N items, and probabilities that the first is better, without those of NaN."""
-    pairs, probabilities = (
-        np.asarray(pairs, dtype=np.int64),
-        np.asarray(probabilities, dtype=np.float64),
-    )
+    """Check pairs, shape (R, 2), of N items and their probabilities; return those with an answer."""
+    pairs = np.asarray(pairs, dtype=np.int64)
+    probabilities = np.asarray(probabilities, dtype=np.float64)
     if pairs.ndim != 2 or pairs.shape[1:] != (2,) or probabilities.shape != pairs.shape[:1]:
         raise ShapeError(
             f"pairs must have shape (R, 2) and probabilities (R,), found {pairs.shape} and {probabilities.shape}"
@@ -44,7 +44,7 @@ def answered(items: int, pairs: IntArray, probabilities: FloatArray) -> tuple[In
 
 
 def components(items: int, pairs: IntArray) -> IntArray:
-    """The smallest item number in the connected component of each of N items, by pairs of shape (R, 2)."""
+    """Return the smallest item number in the connected component of each item, by pairs of shape (R, 2)."""
     from scipy.sparse import csgraph
 
     labels = csgraph.connected_components(
@@ -61,12 +61,7 @@ def check_connected(items: int, pairs: IntArray, names: Sequence[str] | None = N
     if len(roots) == 1:
         return
 
-    def shown(part: IntArray) -> str:
-        words = [str(item) if names is None else names[item] for item in part[:_SHOWN]]
-        more = f" and {len(part) - _SHOWN} more" if len(part) > _SHOWN else ""
-        return "{" + ", ".join(words) + more + "}"
-
-    parts = [shown(np.flatnonzero(labels == root)) for root in roots[:3]]
+    parts = [f"{{{listed(np.flatnonzero(labels == root), names)}}}" for root in roots[:3]]
     rest = ", ..." if len(roots) > len(parts) else ""
     raise UsageError(
         f"the comparisons form {len(roots)} unconnected components: {', '.join(parts)}{rest}; "
@@ -74,19 +69,25 @@ def check_connected(items: int, pairs: IntArray, names: Sequence[str] | None = N
     )
 
 
+def listed(items: IntArray, names: Sequence[str] | None) -> str:
+    """List the names of items for a message, or their numbers."""
+    words = [str(item) if names is None else names[item] for item in items[:_SHOWN]]
+    more = f" and {len(items) - _SHOWN} more" if len(items) > _SHOWN else ""
+    return ", ".join(words) + more
+
+
 def never_beaten(items: int, winners: IntArray, losers: IntArray) -> IntArray | None:
-    """Items that never lost to others, so that no finite strengths exist; None if chains of wins lead everywhere."""
+    """Return the items that never lost to others, so that no finite strengths exist; None if there are none."""
     below = _reachable(items, winners, losers)
     if not below.all():
-        return np.flatnonzero(
-            ~below
-        )  # no chain of wins leads from item 0 to them: no item in `below` beats them
+        # No chain of wins leads from item 0 to them: no item in `below` beats them.
+        return np.flatnonzero(~below)
     above = _reachable(items, losers, winners)
     return None if above.all() else np.flatnonzero(above)
 
 
 def _reachable(items: int, sources: IntArray, targets: IntArray) -> BoolArray:
-    """Whether a path leads from item 0 to each item, shape (N,)."""
+    """Return whether a path leads from item 0 to each item, shape (N,)."""
     from scipy.sparse import csgraph
 
     nodes = csgraph.breadth_first_order(
@@ -114,7 +115,8 @@ def solve_laplacian(
     Items are connected, weights above 0, b (`right`, shape (N,)) adds up to 0, and x has mean 0. For more than 256
     items, conjugate gradients end where |L x - b| / |b| is `tolerance`, or after 10 N steps in NotConvergedError.
     """
-    right = right - right.mean()  # L cannot produce a constant
+    # L cannot produce a constant.
+    right = right - right.mean()
     first, second = pairs[:, 0], pairs[:, 1]
     if items <= _DENSE:
         joint = np.bincount(first * items + second, weights, items * items).reshape(items, items)

@@ -15,14 +15,18 @@ if TYPE_CHECKING:
     from refladder.arrays import FloatArray, IntArray
 
 
-EXACT = 10  # items up to which the search is exact, over all 2^N sets of items
-MOST = 2000  # items; the search needs a matrix of N x N
-_SURE = 1e-6  # smallest probability used, so that one wrong answer does not rule out a ranking
-_EQUAL = 1e-9  # log-likelihoods within this distance are equal
+# Number of items up to which the search is exact, over all 2^N sets of items.
+EXACT = 10
+# Largest number of items: the search needs a matrix of N x N.
+MOST = 2000
+# Smallest probability used, so that one wrong answer does not rule out a ranking.
+_SURE = 1e-6
+# Log-likelihoods within this distance are equal.
+_EQUAL = 1e-9
 
 
 def gains(items: int, pairs: IntArray, probabilities: FloatArray) -> FloatArray:
-    """Log-likelihood (natural, at most 0) of the item of the row above that of the column: shape (N, N).
+    """Return the log-likelihood (natural, at most 0) of each row's item above each column's: shape (N, N).
 
     Source: arXiv 2307.07889, equation 12, as the product of p^z (1 - p)^(1 - z); the sum printed there is not a
     probability.
@@ -35,7 +39,7 @@ def gains(items: int, pairs: IntArray, probabilities: FloatArray) -> FloatArray:
 
 
 def log_likelihood(matrix: FloatArray, order: Sequence[int] | IntArray) -> float:
-    """The log-likelihood of a ranking, best first, by the matrix of `gains`."""
+    """Return the log-likelihood of a ranking, best first, by the matrix of `gains`."""
     items = np.asarray(order)
     return float(np.triu(matrix[items[:, None], items], 1).sum())
 
@@ -45,12 +49,11 @@ def likelihood_ranking(
     pairs: IntArray,
     probabilities: FloatArray,
     *,
-    exact: int = EXACT,
     names: Sequence[str] | None = None,
 ) -> FloatArray:
     """Rank items so that the comparisons are most likely.
 
-    With up to `exact` items all rankings are considered, by dynamic programming over sets of items. An item gets its
+    With up to 10 items all rankings are considered, by dynamic programming over sets of items. An item gets its
     mean position over all best rankings, so that ties alone give all items the same number. With more items, a greedy
     search from two starts moves single items while the likelihood rises; the better result is used, or the mean
     position if they are equal.
@@ -67,7 +70,6 @@ def likelihood_ranking(
         pairs: shape (R, 2), numbers of the first and the second item.
         probabilities: shape (R,), probability that the first is better; NaN for an unparsed answer. With 0, 1/2 and 1
             the best ranking contradicts the fewest answers.
-        exact: largest number of items with an exact search.
         names: names of the items for messages.
 
     Returns:
@@ -84,7 +86,7 @@ def likelihood_ranking(
     pairs, probabilities = answered(items, pairs, probabilities)
     check_connected(items, pairs, names)
     matrix = gains(items, pairs, probabilities)
-    if items <= exact:
+    if items <= EXACT:
         return items - 1 - _mean_positions(matrix)
     wins = (matrix - matrix.T).sum(axis=1)
     orders = [
@@ -93,13 +95,15 @@ def likelihood_ranking(
     ]
     values = [log_likelihood(matrix, order) for order in orders]
     best = [
-        order for order, value in zip(orders, values, strict=True) if value >= max(values) - _EQUAL
+        np.argsort(order)
+        for order, value in zip(orders, values, strict=True)
+        if value >= max(values) - _EQUAL
     ]
-    return cast("FloatArray", items - 1 - np.mean([np.argsort(order) for order in best], axis=0))
+    return cast("FloatArray", items - 1 - np.mean(best, axis=0))
 
 
 def _mean_positions(matrix: FloatArray) -> FloatArray:
-    """Mean position, 0 the best, of every item over the rankings of highest likelihood."""
+    """Return the mean position, 0 the best, of every item over the rankings of highest likelihood."""
     items = len(matrix)
     sets = np.arange(1 << items)
     members = (sets[:, None] >> np.arange(items)) & 1 == 1
@@ -111,8 +115,10 @@ def _mean_positions(matrix: FloatArray) -> FloatArray:
     def without(layer: IntArray, item: int) -> IntArray:
         return cast("IntArray", layer[~members[layer, item]])
 
-    best, counts = np.full(len(sets), -np.inf), np.zeros(len(sets))
-    best[0], counts[0] = 0.0, 1.0
+    best = np.full(len(sets), -np.inf)
+    best[0] = 0.0
+    counts = np.zeros(len(sets))
+    counts[0] = 1.0
     for layer in layers[:-1]:
         for item in range(items):
             smaller = without(layer, item)
@@ -123,9 +129,8 @@ def _mean_positions(matrix: FloatArray) -> FloatArray:
             counts[larger] += counts[smaller] * (
                 best[smaller] + below[smaller, item] >= best[larger] - _EQUAL
             )
-    completions = np.zeros(
-        len(sets)
-    )  # number of best orders of the items that are not in a set yet
+    # Number of best orders of the items that are not in a set yet.
+    completions = np.zeros(len(sets))
     completions[-1] = 1.0
     positions = np.zeros(items)
     for layer in layers[-2::-1]:
@@ -149,10 +154,9 @@ def _improved(matrix: FloatArray, order: IntArray) -> IntArray:
         for item in order.copy():
             rest = order[order != item]
             # The item before rest[k:] and behind rest[:k], for k = 0 .. N - 1.
-            ahead, behind = matrix[item, rest], matrix[rest, item]
-            values = np.append(np.cumsum(ahead[::-1])[::-1], 0.0) + np.insert(
-                np.cumsum(behind), 0, 0.0
-            )
+            ahead = np.append(np.cumsum(matrix[item, rest][::-1])[::-1], 0.0)
+            behind = np.insert(np.cumsum(matrix[rest, item]), 0, 0.0)
+            values = ahead + behind
             current = int(np.flatnonzero(order == item)[0])
             goal = int(np.argmax(values))
             if values[goal] > values[current] + _EQUAL:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def most_pairs(items: int, scheme: str) -> int:
-    """The largest number of comparisons of two items or more that a scheme can select."""
+    """Return the largest number of comparisons of at least two items that a scheme can select."""
     if scheme not in SCHEMES:
         raise UnknownNameError("selection of pairs", scheme, SCHEMES)
     if items < 2:
@@ -25,7 +25,7 @@ def most_pairs(items: int, scheme: str) -> int:
 
 
 def all_pairs(items: int) -> IntArray:
-    """All ordered pairs of two items or more, shape (N(N-1), 2), sorted by first and second item."""
+    """Return all ordered pairs of at least two items, shape (N(N-1), 2), sorted by first and second item."""
     return _ordered(np.arange(most_pairs(items, "random")), items)
 
 

@@ -20,13 +20,13 @@ from refladder.ranking.estimators import SAME
 
 Pair = tuple[int, int]
 Sort = Generator[list[Pair], Sequence[float], list[int]]
-Merge = Callable[[list[int], list[int]], Sort]
 
-_FLOOR = 1e-9  # keeps the logarithm of a probability of 0 finite
+# Keeps the logarithm of a probability of 0 finite.
+_FLOOR = 1e-9
 
 
 def comparisons_between(items: int, *, beam: int = 1) -> tuple[int, int]:
-    """The minimum and maximum number of comparisons of a merge sort of N items.
+    """Return the minimum and maximum number of comparisons of a merge sort of N items.
 
     A merge of L and R items takes min(L, R) to L + R - 1 steps. With a beam, every path asks at each step. There
     are at most `beam` paths, and at most as many as there are ways to take that many items from both sides.
@@ -37,17 +37,19 @@ def comparisons_between(items: int, *, beam: int = 1) -> tuple[int, int]:
     right = items - left
     paths = (min(step, left - 1) - max(0, step - right + 1) + 1 for step in range(items - 1))
     parts = [comparisons_between(half, beam=beam) for half in (left, right)]
-    least = left + sum(part[0] for part in parts)  # the left half is the smaller
-    return least, sum(min(beam, count) for count in paths) + sum(part[1] for part in parts)
+    # The left half is the smaller: a merge asks at least as often as it has items.
+    least = left + sum(part[0] for part in parts)
+    most = sum(min(beam, count) for count in paths) + sum(part[1] for part in parts)
+    return least, most
 
 
 def greedy_sort(items: Sequence[int]) -> Sort:
-    """PairS-greedy: merge sort of items in random order, so that ties favour none, that follows every answer."""
-    return _sort(list(items), _greedy_merge)
+    """Merge sort items, given in random order so that ties favour none, and follow every answer (PairS-greedy)."""
+    return _sort(list(items), beam=1, gap=0.0)
 
 
 def beam_sort(items: Sequence[int], *, beam: int = 10, gap: float = 0.1) -> Sort:
-    """PairS-beam: merge sort that follows several merges and branches only at uncertain answers.
+    """Merge sort items, following several merges that branch only at uncertain answers (PairS-beam).
 
     A merge is a path of answers; its value is the mean log-probability of its answers. If the probability is within
     `gap` of 1/2, both answers are followed, otherwise only the more probable one (uncertainty pruning). Of several
@@ -66,19 +68,16 @@ def beam_sort(items: Sequence[int], *, beam: int = 10, gap: float = 0.1) -> Sort
         raise UsageError(
             f"beam {beam}, gap {gap:g}: the beam must be 1 or more and the gap between 0 and 0.5"
         )
-
-    def merge(left: list[int], right: list[int]) -> Sort:
-        return _beam_merge(left, right, beam, gap)
-
-    return _sort(list(items), merge)
+    return _sort(list(items), beam, gap)
 
 
-def _sort(items: list[int], merge: Merge) -> Sort:
+def _sort(items: list[int], beam: int, gap: float) -> Sort:
     if len(items) < 2:
         return items
     middle = len(items) // 2
-    halves = yield from _together([_sort(items[:middle], merge), _sort(items[middle:], merge)])
-    return (yield from merge(halves[0], halves[1]))
+    halves = [_sort(half, beam, gap) for half in (items[:middle], items[middle:])]
+    left, right = yield from _together(halves)
+    return (yield from _merge(left, right, beam, gap))
 
 
 def _together(sorts: list[Sort]) -> Generator[list[Pair], Sequence[float], list[list[int]]]:
@@ -88,9 +87,7 @@ def _together(sorts: list[Sort]) -> Generator[list[Pair], Sequence[float], list[
 
     def advance(number: int, answers: Sequence[float] | None) -> None:
         try:
-            waiting[number] = (
-                next(sorts[number]) if answers is None else sorts[number].send(answers)
-            )
+            waiting[number] = _advanced(sorts[number], answers)
         except StopIteration as stop:
             waiting.pop(number, None)
             results[number] = stop.value
@@ -107,21 +104,7 @@ def _together(sorts: list[Sort]) -> Generator[list[Pair], Sequence[float], list[
     return [results[number] for number in range(len(sorts))]
 
 
-def _greedy_merge(left: list[int], right: list[int]) -> Sort:
-    merged: list[int] = []
-    i = j = 0
-    while i < len(left) and j < len(right):
-        (probability,) = yield [(left[i], right[j])]
-        if probability >= 0.5 - SAME:
-            merged.append(left[i])
-            i += 1
-        else:
-            merged.append(right[j])
-            j += 1
-    return merged + left[i:] + right[j:]
-
-
-def _beam_merge(left: list[int], right: list[int], beam: int, gap: float) -> Sort:
+def _merge(left: list[int], right: list[int], beam: int, gap: float) -> Sort:
     # Unfinished paths by the number of items taken from both sides; all have the same number of answers.
     paths: dict[Pair, tuple[float, tuple[bool, ...]]] = {(0, 0): (0.0, ())}
     best: tuple[float, tuple[bool, ...]] = (-math.inf, ())
@@ -133,9 +116,9 @@ def _beam_merge(left: list[int], right: list[int], beam: int, gap: float) -> Sor
         for ((i, j), (value, steps)), probability in zip(paths.items(), answers, strict=True):
             for takes_left in (True, False):
                 chosen = probability if takes_left else 1 - probability
-                if chosen < 0.5 - gap - SAME or (
-                    gap == 0 and not takes_left and chosen <= 0.5 + SAME
-                ):
+                pruned = chosen < 0.5 - gap - SAME
+                tie_that_left_takes = gap == 0 and not takes_left and chosen <= 0.5 + SAME
+                if pruned or tie_that_left_takes:
                     continue
                 taken = (i + takes_left, j + (not takes_left))
                 path = (value + math.log(max(chosen, _FLOOR)), (*steps, takes_left))
@@ -148,7 +131,8 @@ def _beam_merge(left: list[int], right: list[int], beam: int, gap: float) -> Sor
     i = j = 0
     for takes_left in best[1]:
         merged.append(left[i] if takes_left else right[j])
-        i, j = i + takes_left, j + (not takes_left)
+        i += takes_left
+        j += not takes_left
     return merged + left[i:] + right[j:]
 
 
@@ -185,47 +169,39 @@ class Sorted:
 def run_together(
     sorts: Sequence[Sort], ask: Callable[[list[tuple[int, int, int]]], Sequence[float]]
 ) -> tuple[list[Sorted], int]:
-    """Run sorts side by side with one batch of questions per round: the finished sorts, and the number of rounds.
+    """Run sorts side by side with one batch of questions per round. Return the results and the number of rounds.
 
-    `ask` takes (number of the sort, first, second) and gives P(first is better); NaN ends a sort without an order.
+    `ask` takes (number of the sort, first, second) and gives P(first is better). NaN ends a sort without an order. No
+    sort asks a pair twice.
     """
     results = [Sorted() for _ in sorts]
     waiting: dict[int, list[Pair]] = {}
 
-    def advance(number: int) -> None:
-        sort, result = sorts[number], results[number]
+    def advance(number: int, answers: Sequence[float] | None) -> None:
         try:
-            pairs = waiting.get(number)
-            while True:
-                pairs = (
-                    next(sort)
-                    if pairs is None
-                    else sort.send([result.asked[pair] for pair in pairs])
-                )
-                if any(pair not in result.asked for pair in pairs):
-                    break
-            waiting[number] = pairs
+            waiting[number] = _advanced(sorts[number], answers)
         except StopIteration as stop:
             waiting.pop(number, None)
-            result.order = stop.value
+            results[number].order = stop.value
 
     for number in range(len(sorts)):
-        advance(number)
+        advance(number, None)
     rounds = 0
     while waiting:
         rounds += 1
-        questions = [
-            (number, *pair)
-            for number, pairs in waiting.items()
-            for pair in dict.fromkeys(pairs)
-            if pair not in results[number].asked
-        ]
-        for (number, first, second), answer in zip(questions, ask(questions), strict=True):
-            results[number].asked[first, second] = float(answer)
-        for number in list(waiting):
-            if np.isnan([results[number].asked[pair] for pair in waiting[number]]).any():
+        questions = [(number, *pair) for number, pairs in waiting.items() for pair in pairs]
+        for (number, *pair), answer in zip(questions, ask(questions), strict=True):
+            results[number].asked[pair[0], pair[1]] = float(answer)
+        for number, pairs in list(waiting.items()):
+            answers = [results[number].asked[pair] for pair in pairs]
+            if np.isnan(answers).any():
                 sorts[number].close()
                 del waiting[number]
             else:
-                advance(number)
+                advance(number, answers)
     return results, rounds
+
+
+def _advanced(sort: Sort, answers: Sequence[float] | None) -> list[Pair]:
+    """Return the next pairs of a sort after these answers, or its first pairs."""
+    return next(sort) if answers is None else sort.send(answers)

@@ -16,8 +16,8 @@ from refladder.files.tables import format_of, number_in, read_rows
 from refladder.jobs.labelling import Asked, read_pool
 from refladder.jobs.score import items
 from refladder.jobs.scored_tables import read_twice
-from refladder.metaeval.by_context import mean_within
 from refladder.metaeval.correlation import correlate
+from refladder.metaeval.levels import mean_within
 from refladder.methods.surface import MEASURES, measured
 from refladder.records import Distilled, HeldOut
 from refladder.students.first_pass import context_text_of

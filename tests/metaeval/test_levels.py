@@ -1,5 +1,6 @@
 """The three levels by hand and against scipy, with exact means from fractions."""
 
+import math
 from fractions import Fraction
 
 import numpy as np
@@ -7,7 +8,7 @@ import pytest
 from scipy import stats
 
 from refladder.errors import UnknownNameError
-from refladder.metaeval.levels import correlate_level
+from refladder.metaeval.levels import correlate_level, mean_within
 
 NAN = float("nan")
 # Row 1: 1 2 3 against 1 3 2, Spearman .5. Row 2: the same order, 1. Row 3: constant ratings. Row 4: constant
@@ -86,3 +87,27 @@ def test_level_names():
         match="unknown level 'sample-level'; Known: between_systems, pooled, within_context",
     ):
         correlate_level(PREDICTED, HUMAN, level="sample-level")
+
+
+NAMED = {"spearman": stats.spearmanr, "pearson": stats.pearsonr, "kendall": stats.kendalltau}
+
+
+@pytest.mark.parametrize("statistic", NAMED)
+def test_it_is_the_mean_of_the_correlations_of_contexts(statistic):
+    random = np.random.default_rng(3)
+    contexts = random.integers(0, 30, size=200)
+    target = random.normal(size=200)
+    predicted = target + random.normal(size=200)
+    predicted[contexts == 4] = 1.0  # constant: skipped
+    expected = [
+        NAMED[statistic](predicted[contexts == context], target[contexts == context])[0]
+        for context in np.unique(contexts)
+        if (contexts == context).sum() > 1 and context != 4
+    ]
+    assert mean_within(predicted, target, contexts, statistic) == pytest.approx(
+        np.mean(expected), abs=1e-12
+    )
+
+
+def test_contexts_of_one_row_have_none():
+    assert math.isnan(mean_within(np.arange(3.0), np.arange(3.0), np.arange(3)))

@@ -10,7 +10,7 @@ from refladder.metaeval.leave_one_out import choose_on_other_contexts, standardi
 
 
 def by_loops(measures, human):
-    """The same by plain loops over contexts and scipy's correlation; a constant measure counts 0."""
+    """Choose by plain loops over contexts and scipy's correlation; a constant measure counts 0."""
     chosen = []
     for left_out in range(len(human)):
         means = []
@@ -25,7 +25,7 @@ def by_loops(measures, human):
     return chosen
 
 
-def test_the_same_as_loops():
+def test_the_choice_is_that_of_loops_over_contexts():
     random = np.random.default_rng(3)
     for _ in range(20):
         human = random.integers(1, 4, (7, 5)).astype(float)
