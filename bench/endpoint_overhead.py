@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 sys.path.insert(0, str(Path(__file__).parent))
-sys.path.insert(0, str(Path(__file__).parents[1] / "tests/backends/endpoint"))
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests/backends/openai"))
 
 import aiohttp
 from asked import LABELS, questions
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
     from lm_eval.models.openai_completions import LocalChatCompletion
 
-    from refladder.backends.openai import Endpoint
+    from refladder.backends.openai import OpenAIBackend
     from refladder.records import Prompt
 
 CONNECTIONS = 64
@@ -106,7 +106,7 @@ def _asked(
     asyncio.run(client(url, prompts))
 
 
-def _ours(backend: Endpoint, prompts: list[Prompt]) -> None:
+def _ours(backend: OpenAIBackend, prompts: list[Prompt]) -> None:
     if any(reading.logprobs is None for reading in backend.read_labels(prompts, LABELS)):
         raise RuntimeError("the benchmark's server must answer everything")
 
@@ -125,7 +125,7 @@ def _lm_eval(model: LocalChatCompletion, prompts: list[Prompt]) -> None:
 
 
 def _clients(
-    url: str, backend: Endpoint
+    url: str, backend: OpenAIBackend
 ) -> tuple[dict[str, Callable[[list[Prompt]], None]], list[str]]:
     """What asks a list of prompts, by name; and the clients that are not installed."""
     clients: dict[str, Callable[[list[Prompt]], None]] = {
@@ -187,9 +187,9 @@ def main() -> None:
             exact = connect(
                 "openai:quick", base_url=url, mode="exact", prefix="none", tokenizer=folder
             )
-            if exact.probe.name(1) != "exact:token-ids" or not exact.probe.together:
+            if exact.capabilities.name(1) != "exact:token-ids" or not exact.capabilities.together:
                 raise RuntimeError(exact.notice)
-            exact._probe = replace(exact.probe, together=together)  # noqa: SLF001  the only difference
+            exact._capabilities = replace(exact.capabilities, together=together)  # noqa: SLF001  the only difference
             clients[EXACT.format(name)] = partial(_ours, exact)
         for ask in clients.values():
             ask(prompts[:200])

@@ -38,7 +38,7 @@ from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 
 from refladder.backends import connect
 from refladder.backends.hf import TransformersBackend
-from refladder.backends.hf.opening import Opened, operations_per_second, tune_allocators
+from refladder.backends.hf.loading import Opened, operations_per_second, tune_allocators
 from refladder.engine.causal import STRATEGIES
 from refladder.prompts import fill, load_template
 from refladder.records import Sampling

@@ -161,7 +161,7 @@ class Sampling:
     Attributes:
         max_tokens: maximum length of a text, in the writer's own tokens.
         temperature: of the softmax, 0 or more; 0 takes the most probable token. None is the writer's own
-            (`Backend.own_sampling`): that of the model's generation_config.json if there is one, else 1.
+            (`Backend.default_sampling`): that of the model's generation_config.json if there is one, else 1.
         top_p: share of probability that tokens are drawn from, 0 to 1; None as for `temperature`.
         seed: of the random numbers.
     """

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 from refladder.backends import Backend, connect
 from refladder.backends.cache.cached import Stored
 from refladder.backends.cache.store import ResponseStore
-from refladder.backends.estimate import Unanswered
+from refladder.backends.dry_run import DryRunBackend
 from refladder.backends.metered import Metered, spent_counts
 from refladder.backends.plain_function import FunctionJudge
 from refladder.errors import UsageError
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
     from typing import Self
 
-    from refladder.backends.estimate import Estimate
+    from refladder.backends.dry_run import Estimate
     from refladder.backends.plain_function import Judge
     from refladder.backends.prices import Budget, Price
 
@@ -38,7 +38,7 @@ T = TypeVar("T")
 class _Opened(NamedTuple):
     name: str
     asking: Backend
-    unanswered: Unanswered
+    unanswered: DryRunBackend
     metered: Metered
     stored: Stored | None
 
@@ -79,7 +79,7 @@ class Session:
         options: Mapping[str, object] | None = None,
         flag: str = "--judge-option",
     ) -> Backend:
-        """Open and load a backend by name, or one that is open, or a function that judges; `Unanswered` in a rehearsal.
+        """Open and load a backend by name, or one that is open, or a function that judges; `DryRunBackend` in a rehearsal.
 
         `flag` is the command-line option that `options` come from, for messages.
         """
@@ -89,7 +89,7 @@ class Session:
         return asked
 
     def rehearse(self, run: Callable[[], T]) -> tuple[T, list[tuple[str, Price | None, Estimate]]]:
-        """Make a run with backends that are `Unanswered`: its result; and name, price and estimate of each."""
+        """Make a run with backends that are `DryRunBackend`: its result; and name, price and estimate of each."""
         self.rehearsing = True
         try:
             result = run()
@@ -165,7 +165,7 @@ class Session:
                 metered = Metered(as_backend(backend))
                 asking = self._each_text_once(metered)
                 self._opened[key] = _Opened(
-                    metered.fingerprint, asking, Unanswered(asking), metered, None
+                    metered.fingerprint, asking, DryRunBackend(asking), metered, None
                 )
         return self._opened[key]
 
@@ -190,7 +190,7 @@ class Session:
             self._stores[path] = ResponseStore(path)
         stored = None if path is None else Stored(metered, self._stores[path])
         asking = stored or self._each_text_once(metered)
-        return _Opened(name, asking, Unanswered(asking), metered, stored)
+        return _Opened(name, asking, DryRunBackend(asking), metered, stored)
 
     def _each_text_once(self, metered: Metered) -> Backend:
         """A reward model with a store for this session: a rung is read once, however many texts it is compared with."""

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, get_args
 import numpy as np
 
 from refladder.backends import Backend, connect
-from refladder.backends.estimate import Unanswered
+from refladder.backends.dry_run import DryRunBackend
 from refladder.backends.metered import Metered
 from refladder.errors import BackendError, ShapeError, UnknownNameError, UsageError
 from refladder.loaders import check_integrity
@@ -39,7 +39,7 @@ from refladder.scoring.rules import bounds_of
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from refladder.backends.estimate import Estimate
+    from refladder.backends.dry_run import Estimate
     from refladder.methods.contract import EvaluationMethod, Judge
     from refladder.prompts import Template
     from refladder.scoring.rules import Rule
@@ -423,7 +423,7 @@ def check_method(
         return result
     _check_scores(whose, name, result, made)
     _check_counts(whose, result, made)
-    unanswered, unwritten = Unanswered(opened()), Unanswered(writer)
+    unanswered, unwritten = DryRunBackend(opened()), DryRunBackend(writer)
     rehearsed = replace(settings(), dry_run=True, writer=lambda: unwritten)
     method.run(made, made.dimensions, lambda: unanswered, rehearsed)
     _check_dry_run(whose, unanswered.estimate(), counted.answered)

@@ -42,7 +42,7 @@ SLOWEST = (
     "jobs/test_several_benchmarks.py",
     "arena/test_serving.py",
     "methods/test_metric_methods.py",
-    "backends/endpoint/test_real_servers.py",
+    "backends/openai/test_real_servers.py",
 )
 
 with suppress(ImportError):  # the tests with other packages do without

@@ -124,13 +124,6 @@ def test_no_file_imports_itself_through_others():
     assert graph == {}, f"these files import each other in a circle: {sorted(graph)}"
 
 
-def test_no_two_modules_share_a_name():
-    names = [
-        name.rpartition(".")[2] for name in MODULES if not name.startswith("refladder.commands.")
-    ]  # named by command
-    assert sorted(name for name in set(names) if names.count(name) > 1) == []
-
-
 @pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(PACKAGE)))
 def test_only_the_command_line_prints_and_leaves(path):
     calls = [node.func for node in ast.walk(parsed(path)) if isinstance(node, ast.Call)]

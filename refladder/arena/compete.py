@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from refladder.arena.criteria import Criterion
 from refladder.arena.task_prompt import TASK, parse_task_prompt
 from refladder.backends import in_batches, whole
-from refladder.backends.estimate import Unanswered
+from refladder.backends.dry_run import DryRunBackend
 from refladder.errors import UsageError
 from refladder.files.jsonl import (
     append_records,
@@ -123,7 +123,7 @@ def compete(
         if explain:
             with bars("explaining") as progress:
                 trials = _explained(pairs, trials, judge, sampling, progress)
-        if explain and isinstance(judge, Unanswered):
+        if explain and isinstance(judge, DryRunBackend):
             unjudged = [
                 pair
                 for pair, both in zip(pairs, both_orders, strict=True)
@@ -248,7 +248,7 @@ def _generate(
         instance.id: instance.prompt for instance in instances if instance.prompt is not None
     }
     for model, backend in models.items():
-        drawn = sampling.filled(backend.own_sampling)
+        drawn = sampling.filled(backend.default_sampling)
         keys = {row: _key(prompt, backend, drawn) for row, prompt in prompts.items()}
         texts.update(
             {

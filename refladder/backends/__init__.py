@@ -38,7 +38,7 @@ BACKENDS = {
         "hf:ORG/MODEL, hf:FOLDER or hf:FILE.gguf, a model of transformers here; pip install torch transformers",
     ),
     "openai": Entry(
-        "refladder.backends.openai:open_endpoint",
+        "refladder.backends.openai:open_openai",
         "openai:MODEL on any OpenAI-compatible server, with --base-url; pip install aiohttp tenacity",
     ),
     "reward": Entry(

@@ -100,7 +100,7 @@ class Metered(Wrapper):
         self, prompts: Sequence[Prompt], sampling: Sampling
     ) -> Iterator[tuple[int, Completion]]:
         """The number of a prompt and its text, as they come."""
-        drawn = sampling.filled(self.own_sampling)
+        drawn = sampling.filled(self.default_sampling)
         return self._ask(
             lambda chosen: self.backend.write_each(chosen, drawn), prompts, sampling.max_tokens
         )

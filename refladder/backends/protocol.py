@@ -96,7 +96,7 @@ class Backend(ABC):
         return None
 
     @property
-    def own_sampling(self) -> tuple[float, float]:
+    def default_sampling(self) -> tuple[float, float]:
         """Temperature and top-p of texts where a `Sampling` names none; `write` is called with numbers."""
         return 1.0, 1.0
 
@@ -229,9 +229,9 @@ class Wrapper(Backend):
         return self.backend.answering
 
     @property
-    def own_sampling(self) -> tuple[float, float]:
+    def default_sampling(self) -> tuple[float, float]:
         """As the inner backend."""
-        return self.backend.own_sampling
+        return self.backend.default_sampling
 
     @property
     def texts_at_once(self) -> int | None:

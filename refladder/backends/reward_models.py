@@ -5,9 +5,9 @@ from __future__ import annotations
 import inspect
 from typing import TYPE_CHECKING, Any
 
-from refladder.backends.hf.model_backend import open_hf
-from refladder.backends.hf.reward_model import open_local
-from refladder.backends.openai.reward_server import open_served
+from refladder.backends.hf.backend import open_hf
+from refladder.backends.hf.reward_backend import open_local
+from refladder.backends.openai.reward_backend import open_served
 from refladder.errors import UsageError
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from refladder.backends.estimate import NOT_ASKED
+from refladder.backends.dry_run import NOT_ASKED
 from refladder.backends.labels import label_in, reading_from_verdicts
 from refladder.backends.protocol import Wrapper, whole
 from refladder.errors import AnswersAwaitedError, UsageError

@@ -140,7 +140,7 @@ class Data:
     def contexts(self, *, shared: bool = False) -> tuple[Sequence[Context], Sequence[Dimension]]:
         """Contexts (seeds of `shared` ladders) and dimensions to build ladders for; a table may have no outputs."""
         from refladder.files.ladder_sets import choose_dimensions
-        from refladder.loaders.own import load_contexts
+        from refladder.loaders.user_table import load_contexts
 
         if self.is_table():
             task, described = self._described(None)
@@ -163,13 +163,13 @@ class Data:
         """The benchmark, and the dimensions to evaluate; a table without a task has those of `ladders`."""
         from refladder.files.ladder_sets import choose_dimensions
         from refladder.loaders import load_benchmark
-        from refladder.loaders.own import read_own
+        from refladder.loaders.user_table import read_user_table
         from refladder.records import Benchmark
 
         if self.is_table(ladders):
             task, described = self._described(ladders)
             names = self._names()
-            benchmark = read_own(
+            benchmark = read_user_table(
                 self._rows(), task, described, columns=self.columns, dimensions=names
             )
             return benchmark, choose_dimensions(benchmark.dimensions, names)

@@ -296,7 +296,7 @@ def command(
         refladder evaluate summeval --judge hf:ORG/MODEL --work work
         refladder evaluate answers.csv --task-file task.toml --methods ladder,win-ratio --judge openai:MODEL --dry-run
     """
-    from refladder.backends.estimate import Unanswered
+    from refladder.backends.dry_run import DryRunBackend
     from refladder.jobs.evaluate import Protocol, evaluate_all, parts_of
     from refladder.jobs.recorded_judgments import default_method
     from refladder.methods.contract import MethodSettings
@@ -368,7 +368,7 @@ def command(
     )
 
     def rehearse() -> None:
-        unasked = None if recorded is None else Unanswered(recorded)
+        unasked = None if recorded is None else DryRunBackend(recorded)
         opened = open_judge if unasked is None else lambda: unasked
         for part in parts:
             console.say_lines(part.left_out)

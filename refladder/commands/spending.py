@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
     from pathlib import Path
 
-    from refladder.backends.estimate import Estimate
+    from refladder.backends.dry_run import Estimate
     from refladder.backends.prices import Price
     from refladder.records import Progress
 

@@ -13,7 +13,16 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from refladder.engine.cover import STEP, Piece, Run, Span, cover, key_positions, keys_in, windowed
+from refladder.engine.partition import (
+    STEP,
+    Piece,
+    Run,
+    Span,
+    key_positions,
+    keys_in,
+    partition,
+    windowed,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -65,7 +74,7 @@ def parts_of(
     window: int | None = None,
 ) -> Parts:
     """The parts of attention over a segment; with a `window`, a query sees at most so many keys."""
-    shown = cover(segment)
+    shown = partition(segment)
     if window is not None:
         shown = windowed(segment, shown, window)
     similar: dict[tuple[int, int], list[Piece]] = {}

@@ -10,7 +10,7 @@ import numpy as np
 
 from refladder.engine.batches import padded
 from refladder.engine.encoder_decoder import decoder_start
-from refladder.engine.quiet import quiet
+from refladder.engine.transformers_logging import silenced
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -149,7 +149,7 @@ def generate_batch(
             prompts = [*prompts, *[prompts[-1]] * (rows - count)]
         ids, mask = padded(prompts, width, left=not has_encoder)
         draw = _Draw([random_stream(prompt, seed) for prompt in prompts], temperature, top_p)
-        with quiet():  # the warning about a model's maximum length counts the padding
+        with silenced():  # the warning about a model's maximum length counts the padding
             outputs = model.generate(
                 input_ids=ids.to(device),
                 attention_mask=mask.to(device),

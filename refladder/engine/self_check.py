@@ -1,6 +1,6 @@
 """Which strategy a causal model is read with: the fastest that provably returns the numbers of plain inference.
 
-The structure (masks, positions, cache) is proved in float32 on a small copy of the architecture (see `small_copy`). On
+The structure (masks, positions, cache) is proved in float32 on a small copy of the architecture (see `reduced_model`). On
 the real weights a short check remains: the numbers are finite, and no further from float32 than those of plain
 inference in the same precision are, times a small factor.
 """
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from refladder.engine.causal import STRATEGIES, Causal
-from refladder.engine.small_copy import VOCABULARY, in_float32, small_copy
+from refladder.engine.reduced_model import VOCABULARY, in_float32, reduced_model
 from refladder.engine.trie import Read
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ def choose_strategy(causal: Causal, ids: Sequence[int]) -> None:
 
 def prove(model: Any) -> str | None:
     """The first strategy with the numbers of plain inference on a small copy of a model; None if there is none."""
-    small = small_copy(model)
+    small = reduced_model(model)
     if small is None:
         return None
     causal = Causal(small, "float32", memory=2**30)

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 import numpy as np
 
 from refladder.backends import connect
-from refladder.backends.estimate import Unanswered
+from refladder.backends.dry_run import DryRunBackend
 from refladder.backends.rewards import NO_DIMENSION
 from refladder.backends.sampled import ANSWER_TOKENS
 from refladder.errors import NotConvergedError, UsageError, plural
@@ -124,7 +124,7 @@ def open_asker(ladders: LadderSet, judge: Backend, asking: Asking | None = None)
         stated=stated,
         sampling=sampling if sampled or stated else None,
     )
-    log = JudgmentIndex(asking.judgments, run, read_only=isinstance(judge, Unanswered))
+    log = JudgmentIndex(asking.judgments, run, read_only=isinstance(judge, DryRunBackend))
     return Asker(judge, template, log, asking.least_mass, batch=BATCH)
 
 

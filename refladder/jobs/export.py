@@ -19,7 +19,7 @@ COLUMNS = ("context_id", "context", "background", "references", "system", "outpu
 def export_benchmark(
     benchmark: Benchmark, dimensions: Sequence[Dimension], out: str, *, given: str | None = None
 ) -> None:
-    """Write a row for each output, in the benchmark's order, as `refladder.loaders.own.load_own` reads them.
+    """Write a row for each output, in the benchmark's order, as `refladder.loaders.user_table.load_user_table` reads them.
 
     There is no column `system` where no output has one, and no `references` where no context has one (JSON in CSV).
     """

@@ -32,7 +32,7 @@ from refladder.jobs.recorded_judgments import check_recorded_ladders
 from refladder.jobs.scored_tables import table_sink
 from refladder.loaders.draft import output_text_id
 from refladder.loaders.fields import row_id
-from refladder.loaders.own import context_text
+from refladder.loaders.user_table import context_text
 from refladder.records import Context, Output, is_shared, text_id
 from refladder.scoring.columns import Columns, column_names
 from refladder.scoring.judgment_file import JudgmentLog

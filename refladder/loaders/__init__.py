@@ -37,7 +37,7 @@ BENCHMARKS = {
         "news summaries: 60 articles, 7 systems, 4 dimensions, 3 raters",
     ),
     "own": Entry(
-        "refladder.loaders.own:load_own",
+        "refladder.loaders.user_table:load_user_table",
         "your own table: give its path instead of the name, and --task-file TASK.toml",
     ),
     "podcast": Entry(

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from refladder.backends.hf.opening import ENCODER
+from refladder.backends.hf.loading import ENCODER
 from refladder.errors import UsageError
 from refladder.methods.without_judge import (
     CUT,

@@ -16,7 +16,7 @@ A method has a name and a description, which are its line in METHODS, and one fu
 - `run` returns one `Method`: its scores by (output id, dimension name), higher is better, None where an output has
   no score (it is counted, never filled in), and the signature of all that made them. A method that has nothing to work
   on (no references, no checkpoint) gives `method` None and says in `skipped` why and what to do.
-- A dry run is the same `run` with `settings.dry_run` and a judge that is `refladder.backends.estimate.Unanswered`: it
+- A dry run is the same `run` with `settings.dry_run` and a judge that is `refladder.backends.dry_run.DryRunBackend`: it
   counts the prompts, gives the answers of the response store, and reads no other label. Of the result, only `skipped`
   and `notes` are used. Where answers decide which prompts are asked, `run` asks for all that there can be in a
   `with judge().at_most(...)` block. A method that runs a model of its own only opens it.

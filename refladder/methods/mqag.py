@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from refladder.backends.hf.opening import MULTIPLE_CHOICE
+from refladder.backends.hf.loading import MULTIPLE_CHOICE
 from refladder.errors import UsageError
 from refladder.methods.without_judge import (
     CUT,

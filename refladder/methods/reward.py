@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from refladder.backends import connect
-from refladder.backends.hf.opening import split_revision
+from refladder.backends.hf.loading import split_revision
 from refladder.backends.rewards import NO_DIMENSION, reward_of
 from refladder.errors import BackendUnavailableError
 from refladder.methods.contract import CHECKPOINT, EvaluationMethod, Method, MethodResult

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from refladder.backends.hf.opening import CLASSIFIER
+from refladder.backends.hf.loading import CLASSIFIER
 from refladder.engine.encoder_decoder import EncoderDecoder
 from refladder.errors import BackendUnavailableError, UsageError
 from refladder.methods.without_judge import (

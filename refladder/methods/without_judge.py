@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 from refladder.backends.hf import TransformersBackend
-from refladder.backends.hf.opening import TEXT_TO_TEXT, open_model, parse_memory, split_revision
+from refladder.backends.hf.loading import TEXT_TO_TEXT, open_model, parse_memory, split_revision
 from refladder.backends.hf.readers import Reader
 from refladder.engine.memory import usable_memory
 from refladder.errors import BackendUnavailableError, UsageError
@@ -22,7 +22,7 @@ from refladder.version import __version__
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from refladder.backends.hf.opening import Opened
+    from refladder.backends.hf.loading import Opened
     from refladder.backends.hf.tokens import Tokens
     from refladder.methods.contract import Judge, MethodSettings
     from refladder.records import Benchmark, Context, Dimension

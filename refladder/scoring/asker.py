@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from refladder.backends import in_batches, whole
-from refladder.backends.estimate import Unanswered
+from refladder.backends.dry_run import DryRunBackend
 from refladder.backends.labels import possible
 from refladder.backends.rewards import ONLY_READS, ROLES, reward_of, reward_reading
 from refladder.backends.sampled import Sampled
@@ -208,7 +208,7 @@ class Asker:
 
     def count(self, questions: Sequence[Question], most: int) -> None:
         """In a dry run, count these questions, of which `most` prompts are asked at most, as the answers make it."""
-        if isinstance(self.backend, Unanswered):
+        if isinstance(self.backend, DryRunBackend):
             with self.backend.at_most(most):
                 self.judge(self.log.unanswered(questions))
 

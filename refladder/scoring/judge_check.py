@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from refladder.backends.estimate import Unanswered
+from refladder.backends.dry_run import DryRunBackend
 from refladder.errors import JudgeRefusedError, option, plural
 from refladder.files.jsonl import read_record, write_record
 from refladder.records import SCHEMAS, JudgeCheck, digest_of
@@ -137,7 +137,7 @@ def judge_checks(
     judgments = {
         question.comparison: judgment for question, judgment in zip(asked, answered, strict=True)
     }
-    if isinstance(asker.backend, Unanswered):
+    if isinstance(asker.backend, DryRunBackend):
         return []
     checks = []
     for name, questions in drawn.items():

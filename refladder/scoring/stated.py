@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple, cast
 import numpy as np
 
 from refladder.backends import whole
-from refladder.backends.estimate import NOT_ASKED
+from refladder.backends.dry_run import NOT_ASKED
 from refladder.errors import BackendError, UsageError, option, plural
 from refladder.prompts import fill
 from refladder.records import IMPOSSIBLE, OUTCOMES, LabelReading, Prompt, Unwritten, digest_of

@@ -151,7 +151,7 @@ def build_ladders(
     Source: arXiv 2509.05440, section 2.1.
     """
     waves = plan(rungs)
-    human, sampling = human or {}, sampling.filled(backend.own_sampling)
+    human, sampling = human or {}, sampling.filled(backend.default_sampling)
     _check_request(contexts, dimensions, attempts)
     _check_human(human, contexts, dimensions, rungs)
     roles = list(dict.fromkeys(step.role for wave in waves for step in wave))
@@ -204,7 +204,8 @@ def name_subjects(
     """
     step = Step(level=1, role="subject")
     sampling = replace(
-        sampling.filled(backend.own_sampling), max_tokens=min(sampling.max_tokens, SUBJECT_TOKENS)
+        sampling.filled(backend.default_sampling),
+        max_tokens=min(sampling.max_tokens, SUBJECT_TOKENS),
     )
     unnamed = [context for context in contexts if not context.text]
     about = [Dimension(name=step.role, description="")]

@@ -74,7 +74,7 @@ def contest(folder, rows, models, judge, **options):
 class OfItsOwn(Says):
     """A model with a temperature and top-p of its own, which notes the sampling that it is given."""
 
-    own_sampling = (0.5, 0.8)
+    default_sampling = (0.5, 0.8)
 
     def write(self, prompts, sampling):
         self.given = sampling

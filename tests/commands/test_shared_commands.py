@@ -383,7 +383,7 @@ def numbers(path, column="educational_value_score"):
 def test_scores_of_a_shared_set_are_linked(made, run, tmp_path, monkeypatch):
     scored, other = made / "scored.jsonl", tmp_path / "other.jsonl"
     with monkeypatch.context() as patch:
-        patch.setattr("refladder.backends.builtin.surface_backend.Builtin", Milder)
+        patch.setattr("refladder.backends.builtin.backend.Builtin", Milder)
         run(f"score TABLE --ladders SET --out {other}")
     run(f"link --from {scored}.judgments.jsonl --to {other}.judgments.jsonl --out OUT/link.json")
     column = json.loads((tmp_path / "link.json").read_text())["columns"][0]

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from refladder.engine.attention import attend, parts_of
-from refladder.engine.cover import cover, windowed
+from refladder.engine.partition import partition, windowed
 from refladder.engine.trie import Push, Row, build_trie, plan
 
 torch = pytest.importorskip(
@@ -47,7 +47,7 @@ def test_parts_show_every_token_what_it_may_see_and_once(seed, row, together, sh
         (segment, window) for segment in segments(seed, row) for window in (None, 1, 5, 16, 37, 100)
     ]
     for segment, window in cases[seed % 3 :: 3]:
-        parts = cover(segment, together, short)
+        parts = partition(segment, together, short)
         if window is not None:
             parts = windowed(segment, parts, window, short_chunk=8)
         runs, pieces, spans, bands = parts
@@ -76,7 +76,7 @@ def test_parts_show_every_token_what_it_may_see_and_once(seed, row, together, sh
 def test_a_long_run_costs_its_window_and_not_its_square():
     root, _ = build_trie([list(range(4000))], [])
     segment = next(step.segment for step in plan(root, 5000))
-    runs, pieces, spans, bands = windowed(segment, cover(segment), 512)
+    runs, pieces, spans, bands = windowed(segment, partition(segment), 512)
     assert not pieces
     assert {last - first for first, last in runs} == {250}
     scores = sum((run.last - run.first) ** 2 // 2 for run in runs)

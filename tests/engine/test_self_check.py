@@ -13,7 +13,7 @@ torch = pytest.importorskip(
 )
 transformers = pytest.importorskip("transformers", reason="transformers is not installed")
 
-from refladder.engine import attention, causal, self_check, small_copy  # noqa: E402
+from refladder.engine import attention, causal, reduced_model, self_check  # noqa: E402
 from refladder.engine.causal import Causal  # noqa: E402
 from refladder.engine.self_check import choose_strategy, prove  # noqa: E402
 
@@ -66,20 +66,20 @@ def test_a_model_whose_own_code_does_not_tell_its_decoder_has_no_kinds_of_layers
     model, monkeypatch, error
 ):
     llama = model("llama")
-    assert len(small_copy.layer_kinds(llama)) == 2
+    assert len(reduced_model.layer_kinds(llama)) == 2
 
     def fails(_model):
         raise error
 
     monkeypatch.setattr(type(llama), "get_decoder", fails)
-    assert small_copy.layer_kinds(llama) == []
+    assert reduced_model.layer_kinds(llama) == []
 
 
 def test_the_copy_of_a_large_configuration_has_a_layer_of_each_kind():
     config = transformers.Gemma3TextConfig(
         num_hidden_layers=18, sliding_window=512, vocab_size=262_144
     )
-    small = small_copy.small_configuration(config)
+    small = reduced_model.reduced_configuration(config)
     assert small.layer_types == ["sliding_attention", "full_attention"]
     assert (small.num_hidden_layers, small.vocab_size, small.head_dim, small.sliding_window) == (
         2,
@@ -97,7 +97,7 @@ def test_the_copy_of_layers_that_differ_keeps_the_differences():
     config = kind(
         num_hidden_layers=30, num_kv_shared_layers=12
     )  # every sixth layer is full attention, of width 512
-    small = small_copy.small_configuration(config)
+    small = reduced_model.reduced_configuration(config)
     assert small.layer_types == ["sliding_attention", "full_attention"] * 2
     assert [layer.head_dim for layer in small.per_layer_config] == [16, 32, 16, 32]
     assert (small.num_kv_shared_layers, small.vocab_size_per_layer_input) == (2, 211)
@@ -294,7 +294,7 @@ def test_a_fault_on_the_real_weights_alone_is_found_in_half_precision(model, mon
 def test_without_a_copy_the_strategies_are_compared_on_the_real_weights(
     dtype, memory, model, monkeypatch, caplog
 ):
-    monkeypatch.setattr(self_check, "small_copy", lambda _model: None)
+    monkeypatch.setattr(self_check, "reduced_model", lambda _model: None)
     tested = Causal(model("gemma3").to(getattr(torch, dtype)), dtype, 2**30)
     tested.memory = memory
     choose_strategy(tested, list(range(10, 240)))
@@ -315,7 +315,7 @@ def test_in_float32_a_half_precision_model_gives_the_numbers_of_its_float32_twin
     with torch.inference_mode():
         expected = twin(ids).logits
         before = half(ids).logits
-        with small_copy.in_float32(half):
+        with reduced_model.in_float32(half):
             torch.testing.assert_close(half(ids).logits, expected, atol=1e-5, rtol=1e-5)
         torch.testing.assert_close(half(ids).logits, before, atol=0, rtol=0)
     assert {parameter.dtype for parameter in half.parameters()} == {dtype}

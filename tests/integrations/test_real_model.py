@@ -5,7 +5,7 @@ the model of the plain loop, of `transformers serve` and of the run that is kill
 again for each. Tolerances, all in float32 on a CPU: readings of `hf` are those of the plain loop to 2e-3 nats.
 `transformers serve` returns no log-probabilities, only its greedy answer, which names the same label. llama.cpp's
 server (in the package xllamacpp) reads the packed file: probabilities are those of `hf` to .1, as it rounds what is
-multiplied with packed weights to 8 bits. For llama-cpp-python see tests/backends/endpoint/test_llama_cpp_python.py.
+multiplied with packed weights to 8 bits. For llama-cpp-python see tests/backends/openai/test_llama_cpp_python.py.
 """
 
 from __future__ import annotations

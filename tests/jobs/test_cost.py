@@ -8,7 +8,7 @@ from doubles import Double
 from refladder.backends import connect
 from refladder.backends.cache.cached import Stored
 from refladder.backends.cache.store import ResponseStore
-from refladder.backends.estimate import Unanswered
+from refladder.backends.dry_run import DryRunBackend
 from refladder.backends.metered import Metered
 from refladder.backends.prices import price_of, read_prices
 from refladder.backends.sampled import Sampled
@@ -80,7 +80,7 @@ def rehearse(scorer, rows, path=None):
 @pytest.mark.parametrize("more", [{}, {"orders": 2}, {"yes_no": True}])
 def test_what_is_counted_for_judging_is_what_is_sent(more):
     judge = Words()
-    unanswered = Unanswered(judge)
+    unanswered = DryRunBackend(judge)
     assert rehearse(scorer(unanswered, **more), [*outputs(8), (None, "no text")]) == 0
     assert judge.sent == []
     metered = Metered(judge)
@@ -105,7 +105,7 @@ def test_what_is_stored_or_kept_or_asked_already_costs_nothing(tmp_path):
             real.score(*zip(*outputs(2), strict=True), log)
         before = path.read_bytes()
         path.write_bytes(before + b'{"torn')
-        unanswered = Unanswered(Stored(judge, store))
+        unanswered = DryRunBackend(Stored(judge, store))
         # two outputs are in the judgments file; without it, they are in the store; a third is asked twice
         assert rehearse(scorer(unanswered), outputs(3), path) == 2 * each
         assert (unanswered.estimate().usage.prompts, unanswered.estimate().free) == (each, 0)
@@ -125,7 +125,7 @@ def test_ladders_to_be_written_are_counted_at_their_length_limit():
     ]
     dimensions = [Dimension(name="fluency", description="It reads well.")]
     sampling = Sampling(max_tokens=64)
-    unanswered = Unanswered(writer)
+    unanswered = DryRunBackend(writer)
     build_ladders(unanswered, contexts, dimensions, rungs=5, sampling=sampling)
     assert writer.sent == []
     build_ladders(writer, contexts, dimensions, rungs=5, sampling=sampling)
@@ -144,7 +144,7 @@ def test_texts_that_are_stored_make_the_rest_exact(tmp_path):
     contexts = BENCHMARK.contexts[:1]
     with ResponseStore(tmp_path / "r.sqlite") as store:
         build_ladders(Stored(writer, store), contexts, BENCHMARK.dimensions, rungs=3)
-        unanswered = Unanswered(Stored(writer, store))
+        unanswered = DryRunBackend(Stored(writer, store))
         build_ladders(unanswered, contexts, BENCHMARK.dimensions, rungs=3)
         estimate = unanswered.estimate()
         assert (estimate.usage.prompts, estimate.free, estimate.exact) == (
@@ -183,7 +183,7 @@ def test_nobody_answers_what_is_not_stored(tmp_path):
         Stored(judge, store).write(prompts, drawn)
         Stored(judge, store).write(prompts[:1], Sampling(seed=4))
         sent = len(judge.sent)
-        unanswered = Unanswered(Stored(judge, store))
+        unanswered = DryRunBackend(Stored(judge, store))
         read = unanswered.read_labels(prompts, labels)
         assert read[0] == known[0]
         assert (type(read[0]), type(read[1])) == (LabelReading, NotAsked)
@@ -198,7 +198,7 @@ def test_nobody_answers_what_is_not_stored(tmp_path):
 
 
 def test_a_judgment_that_nobody_gave_is_never_stored(tmp_path):
-    unanswered = Unanswered(Words())
+    unanswered = DryRunBackend(Words())
     with JudgmentLog(tmp_path / "j.jsonl", scorer(unanswered).run) as log:
         scores = scorer(unanswered).score(*zip(*outputs(2), strict=True), log)
     assert len((tmp_path / "j.jsonl").read_text().splitlines()) == 1  # the run

@@ -12,7 +12,7 @@ import pytest
 from refladder.errors import DataError
 from refladder.jobs.export import export_benchmark
 from refladder.loaders import load_benchmark
-from refladder.loaders.own import load_own
+from refladder.loaders.user_table import load_user_table
 from refladder.metaeval.agreement import human_means
 
 
@@ -43,7 +43,7 @@ def test_round_trip(command, tmp_path, name, ending):
         done.err
         == f"{len(benchmark.outputs)} outputs of {len(benchmark.contexts)} contexts in {out}\n"
     )
-    again = load_own(out, task_file=task_file(tmp_path, benchmark))
+    again = load_user_table(out, task_file=task_file(tmp_path, benchmark))
     assert [(c.id, c.text, c.background) for c in again.contexts] == [
         (c.id, c.text, c.background) for c in benchmark.contexts
     ]
@@ -71,7 +71,7 @@ def test_references_come_back(tmp_path, ending):
     first, *others = story.contexts
     story = replace(story, contexts=(replace(first, references=("One.", "[Two]")), *others))
     export_benchmark(story, story.dimensions, str(tmp_path / f"table.{ending}"))
-    again = load_own(tmp_path / f"table.{ending}", task_file=task_file(tmp_path, story))
+    again = load_user_table(tmp_path / f"table.{ending}", task_file=task_file(tmp_path, story))
     assert again.contexts == story.contexts
 
 
@@ -104,7 +104,7 @@ def test_the_user_s_own_table(command, tmp_path, write_jsonl):
     out = tmp_path / "again.jsonl"
     done = command("export", "own", "--source", source, "--task-file", task, "--out", out)
     assert done.code == 0, done.err
-    first, again = load_own(source, task_file=task), load_own(out, task_file=task)
+    first, again = load_user_table(source, task_file=task), load_user_table(out, task_file=task)
     assert again.contexts == first.contexts
     assert again.outputs == first.outputs
     assert again.ratings == first.ratings

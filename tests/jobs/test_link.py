@@ -58,7 +58,7 @@ def judged(command, tmp_path, monkeypatch):
     assert command("export", "demo/story", "--out", outputs).code == 0
     first, second = tmp_path / "first.jsonl", tmp_path / "second.jsonl"
     assert command("score", outputs, *ONE, "--out", first).code == 0
-    monkeypatch.setattr("refladder.backends.builtin.surface_backend.Builtin", Milder)
+    monkeypatch.setattr("refladder.backends.builtin.backend.Builtin", Milder)
     done = command("score", outputs, *ONE, "--out", second)
     assert done.code == 0, done.err
     return first, second
@@ -137,7 +137,7 @@ def test_hard_verdicts_are_linked_by_the_map_with_the_least_error(
     command, judged, tmp_path, monkeypatch
 ):
     first, _ = judged
-    monkeypatch.setattr("refladder.backends.builtin.surface_backend.Builtin", Hard)
+    monkeypatch.setattr("refladder.backends.builtin.backend.Builtin", Hard)
     hard, link = tmp_path / "hard.jsonl", tmp_path / "link.json"
     assert command("score", tmp_path / "outputs.jsonl", *ONE, "--out", hard).code == 0
     done = command("link", "--from", judgments(hard), "--to", judgments(first), "--out", link)
@@ -159,7 +159,7 @@ def test_hard_verdicts_are_linked_by_the_map_with_the_least_error(
 def test_scores_that_no_map_improves_stay_as_they_are(command, judged, tmp_path, monkeypatch):
     first, _ = judged
     monkeypatch.setattr(
-        "refladder.backends.builtin.surface_backend.Builtin",
+        "refladder.backends.builtin.backend.Builtin",
         type("Same", (Builtin,), {"fingerprint": "same/1"}),
     )
     same, link = tmp_path / "same.jsonl", tmp_path / "link.json"

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from refladder.loaders.own import load_own
+from refladder.loaders.user_table import load_user_table
 
 TASK = """task = "summarization"
 
@@ -94,7 +94,7 @@ def test_no_ratings_at_all(fails, own):
 @pytest.mark.parametrize("missing", [None, "", " "])
 def test_an_empty_rating_is_missing(own, missing):
     source, evaluate = own(ROW, {**ROW, "system": "b", "clarity": missing})
-    benchmark = load_own(source, task_file=evaluate[5])
+    benchmark = load_user_table(source, task_file=evaluate[5])
     assert [(rating.output_id, rating.dimension) for rating in benchmark.ratings] == [
         ("c/a", "clarity"),
         ("c/a", "charm"),
@@ -105,7 +105,7 @@ def test_an_empty_rating_is_missing(own, missing):
 def test_an_absent_rating_is_missing_wherever_it_is_absent(own):
     bare = {key: value for key, value in ROW.items() if key != "clarity"}
     source, evaluate = own(bare, {**ROW, "system": "b"}, {**bare, "system": "d"})
-    benchmark = load_own(source, task_file=evaluate[5])
+    benchmark = load_user_table(source, task_file=evaluate[5])
     assert [rating.output_id for rating in benchmark.ratings if rating.dimension == "clarity"] == [
         "c/b"
     ]

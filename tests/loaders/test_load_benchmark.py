@@ -11,7 +11,7 @@ import pytest
 
 from refladder.errors import DataError, UnknownNameError, UsageError
 from refladder.loaders import BENCHMARKS, load_benchmark
-from refladder.loaders.own import load_own
+from refladder.loaders.user_table import load_user_table
 from refladder.testing import check_benchmark
 
 SOURCES = [
@@ -212,19 +212,19 @@ def test_hub_splits(hub, tmp_path):
     )
     row = {"context": "c", "system": "s", "output": "o"}
     hub(lambda _path: {"train": [row], "test": [row, {**row, "system": "t"}]})
-    assert len(load_own("hub:me/mine:test", task_file=task).outputs) == 2
+    assert len(load_user_table("hub:me/mine:test", task_file=task).outputs) == 2
     match = r"hub:me/mine: it has several splits; use hub:me/mine:SPLIT with one of train, test"
     with pytest.raises(UsageError, match=match):
-        load_own("hub:me/mine", task_file=task)
+        load_user_table("hub:me/mine", task_file=task)
     with pytest.raises(
         UsageError, match=r"hub:me/mine: it has no split 'dev'; use .* one of train, test"
     ):
-        load_own("hub:me/mine:dev", task_file=task)
+        load_user_table("hub:me/mine:dev", task_file=task)
     hub(lambda _path: {"train": [row]})
-    assert len(load_own("hub:me/mine", task_file=task).outputs) == 1
+    assert len(load_user_table("hub:me/mine", task_file=task).outputs) == 1
     hub(lambda _path: {"train": []})
     with pytest.raises(DataError, match=r"hub:me/mine:train: it has no rows"):
-        load_own("hub:me/mine", task_file=task)
+        load_user_table("hub:me/mine", task_file=task)
 
 
 def test_shipped_sets_take_no_source(tmp_path):

@@ -10,7 +10,7 @@ import pytest
 from doubles import Double
 
 from refladder.backends import connect
-from refladder.backends.estimate import Unanswered
+from refladder.backends.dry_run import DryRunBackend
 from refladder.backends.metered import Metered
 from refladder.backends.scripted import Rule, Scripted
 from refladder.commands.main import run as run_command
@@ -188,7 +188,7 @@ def test_gptscore_is_a_mean_over_tokens_and_is_kept(dialogues, tmp_path):
 
 def test_gptscore_is_counted_before_it_is_run(dialogues):
     letters, judge = Letters(), Metered(Letters())
-    unanswered = Unanswered(letters)
+    unanswered = DryRunBackend(letters)
 
     def sentences(backend):
         asked = ["gptscore"], dialogues, dialogues.dimensions
@@ -198,7 +198,7 @@ def test_gptscore_is_counted_before_it_is_run(dialogues):
     one("gptscore", dialogues, judge)
     assert unanswered.estimate().usage.prompts == judge.usage.prompts > 0
     assert letters.asked == 0
-    ((name, reason),) = sentences(Unanswered(connect("builtin")))
+    ((name, reason),) = sentences(DryRunBackend(connect("builtin")))
     assert name == "gptscore"
     assert reason.startswith("judge 'builtin/1' cannot read the log-probability of a whole text")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from simulated import DIMENSION, Simulated, benchmark_of
 
-from refladder.backends.estimate import Unanswered
+from refladder.backends.dry_run import DryRunBackend
 from refladder.backends.metered import Metered
 from refladder.backends.prices import Price
 from refladder.errors import UsageError
@@ -41,7 +41,7 @@ def told_and_asked(names, **options):
     """The estimate of a dry run, and the usage of the run itself."""
     settings = {**options, "sampling": options.get("sampling", Sampling(max_tokens=300))}
     judge = Counting(noise=2.0, first=0.3)
-    unanswered = Unanswered(judge)
+    unanswered = DryRunBackend(judge)
     rehearse_methods(names, MADE, [DIMENSION], lambda: unanswered, MethodSettings(**settings))
     assert judge.asked == 0
     metered = Metered(judge, PRICE)
@@ -87,7 +87,7 @@ def pair_prompts(*lengths):
 
 
 def test_the_dearest_of_a_pool_are_counted_but_for_what_is_asked_for_sure():
-    judge, labels = Unanswered(Counting()), ["Story A", "Story B"]
+    judge, labels = DryRunBackend(Counting()), ["Story A", "Story B"]
     prompts = pair_prompts(10, 40, 20, 30)
     sizes = [len(prompt.text) for prompt in prompts]
     with judge.at_most(2):
@@ -124,7 +124,7 @@ def test_what_is_asked_for_sure_is_not_counted_twice():
 
 def test_a_backend_that_cannot_count_tokens_is_told_in_characters():
     judge = Simulated(noise=2.0)
-    unanswered = Unanswered(judge)
+    unanswered = DryRunBackend(judge)
     rehearse_methods(["pairs-greedy"], MADE, [DIMENSION], lambda: unanswered, MethodSettings())
     estimate = unanswered.estimate()
     assert (estimate.usage.prompt_tokens, estimate.cost) == (None, None)
@@ -134,7 +134,7 @@ def test_a_backend_that_cannot_count_tokens_is_told_in_characters():
 
 def test_the_range_is_told():
     def sentences(name, **settings):
-        judge = Unanswered(Simulated())
+        judge = DryRunBackend(Simulated())
         return rehearse_methods(
             [name], MADE, [DIMENSION], lambda: judge, MethodSettings(**settings)
         )

@@ -13,7 +13,7 @@ import pytest
 from doubles import Double
 
 from refladder.backends import connect
-from refladder.backends.estimate import Unanswered
+from refladder.backends.dry_run import DryRunBackend
 from refladder.errors import DataError, LabelsUnavailableError
 from refladder.loaders import load_benchmark
 from refladder.methods.contract import MethodSettings
@@ -208,7 +208,7 @@ def test_judgments_are_kept_and_a_run_that_was_cut_off_goes_on(dialogues, tmp_pa
 
 def test_a_dry_run_counts_what_the_run_asks_and_a_budget_asks_less(dialogues):
     for settings, pairs in (({}, 4 * 3 + 3 * 2), ({"budget": 2, "selection": "random"}, 2 * 2)):
-        judge = Unanswered(connect("builtin"))
+        judge = DryRunBackend(connect("builtin"))
         rehearse_methods(
             ["verifier"],
             dialogues,

@@ -7,7 +7,7 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from refladder.backends.hf.opening import MULTIPLE_CHOICE
+from refladder.backends.hf.loading import MULTIPLE_CHOICE
 from refladder.errors import BackendUnavailableError
 from refladder.methods.mqag import (
     NO_QUESTION,

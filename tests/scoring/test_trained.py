@@ -10,7 +10,7 @@ from string import Formatter
 
 import pytest
 
-from refladder.backends.hf.opening import CLASSIFIER, ENCODER, split_revision
+from refladder.backends.hf.loading import CLASSIFIER, ENCODER, split_revision
 from refladder.backends.hf.tokens import Tokens
 from refladder.errors import BackendUnavailableError, UsageError
 from refladder.methods import trained

@@ -4,6 +4,6 @@ It is the baseline that every judge has to beat, and it keeps refladder usable o
 a prompt, never its words, so it takes any template.
 """
 
-from refladder.backends.builtin.surface_backend import NOTICE, Builtin, open_builtin
+from refladder.backends.builtin.backend import NOTICE, Builtin, open_builtin
 
 __all__ = ["NOTICE", "Builtin", "open_builtin"]

@@ -176,7 +176,12 @@ def _keys(head: object, prompts: Sequence[Prompt]) -> list[bytes]:
 def write_keys(backend: Backend, prompts: Sequence[Prompt], sampling: Sampling) -> list[bytes]:
     """The store's keys of these prompts when a text is to be written; the number of a sample is its seed."""
     return _keys(
-        (KEY_SCHEMA, "write", backend.fingerprint, asdict(sampling.filled(backend.own_sampling))),
+        (
+            KEY_SCHEMA,
+            "write",
+            backend.fingerprint,
+            asdict(sampling.filled(backend.default_sampling)),
+        ),
         prompts,
     )
 

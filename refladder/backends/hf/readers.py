@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from refladder.arrays import FloatArray
-    from refladder.backends.hf.opening import Opened
+    from refladder.backends.hf.loading import Opened
 
 
 _BATCH_TOKENS = 4096  # of a batch, padding included

@@ -18,7 +18,7 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from refladder.backends.openai.transport import LOG, NotYet, Refusal, at, error_text, rows_at, shown
+from refladder.backends.openai.errors import LOG, NotYet, Refusal, at, error_text, rows_at, shown
 from refladder.errors import AnswersAwaitedError, DataError, plural
 from refladder.files.jsonl import atomic, open_bytes, read_bytes, write_json
 from refladder.files.locks import locked_folder
@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
     from pathlib import Path
 
+    from refladder.backends.openai.errors import Tally
     from refladder.backends.openai.options import Options
-    from refladder.backends.openai.transport import Tally
 
 MOST_REQUESTS, MOST_BYTES = 50_000, 190_000_000  # of one file; OpenAI takes 50,000 and 200 MB
 _PATH = "/v1/chat/completions"

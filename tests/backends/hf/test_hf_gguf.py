@@ -63,7 +63,7 @@ def test_a_gguf_file_has_no_sampling_of_its_own(write):
     path.with_name("generation_config.json").write_text(
         '{"do_sample": true, "temperature": 0.2}'
     )  # of another model
-    assert connect(f"hf:{path}").own_sampling == (1.0, 1.0)
+    assert connect(f"hf:{path}").default_sampling == (1.0, 1.0)
 
 
 def test_the_fingerprint_holds_the_name_and_the_digest_of_the_file(file, write):

@@ -48,7 +48,7 @@ def model(folder, tmp_path):
 )
 def test_texts_are_drawn_as_the_models_own_settings_say(model, prompts, settings, own):
     backend = connect(f"hf:{model(settings)}", dtype="float32", memory="2G")
-    assert backend.own_sampling == own
+    assert backend.default_sampling == own
 
     def texts(**given):
         return backend.write(prompts[:3], Sampling(max_tokens=12, seed=4, **given))
@@ -84,7 +84,7 @@ def test_a_damaged_file_is_named(model):
         BackendUnavailableError,
         match=r"^hf:\S+/model: this folder does not load as a model: .*JSON",
     ):
-        _ = backend.own_sampling
+        _ = backend.default_sampling
 
 
 def test_a_build_records_what_it_draws_and_never_mixes_two(model, tmp_path, capsys):

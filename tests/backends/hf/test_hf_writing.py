@@ -238,7 +238,7 @@ def test_a_prompt_that_leaves_no_room_for_the_text_is_refused_by_row(opened, pro
 
 
 def test_memory_that_is_short_halves_the_batch(opened, prompts, monkeypatch):
-    from refladder.backends.hf import model_backend as hf
+    from refladder.backends.hf import backend as hf
 
     sizes = []
 

@@ -1,0 +1,211 @@
+"""A dry run: the run's own path without answers, and an estimate of its cost from what was asked.
+
+`DryRunBackend` takes the place of a backend. A prompt may hold a text that an earlier prompt of the run is to produce: an
+`Unwritten` value, which counts at its length limit. Where answers decide which prompts are asked, `at_most` says how
+many there can be, and the most expensive ones are counted. In both cases the numbers are upper bounds; otherwise they
+are exact.
+"""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, NamedTuple
+
+from refladder.backends.cache.cached import label_keys, write_keys
+from refladder.backends.protocol import Wrapper
+from refladder.backends.usage import Usage, characters
+from refladder.records import Completion, NotAsked, Unwritten
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from refladder.backends.prices import Price
+    from refladder.backends.protocol import Backend
+    from refladder.records import LabelReading, Prompt, Sampling
+
+NOT_ASKED = NotAsked(logprobs=None, mass=None, reason="not asked in a dry run")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Estimate:
+    """What a run will ask one backend."""
+
+    backend: str  # its fingerprint
+    usage: Usage  # prompts that need a new answer; an upper bound where the estimate is not `exact`
+    least: int  # prompts that will be asked whatever the answers are
+    free: int  # answers that are stored, or will be when their prompt comes again
+    repeated: int  # those of them that are not stored yet
+    too_long: int  # prompts that do not fit the model and will not be read
+    exact: bool  # whether `usage` is exact, up to the length of the answers
+    unwritten: bool  # whether prompts hold texts that are still to be written, each counted at its first attempt
+    cost: float | None  # USD; None where the price or the number of tokens is unknown
+    drawn: (
+        tuple[float, float] | None
+    )  # temperature and top-p of the texts to be written; None where none are
+    through_files: bool = False  # whether requests are written for somebody to answer
+
+
+class _Pool(NamedTuple):
+    """Prompts of which at most `most` will be asked, with their tokens (None if unknown) and characters."""
+
+    most: int
+    answer_tokens: int
+    sizes: dict[bytes, tuple[int | None, int]]
+
+
+@dataclass(slots=True)
+class _Asked:
+    """What one backend is asked. `keys` are those of the prompts that are certain to be asked."""
+
+    usage: Usage = field(default_factory=Usage)
+    free: int = 0
+    repeated: int = 0
+    too_long: int = 0
+    unwritten: bool = False
+    least: int = 0  # prompts of the pools that are certain to be asked
+    keys: set[bytes] = field(default_factory=set)
+    pools: list[_Pool] = field(default_factory=list)
+    drawn: tuple[float, float] | None = None
+
+    def with_pools(self) -> Usage:
+        """The usage, with the most expensive prompts of every pool that are not certain to be asked anyway."""
+        usage, counted = self.usage, set(self.keys)
+        for pool in self.pools:
+            left = [(size, key) for key, size in pool.sizes.items() if key not in counted]
+            chosen = sorted(left, key=lambda entry: entry[0][0] or entry[0][1], reverse=True)[
+                : pool.most
+            ]
+            if not chosen:
+                continue
+            counted.update(key for _, key in chosen)
+            tokens = [size[0] for size, _ in chosen]
+            before = usage.prompt_tokens if usage.prompts else 0
+            usage = replace(
+                usage,
+                prompts=usage.prompts + len(chosen),
+                characters=usage.characters
+                + sum(sorted((size[1] for size, _ in left), reverse=True)[: pool.most]),
+                prompt_tokens=None
+                if before is None or None in tokens
+                else before + sum(filter(None, tokens)),
+                answer_tokens=usage.answer_tokens + pool.answer_tokens * len(chosen),
+            )
+        return usage
+
+
+class DryRunBackend(Wrapper):
+    """A backend in a dry run: it counts what it is asked, and gives the answers of a response store, or none."""
+
+    def __init__(self, backend: Backend) -> None:
+        super().__init__(backend)
+        self.asked = _Asked()
+        self._bounds: tuple[int, int] | None = None  # most and least prompts of each call
+
+    def load(self) -> None:
+        """Load nothing."""
+
+    def write(self, prompts: Sequence[Prompt], sampling: Sampling) -> list[Completion]:
+        """The stored text of each prompt, or one that is `Unwritten`."""
+        keys = write_keys(self.backend, prompts, sampling)
+        stored = self.backend.stored_texts(prompts, sampling)
+        self.asked.drawn = sampling.drawn(self.default_sampling)
+        self._add(keys, prompts, stored, sampling.max_tokens, ())
+        return [
+            Completion(text=Unwritten(key.hex(), sampling.max_tokens))
+            if completion is None
+            else completion
+            for key, completion in zip(keys, stored, strict=True)
+        ]
+
+    def read_labels(self, prompts: Sequence[Prompt], labels: Sequence[str]) -> list[LabelReading]:
+        """The stored reading of each prompt, or `NotAsked`."""
+        stored = self.backend.stored_readings(prompts, labels)
+        keys = label_keys(self.backend, prompts, labels)
+        self._add(keys, prompts, stored, self.backend.label_tokens, labels)
+        return [NOT_ASKED if reading is None else reading for reading in stored]
+
+    @contextmanager
+    def at_most(self, most: int, least: int = 0) -> Iterator[None]:
+        """In the `with` block answers decide what is asked: from `least` to `most` prompts of each call."""
+        self._bounds = most, least
+        try:
+            yield
+        finally:
+            self._bounds = None
+
+    def estimate(self, price: Price | None = None) -> Estimate:
+        """What the run will ask, by the backend's own tokenizer."""
+        asked = self.asked
+        usage = asked.with_pools()
+        return Estimate(
+            backend=self.fingerprint,
+            usage=usage,
+            least=asked.usage.prompts + asked.least,
+            free=asked.free,
+            repeated=asked.repeated,
+            too_long=asked.too_long,
+            exact=not asked.unwritten and usage.prompts == asked.usage.prompts,
+            unwritten=asked.unwritten,
+            cost=usage.cost(price),
+            drawn=asked.drawn,
+            through_files=self.wants_all,
+        )
+
+    def _add(
+        self,
+        keys: Sequence[bytes],
+        prompts: Sequence[Prompt],
+        stored: Sequence[object | None],
+        answer_tokens: int,
+        labels: Sequence[str],
+    ) -> None:
+        """Count the prompts that have no stored answer; where answers are stored, each different prompt once."""
+        asked, bounds = self.asked, self._bounds
+        seen = asked.keys if bounds is None else set()
+        once = bounds is not None or self.stores_answers
+        fresh: dict[int, bytes] = {}  # rows and their keys
+        for row, (key, answer) in enumerate(zip(keys, stored, strict=True)):
+            if answer is None and not (once and key in seen):
+                fresh[row] = key
+                seen.add(key)
+        written, limits = (
+            zip(*(_without_unwritten(prompts[row]) for row in fresh), strict=True)
+            if fresh
+            else ((), ())
+        )
+        counts = self.count_tokens(written)
+        tokens = (
+            None
+            if counts is None
+            else [count + limit for count, limit in zip(counts, limits, strict=True)]
+        )
+        if bounds is not None:
+            asked.least += max(0, bounds[1] - (len(keys) - len(fresh)))
+            sizes = zip(tokens or [None] * len(fresh), map(characters, written), strict=True)
+            asked.pools.append(
+                _Pool(bounds[0], answer_tokens, dict(zip(fresh.values(), sizes, strict=True)))
+            )
+            return
+        unwritten = sum(limits)
+        asked.free += len(keys) - len(fresh)
+        asked.repeated += stored.count(None) - len(fresh)
+        asked.too_long += (counts or []).count(0)
+        asked.unwritten = asked.unwritten or unwritten > 0
+        distinct = self.count_distinct_tokens(written, labels)
+        if tokens is not None and distinct is not None:  # a model on this machine
+            asked.usage = replace(
+                asked.usage, run_tokens=(asked.usage.run_tokens or 0) + distinct + unwritten
+            )
+        asked.usage = asked.usage.plus(written, tokens, answer_tokens)
+
+
+def _without_unwritten(prompt: Prompt) -> tuple[Prompt, int]:
+    """A prompt with its unwritten texts left out, and the most tokens that they can have."""
+    unwritten = {
+        name: text.tokens for name, text in prompt.slots.items() if isinstance(text, Unwritten)
+    }
+    tokens = sum(unwritten.get(name, 0) for name in prompt.names)
+    if not tokens:
+        return prompt, 0
+    return replace(prompt, slots={**prompt.slots, **dict.fromkeys(unwritten, "")}), tokens

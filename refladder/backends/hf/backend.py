@@ -1,0 +1,502 @@
+"""A model of transformers as writer and judge, and the options with which it is opened.
+
+Label probabilities are exact, for labels of any number of tokens. The tokens that prompts share are computed once if
+the model's architecture allows it (see `refladder.engine.causal`).
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from dataclasses import replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from refladder.backends.first_answers import FirstAnswers
+from refladder.backends.hf.loading import open_model, parse_memory
+from refladder.backends.hf.tokens import NOT_FINITE, Tokens, label_reading, sequences_of
+from refladder.backends.labels import PREFIXES
+from refladder.backends.protocol import Backend, in_order
+from refladder.backends.usage import Usage
+from refladder.engine.causal import Causal
+from refladder.engine.encoder_decoder import EncoderDecoder
+from refladder.engine.memory import (
+    cache_bytes_per_token,
+    halve_until_it_fits,
+    tokens_that_fit,
+    usable_memory,
+)
+from refladder.engine.sampling import (
+    BLOCK,
+    GeneratedText,
+    generate_batch,
+    reproducible_batch_sizes,
+    reused_tokens,
+)
+from refladder.engine.self_check import choose_strategy
+from refladder.engine.trie import build_trie
+from refladder.errors import UsageError
+from refladder.records import Completion, LabelReading
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from refladder.backends.hf.loading import Opened
+    from refladder.backends.hf.tokens import Question
+    from refladder.records import Prompt, Sampling
+
+T = TypeVar("T")
+
+log = logging.getLogger(__name__)
+
+_GROUP, _LARGEST_GROUP = (
+    256,
+    2048,
+)  # prompts read together; beyond the first only to keep a context in one group
+_LEAST_TOKENS = 16  # in one forward pass
+_BATCH = 32  # texts generated together
+_CUT = "the context was cut from {} to {} characters to fit"
+_TOO_LITTLE_MEMORY = (
+    "the {} prompt has {:,} tokens, which need more than the {:,.3g} MiB of memory available beside the weights; "
+    "shorten the texts, raise --memory, or free memory"
+)
+
+
+class TransformersBackend(Backend):
+    """A model of transformers as writer and judge; its weights are read on first use, or by `load`."""
+
+    kind = "hf"
+
+    def __init__(
+        self, opened: Opened, *, memory: int | None, truncate_context: bool, prefix: bool = True
+    ) -> None:
+        self.opened = opened
+        self._prefix = "unsupported" if opened.encoder_decoder else "on" if prefix else "off"
+        self._requested_memory = memory
+        self._memory: int | None = None  # set once the weights are read
+        self._truncate = truncate_context
+        self.tokens_sent = 0
+        self._prompt_tokens_run = 0  # of prompts to be continued
+        self._tokens_written = 0
+        self._first = FirstAnswers(log, f"hf:{opened.name}")
+        self._longest: int | None = getattr(
+            opened.config.get_text_config(), "max_position_embeddings", None
+        )
+        self.tokens = Tokens(opened.tokenizer, opened.name, encoder_decoder=opened.encoder_decoder)
+        self.tokens.check_template()
+
+    @cached_property
+    def scorer(self) -> Causal | EncoderDecoder:
+        """The engine that returns log-probabilities, with the weights."""
+        model = self.opened.model
+        requested = self._requested_memory
+        memory = usable_memory(model.device) if requested is None else requested
+        self._memory = memory
+        if self.opened.encoder_decoder:
+            return EncoderDecoder(model, memory)
+        causal = Causal(model, self.opened.dtype, memory)
+        choose_strategy(causal, self.tokens.sample())
+        return causal
+
+    def _fits_in_memory(self, length: int) -> bool:
+        """Whether a prompt of `length` tokens fits beside the weights, by a rough estimate; True while unknown."""
+        if self._memory is None:
+            return True
+        config = self.opened.config.get_text_config()
+        if self.opened.encoder_decoder:
+            heads = int(getattr(config, "num_attention_heads", 0) or 16)
+            return 12 * heads * length**2 <= self._memory
+        return tokens_that_fit(_LEAST_TOKENS, length, 1, config, self._memory) == _LEAST_TOKENS
+
+    @property
+    def shares_contexts(self) -> bool:
+        """Whether prompts of one context should be asked together: a decoder reads what they share once."""
+        return not self.opened.encoder_decoder
+
+    @property
+    def label_tokens(self) -> int:
+        """0: labels are read, not generated."""
+        return 0
+
+    @property
+    def texts_at_once(self) -> int:
+        """One batch: a killed run loses at most this many texts."""
+        return _BATCH
+
+    @property
+    def default_sampling(self) -> tuple[float, float]:
+        """Those of the model's generation_config.json if it says to sample; 1 each where it does not say."""
+        return self.opened.default_sampling
+
+    def load(self) -> None:
+        """Read the weights now, and choose an inference strategy."""
+        _ = self.scorer
+
+    @property
+    def tokens_run(self) -> int:
+        """Tokens read so far, labels and padding included; shared tokens count once."""
+        scorer: Causal | EncoderDecoder | None = self.__dict__.get(
+            "scorer"
+        )  # reading a counter loads no weights
+        return self._prompt_tokens_run + (0 if scorer is None else scorer.tokens_run)
+
+    @property
+    def usage(self) -> Usage:
+        """Tokens of all prompts so far, each whole; tokens that went through the model; generated tokens."""
+        return Usage(
+            prompt_tokens=self.tokens_sent,
+            run_tokens=self.tokens_run,
+            answer_tokens=self._tokens_written,
+        )
+
+    @property
+    def fingerprint(self) -> str:
+        """Model, revision, dtype, template and whatever else can change an answer; not how prompts are batched."""
+        options = ",truncate" * self._truncate
+        options += "" if self.rewards else f",prefix:{self._prefix}"
+        return (
+            f"{self.kind}:{self.opened.fingerprint},template:{self.tokens.template_digest}{options}"
+        )
+
+    def _begun(self, prompt: Prompt, labels: Sequence[str]) -> tuple[str, list[list[str]]]:
+        """How the answer to a prompt begins, and the spellings of each label that may follow."""
+        return self.tokens.begun(prompt.prefix if self._prefix == "on" else "", tuple(labels))
+
+    def read_labels(self, prompts: Sequence[Prompt], labels: Sequence[str]) -> list[LabelReading]:
+        """The log-probability of every label as the answer to each prompt; None and a note where there is none."""
+        return in_order(self.read_labels_each(prompts, labels))
+
+    def read_labels_each(
+        self, prompts: Sequence[Prompt], labels: Sequence[str]
+    ) -> Iterator[tuple[int, LabelReading]]:
+        """Yield the number of each prompt and its reading, group by group; a group holds whole contexts."""
+        for rows in _groups(prompts):
+            start, run_before = time.monotonic(), self.scorer.tokens_run
+            group = self._questions([prompts[row] for row in rows], labels)
+            counts = [len(spellings) for spellings in self._begun(prompts[rows[0]], labels)[1]]
+            questions = [question for question, _ in group if question is not None]
+            self.tokens_sent += sum(len(question.prompt) for question in questions)
+            values = iter(self._values(questions) if questions else ())
+            seconds = time.monotonic() - start
+            run = self.scorer.tokens_run - run_before
+            log.info(
+                "read %d prompts (%s), %d tokens, %.0f tokens/s",
+                len(rows),
+                self.scorer.strategy,
+                run,
+                run / max(seconds, 1e-9),
+            )
+            readings = [
+                LabelReading(logprobs=None, mass=None, reason=note)
+                if question is None
+                else label_reading(question.labels, next(values), counts, note)
+                for question, note in group
+            ]
+            self._first.readings(labels, readings)
+            yield from zip(rows, readings, strict=True)
+
+    def count_tokens(self, prompts: Sequence[Prompt]) -> list[int]:
+        """The number of tokens of each prompt, 0 for one that is too long; needs no weights."""
+        fitted = (
+            each
+            for rows in _groups(prompts)
+            for each in self._prompt_ids([prompts[row] for row in rows])
+        )
+        return [len(ids or ()) for ids, _ in fitted]
+
+    def _prompt_ids(
+        self, prompts: Sequence[Prompt], new: int = 0
+    ) -> Iterator[tuple[list[int] | None, str | None]]:
+        """The ids of each of these prompts with one prefix, if it fits with `new` more; see `_fitted`."""
+        return self._fitted(prompts, self._encoded, len, new)
+
+    def count_distinct_tokens(self, prompts: Sequence[Prompt], labels: Sequence[str]) -> int:
+        """Distinct tokens of prompts and labels; all tokens where nothing is shared. Needs no weights."""
+        if not labels:
+            return sum(self.count_tokens(prompts))
+        distinct = 0
+        for rows in _groups(prompts):
+            group = self._questions([prompts[row] for row in rows], labels)
+            questions = [question for question, _ in group if question is not None]
+            if self.opened.encoder_decoder:
+                distinct += sum(len(question.prompt) for question in questions)
+            elif questions:
+                distinct += build_trie(*sequences_of(questions))[0].size
+        return distinct
+
+    def count_label_tokens(self, prompt: Prompt, labels: Sequence[str]) -> list[int] | None:
+        """The number of tokens of each label as the answer to a prompt; `read_labels` adds their log-probabilities."""
+        return [len(ids) for ids in self.tokens.question(prompt.text, labels).labels]
+
+    def write(self, prompts: Sequence[Prompt], sampling: Sampling) -> list[Completion]:
+        """One text for each prompt, drawn from a random stream that depends on its prompt and the seed only."""
+        return in_order(self.write_each(prompts, sampling))
+
+    def write_each(
+        self, prompts: Sequence[Prompt], sampling: Sampling
+    ) -> Iterator[tuple[int, Completion]]:
+        """Yield the number of each prompt and its text, batch by batch; prompts with a common prefix share a batch."""
+        fitting: list[tuple[int, list[int], str | None]] = []
+        groups = _groups(prompts)
+        fitted = (
+            each
+            for rows in groups
+            for each in self._prompt_ids([prompts[row] for row in rows], sampling.max_tokens)
+        )
+        for row, (ids, note) in enumerate(fitted):
+            if ids is None:
+                yield row, Completion(text="", finish="error", note=note)
+            else:
+                fitting.append((row, ids, note))
+        batches = self._in_batches([ids for _, ids, _ in fitting], sampling)
+        for rows, texts in batches:
+            self.tokens_sent += sum(len(fitting[row][1]) for row in rows)
+            self._tokens_written += sum(len(text.ids) for text in texts)
+            completions = [
+                self._completion(text, fitting[row][2])
+                for row, text in zip(rows, texts, strict=True)
+            ]
+            self._first.texts(completions, sampling.max_tokens)
+            yield from zip((fitting[row][0] for row in rows), completions, strict=True)
+
+    def write_ids(
+        self, prompts: Sequence[Sequence[int]], sampling: Sampling
+    ) -> list[GeneratedText]:
+        """The ids of one text for each prompt, drawn as by `write`; for inputs that no Prompt can express."""
+        batches = self._in_batches(prompts, sampling)
+        return in_order(
+            (row, text) for rows, texts in batches for row, text in zip(rows, texts, strict=True)
+        )
+
+    def _in_batches(
+        self, prompts: Sequence[Sequence[int]], sampling: Sampling
+    ) -> Iterator[tuple[list[int], list[GeneratedText]]]:
+        """Rows and their texts; prompts with a common prefix are neighbours."""
+        order = sorted(range(len(prompts)), key=lambda row: list(prompts[row]))
+        for first in range(0, len(order), _BATCH):
+            rows = order[first : first + _BATCH]
+            yield rows, self._generated([prompts[row] for row in rows], sampling)
+
+    def _generated(
+        self, prompts: Sequence[Sequence[int]], sampling: Sampling
+    ) -> list[GeneratedText]:
+        model = self.opened.model
+        temperature, top_p = sampling.drawn(self.default_sampling)
+        reproducible = isinstance(self.scorer, EncoderDecoder) or self.scorer.reads_in_chunks
+        end_ids = self.tokens.end_ids(model)
+
+        def run(most: int) -> tuple[list[GeneratedText], int]:
+            texts: list[GeneratedText] = []
+            tokens_run = sum(map(len, prompts))
+            for first in range(0, len(prompts), most):
+                part = prompts[first : first + most]
+                rows = None
+                if reproducible:
+                    rows = next(
+                        (size for size in self._batch_sizes if len(part) <= size <= most), most
+                    )
+                texts += generate_batch(
+                    model,
+                    part,
+                    end_ids,
+                    max_tokens=sampling.max_tokens,
+                    temperature=temperature,
+                    top_p=top_p,
+                    seed=sampling.seed,
+                    rows=rows,
+                )
+                if reproducible and not self.opened.encoder_decoder:
+                    tokens_run -= sum(reused_tokens(part))
+            return texts, tokens_run
+
+        longest = max(map(len, prompts)) + BLOCK + sampling.max_tokens
+        token_bytes = cache_bytes_per_token(
+            model.config.get_text_config(), int(model.dtype.itemsize)
+        )
+        rows = (self._memory or 0) // (
+            2 * token_bytes * longest
+        )  # twice: a cache is copied when it grows
+        texts, tokens_run = halve_until_it_fits(
+            run, max(1, min(_BATCH, rows)), 1, f"{self.opened.name}: writing"
+        )
+        self._prompt_tokens_run += tokens_run
+        return texts
+
+    @cached_property
+    def _batch_sizes(self) -> list[int]:
+        return reproducible_batch_sizes(self.opened.model, _BATCH)
+
+    def _completion(self, text: GeneratedText, note: str | None) -> Completion:
+        """A written text; `note` says how the context of its prompt was cut, if it was."""
+        cut = note is not None
+        if text.has_nan:
+            return Completion(text="", finish="error", note=NOT_FINITE.format("NaN"), cut=cut)
+        finish = "stop" if text.ended else "length"
+        return Completion(text=self.tokens.text(text.ids), finish=finish, note=note, cut=cut)
+
+    def _values(self, questions: Sequence[Question]) -> list[list[list[float]]]:
+        """The log-probability of every token of every label of every question."""
+        if isinstance(self.scorer, EncoderDecoder):
+            labels = questions[0].labels  # tokenised alone, so the same for all questions
+            logprobs = self.scorer.logprobs([question.prompt for question in questions], labels)
+            return [
+                [row[number, : len(label)].tolist() for number, label in enumerate(labels)]
+                for row in logprobs
+            ]
+        sequences, reads = sequences_of(questions)
+        values = iter(self.scorer.logprobs(sequences, reads).tolist())
+        return [
+            [[next(values) for _ in label] for label in question.labels] for question in questions
+        ]
+
+    def _questions(
+        self, prompts: Sequence[Prompt], labels: Sequence[str]
+    ) -> list[tuple[Question | None, str | None]]:
+        """Prompts of one prefix with the labels as tokens; or None and the reason why one does not fit."""
+        prefix, spellings = self._begun(prompts[0], labels)
+        flat = [text for group in spellings for text in group]
+
+        def length(question: Question) -> int:
+            longest = 0 if self.opened.encoder_decoder else max(map(len, question.labels)) - 1
+            return len(question.prompt) + longest
+
+        fitted = self._fitted(
+            prompts,
+            lambda some: self.tokens.questions([prompt.text for prompt in some], flat, prefix),
+            length,
+        )
+        group = list(fitted)
+        for number, (question, _) in enumerate(group):
+            if question is not None and not self._fits_in_memory(len(question.prompt)):
+                tokens, available = len(question.prompt), (self._memory or 0) / 2**20
+                group[number] = (
+                    None,
+                    _TOO_LITTLE_MEMORY.format(prompts[number].role, tokens, available),
+                )
+        return group
+
+    def _encoded(self, prompts: Sequence[Prompt]) -> list[list[int]]:
+        """The ids of each of these prompts with one prefix."""
+        prefix, _ = self._begun(prompts[0], prompts[0].labels)
+        return self.tokens.prompts([prompt.text for prompt in prompts], prefix)
+
+    def _fitted(
+        self,
+        prompts: Sequence[Prompt],
+        encode: Callable[[Sequence[Prompt]], Sequence[T]],
+        length: Callable[[T], int],
+        new: int = 0,
+    ) -> Iterator[tuple[T | None, str | None]]:
+        """Each prompt as tokens with room for `new` more, or None, and a note: what was cut, or why it does not fit."""
+        most = self._longest  # None: without a limit
+        if most is not None and not self.opened.encoder_decoder:
+            most -= new
+        for first in range(0, len(prompts), _GROUP):
+            group = prompts[first : first + _GROUP]
+            for prompt, whole in zip(group, encode(group), strict=True):
+                if most is None or length(whole) <= most:
+                    yield whole, None
+                    continue
+                cut = self._cut(prompt, length(whole), most, encode, length)
+                yield cut
+
+    def _cut(
+        self,
+        prompt: Prompt,
+        tokens: int,
+        most: int,
+        encode: Callable[[Sequence[Prompt]], Sequence[T]],
+        length: Callable[[T], int],
+    ) -> tuple[T | None, str | None]:
+        """A prompt of more than `most` tokens with as much of its context as fits, if it may be cut."""
+        lengths = (
+            f"the {prompt.role} prompt has {tokens:,} tokens and {self.opened.name} takes {most:,}"
+        )
+        context = prompt.slots.get("context", "")
+        if not context:
+            return None, f"{lengths}; shorten the texts, or use a model with a longer context"
+        too_long = f"{lengths}; shorten the texts, use a model with a longer context"
+        if not self._truncate:
+            return None, f"{too_long}, or pass --truncate-context (option truncate_context=true)"
+        low, high = (
+            0,
+            len(context),
+        )  # bisection: `high` characters do not fit; `low` do, once `best` is set
+        best = None
+        while high - low > 1 or best is None:
+            middle = (low + high) // 2
+            [cut] = encode(
+                [replace(prompt, slots={**prompt.slots, "context": context[:middle].rstrip()})]
+            )
+            if length(cut) <= most:
+                best, low = cut, middle
+            elif middle == 0:
+                return None, f"{too_long}; it does not fit even without its context"
+            else:
+                high = middle
+        return best, _CUT.format(f"{len(context):,}", f"{low:,}")
+
+
+def _groups(prompts: Sequence[Prompt]) -> Iterator[range]:
+    """Neighbouring rows to be read together; those of a context and one answer prefix form a group, up to a maximum."""
+    first = 0
+    for row in range(1, len(prompts) + 1):
+        count = row - first
+        if row < len(prompts) and count < _LARGEST_GROUP:
+            one, other = prompts[row - 1], prompts[row]
+            same = one.slots.get("context") == other.slots.get("context")
+            if (same or count < _GROUP) and (one.prefix, one.labels) == (
+                other.prefix,
+                other.labels,
+            ):
+                continue
+        yield range(first, row)
+        first = row
+
+
+def open_hf(
+    target: str,
+    *,
+    dtype: str = "auto",  # that of the weights (bfloat16 for float16), or float32 on a CPU where that is faster
+    device: str = "auto",  # a GPU if there is one
+    revision: str | None = None,  # a commit, tag or branch of the Hub
+    memory: str = "auto",  # beside the weights, such as 8G; a share of the free memory
+    truncate_context: str = "false",  # true: of a prompt that is too long for the model; its judgments are marked
+    prefix: str = "template",  # how an answer begins; none lets the model begin
+    trust_remote_code: str = "false",  # true: Python files that come with the model are run
+) -> TransformersBackend:
+    """Open a model of the Hub, a folder or a GGUF file; options are text, as on the command line."""
+    if prefix not in PREFIXES:
+        raise UsageError(f"prefix={prefix}: must be {' or '.join(PREFIXES)}")
+    given = {
+        "memory": memory,
+        "truncate_context": truncate_context,
+        "trust_remote_code": trust_remote_code,
+    }
+    opened, settings = open_parts(target, dtype=dtype, device=device, revision=revision, **given)
+    return TransformersBackend(opened, prefix=prefix == PREFIXES[0], **settings)
+
+
+def open_parts(
+    target: str,
+    *,
+    memory: str = "auto",
+    truncate_context: str = "false",
+    trust_remote_code: str = "false",
+    **options: Any,
+) -> tuple[Opened, dict[str, Any]]:
+    """A model without its weights, and the settings of a backend that the options name."""
+    settings = {
+        "memory": parse_memory(memory),
+        "truncate_context": _flag("truncate_context", truncate_context),
+    }
+    return open_model(
+        target, trust_remote_code=_flag("trust_remote_code", trust_remote_code), **options
+    ), settings
+
+
+def _flag(option: str, text: str) -> bool:
+    """An option that is true or false."""
+    if text not in {"true", "false"}:
+        raise UsageError(f"{option}={text}: must be true or false")
+    return text == "true"

@@ -1,0 +1,115 @@
+"""A reward model of transformers: a sequence classifier with one output, which reads a conversation."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from refladder.backends.hf.backend import TransformersBackend, open_parts
+from refladder.backends.hf.loading import CLASSIFIER
+from refladder.backends.hf.readers import Reader, Row
+from refladder.backends.rewards import NO_DIMENSION, ONLY_READS, check_role, reward_reading
+from refladder.engine.memory import usable_memory
+from refladder.errors import BackendUnavailableError, UsageError
+from refladder.records import LabelReading
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from refladder.backends.hf.loading import Opened
+    from refladder.records import Completion, Prompt, Sampling
+
+_GROUP = 256  # texts read together: a killed run loses at most this many
+
+
+class RewardBackend(TransformersBackend):
+    """The pooled logit of a sequence classifier, whose last turn is the text in question; read whole, in batches."""
+
+    kind = "reward"
+    rewards = True
+
+    def __init__(self, opened: Opened, *, memory: int | None, truncate_context: bool) -> None:
+        if (outputs := int(opened.config.num_labels)) != 1:
+            raise BackendUnavailableError(
+                f"reward:{opened.name} has {outputs} outputs, and a reward model has one; name a sequence classifier "
+                "that was trained with num_labels=1"
+            )
+        if not getattr(opened.tokenizer, "chat_template", None):
+            raise BackendUnavailableError(
+                f"reward:{opened.name}: its tokenizer has no chat template, so the text cannot be shown as an answer; "
+                "use a reward model that reads conversations, or save its template with the tokenizer"
+            )
+        super().__init__(opened, memory=memory, truncate_context=truncate_context)
+
+    @cached_property
+    def _reader(self) -> Reader:
+        """The model with its weights, in batches that fit in memory."""
+        device = self.opened.model.device
+        self._memory = (
+            usable_memory(device) if self._requested_memory is None else self._requested_memory
+        )
+        return Reader(self.opened, self._memory)
+
+    def load(self) -> None:
+        """Read the weights now."""
+        _ = self._reader
+
+    @property
+    def notice(self) -> str:
+        """That it has no dimension."""
+        return f"reward:{self.opened.name}: {NO_DIMENSION}"
+
+    @property
+    def shares_contexts(self) -> bool:
+        """Never: each text is read whole."""
+        return False
+
+    def write_each(
+        self, prompts: Sequence[Prompt], sampling: Sampling
+    ) -> Iterator[tuple[int, Completion]]:
+        """Raise UsageError: a reward model writes nothing."""
+        del prompts, sampling
+        raise UsageError(ONLY_READS.format(self.fingerprint))
+
+    def read_labels_each(
+        self, prompts: Sequence[Prompt], labels: Sequence[str]
+    ) -> Iterator[tuple[int, LabelReading]]:
+        """The number of each prompt and its reward as a reading of win and loss; None and a reason without one."""
+        check_role(self.fingerprint, prompts)
+        for first in range(0, len(prompts), _GROUP):
+            fitted = [*self._fitted(prompts[first : first + _GROUP], self._encoded, len)]
+            rows = [Row(ids, None, cut=note is not None) for ids, note in fitted if ids is not None]
+            logits = iter(
+                self._reader.run(rows, lambda model, arguments: model(**arguments).logits)
+            )
+            tokens = sum(len(row.ids) for row in rows)
+            self.tokens_sent += tokens
+            self._prompt_tokens_run += tokens
+            for number, (ids, note) in enumerate(fitted, start=first):
+                if ids is None:
+                    yield number, LabelReading(logprobs=None, mass=None, reason=note)
+                else:
+                    yield (
+                        number,
+                        reward_reading(
+                            float(next(logits)[0]), labels, note=note, cut=note is not None
+                        ),
+                    )
+
+    def count_distinct_tokens(self, prompts: Sequence[Prompt], labels: Sequence[str]) -> int:
+        """All tokens of all prompts; needs no weights."""
+        del labels
+        return sum(self.count_tokens(prompts))
+
+    def count_label_tokens(self, prompt: Prompt, labels: Sequence[str]) -> None:
+        """None: a text cannot be read as a label."""
+        del prompt, labels
+
+    def _encoded(self, prompts: Sequence[Prompt]) -> list[list[int]]:
+        return self.tokens.conversations([prompt.messages for prompt in prompts])
+
+
+def open_local(target: str, **given: Any) -> RewardBackend:
+    """Open a reward model of the Hub or a folder; the options are those of `open_hf` but prefix."""
+    opened, settings = open_parts(target, kind=CLASSIFIER, prefix="reward:", **given)
+    return RewardBackend(opened, **settings)

@@ -1,0 +1,515 @@
+"""Models behind any OpenAI-compatible server: OpenAI, vLLM, SGLang, llama.cpp, Ollama, `transformers serve`.
+
+What the server can do is found out once (see `capabilities`), and the best mode that works is part of the fingerprint. A row
+that fails for good is unparsed with its reason, and a server that fails altogether ends the run.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import itertools
+import queue
+import threading
+from contextlib import suppress
+from dataclasses import dataclass, field
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any, Generic, NoReturn, Self, TypeVar
+from urllib.parse import urlsplit
+
+from refladder.backends.first_answers import FirstAnswers
+from refladder.backends.openai.answer_files import AnswerFiles
+from refladder.backends.openai.client import THINKING_TOKENS, Client
+from refladder.backends.openai.errors import LOG, NotYet, Refusal, Tally, unavailable
+from refladder.backends.openai.exact_mode import read_exact_together, sent_tokens
+from refladder.backends.openai.handshake import (
+    READERS,
+    VOTES,
+    forget,
+    handshake,
+    keep,
+    kept_probe,
+    still_as_found,
+    without_handshake,
+)
+from refladder.backends.openai.options import Options, read_headers, read_key, read_options
+from refladder.backends.openai.rate_limit import RateLimiter
+from refladder.backends.openai.responses import written
+from refladder.backends.protocol import STATED_TOKENS, Backend, in_order
+from refladder.backends.usage import Usage
+from refladder.errors import BackendUnavailableError, UsageError, option, redacted
+from refladder.records import Completion, LabelReading, Sampling
+
+if TYPE_CHECKING:
+    from collections.abc import (
+        Awaitable,
+        Callable,
+        Coroutine,
+        Generator,
+        Iterator,
+        Mapping,
+        Sequence,
+    )
+
+    from refladder.backends.openai.client import Capabilities
+    from refladder.records import Prompt
+
+_PACKAGES = ("aiohttp", "tenacity")
+PROVEN_FOR = 200  # rows
+_TOGETHER = 0.005  # seconds that an answer may wait for others
+HOPELESS = 20  # rows that fail one after the other before the run stops
+BLOCK = 32  # rows that are asked together, where a request can hold many prompts
+_AHEAD = 4  # rows under way then, for each request that may be in flight
+_FINGERPRINT = str.maketrans({"|": "%7C", "\n": " ", "\r": " "})
+
+Answer = TypeVar("Answer", LabelReading, Completion)
+T = TypeVar("T")
+
+
+class OpenAIBackend(Backend):
+    """A model on a server; writes and judges. Keeps no connection open between calls."""
+
+    kind = "openai"
+
+    def __init__(
+        self,
+        model: str,
+        options: Options,
+        *,
+        key: str | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> None:
+        self.model = model
+        self.options = options
+        self._key = key
+        self._headers = headers
+        self._capabilities: Capabilities | None = None
+        self._unproven = (
+            0  # rows that may be asked before the server must show again what they rely on
+        )
+        self._first = FirstAnswers(LOG, f"openai:{model}")
+        self._tally = Tally()
+        folder = options.folder
+        self._files = None if folder is None else AnswerFiles(folder, model, options, self._tally)
+        self._limiter = RateLimiter(
+            most=options.max_concurrency,
+            requests_per_minute=options.requests_per_minute,
+            tokens_per_minute=options.tokens_per_minute,
+            patience=options.patience,
+        )
+
+    @property
+    def counts(self) -> Mapping[str, int]:
+        """Counts so far: requests, tokens, retries, and unparsed answers by reason ("answer: refusal")."""
+        return dict(self._tally.counts)
+
+    @property
+    def usage(self) -> Usage:
+        """Requests and tokens as the server reported them; `run_tokens` are the prompt tokens that were not cached."""
+        counts = self._tally.counts
+        unknown = counts["prompt tokens of unknown cache"] or (
+            counts["requests"] and not counts["prompt tokens"]
+        )
+        return Usage(
+            requests=counts["requests"],
+            prompt_tokens=counts["prompt tokens"],
+            run_tokens=None
+            if unknown
+            else counts["prompt tokens"] - counts["cached prompt tokens"],
+            answer_tokens=counts["answer tokens"],
+        )
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """The result of the handshake, which is made at the first use; through files, what the folder shows."""
+        if self._capabilities is None and self._files is not None:
+            self._capabilities = without_handshake(self.options, self._files.refused_fields())
+        if self._capabilities is None:
+            self._capabilities = kept_probe(self.options, self.model)
+            if self._capabilities is None:
+                self._capabilities = self._do(handshake)
+                self._unproven = PROVEN_FOR
+                keep(self._capabilities, self.options, self.model)
+            LOG.info("%s", self.notice)
+        return self._capabilities
+
+    @property
+    def fingerprint(self) -> str:
+        """Kind, model, server and how labels are read, in one line without the key."""
+        parts = urlsplit(self.options.base_url)
+        extra = (
+            f" extra={sorted(redacted(dict(self.options.extra)).items())}"
+            if self.options.extra
+            else ""
+        )
+        query = f"?{parts.query}" if parts.query else ""
+        place = f"{self.model}@{parts.netloc}{parts.path}{query}"
+        if self._files is not None:  # its id, so that the folder can be moved
+            place = f"{self.model}@file:{self._files.id}"
+        return f"{self.kind}:{place} {self._mode}{extra}".translate(_FINGERPRINT)
+
+    @property
+    def _mode(self) -> str:
+        """How labels are read, as in the fingerprint."""
+        # stored answers without the word shares are smoothed shares, not to be mixed with these
+        shares = "-shares" if self.capabilities.mode == "sample" else ""
+        tokens = f" answer{self.options.answer_tokens}" if self.options.answer_tokens else ""
+        switched = (
+            f"thoughts:off({self.capabilities.dialect.switch}) "
+            if self.capabilities.dialect.switch
+            else ""
+        )
+        return f"{switched}prefix:{self.capabilities.prefix} {self.capabilities.name(self.options.samples)}{shares}{tokens}"
+
+    @property
+    def notice(self) -> str:
+        """How labels are read and why not better, in one line for people."""
+        if self._files is not None:
+            return f"{self.model}: answers come from files in {self.options.folder}"
+        capabilities, samples = self.capabilities, self.options.samples
+        how = (
+            VOTES
+            if capabilities.fixed
+            else READERS[capabilities.mode].words.format(top=capabilities.top, samples=samples)
+        )
+        if capabilities.dialect.switch:
+            how += f", its thoughts switched off ({capabilities.dialect.switch})"
+        elif capabilities.thinks:
+            how += f", each after a thought: {capabilities.answers(self.options)} thoughts for each comparison of a text"
+        why = f" (not better: {'; '.join(capabilities.refused)})" if capabilities.refused else ""
+        return f"{self.model} at {self.options.base_url}: {how} [{capabilities.name(samples)}, prefix:{capabilities.prefix}]{why}"
+
+    @property
+    def wants_all(self) -> bool:
+        """Whether all prompts of a run are to come in one call: through files, each call waits for its answers."""
+        return self._files is not None
+
+    def load(self) -> None:
+        """Keep the id of a folder of answers before anything is stored under it."""
+        if self._files is not None:
+            self._files.keep_id()
+
+    @property
+    def label_tokens(self) -> int:
+        """The most tokens that one judging prompt is answered with, over all its requests but those of long labels."""
+        if self.capabilities.mode != "sample":
+            return 1
+        return self.capabilities.answers(self.options) * self.capabilities.answer_tokens(
+            self.options
+        )
+
+    @property
+    def answering(self) -> Sampling:
+        """With room for thoughts where the model thinks, and at temperature 1 where it takes no other."""
+        most = self.options.answer_tokens or (
+            THINKING_TOKENS if self.capabilities.thinks else STATED_TOKENS
+        )
+        return Sampling(
+            max_tokens=most, temperature=0.0 if self.capabilities.dialect.tempered else 1.0
+        )
+
+    def count_tokens(self, prompts: Sequence[Prompt]) -> list[int] | None:
+        """Prompt tokens over all requests for each prompt, but those that complete a label; None if unknown."""
+        capabilities = self.capabilities
+        if capabilities.dialect.tokens is None:
+            return None
+
+        async def count(client: Client) -> list[int]:
+            return await asyncio.gather(
+                *(sent_tokens(client, capabilities, prompt) for prompt in prompts)
+            )
+
+        return self._do(count)
+
+    def write(self, prompts: Sequence[Prompt], sampling: Sampling) -> list[Completion]:
+        """One text for each prompt, in order; see `write_each`."""
+        return in_order(self.write_each(prompts, sampling))
+
+    def read_labels(self, prompts: Sequence[Prompt], labels: Sequence[str]) -> list[LabelReading]:
+        """Label log-probabilities of each prompt, in order; see `read_labels_each`."""
+        return in_order(self.read_labels_each(prompts, labels))
+
+    def write_each(
+        self, prompts: Sequence[Prompt], sampling: Sampling
+    ) -> Iterator[tuple[int, Completion]]:
+        """Row number and text of each prompt, as they finish; the contract is that of `read_labels_each`."""
+        temperature, top_p = sampling.drawn()
+        if not self.capabilities.dialect.tempered and (temperature, top_p) != (1.0, 1.0):
+            raise UsageError(
+                f"{self.model} at {self.options.base_url} takes no temperature and no top-p, so its texts are drawn "
+                f"with 1 and 1; leave out {option('temperature')} and {option('top-p')}"
+            )
+        drawn = {"temperature": temperature, "seed": sampling.seed, "top_p": top_p}
+
+        async def answer(client: Client, prompt: Prompt) -> Completion:
+            completion = written(
+                (
+                    await client.chat(
+                        self.capabilities.messages(prompt), most=sampling.max_tokens, **drawn
+                    )
+                )[0]
+            )
+            if completion.note is not None:
+                self._tally.counts[f"answer: {completion.note}"] += 1
+            return completion
+
+        def failed(reason: str) -> Completion:
+            return Completion(text="", finish="error", note=reason)
+
+        return self._first.watched_texts(sampling.max_tokens, self._each(prompts, answer, failed))
+
+    def read_labels_each(
+        self, prompts: Sequence[Prompt], labels: Sequence[str]
+    ) -> Iterator[tuple[int, LabelReading]]:
+        """Row number and reading of each prompt, as they finish; of the answered ones if the run is stopped early."""
+        asked, capabilities = tuple(labels), self.capabilities
+        read = READERS[capabilities.mode].read
+
+        async def answer(client: Client, prompt: Prompt) -> LabelReading:
+            return await read(client, capabilities, capabilities.messages(prompt), asked)
+
+        def failed(reason: str) -> LabelReading:
+            return LabelReading(logprobs=None, mass=None, reason=reason)
+
+        async def answer_together(client: Client, block: Sequence[Prompt]) -> list[LabelReading]:
+            return await read_exact_together(
+                client, capabilities, [capabilities.messages(prompt) for prompt in block], asked
+            )
+
+        together = answer_together if capabilities.together else None
+        return self._first.watched_readings(asked, self._each(prompts, answer, failed, together))
+
+    def _each(
+        self,
+        prompts: Sequence[Prompt],
+        answer: Callable[[Client, Prompt], Awaitable[Answer]],
+        failed: Callable[[str], Answer],
+        together: Callable[[Client, Sequence[Prompt]], Awaitable[list[Answer]]] | None = None,
+    ) -> Generator[tuple[int, Answer]]:
+        if not prompts:
+            return
+        if self._files is not None:  # its answers may have come since
+            self._capabilities = None
+        capabilities = self.capabilities  # the handshake comes first
+        results: queue.SimpleQueue[list[tuple[int, Answer]] | None] = queue.SimpleQueue()
+
+        async def ask(client: Client) -> None:
+            relying = self._relying(capabilities, prompts)
+            if relying and self._unproven <= 0:
+                await self._check_again(client, capabilities)
+                self._unproven = PROVEN_FOR
+            self._unproven -= relying
+            rows = Rows(prompts, answer, failed, results, together)
+            if self._files is None:
+                await rows.run(client)
+                return
+            async with self._files.exchange():
+                await rows.run(client)
+
+        with Running(self._talk(ask), lambda: results.put(None)) as running:
+            while (answers := results.get()) is not None:
+                yield from answers
+            running.result()
+
+    async def _talk(self, work: Callable[[Client], Awaitable[T]]) -> T:
+        """Do work over an open connection; a refusal that ends the run becomes the error that says so."""
+        if self._files is not None:
+            client = Client(
+                server=self._files, model=self.model, options=self.options, tally=self._tally
+            )
+            client.dialect = self.capabilities.dialect
+            return await work(client)
+        from refladder.backends.openai.connection import Connection
+
+        async with Connection(
+            self.options, self._key, self._limiter, self._tally, self._headers
+        ) as server:
+            client = Client(
+                server=server, model=self.model, options=self.options, tally=self._tally
+            )
+            if self._capabilities is not None:
+                client.dialect = self._capabilities.dialect
+            try:
+                return await work(client)
+            except Refusal as refusal:
+                if refusal.changed:
+                    forget(self.options, self.model)
+                models = await server.models() if refusal.status == 404 else []
+                raise unavailable(self.options.base_url, self.model, refusal, models) from None
+
+    def _relying(self, capabilities: Capabilities, prompts: Sequence[Prompt]) -> int:
+        """Return the number of prompts that rely on what the handshake found."""
+        return sum(
+            bool(capabilities.dialect.switch or (prompt.prefix and capabilities.prefix == "on"))
+            for prompt in prompts
+        )
+
+    async def _check_again(self, client: Client, capabilities: Capabilities) -> None:
+        """Raise Refusal if the server is not what the handshake found."""
+        await still_as_found(client, capabilities)
+
+    def _do(self, work: Callable[[Client], Awaitable[T]]) -> T:
+        with Running(self._talk(work)) as running:
+            return running.result()
+
+
+def open_openai(target: str, **given: Any) -> OpenAIBackend:
+    """Open `openai:MODEL` with the options of `Options`; the server is asked nothing before it is needed."""
+    if not target:
+        raise UsageError("openai needs a model's name: openai:MODEL, as the server calls it")
+    options = read_options(given)
+    if options.folder is None:
+        checked_packages("openai:MODEL")
+    return OpenAIBackend(target, options, key=read_key(options), headers=read_headers(options))
+
+
+def checked_packages(name: str) -> None:
+    """Refuse a model on a server where a package that asks it is missing."""
+    if missing := [package for package in _PACKAGES if find_spec(package) is None]:
+        raise BackendUnavailableError(
+            f"{name} needs the packages {' and '.join(_PACKAGES)} (missing: {', '.join(missing)}); "
+            f"pip install {' '.join(_PACKAGES)}"
+        )
+
+
+# What opens backends knows their options by the keyword-only parameters of the function.
+open_openai.__signature__ = inspect.signature(Options)  # type: ignore[attr-defined]
+
+
+@dataclass(slots=True)
+class Rows(Generic[T]):
+    """The rows of one batch: asked by as many workers as may be in flight, each answered once.
+
+    Answers that come within `_TOGETHER` seconds go to `results` together, since each `put` wakes the thread that waits.
+    Where `together` answers many rows, BLOCK are asked at a time, and a block that is refused is asked row by row.
+    """
+
+    prompts: Sequence[Prompt]
+    answer: Callable[[Client, Prompt], Awaitable[T]]
+    failed: Callable[[str], T]
+    results: queue.SimpleQueue[list[tuple[int, T]] | None]
+    together: Callable[[Client, Sequence[Prompt]], Awaitable[list[T]]] | None = None
+    _ready: list[tuple[int, T]] = field(default_factory=list)  # answers that are not delivered yet
+    _hopeless: list[tuple[int, Refusal]] = field(
+        default_factory=list
+    )  # failures since the last answer, held back
+
+    async def run(self, client: Client) -> None:
+        """Ask every row."""
+        rows = iter(enumerate(self.prompts))
+        try:
+            async with asyncio.TaskGroup() as group:
+                most, block = client.options.max_concurrency, 1
+                if self.together is not None:
+                    most, block = -(-most * _AHEAD // BLOCK), BLOCK
+                for _ in range(min(-(-len(self.prompts) // block), most)):
+                    group.create_task(self._work(client, rows))
+            if len(self._hopeless) == len(self.prompts):
+                self._stop()
+            self._release()
+        except BaseExceptionGroup as errors:
+            raise errors.exceptions[
+                0
+            ] from None  # the first ended the run; the others only followed it
+        finally:
+            self._deliver()
+
+    async def _work(self, client: Client, rows: Iterator[tuple[int, Prompt]]) -> None:
+        while block := list(itertools.islice(rows, 1 if self.together is None else BLOCK)):
+            if not await self._answered_together(client, block):
+                for row, prompt in block:
+                    await self._ask(client, row, prompt)
+
+    async def _answered_together(self, client: Client, block: Sequence[tuple[int, Prompt]]) -> bool:
+        if self.together is None or len(block) == 1:
+            return False
+        try:
+            answers = await self.together(client, [prompt for _, prompt in block])
+        except Refusal as refusal:
+            if refusal.ends_the_run:
+                raise
+            return False
+        self._release()
+        for (row, _), answer in zip(block, answers, strict=True):
+            self._put(row, answer)
+        return True
+
+    async def _ask(self, client: Client, row: int, prompt: Prompt) -> None:
+        try:
+            answer = await self.answer(client, prompt)
+        except NotYet:
+            return
+        except Refusal as refusal:
+            if refusal.ends_the_run:
+                raise
+            if not refusal.of_the_server:
+                self._put(row, self.failed(refusal.reason))
+                return
+            self._hopeless.append((row, refusal))
+            if len(self._hopeless) >= HOPELESS:
+                self._stop()
+        else:
+            self._release()
+            self._put(row, answer)
+
+    def _put(self, row: int, answer: T) -> None:
+        if not self._ready:
+            asyncio.get_running_loop().call_later(_TOGETHER, self._deliver)
+        self._ready.append((row, answer))
+
+    def _deliver(self) -> None:
+        if self._ready:
+            self.results.put(self._ready)
+            self._ready = []
+
+    def _release(self) -> None:
+        for row, refusal in self._hopeless:
+            self._put(row, self.failed(f"request failed: {refusal.reason}"))
+        self._hopeless.clear()
+
+    def _stop(self) -> NoReturn:
+        rows = (
+            "the only row"
+            if len(self._hopeless) == 1
+            else f"{len(self._hopeless)} rows, one after the other,"
+        )
+        last = self._hopeless[-1][1]
+        raise Refusal(
+            f"{rows} failed, so the run was stopped: {last.reason}",
+            status=last.status,
+            ends_the_run=True,
+        )
+
+
+class Running(Generic[T]):
+    """A coroutine in a thread and event loop of its own, in which `ended` is called last; leaving `with` cancels it."""
+
+    def __init__(
+        self, work: Coroutine[Any, Any, T], ended: Callable[[], None] = lambda: None
+    ) -> None:
+        self._runner = asyncio.Runner(loop_factory=asyncio.new_event_loop)
+        self._loop = self._runner.get_loop()
+        self._task = self._loop.create_task(work)
+        self._ended = ended
+        self._thread = threading.Thread(target=self._run, name="refladder-endpoint", daemon=True)
+        self._thread.start()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        with suppress(RuntimeError):  # the loop is closed: it is over
+            self._loop.call_soon_threadsafe(self._task.cancel)
+        self._thread.join()
+
+    def result(self) -> T:
+        """Wait for the end of the work; returns its result or raises its error."""
+        self._thread.join()
+        return self._task.result()
+
+    def _run(self) -> None:
+        try:
+            with self._runner:
+                self._loop.run_until_complete(asyncio.gather(self._task, return_exceptions=True))
+        finally:
+            self._ended()

@@ -1,0 +1,299 @@
+"""Labels through the chat interface: from the most probable first tokens, or from n sampled answers."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import math
+import re
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from refladder.backends.labels import label_in, reading_from_verdicts
+from refladder.backends.openai.client import (
+    PLAIN_TOKENS,
+    QUESTIONS,
+    Client,
+    Messages,
+    begun_answer,
+    split_answer,
+)
+from refladder.backends.openai.errors import Refusal, at, rows_at
+from refladder.backends.openai.responses import (
+    ANSWERED,
+    ENDED,
+    Choice,
+    bare,
+    checked_choices,
+    complete,
+    first_choices,
+    from_top,
+    is_logprob,
+    said,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from refladder.backends.openai.client import Capabilities, Continued
+    from refladder.records import LabelReading
+
+TOPS = (
+    1000,
+    20,
+    5,
+)  # most probable tokens to ask for: without a limit, OpenAI's limit, the smallest limit in use
+DRAWS = 20  # answers compared to tell whether a server samples at all
+_SAME = 0.05  # nats, as in `exact`
+_SAME_IN_A_CROWD = 0.5  # nats; beside other requests, half precision rounds differently
+_FEWEST = 2  # tokens that make a list of the most probable ones
+_TRIED = 3  # tokens that an answer is forced to begin with, until this works
+_BIAS = 100  # nats, the most that servers take
+_NOT_RETURNED = "log-probabilities were asked for and not returned"
+_ONE_VOTE = "one vote, not a probability: the server gives one answer only"
+_RANDOM: Messages = [
+    {"role": "user", "content": "Write eight words that have nothing to do with each other."}
+]
+
+
+async def find_top(client: Client, capabilities: Capabilities) -> Capabilities:
+    """How many of the most probable tokens the chat gives, and how an answer that was begun can be completed."""
+    for top in TOPS:
+        try:
+            choice = await client.likely(client.question, top)
+            break
+        except Refusal as refusal:
+            if refusal.ends_the_run or top == TOPS[-1]:
+                raise
+    tokens = _top_tokens(first_choices(choice), choice, _FEWEST)
+    goes_on: Continued = ""
+    continues = await goes_on_from_a_token(client)
+    if continues:
+        goes_on = "prefill"
+    elif await _keeps_to_a_form(client, tokens):
+        goes_on = "grammar"
+    return replace(
+        capabilities,
+        top=min(top, len(tokens)),
+        goes_on=goes_on,
+        prefix="on" if continues else "unsupported",
+    )
+
+
+def _top_tokens(tokens: list[Choice], choice: Any, fewest: int) -> list[Choice]:
+    if len(tokens) < fewest:
+        raise Refusal(ENDED if said(choice).ended_at_once else _NOT_RETURNED)
+    return tokens
+
+
+async def goes_on_from_a_token(client: Client) -> bool:
+    """Whether an answer that was begun is continued: its second token must be as probable as when said in one go."""
+    for question in (
+        *QUESTIONS[1:],
+        QUESTIONS[0],
+    ):  # the first asks for one word, which may be one token
+        try:
+            content = (await client.likely(question, 2, most=2))["logprobs"]["content"]
+            if len(content) < 2:
+                continue
+            begun = begun_answer(question, content[0]["token"])
+            again = (await client.likely(begun, 2))["logprobs"]["content"][0]
+            apart = abs(again["logprob"] - content[1]["logprob"])
+            return bool(
+                again["token"] == content[1]["token"]
+                and apart < (_SAME if client.settling else _SAME_IN_A_CROWD)
+            )
+        except Refusal as refusal:
+            if not client.settling and (refusal.of_the_server or refusal.ends_the_run):
+                raise
+            return False
+        except (KeyError, IndexError, TypeError):
+            return False
+    return False
+
+
+async def goes_on_from_a_text(client: Client) -> bool:
+    """Whether an answer that was begun is continued: its next word, and the space before, must be that of the whole."""
+    for question in (*QUESTIONS[1:], QUESTIONS[0]):
+        try:
+            whole = await _greedy(client, question)
+            begun = whole[: len(whole) // 2].rpartition(" ")[0]
+            if not begun.strip():
+                continue
+            rest = await _greedy(client, begun_answer(question, begun))
+        except Refusal as refusal:
+            if not client.settling and (refusal.of_the_server or refusal.ends_the_run):
+                raise
+            return False
+        word = re.match(r"\s*\S+", rest)
+        return word is not None and whole.startswith(begun + word.group())
+    return False
+
+
+async def _greedy(client: Client, messages: Messages) -> str:
+    """The most probable answer with the spaces around it; empty where there is none."""
+    (choice, *_) = await client.chat(messages, most=PLAIN_TOKENS, temperature=0)
+    text = at(choice, "message", "content")
+    return text if isinstance(text, str) else ""
+
+
+async def _keeps_to_a_form(client: Client, tokens: Sequence[Choice]) -> bool:
+    """Whether an answer can be forced to begin with a less probable token, whose log-probability stays what it was."""
+    words = [
+        token for token in tokens[1:] if (token.text or "").isascii() and bare(token.text or "")
+    ]
+    try:
+        for token in words[:_TRIED]:  # some tokenizers make another token of the text of a token
+            if await _said(client, client.question, token, "") is not None:
+                return True
+    except Refusal:
+        pass
+    return False
+
+
+async def read_top(
+    client: Client, capabilities: Capabilities, messages: Messages, labels: Sequence[str]
+) -> LabelReading:
+    """Label log-probabilities from the most probable first tokens; begun labels are completed (`Capabilities.goes_on`)."""
+    messages = await client.shortened(messages, tuple(labels))
+    choice = await client.likely(messages, capabilities.top)
+    partial = from_top(_top_tokens(checked_choices(choice), choice, 1), labels)
+    if not capabilities.goes_on:
+        return complete(partial, labels)
+    names = [bare(label) for label in labels]
+
+    async def ending(name: str, beginning: Choice) -> float | None:
+        if capabilities.goes_on == "grammar":
+            return await _said(client, messages, beginning, name[len(bare(beginning.text or "")) :])
+        return await _continued(client, messages, name, beginning, capabilities.top)
+
+    values = await asyncio.gather(
+        *(ending(names[begun.label], begun.choice) for begun in partial.begun)
+    )
+    return complete(partial, labels, values)
+
+
+async def _continued(
+    client: Client, messages: Messages, name: str, beginning: Choice, top: int
+) -> float | None:
+    """Log-probability of a label that begins with a token: the token, and all that may follow it to the label's end."""
+    total, text = beginning.logprob, beginning.text or ""
+    while rest := name[len(bare(text)) :]:
+        asked, prefix = split_answer(messages)
+        choices = checked_choices(await client.likely(begun_answer(asked, prefix + text), top))
+        fits = [
+            choice for choice in choices if choice.text and rest.startswith(choice.text.casefold())
+        ]
+        if not fits:
+            return None
+        best = max(fits, key=lambda choice: choice.logprob)
+        total += best.logprob
+        text += best.text or ""
+    return total
+
+
+async def _said(client: Client, messages: Messages, beginning: Choice, rest: str) -> float | None:
+    """Log-probability of an answer forced to be a token and a rest; the first value must be that without the form."""
+    text = beginning.text or ""
+    form = [
+        _literal(text),
+        *(f"[{mark}{mark.upper()}]" if mark.isalpha() else _literal(mark) for mark in rest),
+    ]
+    choice = await client.likely(
+        messages,
+        1,
+        most=len(rest) + 1,
+        grammar=f"root ::= {' '.join(form)}",
+        logit_bias={text: _BIAS},
+        logit_bias_type="tokens",  # llama-cpp-python: by their text
+    )
+    rows = rows_at(choice, "logprobs", "content")
+    values = [value for row in rows if (value := is_logprob(row.get("logprob"))) is not None]
+    if len(values) < len(rows):
+        raise Refusal(
+            f"an invalid log-probability in an answer that began with {text!r:.40}", status=ANSWERED
+        )
+    spelt = "".join(str(row.get("token")) for row in rows)
+    if not rows or spelt.casefold() != (text + rest).casefold():
+        return None
+    if rows[0].get("token") != text or abs(values[0] - beginning.logprob) > _SAME:
+        return None
+    return math.fsum(values)
+
+
+def _literal(text: str) -> str:
+    return json.dumps(text, ensure_ascii=False)
+
+
+async def find_sampling(client: Client, capabilities: Capabilities) -> Capabilities:
+    """Whether one request gives several answers, and whether all answers to one question are the same."""
+    for question in (_RANDOM, client.question):
+        several = False
+        try:
+            several = (
+                len(
+                    await client.chat(question, most=PLAIN_TOKENS, temperature=1.0, n=DRAWS, seed=0)
+                )
+                > 1
+            )
+        except Refusal as refusal:
+            if refusal.ends_the_run:
+                raise
+        drawn = await _drawn(client, question, DRAWS, PLAIN_TOKENS, several=several)
+        if several and _all_equal(drawn):
+            several = False
+            drawn = await _drawn(client, question, DRAWS, PLAIN_TOKENS, several=False)
+        answers = [said(choice) for choice in drawn]
+        if not all(answer.ended_at_once for answer in answers):
+            fixed = _all_equal(drawn) and not all(answer.cut_before_a_word for answer in answers)
+            goes_on = await goes_on_from_a_text(client)
+            return replace(
+                capabilities,
+                several=several,
+                fixed=fixed,
+                prefix="on" if goes_on else "unsupported",
+            )
+    raise Refusal(ENDED)
+
+
+def _all_equal(choices: Sequence[Any]) -> bool:
+    return len({json.dumps(at(choice, "message")) for choice in choices}) == 1
+
+
+async def _drawn(
+    client: Client, messages: Messages, number: int, most: int, *, several: bool
+) -> list[Any]:
+    """So many answers at temperature 1; some servers give fewer in one request than were asked for."""
+    choices = (
+        await client.chat(messages, most=most, temperature=1.0, n=number, seed=0) if several else []
+    )
+    seeds = range(len(choices), number)
+    more = await asyncio.gather(
+        *(client.chat(messages, most=most, temperature=1.0, seed=seed) for seed in seeds)
+    )
+    return [*choices[:number], *(each[0] for each in more)]
+
+
+async def read_sampled(
+    client: Client, capabilities: Capabilities, messages: Messages, labels: Sequence[str]
+) -> LabelReading:
+    """Label shares of answers at temperature 1, or of one where all are the same."""
+    messages = await client.shortened(messages, tuple(labels))
+    number, most = capabilities.answers(client.options), capabilities.answer_tokens(client.options)
+    several = capabilities.several and not capabilities.fixed
+    answers = [
+        said(choice) for choice in await _drawn(client, messages, number, most, several=several)
+    ]
+    verdicts = [
+        (
+            answer.missing or label_in(answer.text, labels, ended=answer.finish != "length"),
+            client.server.shown(answer.text),
+        )
+        for answer in answers
+    ]
+    client.tally.counts.update(
+        f"answer: {verdict}" for verdict, _ in verdicts if isinstance(verdict, str)
+    )
+    return reading_from_verdicts(
+        verdicts, len(labels), note=_ONE_VOTE if capabilities.fixed else None
+    )

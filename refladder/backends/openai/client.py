@@ -1,0 +1,438 @@
+"""Requests to one model in the dialect of its server, what is known of that server, and tokens from its tokenizer."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import re
+from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import cache
+from operator import itemgetter
+from typing import TYPE_CHECKING, Any, Literal
+
+from refladder.backends.labels import both_count, shortened, spellings_after
+from refladder.backends.openai.errors import Refusal, at
+from refladder.backends.openai.responses import said
+from refladder.errors import BackendUnavailableError, plural
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from refladder.backends.openai.answer_files import AnswerFiles
+    from refladder.backends.openai.connection import Connection
+    from refladder.backends.openai.errors import Tally
+    from refladder.backends.openai.options import Options
+    from refladder.records import Prompt
+
+Messages = list[dict[str, str]]
+Source = Literal["server", "template", "local"]
+Mode = Literal["exact", "top", "sample"]
+Way = Literal["", "token-ids", "score", "vocabulary"]
+Continued = Literal["", "prefill", "grammar"]
+PrefixUse = Literal["on", "off", "unsupported"]
+
+PROBE_LABELS = ("Better", "Worse", "Similar")
+PROBE: Messages = [
+    {
+        "role": "user",
+        "content": "A summary of three sentences is compared with one of two words. Is it better, worse or similar? "
+        'Answer with only one of these three words: "Better", "Worse" or "Similar".',
+    }
+]
+# Asked one after the other until there is an answer: a base model may end at once.
+QUESTIONS: tuple[Messages, ...] = (
+    PROBE,
+    [{"role": "user", "content": "Count from one to nine in words."}],
+    [
+        {"role": "user", "content": "Monday, Tuesday, Wednesday, Thursday,"}
+    ],  # for a model that only continues texts
+)
+_CONTINUE = {
+    "add_generation_prompt": False,
+    "continue_final_message": True,
+}  # vLLM, SGLang; llama-server needs neither
+NOT_CONTINUED = (
+    "it no longer continues an answer that was begun, as it did in the handshake (prefix:on)"
+)
+_OF_THE_BEGINNING = re.compile(
+    "continue_final_message|add_generation_prompt|assistant|prefill", re.IGNORECASE
+)
+_FEWEST_CHARACTERS = 3  # that show the beginning of a prefix again; one letter may be a label
+# Fields that keep a model from thinking, by the name that fingerprints show.
+SWITCHES: dict[str, dict[str, Any]] = {
+    "enable_thinking": {
+        "chat_template_kwargs": {"enable_thinking": False}
+    },  # vLLM, SGLang: Qwen, GLM
+    "template-thinking": {
+        "chat_template_kwargs": {"thinking": False}
+    },  # vLLM, SGLang: DeepSeek, Kimi
+    "thinking": {"thinking": {"type": "disabled"}},  # DeepSeek
+    "reasoning_effort": {"reasoning_effort": "none"},  # OpenAI, Ollama
+    "reasoning": {"reasoning": {"effort": "none"}},  # OpenRouter
+}
+PLAIN_TOKENS = 16  # an answer of one word, with room for quotes and a full stop
+THINKING_TOKENS = 4096
+_MOST_MERGED = 4  # tokens of a template's end that a label may merge with
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Dialect:
+    """The form of requests that a server accepts, learnt from the first requests."""
+
+    length_field: Literal["max_tokens", "max_completion_tokens"] = (
+        "max_tokens"  # limit on an answer's tokens
+    )
+    tempered: bool = True  # whether a temperature and a top-p may be given
+    tokens: Source | None = None  # where token ids come from, see `find_tokens`
+    under_base: bool = False  # whether /tokenize and /apply-template are under the base URL, not at the server's root
+    switch: str = ""  # of SWITCHES; empty if none is needed, or none works
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Capabilities:
+    """How labels are read from one model on one server."""
+
+    mode: Mode  # see `handshake`
+    way: Way = ""  # variant of `exact`
+    dialect: Dialect = field(default_factory=Dialect)
+    top: int = 0  # number of most probable tokens in an answer, in the mode `top`
+    goes_on: Continued = (
+        ""  # `top`: how a begun answer is completed, by the server or in a given form
+    )
+    several: bool = False  # whether a request can return several answers
+    together: bool = False  # whether a request can hold many prompts, in the mode `exact`
+    fixed: bool = (
+        False  # whether the server always returns the same answer: sampling is a single vote
+    )
+    thinks: bool = False  # whether the model thinks before it answers
+    prefix: PrefixUse = (
+        "unsupported"  # off by the option; unsupported: not continued, or after thoughts
+    )
+    refused: tuple[str, ...] = ()  # why each better mode is not used, "mode: reason"
+
+    def messages(self, prompt: Prompt) -> Messages:
+        """A prompt as messages, the last of them the beginning of the answer if it has a prefix."""
+        return begun_answer(prompt.messages, prompt.prefix if self.prefix == "on" else "")
+
+    def name(self, samples: int) -> str:
+        """The mode in one word, as in fingerprints."""
+        if self.mode == "sample":
+            return "sample1-fixed" if self.fixed else f"sample{samples}"
+        if self.mode == "top":
+            return f"top{self.top}{'-completed' if self.goes_on else ''}"
+        return f"{self.mode}:{self.way}" if self.way else self.mode
+
+    def answers(self, options: Options) -> int:
+        """Number of answers that are sampled for a prompt."""
+        return 1 if self.fixed else options.samples
+
+    def answer_tokens(self, options: Options) -> int:
+        """Maximum number of tokens of a sampled answer."""
+        return options.answer_tokens or (THINKING_TOKENS if self.thinks else PLAIN_TOKENS)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LabelIds:
+    """Token ids of the spellings of each label behind `prefix`; `merged` tokens of the prompt's end belong to them.
+
+    `tail` are the tokens with which every prompt ends that the server has continued by `prefix`.
+    """
+
+    groups: tuple[tuple[tuple[int, ...], ...], ...]
+    merged: int
+    prefix: str = ""
+    tail: tuple[int, ...] = ()
+
+    @property
+    def sequences(self) -> tuple[tuple[int, ...], ...]:
+        """The spellings of all labels."""
+        return tuple(itertools.chain(*self.groups))
+
+
+def begun_answer(messages: Messages, text: str) -> Messages:
+    """Messages and the beginning of the answer, if there is one."""
+    return [*messages, {"role": "assistant", "content": text}] if text else messages
+
+
+def split_answer(messages: Messages) -> tuple[Messages, str]:
+    """Messages without the beginning of the answer, and that beginning."""
+    return (
+        (messages[:-1], messages[-1]["content"])
+        if messages[-1]["role"] == "assistant"
+        else (messages, "")
+    )
+
+
+@dataclass(slots=True, kw_only=True)
+class Client:
+    """One model on an open server; `ways` keeps the token ids of labels between rows.
+
+    The handshake asks `question` wherever it needs an answer: the first of QUESTIONS that the model answers. While
+    `settling`, after a first answer, a 401 or 403 is the refusal of a feature or a path, and not of the key.
+    """
+
+    server: Connection | AnswerFiles
+    model: str
+    options: Options
+    tally: Tally
+    dialect: Dialect = field(default_factory=Dialect)
+    ways: dict[tuple[tuple[str, ...], str], asyncio.Task[LabelIds]] = field(default_factory=dict)
+    question: Messages = field(default_factory=lambda: PROBE)
+    settling: bool = False
+
+    async def post(self, path: str, body: dict[str, Any]) -> dict[str, Any]:
+        """As `Connection.post`."""
+        try:
+            return await self.server.post(path, body)
+        except Refusal as refusal:
+            if not self.settling or refusal.status not in (401, 403):
+                raise
+            raise Refusal(
+                f"the server answered {refusal.status}: {refusal.said}", status=refusal.status
+            ) from None
+
+    async def chat(
+        self, messages: Messages, *, most: int, temperature: float, **more: Any
+    ) -> list[Any]:
+        """The choices of one chat answer, at most `most` tokens each."""
+        body: dict[str, Any] = {
+            "model": self.model,
+            "messages": messages,
+            self.dialect.length_field: most,
+            **more,
+        }
+        body |= SWITCHES.get(self.dialect.switch, {})
+        if self.dialect.tempered:
+            body["temperature"] = temperature
+        else:
+            body.pop("top_p", None)
+        begun = split_answer(messages)[1]
+        if begun:
+            body |= _CONTINUE
+        known = begun and not self.settling  # that it continues an answer
+        try:
+            choices = _choices(await self.post("/chat/completions", body))
+        except Refusal as refusal:
+            if known and refusal.status in (400, 422) and _OF_THE_BEGINNING.search(refusal.reason):
+                raise Refusal(NOT_CONTINUED, ends_the_run=True, changed=True) from None
+            raise
+        _check_number(choices, more.get("n", 1))
+        if (
+            self.dialect.switch
+            and not self.settling
+            and any(said(choice).thought for choice in choices)
+        ):
+            switch = self.dialect.switch
+            reason = f"the model thinks again before it answers, though the handshake switched that off ({switch})"
+            raise Refusal(reason, ends_the_run=True, changed=True)
+        if known and any(_begins_anew(said(choice).text, begun) for choice in choices):
+            raise Refusal(NOT_CONTINUED, ends_the_run=True, changed=True)
+        return choices
+
+    async def likely(self, messages: Messages, top: int, *, most: int = 1, **more: Any) -> Any:
+        """The most probable answer, of `most` tokens, with the `top` most probable tokens at each position."""
+        asked = {"most": most, "temperature": 0, "logprobs": True, "top_logprobs": top}
+        return (await self.chat(messages, **asked, **more))[0]
+
+    async def complete(self, prompt: Sequence[int], **more: Any) -> Any:
+        """One completion of token ids, one token long, the most probable."""
+        body = {"model": self.model, "prompt": prompt, "max_tokens": 1, "temperature": 0, **more}
+        return in_order_of_index(_choices(await self.post("/completions", body)), 1, "choices")[0]
+
+    async def complete_each(self, prompts: Sequence[list[int]], **more: Any) -> list[Any]:
+        """The same of several prompts of token ids in one request, in their order."""
+        if len(prompts) == 1:
+            return [await self.complete(prompts[0], **more)]
+        body = {"model": self.model, "prompt": prompts, "max_tokens": 1, "temperature": 0, **more}
+        return in_order_of_index(
+            _choices(await self.post("/completions", body)), len(prompts), "choices"
+        )
+
+    @property
+    def root(self) -> str:
+        """Where the paths are that OpenAI's interface does not have: usually the address without `/v1`."""
+        return (
+            self.options.address
+            if self.dialect.under_base
+            else self.options.address.removesuffix("/v1")
+        )
+
+    async def rendered(self, messages: Messages) -> str:
+        """The prompt rendered by the chat template, with the beginning of the answer."""
+        messages, begun = split_answer(messages)
+        if self.dialect.tokens == "local":
+            template = self._tokenizer().apply_chat_template
+            return str(template(messages, add_generation_prompt=True, tokenize=False)) + begun
+        sent = {"messages": messages, **SWITCHES.get(self.dialect.switch, {})}
+        answer = await self.post(f"{self.root}/apply-template", sent)
+        text = answer.get("prompt")
+        if not isinstance(text, str):
+            raise Refusal("/apply-template gave no prompt")
+        return text + begun
+
+    def conversation(self, messages: Messages) -> str:
+        """A finished conversation in the template of the option `tokenizer`, without a BOS that the server adds too."""
+        tokenizer = self._tokenizer()
+        text = str(tokenizer.apply_chat_template(messages, tokenize=False))
+        first = str(tokenizer.bos_token or "")
+        twice = first and list(tokenizer(text)["input_ids"])[:2] == [tokenizer.bos_token_id] * 2
+        return text.removeprefix(first) if twice else text
+
+    async def ids(self, messages: Messages, label: str = "") -> list[int]:
+        """Token ids of a prompt up to the beginning of the answer, followed by those of `label`."""
+        asked, begun = split_answer(messages)
+        messages = begun_answer(asked, begun + label)
+        if self.dialect.tokens == "server":
+            body: dict[str, Any] = {
+                "model": self.model,
+                "messages": messages,
+                "add_generation_prompt": True,
+            }
+            body |= SWITCHES.get(self.dialect.switch, {})
+            if begun + label:
+                body |= _CONTINUE
+        else:
+            text = await self.rendered(messages)
+            if self.dialect.tokens == "local":
+                return [
+                    int(token) for token in self._tokenizer().encode(text, add_special_tokens=False)
+                ]
+            body = {"content": text, "add_special": True, "parse_special": True}
+        tokens = (await self.post(f"{self.root}/tokenize", body)).get("tokens")
+        if (
+            not isinstance(tokens, list)
+            or not tokens
+            or not all(type(token) is int for token in tokens)
+        ):
+            raise Refusal("/tokenize gave no token ids")
+        two_beginnings = (
+            self.dialect.tokens == "template" and tokens[:1] == tokens[1:2]
+        )  # the template writes a BOS too
+        return tokens[1:] if two_beginnings else tokens
+
+    async def label_ids(self, labels: tuple[str, ...], prefix: str = "") -> LabelIds:
+        """Token ids of labels as answers, behind as much of a prefix as they follow; requested once for all rows."""
+        if (labels, prefix) not in self.ways:
+            self.ways[labels, prefix] = asyncio.create_task(self._label_ids(labels, prefix))
+        return await asyncio.shield(self.ways[labels, prefix])
+
+    async def shortened(self, messages: Messages, labels: tuple[str, ...]) -> Messages:
+        """Messages with as much of the answer's prefix as labels follow; all of it where no tokenizer can be asked."""
+        asked, prefix = split_answer(messages)
+        if prefix and self.dialect.tokens is not None:
+            with suppress(Refusal):  # of the tokenizer alone
+                prefix = (await self.label_ids(labels, prefix)).prefix
+        return begun_answer(asked, prefix)
+
+    async def _label_ids(self, labels: tuple[str, ...], prefix: str) -> LabelIds:
+        prompt, *answered = await asyncio.gather(
+            self.ids(PROBE), *(self.ids(PROBE, label) for label in labels)
+        )
+        if self.dialect.tokens == "server" and all(ids[-1] == prompt[-1] for ids in answered):
+            # Behind the label, the template has ended the answer and begun another one.
+            raise Refusal(NOT_CONTINUED, ends_the_run=not self.settling, changed=not self.settling)
+        for part in shortened(prefix):
+            groups = [spellings_after(part, label) for label in labels]
+            texts = ["", *itertools.chain(*groups)]
+            before, *wholes = await asyncio.gather(
+                *(self.ids(PROBE, part + text) for text in texts)
+            )
+            ends = (
+                tuple(ids[len(before) :]) if ids[: len(before)] == before else () for ids in wholes
+            )
+            found = [tuple(next(ends) for _ in group) for group in groups]
+            if all(group[0] for group in found):
+                kept = tuple(found) if both_count(found) else tuple(group[:1] for group in found)
+                if len({*itertools.chain(*kept)}) == sum(map(len, kept)):
+                    tail = tuple(before[common_length(prompt, before) :])
+                    return LabelIds(groups=kept, merged=0, prefix=part, tail=tail)
+        common = min(common_length(prompt, ids) for ids in answered)
+        sequences = tuple(tuple(ids[common:]) for ids in answered)
+        if (
+            len(prompt) - common > _MOST_MERGED
+            or not all(sequences)
+            or len(set(sequences)) < len(labels)
+        ):
+            raise Refusal(
+                f"its tokenizer does not keep the labels {', '.join(labels)} apart from the prompt"
+            )
+        return LabelIds(
+            groups=tuple((sequence,) for sequence in sequences), merged=len(prompt) - common
+        )
+
+    def _tokenizer(self) -> Any:
+        return _local_tokenizer(str(self.options.tokenizer))
+
+
+@cache
+def _local_tokenizer(name: str) -> Any:
+    """The tokenizer of the option `tokenizer`."""
+    try:
+        from transformers import AutoTokenizer
+    except ImportError:
+        raise BackendUnavailableError(
+            "the option tokenizer needs transformers; pip install transformers"
+        ) from None
+    try:
+        return AutoTokenizer.from_pretrained(name, trust_remote_code=False)
+    except (OSError, ValueError) as error:
+        raise BackendUnavailableError(
+            f"tokenizer {name!r} cannot be loaded ({str(error)[:200]}); name another with tokenizer=PATH"
+        ) from None
+
+
+def common_length(first: Sequence[int], second: Sequence[int]) -> int:
+    """Return the number of tokens with which both begin."""
+    pairs = itertools.takewhile(lambda pair: pair[0] == pair[1], zip(first, second, strict=False))
+    return sum(1 for _ in pairs)
+
+
+def _begins_anew(text: str, begun: str) -> bool:
+    """Whether an answer begins with the words with which it was begun already."""
+    start, word = text.lstrip(), begun.partition(" ")[0]
+    return min(len(start), len(word)) >= _FEWEST_CHARACTERS and word.startswith(start[: len(word)])
+
+
+def _choices(answer: dict[str, Any]) -> list[Any]:
+    choices = answer.get("choices")
+    if not isinstance(choices, list) or not choices:
+        raise Refusal("the answer holds no choices")
+    return [
+        choice for number, choice in enumerate(choices) if not _is_copy(choice, choices[:number])
+    ]
+
+
+def _is_copy(choice: Any, earlier: Sequence[Any]) -> bool:
+    """Whether a choice is sent again, with its index; without one, equal choices are equal answers."""
+    return at(choice, "index") is not None and choice in earlier
+
+
+def _check_number(choices: Sequence[Any], most: int) -> None:
+    """Refuse more answers than were asked for, and two with one index: nobody knows what they are."""
+    numbers = [number for choice in choices if (number := at(choice, "index")) is not None]
+    if (
+        len(choices) > most
+        or any(type(number) is not int for number in numbers)
+        or len({*numbers}) < len(numbers)
+    ):
+        shown = ", ".join(f"{number!r:.20}" for number in numbers[:5])
+        raise Refusal(
+            f"{len(choices)} choices with the indices {shown}, where {most} were asked for"
+        )
+
+
+def in_order_of_index(entries: Sequence[Any], count: int, what: str) -> list[Any]:
+    """Return the entries of an answer to `count` texts in the order of the texts; Refusal unless each has one.
+
+    A single entry needs no `index`.
+    """
+    numbers = [at(entry, "index") for entry in entries]
+    if len(entries) == count == 1 and numbers[0] in (None, 0):
+        return list(entries)
+    if any(type(number) is not int for number in numbers) or sorted(numbers) != list(range(count)):
+        shown = ", ".join(f"{number!r:.20}" for number in numbers[:5])
+        raise Refusal(
+            f"{len(entries)} {what} with the indices {shown or 'none'} for {plural(count, 'text')}"
+        )
+    return [entry for _, entry in sorted(zip(numbers, entries, strict=True), key=itemgetter(0))]

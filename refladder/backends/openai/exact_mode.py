@@ -1,0 +1,299 @@
+"""Exact label probabilities: token-id prompts, and the log-probability of each label token after its own beginning.
+
+Three ways, the cheapest first. `token-ids`: vLLM's `logprob_token_ids`. `score`: SGLang's /v1/score. `vocabulary`: as
+many of the most probable tokens as it takes to find the label's (llama-server has no limit).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import math
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from refladder.backends.openai.client import (
+    NOT_CONTINUED,
+    PROBE,
+    PROBE_LABELS,
+    Client,
+    Messages,
+    common_length,
+    split_answer,
+)
+from refladder.backends.openai.errors import Refusal, at
+from refladder.backends.openai.responses import first_choices, from_tokens, next_tokens, said
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Sequence
+
+    from refladder.backends.openai.client import Capabilities, Source, Way
+    from refladder.records import LabelReading, Prompt
+
+Tokens = tuple[int, ...]
+Values = dict[Tokens, dict[int, float]]
+
+if TYPE_CHECKING:
+    _After = Callable[[Client, Sequence[list[int]], list[int]], Awaitable[list[dict[int, float]]]]
+    _Reader = Callable[[Client, Sequence[list[int]], tuple[Tokens, ...]], Awaitable[list[Values]]]
+
+SAME = 0.05  # nats: two requests that read the same token must agree this well
+_FIRST_LOOK = 100  # tokens asked for at first in the way `vocabulary`; ten times more until the labels are there
+_WHOLE = 1_000_000  # no vocabulary is larger
+_MOST_TOKENS = 65_536  # of the prompts in one request
+
+
+async def find_tokens(client: Client) -> str | None:
+    """Learn where token ids of a chat prompt come from; the reason if they come from nowhere."""
+    if client.options.tokenizer is not None:
+        client.dialect = replace(client.dialect, tokens="local")
+        return None
+    reasons = []
+    sources: tuple[Source, ...] = ("server", "template")
+    places = (False, True) if client.options.address.endswith("/v1") else (False,)
+    for under_base, tokens in itertools.product(places, sources):
+        client.dialect = replace(client.dialect, tokens=tokens, under_base=under_base)
+        try:
+            await client.ids(PROBE)
+        except Refusal as refusal:
+            if refusal.ends_the_run and refusal.status != 404:
+                raise
+            reasons.append(refusal.reason)
+        else:
+            return None
+    client.dialect = replace(client.dialect, tokens=None, under_base=False)
+    return f"no token ids of prompts: {reasons[0]}; name the model's tokenizer with the option tokenizer"
+
+
+async def shows_switch(client: Client) -> bool:
+    """Whether the server's chat template heeds the switch that keeps the model from thinking, if there is one."""
+    if not client.dialect.switch or client.dialect.tokens not in {"server", "template"}:
+        return True
+    without = replace(client, dialect=replace(client.dialect, switch=""))
+    return await client.ids(PROBE) != await without.ids(PROBE)
+
+
+async def _check_switch(client: Client) -> None:
+    if not await shows_switch(client):
+        raise Refusal(f"its prompts are the same with and without {client.dialect.switch}")
+
+
+async def find_exact(client: Client, capabilities: Capabilities) -> Capabilities:
+    """The first way that gives true values here; Refusal if none does."""
+    await _check_switch(client)
+    text, logprob = await _first_token(client)
+    try:
+        labels = await client.label_ids(PROBE_LABELS)
+    except Refusal as refusal:
+        raise Refusal(refusal.reason) from None  # of this mode, and not of the run
+    ids = await client.ids(client.question)
+    base = ids[: len(ids) - labels.merged]
+    try:
+        await _same_prompt(client, ids, text, logprob)
+    except Refusal as refusal:
+        raise Refusal(f"completions of token ids: {refusal.reason}") from None
+    reasons = []
+    for way, read in _READERS.items():
+        try:
+            (values,) = await read(client, [base], labels.sequences)
+            reading = from_tokens(labels.groups, values)
+        except Refusal as refusal:
+            reasons.append(f"{way}: {refusal.reason}")
+            continue
+        if reading.logprobs is not None and all(map(math.isfinite, reading.logprobs)):
+            together = way in _TOGETHER and await _same_together(
+                client, way, base, labels.sequences, values
+            )
+            return replace(capabilities, way=way, prefix="on", together=together)
+        reasons.append(f"{way}: {reading.reason or 'values that are not finite'}")
+    raise Refusal("; ".join(reasons))
+
+
+async def _first_token(client: Client) -> tuple[str, float | None]:
+    """The first token of the answer to the handshake's question, and its log-probability if the server returns it."""
+    try:
+        choice = await client.likely(client.question, 5)
+    except Refusal as refusal:
+        if refusal.ends_the_run:
+            raise
+        (choice, *_) = await client.chat(client.question, most=1, temperature=0)
+    tokens = first_choices(choice)
+    text = said(choice).text
+    return (tokens[0].text or text, tokens[0].logprob) if tokens else (text, None)
+
+
+async def _same_prompt(
+    client: Client, ids: Sequence[int], text: str, logprob: float | None
+) -> None:
+    """A token-id prompt must lead to the chat's first token, or the ids are not what the chat template makes."""
+    choice = await client.complete(ids, logprobs=1)
+    tokens = first_choices(choice)
+    if logprob is not None and tokens:
+        if abs(tokens[0].logprob - logprob) > SAME:
+            raise Refusal(
+                f"the first token has log-probability {tokens[0].logprob:.3f} there and {logprob:.3f} in the chat"
+            )
+        return
+    completed = at(choice, "text")
+    if (
+        not isinstance(completed, str)
+        or not completed.strip()
+        or not text.lstrip().startswith(completed.strip())
+    ):
+        raise Refusal(f"they lead to {completed!r:.20} where the chat says {text!r:.20}")
+
+
+async def _same_together(
+    client: Client, way: Way, base: list[int], sequences: tuple[Tokens, ...], alone: Values
+) -> bool:
+    """Whether two prompts in one request have the values that each has alone."""
+    longer, read = [*base, sequences[0][0]], _READERS[way]
+    try:
+        (other,) = await read(client, [longer], sequences)
+        found = await read(client, [longer, base], sequences)
+    except Refusal as refusal:
+        if refusal.ends_the_run:
+            raise
+        return False
+    return all(
+        abs(one[beginning][token] - two[beginning][token]) <= SAME
+        for one, two in zip([other, alone], found, strict=True)
+        for beginning, ids in next_tokens(sequences).items()
+        for token in ids
+    )
+
+
+async def read_exact(
+    client: Client, capabilities: Capabilities, messages: Messages, labels: tuple[str, ...]
+) -> LabelReading:
+    """Label log-probabilities of one chat prompt."""
+    (reading,) = await read_exact_together(client, capabilities, [messages], labels)
+    return reading
+
+
+async def read_exact_together(
+    client: Client, capabilities: Capabilities, many: Sequence[Messages], labels: tuple[str, ...]
+) -> list[LabelReading]:
+    """The readings of several chat prompts, many prompts a request; Refusal if one of them cannot be read so."""
+    asked, prefixes = zip(*map(split_answer, many), strict=True)
+    if len(set(prefixes)) > 1:
+        raise Refusal("the answers begin differently")
+    label_ids = await client.label_ids(labels, prefixes[0])
+    whole = await asyncio.gather(*(client.ids(messages, label_ids.prefix) for messages in asked))
+    parts: list[list[list[int]]] = [[]]
+    for ids in whole:
+        if label_ids.tail and tuple(ids[-len(label_ids.tail) :]) != label_ids.tail:
+            raise Refusal(NOT_CONTINUED, ends_the_run=True, changed=True)
+        if parts[-1] and sum(map(len, parts[-1])) + len(ids) > _MOST_TOKENS:
+            parts.append([])
+        parts[-1].append(ids[: len(ids) - label_ids.merged])
+    read = _READERS[capabilities.way]
+    values = await asyncio.gather(*(read(client, part, label_ids.sequences) for part in parts))
+    return [from_tokens(label_ids.groups, each) for each in itertools.chain(*values)]
+
+
+async def _by_beginnings(
+    after: _After, client: Client, bases: Sequence[list[int]], sequences: tuple[Tokens, ...]
+) -> list[Values]:
+    """Ask `after` for the tokens that follow each beginning of a label, behind all bases."""
+    wanted = next_tokens(sequences)
+    readings = await asyncio.gather(
+        *(
+            after(client, [[*base, *beginning] for base in bases], ids)
+            for beginning, ids in wanted.items()
+        )
+    )
+    return [dict(zip(wanted, of_base, strict=True)) for of_base in zip(*readings, strict=True)]
+
+
+async def _token_ids(
+    client: Client, prompts: Sequence[list[int]], wanted: list[int]
+) -> list[dict[int, float]]:
+    choices = await client.complete_each(
+        prompts, logprobs=1, logprob_token_ids=wanted, return_tokens_as_token_ids=True
+    )
+    return [_picked(choice, wanted) for choice in choices]
+
+
+async def _vocabulary(
+    client: Client, prompts: Sequence[list[int]], wanted: list[int]
+) -> list[dict[int, float]]:
+    (prompt,), look = prompts, _FIRST_LOOK
+    while True:
+        choice = await client.complete(prompt, logprobs=look, return_tokens_as_token_ids=True)
+        try:
+            return [_picked(choice, wanted)]
+        except Refusal:
+            if look >= _WHOLE or len(first_choices(choice)) < look:
+                raise
+        look *= 10
+
+
+def _picked(choice: Any, wanted: list[int]) -> dict[int, float]:
+    logprobs = {entry.id: entry.logprob for entry in first_choices(choice)}
+    missing = [token for token in wanted if token not in logprobs]
+    if missing:
+        raise Refusal(
+            f"no log-probability of token {missing[0]} among the {len(logprobs)} that were returned"
+        )
+    return {token: logprobs[token] for token in wanted}
+
+
+async def _by_score(
+    client: Client, bases: Sequence[list[int]], sequences: tuple[Tokens, ...]
+) -> list[Values]:
+    wanted = next_tokens(sequences)
+    every = sorted({token for ids in wanted.values() for token in ids})
+    same = common_length(min(bases), max(bases))  # between these two are all others
+    shared = min(same, *(len(base) - 1 for base in bases))
+    body = {
+        "model": client.model,
+        "query": bases[0][:shared],
+        "items": [[*base[shared:], *beginning] for base in bases for beginning in wanted],
+        "label_token_ids": every,
+        "apply_softmax": False,
+        "item_first": False,
+    }
+    scores = (await client.post("/score", body)).get("scores")
+    rows = (
+        [row if isinstance(row, list) else [] for row in scores] if isinstance(scores, list) else []
+    )
+    if [len(row) for row in rows] != [len(every)] * len(wanted) * len(bases):
+        raise Refusal("/score gave no row of scores for each item")
+    if not all(
+        type(value) in {int, float} and 0 < value <= 1 + 1e-3 for row in rows for value in row
+    ):
+        raise Refusal("/score gave what are no probabilities")
+    logs = iter(
+        [
+            {token: min(0.0, math.log(value)) for token, value in zip(every, row, strict=True)}
+            for row in rows
+        ]
+    )
+    return [{beginning: next(logs) for beginning in wanted} for _ in bases]
+
+
+_READERS: dict[Way, _Reader] = {
+    "token-ids": partial(_by_beginnings, _token_ids),
+    "score": _by_score,
+    "vocabulary": partial(_by_beginnings, _vocabulary),
+}
+_TOGETHER = {
+    "token-ids",
+    "score",
+}  # ways that read many prompts in one request; the others are given one
+
+
+async def sent_tokens(client: Client, capabilities: Capabilities, prompt: Prompt) -> int:
+    """Prompt tokens that all requests for a row send; `vocabulary` sends more if its first look is too short."""
+    messages = await client.shortened(capabilities.messages(prompt), prompt.labels)
+    length = len(await client.ids(messages))
+    if not prompt.labels or capabilities.mode == "top":
+        return length
+    if capabilities.mode == "sample":
+        return length * (1 if capabilities.several else capabilities.answers(client.options))
+    labels = await client.label_ids(prompt.labels, split_answer(messages)[1])
+    return sum(
+        length - labels.merged + len(beginning) for beginning in next_tokens(labels.sequences)
+    )

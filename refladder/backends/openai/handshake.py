@@ -1,0 +1,283 @@
+"""The handshake: requests that test what a server supports. An HTTP 200 is not enough; the answers are checked.
+
+The modes of reading labels are tried from best to worst. The first whose numbers are consistent is used:
+
+- `exact` token ids of the labels (see `exact`); of several tokens, without a limit of 20, through the chat template
+- `top`   the most probable first tokens of the chat's answer; a label outside them has a bound, not a number
+- `sample` n answers at temperature 1
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from contextlib import suppress
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from refladder.backends.openai.chat_modes import (
+    find_sampling,
+    find_top,
+    goes_on_from_a_text,
+    goes_on_from_a_token,
+    read_sampled,
+    read_top,
+)
+from refladder.backends.openai.client import (
+    NOT_CONTINUED,
+    PLAIN_TOKENS,
+    QUESTIONS,
+    SWITCHES,
+    Capabilities,
+    Client,
+    Dialect,
+    Messages,
+    Mode,
+)
+from refladder.backends.openai.errors import LOG, Refusal
+from refladder.backends.openai.exact_mode import find_exact, find_tokens, read_exact, shows_switch
+from refladder.backends.openai.responses import ENDED, Said, said
+from refladder.errors import (
+    BackendUnavailableError,
+    DataError,
+    LabelsUnavailableError,
+    UsageError,
+    redacted,
+)
+from refladder.files.jsonl import write_json
+from refladder.parsing import parse_as, parse_json
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Collection
+
+    from refladder.backends.openai.options import Options
+    from refladder.records import LabelReading
+
+_TOP_OF_FILES = 20  # most probable tokens that are asked for: the most of OpenAI, and of vLLM unless it is told otherwise
+_IGNORED = (
+    "it ignores the field that keeps the model from thinking, as it did not in the handshake ({})"
+)
+_THINKS = "the model thinks before it answers, so its first token is not a label"
+
+
+class _Reader(NamedTuple):
+    """A mode: how to test it (Refusal with the reason if it is impossible), how to read labels, and its name."""
+
+    find: Callable[[Client, Capabilities], Awaitable[Capabilities]]
+    read: Callable[[Client, Capabilities, Messages, tuple[str, ...]], Awaitable[LabelReading]]
+    words: str
+
+
+async def _find_top(client: Client, capabilities: Capabilities) -> Capabilities:
+    """As `find_top`; a model that refuses log-probabilities may give them with its reasoning off."""
+    plain = client.dialect
+    try:
+        return await find_top(client, capabilities)
+    except Refusal as refusal:
+        if (
+            plain.switch
+            or refusal.status not in (400, 403, 422)
+            or "reasoning_effort" in client.options.extra
+        ):
+            raise
+        client.dialect = replace(plain, switch="reasoning_effort", tempered=True)
+        with suppress(Refusal):
+            return await find_top(client, capabilities)
+        client.dialect = plain
+        raise
+
+
+READERS: dict[Mode, _Reader] = {  # the best first
+    "exact": _Reader(find_exact, read_exact, "exact label probabilities"),
+    "top": _Reader(_find_top, read_top, "label probabilities from the {top} most probable tokens"),
+    "sample": _Reader(find_sampling, read_sampled, "label shares of {samples} sampled answers"),
+}
+
+
+async def still_as_found(client: Client, capabilities: Capabilities) -> None:
+    """Check that the server continues a prefix and heeds a switch as in the handshake; Refusal if not."""
+    goes_on = {"top": goes_on_from_a_token, "sample": goes_on_from_a_text}.get(capabilities.mode)
+    if goes_on is not None and capabilities.prefix == "on" and not await goes_on(client):
+        raise Refusal(NOT_CONTINUED, ends_the_run=True, changed=True)
+    if capabilities.mode == "exact" and not await shows_switch(client):
+        raise Refusal(_IGNORED.format(capabilities.dialect.switch), ends_the_run=True, changed=True)
+
+
+VOTES = "one answer a question, the same every time: votes, not probabilities"
+
+
+async def handshake(client: Client) -> Capabilities:
+    """Find the best mode for reading labels, or test the one that `mode` names."""
+    demanded, url = client.options.mode, client.options.base_url
+    choice = await _first_answer(client)
+    client.settling = True
+    answer, thinks = await _without_thoughts(client, said(choice))
+    no_tokens = await find_tokens(client)
+    refused: list[str] = []
+    modes = [mode for mode in READERS if demanded in {"auto", mode}]
+    for mode in modes:
+        reader = READERS[mode]
+        try:
+            if thinks and mode != "sample":
+                raise Refusal(_THINKS)  # noqa: TRY301  one place that collects reasons
+            if mode == "exact" and no_tokens is not None:
+                raise Refusal(no_tokens)  # noqa: TRY301
+            capabilities = await reader.find(client, Capabilities(mode=mode))
+        except Refusal as refusal:
+            if refusal.ends_the_run and refusal.status != 404:
+                raise  # from the path that the rows are sent to; the others may be missing or forbidden
+            refused.append(f"{mode}: {refusal.reason}")
+            LOG.debug("%s at %s: %s is impossible: %s", client.model, url, mode, refusal.reason)
+        else:
+            if thinks or client.options.prefix == "none":
+                capabilities = replace(capabilities, prefix="unsupported" if thinks else "off")
+            return replace(
+                capabilities, dialect=client.dialect, thinks=thinks, refused=tuple(refused)
+            )
+    if answer.ended_at_once:
+        raise BackendUnavailableError(
+            f"{url}: {client.model!r} gave an empty answer to each of {len(QUESTIONS)} test questions; use an instruct "
+            "model, or start the server with the chat template that the model was trained with"
+        )
+    raise LabelsUnavailableError(
+        f"{url}: {client.model!r} does not support the requested mode {demanded} ({'; '.join(refused)}); use mode=auto "
+        "for the best supported mode"
+    )
+
+
+def without_handshake(options: Options, refused_fields: Collection[str]) -> Capabilities:
+    """How labels are read through files: as the option `mode` says, without the fields that were refused."""
+    dialect = Dialect(
+        length_field="max_completion_tokens" if "max_tokens" in refused_fields else "max_tokens",
+        tempered="temperature" not in refused_fields,
+        tokens=None if options.tokenizer is None else "local",
+    )
+    if options.mode == "top":
+        return Capabilities(mode="top", top=_TOP_OF_FILES, dialect=dialect)
+    return Capabilities(mode="sample", several=True, dialect=dialect)
+
+
+async def _without_thoughts(client: Client, answer: Said) -> tuple[Said, bool]:
+    """A first answer, or the one that the model gives at once with a switch that works; and whether it thinks still."""
+    if not (answer.thought or answer.cut_before_a_word):  # the latter: all of it hidden
+        return answer, False
+    plain = client.dialect
+    for switch, fields in SWITCHES.items():
+        if client.options.extra.keys() & fields.keys():
+            continue  # the user has set it
+        client.dialect = replace(plain, switch=switch, tempered=True)
+        with suppress(Refusal):
+            quick = said(await _answer(client, client.question))
+            if not (quick.thought or quick.missing):
+                return quick, False
+    client.dialect = plain
+    return answer, True
+
+
+async def _first_answer(client: Client) -> Any:
+    """Ask QUESTIONS until one is answered, which becomes that of the handshake, and learn the server's dialect."""
+    for question in QUESTIONS:
+        choice = await _answer(client, question)
+        if not said(choice).ended_at_once:
+            client.question = question
+            break
+        LOG.info(
+            "%s at %s: %s; asking another question", client.model, client.options.base_url, ENDED
+        )
+    return choice
+
+
+async def _answer(client: Client, question: Messages) -> Any:
+    while True:  # at most two fields can be refused
+        try:
+            return (await client.chat(question, most=PLAIN_TOKENS, temperature=0))[0]
+        except Refusal as refusal:
+            if refusal.status not in (400, 422):
+                raise
+            if (
+                "max_completion_tokens" in refusal.reason
+                and client.dialect.length_field == "max_tokens"
+            ):
+                client.dialect = replace(client.dialect, length_field="max_completion_tokens")
+            elif "temperature" in refusal.reason.lower() and client.dialect.tempered:
+                client.dialect = replace(client.dialect, tempered=False)
+            else:
+                raise
+
+
+SCHEMA = "endpoint-probe/4"
+_GOOD_FOR = 86400  # seconds; servers are updated
+
+
+def to_text(capabilities: Capabilities) -> str:
+    """A capabilities as one line of JSON, for a cache."""
+    return json.dumps({"schema": SCHEMA, "made": int(time.time()), **asdict(capabilities)})
+
+
+def from_text(text: str) -> Capabilities | None:
+    """A capabilities from a cache, or None if the text is of another version or older than a day."""
+    try:
+        values = parse_json(text, "the probe cache")
+        current = values.pop("schema") == SCHEMA
+        current = 0 <= time.time() - values.pop("made") < _GOOD_FOR and current
+        capabilities = parse_as(
+            Capabilities, json.dumps(values), "the probe cache", SCHEMA
+        )  # a file, which others can write
+    except (DataError, LookupError, TypeError, AttributeError):
+        return None
+    sound = bool(capabilities.way) == (capabilities.mode == "exact") and (capabilities.top > 0) == (
+        capabilities.mode == "top"
+    )
+    known = not capabilities.dialect.switch or capabilities.dialect.switch in SWITCHES
+    return capabilities if current and sound and known else None
+
+
+def kept_probe(options: Options, model: str) -> Capabilities | None:
+    """The capabilities of an earlier run."""
+    path = _file(options)
+    return from_text(_read(path).get(_key(options, model), "")) if path else None
+
+
+def keep(capabilities: Capabilities, options: Options, model: str) -> None:
+    """Store a capabilities for later runs, where there is a file for it."""
+    if path := _file(options):
+        with suppress(OSError):  # then writing says why
+            path.parent.mkdir(parents=True, exist_ok=True)
+        write_json(path, {**_read(path), _key(options, model): to_text(capabilities)})
+
+
+def forget(options: Options, model: str) -> None:
+    """Remove the probe of a server that is not what it was."""
+    if path := _file(options):
+        write_json(
+            path, {key: text for key, text in _read(path).items() if key != _key(options, model)}
+        )
+
+
+def _file(options: Options) -> Path | None:
+    return None if options.probe_cache is None else Path(options.probe_cache)
+
+
+def _key(options: Options, model: str) -> str:
+    """Everything that can change a capabilities's result."""
+    extra = redacted(dict(options.extra))
+    parts = [options.base_url, model, options.mode, options.tokenizer, extra, options.prefix]
+    return json.dumps(parts, sort_keys=True)
+
+
+def _read(path: Path) -> dict[str, str]:
+    """The probes in a file by key; empty if it is no cache file, since a cache only saves requests."""
+    try:
+        probes = parse_json(path.read_text(encoding="utf-8"), str(path))
+    except (FileNotFoundError, DataError):
+        return {}
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(
+            f"{path}: cannot be read as a probe cache ({type(error).__name__}); name another"
+        ) from None
+    return (
+        {key: value for key, value in probes.items() if isinstance(value, str)}
+        if isinstance(probes, dict)
+        else {}
+    )

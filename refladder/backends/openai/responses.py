@@ -1,0 +1,327 @@
+"""From what a server returned to the log-probabilities of labels. Pure functions, no network.
+
+A label is read exactly from its own tokens, or from the most probable tokens of the first position: all its spellings
+(`Better`, ` better`, `BETTER`) add up. A label outside the returned tokens has a bound, and its row is unparsed unless
+the bound is too small to matter.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from refladder.backends.labels import (
+    checked_reading,
+    has_thoughts,
+    log_sum,
+    reading_from_sequences,
+    without_continuations,
+    without_thoughts,
+)
+from refladder.backends.openai.errors import Refusal, at
+from refladder.records import Completion, LabelReading
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+NEGLIGIBLE = 1e-4  # a bound below this share of the labels' mass cannot change a score noticeably
+_NOT_A_NUMBER = -9999.0  # what OpenAI and vLLM send for a token outside the list
+ANSWERED = 200  # the server answered; the answer of this row alone cannot be used
+_SURE = (
+    1e-3  # the most that rounding in half precision makes of the log-probability of a sure token
+)
+_WORTH_A_LOOK = (
+    1e-3  # share of the labels' mass below which a token that begins a label is left out
+)
+_LITTLE = math.log(
+    0.05
+)  # of a label's probability, which a part of unknown size may be without being told
+_LONGEST_ID = 30  # characters of `token_id:N`
+_NOTHING = 1e-12  # share of the mass that replaces a bound of 0, whose logarithm is not finite
+_AROUND = " \t\r\n\"'`*.,:;!Ġ▁“”‘’«»\u200b\u200c\u200d\u2060\ufeff"  # noqa: RUF001  characters around a label that do not change it
+
+
+class Choice(NamedTuple):
+    """A possible token of the answer, as the server reports it."""
+
+    text: str | None
+    id: int | None
+    logprob: float
+
+
+def first_choices(choice: Any) -> list[Choice]:
+    """The tokens of the first generated position, most probable first; what is no log-probability is dropped."""
+    tokens = [token for entry in _entries(choice) if (token := _choice(*entry)) is not None]
+    distinct = {
+        (token.id, token.text): token for token in tokens
+    }  # the chosen token is among the top ones too
+    return sorted(distinct.values(), key=lambda token: -token.logprob)
+
+
+def checked_choices(choice: Any) -> list[Choice]:
+    """The same, once every entry is a token with a log-probability; -9999 and less are those of no probability."""
+    for token, _, logprob in _entries(choice):
+        number = isinstance(logprob, int | float) and not isinstance(logprob, bool)
+        if not isinstance(token, str) or not number or not logprob <= _SURE:
+            reason = f"an invalid entry among the log-probabilities: token {token!r:.40} with {logprob!r:.40}"
+            raise Refusal(reason, status=ANSWERED)
+    return first_choices(choice)
+
+
+def _entries(choice: Any) -> list[tuple[Any, Any, Any]]:
+    """Token, id and log-probability of each entry of the first generated position, as they are."""
+    found: list[tuple[Any, Any, Any]] = []
+    first = at(choice, "logprobs", "content", 0)
+    if isinstance(first, dict):
+        entries = first.get("top_logprobs")
+        for entry in [*(entries if isinstance(entries, list) else ()), first]:
+            fields = entry if isinstance(entry, dict) else {}
+            found.append((fields.get("token"), fields.get("id"), fields.get("logprob")))
+    top = at(choice, "logprobs", "top_logprobs", 0)
+    if isinstance(top, dict):
+        found += [(token, None, value) for token, value in top.items()]
+    return found
+
+
+def _choice(token: Any, number: Any, logprob: Any) -> Choice | None:
+    value = is_logprob(logprob)
+    if value is None:
+        return None
+    if (
+        isinstance(token, str)
+        and token.startswith("token_id:")
+        and token[9:].isdecimal()
+        and len(token) < _LONGEST_ID
+    ):
+        return Choice(None, int(token[9:]), value)
+    return Choice(
+        token if isinstance(token, str) else None,
+        number if isinstance(number, int) else None,
+        value,
+    )
+
+
+def is_logprob(value: Any) -> float | None:
+    """A log-probability, or None if the value is not one; rounding may put a sure token slightly above 0."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    if not math.isfinite(value) or value <= _NOT_A_NUMBER or value > _SURE:
+        return None
+    return min(0.0, float(value))
+
+
+def next_tokens(sequences: Sequence[tuple[int, ...]]) -> dict[tuple[int, ...], list[int]]:
+    """Label beginnings (the empty one first) to the sorted token ids that follow: the fewest requests."""
+    wanted: dict[tuple[int, ...], set[int]] = {}
+    for sequence in sequences:
+        for position, token in enumerate(sequence):
+            wanted.setdefault(sequence[:position], set()).add(token)
+    return {
+        beginning: sorted(wanted[beginning])
+        for beginning in sorted(wanted, key=lambda ids: (len(ids), ids))
+    }
+
+
+def from_tokens(
+    groups: Sequence[Sequence[tuple[int, ...]]],
+    values: Mapping[tuple[int, ...], Mapping[int, float]],
+) -> LabelReading:
+    """Label log-probabilities: each spelling of a group is the sum over its tokens, and those of one label add up."""
+    logprobs = {
+        sequence: math.fsum(
+            values[sequence[:position]][token] for position, token in enumerate(sequence)
+        )
+        for sequence in itertools.chain(*groups)
+    }
+    seen = max(math.fsum(map(math.exp, following.values())) for following in values.values())
+    return reading_from_sequences(groups, logprobs, seen=seen)
+
+
+class Beginning(NamedTuple):
+    """A token that begins a label (`W` of `Worse`); `whole` is another label that it spells (`1`, of `10`), if any."""
+
+    label: int
+    choice: Choice
+    whole: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Partial:
+    """Labels read from the most probable tokens of one position."""
+
+    logs: tuple[
+        float | None, ...
+    ]  # natural logarithms of the tokens that spell a whole label; None without such
+    begun: tuple[Beginning, ...]  # tokens that begin a label and are worth a second look
+    bound: float  # the most that any token outside the list can have
+    seen: float  # the sum of the probabilities in the list
+    top: int
+    first: str
+
+
+def from_top(choices: Sequence[Choice], labels: Sequence[str]) -> Partial:
+    """Sort the most probable tokens by the label they spell or begin; the spellings of a label add up."""
+    spelled = tuple(labels)
+    weights: list[list[float]] = [[] for _ in labels]
+    begun: list[Beginning] = []
+    for choice in choices:
+        whole, possible = _spells(choice.text or "", spelled)
+        if whole is not None:
+            weights[whole].append(choice.logprob)
+        if whole is not None or len(possible) == 1:
+            begun += [Beginning(number, choice, whole) for number in possible]
+    begun = [
+        start for start in begun if start.whole is None or not weights[start.label]
+    ]  # `10` is a token
+    relevant = [*itertools.chain(*weights), *(start.choice.logprob for start in begun)]
+    least = _WORTH_A_LOOK * math.fsum(map(math.exp, relevant))
+    seen = math.fsum(math.exp(choice.logprob) for choice in choices)
+    return Partial(
+        logs=tuple(log_sum(values) if values else None for values in weights),
+        begun=tuple(start for start in begun if math.exp(start.choice.logprob) > least),
+        bound=min(math.exp(choices[-1].logprob), max(0.0, 1 - seen)) if choices else 1.0,
+        seen=seen,
+        top=len(choices),
+        first=choices[0].text or "" if choices else "",
+    )
+
+
+@lru_cache(maxsize=4096)
+def _spells(text: str, labels: tuple[str, ...]) -> tuple[int | None, tuple[int, ...]]:
+    """The number of the label that a token spells, None if it spells none, and the numbers of those that it begins."""
+    said = bare(text)
+    names = [bare(label) for label in labels]
+    begun = tuple(
+        number
+        for number, name in enumerate(names)
+        if said and name.startswith(said) and name != said
+    )
+    return names.index(said) if said in names else None, begun
+
+
+def complete(
+    partial: Partial, labels: Sequence[str], ends: Sequence[float | None] = ()
+) -> LabelReading:
+    """A reading from the most probable tokens of a position, or why there is none.
+
+    `ends` has the log-probability of each of `partial.begun` with all its completions, None where it could not be
+    completed. A label counts as completed if what is left of its beginnings is little beside what was completed.
+    One seen by its beginnings (nearly) alone has their probability, an upper bound. Where a whole spelling and
+    beginnings are both likely, the row is unparsed: such beginnings may be those of other words.
+    """
+    beginnings = list(zip(partial.begun, ends or [None] * len(partial.begun), strict=True))
+    logs: list[float | None] = []
+    bounds: dict[int, float] = {}
+    notes: list[str] = []
+    for number, (label, whole) in enumerate(zip(labels, partial.logs, strict=True)):
+        longer = [end for start, end in beginnings if start.whole == number and end is not None]
+        parts = [] if whole is None else [without_continuations(whole, longer)]
+        begun = [(start, end) for start, end in beginnings if start.label == number]
+        completed = [end for _, end in begun if end is not None]
+        left = [start.choice.logprob for start, end in begun if end is None]
+        if completed and (not left or log_sum(left) < log_sum(completed) + _LITTLE):
+            parts.append(log_sum(completed))
+        elif begun:
+            open_ended = log_sum([start.choice.logprob for start, _ in begun])
+            mostly_begun = not parts or parts[0] < open_ended + _LITTLE
+            as_likely = not mostly_begun and open_ended > parts[0] + _LITTLE
+            if as_likely or any(start.whole is not None for start, _ in begun):
+                bounds[number] = math.exp(log_sum([*parts, open_ended]))
+                notes.append(f"label {label!r} was only begun: p <= {bounds[number]:.2g}")
+            elif mostly_begun:
+                parts.append(open_ended)
+                notes.append(
+                    f"label {label!r} read from its beginning {begun[0][0].choice.text!r}, an upper bound"
+                )
+        elif not parts:
+            bounds[number] = partial.bound
+            notes.append(f"label {label!r} outside the top {partial.top}: p <= {partial.bound:.2g}")
+        logs.append(log_sum(parts) if parts else None)
+    mass = math.fsum(
+        math.exp(value)
+        for number, value in enumerate(logs)
+        if value is not None and number not in bounds
+    )
+    if not mass:
+        reason = f"no label among the top {partial.top} tokens; the first is {partial.first!r:.40}"
+        return LabelReading(logprobs=None, mass=None, reason=reason)
+    if any(bound > NEGLIGIBLE * mass for bound in bounds.values()):
+        return LabelReading(logprobs=None, mass=None, reason="; ".join(notes))
+    filled = tuple(
+        value
+        if value is not None and number not in bounds
+        else math.log(max(bounds[number], _NOTHING * mass))
+        for number, value in enumerate(logs)
+    )
+    return checked_reading(
+        filled,
+        mass=math.fsum(map(math.exp, filled)),
+        seen=partial.seen,
+        exactness="bounded" if notes else "exact",
+        note="; ".join(notes) or None,
+    )
+
+
+def bare(text: str) -> str:
+    """A label without case, and without spaces and marks around it."""
+    return text.strip(_AROUND).casefold()
+
+
+EMPTY = "empty answer"
+ENDED = "the model ended its answer at once, before a first word"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Said:
+    """The text of a choice without its thoughts, or `missing`: why there is none."""
+
+    text: str = ""
+    finish: str = ""
+    missing: str | None = None
+    thought: bool = False
+
+    @property
+    def ended_at_once(self) -> bool:
+        """Whether the model said nothing and was not cut off: its most probable first token ended the answer."""
+        return self.missing == EMPTY and self.finish != "length" and not self.thought
+
+    @property
+    def cut_before_a_word(self) -> bool:
+        """Whether the answer's tokens were used up before a word was seen: thoughts that the server does not show."""
+        return self.missing is not None and self.finish == "length"
+
+
+def said(choice: Any) -> Said:
+    """The text of a choice of a chat answer, without thoughts."""
+    if not isinstance(choice, dict):
+        return Said(missing="empty choice")
+    content = at(choice, "message", "content")
+    if isinstance(content, list):  # parts, as some servers send them
+        content = "".join(str(part.get("text", "")) for part in content if isinstance(part, dict))
+    whole = content if isinstance(content, str) else ""
+    hidden = at(choice, "message", "reasoning_content") or at(choice, "message", "reasoning")
+    thought = bool(hidden) or has_thoughts(whole)
+    finish = str(choice.get("finish_reason") or "")
+    refusal = at(choice, "message", "refusal")
+    text = without_thoughts(whole)
+    missing = None
+    if finish == "content_filter":
+        missing = "content filter"
+    elif isinstance(refusal, str) and refusal:
+        missing = "refusal"
+    elif not text.strip():
+        missing = "cut while it was thinking" if finish == "length" and thought else EMPTY
+    return Said(text="" if missing else text, finish=finish, missing=missing, thought=thought)
+
+
+def written(choice: Any) -> Completion:
+    """A writer's answer as a completion; an answer without a text is an error with the reason."""
+    answer = said(choice)
+    if answer.missing is not None:
+        return Completion(text="", finish="error", note=answer.missing)
+    return Completion(
+        text=answer.text.strip(), finish="length" if answer.finish == "length" else "stop"
+    )

@@ -1,0 +1,187 @@
+"""Reward models on SGLang (`/classify` of a text) and vLLM (`/pooling` or `/classify` of messages or a text)."""
+
+from __future__ import annotations
+
+import inspect
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from refladder.backends.openai.backend import PROVEN_FOR, OpenAIBackend, checked_packages
+from refladder.backends.openai.client import Capabilities, Client, Messages, in_order_of_index
+from refladder.backends.openai.errors import Refusal, at
+from refladder.backends.openai.options import Options, read_headers, read_key, read_options
+from refladder.backends.rewards import NO_DIMENSION, ONLY_READS, check_role, reward_reading
+from refladder.errors import BackendUnavailableError, UsageError, option
+from refladder.records import LabelReading
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from refladder.records import Completion, Prompt, Sampling
+
+
+class _Way(NamedTuple):
+    """A path of a server, the field for a conversation (`messages`, or its text), and that of the numbers."""
+
+    path: str
+    field: str
+    found: str
+
+
+WAYS = {
+    "classify:text": _Way("/classify", "text", "embedding"),  # SGLang
+    "pooling": _Way("/pooling", "messages", "data"),  # these are of vLLM
+    "classify": _Way("/classify", "messages", "probs"),
+    "pooling:input": _Way("/pooling", "input", "data"),
+    "classify:input": _Way("/classify", "input", "probs"),
+}
+_TRIED: tuple[Messages, ...] = tuple(
+    [
+        {"role": "user", "content": "What is the capital of France?"},
+        {"role": "assistant", "content": answer},
+    ]
+    for answer in ("The capital of France is Paris.", "no no no no")
+)
+_OF_OTHERS = {"mode", "samples", "answer_tokens", "prefix", "probe_cache"}  # options
+_NO_TOKENIZER = "it takes texts in the chat template, and no tokenizer was named"
+
+
+class RewardServerBackend(OpenAIBackend):
+    """A reward model on a server; each text is one request."""
+
+    kind = "reward"
+    rewards = True
+    _way = ""
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """What is known of the server, found out at the first use."""
+        if self._capabilities is None:
+            self._way = self._do(_find)
+            self._unproven = PROVEN_FOR
+            self._capabilities = Capabilities(mode="exact")
+        return self._capabilities
+
+    def _relying(self, capabilities: Capabilities, prompts: Sequence[Prompt]) -> int:
+        """Return the number of texts whose reward may be squashed."""
+        del capabilities
+        return 0 if WAYS[self._way].field == "text" else len(prompts)
+
+    async def _check_again(self, client: Client, capabilities: Capabilities) -> None:
+        """Raise Refusal if the server squashes rewards now."""
+        del capabilities
+        way = WAYS[self._way]
+        try:
+            await _check_raw(
+                client, way, [await _reward(client, way, messages) for messages in _TRIED]
+            )
+        except Refusal as refusal:
+            raise Refusal(refusal.reason, ends_the_run=True, changed=True) from None
+
+    @property
+    def _mode(self) -> str:
+        _ = self.capabilities
+        return self._way
+
+    @property
+    def notice(self) -> str:
+        """How rewards are read, in one line for people."""
+        return f"{self.model} at {self.options.base_url}: rewards [{self._mode}]; {NO_DIMENSION}"
+
+    @property
+    def label_tokens(self) -> int:
+        """0: rewards are read, not generated."""
+        return 0
+
+    def write_each(
+        self, prompts: Sequence[Prompt], sampling: Sampling
+    ) -> Iterator[tuple[int, Completion]]:
+        """Raise UsageError: a reward model writes nothing."""
+        del prompts, sampling
+        raise UsageError(ONLY_READS.format(self.fingerprint))
+
+    def read_labels_each(
+        self, prompts: Sequence[Prompt], labels: Sequence[str]
+    ) -> Iterator[tuple[int, LabelReading]]:
+        """Row number and reward of each text as a reading of win and loss; the contract is that of `OpenAIBackend`."""
+        check_role(self.fingerprint, prompts)
+        asked = tuple(labels)
+
+        async def answer(client: Client, prompt: Prompt) -> LabelReading:
+            return reward_reading(await _reward(client, WAYS[self._way], prompt.messages), asked)
+
+        def failed(reason: str) -> LabelReading:
+            return LabelReading(logprobs=None, mass=None, reason=reason)
+
+        return self._each(prompts, answer, failed)
+
+
+async def _find(client: Client) -> str:
+    """The name of the first way that gives one number for a text."""
+    refused = []
+    for name, way in WAYS.items():
+        try:
+            values = [await _reward(client, way, messages) for messages in _TRIED]
+            if way.field != "text":
+                await _check_raw(client, way, values)
+        except Refusal as refusal:
+            if refusal.status is None or (refusal.ends_the_run and refusal.status != 404):
+                raise
+            refused.append(f"{name}: {refusal.reason}")
+        else:
+            return name
+    raise BackendUnavailableError(
+        f"{client.options.base_url}: {client.model!r} gives no reward there ({'; '.join(refused)}); serve a reward model "
+        f"with vLLM, or with SGLang and {option('judge-option')} tokenizer=PATH"
+    )
+
+
+async def _check_raw(client: Client, way: _Way, values: Sequence[float]) -> None:
+    """Refuse a server that squashes rewards to 0..1 whatever `use_activation` says."""
+    squashed = [await _reward(client, way, messages, use_activation=True) for messages in _TRIED]
+    if list(values) == squashed and all(0 <= value <= 1 for value in values):
+        shown = " and ".join(f"{value:.3g}" for value in values)
+        raise Refusal(
+            f"it ignores use_activation: two answers get {shown} with true and with false, so these are no raw "
+            "rewards; update vLLM"
+        )
+
+
+async def _reward(
+    client: Client, way: _Way, messages: Messages, *, use_activation: bool = False
+) -> float:
+    """The one number that a server gives a conversation."""
+    asked: Any = messages
+    if way.field != "messages":
+        if client.options.tokenizer is None:
+            raise Refusal(_NO_TOKENIZER)
+        asked = [client.conversation(messages)]
+    switch = {} if way.field == "text" else {"use_activation": use_activation}
+    answer = await client.post(
+        f"{client.root}{way.path}", {"model": client.model, way.field: asked, **switch}
+    )
+    entries = answer.get("data")
+    (entry,) = in_order_of_index(entries if isinstance(entries, list) else [], 1, "entries of data")
+    numbers = at(entry, way.found)
+    numbers = numbers if isinstance(numbers, list) else [numbers]
+    if len(numbers) != 1 or isinstance(numbers[0], bool) or not isinstance(numbers[0], int | float):
+        found = f"{len(numbers)} numbers" if len(numbers) > 1 else "no number"
+        raise Refusal(f"{way.path} gave {found} for a text, and a reward model gives one")
+    return float(numbers[0])
+
+
+def open_served(target: str, **given: Any) -> RewardServerBackend:
+    """Open a reward model on a server; its options are those of `Options` that concern no labels."""
+    checked_packages("reward:MODEL")
+    options = read_options(given)
+    if options.folder is not None:
+        raise UsageError(
+            f"reward:{target} is asked on a server, and {options.base_url} is a folder; name its URL"
+        )
+    return RewardServerBackend(
+        target, options, key=read_key(options), headers=read_headers(options)
+    )
+
+
+open_served.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
+    [each for name, each in inspect.signature(Options).parameters.items() if name not in _OF_OTHERS]
+)

@@ -1,0 +1,212 @@
+"""Answers that begin with the prefix of their template, on servers that continue a message and on those that do not."""
+
+import json
+import math
+from dataclasses import replace
+
+import pytest
+from asked import LABELS, question, questions, to
+from toy_model import PREFIX, encode, render
+from toy_server import LLAMA_SERVER, MODEL, OPENAI, SGLANG, TEXT_ONLY, VLLM, RefusedError
+
+from refladder.backends.openai.client import Client
+from refladder.errors import BackendUnavailableError, UsageError
+
+TOP = replace(VLLM, tokenize="", completions=False)
+SAYS = replace(TEXT_ONLY, goes_on=True)  # continues a message, and gives no log-probabilities
+CHANGED = (
+    "{}: it no longer continues an answer that was begun, as it did in the handshake (prefix:on), so no more rows are "
+    "read; run the same command again to test what it can do now"
+)
+
+
+def begun(number):
+    return [replace(prompt, prefix=PREFIX) for prompt in questions(number)]
+
+
+def prefix_of(backend):
+    return next(word for word in backend.fingerprint.split() if word.startswith("prefix:"))
+
+
+@pytest.mark.parametrize("quirks", [VLLM, SGLANG, LLAMA_SERVER])
+def test_exact_readings_are_those_of_prompt_and_prefix_and_label_as_one_text(serve, quirks):
+    server = serve(quirks)
+    backend = to(server)
+    assert prefix_of(backend) == "prefix:on"
+    for prompt, reading in zip(begun(4), backend.read_labels(begun(4), LABELS), strict=True):
+        ids = encode(render(prompt.messages) + PREFIX)
+        # ` Worse` is three tokens here, so that no label counts with a space before it
+        assert reading.logprobs == pytest.approx(
+            [server.model.label(ids, label) for label in LABELS], abs=1e-6
+        )
+        assert reading.exactness == "exact"
+
+
+def test_top_adds_up_the_spellings_after_the_prefix(serve):
+    server = serve(TOP)
+    backend = to(server)
+    assert backend.fingerprint.endswith(" prefix:on top20-completed")
+    (prompt,) = begun(1)
+    (reading,) = backend.read_labels([prompt], LABELS)
+    ids = encode(render(prompt.messages) + PREFIX)
+    both = [server.model.label(ids, label) for label in ("Better", "better", " Better", "BETTER")]
+    assert reading.logprobs[0] == pytest.approx(math.log(math.fsum(map(math.exp, both))), abs=1e-2)
+    whole = math.exp(server.model.label(ids, "Worse")) + math.exp(server.model.label(ids, "worse"))
+    assert reading.logprobs[1] == pytest.approx(math.log(whole), abs=1e-2)
+    sent = [body for path, body in server.asked if path.endswith("/chat/completions")][-1]
+    assert sent["messages"][-1] == {"role": "assistant", "content": PREFIX + "W"}
+    assert (sent["add_generation_prompt"], sent["continue_final_message"]) == (False, True)
+
+
+def test_a_sampled_answer_is_begun_where_messages_are_continued(serve):
+    server = serve(SAYS)
+    backend = to(server, samples=3)
+    assert backend.fingerprint.endswith(" prefix:on sample3-shares")
+    server.asked.clear()
+    assert backend.read_labels(begun(1), LABELS)[0].exactness == "sampled"
+    assert {body["messages"][-1]["content"] for _, body in server.asked} == {PREFIX}
+
+
+@pytest.mark.parametrize(
+    "quirks", [OPENAI, TEXT_ONLY, replace(TOP, goes_on=False), replace(VLLM, thinks=True)]
+)
+def test_a_server_that_ignores_a_beginning_or_thinks_gets_none(serve, quirks):
+    server = serve(quirks)
+    backend = to(server, samples=2)
+    assert prefix_of(backend) == "prefix:unsupported"
+    server.asked.clear()
+    plain, prefixed = (backend.read_labels(rows, LABELS) for rows in (questions(2), begun(2)))
+    assert plain == prefixed
+    assert all(body["messages"][-1]["role"] == "user" for _, body in server.asked)
+
+
+@pytest.mark.parametrize("quirks", [VLLM, TOP, SAYS])
+def test_the_option_turns_it_off(serve, quirks):
+    backend = to(serve(quirks), prefix="none")
+    assert prefix_of(backend) == "prefix:off"
+    assert backend.read_labels(questions(2), LABELS) == backend.read_labels(begun(2), LABELS)
+    with pytest.raises(UsageError, match="prefix must be template or none, found 'yes'"):
+        to(serve(quirks), prefix="yes")
+
+
+@pytest.mark.parametrize("quirks", [TOP, SAYS])
+def test_a_server_that_stops_to_continue_ends_the_run_before_a_row_is_read(serve, quirks, tmp_path):
+    server = serve(quirks)
+    cache = tmp_path / "probes.json"
+    assert prefix_of(to(server, probe_cache=str(cache))) == "prefix:on"
+    server.quirks = replace(quirks, goes_on=False)
+    backend = to(server, probe_cache=str(cache))  # takes the handshake from the cache
+    with pytest.raises(BackendUnavailableError) as error:
+        backend.read_labels(begun(1), LABELS)
+    assert str(error.value) == CHANGED.format(server.url)
+    assert json.loads(cache.read_text()) == {}
+    assert prefix_of(to(server, probe_cache=str(cache))) == "prefix:unsupported"
+
+
+def test_it_must_show_again_from_time_to_time_that_it_continues(serve, monkeypatch):
+    monkeypatch.setattr("refladder.backends.openai.backend.PROVEN_FOR", 4)
+    server = serve(TOP)
+    backend = to(server)
+    assert all(reading.logprobs for reading in backend.read_labels(begun(4), LABELS))
+    server.quirks = replace(TOP, goes_on=False)
+    with pytest.raises(BackendUnavailableError, match="it no longer continues an answer"):
+        backend.read_labels(begun(1), LABELS)
+
+
+@pytest.mark.parametrize("quirks", [VLLM, SGLANG])
+def test_exact_modes_read_no_row_behind_a_prefix_that_is_not_there(serve, quirks):
+    server = serve(quirks)
+    backend = to(server)
+    assert prefix_of(backend) == "prefix:on"
+    expected = backend.read_labels(begun(2), LABELS)
+    assert all(reading.logprobs for reading in expected)
+    server.quirks = replace(quirks, tokenizes_begun=False)
+    with pytest.raises(BackendUnavailableError, match="it no longer continues an answer"):
+        backend.read_labels(begun(2), LABELS)
+    assert " exact" not in to(server).fingerprint  # a new handshake does not believe it
+
+
+def test_within_a_batch_every_row_must_end_in_the_tokens_of_the_prefix(serve, monkeypatch):
+    server = serve(VLLM)
+    backend = to(server)
+    _ = backend.fingerprint
+    known = Client._label_ids
+
+    async def labels_then_a_change(client, labels, prefix):
+        found = await known(client, labels, prefix)
+        server.quirks = replace(VLLM, tokenizes_begun=False)
+        return found
+
+    monkeypatch.setattr(Client, "_label_ids", labels_then_a_change)
+    with pytest.raises(BackendUnavailableError, match="it no longer continues an answer"):
+        backend.read_labels(begun(2), LABELS)
+
+
+def anew(_messages, _seed):
+    return {"message": {"content": 'Answer: "Better"'}, "finish_reason": "stop"}
+
+
+def refused(_messages, _seed):
+    raise RefusedError(400, "Unrecognized request argument supplied: continue_final_message")
+
+
+@pytest.mark.parametrize("answer", [anew, refused])
+def test_an_answer_that_begins_anew_is_no_reading(serve, answer):
+    server = serve(SAYS)
+    backend = to(server, samples=2)
+    _ = backend.fingerprint
+    server.quirks = replace(SAYS, answer=answer)
+    with pytest.raises(BackendUnavailableError) as error:
+        backend.read_labels(begun(1), LABELS)
+    assert str(error.value) == CHANGED.format(server.url)
+
+
+def test_a_refusal_of_one_row_for_another_reason_is_that_of_the_row(serve):
+    def long(messages, _seed):
+        if "number 1" in messages[0]["content"]:
+            raise RefusedError(400, "the prompt is too long")
+        return {"message": {"content": 'Better"'}, "finish_reason": "stop"}
+
+    server = serve(SAYS)
+    backend = to(server, samples=2)
+    _ = backend.fingerprint
+    server.quirks = replace(SAYS, answer=long)
+    one, two = backend.read_labels(begun(2), LABELS)
+    assert (one.mass, two.reason) == (1.0, "the server answered 400: the prompt is too long")
+
+
+def test_a_prefix_that_merges_with_a_label_is_shortened(serve):
+    """`"Better` is one token of this server's tokenizer, so that nothing of it could be read after a quote."""
+    server = serve(VLLM)
+    backend = to(server)
+    tokenize = server._tokenize
+
+    def merging(sent):
+        text = sent["messages"][-1]["content"]
+        found = tokenize(sent)
+        quoted = encode('"Better')
+        if text.endswith('"Better') and found["tokens"][-2:] == quoted:
+            found["tokens"][-2:] = [len(quoted)]
+        return found
+
+    server._tokenize = merging
+    (prompt,) = begun(1)
+    (reading,) = backend.read_labels([prompt], LABELS)
+    ids = encode(render(prompt.messages) + "Answer:")
+    expected = [server.model.label(ids, f" {label}") for label in LABELS]
+    assert reading.logprobs == pytest.approx(expected, abs=1e-6)
+    assert MODEL in backend.fingerprint
+
+
+def test_tokens_counted_before_a_run_are_the_tokens_sent(serve):
+    backend = to(serve(VLLM))
+    counted = sum(backend.count_tokens(begun(3)))
+    before = backend.counts["prompt tokens"]
+    assert all(reading.logprobs is not None for reading in backend.read_labels(begun(3), LABELS))
+    assert counted == backend.counts["prompt tokens"] - before
+
+
+def test_a_question_without_a_prefix_is_asked_as_before(serve):
+    server = serve(VLLM)
+    (reading,) = to(server).read_labels([question("x")], LABELS)
+    assert reading.logprobs == pytest.approx(server.exact(question("x"), LABELS), abs=1e-6)

@@ -1,0 +1,293 @@
+import asyncio
+
+import pytest
+from waiting import HANG
+
+from refladder.backends.openai.rate_limit import Bucket, RateLimiter, pause_in, seconds_in
+
+
+class Clock:
+    def __init__(self):
+        self.now = 100.0
+
+    def __call__(self):
+        return self.now
+
+
+class TimelessLoop(asyncio.SelectorEventLoop):
+    """A loop that does not wait: its time moves on at once to when the next thing is due."""
+
+    now = 100.0
+
+    def __init__(self):
+        super().__init__()
+        select = self._selector.select
+
+        def skip(timeout):
+            events = select(0)
+            self.now += max(timeout or 0, 1e-6)  # a clock never stands still
+            return events
+
+        self._selector.select = skip
+
+    def time(self):
+        return self.now
+
+
+def timeless(work):
+    """Run a coroutine function with the clock of its loop; gives its result and the seconds that passed in the loop."""
+
+    async def timed():
+        loop = asyncio.get_running_loop()
+        before = loop.time()
+        return await work(loop.time), loop.time() - before
+
+    with asyncio.Runner(loop_factory=TimelessLoop) as runner:
+        return runner.run(timed())
+
+
+def entered(limiter, number, tokens=0):
+    async def enter():
+        return [await asyncio.wait_for(limiter.enter(tokens), HANG) for _ in range(number)]
+
+    return asyncio.run(enter())
+
+
+@pytest.mark.parametrize(
+    ("header", "seconds"),
+    [
+        ("2", 2.0),
+        ("0.25", 0.25),
+        ("6m0s", 360.0),
+        ("20ms", 0.02),
+        ("1h2m", 3720.0),
+        ("soon", None),
+        ("", None),
+        ("-1", None),
+    ],
+)
+def test_durations_in_headers(header, seconds):
+    assert seconds_in(header) == seconds
+
+
+def test_a_date_in_retry_after():
+    assert seconds_in("Wed, 21 Oct 2015 07:28:00 GMT") == 0  # long past
+
+
+def test_headers_that_ask_for_a_pause():
+    assert pause_in({"retry-after-ms": "250", "retry-after": "1"}, throttled=True) == 0.25
+    assert (
+        pause_in(
+            {"x-ratelimit-remaining-requests": "0", "x-ratelimit-reset-requests": "3s"},
+            throttled=False,
+        )
+        == 3
+    )
+    assert (
+        pause_in(
+            {"x-ratelimit-remaining-requests": "9", "x-ratelimit-reset-requests": "3s"},
+            throttled=False,
+        )
+        is None
+    )
+    assert (
+        pause_in(
+            {"x-ratelimit-remaining-tokens": "0", "x-ratelimit-reset-tokens": "2s"}, throttled=True
+        )
+        == 2
+    )
+    assert pause_in({}, throttled=True) is None
+
+
+def test_a_full_round_of_answers_adds_one():
+    limiter = RateLimiter(most=30, clock=Clock())
+    entered(limiter, 20)
+    for _ in range(20):
+        limiter.succeeded()  # 20 in flight all the time
+    assert int(limiter.limit) == 20  # 20 + sum of 1/20, 1/20.05, ... is a little under 21
+    limiter.succeeded()
+    assert int(limiter.limit) == 21
+
+
+def test_it_does_not_grow_while_fewer_are_in_flight_than_may_be():
+    limiter = RateLimiter(most=30, clock=Clock())
+    entered(limiter, 5)
+    for _ in range(50):
+        limiter.succeeded()
+    assert limiter.limit == 20
+
+
+def test_a_storm_halves_once_for_all_that_were_in_flight():
+    limiter = RateLimiter(most=40, clock=Clock())
+    tickets = entered(limiter, 20)
+    for ticket in tickets:
+        limiter.throttled(ticket, 0.0)
+    assert limiter.limit == 10
+    for _ in tickets:
+        limiter.in_flight -= 1
+    (late,) = entered(limiter, 1)
+    limiter.throttled(late, 0.0)
+    assert limiter.limit == 5
+
+
+def test_many_server_errors_stop_the_growth_and_nothing_else():
+    limiter = RateLimiter(most=30, clock=Clock())
+    entered(limiter, 20)
+    for _ in range(3):
+        limiter.faulted()  # 1 - .95 ** 3 = .14 of the latest answers
+    for _ in range(6):
+        limiter.succeeded()  # .14 * .95 ** 6 = .105
+    assert limiter.limit == 20
+    limiter.succeeded()  # .0996
+    assert limiter.limit > 20
+
+
+def test_nothing_starts_while_the_server_asks_for_a_pause():
+    async def wait(clock):
+        limiter = RateLimiter(clock=clock)
+        limiter.pause(15)
+        await asyncio.gather(*(limiter.enter(0) for _ in range(3)))
+
+    assert timeless(wait) == (None, pytest.approx(15, abs=0.001))
+
+
+def test_no_more_in_flight_than_allowed():
+    async def run():
+        limiter = RateLimiter(most=4)
+        most = 0
+
+        async def one():
+            nonlocal most
+            await limiter.enter(0)
+            most = max(most, limiter.in_flight)
+            await asyncio.sleep(0.001)
+            limiter.leave()
+
+        await asyncio.gather(*(one() for _ in range(50)))
+        return most, limiter.in_flight
+
+    assert asyncio.run(run()) == (4, 0)
+
+
+def test_a_row_that_is_cancelled_gives_its_place_back():
+    async def run():
+        limiter = RateLimiter(most=1)
+        await limiter.enter(0)
+        waiting = asyncio.create_task(limiter.enter(0))
+        await asyncio.sleep(0)
+        waiting.cancel()
+        await asyncio.gather(waiting, return_exceptions=True)
+        limiter.leave()
+        await asyncio.wait_for(limiter.enter(0), HANG)
+        return limiter.in_flight
+
+    assert asyncio.run(run()) == 1
+
+
+def test_a_bucket_fills_evenly_and_may_owe():
+    bucket = Bucket(120, now=0.0)  # two a second
+    assert bucket.wait(0.0) == 0
+    bucket.take(2)
+    assert bucket.wait(0.0) == pytest.approx(0.5)  # (1 - 0) / 2
+    assert bucket.wait(0.5) == 0
+    bucket.take(9)  # more than a second's worth: level 1 - 9 = -8
+    assert bucket.wait(0.5) == pytest.approx(4.5)  # (1 + 8) / 2
+    bucket.take(-8)
+    assert bucket.wait(0.5) == pytest.approx(0.5)
+
+
+def test_requests_a_minute_are_kept():
+    async def run(clock):
+        limiter = RateLimiter(requests_per_minute=60 * 50, clock=clock)  # 50 a second, 50 at once
+        for _ in range(60):
+            await limiter.enter(0)
+            limiter.leave()
+
+    assert timeless(run) == (None, pytest.approx(10 / 50, abs=0.001))  # for the 60 - 50 more
+
+
+def test_a_server_that_asks_for_a_day_is_asked_again_after_a_minute():
+    clock = Clock()
+    limiter = RateLimiter(clock=clock)
+    limiter.pause(86_400)
+    assert limiter._delay() == 60
+    clock.now += 59.9
+    assert not limiter._may_start()
+    clock.now += 0.2
+    assert limiter._may_start()
+
+
+def test_patience_ends_only_when_nothing_was_answered_for_so_long():
+    clock = Clock()
+    limiter = RateLimiter(patience=100, clock=clock)
+    (ticket,) = entered(limiter, 1)
+    limiter.throttled(ticket, 86_400)
+    assert (limiter._delay(), limiter.out_of_patience) == (60, False)
+    clock.now += 60
+    limiter.throttled(ticket, 86_400)
+    assert limiter._delay() == 40  # what is left of 100
+    clock.now += 40
+    assert limiter.out_of_patience
+    limiter.succeeded()
+    assert not limiter.out_of_patience
+    clock.now += 500  # work without a pause takes no patience
+    assert not limiter.out_of_patience
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        "9" * 400 + "h",
+        "Wed, 21 Oct 99999999999999999999 07:28:00 GMT",
+        "Wed, 21 Oct 2015 99:28:00 GMT",
+        ",,,",
+        "nan",
+        "inf",
+    ],
+)
+def test_headers_that_name_no_time(header):
+    assert seconds_in(header) is None
+
+
+def test_pauses_that_the_server_does_not_name_double_until_an_answer_comes():
+    clock = Clock()
+    limiter = RateLimiter(most=40, clock=clock)
+    seen = []
+    for _ in range(4):
+        (ticket,) = entered(limiter, 1)
+        limiter.throttled(ticket, None)
+        limiter.leave()
+        seen.append(limiter._delay())
+        clock.now += seen[-1]
+    assert seen == pytest.approx([0.5, 1, 2, 4])
+    limiter.succeeded()
+    (ticket,) = entered(limiter, 1)
+    limiter.throttled(ticket, None)
+    assert limiter._delay() == pytest.approx(0.5)
+
+
+def test_the_limit_stays_between_one_and_the_most():
+    limiter = RateLimiter(most=21, clock=Clock())
+    entered(limiter, 20)
+    for _ in range(100):
+        limiter.succeeded()
+    assert limiter.limit == 21
+    for _ in range(9):
+        limiter._started += 1  # each of them after the decrease before
+        limiter.throttled(limiter._started, 0.0)
+    assert limiter.limit == 1
+
+
+def test_a_shorter_pause_does_not_end_a_longer_one():
+    limiter = RateLimiter(clock=Clock())
+    limiter.pause(30)
+    limiter.pause(1)
+    assert limiter._delay() == 30
+
+
+def test_tokens_a_minute_are_taken_and_given_back():
+    limiter = RateLimiter(tokens_per_minute=60, clock=Clock())  # one a second, one at once
+    entered(limiter, 1, tokens=11)
+    assert limiter._delay() == pytest.approx(11)  # level 1 - 11 = -10, and 1 is needed
+    limiter.leave(6)  # of which 6 were not used
+    assert limiter._delay() == pytest.approx(5)
