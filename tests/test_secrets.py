@@ -374,6 +374,6 @@ def test_a_key_in_extra_is_sent_and_kept_nowhere(with_canary, tmp_path):
         twice = with_canary(tmp_path, *SCORE, *options, "--judge-option", f"extra={extra}")
         assert (twice[0], "given twice" in twice[1]) == (2, True)
     judge = connect("openai:m", base_url="http://127.0.0.1:9/v1", extra=extra)
-    judge._probe = Capabilities(mode="top", top=5)
+    judge._capabilities = Capabilities(mode="top", top=5)
     assert CANARY not in judge.fingerprint
     assert "('top_k', 3)" in judge.fingerprint
