@@ -211,7 +211,7 @@ def open_writer(name: str, method: str, suggestion: str, machine: Machine) -> Tr
 
 
 def open_reader(name: str, kind: str, method: str, suggestion: str, machine: Machine) -> Reader:
-    """Open an encoder, a classifier or a multiple-choice reader: `kind` is a constant of `backends.hf.opening`."""
+    """Open an encoder, a classifier or a multiple-choice reader: `kind` is a constant of `backends.hf.loading`."""
     return Reader(*_opened(name, kind, method, suggestion, machine))
 
 
