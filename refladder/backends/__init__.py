@@ -56,7 +56,8 @@ _MODEL_OF_A_SERVER = re.compile(
     r"(chatgpt|claude|command|deepseek|gemini|gemma|glm|gpt|grok|kimi|llama|mi[ns]tral|mixtral|o\d|phi|qwen)[^/]*$",
     re.IGNORECASE,
 )
-_ON_THE_HUB = re.compile(r"[\w.-]+/[\w.-]+", re.ASCII)  # ORG/NAME
+# ORG/NAME
+_ON_THE_HUB = re.compile(r"[\w.-]+/[\w.-]+", re.ASCII)
 
 
 def connect(name: str, **options: str) -> Backend:

@@ -31,19 +31,28 @@ NOT_ASKED = NotAsked(logprobs=None, mass=None, reason="not asked in a dry run")
 class Estimate:
     """What a run will ask one backend."""
 
-    backend: str  # its fingerprint
-    usage: Usage  # prompts that need a new answer; an upper bound where the estimate is not `exact`
-    least: int  # prompts that will be asked whatever the answers are
-    free: int  # answers that are stored, or will be when their prompt comes again
-    repeated: int  # those of them that are not stored yet
-    too_long: int  # prompts that do not fit the model and will not be read
-    exact: bool  # whether `usage` is exact, up to the length of the answers
-    unwritten: bool  # whether prompts hold texts that are still to be written, each counted at its first attempt
-    cost: float | None  # USD; None where the price or the number of tokens is unknown
-    drawn: (
-        tuple[float, float] | None
-    )  # temperature and top-p of the texts to be written; None where none are
-    through_files: bool = False  # whether requests are written for somebody to answer
+    # The fingerprint of the backend.
+    backend: str
+    # Prompts that need a new answer; an upper bound where the estimate is not `exact`.
+    usage: Usage
+    # Prompts that will be asked whatever the answers are.
+    least: int
+    # Answers that are stored, or will be when their prompt comes again.
+    free: int
+    # Free answers that are not stored yet.
+    repeated: int
+    # Prompts that do not fit the model and will not be read.
+    too_long: int
+    # Whether `usage` is exact, up to the length of the answers.
+    exact: bool
+    # Whether prompts hold texts that are still to be written, each counted at its first attempt.
+    unwritten: bool
+    # USD; None where the price or the number of tokens is unknown.
+    cost: float | None
+    # Temperature and top-p of the texts to be written; None where none are.
+    drawn: tuple[float, float] | None
+    # Whether requests are written for somebody to answer.
+    through_files: bool = False
 
 
 class _Pool(NamedTuple):
@@ -63,7 +72,8 @@ class _Asked:
     repeated: int = 0
     too_long: int = 0
     unwritten: bool = False
-    least: int = 0  # prompts of the pools that are certain to be asked
+    # Prompts of the pools that are certain to be asked.
+    least: int = 0
     keys: set[bytes] = field(default_factory=set)
     pools: list[_Pool] = field(default_factory=list)
     drawn: tuple[float, float] | None = None
@@ -100,7 +110,8 @@ class DryRunBackend(Wrapper):
     def __init__(self, backend: Backend) -> None:
         super().__init__(backend)
         self.asked = _Asked()
-        self._bounds: tuple[int, int] | None = None  # most and least prompts of each call
+        # Most and least prompts of each call.
+        self._bounds: tuple[int, int] | None = None
 
     def load(self) -> None:
         """Load nothing."""
@@ -164,7 +175,8 @@ class DryRunBackend(Wrapper):
         asked, bounds = self.asked, self._bounds
         seen = asked.keys if bounds is None else set()
         once = bounds is not None or self.stores_answers
-        fresh: dict[int, bytes] = {}  # rows and their keys
+        # Rows and their keys.
+        fresh: dict[int, bytes] = {}
         for row, (key, answer) in enumerate(zip(keys, stored, strict=True)):
             if answer is None and not (once and key in seen):
                 fresh[row] = key
@@ -193,7 +205,8 @@ class DryRunBackend(Wrapper):
         asked.too_long += (counts or []).count(0)
         asked.unwritten = asked.unwritten or unwritten > 0
         distinct = self.count_distinct_tokens(written, labels)
-        if tokens is not None and distinct is not None:  # a model on this machine
+        # A model on this machine.
+        if tokens is not None and distinct is not None:
             asked.usage = replace(
                 asked.usage, run_tokens=(asked.usage.run_tokens or 0) + distinct + unwritten
             )

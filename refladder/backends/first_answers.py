@@ -12,9 +12,12 @@ if TYPE_CHECKING:
 
     from refladder.records import Completion, LabelReading
 
-FIRST = 20  # answers of a server, which come one by one
-_FEWEST = 4  # with fewer, all can be alike by chance
-_LOW_MASS = 0.05  # median label mass: a model that follows the prompt gives its labels nearly all
+# Answers of a server, which come one by one.
+FIRST = 20
+# With fewer, all can be alike by chance.
+_FEWEST = 4
+# Median label mass: a model that follows the prompt gives its labels nearly all.
+_LOW_MASS = 0.05
 _UNREAD = (
     "%s: %d of the first %d judgments could not be read. The first: %s. Stop, and deal with this reason; a model that "
     "does not answer with a label must be replaced by an instruct model with its chat template."

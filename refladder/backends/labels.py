@@ -20,12 +20,16 @@ if TYPE_CHECKING:
 
     from refladder.records import Exactness
 
-NEVER = -50.0  # natural logarithm used for a share of 0, which has none: 2e-22
-LEAST_REST = 1e-9  # of p(a label ends here); float32 rounds smaller values to 0
+# Natural logarithm used for a share of 0, which has none: 2e-22.
+NEVER = -50.0
+# Least p(a label ends here); float32 rounds smaller values to 0.
+LEAST_REST = 1e-9
 
-_SHOWN = 60  # characters of an unparsed answer in a message
+# Characters of an unparsed answer in a message.
+_SHOWN = 60
 
-PREFIXES = ("template", "none")  # values of the option `prefix`
+# Values of the option `prefix`.
+PREFIXES = "template", "none"
 
 NO_LABEL = "no label in the answer"
 SEVERAL = "several labels in the answer"
@@ -202,9 +206,8 @@ def without_thoughts(text: str) -> str:
     if final is not None:
         return final.group(1)
     text = _THOUGHTS.sub("", text)
-    text = _CLOSED.sub(
-        "", text
-    )  # opened by the chat template, so that only its end is in the answer
+    # Opened by the chat template, so that only its end is in the answer.
+    text = _CLOSED.sub("", text)
     opened = _OPENED.search(text)
     return (text if opened is None else text[: opened.start()]).strip()
 

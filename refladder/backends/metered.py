@@ -42,8 +42,10 @@ class Metered(Wrapper):
         self.budget = budget
         self._usage = Usage()
         self._seconds = 0.0
-        self.answered = 0  # prompts
-        self._charged = 0.0  # of the budget, by this backend
+        # In prompts.
+        self.answered = 0
+        # USD that this backend has taken from the budget.
+        self._charged = 0.0
         self._before = _spent(backend)
         self._sent_before = self.sent or 0
         if budget is not None and price is None:

@@ -19,8 +19,10 @@ from refladder.records import IMPOSSIBLE, LOSS, OUTCOMES, TIE, WIN, LabelReading
 if TYPE_CHECKING:
     from refladder.records import Completion, Prompt, Sampling
 
-_SLACK = 0.01  # how far rounded probabilities may add to another number than 1
-_TEXTS = {  # slots of the two texts, by role
+# How far rounded probabilities may add to another number than 1.
+_SLACK = 0.01
+# Slots of the two texts, by role.
+_TEXTS = {
     "compare": ("target", "reference"),
     "compare-shared": ("target", "reference"),
     "pairwise": ("first", "second"),
@@ -93,9 +95,8 @@ class FunctionJudge(Backend):
         try:
             answers: object = self._function(questions)
         except Exception as error:
-            frames = traceback.extract_tb(error.__traceback__)[
-                :2
-            ]  # the second is the line of the function
+            # The second is the line of the function.
+            frames = traceback.extract_tb(error.__traceback__)[:2]
             where, words = (
                 f"{Path(frames[-1].filename).name}:{frames[-1].lineno}",
                 " ".join(str(error).split()),

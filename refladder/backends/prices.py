@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 MILLION = 1_000_000
-_PRICE_KEYS = ("input", "output")
+_PRICE_KEYS = "input", "output"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

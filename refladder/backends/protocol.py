@@ -21,9 +21,8 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-STATED_TOKENS = (
-    300  # of an answer that a judge writes: a line for each rung, with room for an explanation
-)
+# Most tokens of an answer that a judge writes: a line for each rung, with room for an explanation.
+STATED_TOKENS = 300
 
 
 class Backend(ABC):

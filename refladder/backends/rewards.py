@@ -14,11 +14,8 @@ if TYPE_CHECKING:
 
     from refladder.records import Prompt
 
-ROLES = (
-    "compare",
-    "compare-shared",
-    "pairwise",
-)  # of the prompts in whose place a reward model reads two texts
+# Roles that a reward model answers by reading two texts.
+ROLES = "compare", "compare-shared", "pairwise"
 ONLY_READS = (
     "{} is a reward model, which gives each text one number: it writes no texts and can only stand in for comparisons; "
     "name another writer, and leave out answers, yes_no and methods that ask for grades"

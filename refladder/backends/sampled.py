@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     from refladder.backends.protocol import Backend
     from refladder.records import Completion, LabelReading, Prompt, Sampling
 
-ANSWER_TOKENS = 16  # a label, or a short sentence that names it
+# A label, or a short sentence that names it.
+ANSWER_TOKENS = 16
 
 
 class Sampled(Wrapper):
@@ -27,7 +28,8 @@ class Sampled(Wrapper):
         if answers < 1:
             raise UsageError(f"at least 1 answer must be sampled, found {answers}")
         super().__init__(backend)
-        sampling = sampling.filled()  # votes: 1, and not a writer's own
+        # Votes: 1, and not a writer's own.
+        sampling = sampling.filled()
         self._samplings = [
             replace(sampling, seed=sampling.seed + number) for number in range(answers)
         ]
@@ -55,9 +57,8 @@ class Sampled(Wrapper):
         for sampling in self._samplings:
             try:
                 drawn.append(whole(self.backend, prompts, self.backend.write(prompts, sampling)))
-            except (
-                AnswersAwaitedError
-            ) as error:  # the requests of all samplings are written before their answers come
+            except AnswersAwaitedError as error:
+                # The requests of all samplings are written before their answers come.
                 awaited = error
         if awaited is not None:
             raise awaited

@@ -36,7 +36,8 @@ if TYPE_CHECKING:
 
     from refladder.records import Prompt, Sampling
 
-_MASS_SLACK = 1e-6  # log-probabilities written with few digits may add to a little more than 1
+# log-probabilities written with few digits may add to a little more than 1.
+_MASS_SLACK = 1e-6
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,7 +58,8 @@ class Rule:
             name for name in ("text", "texts", "answer", "error") if getattr(self, name) is not None
         ]
         if not kinds and self.finish == "length":
-            kinds = ["finish"]  # cut before the first word
+            # Cut before the first word.
+            kinds = ["finish"]
         if len(kinds) != 1:
             named = " and ".join(kinds) or "none"
             raise UsageError(

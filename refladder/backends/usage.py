@@ -17,18 +17,18 @@ class Usage:
     """What a backend was asked, or is to be asked."""
 
     prompts: int = 0
-    requests: int | None = None  # of HTTP; None for a backend that is not a server
-    characters: int = 0  # total length of the prompts
-    prompt_tokens: int | None = (
-        None  # as sent, each prompt whole; None where the backend cannot count
-    )
-    run_tokens: int | None = (
-        None  # that the model read: a beginning that prompts share counts once; None where unknown
-    )
-    answer_tokens: int = (
-        0  # before a run, the most that answers can have (a text counts at its limit)
-    )
-    seconds: float = 0.0  # in which the backend answered
+    # HTTP requests; None for a backend that is not a server.
+    requests: int | None = None
+    # Total length of the prompts.
+    characters: int = 0
+    # Prompt tokens as sent, each prompt whole; None if the backend cannot count.
+    prompt_tokens: int | None = None
+    # Tokens that the model read: a beginning that prompts share counts once; None if unknown.
+    run_tokens: int | None = None
+    # Before a run, the most that answers can have (a text counts at its limit).
+    answer_tokens: int = 0
+    # Time in which the backend answered.
+    seconds: float = 0.0
 
     def plus(
         self, prompts: Sequence[Prompt], tokens: Sequence[int] | None, answer_tokens: int

@@ -32,11 +32,12 @@ if TYPE_CHECKING:
     from refladder.engine.trie import Segment
 
 NAME = "refladder_tree"
-_BATCH_STEP = 64  # keys: pieces that differ by less are padded to form one batch
-_CAPPED_CHUNK = 256  # queries whose capped scores are computed together
-_MERGE_CHUNK = (
-    256  # tokens that are merged together, in float32: more would not stay in a core's cache
-)
+# Keys: pieces that differ by less are padded to form one batch.
+_BATCH_STEP = 64
+# Queries whose capped scores are computed together.
+_CAPPED_CHUNK = 256
+# Tokens that are merged together, in float32: more would not stay in a core's cache.
+_MERGE_CHUNK = 256
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +131,8 @@ def _batch(segment: Segment, pieces: list[Piece], dtype: Any, window: int | None
                 - key_positions(segment)[keys[number, :present]][None]
             )
             visible[number, :size, :present] &= distances < window
-        visible[number, size:, 0] = True  # for padded queries: without any key they would be NaN
+        # Padded queries see one key; without any they would be NaN.
+        visible[number, size:, 0] = True
     return Batch(queries, keys, _hiding(~visible, dtype)[:, None])
 
 
@@ -138,7 +140,7 @@ def _gather(parts: Parts, heads: int, key_heads: int, total: int) -> Gathered:
     """The rows that batches take from flattened tensors, computed once; queries of one key head are stacked."""
     import torch
 
-    shape = (heads, key_heads, total)
+    shape = heads, key_heads, total
     if shape not in parts.gathered:
         group = heads // key_heads
         head = np.arange(heads).reshape(key_heads, group, 1)
@@ -147,9 +149,8 @@ def _gather(parts: Parts, heads: int, key_heads: int, total: int) -> Gathered:
             np.arange(key_heads)[:, None] * total + batch.keys[:, None] for batch in parts.batches
         ]
         flat = np.concatenate([np.zeros(0, dtype=np.int64), *(rows.ravel() for rows in queries)])
-        results = np.zeros(
-            heads * parts.tokens, dtype=np.int64
-        )  # for the tokens of runs: arbitrary
+        # The tokens of runs may have any row.
+        results = np.zeros(heads * parts.tokens, dtype=np.int64)
         unpadded = flat < results.size
         results[flat[unpadded]] = np.flatnonzero(unpadded)
         parts.gathered[shape] = Gathered(

@@ -28,7 +28,8 @@ if TYPE_CHECKING:
 
     from refladder.arrays import FloatArray
 
-STRATEGIES = {  # fastest first, with their names in messages
+# Fastest first, with their names in messages.
+STRATEGIES = {
     "tree": "Prefix-tree inference",
     "masked": "Prefix-tree inference with masks",
     "copied": "Prefix-tree inference with copied caches",
@@ -36,14 +37,12 @@ STRATEGIES = {  # fastest first, with their names in messages
     "single": "Plain inference",
 }
 _ORDER = tuple(STRATEGIES)
-_FORWARD_TOKENS = (
-    8192  # a fifth faster than 2,048; the memory limits it further (see `tokens_that_fit`)
-)
+# A fifth faster than 2,048; the memory limits it further (see `tokens_that_fit`).
+_FORWARD_TOKENS = 8192
 _LEAST_TOKENS = 16
 _BATCH_ROWS = 16
-_LOGIT_ROWS = (
-    16  # positions whose logits are converted to float32 together: more would not stay in a cache
-)
+# Positions whose logits are converted to float32 together: more would not stay in a cache.
+_LOGIT_ROWS = 16
 
 # Layers of a cache that forget the last tokens when asked. A dummy one is that of a layer that reads the keys of an
 # earlier layer (Gemma 3n and 4); transformers 4 has no such class.
@@ -65,9 +64,8 @@ class Causal:
         self._arguments = set(inspect.signature(model.forward).parameters)
         layer_kinds = set(getattr(self._config, "layer_types", None) or ())
         window = getattr(self._config, "sliding_window", None)
-        self._mixed = (
-            "sliding_attention" in layer_kinds
-        )  # the model takes a mask for each kind of layer
+        # The model takes a mask for each kind of layer.
+        self._mixed = "sliding_attention" in layer_kinds
         self.window: int | None = window if self._mixed or not layer_kinds else None
         self._mask_dtype = model.dtype
         self.strategies = self._supported()
@@ -107,9 +105,8 @@ class Causal:
             "full_attention",
             "sliding_attention",
         }
-        alibi = getattr(
-            self._config, "alibi", False
-        )  # measures distance along the row and ignores position ids
+        # Measures distance along the row and ignores position ids.
+        alibi = getattr(self._config, "alibi", False)
         if croppable and named and not alibi and "position_ids" in self._arguments:
             if self.model.device.type == "cpu" and self._attention_name in {"sdpa", "eager"}:
                 return _ORDER
@@ -184,9 +181,8 @@ class Causal:
         from transformers.cache_utils import DynamicCache
 
         logprobs = np.full(reads, np.nan)
-        cache = (
-            DynamicCache()
-        )  # without the configuration, so that layers with a window keep all keys; masks hide them
+        # Without the configuration, so that layers with a window keep all keys; masks hide them.
+        cache = DynamicCache()
         for step in plan(root, most):
             if isinstance(step, Pop):
                 cache.crop(-step.tokens)
@@ -256,9 +252,8 @@ class Causal:
         """Run the model once on ids of shape (rows, tokens), for reads of some rows; shape (wanted,), in float32."""
         import torch
 
-        indices = sorted({read.offset for _, read in wanted}) or [
-            ids.shape[1] - 1
-        ]  # a model gives some logits
+        # A model gives some logits.
+        indices = sorted({read.offset for _, read in wanted}) or [ids.shape[1] - 1]
         read_at = torch.as_tensor(indices, device=ids.device)
         selects = "logits_to_keep" in self._arguments
         if selects:

@@ -19,15 +19,17 @@ if TYPE_CHECKING:
     from refladder.arrays import FloatArray
 
 
-_BATCH_TOKENS = 4096  # of a batch of prompts, padding included
+# Tokens of a batch of prompts, padding included.
+_BATCH_TOKENS = 4096
 
 
 def decoder_start(model: Any) -> int:
     """The token that a decoder begins with: where `generate` looks for it, and else the padding (T5)."""
+    # T5Gemma
     for holder, name in (
         (model.generation_config, "decoder_start_token_id"),
         (model.config, "decoder_start_token_id"),
-        (model.generation_config, "bos_token_id"),  # T5Gemma
+        (model.generation_config, "bos_token_id"),
     ):
         token = getattr(holder, name, None)
         if isinstance(token, int):
@@ -70,9 +72,8 @@ class EncoderDecoder:
         width = max(map(len, labels))
         targets, present = padded(labels, width)
         inputs = torch.cat([torch.full((len(labels), 1), self._start_id), targets[:, :-1]], dim=1)
-        inputs, input_of = torch.unique(
-            inputs, dim=0, return_inverse=True
-        )  # labels of one token share their input
+        # Labels of one token share their input.
+        inputs, input_of = torch.unique(inputs, dim=0, return_inverse=True)
         logprobs = np.full((len(prompts), len(labels), width), np.nan)
         for batch in by_length(
             range(len(prompts)), lambda number: len(prompts[number]), batch_tokens

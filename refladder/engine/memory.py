@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-_USABLE_SHARE = 0.7  # of the free memory
+# Share of the free memory.
+_USABLE_SHARE = 0.7
 # Set for the workers of `refladder score --workers N`, which share the memory of one machine: their number.
 WORKERS = "REFLADDER_WORKERS"
 _MEMINFO, _CGROUP = Path("/proc/meminfo"), Path("/sys/fs/cgroup")
@@ -29,17 +30,15 @@ def usable_memory(device: Any) -> int:
         import torch
 
         return int(torch.cuda.mem_get_info(device)[0] * _USABLE_SHARE)
-    free = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf(
-        "SC_PAGE_SIZE"
-    )  # the only figure available outside Linux
+    # The only figure available outside Linux.
+    free = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     with contextlib.suppress(OSError, StopIteration):
         lines = _MEMINFO.read_text("ascii").splitlines()
         free = next(
             int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable")
         )
-    with contextlib.suppress(
-        OSError, ValueError
-    ):  # a container's limit; without a limit the file holds "max"
+    # A container's limit; without a limit the file holds "max".
+    with contextlib.suppress(OSError, ValueError):
         used = int((_CGROUP / "memory.current").read_text("ascii"))
         free = min(free, int((_CGROUP / "memory.max").read_text("ascii")) - used)
     return int(max(0, free) * _USABLE_SHARE) // int(os.environ.get(WORKERS, "1"))
@@ -69,9 +68,8 @@ def _key_numbers(config: Any) -> int:
 
 def _inner_width(config: Any) -> int:
     width = getattr(config, "intermediate_size", 0) or 0
-    return int(
-        max(width) if isinstance(width, list) else width
-    )  # a list has the width of each layer (Gemma 3n)
+    # A list has the width of each layer (Gemma 3n).
+    return int(max(width) if isinstance(width, list) else width)
 
 
 def tokens_that_fit(wanted: int, longest: int, reads: int, config: Any, memory: int) -> int:
@@ -83,7 +81,8 @@ def tokens_that_fit(wanted: int, longest: int, reads: int, config: Any, memory: 
         (int(getattr(layer, "num_attention_heads", 0) or 16) for layer in layers), default=16
     )
     score_bytes = 4 * heads if getattr(config, "_attn_implementation", "") == "eager" else 8
-    key_bytes = 2 * cache_bytes_per_token(config, 4)  # twice: a cache is copied when it grows
+    # Twice: a cache is copied when it grows.
+    key_bytes = 2 * cache_bytes_per_token(config, 4)
     tokens = wanted
     while tokens > 1:
         activations = 4 * tokens * (12 * hidden + 4 * inner)

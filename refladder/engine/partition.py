@@ -18,10 +18,14 @@ if TYPE_CHECKING:
 
     from refladder.engine.trie import Segment
 
-_PIECE_TOKENS = 128  # neighbouring subtrees of at most so many tokens share a piece
-_SHORT = 256  # tokens: a longer run is no piece, and of more keys than that most go to spans instead of being copied
-STEP = 16  # queries and keys of pieces: other sizes make the kernel up to a third slower
-_SHORT_CHUNK = 64  # tokens: a chunk of a run that is cut to its window is a piece if it is shorter
+# Neighbouring subtrees of at most so many tokens share a piece.
+_PIECE_TOKENS = 128
+# Tokens: a longer run is no piece, and of more keys than that most go to spans instead of being copied.
+_SHORT = 256
+# Queries and keys of pieces: other sizes make the kernel up to a third slower.
+STEP = 16
+# Tokens: a chunk of a run that is cut to its window is a piece if it is shorter.
+_SHORT_CHUNK = 64
 
 Range = tuple[int, int]
 
@@ -69,14 +73,15 @@ def partition(
     """
     ends, past = segment.ends, segment.start
     size = int(ends.size)
-    edges = np.append(
-        1 + np.flatnonzero(np.diff(ends)), size
-    )  # neighbouring nodes have different ends
+    # Neighbouring nodes have different ends.
+    edges = np.append(1 + np.flatnonzero(np.diff(ends)), size)
     parts = Partition([], [], [], [])
     pending: list[tuple[int, int, tuple[Range, ...]]] = [(0, size, ((0, past),) if past else ())]
-    while pending:  # sibling subtrees, which see the keys `before`
+    # Sibling subtrees, which see the keys `before`.
+    while pending:
         index, last, before = pending.pop()
-        first = index  # of the tokens that are in no piece yet
+        # Start of the tokens that are in no piece yet.
+        first = index
         while index < last:
             end, stop = int(ends[index]), int(edges[np.searchsorted(edges, index, side="right")])
             if (end < last or stop - index <= short) and keys_in(before) > short:
@@ -133,10 +138,10 @@ def windowed(
     bands: list[Span] = []
     for first, last, key_first, key_last in spans:
         inside = positions[first:last]
-        offset = key_first - int(keys[key_first])  # positions grow by one inside a span
-        starts = (
-            np.array([inside.min(), inside.max()]) - window + 1 + offset
-        )  # of the keys that the two queries see
+        # Positions grow by one inside a span.
+        offset = key_first - int(keys[key_first])
+        # First keys that the two queries see.
+        starts = np.array([inside.min(), inside.max()]) - window + 1 + offset
         near, clear = np.clip(starts, key_first, key_last).tolist()
         if clear < key_last:
             clear_spans.append(Span(first, last, clear, key_last))

@@ -20,12 +20,13 @@ if TYPE_CHECKING:
 VOCABULARY = 211
 _HEAD_WIDTH = 16
 _INNER = 96
-_LONGEST_WINDOW = 100  # tokens; the prompts of the check are three times as long
+# Tokens; the prompts of the check are three times as long.
+_LONGEST_WINDOW = 100
 _MOST_KEY_HEADS = 4
-_MOST_GROUP = 4  # query heads of a key head
-_MOST_PARAMETERS = (
-    12_000_000  # a copy with more has a width that no recipe here knows, and would be slow
-)
+# Query heads of a key head.
+_MOST_GROUP = 4
+# A copy with more has a width that no recipe here knows, and would be slow.
+_MOST_PARAMETERS = 12_000_000
 _MOST_LAYERS = 12
 # The numbers of a small configuration, in place of those of the model that are neither None nor 0.
 _NUMBERS = {
@@ -35,22 +36,22 @@ _NUMBERS = {
     ),
     **dict.fromkeys(("state_size", "hidden_size_per_layer_input"), _HEAD_WIDTH),
     **dict.fromkeys(("vocab_size", "vocab_size_per_layer_input"), VOCABULARY),
-    **dict.fromkeys(
-        ("chunk_size", "mamba_chunk_size"), 32
-    ),  # tokens that a recurrence reads at a time
+    # Tokens that a recurrence reads at a time.
+    **dict.fromkeys(("chunk_size", "mamba_chunk_size"), 32),
     "linear_num_key_heads": 2,
     "linear_num_value_heads": 4,
 }
-_LATENT = {  # the widths of latent attention (DeepSeek), which belong together
+# The widths of latent attention (DeepSeek), which belong together.
+_LATENT = {
     **dict.fromkeys(("q_lora_rank", "kv_lora_rank", "qk_head_dim"), 2 * _HEAD_WIDTH),
     **dict.fromkeys(("qk_rope_head_dim", "qk_nope_head_dim", "v_head_dim"), _HEAD_WIDTH),
 }
-_MOST = {  # the numbers that a small configuration has at most
+# The numbers that a small configuration has at most.
+_MOST = {
     **dict.fromkeys(("num_experts", "num_local_experts", "n_routed_experts"), 4),
     **dict.fromkeys(("num_experts_per_tok", "top_k_experts"), 2),
-    **dict.fromkeys(
-        ("n_group", "topk_group"), 2
-    ),  # groups of experts, of which some are chosen first
+    # Groups of experts, of which some are chosen first.
+    **dict.fromkeys(("n_group", "topk_group"), 2),
     **dict.fromkeys(("sliding_window", "attention_chunk_size"), _LONGEST_WINDOW),
     "first_k_dense_replace": 1,
 }
@@ -61,7 +62,8 @@ _MAMBA = (
     ("mamba_expand", "n_mamba_heads", "mamba_headdim", "mamba_ngroups", "mamba_d_state"),
     ("expand", "mamba_num_heads", "mamba_head_dim", "n_groups", "ssm_state_size"),
 )
-_GAIN = 1.5  # of the random weights; the usual initialisation predicts too evenly to show faults
+# Gain of the random weights; the usual initialisation predicts too evenly to show faults.
+_GAIN = 1.5
 
 
 def reduced_model(model: Any) -> Any | None:
@@ -75,9 +77,11 @@ def reduced_model(model: Any) -> Any | None:
         try:
             config = reduced_configuration(model.config.get_text_config(), layers)
             config._attn_implementation = model.config._attn_implementation  # noqa: SLF001  no public name exists
-            with torch.random.fork_rng(devices=[]), silenced():  # about unusual widths
+            # About unusual widths.
+            with torch.random.fork_rng(devices=[]), silenced():
                 torch.manual_seed(0)
-                with torch.device("meta"):  # a width that no recipe here knows takes no memory
+                # A width that no recipe here knows takes no memory.
+                with torch.device("meta"):
                     outline = _of_type(model, config)
                 if (
                     set(layer_kinds(outline)) != set(kinds)
@@ -108,7 +112,8 @@ def layer_kinds(model: Any) -> list[tuple[str, ...]]:
     """The kind of each layer, as the names of the classes it is made of; empty if the layers cannot be told."""
     try:
         decoder = model.get_decoder()
-    except (AttributeError, NotImplementedError):  # that of a model's own code
+    except (AttributeError, NotImplementedError):
+        # The model comes with code of its own.
         return []
     layers = getattr(decoder, "layers", None) or getattr(decoder, "h", None) or []
     return [tuple(sorted({type(part).__name__ for part in layer.modules()})) for layer in layers]
@@ -118,7 +123,8 @@ def reduced_configuration(config: Any, layers: int | None = None) -> Any:
     """A text configuration with small widths and vocabulary, and the first `layers`, or the first of each kind."""
     small = copy.deepcopy(config)
     overrides = {}
-    if getattr(config, "is_heterogeneous", False):  # some numbers differ between layers
+    # Some numbers differ between layers.
+    if getattr(config, "is_heterogeneous", False):
         overrides = {
             int(layer): values for layer, values in config.to_dict()["per_layer_config"].items()
         }
@@ -140,7 +146,8 @@ def reduced_configuration(config: Any, layers: int | None = None) -> Any:
     for name, most in _MOST.items():
         _set(small, name, min(most, getattr(config, name, None) or most))
     rotated = getattr(config, "rotary_dim", None)
-    if rotated:  # dimensions of a head (GPT-J): the same share of it, and even
+    # Dimensions of a head (GPT-J): the same share of it, and even.
+    if rotated:
         share = rotated * config.num_attention_heads / config.hidden_size
         _set(small, "rotary_dim", 2 * max(1, round(share * _HEAD_WIDTH / 2)))
     for name in [
@@ -178,7 +185,8 @@ def _set_mamba(small: Any, config: Any, hidden: int) -> None:
     for expand, heads, width, groups, state in _MAMBA:
         if getattr(config, expand, None) and getattr(config, heads, None):
             inner = int(getattr(config, expand) * hidden)
-            _set(small, "mamba_d_ssm", inner)  # of Falcon-H1, which ignores the expansion then
+            # Falcon-H1 ignores the expansion if this is set.
+            _set(small, "mamba_d_ssm", inner)
             _set(small, heads, inner // _HEAD_WIDTH)
             _set(small, width, _HEAD_WIDTH)
             _set(small, groups, min(2, getattr(config, groups, 1)))
@@ -188,9 +196,8 @@ def _set_mamba(small: Any, config: Any, hidden: int) -> None:
 def _first_of_each_kind(config: Any, overrides: dict[int, Any]) -> list[int]:
     """The first layer of each kind, two layers at least, by the lists that have an entry for each layer."""
     count = config.num_hidden_layers
-    first_shared = count - (
-        getattr(config, "num_kv_shared_layers", None) or 0
-    )  # these use the keys of earlier layers
+    # Layers from here on use the keys of earlier layers.
+    first_shared = count - (getattr(config, "num_kv_shared_layers", None) or 0)
     lists = [value for value in vars(config).values() if _lists_layers(value, count)]
     first = {}
     for layer in reversed(range(count)):
@@ -242,9 +249,8 @@ def _shorten_rotations(small: Any, config: Any) -> None:
 @contextlib.contextmanager
 def in_float32(model: Any) -> Iterator[None]:
     """Run a half-precision model in float32: each module converts its own weights while it runs."""
-    stored: dict[
-        int, tuple[Any, Any]
-    ] = {}  # parameters in use, each with its half-precision numbers
+    # Parameters in use, each with its half-precision numbers.
+    stored: dict[int, tuple[Any, Any]] = {}
 
     def enter(module: Any, arguments: tuple[Any, ...], named: dict[str, Any]) -> tuple[Any, Any]:
         for parameter in module.parameters(recurse=False):

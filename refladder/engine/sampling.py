@@ -15,9 +15,12 @@ from refladder.engine.transformers_logging import silenced
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-BLOCK = 512  # keys: attention kernels sum over blocks of this size, or of a fraction of it
-_SMALL_BATCHES = (1, 2, 4, 8, 16)  # row counts that may replace a full batch if no bit changes
-_CHUNK = 256  # tokens: as fast as 128 or 512 for prompts that share a context, and faster than 128 for others
+# Keys: attention kernels sum over blocks of this size, or of a fraction of it.
+BLOCK = 512
+# Row counts that may replace a full batch if no bit changes.
+_SMALL_BATCHES = 1, 2, 4, 8, 16
+# Tokens: as fast as 128 or 512 for prompts that share a context, and faster than 128 for others.
+_CHUNK = 256
 
 
 class GeneratedText(NamedTuple):
@@ -89,7 +92,8 @@ def reproducible_batch_sizes(model: Any, largest: int) -> list[int]:
     from transformers.pytorch_utils import Conv1D
 
     if any(parameter.dim() > 2 for parameter in model.parameters()):
-        return [largest]  # experts: their products have other rows than the batch
+        # Experts: their products have other rows than the batch.
+        return [largest]
     sizes = [size for size in _SMALL_BATCHES if size < largest]
     layers = {
         (type(module), module.weight.shape): module
@@ -134,22 +138,21 @@ def generate_batch(
     width = max(map(len, prompts))
     states: dict[str, Any] = {}
     for module in model.modules():
-        if (
-            getattr(module, "rope_deltas", None) is not None
-        ):  # Qwen-VL keeps those of its last batch
+        # Qwen-VL keeps those of its last batch.
+        if getattr(module, "rope_deltas", None) is not None:
             module.rope_deltas = None
     with torch.inference_mode():
         if rows is not None:
-            width += (
-                BLOCK - width % BLOCK
-            )  # never 0: without padding, attention takes another code path
+            # Never 0: without padding, attention takes another code path.
+            width += BLOCK - width % BLOCK
             states = (_encoder_states if has_encoder else _cache_states)(
                 model, prompts, width, rows
             )
             prompts = [*prompts, *[prompts[-1]] * (rows - count)]
         ids, mask = padded(prompts, width, left=not has_encoder)
         draw = _Draw([random_stream(prompt, seed) for prompt in prompts], temperature, top_p)
-        with silenced():  # the warning about a model's maximum length counts the padding
+        # The warning about a model's maximum length counts the padding.
+        with silenced():
             outputs = model.generate(
                 input_ids=ids.to(device),
                 attention_mask=mask.to(device),
@@ -176,18 +179,16 @@ def _cache_states(
     import torch
     from transformers.cache_utils import DynamicCache
 
-    cache = (
-        DynamicCache()
-    )  # without the configuration, so that layers with a window keep all keys; masks hide them
+    # Without the configuration, so that layers with a window keep all keys; masks hide them.
+    cache = DynamicCache()
     states = []
     for prompt, reused in zip(prompts, reused_tokens(prompts), strict=True):
         if reused < cache.get_seq_length():
             cache.crop(reused - cache.get_seq_length())
         for first in range(reused, len(prompt), _CHUNK):
             chunk = torch.as_tensor([prompt[first : first + _CHUNK]], device=model.device)
-            model.base_model(
-                input_ids=chunk, past_key_values=cache, use_cache=True
-            )  # without the head
+            # The head is not needed.
+            model.base_model(input_ids=chunk, past_key_values=cache, use_cache=True)
         states.append([(layer.keys[:, :, :-1], layer.values[:, :, :-1]) for layer in cache.layers])
     combined = DynamicCache()
     for number, layer in enumerate(zip(*states, strict=True)):

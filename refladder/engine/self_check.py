@@ -23,20 +23,23 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-_TOLERANCE = 1e-3  # nats, between two strategies in float32: correct ones differ by 1e-4 at most, planted faults by .1
-_REAL_TOLERANCE = 1e-2  # nats, in float32 on real weights, once the structure is proved
-_HALF_TOLERANCE = (
-    0.1  # nats, in half precision where there is neither a proof nor memory for float32
-)
-_FACTOR, _SLACK = 3.0, 0.02  # of the distance of plain inference from float32, and nats
-_LONGEST_CHECK = 1100  # tokens; without a proof, and with a window up to this, the prompts are longer than the window
-_SHORT_ROW = (
-    96  # tokens: with rows this short, the prompts of a proof are pushed on the cache and popped
-)
-_ERRORS = (RuntimeError, ValueError, TypeError, AttributeError, IndexError, NotImplementedError)
+# Nats, between two strategies in float32: correct ones differ by 1e-4 at most, planted faults by .1.
+_TOLERANCE = 1e-3
+# Nats, in float32 on real weights, once the structure is proved.
+_REAL_TOLERANCE = 1e-2
+# Nats, in half precision where there is neither a proof nor memory for float32.
+_HALF_TOLERANCE = 0.1
+# A factor of the distance of plain inference from float32, and a margin in nats.
+_FACTOR, _SLACK = 3.0, 0.02
+# Tokens; without a proof, and with a window up to this, the prompts are longer than the window.
+_LONGEST_CHECK = 1100
+# Tokens: with rows this short, the prompts of a proof are pushed on the cache and popped.
+_SHORT_ROW = 96
+_ERRORS = RuntimeError, ValueError, TypeError, AttributeError, IndexError, NotImplementedError
 
 
-_proofs: dict[str, str | None] = {}  # strategies, by configuration and library versions
+# Strategies, by configuration and library versions.
+_proofs: dict[str, str | None] = {}
 
 
 def choose_strategy(causal: Causal, ids: Sequence[int]) -> None:
@@ -153,7 +156,8 @@ def _real_check(causal: Causal, ids: Sequence[int], *, proved: bool) -> Callable
         article = causal.window + 10
     sequences, reads = _prompts(ids, article, part)
     plain = _read_by(causal, sequences, reads)
-    if not np.isfinite(plain).all():  # each prompt with such a number is reported when it is read
+    # Each prompt with such a number is reported when it is read.
+    if not np.isfinite(plain).all():
         return lambda: None
     if causal.dtype == "float32":
         return lambda: _apart(

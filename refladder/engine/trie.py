@@ -83,8 +83,10 @@ def build_trie(sequences: Sequence[Sequence[int]], reads: Sequence[Read]) -> tup
     coded = [np.asarray(sequence, dtype=">u4").tobytes() for sequence in sequences]
     order = sorted(range(len(coded)), key=coded.__getitem__)
     arrays = [np.asarray(sequences[number], dtype=np.int64) for number in order]
-    leaves: list[int] = []  # ranks in `order` of the sequences that are no prefix of another
-    shared: list[int] = []  # tokens that a leaf shares with the leaf before it
+    # Ranks in `order` of the sequences that are no prefix of another.
+    leaves: list[int] = []
+    # Tokens that a leaf shares with the leaf before it.
+    shared: list[int] = []
     leaf_of = list(range(len(sequences)))
     for rank, array in enumerate(arrays):
         following = arrays[rank + 1] if rank + 1 < len(arrays) else array[:0]

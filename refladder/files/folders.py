@@ -18,7 +18,8 @@ from refladder.files.remote import filesystem, is_url, reaching
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-WORK = ".work"  # in a folder: files that are being written
+# Subfolder for files that are being written.
+WORK = ".work"
 
 
 def cache_folder() -> Path:
@@ -91,7 +92,8 @@ class Folder:
         if file != target:
             with writing(target):
                 file.replace(target)
-            with suppress(OSError):  # folders that are empty now
+            # Folders that are empty now.
+            with suppress(OSError):
                 for folder in list(file.parents)[: name.count("/") + 1]:
                     folder.rmdir()
 
@@ -135,7 +137,8 @@ class RemoteFolder(Folder):
         """The path of a file in the file system, whose errors name its URL; to write it, its folder is made."""
         with reaching(self.path_of(name)):
             path = f"{self._root.rstrip('/')}/{name}".rstrip("/")
-            self._system.invalidate_cache()  # a listing may be of before another process wrote
+            # A listing may be of before another process wrote.
+            self._system.invalidate_cache()
             if write:
                 self._system.makedirs(path.rpartition("/")[0], exist_ok=True)
             yield path
@@ -169,7 +172,8 @@ class RemoteFolder(Folder):
     def remove(self, name: str) -> None:
         """Remove a file, if it exists."""
         with self._at(name) as path, suppress(FileNotFoundError):
-            if self._system.exists(path):  # some stores have errors of their own for a missing file
+            # Some stores have errors of their own for a missing file.
+            if self._system.exists(path):
                 self._system.rm_file(path)
 
     def work_file(self, name: str) -> Path:

@@ -25,9 +25,8 @@ PREFIX = "hub:"
 CARD = "README.md"
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*/[A-Za-z0-9][A-Za-z0-9._-]*")
 _REVISION = re.compile(r"[A-Za-z0-9][A-Za-z0-9._/-]*")
-_log = logging.getLogger(
-    "refladder.hub"
-)  # a warning is printed on standard error unless the program decides otherwise
+# A warning is printed on standard error unless the program decides otherwise.
+_log = logging.getLogger("refladder.hub")
 
 
 class StaleParentError(Exception):
@@ -90,7 +89,8 @@ def _explained(what: str, endpoint: str | None = None) -> Iterator[None]:
         hub.errors.HTTPError,
         OSError,
         RuntimeError,
-    ) as error:  # the last around the upload of one file
+    ) as error:
+        # The last around the upload of one file.
         raise _translated(
             what, _shown(endpoint or hub.constants.ENDPOINT), hub.errors, error
         ) from error
@@ -129,9 +129,8 @@ def _translated(what: str, server: str, errors: Any, error: Exception) -> Except
         (sentence for kind, sentence in sentences.items() if isinstance(error, kind)), None
     )
     cause = error.__cause__ if isinstance(error, RuntimeError) else error
-    if words is None and "xet-" in str(
-        error
-    ):  # the address of the missing service, in an error of the package hf_xet
+    # The address of the missing service, in an error of the package hf_xet.
+    if words is None and "xet-" in str(error):
         words = (
             f"{server} has no Xet service, and nothing was sent; set the environment variable HF_HUB_DISABLE_XET=1 and "
             "run the same command again"
@@ -155,7 +154,8 @@ def _translated(what: str, server: str, errors: Any, error: Exception) -> Except
 class Snapshot:
     """The files of a commit in the cache."""
 
-    address: Address  # with the commit as its revision
+    # The revision is the commit.
+    address: Address
     folder: Path
     manifest: Manifest
 
@@ -185,7 +185,8 @@ def _download(hub: Any, address: Address, path: str) -> str:
         return str(hub.hf_hub_download(address.repository, path, **options))
     except (hub.errors.HfHubHTTPError, hub.errors.EntryNotFoundError):
         raise
-    except (hub.errors.HTTPError, OSError):  # the connection broke off
+    except (hub.errors.HTTPError, OSError):
+        # The connection broke off.
         return str(hub.hf_hub_download(address.repository, path, local_files_only=True, **options))
 
 

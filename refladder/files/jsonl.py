@@ -33,7 +33,8 @@ def open_bytes(path: Path, *, whole: bool = False) -> IO[bytes]:
     """Open a file for reading; gzip is detected by its first two bytes and unpacked, with the limits of `streams`."""
     with _opening(path):
         stream = path.open("rb")
-        packed = stream.peek(len(GZIP))[: len(GZIP)] == GZIP  # a pipe cannot seek back
+        # A pipe cannot seek back.
+        packed = stream.peek(len(GZIP))[: len(GZIP)] == GZIP
     if packed or (whole and is_device(path)):
         return limited(stream, str(path), packed=packed, whole=whole)
     return stream
@@ -47,7 +48,8 @@ def _opening(path: Path) -> Iterator[None]:
         raise DataError(f"{path}: no such file") from error
     except OSError as error:
         raise DataError(f"{path}: cannot be read ({error.strerror})") from error
-    except ValueError as error:  # a NUL character, which is invalid in a path
+    except ValueError as error:
+        # A NUL character, which is invalid in a path.
         raise DataError(f"{str(path)!r}: cannot be read ({error}); name another file") from error
 
 
@@ -98,7 +100,8 @@ def from_line(kind: type[T], line: str, where: str) -> T:
     head = f'{{"schema":"{schema}",'
     if line.startswith(head):
         body = "{" + line[len(head) :]
-    else:  # the same JSON with other spaces or key order, or another kind of file
+    else:
+        # JSON with other spaces or key order, or another kind of file.
         fields = parse_json(line, where)
         other = fields.pop("schema", None) if isinstance(fields, dict) else None
         if (
@@ -150,7 +153,8 @@ def refuse_pipe(path: Path) -> None:
 class Writer:
     """A binary stream whose write errors name the file and the reason."""
 
-    closed = False  # pyarrow reads it
+    # pyarrow reads it.
+    closed = False
 
     def __init__(self, stream: IO[bytes], name: str | Path) -> None:
         self._stream = stream
@@ -176,8 +180,10 @@ def atomic(path: Path, *, private: bool = False) -> Iterator[Writer]:
     A `private` file can be read by its owner only.
     """
     refuse_folder(path)
-    direct = is_device(path)  # renaming a file over it would destroy it
-    if path.is_symlink() and not direct:  # that of a pipe leads to no path
+    # Renaming a file over it would destroy it.
+    direct = is_device(path)
+    # The link of a pipe leads to no path.
+    if path.is_symlink() and not direct:
         path = Path(os.path.realpath(path))
     partial = path if direct else path.with_name(f".{path.name}.{os.getpid()}.partial")
     with writing(path):
@@ -189,7 +195,8 @@ def atomic(path: Path, *, private: bool = False) -> Iterator[Writer]:
         )
     try:
         if not direct:
-            try_lock(raw.fileno())  # shows to other machines that this file is being written
+            # Shows to other machines that this file is being written.
+            try_lock(raw.fileno())
             _remove_leftovers(path)
         writer = Writer(io.BufferedWriter(raw), path)
         yield writer
@@ -200,7 +207,8 @@ def atomic(path: Path, *, private: bool = False) -> Iterator[Writer]:
                 raw.close()
                 partial.replace(path)
     finally:
-        raw.close()  # before its buffer, which would be written again
+        # Before its buffer, which would be written again.
+        raw.close()
         if not direct:
             with suppress(OSError):
                 partial.unlink(missing_ok=True)
@@ -215,9 +223,8 @@ def _remove_leftovers(path: Path) -> None:
             continue
         # The file may have been removed, or belong to another user.
         with suppress(OSError), partial.open("rb") as leftover:
-            if (
-                try_lock(leftover.fileno()) is not False
-            ):  # otherwise its process runs on another machine
+            # A locked file belongs to a process on another machine.
+            if try_lock(leftover.fileno()) is not False:
                 partial.unlink()
 
 
@@ -239,7 +246,8 @@ def cannot_write(path: str | Path, error: OSError) -> DataError:
 
 def throw_away(path: Path) -> None:
     """Remove a file if it exists."""
-    with writing(path), suppress(NotADirectoryError):  # creating its folder will report the error
+    # Creating its folder will report the error.
+    with writing(path), suppress(NotADirectoryError):
         path.unlink(missing_ok=True)
 
 
@@ -266,7 +274,8 @@ def append_lines(path: Path, lines: Iterable[bytes]) -> None:
             mend_end(path, stream)
             stream.write(b"".join(lines))
             stream.flush()
-            if not is_device(path):  # /dev/null has no disk
+            # /dev/null has no disk.
+            if not is_device(path):
                 os.fsync(stream.fileno())
 
 
@@ -280,7 +289,8 @@ def is_torn(line: bytes) -> bool:
 
 def mend_end(path: Path, stream: IO[bytes]) -> None:
     """Before lines are added to a file that is open for appending: remove a torn last line, and end another one."""
-    if not (stream.seekable() and stream.tell()):  # a pipe, or empty
+    # A pipe, or empty.
+    if not (stream.seekable() and stream.tell()):
         return
     with path.open("rb") as reader:
         reader.seek(-1, os.SEEK_END)

@@ -135,7 +135,8 @@ class LadderSet:
 
 def _root() -> Path:
     package = Path(__file__).parents[1]
-    installed = package / "published_data"  # its path in a wheel
+    # The path in a wheel.
+    installed = package / "published_data"
     return installed if installed.is_dir() else package.parent / "published_data"
 
 
@@ -293,7 +294,7 @@ class Checks:
 
     def _check(self, ladder: Ladder) -> None:
         label = f"{self._name}: the {ladder.dimension} ladder of context {ladder.context_id!r}"
-        key = (ladder.context_id, ladder.dimension)
+        key = ladder.context_id, ladder.dimension
         if key in self._seen:
             raise UsageError(f"{label} appears twice; remove one")
         if ladder.dimension not in self._dimensions:
@@ -382,10 +383,12 @@ def load_ladders(name: str | Path, *, certified: bool = True) -> LadderSet:
     name = str(name)
     if not name.startswith(hub.PREFIX) and name not in published_names() and Path(name).is_file():
         if _is_of_a_set(Path(name)):
-            find_folder(name)  # says so
+            # Says so.
+            find_folder(name)
         return ladder_set_of_rows(read_rows(name), name=Path(name).name)
     parts = open_parts(name)
-    ladders = list(parts.ladders)  # which fills the digests
+    # Reading the ladders fills the digests.
+    ladders = list(parts.ladders)
     digests = parts.context_digests.items()
     anchors, serves = (
         ((), ()) if parts.shared is None else (parts.shared.anchors, parts.shared.serves)

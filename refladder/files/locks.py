@@ -28,14 +28,17 @@ else:
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-_ATTEMPTS = 100  # to open a lock file that other processes remove at the same moment
-_PAUSE = 0.02  # seconds between two attempts, while another process signs the file that it made
-_RECORD = 4096  # bytes; a record is much shorter
-_LOCKED_BYTE = (
-    1 << 30
-)  # Windows locks bytes against reading too: one that the record does not reach
+# Attempts to open a lock file that other processes remove at the same moment.
+_ATTEMPTS = 100
+# Seconds between two attempts, while another process signs the file that it made.
+_PAUSE = 0.02
+# Bytes; a record is much shorter.
+_RECORD = 4096
+# Windows locks bytes against reading too: one that the record does not reach.
+_LOCKED_BYTE = 1 << 30
 
-Holder = tuple[int, str, str]  # process, host, since when (UTC)
+# Process, host, since when (UTC).
+Holder = tuple[int, str, str]
 
 
 @dataclass(slots=True)
@@ -47,21 +50,25 @@ class _Lock:
     uses: int = 1
 
 
-_locks: dict[str, _Lock] = {}  # of this process, by the path of the lock file
+# Locks of this process, by the path of the lock file.
+_locks: dict[str, _Lock] = {}
 _guard = threading.Lock()
 
 
 def has_ended(process: int) -> bool:
     """Whether a process of this machine has certainly ended; False if unknown."""
-    if os.name != "posix":  # elsewhere signal 0 is not a harmless test
+    # Elsewhere signal 0 is not a harmless test.
+    if os.name != "posix":
         return False
     try:
         os.kill(process, 0)
     except ProcessLookupError:
         return True
-    except (PermissionError, OverflowError):  # another user's process, or no process number
+    except (PermissionError, OverflowError):
+        # Another user's process, or no process number.
         return False
-    try:  # Linux: a process that has ended, but whose parent has not asked how, is in state Z
+    # Linux: a process that has ended, but whose parent has not asked how, is in state Z.
+    try:
         return Path(f"/proc/{process}/stat").read_bytes().rpartition(b")")[2].split()[:1] == [b"Z"]
     except OSError:
         return False
@@ -136,7 +143,8 @@ def _acquire(file: Path, path: Path) -> _Lock:
         try:
             file.parent.mkdir(parents=True, exist_ok=True)
             descriptor, made = _open_or_make(file)
-        except FileNotFoundError:  # another process removed the folder or the file
+        except FileNotFoundError:
+            # Another process removed the folder or the file.
             continue
         except OSError as error:
             reason = error.strerror or error
@@ -145,15 +153,15 @@ def _acquire(file: Path, path: Path) -> _Lock:
             ) from error
         locked = try_lock(descriptor)
         taken = locked
-        if locked is None:  # no locks here: the process that makes the file has it
+        # No locks here: the process that makes the file has it.
+        if locked is None:
             taken = made or _remove_ended(file, descriptor, wait=attempt < _ATTEMPTS)
         if taken is False:
             refusal = in_use(path, _holder(descriptor), file if locked is None else None)
             os.close(descriptor)
             raise refusal
-        if taken and _is_same(
-            descriptor, file
-        ):  # otherwise its last holder removed it after it was opened here
+        # The last holder may have removed the file after it was opened here.
+        if taken and _is_same(descriptor, file):
             _sign(descriptor)
             return _Lock(threading.get_ident(), descriptor, file, new_folders)
         os.close(descriptor)
@@ -174,14 +182,14 @@ def _open_or_make(file: Path) -> tuple[int, bool]:
 def _remove_ended(file: Path, descriptor: int, *, wait: bool) -> bool | None:
     """Without locks: remove a lock file whose process has ended; False: it may be running; None: try again."""
     holder = _holder(descriptor)
-    if holder is None and wait:  # its process is about to sign it
+    # The process that made it is about to sign it.
+    if holder is None and wait:
         time.sleep(_PAUSE)
         return None
     if holder is None or may_be_running(holder):
         return False
-    guard = file.with_name(
-        f"{file.name}.ended"
-    )  # only one process at a time removes, and only this record
+    # Only one process at a time removes, and only this record.
+    guard = file.with_name(f"{file.name}.ended")
     try:
         os.close(os.open(guard, os.O_CREAT | os.O_EXCL))
     except OSError:
@@ -198,12 +206,12 @@ def _release(lock: _Lock) -> None:
     """Remove the lock file and the empty folders created for it, then release the lock."""
     with suppress(OSError):
         if _is_same(lock.descriptor, lock.file):
-            lock.file.unlink()  # while it is locked, no other process can have taken it
+            # While it is locked, no other process can have taken it.
+            lock.file.unlink()
     os.close(lock.descriptor)
     with suppress(OSError):
-        if (
-            os.name != "posix"
-        ):  # an open file cannot be removed, by this process or by the next holder
+        # An open file cannot be removed, by this process or by the next holder.
+        if os.name != "posix":
             lock.file.unlink()
         for folder in lock.new_folders:
             folder.rmdir()
@@ -218,7 +226,8 @@ def _is_same(descriptor: int, file: Path) -> bool:
 
 
 def _sign(descriptor: int) -> None:
-    with suppress(OSError):  # on a full disk the lock works without a name
+    # On a full disk the lock works without a name.
+    with suppress(OSError):
         os.ftruncate(descriptor, 0)
         os.lseek(descriptor, 0, os.SEEK_SET)
         os.write(descriptor, holder_record())

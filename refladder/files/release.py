@@ -41,31 +41,21 @@ T = TypeVar("T")
 
 MANIFEST = "manifest.json"
 SCHEMA, _FAMILY = "ladder-release/2", "ladder-release/"
-OF_A_SET = (
-    "ladders",
-    "contexts",
-    "failures",
-    "certificate",
-)  # the configs that a ladder set is read from
-WHOLE_CERTIFICATE = (
-    "certificate"  # the name of the row of the whole certificate, beside those of its parts
-)
-_ROWS = 2048  # of a row group, which is what a reader holds in memory
-_PATH = re.compile(
-    r"\w[\w.-]*(/\w[\w.-]*)*", re.ASCII
-)  # of a shard: inside the folder on every system
-_BYTES = 256 << 20  # a shard ends after the row group that reaches this size
+# The configs that a ladder set is read from.
+OF_A_SET = "ladders", "contexts", "failures", "certificate"
+# The name of the row of the whole certificate, beside those of its parts.
+WHOLE_CERTIFICATE = "certificate"
+# Rows of a row group, which a reader holds in memory.
+_ROWS = 2048
+# A path of a shard is inside the folder on every system.
+_PATH = re.compile(r"\w[\w.-]*(/\w[\w.-]*)*", re.ASCII)
+# A shard ends after the row group that reaches this size.
+_BYTES = 256 << 20
 _SAME_TYPES = "give them the same types"
-_RECORDS = {  # by config
-    "ladders": Ladder,
-    "contexts": Context,
-    "failures": LadderFailure,
-}
-_DIMENSION = {
-    "dimension_description": "description",
-    "low": "low",
-    "high": "high",
-}  # column to field
+# Record types by config.
+_RECORDS = {"ladders": Ladder, "contexts": Context, "failures": LadderFailure}
+# Column to field.
+_DIMENSION = {"dimension_description": "description", "low": "low", "high": "high"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -215,7 +205,8 @@ def ladders_of_rows(
     anchors: list[str] | None = None,
 ) -> Iterator[Ladder]:
     """Ladders from rows as `ladder_row` makes them; fills dimensions, context digests and anchors."""
-    recipes: dict[Recipe, Recipe] = {}  # one object for all ladders of a recipe
+    # One object for all ladders of a recipe.
+    recipes: dict[Recipe, Recipe] = {}
     read: dict[tuple[str, ...], Dimension] = {}
     for row, ladder in records_of(Ladder, rows):
         described = {

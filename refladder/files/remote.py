@@ -47,7 +47,8 @@ def reaching(url: str) -> Iterator[None]:
         ) from error
     except FileNotFoundError as error:
         raise DataError(f"{url}: no such file or folder") from error
-    except Exception as error:  # each package behind fsspec has errors of its own
+    except Exception as error:
+        # Each package behind fsspec has errors of its own.
         words = " ".join(str(error).split()) or type(error).__name__
         raise DataError(
             f"{url}: cannot be read or written ({words}); check the address and the credentials"
@@ -56,7 +57,8 @@ def reaching(url: str) -> Iterator[None]:
 
 def filesystem(url: str) -> tuple[Any, str]:
     """The fsspec file system of a URL and the path in it."""
-    if re.search(r"://[^/?#]*:[^/?#]*@", url):  # in any part of a chain
+    # Any part of a chain of URLs may hold one.
+    if re.search(r"://[^/?#]*:[^/?#]*@", url):
         raise UsageError(
             f"{url.partition('://')[0]}://: the URL contains a password, and URLs are written to files; set the "
             "credentials in the environment"
@@ -65,7 +67,8 @@ def filesystem(url: str) -> tuple[Any, str]:
         from fsspec.core import url_to_fs
 
         system, path = url_to_fs(url)
-        system.invalidate_cache()  # a listing may be of before another process wrote
+        # A listing may be of before another process wrote.
+        system.invalidate_cache()
         return system, path
 
 
@@ -76,7 +79,8 @@ def open_url(url: str) -> IO[bytes]:
         stream = system.open(path, "rb")
         packed = stream.read(len(GZIP)) == GZIP
         stream.seek(0)
-    return limited(stream, url, packed=packed)  # buffered, as some packages read no part of a line
+    # Buffered, as some packages read no part of a line.
+    return limited(stream, url, packed=packed)
 
 
 def list_urls(url: str) -> list[str]:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 RUN, JUDGMENTS, COUNTS = "run.json", "judgments", "counts"
 SCHEMA = "scored-folder/1"
-TABLES = (".jsonl", ".ndjson", ".json", ".csv", ".parquet", ".gz")
+TABLES = ".jsonl", ".ndjson", ".json", ".csv", ".parquet", ".gz"
 _AGAIN = "run the same `refladder score` command again"
 
 

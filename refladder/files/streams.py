@@ -17,16 +17,20 @@ from refladder.errors import DataError
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-GZIP = b"\x1f\x8b"  # the first bytes of a gzip stream
-LONGEST_LINE = 64 << 20  # bytes of a line, and characters of a CSV cell
-BLANK_LINES = 10_000  # in a row: a small gzip file may hold a billion
-UNPACKED_RATIO = (
-    200  # unpacked bytes for each packed one; texts have about 5, a gzip bomb about 1,000
-)
-ALWAYS_UNPACKED = 64 << 20  # bytes that any file may unpack to
-LARGEST = 1 << 30  # bytes of a gzip file or a device that is read as a whole
+# The first bytes of a gzip stream.
+GZIP = b"\x1f\x8b"
+# Bytes of a line, and characters of a CSV cell.
+LONGEST_LINE = 64 << 20
+# Most blank lines in a row; a small gzip file may hold a billion.
+BLANK_LINES = 10_000
+# Unpacked bytes for each packed one; texts have about 5, a gzip bomb about 1,000.
+UNPACKED_RATIO = 200
+# Bytes that any file may unpack to.
+ALWAYS_UNPACKED = 64 << 20
+# Bytes of a gzip file or a device that is read as a whole.
+LARGEST = 1 << 30
 _BLOCK = 1 << 17
-_DAMAGE = (EOFError, OSError, zlib.error)
+_DAMAGE = EOFError, OSError, zlib.error
 
 
 def lines_of(stream: IO[bytes], name: str) -> Iterator[bytes]:
@@ -136,4 +140,5 @@ class _Limited(io.RawIOBase):
     def close(self) -> None:
         super().close()
         self._stream.close()
-        self._source.close()  # GzipFile leaves it open
+        # GzipFile leaves it open.
+        self._source.close()

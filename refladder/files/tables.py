@@ -36,13 +36,15 @@ if TYPE_CHECKING:
     _Stream = Writer | IO[bytes]
 
 LOG = logging.getLogger(__name__)
-FORMATS = ("jsonl", "csv", "parquet")
+FORMATS = "jsonl", "csv", "parquet"
 _encode = json.JSONEncoder(ensure_ascii=False, allow_nan=False).encode
 _encode_all = json.JSONEncoder(ensure_ascii=False, allow_nan=False, default=str).encode
-_FORMULA = ("=", "+", "-", "@", "\t", "\r")
+_FORMULA = "=", "+", "-", "@", "\t", "\r"
 _NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
-_BATCH = 4096  # Parquet rows in memory
-STANDARD = "-"  # standard input or output
+# Parquet rows in memory.
+_BATCH = 4096
+# Standard input or output.
+STANDARD = "-"
 _SPREADSHEETS = {".xlsx", ".xls", ".xlsm", ".ods", ".numbers"}
 _DELIMITERS = {",": "commas", ";": "semicolons", "\t": "tabs"}
 
@@ -78,7 +80,8 @@ def format_of(path: str, given: str | None = None, *, output: bool = False) -> s
     if form is None or form == "unknown":
         if not (output or is_url(path) or Path(path).suffix or Path(path).exists()):
             raise DataError(f"{path}: no such file or folder")
-        more = either(", or give --format", "")  # calls take the format from the file's name
+        # Calls take the format from the file's name.
+        more = either(", or give --format", "")
         raise UsageError(f"{path}: unknown file extension; use .jsonl, .csv or .parquet{more}")
     return form
 
@@ -129,11 +132,11 @@ def number_in(row: Row, column: str) -> float | None:
     value = number = row.fields[column]
     if value is None or value == "":
         return None
-    if type(value) is str:  # a CSV cell
+    # A CSV cell.
+    if type(value) is str:
         number = parse_number(value)
-    if (
-        type(number) not in (float, int) or not abs(number) <= sys.float_info.max
-    ):  # NaN, infinity, a number too large
+    # NaN, infinity, a number too large.
+    if type(number) not in (float, int) or not abs(number) <= sys.float_info.max:
         raise DataError(
             f"{row.where}: column {column!r} must be a finite number or empty, found {value!r:.60}"
         )
@@ -233,9 +236,8 @@ def _read_jsonl(name: str, lines: Iterator[str]) -> Iterator[Row]:
 
 
 def _read_csv(name: str, lines: Iterator[str]) -> Rows:
-    csv.field_size_limit(
-        streams.LONGEST_LINE
-    )  # the default limit of 128 KiB per cell is too small for long articles
+    # The default limit of 128 KiB per cell is too small for long articles.
+    csv.field_size_limit(streams.LONGEST_LINE)
     first = next(lines, "")
     delimiter = _delimiter_of(first)
     if delimiter != ",":
@@ -271,7 +273,8 @@ def _csv_rows(name: str, reader: Any, header: list[str]) -> Iterator[Row]:
     start, blank = reader.line_num + 1, 0
     try:
         for cells in reader:
-            if not cells:  # only a blank line gives no cells
+            # Only a blank line gives no cells.
+            if not cells:
                 blank = blank or start
             elif blank:
                 raise DataError(f"{name}:{blank}: a blank line between rows; remove it")
@@ -314,7 +317,8 @@ def open_parquet(path: str) -> Any:
     pa, parquet = parquet_library()
     try:
         file = parquet.ParquetFile(open_url(path) if is_url(path) else path)
-        _ = file.schema_arrow.names  # decoded here
+        # Decoded here.
+        _ = file.schema_arrow.names
         groups = [file.metadata.row_group(number) for number in range(file.metadata.num_row_groups)]
     except FileNotFoundError as error:
         raise DataError(f"{path}: no such file") from error
@@ -429,16 +433,16 @@ def _json_writer(
         fields = {**row.fields, **(values or {})}
         try:
             line = encode(fields)
-        except ValueError:  # a number that JSON has not
+        except ValueError:
+            # A number that JSON has not.
             line = encode(
                 {
                     name: _finite(value, f"{row.where}, column {name!r}", infinite)
                     for name, value in fields.items()
                 }
             )
-        stream.write(
-            line.encode("utf-8", "backslashreplace") + b"\n"
-        )  # half a surrogate pair stays a JSON escape
+        # Half a surrogate pair stays a JSON escape.
+        stream.write(line.encode("utf-8", "backslashreplace") + b"\n")
 
     return write
 
@@ -464,9 +468,8 @@ def _csv_writer(
     cell: Callable[[object], object],
 ) -> Write:
     text = io.StringIO(newline="")
-    writer = csv.writer(
-        text, lineterminator="\r\n"
-    )  # so that a cell with either of the two is quoted
+    # A cell with either of the two characters is then quoted.
+    writer = csv.writer(text, lineterminator="\r\n")
     header = list(columns or ())
 
     def put(where: str, cells: list[object]) -> None:

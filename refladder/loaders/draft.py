@@ -15,7 +15,8 @@ if TYPE_CHECKING:
 
     from refladder.files.tables import Row
 
-MEAN = "mean"  # the name of the rater if only the mean over raters is published
+# The name of the rater if only the mean over raters is published.
+MEAN = "mean"
 
 
 class Draft:
@@ -84,7 +85,8 @@ class Draft:
                 f"{where}: output {output.id!r} already appears at {first}{difference}; {advice}"
             )
         other = self._of_system.setdefault((context_id, system), output) if system else output
-        if other.id != output.id:  # of an unknown system there are any number
+        # Any number of outputs may have an unknown system.
+        if other.id != output.id:
             raise DataError(
                 f"{where}: output {output.id!r} is of system {system!r} for context {context_id!r}, and so is output "
                 f"{other.id!r} at {self._origins['output', other.id]}; a context has one output of each system, give "

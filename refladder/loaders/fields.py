@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
 
 _MISSING = object()
-_LARGEST_EXACT = 2**53  # from here on, a float may have lost digits of a whole number
+# From here on, a float may have lost digits of a whole number.
+_LARGEST_EXACT = 2**53
 
 
 def missing_column(
@@ -114,7 +115,8 @@ def _items_of(row: Row, column: str, value: object) -> list[Any]:
     """The items of the list in a cell, or the single value that it holds."""
     parsed = value
     if isinstance(value, str) and value.lstrip().startswith("["):
-        with suppress(DataError):  # else a text that begins with a bracket
+        # A text may begin with a bracket and be no JSON.
+        with suppress(DataError):
             parsed = parse_json(value, f"{row.where}: column {column!r}")
     return parsed if isinstance(parsed, list) else [value]
 
@@ -123,7 +125,8 @@ def as_number(where: str, column: str, value: object) -> float:
     """Check that a value is a finite number, or text with one, and return the number."""
     number = parse_number(value) if isinstance(value, str) else None
     if not isinstance(value, bool) and isinstance(value, numbers.Real):
-        with suppress(OverflowError):  # an integer beyond the largest float
+        # An integer beyond the largest float.
+        with suppress(OverflowError):
             number = float(value)
     if number is None or not math.isfinite(number):
         raise DataError(

@@ -21,7 +21,7 @@ HUB = "llm-aes/hanna"
 ADVICE = (
     "download hanna_stories_annotations.csv from https://github.com/dig-team/hanna-benchmark-asg"
 )
-FILES = ("hanna_stories_annotations.csv", "hanna.csv", "hanna.parquet")
+FILES = "hanna_stories_annotations.csv", "hanna.csv", "hanna.parquet"
 HUMAN = "Human"
 RATERS = 3
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 TASK, DIMENSIONS = read_task(TASKS / "newsroom.toml")
 COLUMNS = {f"{dimension.name.capitalize()}Rating": dimension.name for dimension in DIMENSIONS}
-FILES = ("newsroom-human-eval.csv", "newsroom.json")
+FILES = "newsroom-human-eval.csv", "newsroom.json"
 COPY = "newsroom-human-eval.csv from https://github.com/lil-lab/newsroom/tree/master/humaneval"
 RATERS = 3
 

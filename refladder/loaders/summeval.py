@@ -42,7 +42,7 @@ HUB = "mteb/summeval"
 ADVICE = "download model_annotations.aligned.paired.jsonl as https://github.com/Yale-LILY/SummEval describes"
 PAIRED = "model_annotations.aligned.paired.jsonl"
 UNPAIRED = "model_annotations.aligned.jsonl"
-MTEB = ("mteb_summeval.test.jsonl", "mteb_summeval.jsonl")
+MTEB = "mteb_summeval.test.jsonl", "mteb_summeval.jsonl"
 FILES = (
     PAIRED,
     UNPAIRED,
@@ -199,7 +199,8 @@ def _add_mteb(
             )
         values = {name: list_of(row, name, len(summaries)) for name in NAMES}
         context_id = name_of(row, "id")
-        if only is None:  # otherwise the draft already has the contexts
+        # With `only`, the draft already has the contexts.
+        if only is None:
             references = _texts(row, "human_summaries")
             draft.add_context(
                 row.where, context_id, text_of(row, "text").rstrip(), references=references

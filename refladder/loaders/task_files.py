@@ -15,7 +15,8 @@ from refladder.records import Dimension
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-TASKS = Path(__file__).with_name("tasks")  # the task files of the benchmarks
+# The task files of the benchmarks.
+TASKS = Path(__file__).with_name("tasks")
 # The columns of a user's table beside those of the ratings, which no dimension may have as its name.
 FIELDS = (
     "context_id",

@@ -27,7 +27,7 @@ COLUMNS = {
     "Uses Knowledge": "groundedness",
     "Overall": "overall",
 }
-FILES = ("tc_usr_data.json", "usr_topical_chat.json", "topical_chat.json")
+FILES = "tc_usr_data.json", "usr_topical_chat.json", "topical_chat.json"
 NO_FACT = "_nofact"
 PERSONA_CHAT_MODELS = frozenset({"KV-MemNN", "Seq2Seq", "Language Model"})
 

@@ -31,9 +31,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
 CONTEXT_FIELDS = FIELDS[:3]
-SEED_FIELDS = ("context_id", "output", "subject")
+SEED_FIELDS = "context_id", "output", "subject"
 HUB_PREFIX = "hub:"
-NEAR = 0.9  # similarity above which an unused column counts as a misspelt field
+# Similarity above which an unused column counts as a misspelt field.
+NEAR = 0.9
 
 
 def load_user_table(
@@ -184,7 +185,8 @@ def _read_source(source: Path | str | Rows) -> Iterator[Row]:
     if source.startswith(HUB_PREFIX):
         repository, _, split = source.removeprefix(HUB_PREFIX).partition(":")
         yield from fetch_table(repository, split or None, "save it as a file").rows
-    elif source.removesuffix(".gz").endswith(".json"):  # a JSON list, or lines of JSON
+    elif source.removesuffix(".gz").endswith(".json"):
+        # A JSON list, or lines of JSON.
         yield from read_table(Path(source)).rows
     else:
         yield from read_rows(source)
@@ -249,7 +251,8 @@ def _check_rating_columns(row: Row, names: Sequence[str], columns: Mapping[str, 
 
 def _add_context(draft: Draft, row: Row, columns: Mapping[str, str], *, alone: bool = False) -> str:
     """Add the context of a row; with `alone` it may have none, and then the id is empty."""
-    if alone:  # fields whose cell is empty are as good as absent
+    # Fields whose cell is empty are as good as absent.
+    if alone:
         columns = {
             field: name
             for field, name in columns.items()

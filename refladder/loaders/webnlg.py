@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 TASK, DIMENSIONS = read_task(TASKS / "webnlg.toml")
 AVERAGED = {name: name for name in ("fluency", "grammar", "semantics")}
 INDIVIDUAL = {"fluency": "fluency", "grammar": "grammaticality", "semantics": "semantic_adequacy"}
-FILES = ("all_data_final_scores_anonymised.csv", "all_data_final_averaged.csv")
+FILES = "all_data_final_scores_anonymised.csv", "all_data_final_averaged.csv"
 REFERENCES = (
     "gold-sample-reference0.lex",
     "gold-sample-reference1.lex",

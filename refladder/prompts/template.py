@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 # The slots of each role. A template must use all of them except those that are optional. That of a reward model may
 # leave out any: it is the turn of the user, and the output follows it as that of the assistant.
-_CRITERION = ("context", "background", "dimension", "description")
+_CRITERION = "context", "background", "dimension", "description"
 ROLES: dict[str, tuple[str, ...]] = {
     "worst": _CRITERION,
     "best": _CRITERION,
@@ -72,9 +72,8 @@ ROLES: dict[str, tuple[str, ...]] = {
     "subject": ("target",),
 }
 OPTIONAL_SLOTS = frozenset({"background", "reference_background"})
-_CONTEXT_SLOTS = frozenset(
-    {"context", "reference_context"}
-)  # which the templates of task `document` need not show
+# Templates of task `document` may leave these slots out.
+_CONTEXT_SLOTS = frozenset({"context", "reference_context"})
 
 # The number of grades in each role that asks for one; 1 is the worst.
 ROLE_GRADES = {"direct-5": 5, "direct-10": 10, "direct-100": 100, "verifier": 20}
@@ -88,7 +87,8 @@ ROLE_OUTCOMES: dict[str, tuple[str, ...]] = {
         for role, most in ROLE_GRADES.items()
     },
     "pairwise": (WIN, LOSS),
-    REWARD: (WIN, LOSS),  # against a text whose reward is 0
+    # Against a text whose reward is 0.
+    REWARD: (WIN, LOSS),
 }
 # The outcomes that yes/no questions are about.
 ROLE_CLAIMS: dict[str, tuple[str, ...]] = {"compare-yesno": (WIN, LOSS, TIE)}
@@ -136,7 +136,8 @@ def check_template(template: Template) -> None:
     outcomes = ROLE_OUTCOMES.get(template.role, ())
     _check_words(template, "labels", template.labels, outcomes)
     _check_words(template, "claims", template.claims, ROLE_CLAIMS.get(template.role, ()))
-    prefix: object = template.prefix  # which may be any TOML value
+    # It may be any TOML value.
+    prefix: object = template.prefix
     lined = isinstance(prefix, str) and prefix == prefix.strip() and prefix.isprintable()
     if not lined or (prefix and not outcomes):
         needs = (
@@ -149,7 +150,8 @@ def check_template(template: Template) -> None:
         )
     words = list(template.labels.values())
     text = "".join(template.literals)
-    if template.role == REWARD:  # no label is asked for
+    # No label is asked for.
+    if template.role == REWARD:
         return
     for word in (words[0], words[-1]) if template.role in ROLE_GRADES else words:
         if word not in text:
@@ -293,14 +295,13 @@ def _check_words(template: Template, table: str, words: object, outcomes: tuple[
 
 TEMPLATES = Path(__file__).parent / "templates"
 
-TASKS = ("summarization", "dialogue", "story", "data-to-text", "open", "document")
+TASKS = "summarization", "dialogue", "story", "data-to-text", "open", "document"
 
 
 # The name of a task is a folder name and part of "task/role@digest", so it must not contain their separators.
 _TASK = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
-_NEAR_TASK = (
-    0.85  # "summarisation" and "dialog" are similar enough to a shipped task, "history" is not
-)
+# "summarisation" and "dialog" are similar enough to a shipped task, "history" is not.
+_NEAR_TASK = 0.85
 _HEAD = re.compile(r"\A\+\+\+\n(.*?)^\+\+\+\n(.*)\Z", re.DOTALL | re.MULTILINE)
 
 
@@ -411,12 +412,11 @@ def _parse(path: Path, task: str, role: str) -> Template:
     if parts is None:
         raise PromptError(f"{path}:1: a template starts with a TOML head between two lines of +++")
     try:
-        head = parse_toml(
-            "\n" + parts[1], str(path), "the head is not TOML"
-        )  # the extra line makes line numbers those of the file
+        # The extra line makes line numbers those of the file.
+        head = parse_toml("\n" + parts[1], str(path), "the head is not TOML")
     except DataError as error:
         raise PromptError(str(error)) from error
-    known = ("slots", "labels", "claims", "answer_prefix")
+    known = "slots", "labels", "claims", "answer_prefix"
     unknown = sorted(set(head) - set(known))
     if unknown:
         raise PromptError(

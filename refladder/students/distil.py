@@ -34,9 +34,11 @@ if TYPE_CHECKING:
     from refladder.jobs.score import Mapped
     from refladder.records import Progress
 
-HELD_OUT = 0.2  # of the contexts
+# Share of the contexts.
+HELD_OUT = 0.2
 LEAST_ROWS = 50
-HALF_WIDTH = 0.9  # quantile of the absolute errors
+# Quantile of the absolute errors.
+HALF_WIDTH = 0.9
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,7 +124,8 @@ def read_lessons(
     if pool.unscored:
         notes.append(f"{plural(pool.unscored, 'row')} without {column} not used")
     reads_context = len(known) == len(rows) and any(names)
-    if reads_context:  # contexts that share their text are one, so that a text that is held out is not learned from
+    # Contexts that share their text are one, so that a text that is held out is not learned from.
+    if reads_context:
         least: dict[str, str] = {}
         for context, name in zip(known, names, strict=True):
             least[context] = min(name, least.get(context, name))
@@ -177,7 +180,8 @@ def _rows(
 ) -> Iterator[tuple[int, str, str, str | None]]:
     """Of each row with a score and an output: its number among those with a score, context id, output, context."""
     rows = items(read_rows(source, given), mapped, check_ids=False)
-    same: dict[str | None, str | None] = {}  # one copy of each context's text
+    # One copy of each context's text.
+    same: dict[str | None, str | None] = {}
     for position, item in enumerate(
         item for item in rows if number_in(item.row, column) is not None
     ):

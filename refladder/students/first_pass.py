@@ -19,8 +19,10 @@ if TYPE_CHECKING:
     from refladder.scoring.judgment_file import JudgmentLog
     from refladder.students.student import Student
 
-PREFIX = "distilled:"  # of the name of a student, before its folder
-CHUNK = 1024  # rows that a student reads at a time: always the same ones, so that a resumed run has the same estimates
+# A student is named with this prefix and its folder.
+PREFIX = "distilled:"
+# Rows that a student reads at a time: always the same ones, so that a resumed run has the same estimates.
+CHUNK = 1024
 NO_CONTEXT = "no text of the context, which the student reads; give it in a column 'context', or with --ladders"
 
 
@@ -45,7 +47,8 @@ def student_judge(judge: str, asking: Iterable[str]) -> Student:
 def context_text_of(item: Item, ladders: LadderSet | None) -> str | None:
     """The text of a row's context: its own, or that in a ladder set; None where neither has one."""
     if item.output is not None and not item.output.context_id:
-        return ""  # it needs none, as its ladders are shared
+        # Shared ladders need no context.
+        return ""
     if item.text is not None or ladders is None or item.output is None:
         return item.text
     context = ladders.contexts.get(item.output.context_id)

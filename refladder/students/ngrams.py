@@ -29,14 +29,21 @@ _DAMAGED = (
     *(ValueError, KeyError, OSError, EOFError, RuntimeError, MemoryError, OverflowError),
     *(zipfile.BadZipFile, zlib.error, struct.error),
 )
-_HEADER = 1024  # bytes, more than those before the numbers of an array
-BUCKETS = 2**18  # of the hash; a power of 2
-LONGEST = 2  # words of an n-gram
-PENALTIES = (0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0)
-FOLDS = 4  # to choose the penalty
-CHOOSE_FROM = 4_000  # rows: the best penalty depends on the noise, not on the number of rows
-STEP = 1024  # texts that are read at a time
-_FAR = 4.0  # standard deviations: what a measure counts at most, so that a very long text is no outlier
+# Bytes, more than those before the numbers of an array.
+_HEADER = 1024
+# Buckets of the hash; a power of 2.
+BUCKETS = 2**18
+# Words of an n-gram.
+LONGEST = 2
+PENALTIES = 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0
+# Folds that choose the penalty.
+FOLDS = 4
+# Rows: the best penalty depends on the noise, not on the number of rows.
+CHOOSE_FROM = 4_000
+# Texts that are read at a time.
+STEP = 1024
+# Standard deviations: what a measure counts at most, so that a very long text is no outlier.
+_FAR = 4.0
 
 
 class NgramStudent:
@@ -113,7 +120,8 @@ def fit_ngrams(
         [sparse.vstack(parts), sparse.csr_array(_standardised(surface, middle, spread))],
         format="csr",
     )
-    used = np.flatnonzero(np.diff(features.tocsc().indptr))  # the others have weight 0
+    # The others have weight 0.
+    used = np.flatnonzero(np.diff(features.tocsc().indptr))
     features = features[:, used]
     penalty = _best_penalty(features, scores, groups)
     fitted = _ridge(penalty).fit(features, scores)

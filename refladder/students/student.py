@@ -96,7 +96,7 @@ def student_table(record: Distilled) -> PlainTable:
         "within: Pearson",
         "within: Spearman",
     ]
-    measures = ("pearson", "spearman", "within_pearson", "within_spearman")
+    measures = "pearson", "spearman", "within_pearson", "within_spearman"
     rows = [
         [row.method, row.target, f"{row.rows:,}", f"{row.contexts:,}"]
         + [number(getattr(row, measure), 3) for measure in measures]

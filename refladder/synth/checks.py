@@ -48,7 +48,8 @@ _REFUSALS = tuple(
         rf"as an? (?:ai|artificial intelligence)\b[^.!?]{{0,40}}?{_CANNOT} (?:{_WRITE}|help|assist|comply|fulfil)",
     )
 )
-_REFUSAL_WINDOW = 400  # characters: a refusal says so in its first sentence or two
+# Characters: a refusal says so in its first sentence or two.
+_REFUSAL_WINDOW = 400
 # A text that announces itself is recognised by a word of revision ("Here is a suggested revised response"), by a
 # courtesy and a colon ("Sure! Here's the summary:"), or by a first line that ends in a colon ("Here is a story:").
 _OWN = r"(?:summary|story|response|reply|dialogue|conversation|description|passage|version|draft|answer|continuation)\b"

@@ -21,10 +21,10 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-JOURNAL = "build.journal.jsonl"  # its name in the folder of a build
-SUBJECTS = (
-    "subjects.journal.jsonl"  # likewise, of the subjects that a build of shared ladders names
-)
+# The file name in the folder of a build.
+JOURNAL = "build.journal.jsonl"
+# The journal of the subjects that a build of shared ladders names.
+SUBJECTS = "subjects.journal.jsonl"
 SCHEMA = "ladder-journal/1"
 
 
@@ -54,13 +54,13 @@ class Journal:
             if self._lines:
                 self._check_header(build)
             header = json.dumps({"schema": SCHEMA, **build}).encode() + b"\n"
-            append_lines(
-                path, [] if self._lines else [header]
-            )  # which mends the end of an interrupted build
+            # This repairs the end of an interrupted build.
+            append_lines(path, [] if self._lines else [header])
         except BaseException:
             self._lock.close()
             raise
-        self._next = 1  # line 0 is the header
+        # Line 0 is the header.
+        self._next = 1
 
     def __enter__(self) -> Self:
         """The open journal."""
@@ -108,7 +108,7 @@ class Journal:
                 f"{where}: not an entry of a journal: {fault.field or 'line'}: {fault.message}; delete {self._all}"
             ),
         )
-        identity = (entry.context_id, entry.dimension, entry.level, entry.attempt)
+        identity = entry.context_id, entry.dimension, entry.level, entry.attempt
         if identity != (context_id, dimension, level, attempt):
             raise DataError(
                 f"{where}: expected context {context_id!r}, dimension {dimension!r}, level {level}, attempt {attempt}, "

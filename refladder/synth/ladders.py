@@ -38,8 +38,10 @@ if TYPE_CHECKING:
     from refladder.prompts import Template
     from refladder.records import Context, Prompt
 
-CHUNK = 256  # prompts that a backend is sent at once; also what a kill can lose
-SUBJECT_TOKENS = 64  # most tokens of a subject, which the prompt limits to 15 words
+# Prompts that a backend is sent at once; also what a kill can lose.
+CHUNK = 256
+# Most tokens of a subject, which the prompt limits to 15 words.
+SUBJECT_TOKENS = 64
 DEFAULT_SAMPLING = Sampling()
 
 
@@ -413,9 +415,8 @@ class _Writing:
             )
         fresh = []
         for (draft, step), completion in zip(rest, completions, strict=True):
-            text = (
-                completion.text
-            )  # which no file can hold if it is not legible; `why_unusable` refuses it then
+            # The text may not be valid Unicode; `why_unusable` refuses it then.
+            text = completion.text
             entry = Entry(
                 context_id=draft.context.id,
                 dimension=draft.dimension.name,
@@ -428,7 +429,8 @@ class _Writing:
                 note=completion.note,
                 unusable=why_unusable(completion, draft.texts),
             )
-            draft.take(entry)  # at once: the next text of this ladder must not equal it
+            # At once: the next text of this ladder must not equal it.
+            draft.take(entry)
             fresh.append(entry)
         if self.journal is not None:
             self.journal.record(entry for entry in fresh if not isinstance(entry.text, Unwritten))

@@ -21,13 +21,16 @@ if TYPE_CHECKING:
     from refladder.arrays import BoolArray, FloatArray
 
 PASS, REWRITE, DROP, REFUSE = "pass", "rewrite", "drop", "refuse"
-SEVERITY = (PASS, REWRITE, DROP, REFUSE)  # the mildest first
-ALPHA = 0.05  # of the sign tests of one set together
-LEAST_ACROSS = (
-    0.7  # a share of levels above those of other anchors that is surely less refuses a shared set
-)
-LEAST_OF_FEW = 0.8  # the share itself, where the anchors are too few for a sign test
-EVEN = 1e-9  # a probability this near to 1/2 prefers neither rung
+# The mildest first.
+SEVERITY = PASS, REWRITE, DROP, REFUSE
+# Error of all sign tests of a set together.
+ALPHA = 0.05
+# A share of levels above those of other anchors that is surely less refuses a shared set.
+LEAST_ACROSS = 0.7
+# The share itself, where the anchors are too few for a sign test.
+LEAST_OF_FEW = 0.8
+# A probability this near to 1/2 prefers neither rung.
+EVEN = 1e-9
 
 
 def rung_pairs(rungs: int) -> list[tuple[int, int]]:
@@ -70,10 +73,8 @@ def preferences(verdicts: FloatArray, rungs: int) -> FloatArray:
 
 def order_disagreements(verdicts: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Pairs whose two orders have different most probable outcomes, and parsed pairs: both of shape (ladders,)."""
-    first, second = (
-        verdicts[:, :, 0],
-        verdicts[:, :, 1][..., [1, 0, 2]],
-    )  # both seen from the higher rung
+    # Both seen from the higher rung.
+    first, second = verdicts[:, :, 0], verdicts[:, :, 1][..., [1, 0, 2]]
     parsed = ~np.isnan(first).any(axis=-1) & ~np.isnan(second).any(axis=-1)
     differ = np.argmax(np.nan_to_num(first), axis=-1) != np.argmax(np.nan_to_num(second), axis=-1)
     return (differ & parsed).sum(axis=1).astype(np.float64), parsed.sum(axis=1).astype(np.float64)
@@ -117,9 +118,8 @@ def rising_chain(w: FloatArray) -> BoolArray:
         Shape (N,), True for the rungs of the set.
     """
     rungs = len(w)
-    best: list[
-        tuple[int, int, float, int]
-    ] = []  # of the best chain to each rung: length, ends, sum, the rung before
+    # The best chain to each rung: length, ends, sum, the rung before.
+    best: list[tuple[int, int, float, int]] = []
     for high in range(rungs):
         end = int(high in {0, rungs - 1})
         below = [low for low in range(high) if w[low, high] > 0.5 + EVEN]

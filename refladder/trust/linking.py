@@ -20,17 +20,22 @@ if TYPE_CHECKING:
 
     from refladder.arrays import FloatArray, IntArray
 
-MOST_ODDS = 8.0  # log-odds are cut here: p = .9997
-THETAS = np.linspace(-14.0, 14.0, 281)  # positions at which a characteristic curve is computed
-KNOTS = 41  # scores at which a line is stored
-MOST_KNOTS = 400  # scores at which an equipercentile map is stored
+# log-odds are cut here: p = .9997.
+MOST_ODDS = 8.0
+# Positions at which a characteristic curve is computed.
+THETAS = np.linspace(-14.0, 14.0, 281)
+# Scores at which a line is stored.
+KNOTS = 41
+# Scores at which an equipercentile map is stored.
+MOST_KNOTS = 400
 MapName = Literal["identity", "line", "equipercentile"]
 MAPS: tuple[MapName, ...] = ("identity", "line", "equipercentile")
 RESAMPLES = 400
 FOLDS = 5
 _GOLDEN = (5**0.5 - 1) / 2
 _TINY = 1e-6
-_AT_ONCE = 500  # rows whose characteristic curves are computed together
+# Rows whose characteristic curves are computed together.
+_AT_ONCE = 500
 
 
 class Lines(NamedTuple):

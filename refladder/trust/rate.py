@@ -13,9 +13,12 @@ if TYPE_CHECKING:
     from refladder.arrays import BoolArray, FloatArray, IntArray
 
 FOLDS = 10
-LEAST = 100  # labels from which the interval with predictions covers 93 to 97 %: bench/results/promise.md
-LEAST_UNITS = 8  # contexts from which intervals cover where a context has several labels: bench/results/statistics.md
-LEAST_EVEN = 0.6  # Kish's effective share of the contexts: below it, a few hold most of the labels
+# Labels from which the interval with predictions covers 93 to 97 %: bench/results/promise.md.
+LEAST = 100
+# Contexts from which intervals cover where a context has several labels: bench/results/statistics.md.
+LEAST_UNITS = 8
+# Kish's effective share of the contexts: below it, a few hold most of the labels.
+LEAST_EVEN = 0.6
 
 
 class Rate(NamedTuple):

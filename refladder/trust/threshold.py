@@ -30,12 +30,18 @@ if TYPE_CHECKING:
 # Shares of the rows that the candidates keep, and shares that are tried first where there are labels enough. More
 # candidates keep less: a walk ends at its first chance failure, and one bad label among a few is one.
 _SHARES, _FIRST, _ENOUGH = tuple(step / 20 for step in range(1, 21)), (0.01, 0.02, 0.03, 0.04), 40
-LEAST_UNITS = 5  # contexts of which several rows are labelled, below which nothing is promised
-FIRST_LOOK = 0.9  # of the allowed error; every further look has half of what is left
-KEEP_ALL = 0.1  # of the error of a look, for the test of all rows, which comes before the walk
-_UNKNOWN = 6  # over (1 + B)^2: the allowance for a correlation that B contexts with bad rows show
-_HALF, _LOOKS = 0.5, 30  # further looks have the error of the 30th, which is one in some billions
-_EQUAL = 1e-12  # probabilities that differ by less are equal: rounding must not turn a passing test into a failure
+# Contexts of which several rows are labelled, below which nothing is promised.
+LEAST_UNITS = 5
+# Share of the allowed error; every further look has half of the rest.
+FIRST_LOOK = 0.9
+# Share of the error of a look for the test of all rows, which comes before the walk.
+KEEP_ALL = 0.1
+# Over (1 + B)^2: the allowance for a correlation that B contexts with bad rows show.
+_UNKNOWN = 6
+# Further looks have the error of the 30th, which is one in some billions.
+_HALF, _LOOKS = 0.5, 30
+# Probabilities that differ by less are equal: rounding must not turn a passing test into a failure.
+_EQUAL = 1e-12
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,9 +63,8 @@ class Candidates:
     def counts(self, levels: IntArray) -> IntArray:
         """How many rows each candidate keeps: shape (..., candidates), of levels of shape (..., rows)."""
         wide = len(self.cutoffs) + 1
-        samples = levels.reshape(
-            math.prod(levels.shape[:-1]), levels.shape[-1]
-        )  # there may be no row
+        # There may be no row.
+        samples = levels.reshape(math.prod(levels.shape[:-1]), levels.shape[-1])
         numbered = samples + wide * np.arange(len(samples))[:, np.newaxis]
         each = np.bincount(numbered.ravel(), minlength=wide * len(samples)).reshape(
             *levels.shape[:-1], wide
@@ -96,7 +101,8 @@ def candidates(scores: FloatArray, labels: int, lowest: float | None = None) -> 
     ranks = np.unique(np.ceil(shares * len(scores) - 1e-9).astype(np.int64)) - 1
     path = -np.partition(-scores, ranks)[ranks]
     rows = np.cumsum(np.bincount(_levels(path, scores), minlength=len(path))[: len(path)])
-    first = np.flatnonzero(np.diff(rows, prepend=0))  # of candidates that keep the same rows
+    # The first of the candidates that keep the same rows.
+    first = np.flatnonzero(np.diff(rows, prepend=0))
     return Candidates(cutoffs=path[first], rows=rows[first], total=total)
 
 
@@ -174,7 +180,7 @@ def unit_sums(rows: IntArray, bad: IntArray, units: IntArray, candidates: int) -
         for first in (rows, bad)
     )
     starts = np.searchsorted(each, keys.min(axis=1))
-    parts = (kept, wrong, kept > 0, kept * kept, kept * wrong, wrong * wrong)
+    parts = kept, wrong, kept > 0, kept * kept, kept * wrong, wrong * wrong
     return UnitSums(
         *(
             np.add.reduceat(part * 1.0, starts).reshape(*rows.shape[:-1], candidates)
@@ -193,7 +199,8 @@ class Allowance(NamedTuple):
     added: ArrayLike
 
 
-EXACT = Allowance(math.inf, 1.0)  # of labels that are independent
+# The labels are independent.
+EXACT = Allowance(math.inf, 1.0)
 
 
 class Counted(NamedTuple):
@@ -467,8 +474,7 @@ def looks_random(scores: FloatArray, everywhere: FloatArray, level: float = 0.00
         level: the probability with which a random sample does not look random.
     """
     _, ties = np.unique(everywhere, return_counts=True)
-    variance = (
-        1 - float(((ties / len(everywhere)) ** 3).sum())
-    ) / 12  # of the ranks, smaller with ties
+    # Variance of the ranks, which is smaller with ties.
+    variance = (1 - float(((ties / len(everywhere)) ** 3).sum())) / 12
     distance = abs(float(ranks_among(scores, everywhere).mean()) - 0.5)
     return distance <= -float(ndtri(level / 2)) * math.sqrt(variance / len(scores)) + _EQUAL

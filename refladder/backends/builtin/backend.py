@@ -25,7 +25,8 @@ NOTICE = "builtin: a baseline that counts words and reads no meaning"
 
 
 SUBJECT_WORDS = 8
-_WRITTEN = ("worst", "best", "between")  # the roles of a ladder's rungs
+# The roles of a ladder's rungs.
+_WRITTEN = "worst", "best", "between"
 
 
 class Builtin(Backend):

@@ -69,10 +69,11 @@ _FILLERS = (
     "Anybody who wants to know more will have to look further than these few lines.",
     "Little else is known so far, although several people have asked.",
 )
-_LEADS = ("In short:", "Briefly:", "In a few words:", "To sum up:", "All in all:", "In the end:")
-_SHORT = 12  # words
+_LEADS = "In short:", "Briefly:", "In a few words:", "To sum up:", "All in all:", "In the end:"
+# In words.
+_SHORT = 12
 _HANDFULS = 400
-_SCRAPS = ("the", "of", "a", "and", "to")
+_SCRAPS = "the", "of", "a", "and", "to"
 _REPLIES = (
     "I did not know that",
     "That reminds me of something I read",
@@ -117,7 +118,8 @@ def write_best(  # noqa: PLR0917
 ) -> str:
     """The best of a few texts that contain much of the context, in the form of the task; `limit` is in words."""
     if task == "summarization":
-        longest = 2 * len(context.split()) // 3  # a summary is shorter than its source
+        # A summary is shorter than its source.
+        longest = 2 * len(context.split()) // 3
         drafts = [
             " ".join(_key_sentences(context, min(budget, longest), random))
             for budget in (50, 80, 120)
@@ -126,9 +128,11 @@ def write_best(  # noqa: PLR0917
         drafts = [_verbalise(context, random) for _ in range(2)]
     elif task == "dialogue":
         drafts = [_reply(context, background, random) for _ in range(4)]
-    else:  # a story runs to hundreds of words, an answer to a request mostly does not
+    else:
+        # A story runs to hundreds of words, an answer to a request mostly does not.
         counts = (12, 24, len(STOCK)) if task == "story" else (3, 6, 9)
-        if task == DOCUMENT:  # a stock sentence has about 13 words
+        # A stock sentence has about 13 words.
+        if task == DOCUMENT:
             most = max(1, min(len(STOCK), (limit - len(context.split())) // 13))
             counts = (most, max(1, most - 1), max(1, most - 2))
         drafts = [_extend(context, count, random) for count in counts]
@@ -166,7 +170,8 @@ def _key_sentences(context: str, budget: int, random: random.Random) -> list[str
     sizes = [len(sentence.split()) for sentence in all_sentences]
     if len(all_sentences) > 4:
         del left[random.randrange(len(all_sentences))]
-    taste = [random.uniform(0.6, 1.6) for _ in all_sentences]  # varies with the seed
+    # Varies with the seed.
+    taste = [random.uniform(0.6, 1.6) for _ in all_sentences]
     chosen: list[int] = []
     covered: set[str] = set()
     while left:
@@ -271,7 +276,8 @@ def write_between(lower: str, higher: str, random: random.Random, worth: Worth) 
 
 
 def _plain(text: str) -> str:
-    return " ".join(text.split()).casefold()  # what a ladder takes for the same text
+    # Two texts are equal for a ladder if they fold to this.
+    return " ".join(text.split()).casefold()
 
 
 def _thrown_together(lower: str, higher: str, random: random.Random) -> Iterator[str]:

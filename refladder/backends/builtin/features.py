@@ -74,19 +74,32 @@ _MISFIT_PAIRS = frozenset(
 class Measures(NamedTuple):
     """The features of a text with its source, each between 0 and 1."""
 
-    variety: float  # different content words, on a log scale: the best single sign of substance
-    coverage: float  # weight of the context's words that the text uses (square root)
-    support: float  # share of the text's content words that context or background has
-    copying: float  # share of the text's word pairs that context or background has
-    background: float  # words taken from the background alone, on a log scale
-    repetition: float  # share of word pairs that occurred before in the text
-    echo: float  # share of content words that occurred before in the text
-    misfit: float  # doubled words and neighbours that grammar does not allow
-    noise: float  # signs that do not occur in prose
-    ending: float  # 1 if the last sentence is complete
-    imbalance: float  # telegraphic (hardly any function words) or thin (hardly anything else)
-    word_length: float  # mean length of the content words: specific words are long
-    question: float  # 1 if the text asks a question
+    # Different content words, on a log scale: the best single sign of substance.
+    variety: float
+    # Weight of the context's words that the text uses (square root).
+    coverage: float
+    # Share of the text's content words that context or background has.
+    support: float
+    # Share of the text's word pairs that context or background has.
+    copying: float
+    # Words taken from the background alone, on a log scale.
+    background: float
+    # Share of word pairs that occurred before in the text.
+    repetition: float
+    # Share of content words that occurred before in the text.
+    echo: float
+    # Doubled words and neighbours that grammar does not allow.
+    misfit: float
+    # Signs that do not occur in prose.
+    noise: float
+    # 1 if the last sentence is complete.
+    ending: float
+    # Telegraphic (hardly any function words) or thin (hardly anything else).
+    imbalance: float
+    # Mean length of the content words: specific words are long.
+    word_length: float
+    # 1 if the text asks a question.
+    question: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

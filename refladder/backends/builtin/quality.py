@@ -78,13 +78,16 @@ ORDINARY = Measures(
     word_length=0.45,
     question=0.0,
 )
-NAME_SHARE = 3.0  # a facet found in the dimension's name weighs as much as this many found in its description
-DISCRIMINATION = 3.0  # log odds of a win over a loss for one unit of quality
-TIES = 1.0  # weight of a tie: two equal texts win, lose and tie a third each
-GRADE_SPREAD = 0.2  # standard deviation of a direct grade, as a share of the scale
-LONG_TEXT = (
-    10_000  # characters; the features of longer texts are not cached, so that memory stays bounded
-)
+# A facet found in the dimension's name weighs as much as this many found in its description.
+NAME_SHARE = 3.0
+# Log odds of a win over a loss for one unit of quality.
+DISCRIMINATION = 3.0
+# Weight of a tie: two equal texts win, lose and tie a third each.
+TIES = 1.0
+# Standard deviation of a direct grade, as a share of the scale.
+GRADE_SPREAD = 0.2
+# Characters; the features of longer texts are not cached, so that memory stays bounded.
+LONG_TEXT = 10_000
 
 
 @lru_cache(maxsize=256)
@@ -127,7 +130,8 @@ def quality(  # noqa: PLR0917  as above
     text: str, context: str, background: str, task: str, name: str, description: str
 ) -> float:
     """One number for a text on one dimension: higher is better, 0 for an ordinary text, no unit, about -8 to 8."""
-    if task == DOCUMENT:  # which stands alone, whatever its subject
+    # A document is judged without its subject.
+    if task == DOCUMENT:
         context = background = ""
     if len(text) > LONG_TEXT:
         return float(_quality.__wrapped__(text, context, background, task, name, description))

@@ -28,12 +28,13 @@ if TYPE_CHECKING:
 
 Answered = TypeVar("Answered", Completion, LabelReading)
 
-KEY_SCHEMA = (
-    "response-key/1"  # part of every key, so that another way of making keys never meets these
-)
+# Part of every key, so that another way of making keys never meets these.
+KEY_SCHEMA = "response-key/1"
 KEY_BYTES = 16
-WRITE, LABELS = "write", "labels"  # kinds of answers in a store
-BURST = 0.01  # seconds; answers that come faster than this one after another are stored together
+# Kinds of answers in a store.
+WRITE, LABELS = "write", "labels"
+# Seconds; answers that come faster than this one after another are stored together.
+BURST = 0.01
 
 
 def stored(backend: Backend, path: Path) -> Stored:
@@ -47,7 +48,8 @@ class Stored(Wrapper):
     def __init__(self, backend: Backend, store: ResponseStore) -> None:
         super().__init__(backend)
         self.store = store
-        self.reused = 0  # answers from the store, and to prompts that appear again in their batch
+        # Answers from the store, and to prompts that appear again in their batch.
+        self.reused = 0
         self._sent = 0
 
     def write(self, prompts: Sequence[Prompt], sampling: Sampling) -> list[Completion]:
@@ -141,7 +143,8 @@ class Stored(Wrapper):
                     self.store.add(fingerprint, kind, held)
                     held.clear()
                     written = time.monotonic()
-        finally:  # the backend may have stopped early: its answers so far are stored
+        finally:
+            # The backend may have stopped early: its answers so far are stored.
             self.store.add(fingerprint, kind, held)
         whole(self.backend, prompts, list(answers.values()))
         return answers
@@ -150,9 +153,8 @@ class Stored(Wrapper):
 def _keys(head: object, prompts: Sequence[Prompt]) -> list[bytes]:
     """Digests of canonical JSON: what is common to a batch, then each prompt with all its slots, used or not."""
     encode = json.JSONEncoder(separators=(",", ":"), sort_keys=True).encode
-    forms: dict[
-        object, hashlib.blake2b
-    ] = {}  # all but the slots is the same for most prompts of a batch
+    # All but the slots is the same for most prompts of a batch.
+    forms: dict[object, hashlib.blake2b] = {}
     keys = []
     for prompt in prompts:
         asked = (
@@ -164,7 +166,7 @@ def _keys(head: object, prompts: Sequence[Prompt]) -> list[bytes]:
             prompt.outcomes,
             prompt.claim,
         )
-        form = (*asked, prompt.prefix)
+        form = *asked, prompt.prefix
         if form not in forms:
             forms[form] = hashlib.blake2b(encode((head, form)).encode(), digest_size=KEY_BYTES)
         state = forms[form].copy()

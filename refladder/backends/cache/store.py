@@ -22,15 +22,18 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
     from pathlib import Path
 
-SCHEMA = 2  # PRAGMA user_version of the files that this code reads and writes
-APPLICATION = (
-    0x7265666C  # PRAGMA application_id, "refl": another program's database is never touched
-)
-WAIT = 60.0  # seconds to wait for another process's transaction, which takes milliseconds
+# PRAGMA user_version of the files that this code reads and writes.
+SCHEMA = 2
+# PRAGMA application_id, "refl": another program's database is never touched.
+APPLICATION = 0x7265666C
+# Seconds to wait for another process's transaction, which takes milliseconds.
+WAIT = 60.0
 DAMAGED = "damaged, or not a response store; move it away, and the next run makes a new one"
-LEAST = 512  # bytes of the smallest SQLite file
+# Bytes of the smallest SQLite file.
+LEAST = 512
 _UNWRITABLE = {sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM}
-CHUNK = 900  # keys in one statement (old builds of SQLite take 999), answers in one transaction
+# Keys in one statement (old builds of SQLite take 999), answers in one transaction.
+CHUNK = 900
 
 _ROWS = "SELECT key, CAST(answer AS BLOB), digest FROM answers"
 
@@ -65,7 +68,8 @@ def _explained(path: Path) -> Iterator[None]:
     """Turn the errors of SQLite into one sentence with a next step."""
     try:
         yield
-    except UnicodeDecodeError as error:  # a text in a damaged file, or in a message about it
+    except UnicodeDecodeError as error:
+        # A text in a damaged file, or in a message about it.
         raise DataError(f"{path}: {DAMAGED} ({error})") from error
     except sqlite3.Error as error:
         code = getattr(error, "sqlite_errorcode", 0) & 0xFF
@@ -91,9 +95,8 @@ class ResponseStore:
             raise DataError(
                 f"{path}: no such response store; `refladder score --store FILE` makes one"
             )
-        if (
-            path.is_file() and 0 < path.stat().st_size < LEAST
-        ):  # SQLite would take it for an empty file of its own
+        # SQLite would take it for an empty file of its own.
+        if path.is_file() and 0 < path.stat().st_size < LEAST:
             raise DataError(f"{path}: {DAMAGED}")
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -116,17 +119,14 @@ class ResponseStore:
         while True:
             try:
                 if self._database.execute("PRAGMA journal_mode").fetchone()[0] != "wal":
-                    with self._transaction(
-                        "DEFERRED"
-                    ):  # no other process creates it between the two checks
+                    # No other process creates it between the two checks.
+                    with self._transaction("DEFERRED"):
                         self._refuse_others()
                     self._database.execute("PRAGMA journal_mode = WAL")
                 break
             except sqlite3.OperationalError as error:
-                passing = {
-                    sqlite3.SQLITE_BUSY,
-                    sqlite3.SQLITE_PROTOCOL,
-                }  # the latter: too many open it at once
+                # SQLITE_PROTOCOL: too many processes open the file at once.
+                passing = {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_PROTOCOL}
                 if error.sqlite_errorcode & 0xFF not in passing or time.monotonic() > deadline:
                     raise
                 time.sleep(0.01)
@@ -177,7 +177,8 @@ class ResponseStore:
         try:
             yield
         except BaseException:
-            with suppress(sqlite3.Error):  # a full disk has rolled back already
+            # A full disk has rolled back already.
+            with suppress(sqlite3.Error):
                 self._database.execute("ROLLBACK")
             raise
         self._database.execute("COMMIT")
@@ -186,9 +187,8 @@ class ResponseStore:
         """The answers that are stored for these keys, as JSON texts."""
         answers: dict[bytes, bytes] = {}
         with _explained(self.path):
-            for chunk in _chunks(
-                sorted(set(keys))
-            ):  # as the table is, so that neighbours come from one page
+            # Sorted as the table is, neighbours come from one page.
+            for chunk in _chunks(sorted(set(keys))):
                 answers.update(self._find(chunk))
         return answers
 

@@ -49,12 +49,12 @@ T = TypeVar("T")
 
 log = logging.getLogger(__name__)
 
-_GROUP, _LARGEST_GROUP = (
-    256,
-    2048,
-)  # prompts read together; beyond the first only to keep a context in one group
-_LEAST_TOKENS = 16  # in one forward pass
-_BATCH = 32  # texts generated together
+# Prompts read together; beyond the first only to keep a context in one group.
+_GROUP, _LARGEST_GROUP = 256, 2048
+# Fewest tokens in one forward pass.
+_LEAST_TOKENS = 16
+# Texts generated together.
+_BATCH = 32
 _CUT = "the context was cut from {} to {} characters to fit"
 _TOO_LITTLE_MEMORY = (
     "the {} prompt has {:,} tokens, which need more than the {:,.3g} MiB of memory available beside the weights; "
@@ -73,10 +73,12 @@ class TransformersBackend(Backend):
         self.opened = opened
         self._prefix = "unsupported" if opened.encoder_decoder else "on" if prefix else "off"
         self._requested_memory = memory
-        self._memory: int | None = None  # set once the weights are read
+        # Set once the weights are read.
+        self._memory: int | None = None
         self._truncate = truncate_context
         self.tokens_sent = 0
-        self._prompt_tokens_run = 0  # of prompts to be continued
+        # Tokens of prompts that were continued.
+        self._prompt_tokens_run = 0
         self._tokens_written = 0
         self._first = FirstAnswers(log, f"hf:{opened.name}")
         self._longest: int | None = getattr(
@@ -135,9 +137,8 @@ class TransformersBackend(Backend):
     @property
     def tokens_run(self) -> int:
         """Tokens read so far, labels and padding included; shared tokens count once."""
-        scorer: Causal | EncoderDecoder | None = self.__dict__.get(
-            "scorer"
-        )  # reading a counter loads no weights
+        # Reading a counter loads no weights.
+        scorer: Causal | EncoderDecoder | None = self.__dict__.get("scorer")
         return self._prompt_tokens_run + (0 if scorer is None else scorer.tokens_run)
 
     @property
@@ -313,9 +314,8 @@ class TransformersBackend(Backend):
         token_bytes = cache_bytes_per_token(
             model.config.get_text_config(), int(model.dtype.itemsize)
         )
-        rows = (self._memory or 0) // (
-            2 * token_bytes * longest
-        )  # twice: a cache is copied when it grows
+        # Twice: a cache is copied when it grows.
+        rows = (self._memory or 0) // (2 * token_bytes * longest)
         texts, tokens_run = halve_until_it_fits(
             run, max(1, min(_BATCH, rows)), 1, f"{self.opened.name}: writing"
         )
@@ -337,7 +337,8 @@ class TransformersBackend(Backend):
     def _values(self, questions: Sequence[Question]) -> list[list[list[float]]]:
         """The log-probability of every token of every label of every question."""
         if isinstance(self.scorer, EncoderDecoder):
-            labels = questions[0].labels  # tokenised alone, so the same for all questions
+            # Tokenised alone, so the same for all questions.
+            labels = questions[0].labels
             logprobs = self.scorer.logprobs([question.prompt for question in questions], labels)
             return [
                 [row[number, : len(label)].tolist() for number, label in enumerate(labels)]
@@ -388,7 +389,8 @@ class TransformersBackend(Backend):
         new: int = 0,
     ) -> Iterator[tuple[T | None, str | None]]:
         """Each prompt as tokens with room for `new` more, or None, and a note: what was cut, or why it does not fit."""
-        most = self._longest  # None: without a limit
+        # None is no limit.
+        most = self._longest
         if most is not None and not self.opened.encoder_decoder:
             most -= new
         for first in range(0, len(prompts), _GROUP):
@@ -418,10 +420,8 @@ class TransformersBackend(Backend):
         too_long = f"{lengths}; shorten the texts, use a model with a longer context"
         if not self._truncate:
             return None, f"{too_long}, or pass --truncate-context (option truncate_context=true)"
-        low, high = (
-            0,
-            len(context),
-        )  # bisection: `high` characters do not fit; `low` do, once `best` is set
+        # Bisection: `high` characters do not fit; `low` do, once `best` is set.
+        low, high = (0, len(context))
         best = None
         while high - low > 1 or best is None:
             middle = (low + high) // 2
@@ -457,13 +457,20 @@ def _groups(prompts: Sequence[Prompt]) -> Iterator[range]:
 def open_hf(
     target: str,
     *,
-    dtype: str = "auto",  # that of the weights (bfloat16 for float16), or float32 on a CPU where that is faster
-    device: str = "auto",  # a GPU if there is one
-    revision: str | None = None,  # a commit, tag or branch of the Hub
-    memory: str = "auto",  # beside the weights, such as 8G; a share of the free memory
-    truncate_context: str = "false",  # true: of a prompt that is too long for the model; its judgments are marked
-    prefix: str = "template",  # how an answer begins; none lets the model begin
-    trust_remote_code: str = "false",  # true: Python files that come with the model are run
+    # `auto` is the dtype of the weights (bfloat16 for float16), or float32 on a CPU where that is faster.
+    dtype: str = "auto",
+    # A GPU if there is one.
+    device: str = "auto",
+    # A commit, tag or branch of the Hub.
+    revision: str | None = None,
+    # Beside the weights, such as 8G; a share of the free memory.
+    memory: str = "auto",
+    # True: of a prompt that is too long for the model; its judgments are marked.
+    truncate_context: str = "false",
+    # How an answer begins; none lets the model begin.
+    prefix: str = "template",
+    # True: Python files that come with the model are run.
+    trust_remote_code: str = "false",
 ) -> TransformersBackend:
     """Open a model of the Hub, a folder or a GGUF file; options are text, as on the command line."""
     if prefix not in PREFIXES:

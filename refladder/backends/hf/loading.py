@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-DTYPES = ("auto", "float32", "bfloat16", "float16")
+DTYPES = "auto", "float32", "bfloat16", "float16"
 TEXT_TO_TEXT = "AutoModelForSeq2SeqLM"
 ENCODER = "AutoModel"
 CLASSIFIER = "AutoModelForSequenceClassification"
@@ -41,11 +41,10 @@ _TOKENIZERS = (
     "tekken.json",
 )
 _CONVERT = "AutoModelForCausalLM.from_pretrained(FOLDER).save_pretrained(NEW_FOLDER)"
-_SAMPLES, _SAMPLE = (
-    64,
-    2**16,
-)  # number and bytes of the samples of a weights file, for the digest of a folder
-_FASTER = 1.5  # times: with less, noise of the measurement could change the dtype, and the fingerprint with it
+# Number and bytes of the samples of a weights file, for the digest of a folder.
+_SAMPLES, _SAMPLE = 64, 2**16
+# Times: with less, noise of the measurement could change the dtype, and the fingerprint with it.
+_FASTER = 1.5
 _UNITS = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
 
 
@@ -235,9 +234,8 @@ def open_model(
     chosen = _dtype(torch, dtype, stored, torch_device, parameters)
     commit = getattr(config, "_commit_hash", None)
     if commit:
-        common["revision"] = (
-            commit  # so that a later push cannot combine other weights with this configuration
-        )
+        # A later push must not combine other weights with this configuration.
+        common["revision"] = commit
     return Opened(
         name=folder.resolve().name if folder.exists() else target,
         config=config,
@@ -265,9 +263,8 @@ def _load(name: _Named, kind: str, device: Any, **settings: Any) -> Any:
     _, transformers = _libraries(name)
     if device.type == "cpu":
         tune_allocators()
-    if "gguf_file" in settings and hasattr(
-        transformers, "GgufConfig"
-    ):  # else kernels could change the numbers
+    # Without this, kernels could change the numbers.
+    if "gguf_file" in settings and hasattr(transformers, "GgufConfig"):
         settings["quantization_config"] = transformers.GgufConfig(dequantize=True)
     bars = sys.stderr.isatty()
     bar_of_gguf = (
@@ -293,16 +290,16 @@ def _load(name: _Named, kind: str, device: Any, **settings: Any) -> Any:
             "files of different models are mixed: copy or download them again"
         )
     missing = sorted(loading["missing_keys"])
-    if kind == ENCODER:  # it may lack the pooler, which is not used here
+    # The pooler may be missing, as it is not used here.
+    if kind == ENCODER:
         missing = [weight for weight in missing if not weight.startswith("pooler.")]
     if missing:
         raise BackendUnavailableError(
             f"{name}: weights are missing from its files ({len(missing)}, such as {missing[0]}), so it would answer at "
             "random; download it again, or use a model that was trained for this"
         )
-    if (
-        model.can_generate()
-    ):  # without the model's own penalties and limits: Sampling alone determines the draw
+    # Without the model's own penalties and limits: Sampling alone determines the draw.
+    if model.can_generate():
         kept = {
             f"{token}_token_id" for token in ("bos", "eos", "pad", "decoder_start", "forced_bos")
         }
@@ -325,7 +322,8 @@ def _generation_settings(name: _Named, revision: str | None) -> Any:
         except OSError:
             if in_folder:
                 raise
-            return None  # not on the Hub
+            # Not on the Hub.
+            return None
 
 
 @contextmanager
@@ -437,7 +435,8 @@ def folder_digest(folder: Path) -> str:
     return state.hexdigest()
 
 
-_SIZE = 512  # rows and columns: large enough for the units that multiply matrices, and a few milliseconds a product
+# Rows and columns: large enough for the units that multiply matrices, and a few milliseconds a product.
+_SIZE = 512
 _REPEATS = 5
 
 
@@ -451,14 +450,16 @@ def operations_per_second(dtype: str) -> float:
         torch.randn(_SIZE, _SIZE, generator=generator).to(getattr(torch, dtype)) for _ in range(2)
     )
     seconds = []
-    for _ in range(_REPEATS + 1):  # the first one allocates
+    # The first one allocates.
+    for _ in range(_REPEATS + 1):
         start = time.perf_counter()
         torch.nn.functional.linear(left, right)
         seconds.append(time.perf_counter() - start)
     return 2 * _SIZE**3 / min(seconds[1:])
 
 
-_M_TRIM_THRESHOLD, _M_MMAP_MAX = -1, -4  # of glibc's malloc.h
+# From glibc's malloc.h.
+_M_TRIM_THRESHOLD, _M_MMAP_MAX = -1, -4
 _HUGE_PAGES = "THP_MEM_ALLOC_ENABLE"
 
 
@@ -470,4 +471,5 @@ def tune_allocators() -> None:
     except (AttributeError, OSError):
         return
     mallopt(_M_MMAP_MAX, 0)
-    mallopt(_M_TRIM_THRESHOLD, -1)  # never return memory to the kernel
+    # Never return memory to the kernel.
+    mallopt(_M_TRIM_THRESHOLD, -1)

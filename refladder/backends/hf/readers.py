@@ -15,7 +15,8 @@ if TYPE_CHECKING:
     from refladder.backends.hf.loading import Opened
 
 
-_BATCH_TOKENS = 4096  # of a batch, padding included
+# Tokens of a batch, padding included.
+_BATCH_TOKENS = 4096
 # Their first position is the padding id + 1.
 _POSITIONS_AFTER_PADDING = {
     "camembert", "data2vec-text", "ibert", "longformer", "luke", "mpnet", "roberta", "roberta-prelayernorm",
@@ -116,9 +117,8 @@ class Reader:
         model = self.opened.model
         results: dict[int, FloatArray] = {}
         padding, alone = self._config.pad_token_id, None
-        if (
-            padding is None
-        ):  # then a causal classifier takes one text at a time: it finds the last token by this id
+        # A causal classifier finds the last token by the padding id; without one it reads one text at a time.
+        if padding is None:
             padding, alone = self.opened.tokenizer.pad_token_id or 0, 1
         for batch in by_length(range(len(rows)), lambda number: len(rows[number].ids), most, alone):
             width = len(rows[batch[0]].ids)

@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from refladder.backends.hf.loading import Opened
     from refladder.records import Completion, Prompt, Sampling
 
-_GROUP = 256  # texts read together: a killed run loses at most this many
+# Texts read together: a killed run loses at most this many.
+_GROUP = 256
 
 
 class RewardBackend(TransformersBackend):

@@ -27,8 +27,10 @@ _SAMPLE = (
 )
 # Replaces today's date, which some templates write into every prompt, so that a score does not change overnight.
 _FIXED_DATE = "{% macro strftime_now(layout) %}{{ '2024-07-26' if layout == '%Y-%m-%d' else '26 Jul 2024' }}{% endmacro %}"
-_TEXTS_AT_ONCE = 64  # for the tokenizer, which needs about 100 bytes per token
-_TAIL = 200  # maximum distance in characters of the last control token from the end of a prompt
+# The tokenizer needs about 100 bytes per token.
+_TEXTS_AT_ONCE = 64
+# Maximum distance in characters of the last control token from the end of a prompt.
+_TAIL = 200
 
 
 class Question(NamedTuple):
@@ -49,7 +51,8 @@ class Tokens:
         if isinstance(template, dict):
             template = template.get("default")
         self._template: str | None = template
-        self._in_parts: bool | None = None  # known once a message is rendered; see `check_template`
+        # Known once a message is rendered; see `check_template`.
+        self._in_parts: bool | None = None
         self._space = " " if template is None else self._space_before_answer()
         if template is None and not encoder_decoder:
             log.warning(
@@ -147,10 +150,11 @@ class Tokens:
         answers = tuple(answers)
         tail = self._tail(pieces[-1])
         if tail:
+            # Most templates give all prompts one end.
             if self._last_end[:2] != (
                 tail,
                 answers,
-            ):  # with most templates, all prompts have the same end
+            ):
                 self._last_end = (
                     tail,
                     answers,
@@ -288,7 +292,8 @@ class Tokens:
                     chat_template=_FIXED_DATE * ("strftime_now" in template) + template,
                     tokenize=False,
                     add_generation_prompt=start_answer,
-                    enable_thinking=False,  # templates ignore variables that they do not use
+                    # Templates ignore variables that they do not use.
+                    enable_thinking=False,
                     thinking=False,
                     date_string="26 Jul 2024",
                 )
@@ -297,7 +302,8 @@ class Tokens:
             if type(error).__module__.partition(".")[0] != "jinja2" and not isinstance(
                 error, TypeError
             ):
-                raise  # a TypeError is that of a template too, such as text + a list of parts
+                # A TypeError is that of a template too, such as text + a list of parts.
+                raise
             raise BackendUnavailableError(
                 f"hf:{self._name}: its chat template fails on one user message ({error}); use another model"
             ) from error
@@ -310,9 +316,8 @@ class Tokens:
             whole = self._chat(
                 [*messages, {"role": "assistant", "content": "Better"}], start_answer=False
             )
-        except (
-            BackendUnavailableError
-        ):  # it may refuse an answer; a prompt that it refuses is reported by itself
+        except BackendUnavailableError:
+            # A template may refuse an answer; a refused prompt is reported elsewhere.
             return ""
         space, answer, _ = whole[len(start) :].partition("Better")
         return space if whole.startswith(start) and answer and not space.strip() else ""

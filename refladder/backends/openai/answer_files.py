@@ -32,13 +32,17 @@ if TYPE_CHECKING:
     from refladder.backends.openai.errors import Tally
     from refladder.backends.openai.options import Options
 
-MOST_REQUESTS, MOST_BYTES = 50_000, 190_000_000  # of one file; OpenAI takes 50,000 and 200 MB
+# Limits of one file; OpenAI accepts 50,000 requests and 200 MB.
+MOST_REQUESTS, MOST_BYTES = 50_000, 190_000_000
 _PATH = "/v1/chat/completions"
 _SCHEMA = "answer-folder/1"
-_REFUSED = (400, 422)
-_AGAIN = (401, 402, 403, 404, 408, 409, 425, 429)  # and 5xx: the same request may be answered later
-_SHOWN = 3  # faults of the same kind that are named
-_OF_A_VERSION = re.compile(r"[-@:][\d.-]+|[-:]latest")  # gpt-4o and gpt-4o-2024-08-06 are one model
+_REFUSED = 400, 422
+# These, and 5xx, may be answered later.
+_AGAIN = 401, 402, 403, 404, 408, 409, 425, 429
+# Faults of the same kind that are named.
+_SHOWN = 3
+# gpt-4o and gpt-4o-2024-08-06 are one model.
+_OF_A_VERSION = re.compile(r"[-@:][\d.-]+|[-:]latest")
 
 
 def digest(body: Mapping[str, Any]) -> str:
@@ -71,14 +75,13 @@ class _Found:
 class _Read:
     """What the folder's files held when they were read last."""
 
-    requests: dict[str, str] = field(default_factory=dict)  # custom_id: name of the file
+    # custom_id: name of the file.
+    requests: dict[str, str] = field(default_factory=dict)
     answers: dict[str, _Found] = field(default_factory=dict)
-    failed: dict[str, str] = field(
-        default_factory=dict
-    )  # custom_id: why its request waits again, with path:line
-    refused_fields: set[str] = field(
-        default_factory=set
-    )  # of requests, as a handshake would find them
+    # custom_id: why its request waits again, with path:line.
+    failed: dict[str, str] = field(default_factory=dict)
+    # Fields of requests that a handshake would find refused.
+    refused_fields: set[str] = field(default_factory=set)
 
 
 class AnswerFiles:
@@ -91,7 +94,8 @@ class AnswerFiles:
         self._tally = tally
         self._id: str | None = None
         self._read = _Read()
-        self._stamps: dict[Path, tuple[int, int]] | None = None  # of the files that were read
+        # Size and time of the files that were read.
+        self._stamps: dict[Path, tuple[int, int]] | None = None
         self._told: set[str] = set()
         self._counted: set[str] = set()
         self._missing: dict[str, dict[str, Any]] = {}
@@ -119,7 +123,8 @@ class AnswerFiles:
             with locked_folder(self._folder):
                 if not path.exists():
                     write_json(path, {"schema": _SCHEMA, "id": self.id})
-        self._id = None  # another process may have made the folder since
+        # Another process may have made the folder since.
+        self._id = None
         _ = self.id
 
     def refused_fields(self) -> frozenset[str]:
@@ -233,7 +238,8 @@ class AnswerFiles:
             if first is not found and first.content != found.content:
                 others.append(number)
         if not self._read.requests:
-            return  # answers that were there first, such as shipped ones; they are used when they are asked for
+            # Answers that were there first, such as shipped ones; they are used when they are asked for.
+            return
         if unknown and not known:
             self._tell(
                 f"{path}: answers none of the requests in {self._folder}; if it belongs to another run, put it into "

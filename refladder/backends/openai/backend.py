@@ -54,12 +54,17 @@ if TYPE_CHECKING:
     from refladder.backends.openai.client import Capabilities
     from refladder.records import Prompt
 
-_PACKAGES = ("aiohttp", "tenacity")
-PROVEN_FOR = 200  # rows
-_TOGETHER = 0.005  # seconds that an answer may wait for others
-HOPELESS = 20  # rows that fail one after the other before the run stops
-BLOCK = 32  # rows that are asked together, where a request can hold many prompts
-_AHEAD = 4  # rows under way then, for each request that may be in flight
+_PACKAGES = "aiohttp", "tenacity"
+# In rows.
+PROVEN_FOR = 200
+# Seconds that an answer may wait for others.
+_TOGETHER = 0.005
+# Rows that fail one after the other before the run stops.
+HOPELESS = 20
+# Rows that are asked together, where a request can hold many prompts.
+BLOCK = 32
+# Rows under way then, for each request that may be in flight.
+_AHEAD = 4
 _FINGERPRINT = str.maketrans({"|": "%7C", "\n": " ", "\r": " "})
 
 Answer = TypeVar("Answer", LabelReading, Completion)
@@ -84,9 +89,8 @@ class OpenAIBackend(Backend):
         self._key = key
         self._headers = headers
         self._capabilities: Capabilities | None = None
-        self._unproven = (
-            0  # rows that may be asked before the server must show again what they rely on
-        )
+        # Rows that may be asked before the server must show again what they rely on.
+        self._unproven = 0
         self._first = FirstAnswers(LOG, f"openai:{model}")
         self._tally = Tally()
         folder = options.folder
@@ -144,7 +148,8 @@ class OpenAIBackend(Backend):
         )
         query = f"?{parts.query}" if parts.query else ""
         place = f"{self.model}@{parts.netloc}{parts.path}{query}"
-        if self._files is not None:  # its id, so that the folder can be moved
+        # The folder's id stays when the folder is moved.
+        if self._files is not None:
             place = f"{self.model}@file:{self._files.id}"
         return f"{self.kind}:{place} {self._mode}{extra}".translate(_FINGERPRINT)
 
@@ -288,9 +293,11 @@ class OpenAIBackend(Backend):
     ) -> Generator[tuple[int, Answer]]:
         if not prompts:
             return
-        if self._files is not None:  # its answers may have come since
+        # Answers may have come since.
+        if self._files is not None:
             self._capabilities = None
-        capabilities = self.capabilities  # the handshake comes first
+        # The handshake comes first.
+        capabilities = self.capabilities
         results: queue.SimpleQueue[list[tuple[int, Answer]] | None] = queue.SimpleQueue()
 
         async def ask(client: Client) -> None:
@@ -389,10 +396,10 @@ class Rows(Generic[T]):
     failed: Callable[[str], T]
     results: queue.SimpleQueue[list[tuple[int, T]] | None]
     together: Callable[[Client, Sequence[Prompt]], Awaitable[list[T]]] | None = None
-    _ready: list[tuple[int, T]] = field(default_factory=list)  # answers that are not delivered yet
-    _hopeless: list[tuple[int, Refusal]] = field(
-        default_factory=list
-    )  # failures since the last answer, held back
+    # Answers that are not delivered yet.
+    _ready: list[tuple[int, T]] = field(default_factory=list)
+    # Failures since the last answer, held back.
+    _hopeless: list[tuple[int, Refusal]] = field(default_factory=list)
 
     async def run(self, client: Client) -> None:
         """Ask every row."""
@@ -408,9 +415,8 @@ class Rows(Generic[T]):
                 self._stop()
             self._release()
         except BaseExceptionGroup as errors:
-            raise errors.exceptions[
-                0
-            ] from None  # the first ended the run; the others only followed it
+            # The first ended the run; the others only followed it.
+            raise errors.exceptions[0] from None
         finally:
             self._deliver()
 
@@ -498,7 +504,8 @@ class Running(Generic[T]):
         return self
 
     def __exit__(self, *_: object) -> None:
-        with suppress(RuntimeError):  # the loop is closed: it is over
+        # The loop is closed: it is over.
+        with suppress(RuntimeError):
             self._loop.call_soon_threadsafe(self._task.cancel)
         self._thread.join()
 

@@ -38,17 +38,20 @@ if TYPE_CHECKING:
     from refladder.backends.openai.client import Capabilities, Continued
     from refladder.records import LabelReading
 
-TOPS = (
-    1000,
-    20,
-    5,
-)  # most probable tokens to ask for: without a limit, OpenAI's limit, the smallest limit in use
-DRAWS = 20  # answers compared to tell whether a server samples at all
-_SAME = 0.05  # nats, as in `exact`
-_SAME_IN_A_CROWD = 0.5  # nats; beside other requests, half precision rounds differently
-_FEWEST = 2  # tokens that make a list of the most probable ones
-_TRIED = 3  # tokens that an answer is forced to begin with, until this works
-_BIAS = 100  # nats, the most that servers take
+# Most probable tokens to ask for: without a limit, OpenAI's limit, the smallest limit in use.
+TOPS = 1000, 20, 5
+# Answers compared to tell whether a server samples at all.
+DRAWS = 20
+# Nats, as in `exact`.
+_SAME = 0.05
+# Nats; beside other requests, half precision rounds differently.
+_SAME_IN_A_CROWD = 0.5
+# Tokens that make a list of the most probable ones.
+_FEWEST = 2
+# Tokens that an answer is forced to begin with, until this works.
+_TRIED = 3
+# Nats, the most that servers take.
+_BIAS = 100
 _NOT_RETURNED = "log-probabilities were asked for and not returned"
 _ONE_VOTE = "one vote, not a probability: the server gives one answer only"
 _RANDOM: Messages = [
@@ -88,10 +91,11 @@ def _top_tokens(tokens: list[Choice], choice: Any, fewest: int) -> list[Choice]:
 
 async def goes_on_from_a_token(client: Client) -> bool:
     """Whether an answer that was begun is continued: its second token must be as probable as when said in one go."""
+    # The first asks for one word, which may be one token.
     for question in (
         *QUESTIONS[1:],
         QUESTIONS[0],
-    ):  # the first asks for one word, which may be one token
+    ):
         try:
             content = (await client.likely(question, 2, most=2))["logprobs"]["content"]
             if len(content) < 2:
@@ -143,7 +147,8 @@ async def _keeps_to_a_form(client: Client, tokens: Sequence[Choice]) -> bool:
         token for token in tokens[1:] if (token.text or "").isascii() and bare(token.text or "")
     ]
     try:
-        for token in words[:_TRIED]:  # some tokenizers make another token of the text of a token
+        # Some tokenizers make another token of the text of a token.
+        for token in words[:_TRIED]:
             if await _said(client, client.question, token, "") is not None:
                 return True
     except Refusal:
@@ -205,7 +210,8 @@ async def _said(client: Client, messages: Messages, beginning: Choice, rest: str
         most=len(rest) + 1,
         grammar=f"root ::= {' '.join(form)}",
         logit_bias={text: _BIAS},
-        logit_bias_type="tokens",  # llama-cpp-python: by their text
+        # llama-cpp-python: by their text.
+        logit_bias_type="tokens",
     )
     rows = rows_at(choice, "logprobs", "content")
     values = [value for row in rows if (value := is_logprob(row.get("logprob"))) is not None]

@@ -32,7 +32,7 @@ Way = Literal["", "token-ids", "score", "vocabulary"]
 Continued = Literal["", "prefill", "grammar"]
 PrefixUse = Literal["on", "off", "unsupported"]
 
-PROBE_LABELS = ("Better", "Worse", "Similar")
+PROBE_LABELS = "Better", "Worse", "Similar"
 PROBE: Messages = [
     {
         "role": "user",
@@ -44,72 +44,80 @@ PROBE: Messages = [
 QUESTIONS: tuple[Messages, ...] = (
     PROBE,
     [{"role": "user", "content": "Count from one to nine in words."}],
-    [
-        {"role": "user", "content": "Monday, Tuesday, Wednesday, Thursday,"}
-    ],  # for a model that only continues texts
+    # A base model only continues texts.
+    [{"role": "user", "content": "Monday, Tuesday, Wednesday, Thursday,"}],
 )
-_CONTINUE = {
-    "add_generation_prompt": False,
-    "continue_final_message": True,
-}  # vLLM, SGLang; llama-server needs neither
+# vLLM, SGLang; llama-server needs neither.
+_CONTINUE = {"add_generation_prompt": False, "continue_final_message": True}
 NOT_CONTINUED = (
     "it no longer continues an answer that was begun, as it did in the handshake (prefix:on)"
 )
 _OF_THE_BEGINNING = re.compile(
     "continue_final_message|add_generation_prompt|assistant|prefill", re.IGNORECASE
 )
-_FEWEST_CHARACTERS = 3  # that show the beginning of a prefix again; one letter may be a label
+# Fewest characters that show a repeated prefix; one letter may be a label.
+_FEWEST_CHARACTERS = 3
 # Fields that keep a model from thinking, by the name that fingerprints show.
 SWITCHES: dict[str, dict[str, Any]] = {
-    "enable_thinking": {
-        "chat_template_kwargs": {"enable_thinking": False}
-    },  # vLLM, SGLang: Qwen, GLM
-    "template-thinking": {
-        "chat_template_kwargs": {"thinking": False}
-    },  # vLLM, SGLang: DeepSeek, Kimi
-    "thinking": {"thinking": {"type": "disabled"}},  # DeepSeek
-    "reasoning_effort": {"reasoning_effort": "none"},  # OpenAI, Ollama
-    "reasoning": {"reasoning": {"effort": "none"}},  # OpenRouter
+    # vLLM, SGLang: Qwen, GLM.
+    "enable_thinking": {"chat_template_kwargs": {"enable_thinking": False}},
+    # vLLM, SGLang: DeepSeek, Kimi.
+    "template-thinking": {"chat_template_kwargs": {"thinking": False}},
+    # DeepSeek
+    "thinking": {"thinking": {"type": "disabled"}},
+    # OpenAI, Ollama.
+    "reasoning_effort": {"reasoning_effort": "none"},
+    # OpenRouter
+    "reasoning": {"reasoning": {"effort": "none"}},
 }
-PLAIN_TOKENS = 16  # an answer of one word, with room for quotes and a full stop
+# An answer of one word, with room for quotes and a full stop.
+PLAIN_TOKENS = 16
 THINKING_TOKENS = 4096
-_MOST_MERGED = 4  # tokens of a template's end that a label may merge with
+# Tokens of a template's end that a label may merge with.
+_MOST_MERGED = 4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dialect:
     """The form of requests that a server accepts, learnt from the first requests."""
 
-    length_field: Literal["max_tokens", "max_completion_tokens"] = (
-        "max_tokens"  # limit on an answer's tokens
-    )
-    tempered: bool = True  # whether a temperature and a top-p may be given
-    tokens: Source | None = None  # where token ids come from, see `find_tokens`
-    under_base: bool = False  # whether /tokenize and /apply-template are under the base URL, not at the server's root
-    switch: str = ""  # of SWITCHES; empty if none is needed, or none works
+    # Limit on an answer's tokens.
+    length_field: Literal["max_tokens", "max_completion_tokens"] = "max_tokens"
+    # Whether a temperature and a top-p may be given.
+    tempered: bool = True
+    # The source of token ids, see `find_tokens`.
+    tokens: Source | None = None
+    # Whether /tokenize and /apply-template are under the base URL, not at the server's root.
+    under_base: bool = False
+    # A key of SWITCHES; empty if none is needed, or none works.
+    switch: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Capabilities:
     """How labels are read from one model on one server."""
 
-    mode: Mode  # see `handshake`
-    way: Way = ""  # variant of `exact`
+    # See `handshake`.
+    mode: Mode
+    # Variant of `exact`.
+    way: Way = ""
     dialect: Dialect = field(default_factory=Dialect)
-    top: int = 0  # number of most probable tokens in an answer, in the mode `top`
-    goes_on: Continued = (
-        ""  # `top`: how a begun answer is completed, by the server or in a given form
-    )
-    several: bool = False  # whether a request can return several answers
-    together: bool = False  # whether a request can hold many prompts, in the mode `exact`
-    fixed: bool = (
-        False  # whether the server always returns the same answer: sampling is a single vote
-    )
-    thinks: bool = False  # whether the model thinks before it answers
-    prefix: PrefixUse = (
-        "unsupported"  # off by the option; unsupported: not continued, or after thoughts
-    )
-    refused: tuple[str, ...] = ()  # why each better mode is not used, "mode: reason"
+    # Number of most probable tokens in an answer, in the mode `top`.
+    top: int = 0
+    # `top`: how a begun answer is completed, by the server or in a given form.
+    goes_on: Continued = ""
+    # Whether a request can return several answers.
+    several: bool = False
+    # Whether a request can hold many prompts, in the mode `exact`.
+    together: bool = False
+    # Whether the server always returns the same answer: sampling is a single vote.
+    fixed: bool = False
+    # Whether the model thinks before it answers.
+    thinks: bool = False
+    # Off by the option; unsupported: not continued, or after thoughts.
+    prefix: PrefixUse = "unsupported"
+    # Why each better mode is not used, "mode: reason".
+    refused: tuple[str, ...] = ()
 
     def messages(self, prompt: Prompt) -> Messages:
         """A prompt as messages, the last of them the beginning of the answer if it has a prefix."""
@@ -210,7 +218,8 @@ class Client:
         begun = split_answer(messages)[1]
         if begun:
             body |= _CONTINUE
-        known = begun and not self.settling  # that it continues an answer
+        # The server was seen to continue an answer.
+        known = begun and not self.settling
         try:
             choices = _choices(await self.post("/chat/completions", body))
         except Refusal as refusal:
@@ -306,9 +315,8 @@ class Client:
             or not all(type(token) is int for token in tokens)
         ):
             raise Refusal("/tokenize gave no token ids")
-        two_beginnings = (
-            self.dialect.tokens == "template" and tokens[:1] == tokens[1:2]
-        )  # the template writes a BOS too
+        # The template writes a BOS too.
+        two_beginnings = self.dialect.tokens == "template" and tokens[:1] == tokens[1:2]
         return tokens[1:] if two_beginnings else tokens
 
     async def label_ids(self, labels: tuple[str, ...], prefix: str = "") -> LabelIds:
@@ -321,7 +329,8 @@ class Client:
         """Messages with as much of the answer's prefix as labels follow; all of it where no tokenizer can be asked."""
         asked, prefix = split_answer(messages)
         if prefix and self.dialect.tokens is not None:
-            with suppress(Refusal):  # of the tokenizer alone
+            # Only the tokenizer may be refused.
+            with suppress(Refusal):
                 prefix = (await self.label_ids(labels, prefix)).prefix
         return begun_answer(asked, prefix)
 

@@ -42,25 +42,34 @@ if TYPE_CHECKING:
 
     from refladder.backends.openai.options import Options
 
-_TRY_AGAIN = (408, 409, 425, TOO_MANY_REQUESTS)
-_REDIRECTS = (301, 302, 303, 307, 308)
-_SEE_OTHER = 303  # the only redirect after which a POST becomes a GET
+_TRY_AGAIN = 408, 409, 425, TOO_MANY_REQUESTS
+_REDIRECTS = 301, 302, 303, 307, 308
+# The only redirect after which a POST becomes a GET.
+_SEE_OTHER = 303
 _MOST_REDIRECTS = 10
-_MOST_THROTTLED = 60  # how often one request may be answered with 429 before it fails
-_CHARACTERS_A_TOKEN = 4  # of the estimate that tokens_per_minute needs before a request is sent
-_TLS_CLOSING = 0.25  # seconds until released connections have ended, see aiohttp, Graceful Shutdown
-_KEPT_ALIVE = 4.0  # seconds that an idle connection is kept; uvicorn and node close theirs after 5
-_LARGE_BODY = 2**20  # bytes; aiohttp wants a larger body as a stream, which it sends piece by piece
-MOST_BYTES = 64_000_000  # of a decompressed answer; log-probabilities of a vocabulary of 256,000 tokens take 40 MB
-_PLAIN = ("", "identity")
-_FIRST_REQUESTS = 16  # whose connections are not reused if the ids of answers prove nothing
-_COMPRESSED = ("gzip", "deflate")  # compressions whose output zlib can limit
-_ANY_HEADER, _NO_HEADER = (
-    zlib.MAX_WBITS | 32,
-    -zlib.MAX_WBITS,
-)  # of a zlib or gzip stream, and of a raw one
-_BACKOFF = wait_random_exponential(multiplier=0.25, max=20)  # seconds before the next try
-_RETRYING = AsyncRetrying()  # which the backoff expects of a try
+# How often one request may be answered with 429 before it fails.
+_MOST_THROTTLED = 60
+# Used for the estimate that tokens_per_minute needs before a request is sent.
+_CHARACTERS_A_TOKEN = 4
+# Seconds until released connections have ended, see aiohttp, Graceful Shutdown.
+_TLS_CLOSING = 0.25
+# Seconds that an idle connection is kept; uvicorn and node close theirs after 5.
+_KEPT_ALIVE = 4.0
+# Bytes; aiohttp wants a larger body as a stream, which it sends piece by piece.
+_LARGE_BODY = 2**20
+# Most bytes of a decompressed answer; log-probabilities of a vocabulary of 256,000 tokens take 40 MB.
+MOST_BYTES = 64_000_000
+_PLAIN = "", "identity"
+# The first requests use a connection each until the ids of answers prove that a mix-up is noticed.
+_FIRST_REQUESTS = 16
+# Compressions whose output zlib can limit.
+_COMPRESSED = "gzip", "deflate"
+# Window sizes for a zlib or gzip stream, and for a raw one.
+_ANY_HEADER, _NO_HEADER = zlib.MAX_WBITS | 32, -zlib.MAX_WBITS
+# Seconds before the next try.
+_BACKOFF = wait_random_exponential(multiplier=0.25, max=20)
+# `RetryCallState` needs one.
+_RETRYING = AsyncRetrying()
 
 Answer = TypeVar("Answer")
 
@@ -82,7 +91,8 @@ class Connection:
         self._limiter = limiter
         self._tally = tally
         self._reported_pause = False
-        self._proxy = cache(_proxy)  # the environment is read once for each connection
+        # The environment is read once for each connection.
+        self._proxy = cache(_proxy)
 
     async def __aenter__(self) -> Self:
         named = {
@@ -102,14 +112,14 @@ class Connection:
             aiohttp.ClientSession(
                 connector=connector,
                 headers=headers,
-                timeout=aiohttp.ClientTimeout(),  # `_exchange` has one for a request with all its redirects
+                # `_exchange` has one for a request with all its redirects.
+                timeout=aiohttp.ClientTimeout(),
                 cookie_jar=aiohttp.DummyCookieJar(),
                 auto_decompress=False,
             )
             for connector in (
-                aiohttp.TCPConnector(
-                    limit=0, keepalive_timeout=_KEPT_ALIVE
-                ),  # `RateLimiter` limits what is in flight
+                # `RateLimiter` limits what is in flight.
+                aiohttp.TCPConnector(limit=0, keepalive_timeout=_KEPT_ALIVE),
                 aiohttp.TCPConnector(limit=0, force_close=True),
             )
         )
@@ -119,9 +129,8 @@ class Connection:
         closing = asyncio.gather(self._session.close(), self._single_use.close())
         try:
             await asyncio.shield(closing)
-        except (
-            asyncio.CancelledError
-        ):  # the work was over, and is cancelled while the connections close
+        except asyncio.CancelledError:
+            # The work was over, and is cancelled while the connections close.
             await closing
             raise
         if self._options.base_url.startswith("https:"):
@@ -195,7 +204,8 @@ class Connection:
                     status=TOO_MANY_REQUESTS,
                     ends_the_run=True,
                 )
-            if not again.throttled:  # after a 429, `RateLimiter` holds every request back
+            # After a 429, `RateLimiter` holds every request back.
+            if not again.throttled:
                 tries = RetryCallState(_RETRYING, None, (), {})
                 tries.attempt_number = broken + put_off
                 await asyncio.sleep(_BACKOFF(tries))
@@ -289,9 +299,8 @@ class Connection:
             raise TryAgain(
                 f"the answer is not {expected}: {self.shown(content.decode('utf-8', 'replace'))!r}"
             )
-        if (
-            isinstance(answer.get("error"), dict | str) and "choices" not in answer
-        ):  # an error under HTTP 200
+        # An error under HTTP 200.
+        if isinstance(answer.get("error"), dict | str) and "choices" not in answer:
             raise Refusal(f"it answered with an error: {self.shown(error_text(answer))}")
         return answer
 
@@ -337,9 +346,8 @@ class Connection:
 
 
 _JSON = {"Content-Type": "application/json"}
-_JSON_TEXT = json.JSONEncoder(
-    separators=(",", ":")
-).encode  # json.dumps would make an encoder for each call
+# json.dumps would make an encoder for each call.
+_JSON_TEXT = json.JSONEncoder(separators=(",", ":")).encode
 
 
 def _payload(content: bytes | None) -> bytes | io.BytesIO | None:
@@ -385,9 +393,8 @@ async def _read(response: aiohttp.ClientResponse) -> bytes:
         )
     announced = response.content_length if "Transfer-Encoding" not in response.headers else None
     if packed in _PLAIN and announced is not None and announced <= MOST_BYTES:
-        return (
-            await response.read()
-        )  # aiohttp reads no more than was announced; the usual answer, in less time
+        # aiohttp reads no more than was announced; the usual answer, in less time.
+        return await response.read()
     unpack = None
     parts: list[bytes] = []
     size = 0
@@ -395,9 +402,8 @@ async def _read(response: aiohttp.ClientResponse) -> bytes:
         part = received
         if packed in _COMPRESSED and part:
             if unpack is None:
-                raw = (
-                    packed == "deflate" and part[0] & 0x0F != zlib.DEFLATED
-                )  # without the header it should have
+                # Some servers leave out the zlib header.
+                raw = packed == "deflate" and part[0] & 0x0F != zlib.DEFLATED
                 unpack = zlib.decompressobj(_NO_HEADER if raw else _ANY_HEADER)
             try:
                 part = unpack.decompress(part, MOST_BYTES - size + 1)

@@ -16,12 +16,17 @@ if TYPE_CHECKING:
 LOG = logging.getLogger("refladder.endpoint")
 
 TOO_MANY_REQUESTS = 429
-SHOWN_CHARACTERS = 200  # of a server's text that go into a message
+# Most characters of a server's text in a message.
+SHOWN_CHARACTERS = 200
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]+")
-_SHOWN, _LONGEST_NAME = 20, 80  # models that an error names, and characters of a name
-_LONG_WORD = 8  # characters of a header's value that may be a secret
-_LONG_ID = 24  # characters; OpenAI, vLLM, SGLang and llama-server give 32 and more
-_REMEMBERED = 4096  # ids; an answer that goes astray does so at once
+# Models that an error names, and characters of a name.
+_SHOWN, _LONGEST_NAME = 20, 80
+# Characters of a header's value that may be a secret.
+_LONG_WORD = 8
+# Characters; OpenAI, vLLM, SGLang and llama-server give 32 and more.
+_LONG_ID = 24
+# Ids; an answer that goes astray does so at once.
+_REMEMBERED = 4096
 
 
 @dataclass(eq=False)
@@ -80,7 +85,8 @@ class Identities:
         if not isinstance(name, str) or len(name) < _LONG_ID or not self._mean_something:
             return False
         digest = hash(request)
-        if self._seen.setdefault(name, digest) == digest:  # a cache may answer one request twice
+        # A cache may answer one request twice.
+        if self._seen.setdefault(name, digest) == digest:
             if len(self._seen) > _REMEMBERED:
                 self._seen.popitem(last=False)
             return False

@@ -38,10 +38,14 @@ if TYPE_CHECKING:
     _After = Callable[[Client, Sequence[list[int]], list[int]], Awaitable[list[dict[int, float]]]]
     _Reader = Callable[[Client, Sequence[list[int]], tuple[Tokens, ...]], Awaitable[list[Values]]]
 
-SAME = 0.05  # nats: two requests that read the same token must agree this well
-_FIRST_LOOK = 100  # tokens asked for at first in the way `vocabulary`; ten times more until the labels are there
-_WHOLE = 1_000_000  # no vocabulary is larger
-_MOST_TOKENS = 65_536  # of the prompts in one request
+# Nats: two requests that read the same token must agree this well.
+SAME = 0.05
+# Tokens asked for at first in the way `vocabulary`; ten times more until the labels are there.
+_FIRST_LOOK = 100
+# No vocabulary is larger.
+_WHOLE = 1_000_000
+# Most tokens of the prompts in one request.
+_MOST_TOKENS = 65_536
 
 
 async def find_tokens(client: Client) -> str | None:
@@ -86,7 +90,8 @@ async def find_exact(client: Client, capabilities: Capabilities) -> Capabilities
     try:
         labels = await client.label_ids(PROBE_LABELS)
     except Refusal as refusal:
-        raise Refusal(refusal.reason) from None  # of this mode, and not of the run
+        # The refusal concerns this mode, not the run.
+        raise Refusal(refusal.reason) from None
     ids = await client.ids(client.question)
     base = ids[: len(ids) - labels.merged]
     try:
@@ -245,7 +250,8 @@ async def _by_score(
 ) -> list[Values]:
     wanted = next_tokens(sequences)
     every = sorted({token for ids in wanted.values() for token in ids})
-    same = common_length(min(bases), max(bases))  # between these two are all others
+    # Between these two are all others.
+    same = common_length(min(bases), max(bases))
     shared = min(same, *(len(base) - 1 for base in bases))
     body = {
         "model": client.model,
@@ -279,10 +285,8 @@ _READERS: dict[Way, _Reader] = {
     "score": _by_score,
     "vocabulary": partial(_by_beginnings, _vocabulary),
 }
-_TOGETHER = {
-    "token-ids",
-    "score",
-}  # ways that read many prompts in one request; the others are given one
+# Ways that read many prompts in one request; the others are given one.
+_TOGETHER = {"token-ids", "score"}
 
 
 async def sent_tokens(client: Client, capabilities: Capabilities, prompt: Prompt) -> int:

@@ -54,7 +54,8 @@ if TYPE_CHECKING:
     from refladder.backends.openai.options import Options
     from refladder.records import LabelReading
 
-_TOP_OF_FILES = 20  # most probable tokens that are asked for: the most of OpenAI, and of vLLM unless it is told otherwise
+# Most probable tokens that are asked for: the most of OpenAI, and of vLLM unless it is told otherwise.
+_TOP_OF_FILES = 20
 _IGNORED = (
     "it ignores the field that keeps the model from thinking, as it did not in the handshake ({})"
 )
@@ -88,7 +89,8 @@ async def _find_top(client: Client, capabilities: Capabilities) -> Capabilities:
         raise
 
 
-READERS: dict[Mode, _Reader] = {  # the best first
+# The best first.
+READERS: dict[Mode, _Reader] = {
     "exact": _Reader(find_exact, read_exact, "exact label probabilities"),
     "top": _Reader(_find_top, read_top, "label probabilities from the {top} most probable tokens"),
     "sample": _Reader(find_sampling, read_sampled, "label shares of {samples} sampled answers"),
@@ -126,7 +128,8 @@ async def handshake(client: Client) -> Capabilities:
             capabilities = await reader.find(client, Capabilities(mode=mode))
         except Refusal as refusal:
             if refusal.ends_the_run and refusal.status != 404:
-                raise  # from the path that the rows are sent to; the others may be missing or forbidden
+                # Rows are sent to this path; the other paths may be missing or forbidden.
+                raise
             refused.append(f"{mode}: {refusal.reason}")
             LOG.debug("%s at %s: %s is impossible: %s", client.model, url, mode, refusal.reason)
         else:
@@ -160,12 +163,14 @@ def without_handshake(options: Options, refused_fields: Collection[str]) -> Capa
 
 async def _without_thoughts(client: Client, answer: Said) -> tuple[Said, bool]:
     """A first answer, or the one that the model gives at once with a switch that works; and whether it thinks still."""
-    if not (answer.thought or answer.cut_before_a_word):  # the latter: all of it hidden
+    # An answer that is cut before a word may be a hidden thought.
+    if not (answer.thought or answer.cut_before_a_word):
         return answer, False
     plain = client.dialect
     for switch, fields in SWITCHES.items():
         if client.options.extra.keys() & fields.keys():
-            continue  # the user has set it
+            # The user has set it.
+            continue
         client.dialect = replace(plain, switch=switch, tempered=True)
         with suppress(Refusal):
             quick = said(await _answer(client, client.question))
@@ -189,7 +194,8 @@ async def _first_answer(client: Client) -> Any:
 
 
 async def _answer(client: Client, question: Messages) -> Any:
-    while True:  # at most two fields can be refused
+    # At most two fields can be refused.
+    while True:
         try:
             return (await client.chat(question, most=PLAIN_TOKENS, temperature=0))[0]
         except Refusal as refusal:
@@ -207,7 +213,8 @@ async def _answer(client: Client, question: Messages) -> Any:
 
 
 SCHEMA = "endpoint-probe/4"
-_GOOD_FOR = 86400  # seconds; servers are updated
+# Seconds; servers are updated.
+_GOOD_FOR = 86400
 
 
 def to_text(capabilities: Capabilities) -> str:
@@ -221,9 +228,8 @@ def from_text(text: str) -> Capabilities | None:
         values = parse_json(text, "the probe cache")
         current = values.pop("schema") == SCHEMA
         current = 0 <= time.time() - values.pop("made") < _GOOD_FOR and current
-        capabilities = parse_as(
-            Capabilities, json.dumps(values), "the probe cache", SCHEMA
-        )  # a file, which others can write
+        # A file, which others can write.
+        capabilities = parse_as(Capabilities, json.dumps(values), "the probe cache", SCHEMA)
     except (DataError, LookupError, TypeError, AttributeError):
         return None
     sound = bool(capabilities.way) == (capabilities.mode == "exact") and (capabilities.top > 0) == (
@@ -242,7 +248,8 @@ def kept_probe(options: Options, model: str) -> Capabilities | None:
 def keep(capabilities: Capabilities, options: Options, model: str) -> None:
     """Store a capabilities for later runs, where there is a file for it."""
     if path := _file(options):
-        with suppress(OSError):  # then writing says why
+        # Writing then reports why.
+        with suppress(OSError):
             path.parent.mkdir(parents=True, exist_ok=True)
         write_json(path, {**_read(path), _key(options, model): to_text(capabilities)})
 

@@ -19,9 +19,11 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 OPENAI_URL = "https://api.openai.com/v1"
-MODES = ("auto", "exact", "top", "sample")
-FILE = "file:"  # begins a base URL that is a folder, see `answer_files`
-FILE_MODES = ("sample", "top")  # one request a prompt
+MODES = "auto", "exact", "top", "sample"
+# Begins a base URL that is a folder, see `answer_files`.
+FILE = "file:"
+# Modes with one request for each prompt.
+FILE_MODES = "sample", "top"
 _OF_SERVERS = (
     *(
         "max_concurrency",
@@ -47,40 +49,47 @@ _OF_THE_CLIENT = {
     "host",
     "transfer-encoding",
 }
-_VERSION = "api-version"  # of Azure: the only field of a base URL's query that is no secret
-_LOCAL_HOSTS = ("localhost", "127.0.0.1", "::1")
+# Azure's version: the only field of a base URL's query that is no secret.
+_VERSION = "api-version"
+_LOCAL_HOSTS = "localhost", "127.0.0.1", "::1"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
     """The options of this backend; each field is an option of the same name."""
 
-    base_url: str = (
-        OPENAI_URL  # up to and with its `/v1`, maybe with `?api-version=` (Azure); or `file:FOLDER`
-    )
-    mode: str = "auto"  # how label probabilities are read; `auto` chooses the best mode that the server supports
-    samples: int = 20  # answers sampled for each prompt in the mode `sample`
-    max_concurrency: int = 100  # maximum number of requests in flight
-    requests_per_minute: float | None = None  # limit of this client; None for no limit
-    tokens_per_minute: float | None = None  # the same, of prompt and answer tokens together
-    timeout: float = 120.0  # maximum duration of a request, in seconds
-    attempts: int = 6  # maximum number of tries of a request whose connection breaks or whose server fails (5xx)
-    patience: float = (
-        600.0  # seconds for which a server may refuse every request (429, Retry-After)
-    )
-    answer_tokens: int | None = (
-        None  # of an answer in the mode `sample`; 16, or 4096 for a model that thinks first
-    )
-    tokenizer: str | None = None  # of the model, for a server without /tokenize; needs transformers
-    extra: Mapping[str, Any] = field(default_factory=dict)  # fields of every request, as JSON
-    api_key_file: str | None = None  # default: REFLADDER_API_KEY, else OPENAI_API_KEY
-    headers_file: str | None = (
-        None  # a JSON object of texts; default: REFLADDER_HEADERS, the same JSON itself
-    )
-    prefix: str = "template"  # an answer begins as its template says, where the server continues it; `none`: never
-    probe_cache: str | None = (
-        None  # handshakes of the last day; default: in the user's cache folder for remote servers
-    )
+    # Up to and with its `/v1`, maybe with `?api-version=` (Azure); or `file:FOLDER`.
+    base_url: str = OPENAI_URL
+    # How label probabilities are read; `auto` chooses the best mode that the server supports.
+    mode: str = "auto"
+    # Answers sampled for each prompt in the mode `sample`.
+    samples: int = 20
+    # Maximum number of requests in flight.
+    max_concurrency: int = 100
+    # Limit of this client; None for no limit.
+    requests_per_minute: float | None = None
+    # Limit of prompt and answer tokens together; None for no limit.
+    tokens_per_minute: float | None = None
+    # Maximum duration of a request, in seconds.
+    timeout: float = 120.0
+    # Maximum number of tries of a request whose connection breaks or whose server fails (5xx).
+    attempts: int = 6
+    # Seconds for which a server may refuse every request (429, Retry-After).
+    patience: float = 600.0
+    # Most tokens of an answer in the mode `sample`; None is 16, or 4096 for a model that thinks first.
+    answer_tokens: int | None = None
+    # The model's tokenizer, for a server without /tokenize; needs transformers.
+    tokenizer: str | None = None
+    # Fields of every request, as JSON.
+    extra: Mapping[str, Any] = field(default_factory=dict)
+    # Default: REFLADDER_API_KEY, else OPENAI_API_KEY.
+    api_key_file: str | None = None
+    # A JSON object of texts; default: REFLADDER_HEADERS, the same JSON itself.
+    headers_file: str | None = None
+    # An answer begins as its template says, where the server continues it; `none`: never.
+    prefix: str = "template"
+    # Handshakes of the last day; default: in the user's cache folder for remote servers.
+    probe_cache: str | None = None
 
     @property
     def folder(self) -> Path | None:

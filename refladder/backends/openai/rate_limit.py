@@ -20,18 +20,24 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-START = 20  # requests in flight at first
-_MANY_FAULTS = 0.1  # share of the latest answers that are faults, above which nothing grows
-_MEMORY = 0.05  # weight of the latest answer in that share
-_FIRST_PAUSE = 0.5  # seconds of pause after a 429 that names none; doubled while they go on
-LONGEST_PAUSE = 60.0  # seconds; even if the server names a longer one
+# Requests in flight at first.
+START = 20
+# Share of the latest answers that are faults, above which nothing grows.
+_MANY_FAULTS = 0.1
+# Weight of the latest answer in that share.
+_MEMORY = 0.05
+# Seconds of pause after a 429 that names none; doubled while they go on.
+_FIRST_PAUSE = 0.5
+# Seconds; even if the server names a longer one.
+LONGEST_PAUSE = 60.0
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)")
 _SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 
 
 def seconds_in(value: str | None) -> float | None:
     """Seconds in a `Retry-After` or `x-ratelimit-reset-*` header: `2`, `0.5`, `6m0s`, `20ms`, or an HTTP date."""
-    if not value:  # as in most answers
+    # Most answers have no such header.
+    if not value:
         return None
     text = value.strip()
     parts = _DURATION.findall(text)
@@ -53,7 +59,8 @@ def _until(text: str) -> float | None:
         TypeError,
         IndexError,
         OverflowError,
-    ):  # what Python raises for a date that is invalid
+    ):
+        # Python raises one of these for an invalid date.
         return None
     if moment.tzinfo is None:
         moment = moment.replace(tzinfo=UTC)
@@ -113,14 +120,18 @@ class RateLimiter:
         self._most = most
         self._clock = clock
         self._patience = patience
-        self._put_off_at: float | None = None  # time of the first refusal since the last answer
+        # Time of the first refusal since the last answer.
+        self._put_off_at: float | None = None
         self.limit = float(min(START, most))
         self.in_flight = 0
         self._paused_until = 0.0
-        self._faults = 0.0  # share of the latest answers
-        self._started = 0  # number of requests so far; a decrease covers all that started before it
+        # Share of the latest answers.
+        self._faults = 0.0
+        # Number of requests so far; a decrease covers all that started before it.
+        self._started = 0
         self._decreased_at = 0
-        self._storms = 0  # decreases in a row without a success between
+        # Decreases in a row without a success between.
+        self._storms = 0
         self._waiting: deque[tuple[asyncio.Future[None], float]] = deque()
         self._timer: asyncio.TimerHandle | None = None
         now = clock()
@@ -216,7 +227,8 @@ class RateLimiter:
             self._timer = None
         while self._waiting:
             future, tokens = self._waiting[0]
-            if future.done():  # its request was cancelled
+            # The request was cancelled.
+            if future.done():
                 self._waiting.popleft()
                 continue
             if self.in_flight >= int(self.limit):

@@ -27,20 +27,22 @@ from refladder.records import Completion, LabelReading
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-NEGLIGIBLE = 1e-4  # a bound below this share of the labels' mass cannot change a score noticeably
-_NOT_A_NUMBER = -9999.0  # what OpenAI and vLLM send for a token outside the list
-ANSWERED = 200  # the server answered; the answer of this row alone cannot be used
-_SURE = (
-    1e-3  # the most that rounding in half precision makes of the log-probability of a sure token
-)
-_WORTH_A_LOOK = (
-    1e-3  # share of the labels' mass below which a token that begins a label is left out
-)
-_LITTLE = math.log(
-    0.05
-)  # of a label's probability, which a part of unknown size may be without being told
-_LONGEST_ID = 30  # characters of `token_id:N`
-_NOTHING = 1e-12  # share of the mass that replaces a bound of 0, whose logarithm is not finite
+# A bound below this share of the labels' mass cannot change a score noticeably.
+NEGLIGIBLE = 1e-4
+# OpenAI and vLLM send this for a token outside the list.
+_NOT_A_NUMBER = -9999.0
+# The server answered; the answer of this row alone cannot be used.
+ANSWERED = 200
+# The most that rounding in half precision makes of the log-probability of a sure token.
+_SURE = 1e-3
+# Share of the labels' mass below which a token that begins a label is left out.
+_WORTH_A_LOOK = 1e-3
+# A part of a label's probability this small is not reported if its size is unknown.
+_LITTLE = math.log(0.05)
+# Characters of `token_id:N`.
+_LONGEST_ID = 30
+# Share of the mass that replaces a bound of 0, whose logarithm is not finite.
+_NOTHING = 1e-12
 _AROUND = " \t\r\n\"'`*.,:;!Ġ▁“”‘’«»\u200b\u200c\u200d\u2060\ufeff"  # noqa: RUF001  characters around a label that do not change it
 
 
@@ -55,9 +57,8 @@ class Choice(NamedTuple):
 def first_choices(choice: Any) -> list[Choice]:
     """The tokens of the first generated position, most probable first; what is no log-probability is dropped."""
     tokens = [token for entry in _entries(choice) if (token := _choice(*entry)) is not None]
-    distinct = {
-        (token.id, token.text): token for token in tokens
-    }  # the chosen token is among the top ones too
+    # The chosen token is among the top ones too.
+    distinct = {(token.id, token.text): token for token in tokens}
     return sorted(distinct.values(), key=lambda token: -token.logprob)
 
 
@@ -152,12 +153,14 @@ class Beginning(NamedTuple):
 class Partial:
     """Labels read from the most probable tokens of one position."""
 
-    logs: tuple[
-        float | None, ...
-    ]  # natural logarithms of the tokens that spell a whole label; None without such
-    begun: tuple[Beginning, ...]  # tokens that begin a label and are worth a second look
-    bound: float  # the most that any token outside the list can have
-    seen: float  # the sum of the probabilities in the list
+    # Natural logarithms of the tokens that spell a whole label; None without such.
+    logs: tuple[float | None, ...]
+    # Tokens that begin a label and are worth a second look.
+    begun: tuple[Beginning, ...]
+    # The most that any token outside the list can have.
+    bound: float
+    # The sum of the probabilities in the list.
+    seen: float
     top: int
     first: str
 
@@ -173,9 +176,8 @@ def from_top(choices: Sequence[Choice], labels: Sequence[str]) -> Partial:
             weights[whole].append(choice.logprob)
         if whole is not None or len(possible) == 1:
             begun += [Beginning(number, choice, whole) for number in possible]
-    begun = [
-        start for start in begun if start.whole is None or not weights[start.label]
-    ]  # `10` is a token
+    # `10` is a token.
+    begun = [start for start in begun if start.whole is None or not weights[start.label]]
     relevant = [*itertools.chain(*weights), *(start.choice.logprob for start in begun)]
     least = _WORTH_A_LOOK * math.fsum(map(math.exp, relevant))
     seen = math.fsum(math.exp(choice.logprob) for choice in choices)
@@ -299,7 +301,8 @@ def said(choice: Any) -> Said:
     if not isinstance(choice, dict):
         return Said(missing="empty choice")
     content = at(choice, "message", "content")
-    if isinstance(content, list):  # parts, as some servers send them
+    # Parts, as some servers send them.
+    if isinstance(content, list):
         content = "".join(str(part.get("text", "")) for part in content if isinstance(part, dict))
     whole = content if isinstance(content, str) else ""
     hidden = at(choice, "message", "reasoning_content") or at(choice, "message", "reasoning")

@@ -28,8 +28,10 @@ class _Way(NamedTuple):
 
 
 WAYS = {
-    "classify:text": _Way("/classify", "text", "embedding"),  # SGLang
-    "pooling": _Way("/pooling", "messages", "data"),  # these are of vLLM
+    # SGLang
+    "classify:text": _Way("/classify", "text", "embedding"),
+    # The other paths belong to vLLM.
+    "pooling": _Way("/pooling", "messages", "data"),
     "classify": _Way("/classify", "messages", "probs"),
     "pooling:input": _Way("/pooling", "input", "data"),
     "classify:input": _Way("/classify", "input", "probs"),
@@ -41,7 +43,8 @@ _TRIED: tuple[Messages, ...] = tuple(
     ]
     for answer in ("The capital of France is Paris.", "no no no no")
 )
-_OF_OTHERS = {"mode", "samples", "answer_tokens", "prefix", "probe_cache"}  # options
+# Options
+_OF_OTHERS = {"mode", "samples", "answer_tokens", "prefix", "probe_cache"}
 _NO_TOKENIZER = "it takes texts in the chat template, and no tokenizer was named"
 
 
