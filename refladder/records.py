@@ -218,7 +218,13 @@ class Recipe:
     @property
     def digest(self) -> str:
         """Twelve hexadecimal digits: a digest of the signature."""
-        return digest_of(self.signature, size=6)
+        return _digest_of_recipe(self)
+
+
+@functools.cache
+def _digest_of_recipe(recipe: Recipe) -> str:
+    """Compute the digest of a recipe, once: every judgment has it."""
+    return digest_of(recipe.signature, size=6)
 
 
 def scale_of(signature: object) -> str | None:

@@ -149,7 +149,7 @@ def _contest(folder: Path, kinds: Mapping[str, list[dict[str, Any]]]) -> Sheet:
             rates[line["criterion"]][f"{line['row']}/{line['model']}"] = line["rate"]
     sheet.key["columns"] = [
         _column(
-            f"{column_names(name)[0].removesuffix('_score')}_win_rate",
+            f"{column_names(name).score.removesuffix('_score')}_win_rate",
             number,
             map(rates[name].get, sheet.numbers),
         )
@@ -384,12 +384,12 @@ def _add_scores(sheet: Sheet, rows: Sequence[Mapping[str, Any]]) -> None:
     sheet.key["signature"] = str(rows[0].get("signature") or "") if rows else ""
     sheet.key["columns"], sheet.key["notes"], sheet.key["masses"] = [], [], []
     for number, name in enumerate(sheet.criteria):
-        score, grade, spread, mass, note = column_names(name)
-        added |= {score, grade, spread, mass, note, anchor_spread_column(name)}
-        for column in (score, grade):
+        names = column_names(name)
+        added |= {*names, anchor_spread_column(name)}
+        for column in (names.score, names.grade):
             sheet.key["columns"].append(_column(column, number, numbers(column)))
-        sheet.key["masses"].append(numbers(mass))
-        sheet.key["notes"].append([row.get(note) or None for row in rows])
+        sheet.key["masses"].append(numbers(names.mass))
+        sheet.key["notes"].append([row.get(names.note) or None for row in rows])
     first = rows[0] if rows else {}
     for column in OVERALL:
         if len(sheet.criteria) > 1 and column in first and column not in added:

@@ -98,7 +98,7 @@ def _run(name: str, folder: Path) -> None:
     console.say(
         f"2. score: {report.rows} outputs, {report.judgments} comparisons, {sum(report.unscored.values())} unscored"
     )
-    column = column_names(dimensions[0].name)[1]
+    column = column_names(dimensions[0].name).grade
     split = filter_rows(
         Filtering(min={column: THRESHOLD}), Tables(source=str(scored), out=str(passed))
     )

@@ -156,10 +156,10 @@ def _columns(
         )
     read = [np.array([judged.ladders[row][1] for row in common]) for judged in (first, second)]
     odds = [linking.log_odds(probabilities) for probabilities in read]
-    score, grade, *_ = column_names(dimension.name)
+    names = column_names(dimension.name)
     human = (dimension.low, dimension.high)
     linked = []
-    for column, rule in ((score, rule_named(scale.rule)), (grade, expected_grades)):
+    for column, rule in ((names.score, rule_named(scale.rule)), (names.grade, expected_grades)):
         by_anchor = first.scored_by(rule)
         of_rule = _scale_of(by_anchor, read[0].shape[1], human)
         linked.append(

@@ -76,7 +76,7 @@ def _placed(
     path: str, context_id: str, dimension: Dimension, link: Path | Link | None
 ) -> list[dict[str, Any]]:
     """Scored rows of the context, best first; those without a score last."""
-    score, grade, spread, _, note = column_names(dimension.name)
+    names = column_names(dimension.name)
     linker = None if link is None else open_link(link)
 
     def linked(row: Row, column: str) -> float | None:
@@ -91,24 +91,23 @@ def _placed(
 
     entries = []
     for row in read_rows(path):
-        missing = [
-            name for name in ("context_id", "output", score, grade) if name not in row.fields
-        ]
+        needed = ("context_id", "output", names.score, names.grade)
+        missing = [name for name in needed if name not in row.fields]
         if missing:
             raise DataError(
-                f"{row.where}: no column {missing[0]!r}; needs context_id, output, {score} and {grade}, as "
-                f"`refladder score` writes them. Columns there: {', '.join(map(str, row.fields)) or 'none'}"
+                f"{row.where}: no column {missing[0]!r}; needs context_id, output, {names.score} and "
+                f"{names.grade}, as `refladder score` writes them. Columns there: {', '.join(map(str, row.fields)) or 'none'}"
             )
         if without_number(row.fields["context_id"]) == context_id:
-            name = str(row.fields.get("output_id") or row.fields.get("system") or row.where)
+            text_name = str(row.fields.get("output_id") or row.fields.get("system") or row.where)
             entries.append(
                 {
-                    "id": name,
+                    "id": text_name,
                     "text": str(row.fields["output"]),
-                    "score": linked(row, score),
-                    "grade": linked(row, grade),
-                    "spread": number_in(row, spread) if spread in row.fields else None,
-                    "note": row.fields.get(note),
+                    "score": linked(row, names.score),
+                    "grade": linked(row, names.grade),
+                    "spread": number_in(row, names.spread) if names.spread in row.fields else None,
+                    "note": row.fields.get(names.note),
                 }
             )
     return sorted(entries, key=lambda entry: (entry["grade"] is None, -(entry["grade"] or 0.0)))

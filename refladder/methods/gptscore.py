@@ -138,14 +138,13 @@ def _run(
     scores: dict[tuple[str, str], float | None] = {}
     tally = Tally()
 
-    def read(questions: Sequence[Question]) -> list[list[Judgment]]:
-        return [read_texts(backend, template, recipe.digest, questions)]
-
     with settings.progress(NAME) as progress:
         for number, (context, outputs) in enumerate(by_context(benchmark), start=1):
             for dimension in dimensions:
                 asked = [grade_question(output, context, dimension) for output in outputs]
-                judgments = log.complete(asked, read)
+                new = log.unanswered(asked)
+                log.append(read_texts(backend, template, recipe.digest, new))
+                judgments = log.answers(asked)
                 tally.add(judgments, characters(_prompt(template, asked[0])) * len(_groups(asked)))
                 values = mean_logprobs(backend, template, asked, judgments)
                 scores.update(

@@ -106,7 +106,7 @@ def _score_columns(
         # A table that refladder scored has NAME_score beside what it had before, which may be the ratings.
         names = (
             named.get(dimension.name),
-            column_names(dimension.name)[0],
+            column_names(dimension.name).score,
             dimension.name,
             "score",
         )

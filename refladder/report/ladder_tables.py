@@ -42,7 +42,10 @@ def score_table(
     for text, values in zip(texts, columns, strict=True):
         cells = []
         for dimension in dimensions:
-            score, grade, spread, *_ = (values[name] for name in column_names(dimension.name))
+            names = column_names(dimension.name)
+            score, grade, spread = (
+                values[name] for name in (names.score, names.grade, names.spread)
+            )
             cells += (
                 [DASH] * 3 if score is None else [f"{score:+.2f}", f"{grade:.2f}", f"{spread:.2f}"]
             )

@@ -35,7 +35,7 @@ from refladder.settings import LEAST_MASS
 from refladder.version import __version__
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
     from pathlib import Path
 
     from refladder.backends import Backend
@@ -134,22 +134,10 @@ class Asker:
     def ask(
         self, questions: Sequence[Question], progress: Progress | None = None
     ) -> list[Judgment]:
-        """A judgment for every question, in order; without a readable answer it has a note. Stored ones are reused."""
+        """Return a judgment for every question, in order; without a readable answer it has a note.
 
-        def batches(new: Sequence[Question]) -> Iterator[list[Judgment]]:
-            done = 0
-            for batch in in_batches(self.backend, new, self.batch):
-                answered: dict[int, Judgment] = {}
-                try:
-                    judgments = self.judge(batch, answered)
-                except (BackendError, KeyboardInterrupt):
-                    self.log.keep(list(answered.values()))
-                    raise
-                yield judgments
-                done += len(batch)
-                if progress is not None:
-                    progress(done, len(new))
-
+        Stored judgments are reused.
+        """
         if self.backend.recorded is not None and not self.log.run.rungs:
             # The key of a pair covers its ids too: equal texts may have different recorded judgments.
             questions = [
@@ -158,12 +146,17 @@ class Asker:
                 )
                 for question, ids in ((question, question.comparison) for question in questions)
             ]
-        return trusted(self.log.complete(questions, batches), self.least_mass)
+        new = self.log.unanswered(questions)
+        done = 0
+        for batch in in_batches(self.backend, new, self.batch):
+            self.log.append(self.judge(batch))
+            done += len(batch)
+            if progress is not None:
+                progress(done, len(new))
+        return trusted(self.log.answers(questions), self.least_mass)
 
-    def judge(
-        self, questions: Sequence[Question], answered: dict[int, Judgment] | None = None
-    ) -> list[Judgment]:
-        """Ask questions, whatever is stored; if the judge fails, `answered` gets the judgments so far by position."""
+    def judge(self, questions: Sequence[Question]) -> list[Judgment]:
+        """Ask questions, whatever is stored; if the judge fails, the log keeps the judgments so far."""
         if not questions:
             return []
         if self.backend.recorded is not None:
@@ -199,8 +192,7 @@ class Asker:
             # What was read before a failure stays.
             readings.update(reader.read_labels_each(prompts, list(self.template.labels.values())))
         except (BackendError, KeyboardInterrupt):
-            if answered is not None:
-                answered.update(judgments())
+            self.log.keep(list(judgments().values()))
             raise
         whole(self.backend, prompts, list(readings.values()))
         judged = judgments()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import numpy as np
 
@@ -99,20 +99,30 @@ class ScoreReport:
                     self.reasons[kind] = self.reasons.get(kind, 0) + 1
 
 
-def column_names(dimension: str) -> tuple[str, str, str, str, str]:
-    """The columns that a dimension adds: score, grade, spread of the grade, label mass, note."""
+class ColumnNames(NamedTuple):
+    """The columns that a dimension adds; the spread is that of the grade, and the mass that of the labels."""
+
+    score: str
+    grade: str
+    spread: str
+    mass: str
+    note: str
+
+
+def column_names(dimension: str) -> ColumnNames:
+    """Return the names of the columns that a dimension adds."""
     stem = re.sub(r"\W+", "_", dimension)
-    return f"{stem}_score", f"{stem}_grade", f"{stem}_spread", f"{stem}_mass", f"{stem}_note"
+    return ColumnNames(*(f"{stem}_{field}" for field in ColumnNames._fields))
 
 
 def anchor_spread_column(dimension: str) -> str:
     """The column of the spread of a dimension's score over the anchors of a shared set."""
-    return column_names(dimension)[0].removesuffix("score") + "anchor_spread"
+    return column_names(dimension).score.removesuffix("score") + "anchor_spread"
 
 
 def overall_column(dimensions: Sequence[Dimension]) -> str:
     """The column of the weighted score of several dimensions; another where a dimension itself is called overall."""
-    taken = {column_names(dimension.name)[0] for dimension in dimensions}
+    taken = {column_names(dimension.name).score for dimension in dimensions}
     return OVERALL[OVERALL[0] in taken]
 
 
@@ -127,11 +137,11 @@ def added_columns(
     """Every column that scoring adds to a row, with its type."""
     added: dict[str, type] = {}
     for dimension in dimensions:
-        *numbers, note = column_names(dimension.name)
-        columns = dict.fromkeys(numbers, float) | {note: str}
+        names = column_names(dimension.name)
+        columns = dict.fromkeys(names, float) | {names.note: str}
         if shared:
             columns[anchor_spread_column(dimension.name)] = float
-        clash = next((column for column in (note, *columns) if column in added), None)
+        clash = next((column for column in (names.note, *columns) if column in added), None)
         if clash is not None:
             raise UsageError(
                 f"dimension {dimension.name!r} would share the column {clash!r} with another; "
@@ -146,7 +156,7 @@ def added_columns(
             )
         added[overall_column(dimensions)] = float
     for dimension in dimensions if intervals else ():
-        added.update(dict.fromkeys(interval_columns(column_names(dimension.name)[0]), float))
+        added.update(dict.fromkeys(interval_columns(column_names(dimension.name).score), float))
     added["signature"] = str
     return added
 
@@ -192,8 +202,11 @@ class Columns:
         for scores in rows:
             columns: dict[str, Any] = {}
             for names, score in zip(self._names, scores, strict=True):
-                values = (score.value, score.grade, score.spread, score.mass, score.reason)
-                columns.update(zip(names, values, strict=True))
+                columns[names.score] = score.value
+                columns[names.grade] = score.grade
+                columns[names.spread] = score.spread
+                columns[names.mass] = score.mass
+                columns[names.note] = score.reason
                 if self._shared:
                     columns[anchor_spread_column(score.dimension)] = score.anchor_spread
             table.append(columns)
@@ -201,10 +214,9 @@ class Columns:
             for columns, combined in zip(table, self.overall(rows), strict=True):
                 columns[self._overall] = combined
         for columns, scores in zip(table, rows, strict=True) if self._intervals else ():
-            for (column, *_), score in zip(self._names, scores, strict=True):
-                columns |= dict(
-                    zip(interval_columns(column), score.interval or (None, None), strict=True)
-                )
+            for names, score in zip(self._names, scores, strict=True):
+                ends = score.interval or (None, None)
+                columns |= dict(zip(interval_columns(names.score), ends, strict=True))
         for columns, scores in zip(table, rows, strict=True):
             columns["signature"] = scores[0].signature
         return table

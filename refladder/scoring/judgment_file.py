@@ -52,12 +52,10 @@ from refladder.records import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+    from collections.abc import Collection, Iterator, Sequence
     from typing import IO
 
     from refladder.scoring.question import Question
-
-    Answer = Callable[[Sequence[Question]], Iterable[Sequence[Judgment]]]
 
 _CHUNK = 1024  # lines read at a time
 _YES_NO = "/compare-yesno@"  # in the prompts of a recipe
@@ -172,6 +170,8 @@ class JudgmentLog:
         self._begun = 0  # bytes of a file that this object has begun
         self._ahead: tuple[str, Judgment] | None = None  # read, and not yet looked up
         self._early: dict[tuple[str, Comparison], Judgment] = {}  # of a batch that was not finished
+        self._batch: list[Judgment | None] = []  # of the questions that are asked now
+        self._placed = 0  # judgments of the batch that are in their place in the file
         self._reader: IO[bytes] | None = None
         self._lock = ExitStack()
         if path is None:
@@ -272,38 +272,49 @@ class JudgmentLog:
             self._ahead = line[0], _judgment(self.run, *line)
         return self._ahead
 
-    def complete(self, questions: Sequence[Question], answer: Answer) -> list[Judgment]:
-        """A judgment for every question, the next ones in the canonical order: as the file holds them, then new ones.
+    def unanswered(self, questions: Sequence[Question]) -> list[Question]:
+        """Return those of the next questions, in the canonical order, that have no stored judgment.
 
-        `answer` is given the questions without a judgment, and yields judgments in their order; each batch is appended
-        before the next is asked for.
+        Their judgments go to `append`, in this order and in any number of parts. Then `answers` has those of all.
         """
-        judgments = self._next(questions)
-        rest = questions[len(judgments) :]
-        early = [self._early.get((question.key, question.comparison)) for question in rest]
-        self.reused += len(judgments) + len(rest) - early.count(None)
-        new = [question for question, judgment in zip(rest, early, strict=True) if judgment is None]
-        position = 0
-        for batch in itertools.chain(answer(new), [[]]):
-            answers, placed = iter(batch), []
-            for judgment in early[position:]:
-                answered = next(answers, None) if judgment is None else judgment
-                if answered is None:
-                    break
-                placed.append(answered)
-            position += len(placed)
-            self.append(placed)
-            judgments += placed
-        return judgments
+        stored = self._next(questions)
+        early = [
+            self._early.get((question.key, question.comparison))
+            for question in questions[len(stored) :]
+        ]
+        self.reused += len(questions) - early.count(None)
+        self._batch, self._placed = [*stored, *early], len(stored)
+        return [
+            question
+            for question, judgment in zip(questions, self._batch, strict=True)
+            if judgment is None
+        ]
+
+    def append(self, judgments: Sequence[Judgment]) -> None:
+        """Take the judgments of the next unanswered questions, safely on disk when this returns."""
+        new, position = iter(judgments), self._placed
+        while position < len(self._batch):
+            judgment = self._batch[position] or next(new, None)
+            if judgment is None:
+                break
+            self._batch[position] = judgment
+            position += 1
+        self._store([each for each in self._batch[self._placed : position] if each is not None])
+        self._placed = position
+
+    def answers(self, questions: Sequence[Question]) -> list[Judgment]:
+        """Return the judgment of each of the questions that `unanswered` was given."""
+        self.append([])  # what an unfinished batch left behind the last new judgment
+        return [
+            judgment
+            for _, judgment in zip(questions, self._batch, strict=True)
+            if judgment is not None
+        ]
 
     def keep(self, judgments: Sequence[Judgment]) -> None:
-        """Keep judgments of a batch that was not finished, in any order; `complete` puts them in their places."""
+        """Keep judgments of a batch that was not finished, in any order; `append` puts them in their places later."""
         if self._path is not None and judgments and not is_device(self._path):
             append_records(_early_path(self._path), judgments)
-
-    def unanswered(self, questions: Sequence[Question]) -> list[Question]:
-        """The questions without a judgment; those with one are read, so the next call continues behind them."""
-        return list(questions[len(self._next(questions)) :])
 
     def _next(self, questions: Sequence[Question]) -> list[Judgment]:
         """The judgments of as many of the first questions as the file still holds."""
@@ -329,8 +340,8 @@ class JudgmentLog:
         if self._path is not None and not self._read_only:
             throw_away(_early_path(self._path))
 
-    def append(self, judgments: Sequence[Judgment]) -> None:
-        """Put new judgments at the end, safely on disk when this returns."""
+    def _store(self, judgments: Sequence[Judgment]) -> None:
+        """Put judgments at the end of the file."""
         if self._ahead is not None and judgments:
             raise DataError(
                 f"{self._ahead[0]}: judgments of a later row, and an earlier one has fewer than this run needs; "
@@ -375,28 +386,26 @@ class JudgmentIndex(JudgmentLog):
             )
         return False
 
-    def complete(self, questions: Sequence[Question], answer: Answer) -> list[Judgment]:
-        """A judgment for every question; those without one are asked once each, the questions of a context together."""
-        self.reused += sum(question.key in self.judgments for question in questions)
-        for batch in answer(self.unanswered(questions)):
-            self.append(batch)
-        return [_about(self.judgments[question.key], question.comparison) for question in questions]
-
     def unanswered(self, questions: Sequence[Question]) -> list[Question]:
-        """The questions without a judgment, each key once, the questions of a context next to each other."""
+        """Return the questions without a judgment, each key once, the questions of a context next to each other."""
+        self.reused += sum(question.key in self.judgments for question in questions)
         new = {
             question.key: question for question in questions if question.key not in self.judgments
         }
         return sorted(new.values(), key=lambda question: question.context.id)
 
-    def keep(self, judgments: Sequence[Judgment]) -> None:
-        """As `append`: the file has no order."""
-        self.append(judgments)
-
     def append(self, judgments: Sequence[Judgment]) -> None:
         """Put new judgments into the index and at the end of the file, safely on disk when this returns."""
-        super().append(judgments)
+        self._store(judgments)
         self.judgments.update({judgment.key: judgment for judgment in judgments})
+
+    def answers(self, questions: Sequence[Question]) -> list[Judgment]:
+        """Return the judgment of each question; equal texts have one judgment."""
+        return [_about(self.judgments[question.key], question.comparison) for question in questions]
+
+    def keep(self, judgments: Sequence[Judgment]) -> None:
+        """Append judgments of a batch that was not finished: the file has no order."""
+        self.append(judgments)
 
 
 def _early_path(path: Path) -> Path:

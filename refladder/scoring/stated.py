@@ -22,7 +22,7 @@ from refladder.scoring.columns import LEAST_FOR_INTERVAL
 from refladder.scoring.stated_answer import HIGHEST, stated_numbers
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Sequence
 
     from refladder.arrays import FloatArray
     from refladder.prompts import Template
@@ -100,27 +100,22 @@ class Stated(NamedTuple):
         )
 
     def ask(self, ladders: Sequence[Sequence[Question]]) -> list[Judgment]:
-        """A judgment for every question about texts and whole ladders, in order. Stored ones are reused.
+        """Return a judgment for every question about texts and whole ladders, in order. Stored ones are reused.
 
         A ladder of which the file of judgments holds a part only is asked about again.
         """
-        ladder_of = {
-            id(question): number for number, ladder in enumerate(ladders) for question in ladder
+        log = self.asker.log
+        questions = [question for ladder in ladders for question in ladder]
+        new = log.unanswered(questions)
+        without = {id(question) for question in new}
+        asked = [ladder for ladder in ladders if any(id(each) in without for each in ladder)]
+        judged = {
+            id(question): judgment
+            for ladder, of_ladder in zip(asked, self._judge(asked), strict=True)
+            for question, judgment in zip(ladder, of_ladder, strict=True)
         }
-
-        def answer(new: Sequence[Question]) -> Iterator[list[Judgment]]:
-            numbers = list(dict.fromkeys(ladder_of[id(question)] for question in new))
-            judged = self._judge([ladders[number] for number in numbers])
-            by_question = {
-                id(question): judgment
-                for number, of_ladder in zip(numbers, judged, strict=True)
-                for question, judgment in zip(ladders[number], of_ladder, strict=True)
-            }
-            yield [by_question[id(question)] for question in new]
-
-        return self.asker.log.complete(
-            [question for ladder in ladders for question in ladder], answer
-        )
+        log.append([judged[id(question)] for question in new])
+        return log.answers(questions)
 
     def _judge(self, ladders: Sequence[Sequence[Question]]) -> list[list[Judgment]]:
         """Ask about texts and whole ladders: a judgment for each question. If the judge fails, what it said is kept."""
