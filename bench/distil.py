@@ -21,7 +21,7 @@ from certificate import JUDGES, RUNGS, SOURCES, Qualities, Simulated, Writer
 
 from refladder.backends import connect
 from refladder.files.ladder_sets import ladder_set
-from refladder.jobs.labelling import Asked
+from refladder.jobs.labelling import LabelledTable
 from refladder.jobs.score import Mapped
 from refladder.loaders import load_benchmark
 from refladder.metaeval.agreement import human_means
@@ -109,7 +109,9 @@ def lessons_of(name: str, teacher: str, folder: Path) -> Lessons:
                     "people": means[output.id, dimension.name], "signature": score.signature,
                 }  # fmt: skip
                 stream.write(json.dumps(row) + "\n")
-    return read_lessons(str(path), Asked(by="score", label="people"), Mapped(columns={}))
+    return read_lessons(
+        LabelledTable(source=str(path), by="score", label="people"), Mapped(columns={})
+    )
 
 
 def cross_fitted(

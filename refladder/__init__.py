@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from refladder.commands.audit import audit as audit
     from refladder.commands.build import build as build
     from refladder.commands.calibrate import calibrate as calibrate
+    from refladder.commands.calibrate import estimate_precision as estimate_precision
+    from refladder.commands.calibrate import plan_labels as plan_labels
     from refladder.commands.certify import certify as certify
     from refladder.commands.compare import compare as compare
     from refladder.commands.compete import compete as compete
@@ -58,6 +60,7 @@ _PUBLIC = {
     "connect": "refladder.backends",
     "diff": "refladder.commands.diff",
     "distil": "refladder.commands.distil",
+    "estimate_precision": "refladder.commands.calibrate",
     "evaluate": "refladder.commands.evaluate",
     "evaluate_method": "refladder.metaeval.agreement",
     "filter": "refladder.commands.filter",
@@ -66,6 +69,7 @@ _PUBLIC = {
     "load_benchmark": "refladder.loaders",
     "load_ladders": "refladder.files.ladder_sets",
     "pairs": "refladder.commands.pairs",
+    "plan_labels": "refladder.commands.calibrate",
     "publish": "refladder.commands.publish",
     "rescore": "refladder.commands.rescore",
     "score": "refladder.commands.score",

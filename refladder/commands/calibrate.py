@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, replace
-from typing import TYPE_CHECKING, Any, Literal
+from dataclasses import asdict, replace
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import click
 
 from refladder.commands import console
-from refladder.commands.calling import LOG, Call, checked, output_path
-from refladder.commands.options import grouped
+from refladder.commands.calling import LOG, Call, Log, checked, output_path, record_or_path
 from refladder.errors import UsageError, plural
-from refladder.files.jsonl import read_record, write_record
+from refladder.files.jsonl import read_record
 from refladder.files.tables import STANDARD
 from refladder.records import Threshold
 
@@ -20,36 +19,12 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from refladder.jobs.calibrate import Calibration, Promise
-    from refladder.jobs.labelling import Asked, Pool
-    from refladder.jobs.next_labels import LabelPlan
+    from refladder.jobs.good_share import KeptRate
+    from refladder.jobs.labelling import LabelledTable
+    from refladder.jobs.next_labels import LabelPlan, PlanSpec
     from refladder.trust.rate import Rate
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Labelled:
-    """Where labels and scores are."""
-
-    labels: tuple[str, ...]
-    label: str | None
-    good: str | None
-    by: str | None
-    unit: Literal["row", "context"] | None
-    column: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Promised:
-    """What to promise."""
-
-    precision: float | None
-    recall: float | None
-    sure: float
-
-    def promise(self) -> Promise:
-        """The same, checked."""
-        from refladder.jobs.calibrate import Promise
-
-        return Promise(precision=self.precision, recall=self.recall, sure=self.sure)
+Result = TypeVar("Result", "Calibration", "LabelPlan", "KeptRate")
 
 
 @click.command(
@@ -95,15 +70,21 @@ class _Promised:
 @console.FORMAT
 @console.ESCAPE_FORMULAS
 @console.JSON
-@grouped(promised=_Promised, labelled=_Labelled)
 def command(
     *,
     source: str,
-    labelled: _Labelled,
-    promised: _Promised,
+    labels: tuple[str, ...],
+    label: str | None,
+    good: str | None,
+    by: str | None,
+    unit: Literal["row", "context"] | None,
+    precision: float | None,
+    recall: float | None,
+    sure: float,
     out: Path | None,
     plan: bool,
     rate: Path | None,
+    column: tuple[str, ...],
     given: str | None,
     escape_formulas: bool,
     as_json: bool,
@@ -119,70 +100,40 @@ def command(
         refladder calibrate scored.jsonl --label good --good =yes --by overall_score --precision 0.9 --out cut.json
         refladder calibrate scored.jsonl --label good --good =yes --by overall_score --precision 0.9 --plan
     """
-    from refladder.jobs.labelling import Asked, Good, read_pool
-    from refladder.jobs.score import Mapped
-    from refladder.jobs.scored_tables import mapped_columns
+    from refladder.jobs import calibrate, good_share, next_labels
+    from refladder.jobs.labelling import Good, LabelledTable
 
     if plan and rate is not None:
         raise UsageError("--plan and --rate are different runs; give one of them")
-    if rate is not None and (promised.precision is not None or promised.recall is not None):
+    if rate is not None and (precision is not None or recall is not None):
         raise UsageError("--rate promises nothing; leave out --precision and --recall")
     if rate is not None and out is not None:
         raise UsageError("--rate prints its result and writes no file; leave out --out")
     threshold = None if rate is None else read_record(Threshold, rate)
-    if threshold is not None and labelled.by:
+    if threshold is not None and by:
         raise UsageError("--rate takes --by from the threshold file; leave it out")
-    asked = Asked(
-        by=(labelled.by or "") if threshold is None else threshold.column,
-        label=labelled.label,
-        good=None if labelled.good is None else Good(labelled.good),
-        labels=labelled.labels,
-        unit=labelled.unit or (threshold.unit if threshold else None),
-        columns=Mapped(
-            columns=mapped_columns(source, console.pairs(labelled.column, "--column"))
-        ).columns,
+    table = LabelledTable(
+        source=source,
+        given=given,
+        by=(by or "") if threshold is None else threshold.column,
+        label=label,
+        good=None if good is None else Good(good),
+        labels=labels,
+        unit=unit or (threshold.unit if threshold else None),
+        columns=_columns(source, console.pairs(column, "--column")),
     )
-    _check_labels(asked, plan=plan)
-    promise = None if threshold is not None else promised.promise()
-    with console.progress("reading") as progress:
-        pool = read_pool(source, asked, given, progress)
+    events = console.Console()
     if threshold is not None:
-        return _rate(pool, asked, threshold, as_json=as_json)
-    if promise is not None and plan:
-        from refladder.jobs.next_labels import plan_labels, write_rows
-
-        planned, drawn = plan_labels(pool, asked, promise)
-        if out is not None:
-            of: dict[str, Any] = {
-                "by": asked.by,
-                "label": asked.label,
-                "mapped": asked.columns,
-                "given": given,
-            }
-            write_rows(source, str(out), planned, drawn, **of, escape_formulas=escape_formulas)
-        return _tell_plan(planned, asked, promise, out, as_json=as_json)
-    return _threshold(pool, asked, promise, out, as_json=as_json)  # type: ignore[arg-type]
-
-
-def _check_labels(asked: Asked, *, plan: bool) -> None:
-    if (asked.label is None) != (asked.good is None):
-        raise UsageError(
-            "give the column of the labels and which are good: --label COLUMN --good '>=4'"
+        rated = good_share.RateSpec(table=table, threshold=threshold)
+        return _tell_rate(good_share.run(rated, events), as_json=as_json)
+    promise = calibrate.Promise(precision=precision, recall=recall, sure=sure)
+    if plan:
+        planned = next_labels.PlanSpec(
+            table=table, promise=promise, out=out, escape_formulas=escape_formulas
         )
-    if asked.label is None and not plan:
-        raise UsageError(
-            "give the column of the labels: --label COLUMN; `--plan` shows which rows to label"
-        )
-
-
-def _threshold(
-    pool: Pool, asked: Asked, promise: Promise, out: Path | None, *, as_json: bool
-) -> int:
-    from refladder.jobs.calibrate import calibrate, earlier_threshold
-
-    result = calibrate(pool, asked, promise, None if out is None else earlier_threshold(out))
-    if out is not None:
-        write_record(out, result.threshold)
+        return _tell_plan(next_labels.run(planned, events), planned, as_json=as_json)
+    spec = calibrate.ThresholdSpec(table=table, promise=promise, out=out)
+    result = calibrate.run(spec, events)
     if as_json:
         console.say_json(_summary(result))
     else:
@@ -190,10 +141,15 @@ def _threshold(
     return console.UNSCORED if result.refused else 0
 
 
-def _rate(pool: Pool, asked: Asked, threshold: Threshold, *, as_json: bool) -> int:
-    from refladder.jobs.good_share import kept_rate
+def _columns(source: str, given: Mapping[str, str] | None) -> Mapping[str, str]:
+    """Return the columns of fields: those that are given, and those that `score` used."""
+    from refladder.jobs.score import Mapped
+    from refladder.jobs.scored_tables import mapped_columns
 
-    result = kept_rate(pool, asked, threshold)
+    return Mapped(columns=mapped_columns(source, given)).columns
+
+
+def _tell_rate(result: KeptRate, *, as_json: bool) -> int:
     if as_json:
         rates = {"rate": result.rate, "powered": result.powered}
         console.say_json(
@@ -224,17 +180,18 @@ def _rate(pool: Pool, asked: Asked, threshold: Threshold, *, as_json: bool) -> i
     return 0 if result.rate else console.UNSCORED
 
 
-def _tell_plan(
-    plan: LabelPlan, asked: Asked, promise: Promise, out: Path | None, *, as_json: bool
-) -> int:
+def _tell_plan(plan: LabelPlan, spec: PlanSpec, *, as_json: bool) -> int:
     from refladder.report.promise_tables import plan_table
 
+    promise, out = spec.promise, spec.out
     if as_json:
         console.say_json(asdict(plan) | {"precision": promise.precision, "sure": promise.sure})
         return 0
     console.say_tables([plan_table(plan.batches, promise.share, promise.sure)])
     where = (
-        "all rows" if plan.lowest is None else f"rows with {asked.by} >= {plan.lowest.cutoff:.6g}"
+        "all rows"
+        if plan.lowest is None
+        else f"rows with {spec.table.by} >= {plan.lowest.cutoff:.6g}"
     )
     end = ". Add --out FILE to write it" if out is None else ", in the order of labelling"
     console.say(f"Rows to label next: a random sample of {where}{end}.")
@@ -431,17 +388,15 @@ def calibrate(
         DataError: a column is missing, a score or a label is no number, labels are of other rows, or signatures differ;
             with path:line or the number of the row.
     """
-    from refladder.jobs.calibrate import Promise, earlier_threshold
-    from refladder.jobs.calibrate import calibrate as calibrated
-    from refladder.jobs.labelling import Good
+    from refladder.jobs.calibrate import Promise, ThresholdSpec, run
 
     with Call(calibrate, locals()) as call:
-        promise = Promise(precision=precision, recall=recall, sure=sure)
-        pool, asked = _pool(call, labels, columns, by=by, label=label, good=Good(good), unit=unit)
-        earlier = None if out is None else earlier_threshold(output_path(out))
-        result = calibrated(pool, asked, promise, earlier)
-        if out is not None:
-            write_record(output_path(out), result.threshold)
+        spec = ThresholdSpec(
+            promise=Promise(precision=precision, recall=recall, sure=sure),
+            out=None if out is None else output_path(out),
+            table=_labelled(call, labels, columns, by=by, label=label, good=good, unit=unit),
+        )
+        result = _named(call, run(spec, Log()), spec.table.source)
         if result.refused:
             could = "more labels are unlikely to change this"
             if result.labels_needed is not None:
@@ -451,25 +406,128 @@ def calibrate(
         return result
 
 
-def _pool(
+@checked
+def plan_labels(
+    table: Any,
+    *,
+    by: str,
+    precision: float,
+    sure: float = 0.9,
+    label: str | None = None,
+    good: str | None = None,
+    labels: Any = None,
+    unit: Literal["row", "context"] | None = None,
+    columns: Mapping[str, str] | None = None,
+    out: str | Path | None = None,
+) -> LabelPlan:
+    """Say what more labels can promise, and draw the rows to label next, as `refladder calibrate --plan`.
+
+    Args:
+        table: scored rows, as for `refladder.score`.
+        by: column of the scores.
+        precision: share of good rows among those kept that is to be promised, between 0 and 1.
+        sure: probability of the promise, between 0 and 1.
+        label: column of the labels so far; None where there are none.
+        good: with `label`, which labels are good, such as `">=4"` or `"=yes"`.
+        labels: tables of the labels so far, as for `calibrate`.
+        unit: what is drawn at random to be labelled, as for `calibrate`.
+        columns: field to the name of its column.
+        out: file for the rows to label, in the order of labelling, without their scores. Fill its column of labels, and
+            keep the others: they tell `calibrate` from which rows the sample was drawn.
+
+    Returns:
+        What 20, 50, 100 and 200 more labels can promise (`batches`), the cut-off from which rows are drawn (`lowest`,
+        None for all rows), and the number of rows drawn.
+
+    Raises:
+        UsageError: an argument is wrong.
+        DataError: see `calibrate`; or no row has an id by which its label can be found.
+    """
+    from refladder.jobs.calibrate import Promise
+    from refladder.jobs.next_labels import PlanSpec, run
+
+    with Call(plan_labels, locals()) as call:
+        spec = PlanSpec(
+            promise=Promise(precision=precision, sure=sure),
+            out=None if out is None else output_path(out),
+            table=_labelled(call, labels, columns, by=by, label=label, good=good, unit=unit),
+        )
+        plan = _named(call, run(spec, Log()), spec.table.source)
+        call.log(plan.notes)
+        return plan
+
+
+@checked
+def estimate_precision(
+    table: Any,
+    *,
+    threshold: str | Path | Threshold,
+    label: str,
+    good: str,
+    labels: Any = None,
+    unit: Literal["row", "context"] | None = None,
+    columns: Mapping[str, str] | None = None,
+) -> KeptRate:
+    """Estimate the share of good rows among those that a threshold keeps, as `refladder calibrate --rate`.
+
+    The labels must be new: those that chose the threshold are left out and counted.
+
+    Args:
+        table: scored rows, as for `refladder.score`.
+        threshold: the threshold of `calibrate`, or the path of its file.
+        label: column of the labels.
+        good: which labels are good, such as `">=4"` or `"=yes"`.
+        labels: tables of labels, as for `calibrate`.
+        unit: what was drawn at random to be labelled; None is that of the threshold.
+        columns: field to the name of its column.
+
+    Returns:
+        The share of good rows among labels of kept rows with its 95 % interval (`rate`), the same with the scores of all
+        kept rows (`powered`), and counts. Both are None where no label of a kept row is left.
+
+    Raises:
+        UsageError: an argument is wrong, the threshold is a refusal, or it is of scores with another signature.
+        DataError: see `calibrate`.
+    """
+    from refladder.jobs.good_share import RateSpec, run
+
+    with Call(estimate_precision, locals()) as call:
+        chosen = record_or_path(threshold)
+        record = chosen if isinstance(chosen, Threshold) else read_record(Threshold, chosen)
+        how = {"by": record.column, "label": label, "good": good, "unit": unit or record.unit}
+        spec = RateSpec(table=_labelled(call, labels, columns, **how), threshold=record)
+        result = _named(call, run(spec, Log()), spec.table.source)
+        call.log(result.notes)
+        return result
+
+
+def _labelled(
     call: Call,
     labels: object,
     columns: Mapping[str, str] | None,
-    **fields: Any,
-) -> tuple[Pool, Asked]:
-    """Scores and labels of the tables, and what the columns are."""
-    from refladder.jobs.labelling import Asked, read_pool
-    from refladder.jobs.score import Mapped
-    from refladder.jobs.scored_tables import mapped_columns
+    *,
+    by: str,
+    label: str | None,
+    good: str | None,
+    unit: Any,
+) -> LabelledTable:
+    """Return the scored table of a call and its tables of labels."""
+    from refladder.jobs.labelling import Good, LabelledTable
 
-    if not fields["label"]:
-        raise UsageError("give the column of the labels: label=COLUMN")
-    mapped = mapped_columns(str(call.table) if call.frame is None else STANDARD, columns)
-    asked = Asked(**fields, columns=Mapped(columns=mapped).columns)
-    asked = replace(asked, labels=call.labels(labels, asked.needed))
-    source = call.source(asked.needed)
-    with console.progress("reading") as bar:
-        pool = read_pool(source, asked, progress=bar)
-    if call.frame is not None:
-        pool.notes = [note.replace(source, "the table") for note in pool.notes]
-    return pool, asked
+    table = LabelledTable(
+        source=STANDARD if call.frame else str(call.table),
+        by=by,
+        label=label,
+        good=None if good is None else Good(good),
+        unit=unit,
+    )
+    table = replace(table, columns=_columns(table.source, columns))
+    paths = call.labels(labels, table.needed)
+    return replace(table, source=call.source(table.needed), labels=paths)
+
+
+def _named(call: Call, result: Result, source: str) -> Result:
+    """Return a result whose notes name the table as the user knows it."""
+    if call.frame is None:
+        return result
+    return replace(result, notes=tuple(note.replace(source, "the table") for note in result.notes))

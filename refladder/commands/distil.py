@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import dataclasses
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from refladder.commands import console
-from refladder.commands.calling import Call, checked, output_path
+from refladder.commands.calling import Call, Log, checked, output_path
 from refladder.files.ladder_sets import load_ladders
 
 if TYPE_CHECKING:
@@ -55,9 +55,11 @@ def command(
     by: str,
     out: Path,
     ladders: str | None,
+    labels: tuple[str, ...],
+    label: str | None,
     column: tuple[str, ...],
+    given: str | None,
     as_json: bool,
-    **asked: Any,
 ) -> None:
     """Train a student: a small regressor that learns the scores in a column of SCORED from the texts.
 
@@ -67,22 +69,20 @@ def command(
     Examples:
         refladder distil scored.jsonl --by overall_score --out student
     """
+    from refladder.jobs.labelling import LabelledTable
     from refladder.jobs.score import Mapped
-    from refladder.students.distil import distil as distilled
+    from refladder.students.distil import DistilSpec, run
     from refladder.students.student import student_lines, student_table
 
-    with console.progress("distilling") as progress:
-        record, notes = distilled(
-            source,
-            by,
-            out,
-            mapped=Mapped(columns=console.pairs(column, "--column")),
-            ladders=None if ladders is None else load_ladders(ladders),
-            **asked,
-            progress=progress,
-        )
+    spec = DistilSpec(
+        table=LabelledTable(source=source, given=given, by=by, label=label, labels=labels),
+        mapped=Mapped(columns=console.pairs(column, "--column")),
+        ladders=None if ladders is None else load_ladders(ladders),
+        out=out,
+    )
+    record, notes = run(spec, console.Console())
     if as_json:
-        console.say_json({**dataclasses.asdict(record), "notes": notes})
+        console.say_json({**asdict(record), "notes": notes})
         return
     console.say_lines(notes)
     console.say_tables([student_table(record)])
@@ -126,27 +126,23 @@ def distil(
         DataError: a column is missing or wrong, scores have several signatures, or there are too few of them; with
             path:line or the number of the row.
     """
-    from refladder.jobs.labelling import Asked
+    from refladder.jobs.labelling import LabelledTable
     from refladder.jobs.score import FIELDS, Mapped
-    from refladder.students.distil import distil as distilled
+    from refladder.students.distil import DistilSpec, run
     from refladder.students.student import surface_lines
 
     with Call(distil, locals()) as call:
         mapped = Mapped(columns=dict(columns or {}))
-        asked = Asked(by=by, label=label)
-        label_tables = call.labels(labels, asked.needed)
-        source = call.source(asked.needed | {mapped.columns.get(name, name) for name in FIELDS})
-        with console.progress("distilling") as bar:
-            record, notes = distilled(
-                source,
-                by,
-                output_path(out),
-                mapped=mapped,
-                ladders=load_ladders(ladders) if isinstance(ladders, str | Path) else ladders,
-                labels=label_tables,
-                label=label,
-                progress=bar,
-            )
+        scored = LabelledTable(source="", by=by, label=label)
+        label_tables = call.labels(labels, scored.needed)
+        source = call.source(scored.needed | {mapped.columns.get(name, name) for name in FIELDS})
+        spec = DistilSpec(
+            table=replace(scored, source=source, labels=label_tables),
+            mapped=mapped,
+            ladders=load_ladders(ladders) if isinstance(ladders, str | Path) else ladders,
+            out=output_path(out),
+        )
+        record, notes = run(spec, Log())
         call.log(
             note if call.frame is None else note.replace(source, "the table") for note in notes
         )

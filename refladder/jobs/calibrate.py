@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from refladder.errors import DataError, UsageError, option, plural
-from refladder.files.jsonl import is_device, read_record
+from refladder.files.jsonl import is_device, read_record, write_record
 from refladder.jobs.good_share import good_shares
+from refladder.jobs.labelling import read_pool
 from refladder.methods.surface import FOLDS, best_surface, measured
 from refladder.records import Look, Threshold, scale_of
 from refladder.report.promise_tables import Step
@@ -41,7 +42,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from refladder.arrays import BoolArray, FloatArray, IntArray
-    from refladder.jobs.labelling import Asked, Good, Pool
+    from refladder.events import Events
+    from refladder.jobs.labelling import Good, LabelledTable, Pool
     from refladder.trust.rate import Rate
 
 _TWO = 2
@@ -105,6 +107,15 @@ def counts(path: Candidates, levels: IntArray, chosen: BoolArray) -> IntArray:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ThresholdSpec:
+    """The scored table with its labels, what to promise, and the file `out` that gets the threshold."""
+
+    table: LabelledTable
+    promise: Promise
+    out: Path | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Surface:
     """The same procedure on the best surface measure: its name, share of rows kept (None: refused) and AUC."""
 
@@ -164,6 +175,22 @@ class Calibration:
         )
 
 
+def run(spec: ThresholdSpec, events: Events) -> Calibration:
+    """Choose the cut-off for a table of scores, and write it; an earlier file at `out` counts the looks."""
+    spec.table.check_labels()
+    if not spec.table.label:
+        raise UsageError(
+            "give the column of the labels: --label COLUMN; `--plan` shows which rows to label"
+        )
+    with events.progress("reading") as progress:
+        pool = read_pool(spec.table, progress)
+    earlier = None if spec.out is None else earlier_threshold(spec.out)
+    result = calibrate(pool, spec.table, spec.promise, earlier)
+    if spec.out is not None:
+        write_record(spec.out, result.threshold)
+    return result
+
+
 def earlier_threshold(out: Path) -> Threshold | None:
     """The record of an earlier run at `out`, which counts the looks; None where there is no such file."""
     if not out.exists() or is_device(out):
@@ -177,27 +204,27 @@ def earlier_threshold(out: Path) -> Threshold | None:
 
 
 def _looks(
-    earlier: Threshold | None, pool: Pool, asked: Asked, promise: Promise
+    earlier: Threshold | None, pool: Pool, table: LabelledTable, promise: Promise
 ) -> tuple[Look, ...]:
     """The looks of an earlier file with this one as the last: one more at these scores, unless all is as before."""
-    condition = None if asked.good is None else asked.good.text
+    condition = None if table.good is None else table.good.text
     labels = sorted((row.digests, str(row.label)) for row in pool.marked)
     whole = repr((promise.precision, promise.recall, promise.sure, condition, pool.unit, labels))
     digest = hashlib.blake2b(whole.encode(), digest_size=6).hexdigest()
     number, others = promise.look, []
     for look in () if earlier is None else earlier.looks:
         if (look.column, look.label, scale_of(look.signature)) == (
-            asked.by,
-            asked.label,
+            table.by,
+            table.label,
             scale_of(pool.signature),
         ):
             number = look.number + (look.digest != digest)
         else:
             others.append(look)
     this = Look(
-        column=asked.by,
+        column=table.by,
         signature=pool.signature,
-        label=asked.label or "",
+        label=table.label or "",
         number=number,
         digest=digest,
     )
@@ -217,43 +244,43 @@ class Sample(NamedTuple):
     inside: BoolArray
 
 
-def sampled(pool: Pool, asked: Asked) -> Sample:
+def sampled(pool: Pool, table: LabelledTable) -> Sample:
     """The candidates of a pool, and its labels."""
     labelled = pool.labelled
     path = candidates(pool.scores, len(labelled), pool.lowest)
     levels = path.levels(pool.scores[labelled])
     inside = levels < len(path.cutoffs)
     return Sample(
-        path, levels[inside], pool.good(asked.good)[inside], pool.units[labelled[inside]], inside
+        path, levels[inside], pool.good(table.good)[inside], pool.units[labelled[inside]], inside
     )
 
 
 def calibrate(
-    pool: Pool, asked: Asked, promise: Promise, earlier: Threshold | None = None
+    pool: Pool, table: LabelledTable, promise: Promise, earlier: Threshold | None = None
 ) -> Calibration:
     """Choose the cut-off that keeps the most rows (with a recall: the fewest) under a promise."""
     if not len(pool.scores):
-        raise DataError(f"no row has a number in {asked.by}; score the rows first")
-    if not pool.marked or asked.label is None or asked.good is None:
+        raise DataError(f"no row has a number in {table.by}; score the rows first")
+    if not pool.marked or table.label is None or table.good is None:
         raise DataError(
-            f"no scored row has a label in {asked.label}; fill that column for some rows"
+            f"no scored row has a label in {table.label}; fill that column for some rows"
         )
     if pool.lowest is not None and promise.recall is not None:
         raise UsageError(
             "all labels are of rows above a score, so they cannot show recall; label rows of all scores"
         )
-    sample = sampled(pool, asked)
+    sample = sampled(pool, table)
     path, levels, good, units = sample.path, sample.levels, sample.good, sample.units
     positions, none = pool.labelled[sample.inside], len(path.cutoffs)
     record = Threshold(
-        column=asked.by,
+        column=table.by,
         cutoff=None,
         precision=promise.precision,
         recall=promise.recall,
         sure=promise.sure,
         signature=pool.signature,
-        label=asked.label,
-        good=asked.good.text,
+        label=table.label,
+        good=table.good.text,
         labels=len(good),
         labels_above=0,
         bad_above=0,
@@ -262,7 +289,7 @@ def calibrate(
         used=pool.used,
         version=__version__,
         unit=pool.unit,
-        looks=_looks(earlier, pool, asked, promise),
+        looks=_looks(earlier, pool, table, promise),
     )
     promise = replace(promise, look=record.look)
     above, bad = path.counts(levels), counts(path, levels, ~good)
@@ -290,7 +317,7 @@ def calibrate(
         if labelled_all
         else (None, None, [])
     )
-    notes = _notes(pool, asked.good, good, positions, effective=float(worth.rows[-1]))
+    notes = _notes(pool, table.good, good, positions, effective=float(worth.rows[-1]))
     return Calibration(
         threshold=record,
         promise=promise,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from refladder.errors import UsageError, plural
-from refladder.jobs.labelling import TEXT
+from refladder.jobs.labelling import TEXT, read_pool
 from refladder.metaeval.shares import residual_intervals, share_intervals
 from refladder.records import same_scale
 from refladder.trust.rate import (
@@ -23,7 +23,8 @@ from refladder.trust.rate import (
 
 if TYPE_CHECKING:
     from refladder.arrays import BoolArray, FloatArray, IntArray
-    from refladder.jobs.labelling import Asked, Pool
+    from refladder.events import Events
+    from refladder.jobs.labelling import LabelledTable, Pool
     from refladder.records import Threshold
 
 _TWO = 2
@@ -94,6 +95,14 @@ def powered_share(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class RateSpec:
+    """The scored table, with labels that did not choose the threshold, and the threshold."""
+
+    table: LabelledTable
+    threshold: Threshold
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class KeptRate:
     """The share of good rows among labels of kept rows, and `powered` by the scores; None without labels.
 
@@ -111,7 +120,15 @@ class KeptRate:
     notes: tuple[str, ...]
 
 
-def kept_rate(pool: Pool, asked: Asked, threshold: Threshold) -> KeptRate:
+def run(spec: RateSpec, events: Events) -> KeptRate:
+    """Estimate the share of good rows among those that a threshold keeps of a table."""
+    spec.table.check_labels()
+    with events.progress("reading") as progress:
+        pool = read_pool(spec.table, progress)
+    return kept_rate(pool, spec.table, spec.threshold)
+
+
+def kept_rate(pool: Pool, table: LabelledTable, threshold: Threshold) -> KeptRate:
     """Estimate the share of good rows among those kept; labels that chose the threshold are left out."""
     if threshold.cutoff is None:
         raise UsageError(
@@ -126,7 +143,7 @@ def kept_rate(pool: Pool, asked: Asked, threshold: Threshold) -> KeptRate:
     used = set(threshold.used)
     fresh = np.array([used.isdisjoint(row.digests) for row in pool.marked], dtype=np.bool_)
     chosen = fresh & kept[pool.labelled]
-    good = pool.good(asked.good)[chosen]
+    good = pool.good(table.good)[chosen]
     notes = _notes(used, pool)
     rate = powered = None
     if len(good):

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, cast
 
 import numpy as np
 
-from refladder.errors import DataError, UsageError, column_option, option, plural
+from refladder.errors import DataError, UsageError, column_option, either, option, plural
 from refladder.files.tables import Row, Rows, number_in, parse_number, read_rows
 from refladder.jobs.score import Mapped
 from refladder.jobs.scored_tables import reported
@@ -78,13 +78,16 @@ class Good:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
-    """What to read: the columns of the scores and of the labels, the condition of a good label, and where labels are.
+class LabelledTable:
+    """A table of scores and the labels of some rows: where they are, and what their columns are.
 
-    `labels` are tables of labels; without one, the label column is in the scored table. `good` is None where labels are
-    ratings. `unit` is what was drawn at random to be labelled; None is `context` where rows have one.
+    `source` is the scored table, of the format `given`. Without a table in `labels`, the label column is there too.
+    `good` is the condition of a good label, None where labels are ratings. `unit` is what was drawn at random to be
+    labelled; None is `context` where rows have one. `columns` maps fields to columns.
     """
 
+    source: str
+    given: str | None = None
     by: str
     label: str | None = None
     good: Good | None = None
@@ -97,6 +100,14 @@ class Asked:
             raise UsageError(f"give the column of the scores: {option('by')} COLUMN")
         if self.unit not in {None, "row", "context"}:
             raise UsageError(f"{option('unit')} {self.unit!r}: must be row or context")
+
+    def check_labels(self) -> None:
+        """Check that a condition says which labels are good."""
+        if bool(self.label) != (self.good is not None):
+            raise UsageError(
+                "give the column of the labels and which are good: "
+                + either("--label COLUMN --good '>=4'", "label=COLUMN, good='>=4'")
+            )
 
     @property
     def needed(self) -> set[str]:
@@ -204,7 +215,7 @@ def sampled_above(column: str) -> str:
 
 
 def named(rows: Rows, columns: Mapping[str, str], *, all_of_them: bool = True) -> Rows:
-    """The rows with their fields, as `Asked.columns` maps them, also under the names of the fields.
+    """The rows with their fields, as `LabelledTable.columns` maps them, also under the names of the fields.
 
     Without `all_of_them`, columns that the table lacks are left out, and a field that it has keeps its column.
     """
@@ -229,16 +240,14 @@ def named(rows: Rows, columns: Mapping[str, str], *, all_of_them: bool = True) -
     return Rows(both, [*header, *(name for name in columns if name not in header)])
 
 
-def read_pool(
-    source: str, asked: Asked, given: str | None = None, progress: Progress | None = None
-) -> Pool:
+def read_pool(asked: LabelledTable, progress: Progress | None = None) -> Pool:
     """Read scores and labels in one pass; several labels of one row count as one, their mean."""
-    return _Reader(asked).read(source, given, progress)
+    return _Reader(asked).read(asked.source, asked.given, progress)
 
 
 class _Reader:
-    def __init__(self, asked: Asked) -> None:
-        self.asked = asked
+    def __init__(self, table: LabelledTable) -> None:
+        self.table = table
         self.scores = array("d")
         self.row_numbers = array("q")
         self.context_of = array("q")  # a hash: names of a million contexts would be kept otherwise
@@ -254,7 +263,7 @@ class _Reader:
         self.wanted: tuple[str, ...] = ()  # id columns of the tables of labels
 
     def read(self, source: str, given: str | None, progress: Progress | None) -> Pool:
-        rows = named(read_rows(source, given), self.asked.columns)
+        rows = named(read_rows(source, given), self.table.columns)
         ids, labels, lowest = self._labels(rows.columns() or [], source)
         for number, row in reported(rows, progress):
             if not self._add(row, number):
@@ -262,7 +271,7 @@ class _Reader:
             position = len(self.row_numbers) - 1
             texts = self._texts(row, position)
             # Beside the scores of JSON lines, a label column may be absent: then there is no label.
-            beside = labels is None and self.asked.label in row.fields
+            beside = labels is None and self.table.label in row.fields
             keys = [_key(row, ids)] if labels is None or ids != _ONE else self._ids_in(row)
             key = next((key for key in keys if key in (labels or ())), keys[0])
             label = self._label_in(row) if beside else (labels or {}).get(key)
@@ -280,14 +289,14 @@ class _Reader:
             text += f"such as {_named(ids, missing[0])}"
             if len(missing) == len(labels):
                 raise DataError(
-                    f"{self.asked.labels[0]}: {text}; check that both tables have the same ids"
+                    f"{self.table.labels[0]}: {text}; check that both tables have the same ids"
                 )
             self.notes.append(text)
         return self._pool(lowest)
 
     def _add(self, row: Row, number: int) -> bool:
         """Keep the score of a row if it has one."""
-        score = number_in(row, self.asked.by)
+        score = number_in(row, self.table.by)
         if score is None:
             self.unscored += 1
             return False
@@ -313,7 +322,7 @@ class _Reader:
         self, columns: Sequence[str], source: str
     ) -> tuple[tuple[str, ...], dict[tuple[str, ...], float | str] | None, float | None]:
         """Id columns, labels by id (None where the scored rows have them), and the lowest score that was sampled."""
-        asked = self.asked
+        asked = self.table
         if not asked.labels or not asked.label:
             return id_columns(columns), None, None
         tables = [named(read_rows(path), asked.columns, all_of_them=False) for path in asked.labels]
@@ -381,9 +390,9 @@ class _Reader:
 
     def _label_in(self, row: Row) -> float | str | None:
         """The label in a row; None where it is empty."""
-        column = self.asked.label or ""
+        column = self.table.label or ""
         return (
-            rating_in(row, column) if self.asked.good is None else self.asked.good.read(row, column)
+            rating_in(row, column) if self.table.good is None else self.table.good.read(row, column)
         )
 
     def _texts(self, row: Row, position: int) -> Texts | None:
@@ -404,14 +413,14 @@ class _Reader:
         return texts
 
     def _pool(self, lowest: float | None) -> Pool:
-        if self.asked.unit == "context" and not self.with_context and len(self.row_numbers):
+        if self.table.unit == "context" and not self.with_context and len(self.row_numbers):
             raise DataError(
                 f"{self.first}: no row has a context_id or a context; leave out {option('unit')} context"
             )
-        unit: Literal["row", "context"] = self.asked.unit or (
+        unit: Literal["row", "context"] = self.table.unit or (
             "context" if self.with_context else "row"
         )
-        if self.asked.unit is None and not self.with_context and len(self.row_numbers):
+        if self.table.unit is None and not self.with_context and len(self.row_numbers):
             self.notes.append(
                 "no column context_id or context, so each row counts as a unit; if several rows answer one prompt, "
                 f"name its column with {column_option('context', 'NAME')}"

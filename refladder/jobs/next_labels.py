@@ -8,24 +8,36 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.special import betainc
 
-from refladder.errors import DataError, UsageError
+from refladder.errors import DataError, UsageError, either
 from refladder.files.tables import Row, open_sink, read_once, read_rows, standard_form
 from refladder.jobs.calibrate import calibrate, further_units, sampled
-from refladder.jobs.labelling import id_columns, named, sampled_above
+from refladder.jobs.labelling import id_columns, named, read_pool, sampled_above
 from refladder.report.promise_tables import Batch
 from refladder.trust.threshold import Counted, counted, lower_bound, passes, walk_certainty
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Collection
+    from pathlib import Path
 
     from refladder.arrays import FloatArray
+    from refladder.events import Events
     from refladder.jobs.calibrate import Promise
-    from refladder.jobs.labelling import Asked, Pool
+    from refladder.jobs.labelling import LabelledTable, Pool
     from refladder.report.promise_tables import Step
     from refladder.trust.threshold import UnitSums
 
 BATCHES = (20, 50, 100, 200)
 _SHOWN = ("context_id", "system", "context", "output")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanSpec:
+    """The scored table with its labels so far, what to promise, and the file `out` that gets the rows to label."""
+
+    table: LabelledTable
+    promise: Promise
+    out: Path | None = None
+    escape_formulas: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,13 +51,24 @@ class LabelPlan:
     notes: tuple[str, ...]
 
 
-def plan_labels(pool: Pool, asked: Asked, promise: Promise) -> tuple[LabelPlan, list[int]]:
+def run(spec: PlanSpec, events: Events) -> LabelPlan:
+    """Plan the next labels of a table, and write the rows to label."""
+    spec.table.check_labels()
+    with events.progress("reading") as progress:
+        pool = read_pool(spec.table, progress)
+    plan, drawn = plan_labels(pool, spec.table, spec.promise)
+    if spec.out is not None:
+        _write_rows(spec, spec.out, plan, drawn)
+    return plan
+
+
+def plan_labels(pool: Pool, table: LabelledTable, promise: Promise) -> tuple[LabelPlan, list[int]]:
     """Plan the next labels: of all rows, or of those above the lowest candidate that the labels allow."""
     if promise.precision is None:
         raise UsageError("--plan is about --precision; leave out --recall")
     if not len(pool.scores):
-        raise DataError(f"no row has a number in {asked.by}; score the rows first")
-    result = calibrate(pool, asked, promise) if len(pool.labelled) else None
+        raise DataError(f"no row has a number in {table.by}; score the rows first")
+    result = calibrate(pool, table, promise) if len(pool.labelled) else None
     lowest = None if result is None else result.lowest
     reached = np.ones(len(pool.scores), np.bool_)
     if lowest is not None:
@@ -55,7 +78,7 @@ def plan_labels(pool: Pool, asked: Asked, promise: Promise) -> tuple[LabelPlan, 
         : BATCHES[-1]
     ]
     sure = walk_certainty(promise.certainty(1 if result is None else result.promise.look + 1))
-    sample = sampled(pool, asked)
+    sample = sampled(pool, table)
     candidate = (
         len(sample.path.cutoffs) - 1
         if result is None or lowest is None
@@ -110,24 +133,13 @@ def _batch(
     )
 
 
-def write_rows(
-    source: str,
-    out: str,
-    plan: LabelPlan,
-    rows_drawn: Collection[int],
-    *,
-    by: str,
-    label: str | None,
-    given: str | None = None,
-    mapped: Mapping[str, str],
-    escape_formulas: bool = False,
-) -> None:
+def _write_rows(spec: PlanSpec, out: Path, plan: LabelPlan, rows_drawn: Collection[int]) -> None:
     """Write the drawn rows in random order, without their scores, which would influence people."""
+    source, label = spec.table.source, spec.table.label
     if read_once(source):
-        raise UsageError(
-            "--plan with --out reads SCORED twice, so it cannot be standard input or a pipe; give a file"
-        )
-    rows = named(read_rows(source, given), mapped)
+        both = either("--plan with --out reads SCORED", "out reads the table")
+        raise UsageError(f"{both} twice, so it cannot be standard input or a pipe; give a file")
+    rows = named(read_rows(source, spec.table.given), spec.table.columns)
     columns = rows.columns() or []
     ids = id_columns(columns)
     if not ids:
@@ -138,11 +150,10 @@ def write_rows(
     chosen = sorted((wanted[number], row) for number, row in enumerate(rows) if number in wanted)
     shown = [column for column in dict.fromkeys([*ids, *_SHOWN]) if column in columns]
     labels = {} if label in shown else {label or "label": None}
-    beside = {**labels, sampled_above(by): None if plan.lowest is None else plan.lowest.cutoff}
-    header = [*shown, *beside]
-    with open_sink(
-        out, standard_form(out, "csv"), {}, header, escape_formulas=escape_formulas
-    ) as write:
+    lowest = None if plan.lowest is None else plan.lowest.cutoff
+    beside = {**labels, sampled_above(spec.table.by): lowest}
+    header, form = [*shown, *beside], standard_form(str(out), "csv")
+    with open_sink(str(out), form, {}, header, escape_formulas=spec.escape_formulas) as write:
         for _, row in chosen:
             fields = {column: row.fields.get(column) for column in shown}
             write(Row(row.where, {**fields, **beside}))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
@@ -13,7 +13,7 @@ from refladder.errors import DataError, UsageError, option, plural
 from refladder.files.jsonl import atomic
 from refladder.files.locks import locked_folder
 from refladder.files.tables import format_of, number_in, read_rows
-from refladder.jobs.labelling import Asked, read_pool
+from refladder.jobs.labelling import LabelledTable, read_pool
 from refladder.jobs.score import items
 from refladder.jobs.scored_tables import read_twice
 from refladder.metaeval.correlation import correlate
@@ -30,9 +30,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from refladder.arrays import BoolArray, FloatArray, IntArray
+    from refladder.events import Events
     from refladder.files.ladder_sets import LadderSet
     from refladder.jobs.score import Mapped
-    from refladder.records import Progress
 
 # Share of the contexts.
 HELD_OUT = 0.2
@@ -60,20 +60,20 @@ class Lessons:
     notes: list[str]
 
 
-def distil(
-    source: str,
-    column: str,
-    out: Path,
-    *,
-    mapped: Mapped,
-    given: str | None = None,
-    ladders: LadderSet | None = None,
-    labels: Sequence[str] = (),
-    label: str | None = None,
-    progress: Progress | None = None,
-) -> tuple[Distilled, list[str]]:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DistilSpec:
+    """The scored table, whose texts `mapped` finds, or whose contexts are those of `ladders`; and the folder `out`."""
+
+    table: LabelledTable
+    mapped: Mapped
+    ladders: LadderSet | None
+    out: Path
+
+
+def run(spec: DistilSpec, events: Events) -> tuple[Distilled, list[str]]:
     """Train a student on a column of scores, measure it on whole contexts that it has not seen, and write it."""
-    if labels and label is None:
+    table, out = spec.table, spec.out
+    if table.labels and table.label is None:
         raise UsageError(
             f"{option('labels')} needs {option('label')} COLUMN, the column of the labels in it"
         )
@@ -81,35 +81,28 @@ def distil(
         raise UsageError(f"{out}: a file; {option('out')} names a folder")
     if out.is_dir() and any(path.name != ".lock" for path in out.iterdir()):
         raise UsageError(f"{out}: exists and is not empty; name another folder, or remove it")
-    with read_twice(source, format_of(source, given)) as table:
-        asked = Asked(by=column, label=label, labels=tuple(labels))
-        lessons = read_lessons(table, asked, mapped, given, ladders)
-    with locked_folder(out):
+    with read_twice(table.source, format_of(table.source, table.given)) as path:
+        lessons = read_lessons(replace(table, source=path), spec.mapped, spec.ladders)
+    with events.progress("distilling") as progress, locked_folder(out):
         train = np.flatnonzero(~lessons.held_out)
         texts = [lessons.texts[row] for row in train]
         regressor = fit_ngrams(texts, lessons.scores[train], lessons.groups[train], progress)
-        student = save_student(measured_student(regressor, column, lessons), out)
+        student = save_student(measured_student(regressor, table.by, lessons), out)
         with atomic(out / "README.md") as stream:
             stream.write(student_card(student.record).encode())
     return student.record, lessons.notes
 
 
-def read_lessons(
-    source: str,
-    asked: Asked,
-    mapped: Mapped,
-    given: str | None = None,
-    ladders: LadderSet | None = None,
-) -> Lessons:
+def read_lessons(table: LabelledTable, mapped: Mapped, ladders: LadderSet | None = None) -> Lessons:
     """Read scores, texts and labels, and choose what is held out."""
-    column = asked.by
-    pool = read_pool(source, asked, given)
+    source, column = table.source, table.by
+    pool = read_pool(table)
     if (pool.signature or "").startswith("backend:distilled"):
         raise DataError(
             f"{source}: the numbers in {column!r} are estimates of a student; give the scores of a judge, from which a "
             "student learns"
         )
-    rows = list(_rows(source, column, mapped, given, ladders))
+    rows = list(_rows(table, mapped, ladders))
     used = [position for position, *_ in rows]
     names = [name for _, name, *_ in rows]
     outputs = [output for _, _, output, _ in rows]
@@ -131,10 +124,10 @@ def read_lessons(
             least[context] = min(name, least.get(context, name))
         names = [least[context] for context in known]
     human = np.full(len(pool.scores), np.nan)
-    if asked.label:
+    if table.label:
         if not pool.marked:
             raise DataError(
-                f"{', '.join(asked.labels) or source}: no scored row has a number in {asked.label!r}"
+                f"{', '.join(table.labels) or source}: no scored row has a number in {table.label!r}"
             )
         human[pool.labelled] = np.asarray(pool.labels, dtype=np.float64)
     contexts = _numbered(names)
@@ -176,14 +169,14 @@ def _about_contexts(names: Sequence[str], known: int, *, by_context: bool) -> It
 
 
 def _rows(
-    source: str, column: str, mapped: Mapped, given: str | None, ladders: LadderSet | None
+    table: LabelledTable, mapped: Mapped, ladders: LadderSet | None
 ) -> Iterator[tuple[int, str, str, str | None]]:
     """Of each row with a score and an output: its number among those with a score, context id, output, context."""
-    rows = items(read_rows(source, given), mapped, check_ids=False)
+    rows = items(read_rows(table.source, table.given), mapped, check_ids=False)
     # One copy of each context's text.
     same: dict[str | None, str | None] = {}
     for position, item in enumerate(
-        item for item in rows if number_in(item.row, column) is not None
+        item for item in rows if number_in(item.row, table.by) is not None
     ):
         if item.output is not None:
             text = context_text_of(item, ladders)

@@ -1,4 +1,4 @@
-"""pairs, calibrate, human_scale, certify, and what score, filter and evaluate take: against what the commands give."""
+"""pairs, calibrate, certify, and what score, filter and evaluate take: against what the commands give."""
 
 from __future__ import annotations
 
@@ -215,6 +215,50 @@ def test_labels_in_files(rows, tmp_path):
     assert (
         refladder.calibrate(unlabelled, labels=tmp_path / "0.csv", **ASKED).threshold.labels == 30
     )
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_plan_labels_draws_the_rows_of_the_command(kind, rows, scored, command, tmp_path):
+    unlabelled = [{name: value for name, value in row.items() if name != "rating"} for row in rows]
+    called, typed = tmp_path / "called.csv", tmp_path / "typed.csv"
+    of = {"by": "coherence_score", "precision": 0.8}
+    plan = refladder.plan_labels(KINDS[kind](unlabelled), **of, out=called)
+    line = ("calibrate", scored, "--by", "coherence_score", "--precision", "0.8", "--plan")
+    (told,) = command(*line, "--out", typed, "--json").rows
+    assert json.loads(json.dumps(asdict(plan))) == {key: told[key] for key in asdict(plan)}
+    assert plan.drawn == 60
+    assert called.read_bytes() == typed.read_bytes()
+    asked = {name: value for name, value in ASKED.items() if name != "sure"}
+    after = refladder.plan_labels(KINDS[kind](rows), **asked)
+    (told,) = command("calibrate", scored, *TYPED[:-2], "--plan", "--json").rows
+    assert json.loads(json.dumps(asdict(after))) == {key: told[key] for key in asdict(after)}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_estimate_precision_is_the_rate_of_the_command(kind, rows, scored, command, tmp_path):
+    first, out = tmp_path / "first.csv", tmp_path / "threshold.json"
+    lines = [f"{row['output_id']},{row['rating']}\n" for row in rows[::2]]
+    first.write_text("output_id,rating\n" + "".join(lines), "utf-8")
+    assert command("calibrate", scored, *TYPED, "--labels", first, "--out", out).code == 0
+    (told,) = command("calibrate", scored, *TYPED[:4], "--rate", out, "--json").rows
+    asked = {"label": "rating", "good": ">=3"}
+    threshold = read_record(Threshold, out)
+    for given in (out, str(out), threshold):
+        result = refladder.estimate_precision(KINDS[kind](rows), threshold=given, **asked)
+        assert (result.labels, result.reused, result.kept) == (
+            *(told["labels"], told["reused"], told["kept"]),
+        )
+        assert result.rate._asdict() == told["rate"]
+    assert result.reused == 30
+    # By hand: the kept rows whose labels did not choose the threshold.
+    new = [row["rating"] >= 3 for row in rows[1::2] if row["coherence_score"] >= threshold.cutoff]
+    assert result.labels == len(new) > 0
+    assert result.rate.value == pytest.approx(sum(new) / len(new))
+
+
+def test_calls_about_labels_say_what_is_missing(rows):
+    with pytest.raises(UsageError, match=r"which are good: label=COLUMN, good='>=4'$"):
+        refladder.plan_labels(rows, by="coherence_score", precision=0.8, label="rating")
 
 
 @pytest.mark.parametrize("as_file", [False, True])

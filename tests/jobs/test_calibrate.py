@@ -4,7 +4,6 @@ import csv
 import hashlib
 import json
 import re
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -13,7 +12,7 @@ from scipy.stats import binom
 
 from refladder.files.jsonl import read_record, write_record
 from refladder.jobs.calibrate import Promise, calibrate
-from refladder.jobs.labelling import Asked, Good, read_pool
+from refladder.jobs.labelling import Good, LabelledTable, read_pool
 from refladder.records import Look, Threshold
 
 BY = ("--by", "clarity_score")
@@ -152,12 +151,16 @@ def test_a_refusal_says_how_many_labels_would_do(command, files, tmp_path):
 @pytest.mark.parametrize("promise", [{"precision": 0.9}, {"recall": 0.95}])
 @pytest.mark.parametrize("labels", [3, 20, 80, 250])
 def test_labels_are_needed_just_where_the_promise_is_refused(files, labels, promise):
-    asked = Asked(by="clarity_score", label="rating", good=Good(">=4"))
     for seed in range(4):
         table, given = files(scored(400, seed, noise=2.0), labels)
-        result = calibrate(
-            read_pool(str(table), replace(asked, labels=(str(given),))), asked, Promise(**promise)
+        asked = LabelledTable(
+            source=str(table),
+            labels=(str(given),),
+            by="clarity_score",
+            label="rating",
+            good=Good(">=4"),
         )
+        result = calibrate(read_pool(asked), asked, Promise(**promise))
         assert (result.labels_needed == 0) is not result.refused
         if result.possible and result.refused:
             assert 0 < result.labels_needed <= result.rows_left

@@ -11,7 +11,7 @@ from labelled_rows import scored, split
 
 from refladder.errors import UsageError
 from refladder.files.jsonl import read_record
-from refladder.jobs.labelling import Asked, read_pool
+from refladder.jobs.labelling import LabelledTable, read_pool
 from refladder.records import Threshold
 from refladder.trust.threshold import certainty, least_labels, walk_certainty
 
@@ -47,7 +47,9 @@ def without_contexts(rows):
 )
 def test_the_unit_is_the_context_where_rows_have_one(write_jsonl, change, unit, kept, first):
     table = write_jsonl(change([{**row, "rating": 4} for row in scored()]))
-    pool = read_pool(str(table), Asked(by="clarity_score", label="rating", unit=unit))
+    pool = read_pool(
+        LabelledTable(source=str(table), by="clarity_score", label="rating", unit=unit)
+    )
     assert pool.unit == kept
     assert pool.units[: len(first)].tolist() == first
     assert len(pool.units) == len(pool.scores)
@@ -72,7 +74,7 @@ def test_contexts_are_asked_for_where_there_are_none(fails, write_jsonl):
     words = "in.jsonl:1: no row has a context_id or a context; leave out --unit context"
     assert words in fails(2, "calibrate", table, *ASKED, "--unit", "context")
     with pytest.raises(UsageError, match="--unit 'rows': must be row or context"):
-        Asked(by="clarity_score", unit="rows")
+        LabelledTable(source="-", by="clarity_score", unit="rows")
 
 
 def whole(contexts, rows, bad=(), score=1.0):

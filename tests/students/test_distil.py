@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from scipy import stats
 
-from refladder.jobs.labelling import Asked
+from refladder.jobs.labelling import LabelledTable
 from refladder.jobs.score import Mapped
 from refladder.students.distil import read_lessons
 from refladder.students.student import open_student
@@ -47,8 +48,8 @@ def scored(tmp_path):
 
 def test_whole_contexts_are_held_out_in_any_order_of_rows(tmp_path, scored):
     path, rows = scored
-    asked = Asked(by=COLUMN, label="people")
-    lessons = read_lessons(str(path), asked, Mapped(columns={}))
+    asked = LabelledTable(source=str(path), by=COLUMN, label="people")
+    lessons = read_lessons(asked, Mapped(columns={}))
     held_out = {
         row["context_id"] for row, out in zip(rows, lessons.held_out.tolist(), strict=True) if out
     }
@@ -65,7 +66,7 @@ def test_whole_contexts_are_held_out_in_any_order_of_rows(tmp_path, scored):
     ]
     backwards = tmp_path / "backwards.jsonl"
     backwards.write_text("".join(reversed(path.read_text().splitlines(keepends=True))))
-    again = read_lessons(str(backwards), asked, Mapped(columns={}))
+    again = read_lessons(replace(asked, source=str(backwards)), Mapped(columns={}))
     assert again.held_out.tolist() == lessons.held_out.tolist()[::-1]
 
 
@@ -74,7 +75,9 @@ def test_contexts_that_share_their_text_are_held_out_together(tmp_path):
     for row in rows:  # c0 and c1 have the first text, c2 and c3 the second ...
         row["context"] = f"The harbour of town {int(row['context_id'][1:]) // 2}."
     (tmp_path / "scored.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    lessons = read_lessons(str(tmp_path / "scored.jsonl"), Asked(by=COLUMN), Mapped(columns={}))
+    lessons = read_lessons(
+        LabelledTable(source=str(tmp_path / "scored.jsonl"), by=COLUMN), Mapped(columns={})
+    )
     sides = {text: set() for text, _ in lessons.texts}
     for (text, _), out in zip(lessons.texts, lessons.held_out.tolist(), strict=True):
         sides[text].add(out)
@@ -106,7 +109,9 @@ def test_the_figures_are_those_of_scipy_on_the_held_out_rows(command, scored, tm
     )
     assert done.code == 0, done.err
     record = json.loads(done.out)
-    lessons = read_lessons(str(path), Asked(by=COLUMN, label="people"), Mapped(columns={}))
+    lessons = read_lessons(
+        LabelledTable(source=str(path), by=COLUMN, label="people"), Mapped(columns={})
+    )
     out = lessons.held_out
     student = open_student(tmp_path / "student")
     estimates = student.estimate(
@@ -254,7 +259,9 @@ def test_bad_tables_and_folders_are_named(fails, scored, tmp_path):
     assert "all numbers in 'worth_score' are 3, so there is nothing to learn" in fails(
         2, "distil", equal, *out
     )
-    held_out = read_lessons(str(path), Asked(by=COLUMN), Mapped(columns={})).held_out.tolist()
+    held_out = read_lessons(
+        LabelledTable(source=str(path), by=COLUMN), Mapped(columns={})
+    ).held_out.tolist()
     scores = [
         row[COLUMN] if out_of_it else 3 for row, out_of_it in zip(rows, held_out, strict=True)
     ]
