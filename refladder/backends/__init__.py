@@ -76,7 +76,7 @@ def connect(name: str, **options: str) -> Backend:
 
 
 def opener_of(name: str, options: Iterable[str]) -> Callable[..., Backend]:
-    """The function that opens a backend, after a check that it has these options."""
+    """Return the function that opens a backend, once it is sure to have these options."""
     kind = name.partition(":")[0]
     if kind == "distilled":
         raise UsageError(
@@ -97,7 +97,7 @@ def opener_of(name: str, options: Iterable[str]) -> Callable[..., Backend]:
 
 
 def _with_kind(name: str) -> str | None:
-    """A model's name with the kind of backend that opens it; None for a name that looks like no model's."""
+    """Return a model's name with the kind of backend that opens it; None if it does not look like a model's name."""
     if _MODEL_OF_A_SERVER.match(name):
         return f"openai:{name}"
     return f"hf:{name}" if _ON_THE_HUB.fullmatch(name) else None

@@ -79,7 +79,7 @@ class _Asked:
     drawn: tuple[float, float] | None = None
 
     def with_pools(self) -> Usage:
-        """The usage, with the most expensive prompts of every pool that are not certain to be asked anyway."""
+        """Return the usage with the most expensive prompts of every pool that are not certain to be asked."""
         usage, counted = self.usage, set(self.keys)
         for pool in self.pools:
             left = [(size, key) for key, size in pool.sizes.items() if key not in counted]
@@ -117,7 +117,7 @@ class DryRunBackend(Wrapper):
         """Load nothing."""
 
     def write(self, prompts: Sequence[Prompt], sampling: Sampling) -> list[Completion]:
-        """The stored text of each prompt, or one that is `Unwritten`."""
+        """Return the stored text of each prompt, or one that is `Unwritten`."""
         keys = write_keys(self.backend, prompts, sampling)
         stored = self.backend.stored_texts(prompts, sampling)
         self.asked.drawn = sampling.drawn(self.default_sampling)
@@ -130,7 +130,7 @@ class DryRunBackend(Wrapper):
         ]
 
     def read_labels(self, prompts: Sequence[Prompt], labels: Sequence[str]) -> list[LabelReading]:
-        """The stored reading of each prompt, or `NotAsked`."""
+        """Return the stored reading of each prompt, or `NotAsked`."""
         stored = self.backend.stored_readings(prompts, labels)
         keys = label_keys(self.backend, prompts, labels)
         self._add(keys, prompts, stored, self.backend.label_tokens, labels)
@@ -138,7 +138,7 @@ class DryRunBackend(Wrapper):
 
     @contextmanager
     def at_most(self, most: int, least: int = 0) -> Iterator[None]:
-        """In the `with` block answers decide what is asked: from `least` to `most` prompts of each call."""
+        """Count at most `most` prompts of each call in the `with` block, because answers decide which are asked."""
         self._bounds = most, least
         try:
             yield
@@ -146,7 +146,7 @@ class DryRunBackend(Wrapper):
             self._bounds = None
 
     def estimate(self, price: Price | None = None) -> Estimate:
-        """What the run will ask, by the backend's own tokenizer."""
+        """Return what the run will ask, counted by the backend's own tokenizer."""
         asked = self.asked
         usage = asked.with_pools()
         return Estimate(
@@ -214,7 +214,7 @@ class DryRunBackend(Wrapper):
 
 
 def _without_unwritten(prompt: Prompt) -> tuple[Prompt, int]:
-    """A prompt with its unwritten texts left out, and the most tokens that they can have."""
+    """Return a prompt without its unwritten texts, and the most tokens that they can have."""
     unwritten = {
         name: text.tokens for name, text in prompt.slots.items() if isinstance(text, Unwritten)
     }

@@ -73,13 +73,13 @@ class FirstAnswers:
     def watched_readings(
         self, labels: Sequence[str], answers: Generator[tuple[int, LabelReading]]
     ) -> Iterator[tuple[int, LabelReading]]:
-        """The same answers; the first are checked as soon as they are there."""
+        """Yield the readings, and check the first ones as soon as they are known."""
         return _watched(answers, self._readings, lambda seen: self.readings(labels, seen))
 
     def watched_texts(
         self, max_tokens: int, answers: Generator[tuple[int, Completion]]
     ) -> Iterator[tuple[int, Completion]]:
-        """The same answers; the first are checked as soon as they are there."""
+        """Yield the texts, and check the first ones as soon as they are known."""
         return _watched(answers, self._texts, lambda seen: self.texts(seen, max_tokens))
 
 

@@ -67,31 +67,31 @@ _AFTER_SHORT = r"(?!'\w)(?=[ \t]*(?:$|[\r\n.,:;)\]}\"'`*_]|[\-–—]\s))"  # no
 
 
 def shortened(prefix: str) -> Iterator[str]:
-    """An answer prefix, then what is left of it without its last words."""
+    """Yield an answer prefix, then the prefix without its last word, and so on."""
     while prefix:
         yield prefix
         prefix = prefix.rpartition(" ")[0].rstrip()
 
 
 def spellings_after(prefix: str, label: str) -> list[str]:
-    """The spellings of a label that count after a prefix; first the one that the prefix calls for."""
+    """Return the spellings of a label that count after a prefix; the one that the prefix calls for is first."""
     both = [label, " " + label]
     return both if prefix[-1] in _OPENING else both[::-1]
 
 
 def both_count(ends: Sequence[Sequence[Sequence[int]]]) -> bool:
-    """Whether the second spelling of each label counts: if it is one token of all, it is free and favours no label."""
+    """Return whether the second spelling of each label counts: one token for every label costs nothing and is fair."""
     return all(len(spelt[1]) == 1 for spelt in ends)
 
 
 def log_sum(values: Sequence[float]) -> float:
-    """log(sum(exp(values))), without overflow."""
+    """Return log(sum(exp(values))) without overflow."""
     highest = max(values)
     return highest + math.log(math.fsum(math.exp(value - highest) for value in values))
 
 
 def without_continuations(logprob: float, continuations: Sequence[float]) -> float:
-    """The log-probability of a label whose answer does not go on to a longer one: p(label) - sum of p(longer label)."""
+    """Return the log-probability that a label is the whole answer: p(label) - sum of p(longer label)."""
     if not continuations:
         return logprob
     rest = 1 - math.fsum(math.exp(value - logprob) for value in continuations)
@@ -107,7 +107,10 @@ def checked_reading(
     cut: bool = False,
     note: str | None = None,
 ) -> LabelReading:
-    """A reading; none where probabilities are impossible. `seen` is the largest sum returned for one position."""
+    """Return a reading; without numbers if the probabilities are impossible.
+
+    `seen` is the largest sum that was returned for one position.
+    """
     total = max(mass, seen)
     if not total <= LARGEST_SUM:
         reason = (
@@ -120,7 +123,7 @@ def checked_reading(
 
 
 def possible(reading: LabelReading, whose: str) -> LabelReading:
-    """A reading; without log-probabilities, and with a reason (`whose` is its subject), where they are impossible."""
+    """Return a reading; without numbers, and with a reason (`whose` is its subject), if they are impossible."""
     wrong = None if reading.logprobs is None else impossible(reading.logprobs, reading.mass)
     return (
         reading
@@ -201,7 +204,7 @@ def reading_from_verdicts(
 
 
 def without_thoughts(text: str) -> str:
-    """A text without its thinking blocks, closed or not."""
+    """Return a text without its thinking blocks, closed or not."""
     final = _CHANNEL.search(text)
     if final is not None:
         return final.group(1)
@@ -213,12 +216,12 @@ def without_thoughts(text: str) -> str:
 
 
 def has_thoughts(text: str) -> bool:
-    """Whether a text has a thinking block, closed or not."""
+    """Return whether a text has a thinking block, closed or not."""
     return _OPENED.search(text) is not None or _CLOSED.search(text) is not None
 
 
 def label_in(text: str, labels: Sequence[str], *, ended: bool = True) -> int | str:
-    """The number of the label that an answer names, or why it names none.
+    """Return the number of the label that an answer names, or why it names none.
 
     An answer names a label if it begins with it, is JSON that holds it, or names it and no other label. The last word
     is enough where labels differ in that word alone ("A" of "Summary A") and nothing but punctuation follows. A number,
@@ -249,7 +252,7 @@ def _label_in(answer: str, names: Sequence[str], *, complete: bool) -> int | str
 
 
 def _at_start(text: str, names: Sequence[str], *, complete: bool) -> int | str | None:
-    """The label at the beginning of a text, why it is not named, or None where there is no label."""
+    """Return the label at the beginning of a text, or why it is not named; None if no label is there."""
     match = None if _are_letters(names) else re.match(_any_of(names), text, re.IGNORECASE)
     if match is None:
         short = _short_names(names)
@@ -301,13 +304,13 @@ def _anywhere(text: str, names: Sequence[str], *, complete: bool) -> int | str:
 
 
 def _ends_grade(text: str, position: int, names: Sequence[str]) -> bool:
-    """Whether a number that ends here is a grade: not the beginning of another number, and not on another scale."""
+    """Return whether a number ends here as a grade: not inside another number, and not on another scale."""
     match = _AFTER_NUMBER.match(text, position)
     return match is not None and match["highest"] in {None, max(names, key=int)}
 
 
 def _any_of(names: Sequence[str]) -> str:
-    """A pattern for any of these names as whole words; the longest first."""
+    """Return a pattern for any of these names as whole words; the longest first."""
     return (
         r"(?<!\w)(?:" + "|".join(map(re.escape, sorted(names, key=len, reverse=True))) + r")(?!\w)"
     )
@@ -318,12 +321,12 @@ def _are_numbers(names: Sequence[str]) -> bool:
 
 
 def _are_letters(names: Sequence[str]) -> bool:
-    """Whether the names are letters that are words of English too: "a" and "i" are among them."""
+    """Return whether the names are letters that are also English words: "a" and "i" are among them."""
     return {"a", "i"} <= set(names) and all(len(name) == 1 for name in names)
 
 
 def _short_names(names: Sequence[str]) -> list[str]:
-    """The last words of labels that differ in these alone, or the letters of a scale; else none."""
+    """Return the last words of labels that differ in these only, or the letters of a scale; else no names."""
     if _are_letters(names):
         return list(names)
     parts = [name.rpartition(" ") for name in names]
@@ -333,7 +336,7 @@ def _short_names(names: Sequence[str]) -> list[str]:
 
 
 def _json_label(text: str, names: Sequence[str]) -> int | str | None:
-    """The label in an answer that is JSON; None if it is not JSON or holds no label."""
+    """Return the label in an answer that is JSON; None if it is not JSON or holds no label."""
     try:
         value = parse_json(text, "the answer")
     except DataError:

@@ -6,7 +6,7 @@ import time
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-from refladder.backends.protocol import Wrapper, in_order
+from refladder.backends.protocol import Streaming, Wrapper
 from refladder.backends.usage import Usage
 from refladder.errors import BackendError, UsageError, plural
 
@@ -25,7 +25,7 @@ SPENT = (
 )
 
 
-class Metered(Wrapper):
+class Metered(Streaming, Wrapper):
     """A backend that counts what it is asked in `usage`, and asks nothing that its budget does not cover.
 
     One meter is inside the response store, with price and budget: it counts what is sent. Another is around the store
@@ -58,12 +58,12 @@ class Metered(Wrapper):
 
     @property
     def price(self) -> Price | None:
-        """What a token costs, as given; else what the inner backend knows."""
+        """Return the price of a token: the given one, else that of the inner backend."""
         return self.backend.price if self._price is None else self._price
 
     @property
     def usage(self) -> Usage:
-        """What was asked so far; of the server's number of prompt tokens and the number counted here, the larger."""
+        """Return what was asked so far; of the server's count of prompt tokens and the one made here, the larger."""
         counted = replace(self._usage, seconds=self._seconds)
         reported = self.backend.usage
         if reported is None:
@@ -80,28 +80,20 @@ class Metered(Wrapper):
 
     @property
     def calls(self) -> int:
-        """Prompts sent to the model since this meter was made; what a store inside it answers is none."""
+        """Return the number of prompts sent to the model since this meter was made; a store's answers do not count."""
         return self.answered if self.sent is None else self.sent - self._sent_before
 
     @property
     def spent(self) -> Spent:
-        """Tokens and money since this meter was made; answers from a store inside it cost nothing."""
+        """Return tokens and money since this meter was made; answers from a store inside it cost nothing."""
         if not self.answered:
             return Spent(0, 0, None)
         return _spent(self if self.backend.usage is None else self.backend).since(self._before)
 
-    def write(self, prompts: Sequence[Prompt], sampling: Sampling) -> list[Completion]:
-        """One text for each prompt, in order."""
-        return in_order(self.write_each(prompts, sampling))
-
-    def read_labels(self, prompts: Sequence[Prompt], labels: Sequence[str]) -> list[LabelReading]:
-        """For each prompt, the log-probabilities of the labels."""
-        return in_order(self.read_labels_each(prompts, labels))
-
     def write_each(
         self, prompts: Sequence[Prompt], sampling: Sampling
     ) -> Iterator[tuple[int, Completion]]:
-        """The number of a prompt and its text, as they come."""
+        """Yield the position of each prompt and its text, as they come."""
         drawn = sampling.filled(self.default_sampling)
         return self._ask(
             lambda chosen: self.backend.write_each(chosen, drawn), prompts, sampling.max_tokens
@@ -110,7 +102,7 @@ class Metered(Wrapper):
     def read_labels_each(
         self, prompts: Sequence[Prompt], labels: Sequence[str]
     ) -> Iterator[tuple[int, LabelReading]]:
-        """The number of a prompt and its reading, as they come."""
+        """Yield the position of each prompt and its reading, as they come."""
         return self._ask(
             lambda chosen: self.backend.read_labels_each(chosen, labels), prompts, self.label_tokens
         )
@@ -152,7 +144,7 @@ class Metered(Wrapper):
             )
 
     def _covered(self, count: int, tokens: Sequence[int] | None, answer_tokens: int) -> int:
-        """How many of the first prompts the budget covers."""
+        """Return how many of the first prompts the budget covers."""
         if self._price is None or self.budget is None:
             return count
         self._charge()
@@ -181,7 +173,7 @@ class Metered(Wrapper):
 
 
 def spent_counts(meter: Metered, from_store: int | None) -> dict[str, Any]:
-    """What a backend was asked, as JSON values under the names SPENT; None where a number is not known."""
+    """Return what a backend was asked as JSON values under the names SPENT; None for an unknown number."""
     usage = meter.usage
     return {
         **usage.counts,
@@ -194,7 +186,7 @@ def spent_counts(meter: Metered, from_store: int | None) -> dict[str, Any]:
 def all_spent(
     earlier: Sequence[Mapping[str, Any]], spent: Sequence[Mapping[str, Any]]
 ) -> list[dict[str, Any]]:
-    """What backends were asked by earlier runs and by this one, each as `spent_counts` under the key `backend`."""
+    """Return what backends were asked by earlier runs and this one, each as `spent_counts` with the key `backend`."""
     total = {usage["backend"]: dict(usage) for usage in earlier}
     for usage in spent:
         before = total.get(usage["backend"])
@@ -215,7 +207,7 @@ class Spent(NamedTuple):
     usd: float | None
 
     def since(self, before: Spent) -> Spent:
-        """What was spent between an earlier moment and this one."""
+        """Return what was spent since an earlier moment."""
         return Spent(
             None if self.sent is None else self.sent - (before.sent or 0),
             None if self.distinct is None else self.distinct - (before.distinct or 0),
@@ -224,7 +216,10 @@ class Spent(NamedTuple):
 
 
 def total(parts: Sequence[Spent]) -> Spent:
-    """The sum over the backends of a method: tokens None if one does not know them, money of those that know it."""
+    """Return the sum over the backends of a method.
+
+    Tokens are None if one backend does not know them; money is that of the backends that know it.
+    """
     sent, distinct = [part.sent for part in parts], [part.distinct for part in parts]
     usd = [part.usd for part in parts if part.usd is not None]
     return Spent(_sum(sent), _sum(distinct), sum(usd) if usd else None)

@@ -75,12 +75,12 @@ class FunctionJudge(Backend):
 
     @property
     def fingerprint(self) -> str:
-        """`function:` and the name of the function."""
+        """Return `function:` and the name of the function."""
         return self._fingerprint
 
     @property
     def answering(self) -> None:
-        """None: it writes nothing."""
+        """Return None: a function writes nothing."""
 
     def write(self, prompts: Sequence[Prompt], sampling: Sampling) -> list[Completion]:
         """Raise UsageError: a function writes nothing."""
@@ -90,7 +90,7 @@ class FunctionJudge(Backend):
         )
 
     def read_labels(self, prompts: Sequence[Prompt], labels: Sequence[str]) -> list[LabelReading]:
-        """For each prompt, the log-probabilities that the function gives to the outcomes of `labels`."""
+        """Return the log-probabilities that the function gives to the outcomes of `labels`, for each prompt."""
         questions = [self._question(prompt) for prompt in prompts]
         try:
             answers: object = self._function(questions)
@@ -143,7 +143,7 @@ class FunctionJudge(Backend):
 
 
 def _shares(answer: object) -> dict[str, float] | str:
-    """The probability of each outcome; or what is wrong with the answer."""
+    """Return the probability of each outcome, or what is wrong with the answer."""
     if not isinstance(answer, Mapping):
         return f"{answer!r:.60}; an answer has the probabilities of win, loss and tie"
     shares = {}

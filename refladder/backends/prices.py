@@ -27,7 +27,7 @@ class Price:
     output: float
 
     def of(self, prompt_tokens: int, answer_tokens: int) -> float:
-        """USD for so many tokens."""
+        """Return the price of these tokens in USD."""
         return (prompt_tokens * self.input + answer_tokens * self.output) / MILLION
 
 
@@ -42,7 +42,7 @@ class Budget:
 
 
 def read_prices(path: Path) -> dict[str, dict[str, float]]:
-    """A table of prices in TOML, a table for each model: input and output (USD a million tokens)."""
+    """Read a price table in TOML: for each model a table with input and output (USD a million tokens)."""
     tables = parse_toml(read_bytes(path), str(path), "the price table is not TOML")
     for model, table in tables.items():
         _check_price(f"{path}: [{model}]", table)
@@ -67,7 +67,7 @@ def _check_price(where: str, table: object) -> None:
 
 
 def price_of(prices: Mapping[str, Mapping[str, float]], model: str, path: Path) -> Price:
-    """The price of a model in the table."""
+    """Return the price of a model in the table."""
     if model not in prices:
         raise UnknownNameError(f"model in {path}", model, prices)
     table = prices[model]

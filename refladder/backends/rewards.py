@@ -39,7 +39,7 @@ def reward_reading(
     note: str | None = None,
     cut: bool = False,
 ) -> LabelReading:
-    """Log-probabilities log s(r) of a win and log s(-r) of a loss, s logistic; no mass; no reading if not finite."""
+    """Return log s(r) of a win and log s(-r) of a loss, s logistic, without mass; no reading if r is not finite."""
     if not np.isfinite(reward):
         return LabelReading(
             logprobs=None, mass=None, reason=f"the reward model gave {reward}", cut=cut
@@ -51,6 +51,6 @@ def reward_reading(
 
 
 def reward_of(logprobs: Sequence[float]) -> float:
-    """The reward in the log-probabilities of win and loss."""
+    """Return the reward from the log-probabilities of win and loss."""
     win, loss = logprobs
     return win - loss

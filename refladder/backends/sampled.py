@@ -36,23 +36,23 @@ class Sampled(Wrapper):
 
     @property
     def fingerprint(self) -> str:
-        """The writer's, with the number of answers and their sampling."""
+        """Return the fingerprint of the writer, with the number of answers and their sampling."""
         first = self._samplings[0]
         drawn = f"max{first.max_tokens},t{first.temperature:g},p{first.top_p:g},seed{first.seed}"
         return f"{self.backend.fingerprint} answers:{len(self._samplings)},{drawn}"
 
     @property
     def label_tokens(self) -> int:
-        """The most tokens of all answers to one prompt."""
+        """Return the most tokens of all answers to one prompt."""
         return sum(sampling.max_tokens for sampling in self._samplings)
 
     def count_label_tokens(self, prompt: Prompt, labels: Sequence[str]) -> list[int] | None:
-        """None: a whole text cannot be read as a label."""
+        """Return None: a whole text cannot be read as a label."""
         del prompt, labels
         return None
 
     def read_labels(self, prompts: Sequence[Prompt], labels: Sequence[str]) -> list[LabelReading]:
-        """For each prompt, the shares of the labels among its answers; no reading where no answer names a label."""
+        """Return for each prompt the shares of the labels among its answers; no reading if no answer names a label."""
         drawn, awaited = [], None
         for sampling in self._samplings:
             try:
@@ -66,7 +66,7 @@ class Sampled(Wrapper):
 
 
 def reading_of(answers: Sequence[Completion], labels: Sequence[str]) -> LabelReading:
-    """The reading of one prompt from all its answers."""
+    """Return the reading of one prompt from all its answers."""
     if any(isinstance(answer.text, Unwritten) for answer in answers):
         return NOT_ASKED
     cuts = [answer.note or "the context was cut" for answer in answers if answer.cut]
@@ -80,7 +80,7 @@ def reading_of(answers: Sequence[Completion], labels: Sequence[str]) -> LabelRea
 
 
 def verdict_of(answer: Completion, labels: Sequence[str]) -> int | str:
-    """The number of the label that an answer names, or why it names none."""
+    """Return the number of the label that an answer names, or why it names none."""
     if answer.finish == "error":
         return answer.note or "no answer"
     return label_in(answer.text, labels, ended=answer.finish != "length")

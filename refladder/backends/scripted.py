@@ -79,7 +79,7 @@ class Rule:
                 )
 
     def matches(self, prompt: Prompt) -> bool:
-        """Whether this rule is for this prompt, by its role and by what it contains."""
+        """Return whether this rule is for a prompt, by its role and contents."""
         if self.role not in {None, prompt.role}:
             return False
         if self.contains is None:
@@ -102,15 +102,15 @@ class Scripted(Backend):
 
     @property
     def fingerprint(self) -> str:
-        """`scripted@` and a digest of the rules."""
+        """Return `scripted@` and a digest of the rules."""
         return f"scripted@{self._digest}"
 
     def write(self, prompts: Sequence[Prompt], sampling: Sampling) -> list[Completion]:
-        """One text for each prompt, in order; `sampling.seed` chooses among `texts`, the rest of it changes nothing."""
+        """Return a text for each prompt, in order; only `sampling.seed` has an effect: it chooses among `texts`."""
         return [self._write(prompt, sampling.seed) for prompt in prompts]
 
     def read_labels(self, prompts: Sequence[Prompt], labels: Sequence[str]) -> list[LabelReading]:
-        """For each prompt, the log-probabilities that its rule gives to the outcomes of `labels`."""
+        """Return for each prompt the log-probabilities that its rule gives to the outcomes of `labels`."""
         return [self._read(prompt, labels) for prompt in prompts]
 
     def _write(self, prompt: Prompt, seed: int) -> Completion:

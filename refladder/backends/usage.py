@@ -45,7 +45,7 @@ class Usage:
 
     @property
     def counts(self) -> dict[str, int | None]:
-        """The same as JSON values, without seconds; the length of answers is not known where tokens are not counted."""
+        """Return JSON values, without seconds; the length of answers is unknown if tokens are not counted."""
         return {
             "calls": self.prompts,
             "requests": self.requests,
@@ -56,12 +56,12 @@ class Usage:
         }
 
     def cost(self, price: Price | None) -> float | None:
-        """USD; None where the price or the number of tokens is unknown."""
+        """Return the cost in USD; None if the price or the number of tokens is unknown."""
         if price is None or (self.prompt_tokens is None and self.prompts):
             return None
         return price.of(self.prompt_tokens or 0, self.answer_tokens)
 
 
 def characters(prompt: Prompt) -> int:
-    """The length of a prompt's text, without building the text."""
+    """Return the length of a prompt's text without building it."""
     return sum(map(len, prompt.literals)) + sum(len(prompt.slots[name]) for name in prompt.names)

@@ -34,17 +34,17 @@ class Builtin(Backend):
 
     @property
     def fingerprint(self) -> str:
-        """The version of the formula; it changes whenever any answer can."""
+        """Return the version of the formula; it changes whenever any answer can."""
         return "builtin/1"
 
     @property
     def notice(self) -> str:
-        """What it is, and that it is no model."""
+        """Return one line that says what the backend is."""
         return NOTICE
 
     @property
     def answering(self) -> None:
-        """None: it writes rungs and subjects alone."""
+        """Return None: the backend writes rungs and subjects only."""
 
     def write(self, prompts: Sequence[Prompt], sampling: Sampling) -> list[Completion]:
         """Make a rung for each prompt of a role of `_WRITTEN` from its context, by `seed` and `max_tokens`."""
@@ -106,7 +106,7 @@ class Builtin(Backend):
 
 
 def _worth(prompt: Prompt, text: str, whose: str = "") -> float:
-    """The quality of a text against its context, the names of whose slots begin with `whose`."""
+    """Return the quality of a text for its context, whose slots are named with the prefix `whose`."""
     slots = prompt.slots
     context, background = (slots.get(f"{whose}{name}", "") for name in ("context", "background"))
     return quality(text, context, background, prompt.task, slots["dimension"], slots["description"])

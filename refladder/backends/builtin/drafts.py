@@ -89,7 +89,7 @@ _QUESTIONS = (
 
 
 def seeded(seed: int, parts: Sequence[str]) -> random.Random:
-    """A random generator seeded with a seed and texts only."""
+    """Return a random generator seeded with a seed and texts only."""
     digest = hashlib.blake2b(digest_size=16)
     for part in (str(seed), *parts):
         data = part.encode("utf-8", "surrogatepass")
@@ -98,25 +98,25 @@ def seeded(seed: int, parts: Sequence[str]) -> random.Random:
 
 
 def shorten(text: str, words: int) -> str:
-    """The text, cut after a number of words."""
+    """Return the text, cut after a number of words."""
     pieces = text.split()
     return text if len(pieces) <= words else " ".join(pieces[:words])
 
 
 def sentences(text: str) -> list[str]:
-    """The sentences and lines of a text, unchanged."""
+    """Return the sentences and lines of a text, unchanged."""
     return [piece.strip() for piece in _SENTENCE_BREAK.split(text) if split_words(piece)]
 
 
 def content_words(text: str) -> list[str]:
-    """The different content words of a text, in the order of their first use."""
+    """Return the different content words of a text, in the order of their first use."""
     return [word for word in dict.fromkeys(split_words(text)) if word not in FUNCTION_WORDS]
 
 
 def write_best(  # noqa: PLR0917
     task: str, context: str, background: str, random: random.Random, worth: Worth, limit: int
 ) -> str:
-    """The best of a few texts that contain much of the context, in the form of the task; `limit` is in words."""
+    """Return the best of a few texts that contain much of the context, in the form of the task; `limit` is in words."""
     if task == "summarization":
         # A summary is shorter than its source.
         longest = 2 * len(context.split()) // 3
@@ -150,7 +150,7 @@ def write_best(  # noqa: PLR0917
 
 
 def limit_of(background: str) -> int:
-    """The limit of words that the background of a document's subject states; 200, as in the prompt, if it has none."""
+    """Return the word limit that a document's background states; 200, as in the prompt, if it has none."""
     first = background.partition(" ")[0]
     return int(first) if first.isdecimal() else 200
 
@@ -161,7 +161,7 @@ def _finish(text: str) -> str:
 
 
 def _key_sentences(context: str, budget: int, random: random.Random) -> list[str]:
-    """The sentences with the most new content words within a budget of words, in their order."""
+    """Return the sentences with the most new content words within a budget of words, in their order."""
     all_sentences = sentences(context)[:200]
     counts: dict[str, int] = {}
     for word in split_words(context):
@@ -192,7 +192,7 @@ def _key_sentences(context: str, budget: int, random: random.Random) -> list[str
 
 
 def _verbalise(context: str, random: random.Random) -> str:
-    """Triples `subject | property | object` as plain sentences; other data as a list of its words."""
+    """Turn triples `subject | property | object` into plain sentences, and other data into a list of its words."""
     said: list[str] = []
     previous = ""
     for piece in _TRIPLE_BREAK.split(context):
@@ -216,7 +216,7 @@ def _verbalise(context: str, random: random.Random) -> str:
 
 
 def _reply(context: str, background: str, random: random.Random) -> str:
-    """A reply that refers to the last turn, quotes the background and asks a question."""
+    """Return a reply that refers to the last turn, quotes the background and asks a question."""
     facts = [shorten(fact, 30).rstrip(" .!?") for fact in sentences(background)]
     turns = [turn for turn in context.splitlines() if split_words(turn)]
     topics = sorted(content_words(turns[-1]) if turns else [], key=len, reverse=True)[:4]
@@ -231,7 +231,7 @@ def _reply(context: str, background: str, random: random.Random) -> str:
 
 
 def _extend(context: str, count: int, random: random.Random) -> str:
-    """The idea of the context, continued with stock sentences."""
+    """Return the idea of the context, continued with stock sentences."""
     stock = random.sample(STOCK, count)
     return (
         " ".join([_finish(shorten(context, 60)), *stock])
@@ -241,7 +241,7 @@ def _extend(context: str, count: int, random: random.Random) -> str:
 
 
 def write_worst(context: str, background: str, random: random.Random, worth: Worth) -> str:
-    """The worst of a few random word lists: words of the context, shuffled and doubled, mixed with function words."""
+    """Return the worst of a few random word lists: words of the context, shuffled and doubled, mixed with function words."""
     words = content_words(f"{context} {background}")[:200] or ["thing"]
     drafts = []
     for _ in range(6):
@@ -253,7 +253,7 @@ def write_worst(context: str, background: str, random: random.Random, worth: Wor
 
 
 def write_between(lower: str, higher: str, random: random.Random, worth: Worth) -> str:
-    """A text whose quality lies between those of two others: the higher one damaged, or words of both where short."""
+    """Return a text whose quality lies between those of two others: the higher one damaged, or words of both where short."""
     low, high = worth(lower), worth(higher)
     middle, gap = (low + high) / 2, abs(high - low)
     taken = {_plain(lower), _plain(higher), ""}
@@ -281,7 +281,7 @@ def _plain(text: str) -> str:
 
 
 def _thrown_together(lower: str, higher: str, random: random.Random) -> Iterator[str]:
-    """Handfuls of the words of two texts, about as long as they are."""
+    """Yield handfuls of the words of two texts, about as long as they are."""
     words = [*higher.split()[:400], *lower.split()[:400], *_SCRAPS]
     sizes = sorted((len(higher.split()), len(lower.split())))
     shortest, longest = max(1, sizes[0] - 2), min(len(words), sizes[1] + 2)
@@ -297,7 +297,7 @@ def _thrown_together(lower: str, higher: str, random: random.Random) -> Iterator
 def _damaged(
     lower: str, higher: str, random: random.Random, good: Callable[[str], bool]
 ) -> Iterator[str]:
-    """Texts between two others: each damage is halved or doubled until it is about right."""
+    """Yield texts between two others: each damage is halved or doubled until it is about right."""
     words, poor = higher.split(), lower.split()
     size = max(1, len(words))
     order = random.sample(range(len(words)), len(words))

@@ -113,7 +113,7 @@ class Source:
 
 
 def split_words(text: str) -> list[str]:
-    """The words of a text in order, lower case, without punctuation."""
+    """Return the words of a text in order, lower case, without punctuation."""
     return _WORD.findall(text.lower())
 
 
@@ -147,7 +147,7 @@ def read_source(context: str, background: str, task: str) -> Source:
 
 
 def measure(text: str, source: Source) -> Measures | None:
-    """The features of a text, or None if it has no words."""
+    """Return the features of a text, or None if it has no words."""
     words = split_words(text)
     total = len(words)
     if not total:

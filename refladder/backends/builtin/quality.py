@@ -92,7 +92,7 @@ LONG_TEXT = 10_000
 
 @lru_cache(maxsize=256)
 def facet_shares(name: str, description: str) -> Mapping[str, float]:
-    """How much each facet counts for a dimension, by the words of its name and description; the shares sum to 1."""
+    """Return the weight of each facet for a dimension, by the words of its name and description; they sum to 1."""
     shares = dict.fromkeys(FACETS, 0.0)
     for words, amount in ((split_words(name), NAME_SHARE), (split_words(description), 1.0)):
         for facet, stems in FACETS.items():
@@ -105,7 +105,7 @@ def facet_shares(name: str, description: str) -> Mapping[str, float]:
 
 @lru_cache(maxsize=256)
 def feature_weights(task: str, name: str, description: str) -> tuple[tuple[float, ...], float]:
-    """The weight of every surface feature for a dimension of a task, and what an ordinary text gets with them."""
+    """Return the weight of every feature for a dimension of a task, and the quality of an ordinary text with them."""
     table = CLOSED_WEIGHTS if task in CLOSED_TASKS else OPEN_WEIGHTS
     shares = facet_shares(name, description)
     weights = tuple(
@@ -129,7 +129,7 @@ def _quality(  # noqa: PLR0917  the key of a cache
 def quality(  # noqa: PLR0917  as above
     text: str, context: str, background: str, task: str, name: str, description: str
 ) -> float:
-    """One number for a text on one dimension: higher is better, 0 for an ordinary text, no unit, about -8 to 8."""
+    """Return the quality of a text on a dimension: higher is better, 0 for an ordinary text, no unit, about -8 to 8."""
     # A document is judged without its subject.
     if task == DOCUMENT:
         context = background = ""
@@ -139,7 +139,7 @@ def quality(  # noqa: PLR0917  as above
 
 
 def verdict(difference: float) -> dict[str, float]:
-    """Log-probabilities of win, loss and tie: e^h : e^-h : TIES with h = `difference` * DISCRIMINATION / 2.
+    """Return log-probabilities of win, loss and tie: e^h : e^-h : TIES with h = `difference` * DISCRIMINATION / 2.
 
     Source: Davidson, JASA 65 (1970), on ties in paired comparisons.
     """
@@ -150,7 +150,7 @@ def verdict(difference: float) -> dict[str, float]:
 
 
 def grades(value: float, count: int) -> dict[str, float]:
-    """Log-probabilities of the grades 1..`count`: a discretised bell around 1 + (count - 1) / (1 + e^-value)."""
+    """Return log-probabilities of the grades 1..`count`: a discretised bell around 1 + (count - 1) / (1 + e^-value)."""
     centre = 1 + (count - 1) / (1 + math.exp(-value))
     spread = GRADE_SPREAD * count
     heights = [-(((grade - centre) / spread) ** 2) / 2 for grade in range(1, count + 1)]

@@ -38,7 +38,7 @@ BURST = 0.01
 
 
 def stored(backend: Backend, path: Path) -> Stored:
-    """A backend that keeps its answers in a response store."""
+    """Return a backend that stores its answers in a file."""
     return Stored(backend, ResponseStore(path))
 
 
@@ -53,7 +53,7 @@ class Stored(Wrapper):
         self._sent = 0
 
     def write(self, prompts: Sequence[Prompt], sampling: Sampling) -> list[Completion]:
-        """One text for each prompt, in order, from the store where it is there."""
+        """Return a text for each prompt, from the store if it has one."""
         keys = write_keys(self.backend, prompts, sampling)
         return self._answer(
             WRITE,
@@ -64,7 +64,7 @@ class Stored(Wrapper):
         )
 
     def read_labels(self, prompts: Sequence[Prompt], labels: Sequence[str]) -> list[LabelReading]:
-        """For each prompt, the log-probabilities of the labels, from the store where they are there."""
+        """Return a reading for each prompt, from the store if it has one."""
         keys = label_keys(self.backend, prompts, labels)
         return self._answer(
             LABELS,
@@ -76,24 +76,24 @@ class Stored(Wrapper):
 
     @property
     def stores_answers(self) -> bool:
-        """Always."""
+        """Return True."""
         return True
 
     @property
     def sent(self) -> int:
-        """Prompts that the backend was sent."""
+        """Return the number of prompts that were sent to the backend."""
         return self._sent
 
     def stored_texts(
         self, prompts: Sequence[Prompt], sampling: Sampling
     ) -> list[Completion | None]:
-        """The text in the store for each prompt, or None."""
+        """Return the text in the store for each prompt, or None."""
         return self._stored(write_keys(self.backend, prompts, sampling), read_completion)
 
     def stored_readings(
         self, prompts: Sequence[Prompt], labels: Sequence[str]
     ) -> list[LabelReading | None]:
-        """The reading in the store for each prompt, or None."""
+        """Return the reading in the store for each prompt, or None."""
         return self._stored(label_keys(self.backend, prompts, labels), read_reading)
 
     def _stored(
@@ -151,7 +151,7 @@ class Stored(Wrapper):
 
 
 def _keys(head: object, prompts: Sequence[Prompt]) -> list[bytes]:
-    """Digests of canonical JSON: what is common to a batch, then each prompt with all its slots, used or not."""
+    """Return digests of canonical JSON: what a batch has in common, then all slots of each prompt, used or not."""
     encode = json.JSONEncoder(separators=(",", ":"), sort_keys=True).encode
     # All but the slots is the same for most prompts of a batch.
     forms: dict[object, hashlib.blake2b] = {}
@@ -176,7 +176,7 @@ def _keys(head: object, prompts: Sequence[Prompt]) -> list[bytes]:
 
 
 def write_keys(backend: Backend, prompts: Sequence[Prompt], sampling: Sampling) -> list[bytes]:
-    """The store's keys of these prompts when a text is to be written; the number of a sample is its seed."""
+    """Return the keys of prompts for which a text is written; the number of a sample is its seed."""
     return _keys(
         (
             KEY_SCHEMA,
@@ -189,12 +189,12 @@ def write_keys(backend: Backend, prompts: Sequence[Prompt], sampling: Sampling) 
 
 
 def label_keys(backend: Backend, prompts: Sequence[Prompt], labels: Sequence[str]) -> list[bytes]:
-    """The store's keys of these prompts when labels are to be read, in this order."""
+    """Return the keys of prompts for which labels are read, in this order."""
     return _keys((KEY_SCHEMA, "labels", backend.fingerprint, list(labels)), prompts)
 
 
 def dump(answer: Completion | LabelReading) -> str | None:
-    """An answer as one JSON object, without fields that have their default; None for a failure, which is not stored."""
+    """Return an answer as a JSON object without default values; None for a failure, which is not stored."""
     if isinstance(answer, Completion):
         if answer.finish == "error" or not is_unicode(answer.text + (answer.note or "")):
             return None
@@ -216,10 +216,10 @@ def dump(answer: Completion | LabelReading) -> str | None:
 
 
 def read_completion(text: bytes) -> Completion:
-    """A completion from the text that `dump` returned."""
+    """Return a completion from the text that `dump` returned."""
     return adapter(Completion).validate_json(text)
 
 
 def read_reading(text: bytes) -> LabelReading:
-    """A reading from the text that `dump` returned; unparsed where the file holds what is impossible."""
+    """Return a reading from the text that `dump` returned; unparsed if the stored numbers are impossible."""
     return possible(adapter(LabelReading).validate_json(text), "the response store holds")

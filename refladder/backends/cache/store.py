@@ -139,7 +139,7 @@ class ResponseStore:
                 self._database.execute(f"PRAGMA user_version = {SCHEMA}")
 
     def _refuse_others(self) -> bool:
-        """Whether the file is still empty; a file that is not ours is refused before anything is written."""
+        """Return whether the file is still empty; refuse a file of another program before anything is written."""
         version = self._database.execute("PRAGMA user_version").fetchone()[0]
         application = self._database.execute("PRAGMA application_id").fetchone()[0]
         if application == APPLICATION and version == SCHEMA:
@@ -172,7 +172,7 @@ class ResponseStore:
 
     @contextmanager
     def _transaction(self, kind: str = "IMMEDIATE") -> Iterator[None]:
-        """A short transaction, of which all or nothing is written; DEFERRED for one that only reads."""
+        """Run a short transaction, which is written wholly or not at all; DEFERRED for one that only reads."""
         self._database.execute(f"BEGIN {kind}")
         try:
             yield
@@ -184,7 +184,7 @@ class ResponseStore:
         self._database.execute("COMMIT")
 
     def find(self, keys: Sequence[bytes]) -> dict[bytes, bytes]:
-        """The answers that are stored for these keys, as JSON texts."""
+        """Return the stored answers for these keys, as JSON texts."""
         answers: dict[bytes, bytes] = {}
         with _explained(self.path):
             # Sorted as the table is, neighbours come from one page.
@@ -221,12 +221,12 @@ class ResponseStore:
                     )
 
     def count(self) -> int:
-        """The number of answers."""
+        """Return the number of answers."""
         with _explained(self.path):
             return int(self._database.execute("SELECT count(*) FROM answers").fetchone()[0])
 
     def size(self) -> int:
-        """Bytes on disk, with what SQLite keeps beside the file until it is closed."""
+        """Return the bytes on disk, with the files that SQLite keeps until the store is closed."""
         files = [
             self.path,
             *(self.path.with_name(self.path.name + ending) for ending in ("-wal", "-shm")),

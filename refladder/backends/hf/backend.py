@@ -16,7 +16,7 @@ from refladder.backends.first_answers import FirstAnswers
 from refladder.backends.hf.loading import open_model, parse_memory
 from refladder.backends.hf.tokens import NOT_FINITE, Tokens, label_reading, sequences_of
 from refladder.backends.labels import PREFIXES
-from refladder.backends.protocol import Backend, in_order
+from refladder.backends.protocol import Streaming, in_order
 from refladder.backends.usage import Usage
 from refladder.engine.causal import Causal
 from refladder.engine.encoder_decoder import EncoderDecoder
@@ -62,7 +62,7 @@ _TOO_LITTLE_MEMORY = (
 )
 
 
-class TransformersBackend(Backend):
+class TransformersBackend(Streaming):
     """A model of transformers as writer and judge; its weights are read on first use, or by `load`."""
 
     kind = "hf"
@@ -89,7 +89,7 @@ class TransformersBackend(Backend):
 
     @cached_property
     def scorer(self) -> Causal | EncoderDecoder:
-        """The engine that returns log-probabilities, with the weights."""
+        """Return the engine that reads log-probabilities; it loads the weights."""
         model = self.opened.model
         requested = self._requested_memory
         memory = usable_memory(model.device) if requested is None else requested
@@ -101,7 +101,7 @@ class TransformersBackend(Backend):
         return causal
 
     def _fits_in_memory(self, length: int) -> bool:
-        """Whether a prompt of `length` tokens fits beside the weights, by a rough estimate; True while unknown."""
+        """Return whether a prompt of `length` tokens fits beside the weights, by a rough estimate; True while unknown."""
         if self._memory is None:
             return True
         config = self.opened.config.get_text_config()
@@ -112,22 +112,22 @@ class TransformersBackend(Backend):
 
     @property
     def shares_contexts(self) -> bool:
-        """Whether prompts of one context should be asked together: a decoder reads what they share once."""
+        """Return whether prompts of one context should be asked together: a decoder reads what they share once."""
         return not self.opened.encoder_decoder
 
     @property
     def label_tokens(self) -> int:
-        """0: labels are read, not generated."""
+        """Return 0: labels are read, not generated."""
         return 0
 
     @property
     def texts_at_once(self) -> int:
-        """One batch: a killed run loses at most this many texts."""
+        """Return the size of a batch: a killed run loses at most this many texts."""
         return _BATCH
 
     @property
     def default_sampling(self) -> tuple[float, float]:
-        """Those of the model's generation_config.json if it says to sample; 1 each where it does not say."""
+        """Return the values of the model's generation_config.json if it says to sample; else 1 and 1."""
         return self.opened.default_sampling
 
     def load(self) -> None:
@@ -136,14 +136,14 @@ class TransformersBackend(Backend):
 
     @property
     def tokens_run(self) -> int:
-        """Tokens read so far, labels and padding included; shared tokens count once."""
+        """Return the number of tokens read so far, with labels and padding; shared tokens count once."""
         # Reading a counter loads no weights.
         scorer: Causal | EncoderDecoder | None = self.__dict__.get("scorer")
         return self._prompt_tokens_run + (0 if scorer is None else scorer.tokens_run)
 
     @property
     def usage(self) -> Usage:
-        """Tokens of all prompts so far, each whole; tokens that went through the model; generated tokens."""
+        """Return the tokens of all prompts so far, the tokens that the model read, and the tokens that it generated."""
         return Usage(
             prompt_tokens=self.tokens_sent,
             run_tokens=self.tokens_run,
@@ -152,7 +152,7 @@ class TransformersBackend(Backend):
 
     @property
     def fingerprint(self) -> str:
-        """Model, revision, dtype, template and whatever else can change an answer; not how prompts are batched."""
+        """Return model, revision, dtype, template and all else that can change an answer; batches do not."""
         options = ",truncate" * self._truncate
         options += "" if self.rewards else f",prefix:{self._prefix}"
         return (
@@ -160,12 +160,8 @@ class TransformersBackend(Backend):
         )
 
     def _begun(self, prompt: Prompt, labels: Sequence[str]) -> tuple[str, list[list[str]]]:
-        """How the answer to a prompt begins, and the spellings of each label that may follow."""
+        """Return how the answer to a prompt begins, and the spellings of each label that may follow."""
         return self.tokens.begun(prompt.prefix if self._prefix == "on" else "", tuple(labels))
-
-    def read_labels(self, prompts: Sequence[Prompt], labels: Sequence[str]) -> list[LabelReading]:
-        """The log-probability of every label as the answer to each prompt; None and a note where there is none."""
-        return in_order(self.read_labels_each(prompts, labels))
 
     def read_labels_each(
         self, prompts: Sequence[Prompt], labels: Sequence[str]
@@ -197,7 +193,7 @@ class TransformersBackend(Backend):
             yield from zip(rows, readings, strict=True)
 
     def count_tokens(self, prompts: Sequence[Prompt]) -> list[int]:
-        """The number of tokens of each prompt, 0 for one that is too long; needs no weights."""
+        """Return the number of tokens of each prompt, 0 for one that is too long; needs no weights."""
         fitted = (
             each
             for rows in _groups(prompts)
@@ -208,11 +204,14 @@ class TransformersBackend(Backend):
     def _prompt_ids(
         self, prompts: Sequence[Prompt], new: int = 0
     ) -> Iterator[tuple[list[int] | None, str | None]]:
-        """The ids of each of these prompts with one prefix, if it fits with `new` more; see `_fitted`."""
+        """Yield the ids of each of these prompts with one prefix, if it fits with `new` more; see `_fitted`."""
         return self._fitted(prompts, self._encoded, len, new)
 
     def count_distinct_tokens(self, prompts: Sequence[Prompt], labels: Sequence[str]) -> int:
-        """Distinct tokens of prompts and labels; all tokens where nothing is shared. Needs no weights."""
+        """Return the number of distinct tokens of prompts and labels, without loading weights.
+
+        An encoder-decoder and a writer share no tokens, so all of them count.
+        """
         if not labels:
             return sum(self.count_tokens(prompts))
         distinct = 0
@@ -226,12 +225,8 @@ class TransformersBackend(Backend):
         return distinct
 
     def count_label_tokens(self, prompt: Prompt, labels: Sequence[str]) -> list[int] | None:
-        """The number of tokens of each label as the answer to a prompt; `read_labels` adds their log-probabilities."""
+        """Return the number of tokens of each label as the answer to a prompt; `read_labels` adds their log-probabilities."""
         return [len(ids) for ids in self.tokens.question(prompt.text, labels).labels]
-
-    def write(self, prompts: Sequence[Prompt], sampling: Sampling) -> list[Completion]:
-        """One text for each prompt, drawn from a random stream that depends on its prompt and the seed only."""
-        return in_order(self.write_each(prompts, sampling))
 
     def write_each(
         self, prompts: Sequence[Prompt], sampling: Sampling
@@ -263,7 +258,7 @@ class TransformersBackend(Backend):
     def write_ids(
         self, prompts: Sequence[Sequence[int]], sampling: Sampling
     ) -> list[GeneratedText]:
-        """The ids of one text for each prompt, drawn as by `write`; for inputs that no Prompt can express."""
+        """Return the ids of one text for each prompt, drawn as by `write`; for inputs that no Prompt can express."""
         batches = self._in_batches(prompts, sampling)
         return in_order(
             (row, text) for rows, texts in batches for row, text in zip(rows, texts, strict=True)
@@ -272,7 +267,7 @@ class TransformersBackend(Backend):
     def _in_batches(
         self, prompts: Sequence[Sequence[int]], sampling: Sampling
     ) -> Iterator[tuple[list[int], list[GeneratedText]]]:
-        """Rows and their texts; prompts with a common prefix are neighbours."""
+        """Yield rows and their texts; prompts with a common prefix are neighbours."""
         order = sorted(range(len(prompts)), key=lambda row: list(prompts[row]))
         for first in range(0, len(order), _BATCH):
             rows = order[first : first + _BATCH]
@@ -327,7 +322,7 @@ class TransformersBackend(Backend):
         return reproducible_batch_sizes(self.opened.model, _BATCH)
 
     def _completion(self, text: GeneratedText, note: str | None) -> Completion:
-        """A written text; `note` says how the context of its prompt was cut, if it was."""
+        """Return a written text; `note` says how the context of its prompt was cut, if it was."""
         cut = note is not None
         if text.has_nan:
             return Completion(text="", finish="error", note=NOT_FINITE.format("NaN"), cut=cut)
@@ -335,7 +330,7 @@ class TransformersBackend(Backend):
         return Completion(text=self.tokens.text(text.ids), finish=finish, note=note, cut=cut)
 
     def _values(self, questions: Sequence[Question]) -> list[list[list[float]]]:
-        """The log-probability of every token of every label of every question."""
+        """Return the log-probability of every token of every label of every question."""
         if isinstance(self.scorer, EncoderDecoder):
             # Tokenised alone, so the same for all questions.
             labels = questions[0].labels
@@ -353,7 +348,7 @@ class TransformersBackend(Backend):
     def _questions(
         self, prompts: Sequence[Prompt], labels: Sequence[str]
     ) -> list[tuple[Question | None, str | None]]:
-        """Prompts of one prefix with the labels as tokens; or None and the reason why one does not fit."""
+        """Return prompts of one prefix with the labels as tokens; or None and the reason why a prompt does not fit."""
         prefix, spellings = self._begun(prompts[0], labels)
         flat = [text for group in spellings for text in group]
 
@@ -377,7 +372,7 @@ class TransformersBackend(Backend):
         return group
 
     def _encoded(self, prompts: Sequence[Prompt]) -> list[list[int]]:
-        """The ids of each of these prompts with one prefix."""
+        """Return the ids of each of these prompts with one prefix."""
         prefix, _ = self._begun(prompts[0], prompts[0].labels)
         return self.tokens.prompts([prompt.text for prompt in prompts], prefix)
 
@@ -388,7 +383,7 @@ class TransformersBackend(Backend):
         length: Callable[[T], int],
         new: int = 0,
     ) -> Iterator[tuple[T | None, str | None]]:
-        """Each prompt as tokens with room for `new` more, or None, and a note: what was cut, or why it does not fit."""
+        """Yield each prompt as tokens with room for `new` more, or None; with a note on what was cut or does not fit."""
         # None is no limit.
         most = self._longest
         if most is not None and not self.opened.encoder_decoder:
@@ -410,7 +405,7 @@ class TransformersBackend(Backend):
         encode: Callable[[Sequence[Prompt]], Sequence[T]],
         length: Callable[[T], int],
     ) -> tuple[T | None, str | None]:
-        """A prompt of more than `most` tokens with as much of its context as fits, if it may be cut."""
+        """Return a prompt of more than `most` tokens with as much of its context as fits, if it may be cut."""
         lengths = (
             f"the {prompt.role} prompt has {tokens:,} tokens and {self.opened.name} takes {most:,}"
         )
@@ -438,7 +433,7 @@ class TransformersBackend(Backend):
 
 
 def _groups(prompts: Sequence[Prompt]) -> Iterator[range]:
-    """Neighbouring rows to be read together; those of a context and one answer prefix form a group, up to a maximum."""
+    """Yield neighbouring rows to read together: those of a context and an answer prefix, up to a maximum."""
     first = 0
     for row in range(1, len(prompts) + 1):
         count = row - first
@@ -492,7 +487,7 @@ def open_parts(
     trust_remote_code: str = "false",
     **options: Any,
 ) -> tuple[Opened, dict[str, Any]]:
-    """A model without its weights, and the settings of a backend that the options name."""
+    """Return a model without its weights, and the settings that the options give."""
     settings = {
         "memory": parse_memory(memory),
         "truncate_context": _flag("truncate_context", truncate_context),
@@ -503,7 +498,7 @@ def open_parts(
 
 
 def _flag(option: str, text: str) -> bool:
-    """An option that is true or false."""
+    """Return the value of an option that is true or false."""
     if text not in {"true", "false"}:
         raise UsageError(f"{option}={text}: must be true or false")
     return text == "true"

@@ -87,12 +87,12 @@ class Opened:
 
     @cached_property
     def model(self) -> Any:
-        """The model with its weights, read on first use."""
+        """Return the model with its weights, read on first use."""
         return self.load()
 
     @cached_property
     def default_sampling(self) -> tuple[float, float]:
-        """Temperature and top-p of its generation_config.json; 1 where that names none, or does not say to sample."""
+        """Return temperature and top-p of generation_config.json; 1 if it names none or does not say to sample."""
         given = self.settings()
         if given is None or not given.do_sample:
             return 1.0, 1.0
@@ -105,7 +105,7 @@ class Opened:
 
 
 def parse_memory(text: str) -> int | None:
-    """Bytes of `8G`, `512M` or a plain number; None for `auto`."""
+    """Return the bytes of `8G`, `512M` or a plain number; None for `auto`."""
     if text == "auto":
         return None
     match = re.fullmatch(r"(\d+(?:\.\d+)?)([KMGT]?)i?B?", text.strip(), re.IGNORECASE)
@@ -140,7 +140,7 @@ def _device(torch: Any, name: str) -> Any:
 
 
 def _dtype(torch: Any, name: str, stored: Any, device: Any, parameters: Callable[[], int]) -> Any:
-    """The dtype of a name; `auto` is that of the weights (bfloat16 for float16: T5 overflows in it), or float32."""
+    """Return the dtype of a name; `auto` is that of the weights (bfloat16 for float16: T5 overflows in it), or float32."""
     if name not in DTYPES:
         raise UsageError(f"dtype={name}: must be one of {', '.join(DTYPES)}")
     if name != "auto":
@@ -249,7 +249,7 @@ def open_model(
 
 
 def _generator(transformers: Any, config: Any) -> str:
-    """The class of transformers that loads a model that generates text."""
+    """Return the class of transformers that loads a model that generates text."""
     if config.is_encoder_decoder:
         return TEXT_TO_TEXT
     with_images = type(config) in transformers.MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING
@@ -309,7 +309,7 @@ def _load(name: _Named, kind: str, device: Any, **settings: Any) -> Any:
 
 
 def _generation_settings(name: _Named, revision: str | None) -> Any:
-    """The model's generation_config.json; None without one. A GGUF file has none."""
+    """Return the model's generation_config.json; None without one. A GGUF file has none."""
     _, transformers = _libraries(name)
     in_folder = name.folder.is_dir()
     if name.is_gguf or (in_folder and not (name.folder / "generation_config.json").is_file()):
@@ -385,7 +385,7 @@ def _common_reason(name: _Named, error: Exception, first: str) -> str | None:
 
 
 def _of_its_place(name: _Named, first: str) -> str:
-    """What is wrong with the folder, or with a name that is none."""
+    """Return what is wrong with the folder or the name."""
     folder = name.folder
     if folder.is_file() and folder.suffix == ".gguf":
         return (
@@ -410,7 +410,7 @@ def _of_its_place(name: _Named, first: str) -> str:
 
 
 def _digest(place: Path) -> str:
-    """Twelve hexadecimal digits of a model folder, or of a whole GGUF file."""
+    """Return twelve hexadecimal digits of a model folder, or of a whole GGUF file."""
     if place.is_dir():
         return folder_digest(place)
     with place.open("rb") as data:
@@ -418,7 +418,7 @@ def _digest(place: Path) -> str:
 
 
 def folder_digest(folder: Path) -> str:
-    """Twelve hexadecimal digits for the contents of a folder; of large files, size and samples are hashed."""
+    """Return twelve hexadecimal digits for the contents of a folder; of large files, size and samples are hashed."""
     state = hashlib.blake2b(digest_size=6)
     for path in sorted(folder.iterdir()):
         if path.suffix not in {".json", ".safetensors", ".model", ".jinja", ".txt", ".py"}:
@@ -442,7 +442,7 @@ _REPEATS = 5
 
 @functools.cache
 def operations_per_second(dtype: str) -> float:
-    """The rate of matrix products on the CPU, the best of a few; measured once in a process."""
+    """Return the rate of matrix products on the CPU, the best of a few; measured once in a process."""
     import torch
 
     generator = torch.Generator().manual_seed(0)

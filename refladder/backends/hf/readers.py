@@ -33,7 +33,7 @@ class Row(NamedTuple):
 
 
 def longest_text(tokenizer: Any, config: Any) -> int:
-    """Maximum number of tokens: that of the tokenizer, unless the model's position table is shorter."""
+    """Return the maximum number of tokens: that of the tokenizer, or of a shorter position table."""
     longest = int(tokenizer.model_max_length)
     positions = getattr(config, "max_position_embeddings", None)
     if isinstance(positions, int) and positions > 0:
@@ -56,18 +56,18 @@ class Reader:
 
     @property
     def longest(self) -> int:
-        """Maximum number of tokens, see `longest_text`."""
+        """Return the maximum number of tokens, see `longest_text`."""
         return longest_text(self.opened.tokenizer, self._config)
 
     def single(self, text: str) -> Row:
-        """A text alone, its end cut off if it is too long."""
+        """Return a text alone, its end cut off if it is too long."""
         ids, cut = self.tokens.framed(self.tokens.plain(text), self.longest)
         return Row(ids, None, cut)
 
     def pair(
         self, first: Sequence[int], second: Sequence[int], tail: Sequence[int] = ()
     ) -> Row | None:
-        """Two texts with special tokens, the first cut at its end where they are too long; None if nothing is left."""
+        """Return two texts with special tokens, the first cut at its end to fit; None if nothing of it is left."""
         frame, width = list(self._frame["input_ids"]), len(self._placeholder)
         starts = [
             index

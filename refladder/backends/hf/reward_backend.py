@@ -44,7 +44,7 @@ class RewardBackend(TransformersBackend):
 
     @cached_property
     def _reader(self) -> Reader:
-        """The model with its weights, in batches that fit in memory."""
+        """Return the model with its weights, in batches that fit in memory."""
         device = self.opened.model.device
         self._memory = (
             usable_memory(device) if self._requested_memory is None else self._requested_memory
@@ -57,12 +57,12 @@ class RewardBackend(TransformersBackend):
 
     @property
     def notice(self) -> str:
-        """That it has no dimension."""
+        """Return one line: the model has no dimension."""
         return f"reward:{self.opened.name}: {NO_DIMENSION}"
 
     @property
     def shares_contexts(self) -> bool:
-        """Never: each text is read whole."""
+        """Return False: each text is read whole."""
         return False
 
     def write_each(
@@ -75,7 +75,7 @@ class RewardBackend(TransformersBackend):
     def read_labels_each(
         self, prompts: Sequence[Prompt], labels: Sequence[str]
     ) -> Iterator[tuple[int, LabelReading]]:
-        """The number of each prompt and its reward as a reading of win and loss; None and a reason without one."""
+        """Yield the number of each prompt and its reward as a reading of win and loss; a reason if there is none."""
         check_role(self.fingerprint, prompts)
         for first in range(0, len(prompts), _GROUP):
             fitted = [*self._fitted(prompts[first : first + _GROUP], self._encoded, len)]
@@ -98,12 +98,12 @@ class RewardBackend(TransformersBackend):
                     )
 
     def count_distinct_tokens(self, prompts: Sequence[Prompt], labels: Sequence[str]) -> int:
-        """All tokens of all prompts; needs no weights."""
+        """Return the number of all tokens, without loading weights."""
         del labels
         return sum(self.count_tokens(prompts))
 
     def count_label_tokens(self, prompt: Prompt, labels: Sequence[str]) -> None:
-        """None: a text cannot be read as a label."""
+        """Return None: a text cannot be read as a label."""
         del prompt, labels
 
     def _encoded(self, prompts: Sequence[Prompt]) -> list[list[int]]:

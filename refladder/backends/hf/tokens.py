@@ -78,21 +78,21 @@ class Tokens:
 
     @property
     def template_digest(self) -> str:
-        """Eight hexadecimal digits of the chat template; `none` without one."""
+        """Return eight hexadecimal digits of the chat template; `none` without one."""
         if self._template is None:
             return "none"
         return hashlib.blake2b(self._template.encode(), digest_size=4).hexdigest()
 
     def prompt(self, text: str) -> list[int]:
-        """The ids of a prompt up to the start of the answer."""
+        """Return the ids of a prompt up to the start of the answer."""
         return self.prompts([text])[0]
 
     def prompts(self, texts: Sequence[str], prefix: str = "") -> list[list[int]]:
-        """`prompt` of each text with an answer prefix; a tokenizer in Rust works on many at once, on all cores."""
+        """Return the ids of each prompt up to the start of the answer, or with the beginning of the answer."""
         return self._encode([self._pieces(text, prefix) for text in texts])
 
     def conversations(self, turns: Sequence[Sequence[dict[str, str]]]) -> list[list[int]]:
-        """The ids of finished conversations; control tokens spelt in a turn stay text."""
+        """Return the ids of finished conversations; control tokens spelt in a turn stay text."""
         pieces_of = []
         for messages in turns:
             texts = [message["content"] for message in messages]
@@ -105,23 +105,23 @@ class Tokens:
         return self._encode(pieces_of)
 
     def plain(self, text: str) -> list[int]:
-        """The ids of a text alone, without template and special tokens; control tokens spelt in it stay text."""
+        """Return the ids of a text alone, without template and special tokens; control tokens spelt in it stay text."""
         marked, mark = self._marked(text)
         return list(itertools.chain.from_iterable(self._ids(marked.split(mark))))
 
     def framed(self, ids: Sequence[int], longest: int) -> tuple[list[int], bool]:
-        """Ids with the special tokens that surround a text, and whether their end was cut off to fit."""
+        """Return ids with the special tokens that surround a text, and whether their end was cut off to fit."""
         most = longest - len(self._before) - len(self._after)
         return [*self._before, *ids[:most], *self._after], len(ids) > most
 
     def question(self, text: str, labels: Sequence[str], prefix: str = "") -> Question:
-        """A prompt with the ids of every label as its answer, each read as one text with it; a merged end is moved."""
+        """Return a prompt with the ids of every label as its answer, each tokenised together with the prompt."""
         return self.questions([text], labels, prefix)[0]
 
     def questions(
         self, texts: Sequence[str], labels: Sequence[str], prefix: str = ""
     ) -> list[Question]:
-        """`question` of each text; labels follow a prefix of the answer as they are spelt."""
+        """Return `question` for each text; labels follow a prefix of the answer as they are spelt."""
         pieces_of = [self._pieces(text, prefix) for text in texts]
         prompts = self._encode(pieces_of)
         if self._encoder_decoder:
@@ -168,7 +168,7 @@ class Tokens:
         )
 
     def begun(self, prefix: str, labels: tuple[str, ...]) -> tuple[str, list[list[str]]]:
-        """As much of an answer prefix as all labels follow with tokens of their own, and their spellings."""
+        """Return as much of an answer prefix as all labels can follow as tokens of their own, and their spellings."""
         if not prefix:
             return prefix, [[label] for label in labels]
         if (prefix, labels) not in self._begun:
@@ -193,16 +193,16 @@ class Tokens:
         ]
 
     def text(self, ids: Sequence[int]) -> str:
-        """The text of ids, without special tokens."""
+        """Return the text of ids, without special tokens."""
         return str(self._tokenizer.decode(ids, skip_special_tokens=True)).strip()
 
     def sample(self) -> list[int]:
-        """200 or more ids of plain text, for the engine's self-check."""
+        """Return 200 or more ids of plain text, for the engine's self-check."""
         [ids] = self._ids([_SAMPLE])
         return ids * (200 // max(1, len(ids)) + 1)
 
     def end_ids(self, model: Any) -> list[int]:
-        """The ids that end a text, from the model's generation settings and the tokenizer."""
+        """Return the ids that end a text, from the model's generation settings and the tokenizer."""
         stored = model.generation_config.eos_token_id
         ids = [*stored] if isinstance(stored, list) else [stored]
         return list(
@@ -221,18 +221,18 @@ class Tokens:
         return ids
 
     def _answer(self, rendered: str, label: str) -> str:
-        """A label with the space that separates it from a prompt, if one is needed."""
+        """Return a label with the space that separates it from a prompt, if one is needed."""
         spaced = rendered[-1:].isspace() or label[:1].isspace()
         return label if spaced else self._space + label
 
     def _pieces(self, text: str, prefix: str = "") -> list[str]:
-        """The whole prompt as text, split inside every control token that the user's text spells, to keep it text."""
+        """Return the prompt as text, split inside each control token that the user's text spells, so that it stays text."""
         marked, mark = self._marked(text)
         rendered = self._rendered(marked)
         return (rendered + self._answer(rendered, prefix) if prefix else rendered).split(mark)
 
     def _marked(self, text: str, *others: str) -> tuple[str, str]:
-        """A text with a mark inside every control token that it spells, and the mark, which `others` do not hold."""
+        """Return a text with a mark inside each control token that it spells, and the mark; `others` do not hold it."""
         mark = next(
             chr(code)
             for code in _PRIVATE_USE
@@ -309,7 +309,7 @@ class Tokens:
             ) from error
 
     def _space_before_answer(self) -> str:
-        """The white space that the template writes before an answer (`[/INST] Better`), but not in its prompt."""
+        """Return the white space that the template writes before an answer (`[/INST] Better`), but not in its prompt."""
         messages = [{"role": "user", "content": "a"}]
         try:
             start = self._chat(messages, start_answer=True)
@@ -323,7 +323,7 @@ class Tokens:
         return space if whole.startswith(start) and answer and not space.strip() else ""
 
     def _encode(self, pieces_of: Sequence[Sequence[str]]) -> list[list[int]]:
-        """The ids of prompts that are split into pieces."""
+        """Return the ids of prompts that are split into pieces."""
         parts = iter(self._ids([piece for pieces in pieces_of for piece in pieces]))
         prompts = [[token for _ in pieces for token in next(parts)] for pieces in pieces_of]
         if self._template is not None:
@@ -332,7 +332,7 @@ class Tokens:
         return [[*self._before, *ids, *after] for ids in prompts]
 
     def _tail(self, rendered: str) -> str:
-        """The text after the last control token, if that is near the end; a label's tokens depend on nothing before."""
+        """Return the text after the last control token, if that is near the end; a label's tokens depend on nothing before."""
         if self._controls is None:
             return ""
         last = None
@@ -354,7 +354,7 @@ NOT_FINITE = "the model returned no finite number for this prompt ({}); load it 
 
 
 def sequences_of(questions: Sequence[Question]) -> tuple[list[list[int]], list[Read]]:
-    """The sequences that the engine runs for questions, one for each label, and the reads of each label's tokens."""
+    """Return the sequences that the engine runs for questions, one for each label, and the reads of each label's tokens."""
     sequences: list[list[int]] = []
     reads: list[Read] = []
     for question in questions:

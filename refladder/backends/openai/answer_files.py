@@ -62,7 +62,7 @@ class _Found:
 
     @property
     def content(self) -> str:
-        """What two answers to one request are compared by."""
+        """Return the part by which two answers to one request are compared."""
         if self.refusal is not None:
             return self.refusal.reason
         return json.dumps(
@@ -102,7 +102,7 @@ class AnswerFiles:
 
     @property
     def id(self) -> str:
-        """The folder's id; before `keep_id` it may be of this process only."""
+        """Return the folder's id; before `keep_id`, only this process may know it."""
         if self._id is None:
             path = self._folder / "folder.json"
             if path.exists():
@@ -160,11 +160,11 @@ class AnswerFiles:
         return found.body
 
     def shown(self, text: str) -> str:
-        """A text of the answers as it may be shown."""
+        """Return a text of the answers that is safe to show."""
         return shown(text, None)
 
     def _fits(self, found: _Found, asked: str) -> bool:
-        """Whether an answer is one of the model that was asked, as far as it says."""
+        """Return whether an answer is from the model that was asked, as far as the answer says."""
         if found.model is not None and not _same_model(found.model, asked):
             self._tell(
                 f"{found.where}: an answer of the model {self.shown(found.model)!r}, and {asked!r} was asked, so its "
@@ -301,7 +301,7 @@ class AnswerFiles:
 
 
 def _answer(line: Mapping[str, Any], where: str) -> _Found | str:
-    """The answer that a line holds, or why its request has to wait."""
+    """Return the answer that a line holds, or why its request has to wait."""
     if "text" in line and "response" not in line:
         texts = line["text"] if isinstance(line["text"], list) else [line["text"]]
         if not texts or not all(isinstance(text, str) for text in texts):
@@ -330,7 +330,7 @@ def _choice(place: int, text: str) -> dict[str, Any]:
 
 
 def _same_model(answered: str, asked: str) -> bool:
-    """Whether two names are of one model: equal but for what stands before a `/`, and for a version."""
+    """Return whether two names are of one model: they may differ before a `/`, and in a version."""
     one, other = (name.rstrip("/").rpartition("/")[2].casefold() for name in (answered, asked))
     short, long = sorted((one, other), key=len)
     base = short.removesuffix("-latest")

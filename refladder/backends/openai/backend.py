@@ -35,7 +35,7 @@ from refladder.backends.openai.handshake import (
 from refladder.backends.openai.options import Options, read_headers, read_key, read_options
 from refladder.backends.openai.rate_limit import RateLimiter
 from refladder.backends.openai.responses import written
-from refladder.backends.protocol import STATED_TOKENS, Backend, in_order
+from refladder.backends.protocol import STATED_TOKENS, Streaming
 from refladder.backends.usage import Usage
 from refladder.errors import BackendUnavailableError, UsageError, option, redacted
 from refladder.records import Completion, LabelReading, Sampling
@@ -71,7 +71,7 @@ Answer = TypeVar("Answer", LabelReading, Completion)
 T = TypeVar("T")
 
 
-class OpenAIBackend(Backend):
+class OpenAIBackend(Streaming):
     """A model on a server; writes and judges. Keeps no connection open between calls."""
 
     kind = "openai"
@@ -104,12 +104,12 @@ class OpenAIBackend(Backend):
 
     @property
     def counts(self) -> Mapping[str, int]:
-        """Counts so far: requests, tokens, retries, and unparsed answers by reason ("answer: refusal")."""
+        """Return the counts so far: requests, tokens, retries, and unparsed answers by reason ("answer: refusal")."""
         return dict(self._tally.counts)
 
     @property
     def usage(self) -> Usage:
-        """Requests and tokens as the server reported them; `run_tokens` are the prompt tokens that were not cached."""
+        """Return requests and tokens as the server reported them; `run_tokens` are prompt tokens that were not cached."""
         counts = self._tally.counts
         unknown = counts["prompt tokens of unknown cache"] or (
             counts["requests"] and not counts["prompt tokens"]
@@ -125,7 +125,7 @@ class OpenAIBackend(Backend):
 
     @property
     def capabilities(self) -> Capabilities:
-        """The result of the handshake, which is made at the first use; through files, what the folder shows."""
+        """Return the result of the handshake, which is made at the first use; through files, the folder shows it."""
         if self._capabilities is None and self._files is not None:
             self._capabilities = without_handshake(self.options, self._files.refused_fields())
         if self._capabilities is None:
@@ -139,7 +139,7 @@ class OpenAIBackend(Backend):
 
     @property
     def fingerprint(self) -> str:
-        """Kind, model, server and how labels are read, in one line without the key."""
+        """Return kind, model, server and how labels are read, in one line without the key."""
         parts = urlsplit(self.options.base_url)
         extra = (
             f" extra={sorted(redacted(dict(self.options.extra)).items())}"
@@ -155,7 +155,7 @@ class OpenAIBackend(Backend):
 
     @property
     def _mode(self) -> str:
-        """How labels are read, as in the fingerprint."""
+        """Return how labels are read, as written in the fingerprint."""
         # stored answers without the word shares are smoothed shares, not to be mixed with these
         shares = "-shares" if self.capabilities.mode == "sample" else ""
         tokens = f" answer{self.options.answer_tokens}" if self.options.answer_tokens else ""
@@ -168,7 +168,7 @@ class OpenAIBackend(Backend):
 
     @property
     def notice(self) -> str:
-        """How labels are read and why not better, in one line for people."""
+        """Return how labels are read, and why no better mode is used, in one line for people."""
         if self._files is not None:
             return f"{self.model}: answers come from files in {self.options.folder}"
         capabilities, samples = self.capabilities, self.options.samples
@@ -186,7 +186,7 @@ class OpenAIBackend(Backend):
 
     @property
     def wants_all(self) -> bool:
-        """Whether all prompts of a run are to come in one call: through files, each call waits for its answers."""
+        """Return whether all prompts of a run should come in one call: through files, each call waits for its answers."""
         return self._files is not None
 
     def load(self) -> None:
@@ -196,7 +196,7 @@ class OpenAIBackend(Backend):
 
     @property
     def label_tokens(self) -> int:
-        """The most tokens that one judging prompt is answered with, over all its requests but those of long labels."""
+        """Return the most tokens that answer a judging prompt, without requests that complete long labels."""
         if self.capabilities.mode != "sample":
             return 1
         return self.capabilities.answers(self.options) * self.capabilities.answer_tokens(
@@ -205,7 +205,7 @@ class OpenAIBackend(Backend):
 
     @property
     def answering(self) -> Sampling:
-        """With room for thoughts where the model thinks, and at temperature 1 where it takes no other."""
+        """Return sampling with room for thoughts if the model thinks, and temperature 1 if it accepts no other."""
         most = self.options.answer_tokens or (
             THINKING_TOKENS if self.capabilities.thinks else STATED_TOKENS
         )
@@ -214,7 +214,7 @@ class OpenAIBackend(Backend):
         )
 
     def count_tokens(self, prompts: Sequence[Prompt]) -> list[int] | None:
-        """Prompt tokens over all requests for each prompt, but those that complete a label; None if unknown."""
+        """Return the prompt tokens of all requests for each prompt, without those that complete a label; None if unknown."""
         capabilities = self.capabilities
         if capabilities.dialect.tokens is None:
             return None
@@ -226,18 +226,10 @@ class OpenAIBackend(Backend):
 
         return self._do(count)
 
-    def write(self, prompts: Sequence[Prompt], sampling: Sampling) -> list[Completion]:
-        """One text for each prompt, in order; see `write_each`."""
-        return in_order(self.write_each(prompts, sampling))
-
-    def read_labels(self, prompts: Sequence[Prompt], labels: Sequence[str]) -> list[LabelReading]:
-        """Label log-probabilities of each prompt, in order; see `read_labels_each`."""
-        return in_order(self.read_labels_each(prompts, labels))
-
     def write_each(
         self, prompts: Sequence[Prompt], sampling: Sampling
     ) -> Iterator[tuple[int, Completion]]:
-        """Row number and text of each prompt, as they finish; the contract is that of `read_labels_each`."""
+        """Yield the position and text of each prompt as they finish, see `read_labels_each`."""
         temperature, top_p = sampling.drawn()
         if not self.capabilities.dialect.tempered and (temperature, top_p) != (1.0, 1.0):
             raise UsageError(
@@ -266,7 +258,7 @@ class OpenAIBackend(Backend):
     def read_labels_each(
         self, prompts: Sequence[Prompt], labels: Sequence[str]
     ) -> Iterator[tuple[int, LabelReading]]:
-        """Row number and reading of each prompt, as they finish; of the answered ones if the run is stopped early."""
+        """Yield the position and reading of each prompt as they finish; a run that is stopped keeps those yielded."""
         asked, capabilities = tuple(labels), self.capabilities
         read = READERS[capabilities.mode].read
 
@@ -319,7 +311,7 @@ class OpenAIBackend(Backend):
             running.result()
 
     async def _talk(self, work: Callable[[Client], Awaitable[T]]) -> T:
-        """Do work over an open connection; a refusal that ends the run becomes the error that says so."""
+        """Run work over an open connection; turn a refusal that ends the run into its error."""
         if self._files is not None:
             client = Client(
                 server=self._files, model=self.model, options=self.options, tally=self._tally

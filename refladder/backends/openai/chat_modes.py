@@ -60,7 +60,7 @@ _RANDOM: Messages = [
 
 
 async def find_top(client: Client, capabilities: Capabilities) -> Capabilities:
-    """How many of the most probable tokens the chat gives, and how an answer that was begun can be completed."""
+    """Find how many of the most probable tokens the chat returns, and how a begun answer can be completed."""
     for top in TOPS:
         try:
             choice = await client.likely(client.question, top)
@@ -90,7 +90,7 @@ def _top_tokens(tokens: list[Choice], choice: Any, fewest: int) -> list[Choice]:
 
 
 async def goes_on_from_a_token(client: Client) -> bool:
-    """Whether an answer that was begun is continued: its second token must be as probable as when said in one go."""
+    """Return whether the server continues a begun answer: its second token must be as probable as in one go."""
     # The first asks for one word, which may be one token.
     for question in (
         *QUESTIONS[1:],
@@ -117,7 +117,7 @@ async def goes_on_from_a_token(client: Client) -> bool:
 
 
 async def goes_on_from_a_text(client: Client) -> bool:
-    """Whether an answer that was begun is continued: its next word, and the space before, must be that of the whole."""
+    """Return whether the server continues a begun answer: the next word, and the space before it, must be the same."""
     for question in (*QUESTIONS[1:], QUESTIONS[0]):
         try:
             whole = await _greedy(client, question)
@@ -135,14 +135,14 @@ async def goes_on_from_a_text(client: Client) -> bool:
 
 
 async def _greedy(client: Client, messages: Messages) -> str:
-    """The most probable answer with the spaces around it; empty where there is none."""
+    """Return the most probable answer with the spaces around it; empty if there is none."""
     (choice, *_) = await client.chat(messages, most=PLAIN_TOKENS, temperature=0)
     text = at(choice, "message", "content")
     return text if isinstance(text, str) else ""
 
 
 async def _keeps_to_a_form(client: Client, tokens: Sequence[Choice]) -> bool:
-    """Whether an answer can be forced to begin with a less probable token, whose log-probability stays what it was."""
+    """Return whether an answer can be forced to begin with a less probable token without changing its probability."""
     words = [
         token for token in tokens[1:] if (token.text or "").isascii() and bare(token.text or "")
     ]
@@ -181,7 +181,7 @@ async def read_top(
 async def _continued(
     client: Client, messages: Messages, name: str, beginning: Choice, top: int
 ) -> float | None:
-    """Log-probability of a label that begins with a token: the token, and all that may follow it to the label's end."""
+    """Return the log-probability of a label that begins with a token: the token, and all that may follow it."""
     total, text = beginning.logprob, beginning.text or ""
     while rest := name[len(bare(text)) :]:
         asked, prefix = split_answer(messages)
@@ -198,7 +198,10 @@ async def _continued(
 
 
 async def _said(client: Client, messages: Messages, beginning: Choice, rest: str) -> float | None:
-    """Log-probability of an answer forced to be a token and a rest; the first value must be that without the form."""
+    """Return the log-probability of an answer forced to be a token and a rest.
+
+    The first value must be that without the form.
+    """
     text = beginning.text or ""
     form = [
         _literal(text),
@@ -232,7 +235,7 @@ def _literal(text: str) -> str:
 
 
 async def find_sampling(client: Client, capabilities: Capabilities) -> Capabilities:
-    """Whether one request gives several answers, and whether all answers to one question are the same."""
+    """Find whether one request returns several answers, and whether all answers to a question are the same."""
     for question in (_RANDOM, client.question):
         several = False
         try:
@@ -269,7 +272,7 @@ def _all_equal(choices: Sequence[Any]) -> bool:
 async def _drawn(
     client: Client, messages: Messages, number: int, most: int, *, several: bool
 ) -> list[Any]:
-    """So many answers at temperature 1; some servers give fewer in one request than were asked for."""
+    """Draw `number` answers at temperature 1; some servers return fewer in one request than were asked for."""
     choices = (
         await client.chat(messages, most=most, temperature=1.0, n=number, seed=0) if several else []
     )

@@ -120,11 +120,11 @@ class Capabilities:
     refused: tuple[str, ...] = ()
 
     def messages(self, prompt: Prompt) -> Messages:
-        """A prompt as messages, the last of them the beginning of the answer if it has a prefix."""
+        """Return a prompt as messages; the last one begins the answer if the prompt has a prefix."""
         return begun_answer(prompt.messages, prompt.prefix if self.prefix == "on" else "")
 
     def name(self, samples: int) -> str:
-        """The mode in one word, as in fingerprints."""
+        """Return the mode in one word, as in fingerprints."""
         if self.mode == "sample":
             return "sample1-fixed" if self.fixed else f"sample{samples}"
         if self.mode == "top":
@@ -136,7 +136,7 @@ class Capabilities:
         return 1 if self.fixed else options.samples
 
     def answer_tokens(self, options: Options) -> int:
-        """Maximum number of tokens of a sampled answer."""
+        """Return the maximum number of tokens of a sampled answer."""
         return options.answer_tokens or (THINKING_TOKENS if self.thinks else PLAIN_TOKENS)
 
 
@@ -154,17 +154,17 @@ class LabelIds:
 
     @property
     def sequences(self) -> tuple[tuple[int, ...], ...]:
-        """The spellings of all labels."""
+        """Return the spellings of all labels."""
         return tuple(itertools.chain(*self.groups))
 
 
 def begun_answer(messages: Messages, text: str) -> Messages:
-    """Messages and the beginning of the answer, if there is one."""
+    """Return messages and the beginning of the answer, if there is one."""
     return [*messages, {"role": "assistant", "content": text}] if text else messages
 
 
 def split_answer(messages: Messages) -> tuple[Messages, str]:
-    """Messages without the beginning of the answer, and that beginning."""
+    """Return messages without the beginning of the answer, and that beginning."""
     return (
         (messages[:-1], messages[-1]["content"])
         if messages[-1]["role"] == "assistant"
@@ -190,7 +190,7 @@ class Client:
     settling: bool = False
 
     async def post(self, path: str, body: dict[str, Any]) -> dict[str, Any]:
-        """As `Connection.post`."""
+        """Post a request, see `Connection.post`."""
         try:
             return await self.server.post(path, body)
         except Refusal as refusal:
@@ -203,7 +203,7 @@ class Client:
     async def chat(
         self, messages: Messages, *, most: int, temperature: float, **more: Any
     ) -> list[Any]:
-        """The choices of one chat answer, at most `most` tokens each."""
+        """Return the choices of one chat answer, at most `most` tokens each."""
         body: dict[str, Any] = {
             "model": self.model,
             "messages": messages,
@@ -240,17 +240,17 @@ class Client:
         return choices
 
     async def likely(self, messages: Messages, top: int, *, most: int = 1, **more: Any) -> Any:
-        """The most probable answer, of `most` tokens, with the `top` most probable tokens at each position."""
+        """Return the most probable answer, of `most` tokens, with the `top` most probable tokens at each position."""
         asked = {"most": most, "temperature": 0, "logprobs": True, "top_logprobs": top}
         return (await self.chat(messages, **asked, **more))[0]
 
     async def complete(self, prompt: Sequence[int], **more: Any) -> Any:
-        """One completion of token ids, one token long, the most probable."""
+        """Complete token ids by the most probable token."""
         body = {"model": self.model, "prompt": prompt, "max_tokens": 1, "temperature": 0, **more}
         return in_order_of_index(_choices(await self.post("/completions", body)), 1, "choices")[0]
 
     async def complete_each(self, prompts: Sequence[list[int]], **more: Any) -> list[Any]:
-        """The same of several prompts of token ids in one request, in their order."""
+        """Complete several prompts of token ids in one request, in their order."""
         if len(prompts) == 1:
             return [await self.complete(prompts[0], **more)]
         body = {"model": self.model, "prompt": prompts, "max_tokens": 1, "temperature": 0, **more}
@@ -260,7 +260,7 @@ class Client:
 
     @property
     def root(self) -> str:
-        """Where the paths are that OpenAI's interface does not have: usually the address without `/v1`."""
+        """Return the address of paths that OpenAI's interface does not have: usually without `/v1`."""
         return (
             self.options.address
             if self.dialect.under_base
@@ -268,7 +268,7 @@ class Client:
         )
 
     async def rendered(self, messages: Messages) -> str:
-        """The prompt rendered by the chat template, with the beginning of the answer."""
+        """Return the prompt rendered by the chat template, with the beginning of the answer."""
         messages, begun = split_answer(messages)
         if self.dialect.tokens == "local":
             template = self._tokenizer().apply_chat_template
@@ -281,7 +281,7 @@ class Client:
         return text + begun
 
     def conversation(self, messages: Messages) -> str:
-        """A finished conversation in the template of the option `tokenizer`, without a BOS that the server adds too."""
+        """Return a finished conversation in the template of the option `tokenizer`, without a BOS that the server adds."""
         tokenizer = self._tokenizer()
         text = str(tokenizer.apply_chat_template(messages, tokenize=False))
         first = str(tokenizer.bos_token or "")
@@ -289,7 +289,7 @@ class Client:
         return text.removeprefix(first) if twice else text
 
     async def ids(self, messages: Messages, label: str = "") -> list[int]:
-        """Token ids of a prompt up to the beginning of the answer, followed by those of `label`."""
+        """Return the token ids of a prompt up to the beginning of the answer, followed by those of `label`."""
         asked, begun = split_answer(messages)
         messages = begun_answer(asked, begun + label)
         if self.dialect.tokens == "server":
@@ -320,13 +320,13 @@ class Client:
         return tokens[1:] if two_beginnings else tokens
 
     async def label_ids(self, labels: tuple[str, ...], prefix: str = "") -> LabelIds:
-        """Token ids of labels as answers, behind as much of a prefix as they follow; requested once for all rows."""
+        """Return the token ids of labels as answers, after as much of a prefix as they can follow; asked once for all rows."""
         if (labels, prefix) not in self.ways:
             self.ways[labels, prefix] = asyncio.create_task(self._label_ids(labels, prefix))
         return await asyncio.shield(self.ways[labels, prefix])
 
     async def shortened(self, messages: Messages, labels: tuple[str, ...]) -> Messages:
-        """Messages with as much of the answer's prefix as labels follow; all of it where no tokenizer can be asked."""
+        """Return messages with as much of the answer's prefix as labels can follow; all of it without a tokenizer."""
         asked, prefix = split_answer(messages)
         if prefix and self.dialect.tokens is not None:
             # Only the tokenizer may be refused.
@@ -376,7 +376,7 @@ class Client:
 
 @cache
 def _local_tokenizer(name: str) -> Any:
-    """The tokenizer of the option `tokenizer`."""
+    """Return the tokenizer of the option `tokenizer`."""
     try:
         from transformers import AutoTokenizer
     except ImportError:
@@ -398,7 +398,7 @@ def common_length(first: Sequence[int], second: Sequence[int]) -> int:
 
 
 def _begins_anew(text: str, begun: str) -> bool:
-    """Whether an answer begins with the words with which it was begun already."""
+    """Return whether an answer begins again with the words of its prefix."""
     start, word = text.lstrip(), begun.partition(" ")[0]
     return min(len(start), len(word)) >= _FEWEST_CHARACTERS and word.startswith(start[: len(word)])
 
@@ -413,7 +413,7 @@ def _choices(answer: dict[str, Any]) -> list[Any]:
 
 
 def _is_copy(choice: Any, earlier: Sequence[Any]) -> bool:
-    """Whether a choice is sent again, with its index; without one, equal choices are equal answers."""
+    """Return whether a choice was sent again with its index; without an index, equal choices are equal answers."""
     return at(choice, "index") is not None and choice in earlier
 
 

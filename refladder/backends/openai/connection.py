@@ -137,7 +137,7 @@ class Connection:
             await asyncio.sleep(_TLS_CLOSING)
 
     async def post(self, path: str, body: Mapping[str, Any]) -> dict[str, Any]:
-        """The JSON object that answers one request with the option `extra`; Refusal if it fails for good."""
+        """Return the JSON object that answers a request with the option `extra`; Refusal if it fails for good."""
         body = {**body, **self._options.extra}
         tokens = self._estimate(body)
 
@@ -162,7 +162,7 @@ class Connection:
         return await self._answered(once, tokens)
 
     async def models(self) -> list[str]:
-        """The ids of the models the server offers; empty when it does not say."""
+        """Return the ids of the models that the server offers; empty if it does not say."""
         try:
             content, _ = await self._exchange("GET", "/models")
             return [str(entry["id"]) for entry in parse_json(content, "the models")["data"]]
@@ -171,13 +171,13 @@ class Connection:
             return []
 
     def shown(self, text: str) -> str:
-        """A server's text as it may be shown: short, on one line, without control characters, key and headers."""
+        """Return a server's text that is safe to show: short, on one line, without control characters, key and headers."""
         return shown(text, self._key, self._headers.values())
 
     async def _answered(
         self, once: Callable[[], Awaitable[tuple[Answer, float]]], tokens: float
     ) -> Answer:
-        """The answer of `once` (and its estimated tokens that were not used), tried again while it raises TryAgain."""
+        """Return the answer of `once`, which also gives its unused estimated tokens; try again while it raises TryAgain."""
         broken = put_off = 0
         while True:
             ticket = await self._limiter.enter(tokens)
@@ -234,7 +234,7 @@ class Connection:
     async def _exchange(
         self, method: str, path: str, content: bytes | None = None
     ) -> tuple[bytes, Mapping[str, str]]:
-        """The content and headers of an answer with a status of 2xx."""
+        """Return the content and headers of an answer with a status of 2xx."""
         limit = self._options.timeout
         try:
             async with asyncio.timeout(limit):
@@ -247,7 +247,7 @@ class Connection:
     async def _followed(
         self, method: str, path: str, content: bytes | None
     ) -> tuple[bytes, Mapping[str, str]]:
-        """The answer to a request, after redirects within the server."""
+        """Return the answer to a request, after redirects within the server."""
         url = _address(
             path if path.startswith(("http://", "https://")) else self._options.address + path
         )
@@ -276,14 +276,14 @@ class Connection:
         )
 
     def _connections(self) -> aiohttp.ClientSession:
-        """The session for the next request: a connection each, until ids show that a misplaced answer is noticed."""
+        """Return the session for the next request: a new connection each time, until ids show that mix-ups are noticed."""
         first = (
             self._tally.counts["requests"] <= _FIRST_REQUESTS and not self._tally.identities.proven
         )
         return self._single_use if first else self._session
 
     def _object(self, content: bytes, kind: str, *, listed: bool = False) -> dict[str, Any]:
-        """The JSON object of an answer; a list, where one is expected, under the key `data`."""
+        """Return the JSON object of an answer; a list, if one is expected, under the key `data`."""
         expected = "a JSON object"
         try:
             answer = parse_json(content, "the answer")
@@ -307,7 +307,7 @@ class Connection:
     def _failure(
         self, status: int, content: bytes, headers: Mapping[str, str]
     ) -> Refusal | TryAgain:
-        """What a status other than 2xx means."""
+        """Return the meaning of a status other than 2xx."""
         body = None
         with suppress(DataError):
             body = parse_json(content, "the error")
@@ -351,7 +351,7 @@ _JSON_TEXT = json.JSONEncoder(separators=(",", ":")).encode
 
 
 def _payload(content: bytes | None) -> bytes | io.BytesIO | None:
-    """A body; a stream can be sent only once."""
+    """Return a body; a large one as a stream, which can be sent only once."""
     return content if content is None or len(content) < _LARGE_BODY else io.BytesIO(content)
 
 
@@ -364,7 +364,7 @@ def _address(text: str) -> URL:
 
 
 def _next_address(url: URL, response: aiohttp.ClientResponse) -> URL:
-    """Where a redirect leads."""
+    """Return the target of a redirect."""
     try:
         target = url.join(URL(response.headers["Location"]))
     except ValueError:
@@ -385,7 +385,7 @@ def _next_address(url: URL, response: aiohttp.ClientResponse) -> URL:
 
 
 async def _read(response: aiohttp.ClientResponse) -> bytes:
-    """The decompressed content of an answer, counted while it comes in."""
+    """Return the decompressed content of an answer, counted while it comes in."""
     packed = response.headers.get("Content-Encoding", "").strip().lower()
     if packed not in _PLAIN and packed not in _COMPRESSED:
         raise Refusal(
@@ -421,7 +421,7 @@ async def _read(response: aiohttp.ClientResponse) -> bytes:
 
 
 def _proxy(url: URL) -> str | None:
-    """The proxy that the environment names for a URL."""
+    """Return the proxy that the environment names for a URL."""
     if proxy_bypass(url.host or ""):
         return None
     proxies = getproxies()
@@ -439,7 +439,7 @@ def _proxy(url: URL) -> str | None:
 
 
 def _cause(error: BaseException) -> str:
-    """The innermost reason of a connection error that says anything."""
+    """Return the innermost reason of a connection error that has a text."""
     texts = [str(error)]
     while (inner := error.__cause__ or error.__context__) is not None:
         error = inner

@@ -46,7 +46,7 @@ class Refusal(Exception):  # noqa: N818  never leaves this package: a row's reas
 
     @property
     def of_the_server(self) -> bool:
-        """Whether the server failed, and not this request only: no whole answer, too many requests, or a 5xx."""
+        """Return whether the server failed, and not only this request: no whole answer, too many requests, or a 5xx."""
         return self.status is None or self.status >= 500 or self.status == TOO_MANY_REQUESTS
 
 
@@ -60,7 +60,7 @@ class TryAgain(Exception):  # noqa: N818  control flow of `server`
 
     @property
     def throttled(self) -> bool:
-        """Whether the server put the request off."""
+        """Return whether the server limits the rate of requests."""
         return self.status == TOO_MANY_REQUESTS
 
 
@@ -77,11 +77,11 @@ class Identities:
 
     @property
     def proven(self) -> bool:
-        """Whether two answers had different ids, so that an answer that is given twice is noticed."""
+        """Return whether two answers had different ids, so that a repeated answer is noticed."""
         return len(self._seen) > 1
 
     def mixed_up(self, name: object, request: str) -> bool:
-        """Whether an answer with this id went to another request before."""
+        """Return whether an answer with this id went to another request before."""
         if not isinstance(name, str) or len(name) < _LONG_ID or not self._mean_something:
             return False
         digest = hash(request)
@@ -118,7 +118,7 @@ class Tally:
 
 
 def at(value: Any, *path: str | int) -> Any:
-    """What lies at a path of keys and places in a server's JSON; None where it does not go on."""
+    """Return the value at a path of keys and positions in a server's JSON; None if the path ends early."""
     for step in path:
         fits = (
             isinstance(value, dict)
@@ -132,13 +132,13 @@ def at(value: Any, *path: str | int) -> Any:
 
 
 def rows_at(value: Any, *path: str | int) -> list[dict[str, Any]]:
-    """The objects of the list at a path."""
+    """Return the objects of the list at a path."""
     found = at(value, *path)
     return [row for row in found if isinstance(row, dict)] if isinstance(found, list) else []
 
 
 def error_text(body: Any) -> str:
-    """What a server says of an error, as far as it can be found."""
+    """Return a server's text about an error, as far as it can be found."""
     inner = at(body, "error") or body
     for name in ("message", "detail", "code"):
         inner = at(inner, name) or inner
@@ -146,7 +146,7 @@ def error_text(body: Any) -> str:
 
 
 def shown(text: str, key: str | None, headers: Collection[str] = ()) -> str:
-    """A server's text as it may be shown: short, on one line, without control characters, key, and words of headers."""
+    """Return a server's text that is safe to show: short, on one line, without control characters, key and headers."""
     parts = {
         *headers,
         *(word for value in headers for word in value.split() if len(word) >= _LONG_WORD),
@@ -175,7 +175,7 @@ def _few(models: list[str]) -> str:
 def unavailable(
     url: str, model: str, refusal: Refusal, models: list[str]
 ) -> BackendUnavailableError:
-    """The error that ends a run, from the refusal that ended it; `models` are those of the server, for a 404."""
+    """Return the error that ends a run, from its refusal; `models` are those of the server, for a 404."""
     if models and model not in models:
         return BackendUnavailableError(
             f"{url}: model {model!r} is not served; it serves: {_few(models)}"

@@ -49,7 +49,7 @@ _MOST_TOKENS = 65_536
 
 
 async def find_tokens(client: Client) -> str | None:
-    """Learn where token ids of a chat prompt come from; the reason if they come from nowhere."""
+    """Find the source of token ids of a chat prompt; return the reason if there is none."""
     if client.options.tokenizer is not None:
         client.dialect = replace(client.dialect, tokens="local")
         return None
@@ -71,7 +71,7 @@ async def find_tokens(client: Client) -> str | None:
 
 
 async def shows_switch(client: Client) -> bool:
-    """Whether the server's chat template heeds the switch that keeps the model from thinking, if there is one."""
+    """Return whether the chat template obeys the switch that turns thinking off, if there is one."""
     if not client.dialect.switch or client.dialect.tokens not in {"server", "template"}:
         return True
     without = replace(client, dialect=replace(client.dialect, switch=""))
@@ -84,7 +84,7 @@ async def _check_switch(client: Client) -> None:
 
 
 async def find_exact(client: Client, capabilities: Capabilities) -> Capabilities:
-    """The first way that gives true values here; Refusal if none does."""
+    """Find the first variant that returns true values; Refusal if none does."""
     await _check_switch(client)
     text, logprob = await _first_token(client)
     try:
@@ -116,7 +116,7 @@ async def find_exact(client: Client, capabilities: Capabilities) -> Capabilities
 
 
 async def _first_token(client: Client) -> tuple[str, float | None]:
-    """The first token of the answer to the handshake's question, and its log-probability if the server returns it."""
+    """Return the first token of the answer to the handshake's question, and its log-probability if it is known."""
     try:
         choice = await client.likely(client.question, 5)
     except Refusal as refusal:
@@ -131,7 +131,7 @@ async def _first_token(client: Client) -> tuple[str, float | None]:
 async def _same_prompt(
     client: Client, ids: Sequence[int], text: str, logprob: float | None
 ) -> None:
-    """A token-id prompt must lead to the chat's first token, or the ids are not what the chat template makes."""
+    """Check that a token-id prompt leads to the chat's first token; otherwise the ids are not those of the template."""
     choice = await client.complete(ids, logprobs=1)
     tokens = first_choices(choice)
     if logprob is not None and tokens:
@@ -152,7 +152,7 @@ async def _same_prompt(
 async def _same_together(
     client: Client, way: Way, base: list[int], sequences: tuple[Tokens, ...], alone: Values
 ) -> bool:
-    """Whether two prompts in one request have the values that each has alone."""
+    """Return whether two prompts in one request have the values that each has alone."""
     longer, read = [*base, sequences[0][0]], _READERS[way]
     try:
         (other,) = await read(client, [longer], sequences)
@@ -180,7 +180,7 @@ async def read_exact(
 async def read_exact_together(
     client: Client, capabilities: Capabilities, many: Sequence[Messages], labels: tuple[str, ...]
 ) -> list[LabelReading]:
-    """The readings of several chat prompts, many prompts a request; Refusal if one of them cannot be read so."""
+    """Return the readings of several chat prompts, many in a request; Refusal if one cannot be read so."""
     asked, prefixes = zip(*map(split_answer, many), strict=True)
     if len(set(prefixes)) > 1:
         raise Refusal("the answers begin differently")
@@ -290,7 +290,7 @@ _TOGETHER = {"token-ids", "score"}
 
 
 async def sent_tokens(client: Client, capabilities: Capabilities, prompt: Prompt) -> int:
-    """Prompt tokens that all requests for a row send; `vocabulary` sends more if its first look is too short."""
+    """Return the prompt tokens of all requests for a row; `vocabulary` sends more if its first list is too short."""
     messages = await client.shortened(capabilities.messages(prompt), prompt.labels)
     length = len(await client.ids(messages))
     if not prompt.labels or capabilities.mode == "top":

@@ -71,7 +71,7 @@ class _Reader(NamedTuple):
 
 
 async def _find_top(client: Client, capabilities: Capabilities) -> Capabilities:
-    """As `find_top`; a model that refuses log-probabilities may give them with its reasoning off."""
+    """Run `find_top`; a model that refuses log-probabilities may give them with its reasoning off."""
     plain = client.dialect
     try:
         return await find_top(client, capabilities)
@@ -150,7 +150,7 @@ async def handshake(client: Client) -> Capabilities:
 
 
 def without_handshake(options: Options, refused_fields: Collection[str]) -> Capabilities:
-    """How labels are read through files: as the option `mode` says, without the fields that were refused."""
+    """Return how labels are read through files: as the option `mode` says, without refused fields."""
     dialect = Dialect(
         length_field="max_completion_tokens" if "max_tokens" in refused_fields else "max_tokens",
         tempered="temperature" not in refused_fields,
@@ -162,7 +162,7 @@ def without_handshake(options: Options, refused_fields: Collection[str]) -> Capa
 
 
 async def _without_thoughts(client: Client, answer: Said) -> tuple[Said, bool]:
-    """A first answer, or the one that the model gives at once with a switch that works; and whether it thinks still."""
+    """Return an answer without thoughts, if a switch turns them off, and whether the model still thinks."""
     # An answer that is cut before a word may be a hidden thought.
     if not (answer.thought or answer.cut_before_a_word):
         return answer, False
@@ -218,12 +218,12 @@ _GOOD_FOR = 86400
 
 
 def to_text(capabilities: Capabilities) -> str:
-    """A capabilities as one line of JSON, for a cache."""
+    """Return capabilities as one line of JSON, for a cache."""
     return json.dumps({"schema": SCHEMA, "made": int(time.time()), **asdict(capabilities)})
 
 
 def from_text(text: str) -> Capabilities | None:
-    """A capabilities from a cache, or None if the text is of another version or older than a day."""
+    """Return capabilities from a cache; None if the text is of another version or older than a day."""
     try:
         values = parse_json(text, "the probe cache")
         current = values.pop("schema") == SCHEMA
@@ -240,13 +240,13 @@ def from_text(text: str) -> Capabilities | None:
 
 
 def kept_probe(options: Options, model: str) -> Capabilities | None:
-    """The capabilities of an earlier run."""
+    """Return the capabilities of an earlier run."""
     path = _file(options)
     return from_text(_read(path).get(_key(options, model), "")) if path else None
 
 
 def keep(capabilities: Capabilities, options: Options, model: str) -> None:
-    """Store a capabilities for later runs, where there is a file for it."""
+    """Store capabilities for later runs, if there is a file for them."""
     if path := _file(options):
         # Writing then reports why.
         with suppress(OSError):
@@ -255,7 +255,7 @@ def keep(capabilities: Capabilities, options: Options, model: str) -> None:
 
 
 def forget(options: Options, model: str) -> None:
-    """Remove the probe of a server that is not what it was."""
+    """Remove the capabilities of a server that has changed."""
     if path := _file(options):
         write_json(
             path, {key: text for key, text in _read(path).items() if key != _key(options, model)}
@@ -267,14 +267,14 @@ def _file(options: Options) -> Path | None:
 
 
 def _key(options: Options, model: str) -> str:
-    """Everything that can change a capabilities's result."""
+    """Return everything that can change the result of a handshake."""
     extra = redacted(dict(options.extra))
     parts = [options.base_url, model, options.mode, options.tokenizer, extra, options.prefix]
     return json.dumps(parts, sort_keys=True)
 
 
 def _read(path: Path) -> dict[str, str]:
-    """The probes in a file by key; empty if it is no cache file, since a cache only saves requests."""
+    """Return the entries of a cache file by key; none if it is no cache file, since a cache only saves requests."""
     try:
         probes = parse_json(path.read_text(encoding="utf-8"), str(path))
     except (FileNotFoundError, DataError):

@@ -93,18 +93,18 @@ class Options:
 
     @property
     def folder(self) -> Path | None:
-        """The folder of requests and answers; None for a server."""
+        """Return the folder of requests and answers; None for a server."""
         found = self.base_url.startswith(FILE)
         return Path(self.base_url.removeprefix(FILE)).expanduser() if found else None
 
     @property
     def address(self) -> str:
-        """The base URL without its query."""
+        """Return the base URL without its query."""
         return self.base_url.partition("?")[0]
 
     @property
     def query(self) -> str:
-        """The query of every request; empty without one."""
+        """Return the query of every request; empty without one."""
         return self.base_url.partition("?")[2]
 
 
@@ -115,7 +115,7 @@ _NUMBERS: dict[str, type[int | float]] = {
 
 
 def read_options(given: Mapping[str, Any]) -> Options:
-    """Options from `KEY=VALUE` texts, or from Python values of the right type."""
+    """Read options from `KEY=VALUE` texts, or from Python values of the right type."""
     names = [entry.name for entry in fields(Options)]
     values: dict[str, Any] = {"base_url": os.environ.get("OPENAI_BASE_URL") or OPENAI_URL}
     for key, value in given.items():
@@ -137,7 +137,7 @@ def read_options(given: Mapping[str, Any]) -> Options:
 
 
 def _of_folder(values: dict[str, Any]) -> Options:
-    """Options of answers through files."""
+    """Return the options of answers through files."""
     if values["base_url"] == FILE:
         raise UsageError(f"{option('base-url')} {FILE} names no folder; give {FILE}FOLDER")
     if values.get("mode", FILE_MODES[0]) not in FILE_MODES:
@@ -153,7 +153,7 @@ def _of_folder(values: dict[str, Any]) -> Options:
 
 
 def share_of_limits(given: Mapping[str, str], clients: int) -> dict[str, str]:
-    """The options of each of several clients of one server: equal shares of the limits, at least one request each."""
+    """Return the options of each of several clients of a server: equal shares of the limits, at least one request."""
     options = read_options(given)
     shares = {"max_concurrency": str(max(1, options.max_concurrency // clients))}
     for name in ("requests_per_minute", "tokens_per_minute"):
@@ -203,12 +203,12 @@ def _checked_url(url: str) -> str:
 
 
 def is_local(url: str) -> bool:
-    """Whether a URL leads to this machine."""
+    """Return whether a URL leads to this machine."""
     return urlsplit(url).hostname in _LOCAL_HOSTS
 
 
 def read_headers(options: Options) -> dict[str, str]:
-    """Additional headers of every request: from `headers_file`, else REFLADDER_HEADERS. No message repeats a value."""
+    """Read additional headers from `headers_file`, else REFLADDER_HEADERS. No message repeats a value."""
     if options.folder is not None:
         return {}
     where, text = _HEADERS, os.environ.get(_HEADERS, "").strip()
@@ -240,7 +240,7 @@ def read_headers(options: Options) -> dict[str, str]:
 
 
 def _file_text(path: str, what: str, holds: str) -> str:
-    """A file that an option names, without white space at its ends."""
+    """Return the text of a file that an option names, without white space at its ends."""
     try:
         return Path(path).expanduser().read_text(encoding="utf-8").strip()
     except (OSError, UnicodeDecodeError) as error:
@@ -251,7 +251,7 @@ def _file_text(path: str, what: str, holds: str) -> str:
 
 
 def read_key(options: Options) -> str | None:
-    """The key: from `api_key_file`, REFLADDER_API_KEY, or, over https or to this machine only, OPENAI_API_KEY."""
+    """Read the key from `api_key_file`, REFLADDER_API_KEY, or, over https or to this machine only, OPENAI_API_KEY."""
     if options.folder is not None:
         return None
     if options.api_key_file is not None:

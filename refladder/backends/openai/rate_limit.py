@@ -35,7 +35,7 @@ _SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 
 
 def seconds_in(value: str | None) -> float | None:
-    """Seconds in a `Retry-After` or `x-ratelimit-reset-*` header: `2`, `0.5`, `6m0s`, `20ms`, or an HTTP date."""
+    """Return the seconds of a `Retry-After` or `x-ratelimit-reset-*` header: `2`, `0.5`, `6m0s`, `20ms`, or a date."""
     # Most answers have no such header.
     if not value:
         return None
@@ -68,7 +68,10 @@ def _until(text: str) -> float | None:
 
 
 def pause_in(headers: Mapping[str, str], *, throttled: bool) -> float | None:
-    """Seconds that a server asks its clients to wait, or None; the reset headers count only if nothing remains."""
+    """Return the seconds that a server asks its clients to wait, or None.
+
+    The reset headers count only if nothing remains.
+    """
     milliseconds = seconds_in(headers.get("retry-after-ms"))
     if milliseconds is not None:
         return milliseconds / 1000
@@ -95,7 +98,7 @@ class Bucket:
         self._then = now
 
     def wait(self, now: float) -> float:
-        """Seconds until something may be taken; 0 if nothing has to wait."""
+        """Return the seconds until something may be taken; 0 if nothing has to wait."""
         self._level = min(self._room, self._level + (now - self._then) * self._rate)
         self._then = now
         return 0.0 if self._level >= 1 else (1 - self._level) / self._rate
@@ -155,7 +158,7 @@ class RateLimiter:
         return self._started
 
     def leave(self, tokens_too_many: float = 0.0) -> None:
-        """A request has ended; `tokens_too_many` of the estimate were not used."""
+        """Record the end of a request; `tokens_too_many` of the estimate were not used."""
         self.in_flight -= 1
         if self._tokens is not None and tokens_too_many:
             self._tokens.take(-tokens_too_many)
@@ -186,7 +189,7 @@ class RateLimiter:
 
     @property
     def out_of_patience(self) -> bool:
-        """Whether the server has refused every request for as long as patience lasts."""
+        """Return whether the server has refused every request for as long as patience lasts."""
         return self._put_off_at is not None and self._clock() - self._put_off_at >= self._patience
 
     def faulted(self) -> None:

@@ -55,7 +55,7 @@ class Choice(NamedTuple):
 
 
 def first_choices(choice: Any) -> list[Choice]:
-    """The tokens of the first generated position, most probable first; what is no log-probability is dropped."""
+    """Return the tokens of the first generated position, most probable first, without invalid entries."""
     tokens = [token for entry in _entries(choice) if (token := _choice(*entry)) is not None]
     # The chosen token is among the top ones too.
     distinct = {(token.id, token.text): token for token in tokens}
@@ -63,7 +63,7 @@ def first_choices(choice: Any) -> list[Choice]:
 
 
 def checked_choices(choice: Any) -> list[Choice]:
-    """The same, once every entry is a token with a log-probability; -9999 and less are those of no probability."""
+    """Return `first_choices` if every entry is valid, else raise Refusal; -9999 and less stand for no probability."""
     for token, _, logprob in _entries(choice):
         number = isinstance(logprob, int | float) and not isinstance(logprob, bool)
         if not isinstance(token, str) or not number or not logprob <= _SURE:
@@ -73,7 +73,7 @@ def checked_choices(choice: Any) -> list[Choice]:
 
 
 def _entries(choice: Any) -> list[tuple[Any, Any, Any]]:
-    """Token, id and log-probability of each entry of the first generated position, as they are."""
+    """Return token, id and log-probability of each entry of the first generated position, unchecked."""
     found: list[tuple[Any, Any, Any]] = []
     first = at(choice, "logprobs", "content", 0)
     if isinstance(first, dict):
@@ -106,7 +106,7 @@ def _choice(token: Any, number: Any, logprob: Any) -> Choice | None:
 
 
 def is_logprob(value: Any) -> float | None:
-    """A log-probability, or None if the value is not one; rounding may put a sure token slightly above 0."""
+    """Return a log-probability, or None if the value is not one; rounding may put a sure token slightly above 0."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
     if not math.isfinite(value) or value <= _NOT_A_NUMBER or value > _SURE:
@@ -115,7 +115,7 @@ def is_logprob(value: Any) -> float | None:
 
 
 def next_tokens(sequences: Sequence[tuple[int, ...]]) -> dict[tuple[int, ...], list[int]]:
-    """Label beginnings (the empty one first) to the sorted token ids that follow: the fewest requests."""
+    """Map label beginnings (the empty one first) to the sorted token ids that follow: the fewest requests."""
     wanted: dict[tuple[int, ...], set[int]] = {}
     for sequence in sequences:
         for position, token in enumerate(sequence):
@@ -193,7 +193,7 @@ def from_top(choices: Sequence[Choice], labels: Sequence[str]) -> Partial:
 
 @lru_cache(maxsize=4096)
 def _spells(text: str, labels: tuple[str, ...]) -> tuple[int | None, tuple[int, ...]]:
-    """The number of the label that a token spells, None if it spells none, and the numbers of those that it begins."""
+    """Return the number of the label that a token spells (None if none), and the numbers of those that it begins."""
     said = bare(text)
     names = [bare(label) for label in labels]
     begun = tuple(
@@ -207,7 +207,7 @@ def _spells(text: str, labels: tuple[str, ...]) -> tuple[int | None, tuple[int, 
 def complete(
     partial: Partial, labels: Sequence[str], ends: Sequence[float | None] = ()
 ) -> LabelReading:
-    """A reading from the most probable tokens of a position, or why there is none.
+    """Return a reading from the most probable tokens of a position, or why there is none.
 
     `ends` has the log-probability of each of `partial.begun` with all its completions, None where it could not be
     completed. A label counts as completed if what is left of its beginnings is little beside what was completed.
@@ -268,7 +268,7 @@ def complete(
 
 
 def bare(text: str) -> str:
-    """A label without case, and without spaces and marks around it."""
+    """Return a label without case, and without spaces and marks around it."""
     return text.strip(_AROUND).casefold()
 
 
@@ -287,17 +287,17 @@ class Said:
 
     @property
     def ended_at_once(self) -> bool:
-        """Whether the model said nothing and was not cut off: its most probable first token ended the answer."""
+        """Return whether the model said nothing and was not cut off: its first token ended the answer."""
         return self.missing == EMPTY and self.finish != "length" and not self.thought
 
     @property
     def cut_before_a_word(self) -> bool:
-        """Whether the answer's tokens were used up before a word was seen: thoughts that the server does not show."""
+        """Return whether the tokens were used up before a word appeared: the server hides thoughts."""
         return self.missing is not None and self.finish == "length"
 
 
 def said(choice: Any) -> Said:
-    """The text of a choice of a chat answer, without thoughts."""
+    """Return the text of a choice of a chat answer, without thoughts."""
     if not isinstance(choice, dict):
         return Said(missing="empty choice")
     content = at(choice, "message", "content")
@@ -321,7 +321,7 @@ def said(choice: Any) -> Said:
 
 
 def written(choice: Any) -> Completion:
-    """A writer's answer as a completion; an answer without a text is an error with the reason."""
+    """Return a writer's answer as a completion; an answer without a text is an error with the reason."""
     answer = said(choice)
     if answer.missing is not None:
         return Completion(text="", finish="error", note=answer.missing)

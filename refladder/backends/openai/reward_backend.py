@@ -57,7 +57,7 @@ class RewardServerBackend(OpenAIBackend):
 
     @property
     def capabilities(self) -> Capabilities:
-        """What is known of the server, found out at the first use."""
+        """Return what is known of the server, which is found out at the first use."""
         if self._capabilities is None:
             self._way = self._do(_find)
             self._unproven = PROVEN_FOR
@@ -87,12 +87,12 @@ class RewardServerBackend(OpenAIBackend):
 
     @property
     def notice(self) -> str:
-        """How rewards are read, in one line for people."""
+        """Return how rewards are read, in one line for people."""
         return f"{self.model} at {self.options.base_url}: rewards [{self._mode}]; {NO_DIMENSION}"
 
     @property
     def label_tokens(self) -> int:
-        """0: rewards are read, not generated."""
+        """Return 0: rewards are read, not generated."""
         return 0
 
     def write_each(
@@ -105,7 +105,7 @@ class RewardServerBackend(OpenAIBackend):
     def read_labels_each(
         self, prompts: Sequence[Prompt], labels: Sequence[str]
     ) -> Iterator[tuple[int, LabelReading]]:
-        """Row number and reward of each text as a reading of win and loss; the contract is that of `OpenAIBackend`."""
+        """Yield the position of each text and its reward as a reading of win and loss, see `OpenAIBackend`."""
         check_role(self.fingerprint, prompts)
         asked = tuple(labels)
 
@@ -119,7 +119,7 @@ class RewardServerBackend(OpenAIBackend):
 
 
 async def _find(client: Client) -> str:
-    """The name of the first way that gives one number for a text."""
+    """Return the name of the first path that gives one number for a text."""
     refused = []
     for name, way in WAYS.items():
         try:
@@ -152,7 +152,7 @@ async def _check_raw(client: Client, way: _Way, values: Sequence[float]) -> None
 async def _reward(
     client: Client, way: _Way, messages: Messages, *, use_activation: bool = False
 ) -> float:
-    """The one number that a server gives a conversation."""
+    """Return the one number that a server gives a conversation."""
     asked: Any = messages
     if way.field != "messages":
         if client.options.tokenizer is None:
