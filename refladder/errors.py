@@ -27,24 +27,15 @@ from contextvars import ContextVar
 from typing import TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Mapping
 
 
 _SHOWN = 40  # most names that a message lists
 
 
 T = TypeVar("T")
-_PARAMETERS: ContextVar[Collection[str] | None] = ContextVar(
-    "parameters", default=None
-)  # of the call under way
-_OTHER_NAMES = {  # options whose parameter is called otherwise
-    "dimension": "dimensions", "judge-option": "judge_options", "writer-option": "writer_options",
-}  # fmt: skip
-_OF_BACKENDS = (
-    "base_url",
-    "memory",
-    "truncate_context",
-)  # options of backends that have options of commands
+# Of the call under way: its parameter for each option that messages name, without dashes.
+_PARAMETERS: ContextVar[Mapping[str, str] | None] = ContextVar("parameters", default=None)
 _HIDDEN = "***"
 _NAME = (  # of an option or a field that holds a secret
     r"(?:[\w-]*[_-])?(?:api|access|secret|private|subscription|account)[_-]?key|apikey|(?:[\w-]*[_-])?(?:password|passwd)"
@@ -61,9 +52,9 @@ _SECRETS = (
 
 
 @contextmanager
-def in_call(parameters: Collection[str]) -> Iterator[None]:
-    """Messages have the words of a call of Python with these parameters."""
-    token = _PARAMETERS.set({*parameters, *_OF_BACKENDS})
+def in_call(parameters: Mapping[str, str]) -> Iterator[None]:
+    """Write messages in the words of a Python call: `parameters` holds what it calls an option, such as `yes-no`."""
+    token = _PARAMETERS.set(parameters)
     try:
         yield
     finally:
@@ -86,8 +77,8 @@ def option(name: str) -> str:
     Args:
         name: of the option, without its dashes. One that the call has no parameter for stays an option.
     """
-    parameter = _OTHER_NAMES.get(name, name.replace("-", "_"))
-    return parameter if parameter in (_PARAMETERS.get() or ()) else f"--{name.replace('_', '-')}"
+    name = name.replace("_", "-")
+    return (_PARAMETERS.get() or {}).get(name, f"--{name}")
 
 
 def column_option(field: str, name: str) -> str:

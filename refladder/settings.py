@@ -25,7 +25,6 @@ STATED = re.compile(
     r"stated(?::([1-9]\d{0,2}))?", re.ASCII
 )  # of --answers: probabilities that the judge writes
 LINEAR = ("ladder-sum", "mean-difference", "expected-grade")  # rules for stated probabilities
-INTERVAL_SIZES = ("none", "small", "full")  # of the intervals beside figures in LaTeX tables
 Settings = TypeVar("Settings")
 
 

@@ -21,7 +21,7 @@ LEVELS = [
     {"arrays", "records", "parsing"},
     {"registry", "files", "events"},
     {"prompts", "loaders", "ranking", "metaeval", "trust", "engine"},
-    {"backends"},
+    {"backends", "options"},
     {"session", "settings"},
     {"synth", "scoring"},
     {"methods"},

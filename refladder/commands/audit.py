@@ -9,8 +9,9 @@ from click.core import ParameterSource
 
 from refladder.commands import console, spending
 from refladder.commands.calling import LOG, Call, checked
-from refladder.commands.options import JudgeOptions, grouped
+from refladder.commands.options import Command, JudgeOptions, options
 from refladder.errors import UsageError
+from refladder.options import OF_BACKENDS, OF_COST, like
 from refladder.session import Session
 from refladder.settings import LEAST_MASS, Asking, chosen
 
@@ -25,33 +26,32 @@ if TYPE_CHECKING:
     from refladder.scoring.asker import Asker
 
 
-@click.command(cls=console.Command, short_help="Measure the biases of a judge.")
-@click.argument(
-    "ladder_set", metavar="SET", required=False, shell_complete=console.names_of("ladders")
+@click.command(cls=Command, short_help="Measure the biases of a judge.")
+@options(
+    "ladder_set",
+    "judge",
+    "judge_option",
+    *OF_BACKENDS,
+    like("ladders", help="The same as SET."),
+    "contexts",
+    like("seed", help="Random seed of --contexts."),
+    "least_mass",
+    like(
+        "answers",
+        at_least=0,
+        help="Number of answers to sample per question. 0 = read label probabilities.",
+        metavar=None,
+        type=int,
+    ),
+    like("judgments", help="Judgments file, for resuming. Default: none."),
+    *OF_COST,
+    "prompts",
+    "as_json",
+    money=spending.SpendingOptions,
+    asked=Asking,
+    judge=JudgeOptions,
 )
-@console.backend_option(
-    "--judge", "Judge model (see `refladder list backends`).", default="builtin"
-)
-@console.JUDGE_OPTION
-@console.BASE_URL
-@console.LOCAL
-@click.option(
-    "--ladders", metavar="SET", shell_complete=console.names_of("ladders"), help="The same as SET."
-)
-@click.option(
-    "--contexts",
-    type=click.IntRange(min=1),
-    help="Number of contexts to audit, drawn at random with --seed. Default: all.",
-)
-@click.option("--seed", default=0, type=int, help="Random seed of --contexts.")
-@console.LEAST_MASS
-@console.ANSWERS
-@click.option("--judgments", type=console.PATH, help="Judgments file, for resuming. Default: none.")
-@spending.SPENDING
-@console.PROMPTS
-@console.JSON
 @click.pass_context
-@grouped(money=spending.SpendingOptions, asked=Asking, judge=JudgeOptions)
 def command(
     context: click.Context,
     /,
@@ -115,7 +115,7 @@ def command(
     return console.UNSCORED if any(row.measure == "unparsed" and row.value for row in rows) else 0
 
 
-@checked
+@checked(command)
 def audit(
     ladders: str | Path | LadderSet,
     *,

@@ -11,12 +11,21 @@ import click
 
 from refladder.commands import console, spending
 from refladder.commands.calling import LOG, Call, checked
-from refladder.commands.data import OPTIONAL, Data, DataOptions
-from refladder.commands.options import JudgeOptions, given_by_user, grouped
+from refladder.commands.data import Data, DataOptions
+from refladder.commands.options import (
+    Command,
+    JudgeOptions,
+    backend_options,
+    given_options,
+    options,
+    options_of,
+    pairs,
+)
 from refladder.errors import UsageError, option, plural
 from refladder.files.jsonl import read_bytes
 from refladder.files.ladder_sets import LadderSet, ladder_set, load_ladders
 from refladder.files.locks import locked_folder
+from refladder.options import OF_BACKENDS, OF_COST, OF_DATA, OF_GENERATION, like
 from refladder.parsing import parse_json
 from refladder.records import DOCUMENT, Sampling
 from refladder.session import Session
@@ -31,23 +40,6 @@ if TYPE_CHECKING:
     from refladder.records import Context, Dimension, LadderFailure
 
 
-# Settings of new ladders: those that are added to a set take them from it.
-_OF_A_SET = (
-    *(
-        "benchmark",
-        "data",
-        "source",
-        "task",
-        "task_file",
-        "dimension",
-        "dimensions",
-        "option",
-        "options",
-        "rungs",
-    ),
-    *("max_tokens", "temperature", "top_p", "seed", "sampling", "shared"),
-    *("certify", "judge", "judge_option", "judge_options"),
-)
 STOCK = "writer builtin: its sentences are stock and know nothing of your table; its ladders only try commands out"
 
 
@@ -182,8 +174,7 @@ def _alone(given: Iterable[str]) -> None:
     """Check that nothing is given beside `--add` that the set decides."""
     for name in given:
         raise UsageError(
-            f"{option('add')} takes task, criteria, rungs and sampling from the set; leave out "
-            f"{'BENCHMARK' if name in {'benchmark', 'data'} else option(name)}"
+            f"{option('add')} takes task, criteria, rungs and sampling from the set; leave out {name}"
         )
 
 
@@ -217,54 +208,38 @@ def _writer_of(folder: Path) -> tuple[str | None, dict[str, str]]:
     if not isinstance(options, dict) or not isinstance(options.get("writer"), str):
         return None, {}
     given = options.get("writer_option") or options.get("writer_options") or {}
-    return options["writer"], given if isinstance(given, dict) else console.pairs(
+    return options["writer"], given if isinstance(given, dict) else pairs(
         tuple(given), "--writer-option"
     )
 
 
-@click.command(cls=console.Command, short_help="Generate ladders for a benchmark or a table.")
-@OPTIONAL
-@click.option(
-    "--add",
-    metavar="TABLE",
-    help="Instead of BENCHMARK: add ladders for the new contexts of TABLE to the set in --out. Its ladders stay.",
+@click.command(cls=Command, short_help="Generate ladders for a benchmark or a table.")
+@options(
+    "benchmark",
+    "benchmark_source",
+    *OF_DATA,
+    "add",
+    like("out_folder", help="Output folder for the ladder set.", required=True),
+    "writer",
+    "writer_option",
+    *OF_BACKENDS,
+    "rungs",
+    "attempts",
+    *OF_GENERATION,
+    "human",
+    "certify",
+    "shared",
+    like("judge", help="Judge model of --certify (see `refladder list backends`)."),
+    "judge_option",
+    *OF_COST,
+    "prompts",
+    "as_json",
+    data=DataOptions,
+    sampling=Sampling,
+    judge=JudgeOptions,
+    money=spending.SpendingOptions,
 )
-@click.option("--out", required=True, type=console.PATH, help="Output folder for the ladder set.")
-@console.backend_option(
-    "--writer",
-    "Writer model (see `refladder list backends`). Default for a benchmark: builtin.",
-)
-@console.WRITER_OPTION
-@console.BASE_URL
-@console.LOCAL
-@console.SAMPLING
-@click.option(
-    "--human",
-    type=str,
-    help="Table of human-written rungs with the columns context_id, dimension, level and text.",
-)
-@click.option(
-    "--certify",
-    is_flag=True,
-    help="Judge the rungs against each other. Rungs out of order are generated again, at most twice. After that, their "
-    "level is dropped, or their ladder fails.",
-)
-@click.option(
-    "--shared",
-    type=click.IntRange(1),
-    metavar="K",
-    help="Build one scale for all rows of your own table: every text is compared with the ladders of the same K "
-    "contexts (anchors), drawn with --seed.",
-)
-@console.backend_option(
-    "--judge", "Judge model of --certify (see `refladder list backends`).", default="builtin"
-)
-@console.JUDGE_OPTION
-@spending.SPENDING
-@console.PROMPTS
-@console.JSON
 @click.pass_context
-@grouped(data=DataOptions, sampling=Sampling, judge=JudgeOptions, money=spending.SpendingOptions)
 def command(
     context: click.Context,
     /,
@@ -275,7 +250,7 @@ def command(
     add: str | None,
     out: Path,
     writer: str | None,
-    writer_option: tuple[str, ...],
+    writer_option: Mapping[str, str],
     rungs: int,
     attempts: int,
     human: str | None,
@@ -298,14 +273,12 @@ def command(
     """
     console.check_prompts(prompts)
     if add is not None:
-        _alone(name for name in _OF_A_SET if given_by_user(context, name))
-        wanted = _to_add(add, console.pairs(data.column, "--column"), out, human)
+        _alone(each.flag for each in given_options(context) if each.of_new_set)
+        wanted = _to_add(add, data.columns, out, human)
         sampling = wanted.sampling
         if writer is None:
-            writer, options = _writer_of(out)
-            writer_option = writer_option or tuple(
-                f"{name}={value}" for name, value in options.items()
-            )
+            writer, its = _writer_of(out)
+            writer_option = writer_option or its
     elif data.benchmark is None:
         raise UsageError("name a benchmark or your table (BENCHMARK), or a table with --add")
     else:
@@ -324,7 +297,7 @@ def command(
         session=session,
         writer=(
             writer,
-            console.backend_options(writer, writer_option, "--writer-option"),
+            backend_options(writer, writer_option),
             "--writer-option",
         ),
         judge=(judge.name, judge.options),
@@ -420,7 +393,7 @@ def _tell(
     return console.UNSCORED if failed or refused else 0
 
 
-@checked
+@checked(command)
 def build(
     data: Any = None,
     *,
@@ -491,11 +464,12 @@ def build(
         sampling = sampling or Sampling()
         if add is not None:
             parameters = inspect.signature(build).parameters
+            of_set = {each.parameter for each in options_of(command) if each.of_new_set}
             given = {**call.given, "data": data}
             _alone(
                 name
-                for name in _OF_A_SET
-                if name in given and given[name] != parameters[name].default
+                for name in parameters
+                if name in {*of_set, "task", "sampling"} and given[name] != parameters[name].default
             )
             if out is None:
                 raise UsageError(

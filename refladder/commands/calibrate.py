@@ -9,9 +9,11 @@ import click
 
 from refladder.commands import console
 from refladder.commands.calling import LOG, Call, Log, checked, output_path, record_or_path
+from refladder.commands.options import Command, options
 from refladder.errors import UsageError, plural
 from refladder.files.jsonl import read_record
 from refladder.files.tables import STANDARD
+from refladder.options import like
 from refladder.records import Threshold
 
 if TYPE_CHECKING:
@@ -28,48 +30,28 @@ Result = TypeVar("Result", "Calibration", "LabelPlan", "KeptRate")
 
 
 @click.command(
-    cls=console.Command,
-    short_help="Choose a cut-off that keeps a promise, from labels of some rows.",
+    cls=Command, short_help="Choose a cut-off that keeps a promise, from labels of some rows."
 )
-@click.argument("source", metavar="SCORED")
-@click.option(
-    "--labels",
-    multiple=True,
-    metavar="TABLE",
-    help="Table of labels with the ids of rows. Repeatable. Default: the labels are in SCORED.",
+@options(
+    like("source", metavar="SCORED", required=True),
+    "labels",
+    "label",
+    "good",
+    like("by", help="Column of the scores."),
+    "unit",
+    "precision",
+    "recall",
+    "sure",
+    like(
+        "out_file", help="Output file: the cut-off for `filter --threshold`, or the rows of --plan."
+    ),
+    "plan",
+    "rate",
+    "column",
+    "given",
+    "escape_formulas",
+    "as_json",
 )
-@click.option("--label", metavar="COLUMN", help="Column of the labels.")
-@click.option("--good", metavar="CONDITION", help="Condition of a good label: '>=4' or '=yes'.")
-@click.option("--by", metavar="COLUMN", help="Column of the scores.")
-@click.option(
-    "--unit",
-    type=click.Choice(["row", "context"]),
-    help="What was sampled for labelling: rows, or contexts with some or all of their rows. Default: context, if rows "
-    "have one.",
-)
-@click.option("--precision", type=float, help="Promised share of good rows among those kept.")
-@click.option("--recall", type=float, help="Promised share of the good rows that are kept.")
-@click.option("--sure", type=float, default=0.9, help="Probability of the promise, 0 to 1.")
-@click.option(
-    "--out",
-    type=console.PATH,
-    help="Output file: the cut-off for `filter --threshold`, or the rows of --plan.",
-)
-@click.option(
-    "--plan",
-    is_flag=True,
-    help="Show what more labels can promise, and write the next rows to label to --out.",
-)
-@click.option(
-    "--rate",
-    type=console.PATH,
-    metavar="THRESHOLD",
-    help="Estimate the share of good rows among those that this file keeps, from labels not used to choose it.",
-)
-@console.COLUMN
-@console.FORMAT
-@console.ESCAPE_FORMULAS
-@console.JSON
 def command(
     *,
     source: str,
@@ -84,7 +66,7 @@ def command(
     out: Path | None,
     plan: bool,
     rate: Path | None,
-    column: tuple[str, ...],
+    column: Mapping[str, str],
     given: str | None,
     escape_formulas: bool,
     as_json: bool,
@@ -120,7 +102,7 @@ def command(
         good=None if good is None else Good(good),
         labels=labels,
         unit=unit or (threshold.unit if threshold else None),
-        columns=_columns(source, console.pairs(column, "--column")),
+        columns=_columns(source, column),
     )
     events = console.Console()
     if threshold is not None:
@@ -344,7 +326,7 @@ def _interval(rate: Rate) -> str:
     return f"{rate.value:.3f} [{rate.low:.3f}, {rate.high:.3f}] (95 % interval)"
 
 
-@checked
+@checked(command)
 def calibrate(
     table: Any,
     *,
@@ -406,7 +388,7 @@ def calibrate(
         return result
 
 
-@checked
+@checked(command)
 def plan_labels(
     table: Any,
     *,
@@ -457,7 +439,7 @@ def plan_labels(
         return plan
 
 
-@checked
+@checked(command)
 def estimate_precision(
     table: Any,
     *,

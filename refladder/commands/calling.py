@@ -15,14 +15,18 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from refladder.commands import console
 from refladder.commands.frames import NUMBER, Frame
+from refladder.commands.options import options_of
 from refladder.errors import RefladderError, UsageError, in_call, option, redacted
 from refladder.files.remote import is_url
 from refladder.files.tables import STANDARD
+from refladder.options import OF_BACKENDS, Option
 from refladder.version import __version__
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator
     from contextlib import AbstractContextManager
+
+    import click
 
     from refladder.events import Watch
     from refladder.records import JudgeCheck, Progress
@@ -31,12 +35,8 @@ Record = TypeVar("Record")
 P = ParamSpec("P")
 T = TypeVar("T")
 LOG = logging.getLogger("refladder")
-_IN_NOTES = (
-    "ladders",
-    "least-mass",
-    "memory",
-    "truncate-context",
-)  # options that notes of rows name
+_FLAGS = re.compile(r"`[^`]*`|--([a-z]+(?:-[a-z]+)*)")  # not those in a command line
+_TABLES = ("table", "data")  # parameters that messages call "the table"
 
 
 class Call(ExitStack):
@@ -146,9 +146,7 @@ class Log:
 def log_lines(lines: Iterable[str], level: int = logging.WARNING) -> None:
     """Give lines to the logger `refladder`; notes of rows that they quote get the words of a call."""
     for line in lines:
-        for name in _IN_NOTES:
-            line = line.replace(f"--{name}", option(name))  # noqa: PLW2901
-        LOG.log(level, "%s", line)
+        LOG.log(level, "%s", _FLAGS.sub(lambda flag: option(flag[1]) if flag[1] else flag[0], line))
 
 
 @contextmanager
@@ -163,17 +161,31 @@ def _rows_named(path: str, name: str) -> Iterator[None]:
         raise
 
 
-def checked(call: Callable[P, T]) -> Callable[P, T]:
-    """A call whose outputs are none of its inputs, with its own words in errors, and in one for Ctrl-C how to go on."""
+def checked(command: click.Command) -> Callable[[Callable[P, T]], Callable[P, T]]:
+    """Decorate the call of a command: check its outputs, and use its own words in errors and after Ctrl-C."""
+    return functools.partial(_checked, options_of(command))
+
+
+def _checked(options: Sequence[Option], call: Callable[P, T]) -> Callable[P, T]:
     signature = inspect.signature(call)
+    of_parameter = {
+        name: each for name in signature.parameters for each in options if name in each.names
+    }
+    # What messages call `--flag` is a parameter here, or a key of `judge_options` and `writer_options`.
+    words = {name.replace("_", "-"): name for name in (*signature.parameters, *OF_BACKENDS)}
+    words |= {each.flag.lstrip("-"): name for name, each in of_parameter.items()}
 
     @functools.wraps(call)
     def check(*arguments: P.args, **options: P.kwargs) -> T:
-        from refladder.files.overwriting import check_outputs
+        from refladder.commands.overwriting import Named, check_outputs
 
         given = signature.bind(*arguments, **options).arguments
-        with in_call(signature.parameters):
-            check_outputs(call.__name__, given, dict.fromkeys(("table", "data"), "the table"))
+        with in_call(words):
+            check_outputs(
+                Named(of_parameter[name], value, "the table" if name in _TABLES else name)
+                for name, value in given.items()
+                if name in of_parameter
+            )
             try:
                 return call(*arguments, **options)
             except KeyboardInterrupt:

@@ -9,8 +9,9 @@ import click
 
 from refladder.commands import console, spending
 from refladder.commands.calling import Call, Log, checked
-from refladder.commands.options import JudgeOptions, grouped
+from refladder.commands.options import Command, JudgeOptions, options
 from refladder.files.ladder_sets import LadderSet, write_certificate
+from refladder.options import OF_BACKENDS, OF_COST, like
 from refladder.session import Session
 from refladder.settings import LEAST_MASS, Asking, chosen
 
@@ -23,27 +24,27 @@ if TYPE_CHECKING:
     from refladder.scoring.asker import Asker
 
 
-@click.command(cls=console.Command, short_help="Check that the rungs of ladders rise.")
-@click.argument("ladders", metavar="SET", shell_complete=console.names_of("ladders"))
-@console.backend_option(
-    "--judge", "Judge model (see `refladder list backends`).", default="builtin"
+@click.command(cls=Command, short_help="Check that the rungs of ladders rise.")
+@options(
+    "set_argument",
+    "judge",
+    "judge_option",
+    *OF_BACKENDS,
+    "least_mass",
+    "answers",
+    like(
+        "judgments",
+        help="Judgments file, for resuming. Default: certificate.judgments.jsonl in the folder of "
+        "SET; none for a shipped set.",
+    ),
+    *OF_COST,
+    "prompts",
+    "as_json",
+    money=spending.SpendingOptions,
+    asked=Asking,
+    judge=JudgeOptions,
 )
-@console.JUDGE_OPTION
-@console.BASE_URL
-@console.LOCAL
-@console.LEAST_MASS
-@console.SCORE_ANSWERS
-@click.option(
-    "--judgments",
-    type=console.PATH,
-    help="Judgments file, for resuming. Default: certificate.judgments.jsonl in the folder of SET; none for a shipped "
-    "set.",
-)
-@spending.SPENDING
-@console.PROMPTS
-@console.JSON
 @click.pass_context
-@grouped(money=spending.SpendingOptions, asked=Asking, judge=JudgeOptions)
 def command(
     context: click.Context,
     /,
@@ -111,7 +112,7 @@ def print_certificate(certificate: Mapping[str, Any]) -> None:
     console.say_tables(certificate_tables(certificate))
 
 
-@checked
+@checked(command)
 def certify(
     ladders: str | Path | LadderSet,
     *,

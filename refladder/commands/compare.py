@@ -10,54 +10,31 @@ import click
 
 from refladder.commands import console
 from refladder.commands.calling import Call, checked
+from refladder.commands.options import Command, options
+from refladder.options import like
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 
-@click.command(cls=console.Command, short_help="Compare two or more systems by their scores.")
-@click.argument("source", nargs=-1, required=True, metavar="SCORED [SCORED ...]")
-@click.option(
-    "--by",
-    metavar="COLUMN",
-    help="Column with the scores. Default: the weighted score of all dimensions (overall_score), or the only column "
-    "NAME_score.",
+@click.command(cls=Command, short_help="Compare two or more systems by their scores.")
+@options(
+    like("source", metavar="SCORED [SCORED ...]", multiple=True, required=True),
+    "by",
+    "systems",
+    like("column", help="Column of system, context_id or context, if named otherwise. Repeatable."),
+    "fail_if_worse",
+    "mix",
+    like("seed", help="Seed of the permutations and resamples."),
+    like("form", type=("text", "markdown", "latex", "csv")),
+    "as_json",
 )
-@click.option("--systems", metavar="A,B", help="Systems to compare, in this order. Default: all.")
-@click.option(
-    "--column",
-    "column",
-    multiple=True,
-    metavar="FIELD=NAME",
-    help="Column of system, context_id or context, if named otherwise. Repeatable.",
-)
-@click.option(
-    "--fail-if-worse",
-    metavar="SYSTEM",
-    help="Exit with code 3 if this system is significantly worse than any other (p_holm < .05).",
-)
-@click.option(
-    "--mix",
-    is_flag=True,
-    help="Allow scores with different signatures, which can be on different scales.",
-)
-@click.option(
-    "--seed", type=int, default=0, show_default=True, help="Seed of the permutations and resamples."
-)
-@click.option(
-    "--format",
-    "form",
-    default="text",
-    type=click.Choice(["text", "markdown", "latex", "csv"]),
-    help="Format of the printed tables.",
-)
-@console.JSON
 def command(
     *,
     source: tuple[str, ...],
     by: str | None,
     systems: str | None,
-    column: tuple[str, ...],
+    column: Mapping[str, str],
     fail_if_worse: str | None,
     mix: bool,
     seed: int,
@@ -77,8 +54,7 @@ def command(
     from refladder.report.rendering import csv_text, latex, markdown
 
     names = [name.strip() for name in systems.split(",") if name.strip()] if systems else []
-    columns = console.pairs(column, "--column")
-    found = compare_systems(source, by=by, systems=names, columns=columns, mix=mix, seed=seed)
+    found = compare_systems(source, by=by, systems=names, columns=column, mix=mix, seed=seed)
     is_worse = fail_if_worse is not None and found.is_worse(fail_if_worse)
     tables = comparison_tables(found)
     if as_json:
@@ -94,7 +70,7 @@ def command(
     return 3 if is_worse else 0
 
 
-@checked
+@checked(command)
 def compare(
     table: Any,
     *,

@@ -12,10 +12,16 @@ import click
 
 from refladder.commands import console, spending
 from refladder.commands.calling import LOG, Call, checked
-from refladder.commands.options import CriteriaOptions, JudgeOptions, grouped
+from refladder.commands.options import (
+    Command,
+    CriteriaOptions,
+    JudgeOptions,
+    backend_options,
+    options,
+)
 from refladder.files.jsonl import atomic, write_json
 from refladder.files.locks import locked_folder
-from refladder.files.tables import FORMATS
+from refladder.options import OF_BACKENDS, OF_COST, OF_GENERATION, like
 from refladder.records import Sampling
 from refladder.report.summary import low_mass_lines
 from refladder.session import Session
@@ -31,91 +37,40 @@ if TYPE_CHECKING:
 
 
 @click.command(
-    cls=console.Command, short_help="Generate texts with several models and compare them pairwise."
+    cls=Command, short_help="Generate texts with several models and compare them pairwise."
 )
-@click.argument("table")
-@click.option(
-    "--prompt",
+@options(
+    "table",
     "prompt_file",
-    type=console.PATH,
-    help="File with the task prompt. {column} is replaced by the cell of each row.",
-)
-@click.option("--prompt-text", help="The task prompt itself, instead of a file.")
-@click.option(
-    "--model",
+    "prompt_text",
     "models",
-    multiple=True,
-    metavar="NAME=BACKEND",
-    help="Model to compare, with its name in the results, such as small=hf:ORG/MODEL. Repeatable; two or more.",
-)
-@console.backend_option("--judge", "Judge model (see `refladder list backends`).", required=True)
-@console.JUDGE_OPTION
-@console.BASE_URL
-@console.LOCAL
-@click.option(
-    "--criterion",
+    like("judge", default=None, required=True),
+    "judge_option",
+    *OF_BACKENDS,
     "criteria",
-    multiple=True,
-    metavar="NAME=WORDS",
-    help="Criterion and its description in plain words. Repeatable; one or more.",
-)
-@click.option(
-    "--worst",
-    multiple=True,
-    metavar="NAME=WORDS",
-    help="What the worst text on a criterion is like. A number and a colon before it set the low end of the scale, "
-    "such as '-2: incoherent'. Repeatable.",
-)
-@click.option(
-    "--best",
-    multiple=True,
-    metavar="NAME=WORDS",
-    help="What the best text on a criterion is like, with the high end of the scale before a colon. Repeatable.",
-)
-@click.option(
-    "--weight",
-    "weight",
-    multiple=True,
-    metavar="NAME=NUMBER",
-    help="Weight of a criterion in the overall win rate. Repeatable. Default: 1 for each criterion.",
-)
-@click.option(
-    "--out",
-    required=True,
-    type=console.PATH,
-    help="Output folder for texts, judgments and results.",
-)
-@click.option(
-    "--id",
+    "worst",
+    "best_words",
+    like(
+        "weight",
+        help="Weight of a criterion in the overall win rate. Repeatable. Default: 1 for each "
+        "criterion.",
+        metavar="NAME=NUMBER",
+    ),
+    like("out_folder", help="Output folder for texts, judgments and results.", required=True),
     "id_column",
-    metavar="COLUMN",
-    help="Column with the row ids. Default: id, else the row number.",
-)
-@click.option(
-    "--table-format",
     "table_format",
-    type=click.Choice(FORMATS),
-    help="Format of TABLE. Default: by file extension.",
-)
-@click.option(
-    "--explain",
-    is_flag=True,
-    help="Ask the judge for a one-sentence explanation of every comparison with a winner.",
-)
-@console.DRAWING
-@click.option(
-    "--html",
+    "explain",
+    *OF_GENERATION,
     "page",
-    type=console.PATH,
-    help="Output file for the review page: one HTML file, which also takes ratings.",
+    "prompts",
+    *OF_COST,
+    "as_json",
+    sampling=Sampling,
+    judge=JudgeOptions,
+    asked=CriteriaOptions,
+    money=spending.SpendingOptions,
 )
-@console.PROMPTS
-@spending.SPENDING
-@console.JSON
 @click.pass_context
-@grouped(
-    sampling=Sampling, judge=JudgeOptions, asked=CriteriaOptions, money=spending.SpendingOptions
-)
 def command(
     context: click.Context,
     /,
@@ -123,7 +78,7 @@ def command(
     table: str,
     prompt_file: Path | None,
     prompt_text: str | None,
-    models: tuple[str, ...],
+    models: Mapping[str, str],
     judge: JudgeOptions,
     asked: CriteriaOptions,
     out: Path,
@@ -159,12 +114,9 @@ def command(
     prompt = open_task_prompt(prompt_file, prompt_text)
     dimensions = criteria_of(asked.criteria, asked.worst, asked.best, asked.weights)
     instances = read_instances(table, prompt, id_column=id_column, form=table_format)
-    targets = console.pairs(models, "--model")
     session = spending.Spending(money)
 
-    named = {
-        name: (target, console.backend_options(target, ())) for name, target in targets.items()
-    }
+    named = {name: (target, backend_options(target, {})) for name, target in models.items()}
     how: dict[str, Any] = {"sampling": sampling, "explain": explain, "prompts": prompts}
     run = partial(
         _compete, session, named, (judge.name, judge.options), instances, dimensions, **how
@@ -260,7 +212,7 @@ def _print(contest: Contest, *, as_json: bool) -> None:
     console.say_tables(standing_tables([asdict(standing) for standing in standings]))
 
 
-@checked
+@checked(command)
 def compete(
     table: Any,
     *,

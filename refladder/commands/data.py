@@ -6,9 +6,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import click
-
-from refladder.commands import console
 from refladder.commands.frames import Frame
 from refladder.errors import DataError, UnknownNameError, UsageError, option, plural
 from refladder.files.remote import is_url
@@ -25,47 +22,6 @@ if TYPE_CHECKING:
 
 OWN = "own"
 _TASK = "give task_file=PATH, or task=NAME with dimensions=[refladder.Dimension(...)]"
-
-_SOURCE = "File or folder with the data of BENCHMARK. Default: download from the public source."
-_SOURCES = f"{_SOURCE} Repeatable: one for each benchmark, in the same order."
-_OPTIONS = console.options(
-    click.option(
-        "--task-file",
-        type=console.PATH,
-        help="TOML file with the task and its dimensions, for your own table.",
-    ),
-    click.option(
-        "--column",
-        "column",
-        multiple=True,
-        metavar="FIELD=NAME",
-        help="Column for a field of your own table, such as output=reply. Repeatable.",
-    ),
-    click.option(
-        "--option",
-        "option",
-        multiple=True,
-        metavar="KEY=VALUE",
-        help="Option of the benchmark, such as human=true. Repeatable.",
-    ),
-    console.DIMENSION,
-)
-_NAMES = console.names_of("benchmarks")
-DATA, OPTIONAL = (
-    console.options(
-        click.argument("benchmark", required=needed, shell_complete=_NAMES),
-        click.option("--source", help=_SOURCE),
-        _OPTIONS,
-    )
-    for needed in (True, False)
-)
-SEVERAL = console.options(
-    click.argument(
-        "benchmark", nargs=-1, required=True, metavar="BENCHMARK...", shell_complete=_NAMES
-    ),
-    click.option("--source", multiple=True, metavar="PATH", help=_SOURCES),
-    _OPTIONS,
-)
 
 _WORDS: dict[str, object] = {"true": True, "false": False}
 
@@ -241,14 +197,14 @@ class _Table(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DataOptions:
-    """The values of `DATA`, or of `SEVERAL`."""
+    """The options that name the data; `benchmark` and `source` are tuples where there may be several."""
 
     benchmark: str | tuple[str, ...] | None
     source: str | tuple[str, ...] | None
     task_file: Path | None
-    column: tuple[str, ...]
-    option: tuple[str, ...]
-    dimension: tuple[str, ...]
+    columns: Mapping[str, str]
+    options: Mapping[str, str]
+    dimensions: tuple[str, ...]
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -257,7 +213,9 @@ class DataOptions:
 
     def each(self) -> list[Data]:
         """The data of each benchmark, checked; see `data`."""
-        one_alone(len(self.names), task_file=self.task_file, column=self.column, option=self.option)
+        one_alone(
+            len(self.names), task_file=self.task_file, column=self.columns, option=self.options
+        )
         sources = one_each(self.source, len(self.names), "source", name="source")
         return [
             replace(self, benchmark=name, source=path).data()
@@ -266,14 +224,14 @@ class DataOptions:
 
     def data(self) -> Data:
         """The data of one benchmark, checked."""
-        columns, (benchmark,) = console.pairs(self.column, "--column"), self.names
+        (benchmark,) = self.names
         name, source = benchmark_or_path(
             benchmark, None if isinstance(self.source, tuple) else self.source
         )
         if name == OWN:
-            if self.option:
+            for key, value in self.options.items():
                 raise UsageError(
-                    f"a table of your own has no options, and --option {self.option[0]} was given; leave it out"
+                    f"a table of your own has no options, and --option {key}={value} was given; leave it out"
                 )
             if source is None:
                 raise UsageError(
@@ -287,13 +245,13 @@ class DataOptions:
                 OWN,
                 source=source,
                 task_file=self.task_file,
-                columns=columns,
-                dimensions=self.dimension,
+                columns=self.columns,
+                dimensions=self.dimensions,
             )
-        if self.task_file is not None or self.column:
+        if self.task_file is not None or self.columns:
             raise UsageError(f"--task-file and --column are for a table of your own, not {name!r}")
         options: dict[str, Any] = {
             key: tuple(value.split(",")) if key == "systems" else _WORDS.get(value, value)
-            for key, value in console.pairs(self.option, "--option").items()
+            for key, value in self.options.items()
         }
-        return Data(name, dimensions=self.dimension, source=source, options=options)
+        return Data(name, dimensions=self.dimensions, source=source, options=options)

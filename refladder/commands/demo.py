@@ -9,9 +9,11 @@ import click
 from refladder.backends import connect
 from refladder.backends.builtin import NOTICE
 from refladder.commands import console
+from refladder.commands.options import Command, options
 from refladder.errors import plural
 from refladder.files.jsonl import atomic, throw_away, to_json
 from refladder.files.ladder_sets import LadderSet, load_ladders
+from refladder.options import like
 from refladder.settings import Filtering, Scale, Tables
 
 if TYPE_CHECKING:
@@ -37,8 +39,8 @@ OWN_DATA = (
 )
 
 
-@click.command(cls=console.Command, short_help="Run every step on shipped data.")
-@click.option("--out", default="demo-output", type=console.PATH, help="Output folder of the demo.")
+@click.command(cls=Command, short_help="Run every step on shipped data.")
+@options(like("out_folder", default="demo-output", help="Output folder of the demo."))
 def command(*, out: Path) -> None:
     """Build ladders, score outputs, filter by a threshold and evaluate against ratings, on shipped data.
 

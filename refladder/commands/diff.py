@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from refladder.commands import console
+from refladder.commands.options import Command, options
 from refladder.files.ladder_sets import LadderSet
 from refladder.jobs.diff import Changes, Difference, compare_sets
 
@@ -18,10 +19,8 @@ CHANGED = 3  # exit code
 _SHOWN = 20  # most changes of one kind that are printed
 
 
-@click.command(cls=console.Command, short_help="Compare two ladder sets, or two revisions of one.")
-@click.argument("first", metavar="SET", shell_complete=console.names_of("ladders"))
-@click.argument("second", metavar="SET", shell_complete=console.names_of("ladders"))
-@console.JSON
+@click.command(cls=Command, short_help="Compare two ladder sets, or two revisions of one.")
+@options("first_set", "second_set", "as_json")
 def command(*, first: str, second: str, as_json: bool) -> int:
     """Print which ladders, recipes, contexts and dimensions differ between two ladder sets.
 

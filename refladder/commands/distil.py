@@ -10,7 +10,9 @@ import click
 
 from refladder.commands import console
 from refladder.commands.calling import Call, Log, checked, output_path
+from refladder.commands.options import Command, options
 from refladder.files.ladder_sets import load_ladders
+from refladder.options import like
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -19,36 +21,25 @@ if TYPE_CHECKING:
     from refladder.records import Distilled
 
 
-@click.command(cls=console.Command, short_help="Train a small regressor on scores.")
-@click.argument("source", metavar="SCORED")
-@click.option(
-    "--by",
-    "by",
-    required=True,
-    metavar="COLUMN",
-    help="Column of the scores to learn, such as NAME_score.",
+@click.command(cls=Command, short_help="Train a small regressor on scores.")
+@options(
+    like("source", metavar="SCORED", required=True),
+    like("by", help="Column of the scores to learn, such as NAME_score.", required=True),
+    like("out_folder", help="Output folder for the student.", required=True),
+    like(
+        "ladders",
+        help="Ladder set with the texts of the contexts, for a table without a column context.",
+    ),
+    like(
+        "labels",
+        help="Table of human labels with the ids of rows. Repeatable. Default: the labels are in "
+        "SCORED.",
+    ),
+    like("label", help="Column of human labels (numbers), to compare the student with."),
+    "column",
+    "given",
+    "as_json",
 )
-@click.option("--out", type=console.PATH, required=True, help="Output folder for the student.")
-@click.option(
-    "--ladders",
-    metavar="SET",
-    shell_complete=console.names_of("ladders"),
-    help="Ladder set with the texts of the contexts, for a table without a column context.",
-)
-@click.option(
-    "--labels",
-    multiple=True,
-    metavar="TABLE",
-    help="Table of human labels with the ids of rows. Repeatable. Default: the labels are in SCORED.",
-)
-@click.option(
-    "--label",
-    metavar="COLUMN",
-    help="Column of human labels (numbers), to compare the student with.",
-)
-@console.COLUMN
-@console.FORMAT
-@console.JSON
 def command(
     *,
     source: str,
@@ -57,7 +48,7 @@ def command(
     ladders: str | None,
     labels: tuple[str, ...],
     label: str | None,
-    column: tuple[str, ...],
+    column: Mapping[str, str],
     given: str | None,
     as_json: bool,
 ) -> None:
@@ -76,7 +67,7 @@ def command(
 
     spec = DistilSpec(
         table=LabelledTable(source=source, given=given, by=by, label=label, labels=labels),
-        mapped=Mapped(columns=console.pairs(column, "--column")),
+        mapped=Mapped(columns=column),
         ladders=None if ladders is None else load_ladders(ladders),
         out=out,
     )
@@ -90,7 +81,7 @@ def command(
         console.say(line)
 
 
-@checked
+@checked(command)
 def distil(
     table: Any,
     *,

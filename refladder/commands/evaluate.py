@@ -13,19 +13,18 @@ import click
 
 from refladder.commands import console, spending
 from refladder.commands.calling import LOG, Call, Log, checked
-from refladder.commands.data import OWN, SEVERAL, Data, DataOptions, one_alone, one_each
-from refladder.commands.options import JudgeOptions, grouped
+from refladder.commands.data import OWN, Data, DataOptions, one_alone, one_each
+from refladder.commands.options import Command, JudgeOptions, backend_options, options
 from refladder.commands.recorded import (
-    JUDGMENTS_FROM,
     asking_arguments,
     asking_options,
     open_recorded,
 )
 from refladder.errors import UsageError
-from refladder.metaeval import CONVENTIONS, LEVELS, STATISTICS
-from refladder.ranking import SCHEMES
+from refladder.metaeval import LEVELS, STATISTICS
+from refladder.options import OF_BACKENDS, OF_COST, OF_DATA, like
 from refladder.session import Session
-from refladder.settings import INTERVAL_SIZES, Scoring
+from refladder.settings import Scoring
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -69,9 +68,9 @@ class MethodOptions:
     methods: str | None
     comparisons: int | None
     selection: str
-    method_options: tuple[str, ...]
+    method_options: Mapping[str, str]
     scores: tuple[str, ...]
-    score_column: tuple[str, ...]
+    score_column: Mapping[str, str]
 
     def names(self, *backends: str | None) -> list[str]:
         """The methods to run: `ladder` where none is named; none with --scores alone, without any of the `backends`."""
@@ -122,145 +121,63 @@ class OutputOptions:
         return self.table_format in {"json", "csv"}
 
 
-@click.command(
-    cls=console.Command, short_help="Measure the agreement of scores with human ratings."
-)
-@SEVERAL
-@click.option(
-    "--methods",
-    metavar="NAME,...",
-    shell_complete=console.names_of("methods"),
-    help="Methods to run and to show in a report card (see `refladder list methods`). Default: ladder; none with "
-    "--scores unless --judge, --writer or --ladders is given.",
-)
-@click.option(
-    "--comparisons",
-    type=click.IntRange(min=1),
-    help="Number of comparisons per context and dimension for pairwise methods. Default: all pairs in both orders.",
-)
-@click.option(
-    "--selection",
-    default="symmetric",
-    type=click.Choice(SCHEMES),
-    help="How --comparisons are selected: random ordered pairs, no pair twice, or both orders of each pair.",
-)
-@console.SCORE_ANSWERS
-@click.option(
-    "--method-option",
+@click.command(cls=Command, short_help="Measure the agreement of scores with human ratings.")
+@options(
+    like("benchmark", metavar="BENCHMARK...", multiple=True, required=True),
+    like(
+        "benchmark_source",
+        help="File or folder with the data of BENCHMARK. Default: download from the public source. "
+        "Repeatable: one for each benchmark, in the same order.",
+        metavar="PATH",
+        multiple=True,
+    ),
+    *OF_DATA,
+    "methods",
+    "comparisons",
+    "selection",
+    "answers",
     "method_options",
-    multiple=True,
-    metavar="METHOD.KEY=VALUE",
-    help="Option of one method, such as pairs-beam.beam=10. Repeatable.",
-)
-@console.backend_option("--judge", "Judge model (see `refladder list backends`). Default: builtin.")
-@console.JUDGE_OPTION
-@JUDGMENTS_FROM
-@console.backend_option("--writer", "Model that writes the ladders. Default: the judge.")
-@console.BASE_URL
-@console.LOCAL
-@click.option(
-    "--ladders",
-    multiple=True,
-    metavar="SET",
-    shell_complete=console.names_of("ladders"),
-    help="Existing ladder set (a shipped name, a folder or hub:ORG/NAME@REVISION) to use instead of generating one. "
-    "Repeatable: one for all benchmarks, or one for each in the same order.",
-)
-@click.option(
-    "--scores",
-    "scores",
-    multiple=True,
-    metavar="FILE",
-    help="File with the scores of another program: one row per output, with output_id and a column per dimension. "
-    "Repeatable.",
-)
-@click.option(
-    "--score-column",
+    like(
+        "judge", default=None, help="Judge model (see `refladder list backends`). Default: builtin."
+    ),
+    "judge_option",
+    "judgments_from",
+    like("writer", help="Model that writes the ladders. Default: the judge."),
+    *OF_BACKENDS,
+    like(
+        "ladders",
+        help="Existing ladder set (a shipped name, a folder or hub:ORG/NAME@REVISION) to use "
+        "instead of generating one. Repeatable: one for all benchmarks, or one for each in "
+        "the same order.",
+        multiple=True,
+    ),
+    like(
+        "scores",
+        help="File with the scores of another program: one row per output, with output_id and a "
+        "column per dimension. Repeatable.",
+        multiple=True,
+    ),
     "score_column",
-    multiple=True,
-    metavar="DIMENSION=COLUMN",
-    help="Column of --scores with the scores of a dimension. Repeatable. Default: DIMENSION_score, else DIMENSION, "
-    "else score.",
-)
-@console.RUNGS
-@console.SEED
-@console.RULE
-@console.LEAST_MASS
-@console.JUDGING
-@click.option(
-    "--level",
+    "rungs",
+    "seed",
+    "rule",
+    "least_mass",
+    "both_orders",
+    "yes_no",
     "levels",
-    multiple=True,
-    type=click.Choice(LEVELS),
-    help="Level of the correlation: outputs of each context, all outputs, or system means. Repeatable. Default: "
-    "within_context; all with JSON and CSV.",
-)
-@click.option(
-    "--statistic",
     "statistics",
-    multiple=True,
-    type=click.Choice(STATISTICS),
-    help="Correlation coefficient. Repeatable. Default: spearman; all with JSON and CSV.",
-)
-@click.option(
-    "--constant",
-    default="skip",
-    type=click.Choice(CONVENTIONS),
-    help="How to treat contexts with constant ratings or scores: skip them, or count the correlation as 0 (Liusie et "
-    "al.) or 1 (PairS, ZEPO).",
-)
-@click.option(
-    "--resamples",
-    type=click.IntRange(min=1),
-    help="Number of permutations per test against --reference. Default: chosen from the number of tests.",
-)
-@click.option(
-    "--reference",
-    metavar="METHOD",
-    help="Method to test all others against, with a paired permutation test and Holm's correction. If no other method "
-    "is given, the surface baselines are tested.",
-)
-@click.option(
-    "--baselines",
-    default="best",
-    type=click.Choice(["best", "all"]),
-    help="Surface measures to show: the best one, cross-validated over contexts, or all.",
-)
-@click.option(
-    "--figures",
-    type=console.PATH,
-    help="Output folder for figures: agreement by cost and by number of comparisons. SVG and PNG; requires matplotlib.",
-)
-@click.option(
-    "--html",
-    "page",
-    type=console.PATH,
-    help="Output file for tables and figures as a single HTML page.",
-)
-@click.option(
-    "--work",
-    type=console.PATH,
-    help="Folder for ladders, judgments and results, for resuming and for `review`. Several benchmarks get a subfolder "
-    "each.",
-)
-@spending.SPENDING
-@console.PROMPTS
-@click.option(
-    "--format",
+    "constant",
+    "resamples",
+    "reference",
+    "baselines",
+    "figures",
+    like("page", help="Output file for tables and figures as a single HTML page."),
+    "work",
+    *OF_COST,
+    "prompts",
     "form",
-    default="text",
-    type=click.Choice(["text", "markdown", "latex", "json", "csv"]),
-    help="Format of the printed tables.",
-)
-@click.option(
-    "--intervals",
-    default="full",
-    type=click.Choice(INTERVAL_SIZES),
-    help="Intervals in the LaTeX tables of agreement: none, in small print, or as large as the values.",
-)
-@console.JSON
-@click.pass_context
-@grouped(
+    "intervals",
+    "as_json",
     data=DataOptions,
     chosen=MethodOptions,
     judge=JudgeOptions,
@@ -270,6 +187,7 @@ class OutputOptions:
     output=OutputOptions,
     money=spending.SpendingOptions,
 )
+@click.pass_context
 def command(
     context: click.Context,
     /,
@@ -318,9 +236,7 @@ def command(
 
     open_judge, open_writer = partial(session.open, judge.name, judge.options), None
     if ladders.writer not in (None, judge.judge):
-        open_writer = partial(
-            session.open, ladders.writer, console.backend_options(ladders.writer, ())
-        )
+        open_writer = partial(session.open, ladders.writer, backend_options(ladders.writer, {}))
     settings = MethodSettings(
         seed=seed,
         writer=open_writer,
@@ -335,16 +251,16 @@ def command(
         stated=asked.stated,
         prompts=asked.prompts,
         work=work,
-        options=console.pairs(chosen.method_options, "--method-option"),
+        options=chosen.method_options,
         checks=session.checks_of(judge.name),
         progress=session.progress,
     )
     names = chosen.names(judge.judge, ladders.writer, *ladders.ladders, *judgments_from)
     if recorded is not None:
         if (
-            data.names == (OWN,) and data.dimension
+            data.names == (OWN,) and data.dimensions
         ):  # whose table was read without the other dimensions
-            recorded = recorded.on(data.dimension)
+            recorded = recorded.on(data.dimensions)
         names = [default_method(recorded)] if chosen.methods is None else names
     agreed = Protocol(
         levels=protocol.levels or (LEVELS if output.for_programs else LEVELS[:1]),
@@ -364,7 +280,7 @@ def command(
         scores=partial(_read_others, chosen),
         protocol=agreed,
         recorded=recorded,
-        named=bool(data.dimension),
+        named=bool(data.dimensions),
     )
 
     def rehearse() -> None:
@@ -397,7 +313,7 @@ def _read_others(
 ) -> list[Method]:
     from refladder.methods.score_files import read_scores
 
-    columns = console.pairs(chosen.score_column, "--score-column")
+    columns = chosen.score_column
     if columns and not chosen.scores:
         raise UsageError(
             "--score-column names a column of --scores FILE, and no file is given; add --scores FILE"
@@ -515,7 +431,7 @@ def _print(evaluations: Evaluations, output: OutputOptions, *, with_cards: bool)
 
 
 @_by_data
-@checked
+@checked(command)
 def evaluate(
     data: Any,
     *,
@@ -601,7 +517,8 @@ def evaluate(
             for each, path, its in zip(listed, sources, sets, strict=True)
         ]
         asked = settings or MethodSettings()
-        asking = asking_arguments({**call.given, "settings.prompts": asked.prompts})
+        asking = list(asking_arguments(command, call.given))
+        asking += ["settings.prompts"] if asked.prompts is not None else []
         recorded = open_recorded(judgments_from, asking, partial(LOG.info, "%s"))
         if recorded is not None:
             recorded = recorded.on([dimension.name for dimension in rated[0][1]])

@@ -5,17 +5,22 @@ from __future__ import annotations
 import click
 
 from refladder.commands import console
-from refladder.commands.data import DATA, DataOptions
-from refladder.commands.options import grouped
+from refladder.commands.data import DataOptions
+from refladder.commands.options import Command, options
 from refladder.errors import plural
 from refladder.files.tables import STANDARD
+from refladder.options import OF_DATA, like
 
 
-@click.command(cls=console.Command, short_help="Export a benchmark as one table.")
-@DATA
-@click.option("--out", default=STANDARD, help="Output file; - is standard output.")
-@console.OUT_FORMAT
-@grouped(data=DataOptions)
+@click.command(cls=Command, short_help="Export a benchmark as one table.")
+@options(
+    like("benchmark", required=True),
+    "benchmark_source",
+    *OF_DATA,
+    like("out", help="Output file; - is standard output."),
+    "out_format",
+    data=DataOptions,
+)
 def command(*, data: DataOptions, out: str, out_format: str | None) -> None:
     """Export the outputs of BENCHMARK as a table (JSON lines, CSV or Parquet) with ids, texts and mean ratings.
 
@@ -30,7 +35,7 @@ def command(*, data: DataOptions, out: str, out_format: str | None) -> None:
 
     benchmark = data.data().rated(None)[0]
     export_benchmark(
-        benchmark, choose_dimensions(benchmark.dimensions, data.dimension), out, given=out_format
+        benchmark, choose_dimensions(benchmark.dimensions, data.dimensions), out, given=out_format
     )
     if out != STANDARD:
         outputs, contexts = (

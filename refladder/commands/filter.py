@@ -11,9 +11,10 @@ import click
 from refladder.commands import console
 from refladder.commands.calling import LOG, Call, checked
 from refladder.commands.frames import NUMBER, read_columns
-from refladder.commands.options import grouped
+from refladder.commands.options import Command, options
 from refladder.errors import UsageError, plural
 from refladder.files.tables import STANDARD
+from refladder.options import like
 from refladder.settings import Filtering, Tables, chosen
 
 if TYPE_CHECKING:
@@ -27,80 +28,34 @@ KEEP, DROP = "keep", "drop"
 
 
 @click.command(
-    cls=console.Command,
-    short_help="Select scored rows by threshold, top fraction or rank in a group.",
+    cls=Command, short_help="Select scored rows by threshold, top fraction or rank in a group."
 )
-@click.argument("source", default=STANDARD)
-@click.option(
-    "--min",
-    "least",
-    multiple=True,
-    metavar="COLUMN=NUMBER",
-    help="Minimum value of a column. Repeatable; a row must meet all thresholds.",
+@options(
+    like("source", default="-"),
+    "min",
+    "max",
+    "top",
+    "best",
+    "per",
+    like(
+        "by",
+        help="Column that --top and --best sort by. Ties are broken by row order. Default for "
+        "--best: the weighted score of all dimensions (overall_score), or the only column "
+        "NAME_score.",
+    ),
+    "threshold",
+    "link",
+    "out",
+    "rejected",
+    "unscored",
+    "mix",
+    "given",
+    "out_format",
+    "escape_formulas",
+    "as_json",
+    asked=Filtering,
+    tables=Tables,
 )
-@click.option(
-    "--max",
-    "most",
-    multiple=True,
-    metavar="COLUMN=NUMBER",
-    help="Maximum value of a column. Repeatable.",
-)
-@click.option(
-    "--top",
-    type=float,
-    help="Fraction (0 to 1) to keep of the rows that meet every threshold, best first. Requires --by.",
-)
-@click.option(
-    "--best",
-    type=click.IntRange(min=1),
-    metavar="K",
-    help="Number of rows to keep per group, of those that meet every threshold, best first. Requires --per.",
-)
-@click.option(
-    "--per",
-    metavar="COLUMN",
-    help="Column whose values are the groups of --best, such as context_id.",
-)
-@click.option(
-    "--by",
-    "top_by",
-    metavar="COLUMN",
-    help="Column that --top and --best sort by. Ties are broken by row order. Default for --best: the weighted "
-    "score of all dimensions (overall_score), or the only column NAME_score.",
-)
-@click.option(
-    "--threshold",
-    type=console.PATH,
-    help="Threshold file of `refladder calibrate`. Cannot be combined with other conditions.",
-)
-@click.option(
-    "--link",
-    "link_file",
-    type=console.PATH,
-    help="Link file of `refladder link`: scores are compared on its target scale.",
-)
-@click.option(
-    "--out", default=STANDARD, help="Output file for the rows that pass; - is standard output."
-)
-@click.option(
-    "--rejected",
-    help="Output file for the rows that do not pass. Default: they are counted and dropped.",
-)
-@click.option(
-    "--unscored",
-    default="drop",
-    help="Treatment of rows without a number in a filtered column: keep, drop, or an output file.",
-)
-@click.option(
-    "--mix",
-    is_flag=True,
-    help="Allow scores with different signatures, which can be on different scales.",
-)
-@console.FORMAT
-@console.OUT_FORMAT
-@console.ESCAPE_FORMULAS
-@console.JSON
-@grouped(asked=Filtering, tables=Tables)
 def command(*, asked: Filtering, tables: Tables, as_json: bool) -> int:
     """Select the rows of SOURCE that meet every threshold (- is standard input). Rows and their order stay unchanged.
 
@@ -152,7 +107,7 @@ def _range_of(column: str, report: FilterReport) -> str:
     return f"{column} is between {low:g} and {high:g}"
 
 
-@checked
+@checked(command)
 def filter(  # noqa: A001  the name of the command
     table: Table,
     *,

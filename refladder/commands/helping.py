@@ -8,8 +8,12 @@ from typing import TYPE_CHECKING
 
 import click
 
+from refladder.options import HEADINGS, OPTIONS
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
+
+    from refladder.options import Option
 
 ALL = "refladder.help_all"  # in a context's meta, where every option is to be shown
 _GROUPED, _MANY = (
@@ -17,26 +21,6 @@ _GROUPED, _MANY = (
     20,
 )  # commands with more options have headings; those with more than many hide the rare ones
 _COLUMN = 26  # greatest width of the names of options
-_FIRST = "Options"
-# For each heading the usual options, and those that long help hides. Other options are first, under `_FIRST`.
-_HEADINGS = {
-    "Data": (
-        "--text --context-id --source --task-file --column --option --id --table-format --labels --label --unit",
-        "--format --out-format --escape-formulas --score-column",
-    ),
-    "Judge and writer": (
-        "--judge-option --writer-option --base-url --answers --both-orders",
-        "--any-judge --judgments-from --memory --truncate-context --yes-no --least-mass --prompts",
-    ),
-    "Generation": ("--rungs --human --seed", "--attempts --max-tokens --temperature --top-p"),
-    "Scores": ("--link", "--rule --weight --comparisons --selection --method-option"),
-    "Agreement": ("--level --statistic --reference", "--constant --resamples --baselines"),
-    "Cost": ("--dry-run --budget", "--prices --store --no-store"),
-    "Many machines": ("", "--workers --engine --shard"),
-    "Run and output": ("--judgments --html --figures --json --quiet -h --help-all", "--intervals"),
-}
-_UNDER = {flag: heading for heading, flags in _HEADINGS.items() for flag in " ".join(flags).split()}
-_RARE = {flag for _, flags in _HEADINGS.values() for flag in flags.split()}
 
 
 class Formatter(click.HelpFormatter):
@@ -74,11 +58,16 @@ class Context(click.Context):
     formatter_class = Formatter
 
 
+def declaration(parameter: click.Parameter) -> Option:
+    """Return the declaration of a parameter; click makes --help itself."""
+    return getattr(parameter, "declared", OPTIONS["help"])
+
+
 def hidden(command: click.Command) -> set[str]:
-    """The options that the short help of a command leaves out."""
-    return (
-        _RARE & {each.opts[0] for each in command.params} if len(command.params) > _MANY else set()
-    )
+    """Return the options that the short help of a command leaves out."""
+    if len(command.params) <= _MANY:
+        return set()
+    return {each.opts[0] for each in command.params if declaration(each).rare}
 
 
 def write_options(
@@ -86,7 +75,7 @@ def write_options(
 ) -> None:
     """Write the options of a command under their headings."""
     left_out = set() if context.meta.get(ALL) else hidden(command)
-    groups: dict[str, list[tuple[str, str]]] = {heading: [] for heading in (_FIRST, *_HEADINGS)}
+    groups: dict[str, list[tuple[str, str]]] = {heading: [] for heading in HEADINGS}
     for option in command.get_params(context):
         record = option.get_help_record(context) if isinstance(option, click.Option) else None
         if record is not None and option.opts[0] not in left_out:
@@ -95,9 +84,8 @@ def write_options(
                 lambda found: {"F": "NUMBER", "I": "N"}[found[0][0]],
                 record[0],
             )
-            heading = (
-                _UNDER.get(option.opts[0], _FIRST) if len(command.params) > _GROUPED else _FIRST
-            )
+            grouped = len(command.params) > _GROUPED
+            heading = declaration(option).heading if grouped else HEADINGS[0]
             groups[heading].append((names, record[1]))
     widths = [len(name) for rows in groups.values() for name, _ in rows]
     column = max((width for width in widths if width <= _COLUMN), default=0)

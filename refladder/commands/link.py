@@ -10,7 +10,8 @@ import click
 
 from refladder.commands import console
 from refladder.commands.calling import Call, check_paths, checked
-from refladder.commands.options import grouped
+from refladder.commands.options import Command, options
+from refladder.options import like
 from refladder.report.link_table import link_table, link_warnings
 from refladder.settings import LEAST_MASS, Scale, check_asking
 
@@ -18,28 +19,16 @@ if TYPE_CHECKING:
     from refladder.records import Link
 
 
-@click.command(
-    cls=console.Command, short_help="Map the scores of one judge to the scale of another."
-)
-@click.option(
-    "--from",
+@click.command(cls=Command, short_help="Map the scores of one judge to the scale of another.")
+@options(
     "first",
-    type=console.PATH,
-    required=True,
-    help="Judgments file of the scores that are to be mapped.",
-)
-@click.option(
-    "--to",
     "second",
-    type=console.PATH,
-    required=True,
-    help="Judgments file of the scores whose scale is the target.",
+    like("out_file", help="Output file for the link.", required=True),
+    "rule",
+    "least_mass",
+    "as_json",
+    scale=Scale,
 )
-@click.option("--out", type=console.PATH, required=True, help="Output file for the link.")
-@console.RULE
-@console.LEAST_MASS
-@console.JSON
-@grouped(scale=Scale)
 def command(*, first: Path, second: Path, out: Path, scale: Scale, as_json: bool) -> None:
     """Map scores and grades of one judge to the scale of another, from rows that both have judged on the same ladders.
 
@@ -58,7 +47,7 @@ def command(*, first: Path, second: Path, out: Path, scale: Scale, as_json: bool
     console.say_lines(link_warnings(record))
 
 
-@checked
+@checked(command)
 def link(
     judgments: str | Path,
     *,

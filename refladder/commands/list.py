@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from refladder.commands import console
+from refladder.commands.options import Command, options
 from refladder.errors import UnknownNameError
 
 if TYPE_CHECKING:
@@ -16,11 +17,9 @@ KINDS = ("benchmarks", "ladders", "backends", "methods", "rules", "prompts")
 
 
 @click.command(
-    cls=console.Command, short_help="List the available benchmarks, ladders, backends, methods, ..."
+    cls=Command, short_help="List the available benchmarks, ladders, backends, methods, ..."
 )
-@click.argument("kind", required=False, metavar="[KIND]")
-@console.PROMPTS
-@console.JSON
+@options("kind", "prompts", "as_json")
 def command(*, kind: str | None, prompts: Path | None, as_json: bool) -> None:
     """List the names that other commands accept, all of them or those of one KIND.
 

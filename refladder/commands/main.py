@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, cast
 import click
 
 from refladder.commands import helping
+from refladder.commands.options import options
 from refladder.errors import (
     AnswersAwaitedError,
     DataError,
@@ -26,6 +27,7 @@ from refladder.errors import (
     UnknownNameError,
     UsageError,
 )
+from refladder.options import like
 from refladder.parsing import parse_toml
 from refladder.report.plain_text import printable
 from refladder.version import __version__
@@ -111,12 +113,7 @@ class _Lazy(click.Group):
     epilog='Shell completion: eval "$(_REFLADDER_COMPLETE=bash_source refladder)"; also zsh_source, fish_source.',
 )
 @click.version_option(__version__, prog_name="refladder")
-@click.option(
-    "--config",
-    "config_file",
-    type=click.Path(dir_okay=False, path_type=Path),
-    help="TOML file with options: one table per command, such as [score], with keys named like the long options.",
-)
+@options(like("config_file", type=click.Path(dir_okay=False, path_type=Path)))
 @click.pass_context
 def cli(context: click.Context, config_file: Path | None) -> None:
     """Score generated text by comparison with ladders of reference texts of rising quality.

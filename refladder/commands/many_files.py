@@ -7,10 +7,8 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import click
-
 from refladder.commands import console
-from refladder.commands.options import given_by_user
+from refladder.commands.options import given_options
 from refladder.errors import UsageError, plural
 from refladder.files.jsonl import is_device
 from refladder.files.remote import is_url
@@ -21,35 +19,13 @@ from refladder.report.summary import summary
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    import click
+
     from refladder.fleet.run import FilesReport
     from refladder.fleet.worker import Task
     from refladder.fleet.workers import Workers
     from refladder.jobs.score import Mapped
     from refladder.settings import Tables
-
-# The options of `score` that workers do not know; they are refused, not ignored.
-_UNKNOWN = {"out_format", "judgments_from"}
-
-MANY_FILES = console.options(
-    click.option(
-        "--workers",
-        type=click.IntRange(min=1),
-        metavar="N",
-        help="Number of processes that score files of a folder, a glob or a URL, each with its own judge. Default: 1; "
-        "with --engine ray one per GPU, or per core but one.",
-    ),
-    click.option(
-        "--engine",
-        type=click.Choice(("processes", "ray")),
-        help="Where files are scored: processes on this machine, or actors of the Ray cluster at RAY_ADDRESS (else "
-        "Ray starts here). Default: processes.",
-    ),
-    click.option(
-        "--shard",
-        metavar="I/N",
-        help="Score only every N-th file, starting at number I (1 to N). Run N such jobs with the same OUT.",
-    ),
-)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,10 +71,10 @@ class ManyFiles:
 
 def check_options(context: click.Context) -> None:
     """Refuse the options that do not go with a folder of scored files."""
-    for parameter in context.command.params:
-        if parameter.name in _UNKNOWN and given_by_user(context, parameter.name):
+    for option in given_options(context):
+        if not option.with_many_files:
             raise UsageError(
-                f"{parameter.opts[0]} does not work with a folder of scored files; leave it out, or give --out FILE"
+                f"{option.flag} does not work with a folder of scored files; leave it out, or give --out FILE"
             )
 
 

@@ -1,55 +1,204 @@
-"""Options of a command as a few records, each of which holds the options of one subject."""
+"""Commands made of the options in `refladder.options`: parsing, values as records, and help."""
 
 from __future__ import annotations
 
 import functools
+import inspect
+import os
 from dataclasses import dataclass, fields
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from refladder.commands.console import backend_options, numbers, pairs
+from refladder.commands import helping
+from refladder.errors import UsageError, redacted
+from refladder.files.tables import parse_number
+from refladder.options import OPTIONS, Option
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
-# Fields of settings whose option is called otherwise, and by its type how the texts of an option become one value.
-_OPTION_OF = {
-    "by": "top_by", "dimensions": "dimension", "link": "link_file", "max": "most", "min": "least",
-    "weights": "weight",
-}  # fmt: skip
-_FLAG = {"criteria": "criterion", "least": "min", "most": "max"}
-_READ: dict[str, Callable[..., Any]] = {"Mapping[str, float]": numbers, "Mapping[str, str]": pairs}
+_NOT_FINITE = ("nan", "inf", "infinity")  # refused by each command in words of its own
+OF_BACKENDS = "refladder.of_backends"  # in a context's meta: options for all backends of a kind
+QUIET = "refladder.quiet"  # likewise: whether notices and progress are left out
 
 
-def grouped(**kinds: type) -> Callable[..., Any]:
-    """Give a command one parameter of each kind (a dataclass) for the options that have the names of its fields."""
+class FromTable(click.Parameter):
+    """A parameter of a command that knows its declaration."""
+
+    declared: Option
+
+
+class _Option(FromTable, click.Option):
+    def __init__(self, *names: Any, declared: Option, **settings: Any) -> None:
+        super().__init__(*names, **settings)
+        self.declared = declared
+
+
+class _Argument(FromTable, click.Argument):
+    def __init__(self, *names: Any, declared: Option, **settings: Any) -> None:
+        super().__init__(*names, **settings)
+        self.declared = declared
+
+
+def parameter(option: Option, **more: Any) -> FromTable:
+    """Return an option as click's; `more` are settings of click that replace those of the option."""
+    settings: dict[str, Any] = {
+        "type": _type_of(option),
+        "required": option.required,
+        "metavar": option.metavar,
+        "envvar": option.envvar,
+        "expose_value": not option.backends,
+    }
+    if option.default is not None:
+        settings["default"] = option.default
+    if option.complete:
+        settings["shell_complete"] = _names_of(option.complete)
+    if option.backends:
+        settings["callback"] = functools.partial(_keep_for_backends, option)
+    settings |= more
+    if option.is_argument:
+        settings["nargs"] = -1 if option.multiple else 1
+        if option.flag.lower() != option.name:
+            settings["metavar"] = option.metavar or option.flag
+        return _Argument([option.name], declared=option, **settings)
+    names = [option.name, option.flag, *filter(None, [option.alias])]
+    settings["multiple"] = option.multiple or bool(option.pairs)
+    if option.type is bool:
+        settings["is_flag"] = True
+    return _Option(names, declared=option, help=option.help, **settings)
+
+
+def _type_of(option: Option) -> Any:
+    if isinstance(option.type, tuple):
+        return click.Choice(option.type)
+    if option.type is Path:
+        return click.Path(path_type=Path)
+    if (option.at_least, option.at_most, option.above) == (None, None, None):
+        return option.type
+    ranges: Any = click.IntRange if option.type is int else click.FloatRange
+    least = option.at_least if option.above is None else option.above
+    return ranges(least, option.at_most, min_open=option.above is not None)
+
+
+def _names_of(kind: str) -> Callable[[click.Context, click.Parameter, str], list[str]]:
+    """Return a shell completion that offers the names of one kind."""
+
+    def complete(
+        _context: click.Context, _parameter: click.Parameter, incomplete: str
+    ) -> list[str]:
+        from refladder.jobs.inventory import inventory
+
+        return [entry["name"] for entry in inventory(kind) if entry["name"].startswith(incomplete)]
+
+    return complete
+
+
+def _keep_for_backends(
+    option: Option, context: click.Context, _parameter: click.Parameter, value: Any
+) -> None:
+    """Keep a value in the context, where `backend_options` finds it for judge and writer alike."""
+    if value is not None and value is not False:
+        text = "true" if value is True else value
+        for kind in option.backends:
+            context.meta.setdefault(OF_BACKENDS, {}).setdefault(kind, {})[option.name] = text
+
+
+def options(*given: str | Option, **records: type) -> Callable[..., Any]:
+    """Give a command options of the table, by their keys or as `like` returns them.
+
+    The function gets a dict for options of the form KEY=VALUE. For each of `records` it gets one such record, in the
+    place of the options that are fields of it.
+    """
+    declared = [OPTIONS[each] if isinstance(each, str) else each for each in given]
 
     def apply(command: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(command)
         def call(*arguments: Any, **values: Any) -> Any:
-            taken: set[str] = set()
-
-            def settings(kind: type) -> Any:
-                chosen = {}
-                for each in fields(kind):
-                    option = _OPTION_OF.get(each.name, each.name)
-                    option = option if option in values else each.name
-                    if option in values:
-                        taken.add(option)
-                        value, read = values[option], _READ.get(str(each.type))
-                        chosen[each.name] = (
-                            value if read is None else read(value, f"--{_FLAG.get(option, option)}")
-                        )
-                return kind(**chosen)
-
-            groups = {name: settings(kind) for name, kind in kinds.items()}
+            for option in declared:
+                if option.pairs:
+                    read = numbers if option.pairs == "number" else pairs
+                    values[option.name] = read(values[option.name], option.flag)
+            made = {name: _record(kind, declared, values) for name, kind in records.items()}
+            taken = {name for kind in records.values() for name in _taken(kind, declared)}
             others = {name: value for name, value in values.items() if name not in taken}
-            return command(*arguments, **groups, **others)
+            return command(*arguments, **made, **others)
 
+        call.__click_params__ = [  # type: ignore[attr-defined]
+            parameter(each) for each in reversed(declared)
+        ]
         return call
 
     return apply
+
+
+def _taken(kind: type, declared: Sequence[Option]) -> dict[str, str]:
+    """Return the options that are fields of a record: option to field."""
+    names = [each.name for each in fields(kind)]
+    return {option.name: name for option in declared for name in option.names if name in names}
+
+
+def _record(kind: type, declared: Sequence[Option], values: Mapping[str, Any]) -> Any:
+    taken = _taken(kind, declared)
+    return kind(**{field: values[name] for name, field in taken.items()})
+
+
+def options_of(command: click.Command) -> list[Option]:
+    """Return the declarations of a command's options and arguments."""
+    return [each.declared for each in command.params if isinstance(each, FromTable)]
+
+
+def given_by_user(context: click.Context, name: str | None) -> bool:
+    """Whether an option is on the command line or in the configuration file."""
+    sources = (click.core.ParameterSource.COMMANDLINE, click.core.ParameterSource.DEFAULT_MAP)
+    return context.get_parameter_source(name or "") in sources
+
+
+def given_options(context: click.Context) -> Iterator[Option]:
+    """Yield the options of a command that the user gave."""
+    for option in options_of(context.command):
+        if given_by_user(context, option.name):
+            yield option
+
+
+def pairs(given: Sequence[str], flag: str) -> dict[str, str]:
+    """`KEY=VALUE` options as a mapping."""
+    values: dict[str, str] = {}
+    for option in given:
+        key, equals, value = option.partition("=")
+        if not equals or not key:
+            raise UsageError(f"{flag} {option!r}: must be KEY=VALUE")
+        if key in values:
+            first, second = redacted({key: values[key]})[key], redacted({key: value})[key]
+            raise UsageError(
+                f"{flag} {key}: given twice, as {first!r} and {second!r}; give it once"
+            )
+        values[key] = value
+    return values
+
+
+def numbers(given: Sequence[str], flag: str) -> dict[str, float]:
+    """`KEY=NUMBER` options as a mapping."""
+    values = {}
+    for key, value in pairs(given, flag).items():
+        if key[-1:] in {"<", ">"}:
+            raise UsageError(
+                f"{flag} {key}={value}: give {flag} {key[:-1]}={value}; {flag} keeps the bound itself too"
+            )
+        number = float(value) if value.lower().lstrip("+-") in _NOT_FINITE else parse_number(value)
+        if number is None:
+            raise UsageError(f"{flag} {key}={value}: {value!r} is not a number")
+        values[key] = number
+    return values
+
+
+def backend_options(name: str, given: Mapping[str, str]) -> dict[str, str]:
+    """Return the options of a backend: those given, and those of the command for every backend of its kind."""
+    context = click.get_current_context(silent=True)
+    kind = name.partition(":")[0]
+    for_all = {} if context is None else context.meta.get(OF_BACKENDS, {}).get(kind, {})
+    return {**for_all, **{key.replace("-", "_"): value for key, value in given.items()}}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,7 +206,7 @@ class JudgeOptions:
     """The judge."""
 
     judge: str | None
-    judge_option: tuple[str, ...]
+    judge_options: Mapping[str, str]
 
     @property
     def name(self) -> str:
@@ -67,7 +216,7 @@ class JudgeOptions:
     @property
     def options(self) -> dict[str, str]:
         """Its options, and those of the command for every backend of its kind."""
-        return backend_options(self.name, self.judge_option)
+        return backend_options(self.name, self.judge_options)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,7 +229,80 @@ class CriteriaOptions:
     weights: Mapping[str, float]
 
 
-def given_by_user(context: click.Context, name: str | None) -> bool:
-    """Whether an option stands on the command line or in the configuration file."""
-    sources = (click.core.ParameterSource.COMMANDLINE, click.core.ParameterSource.DEFAULT_MAP)
-    return context.get_parameter_source(name or "") in sources
+def _show_all(context: click.Context, _parameter: click.Parameter, value: bool) -> None:
+    if value and not context.resilient_parsing:
+        context.meta[helping.ALL] = True
+        click.echo(context.get_help())
+        context.exit()
+
+
+def _silence(context: click.Context, _parameter: click.Parameter, value: bool) -> None:
+    if value:
+        context.meta[QUIET] = True
+        os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")  # which transformers reads too
+
+
+class Command(click.Command):
+    """A command whose outputs are none of the files that it reads; its docstring ends in examples."""
+
+    context_class = helping.Context
+
+    def __init__(self, *arguments: Any, **settings: Any) -> None:
+        super().__init__(*arguments, **settings)
+        self.params.append(parameter(OPTIONS["quiet"], expose_value=False, callback=_silence))
+
+    def get_params(self, context: click.Context) -> list[click.Parameter]:
+        """Its parameters, with --help and --help-all."""
+        help_all = parameter(
+            OPTIONS["help_all"], expose_value=False, callback=_show_all, is_eager=True
+        )
+        return [*super().get_params(context), help_all]
+
+    def format_help_text(self, _context: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write what the command does."""
+        formatter.write_paragraph()
+        with formatter.indentation():
+            formatter.write_text(self._help[0])
+
+    def format_options(self, context: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the options under their headings."""
+        helping.write_options(self, context, formatter)
+
+    def format_epilog(self, _context: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the examples."""
+        helping.write_examples(self._help[1], formatter)
+
+    @property
+    def _help(self) -> tuple[str, str]:
+        """What the command does, and its examples."""
+        text, _, examples = inspect.cleandoc(self.help or "").partition("\n\nExamples:\n")
+        return text, examples
+
+    def invoke(self, context: click.Context) -> Any:
+        """Run the command, after a check of its files."""
+        from refladder.commands.overwriting import Named, check_outputs
+
+        check_outputs(
+            Named(each.declared, parent.params[each.name], _label(each))
+            for parent in dict.fromkeys((context.find_root(), context))
+            for each in parent.command.params
+            if isinstance(each, FromTable) and each.name in parent.params
+        )
+        return super().invoke(context)
+
+
+def _label(parameter: click.Parameter) -> str:
+    return (
+        parameter.opts[0] if isinstance(parameter, click.Option) else parameter.human_readable_name
+    )
+
+
+class Group(Command, click.Group):
+    """Such commands."""
+
+    command_class = Command
+
+    def format_options(self, context: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the options and the commands."""
+        super().format_options(context, formatter)
+        self.format_commands(context, formatter)

@@ -11,8 +11,9 @@ import click
 
 from refladder.commands import console
 from refladder.commands.calling import Call, checked
-from refladder.commands.options import grouped
+from refladder.commands.options import Command, options
 from refladder.files.tables import STANDARD
+from refladder.options import like
 from refladder.settings import Pairing, Tables, chosen
 
 if TYPE_CHECKING:
@@ -23,50 +24,28 @@ if TYPE_CHECKING:
 Table = TypeVar("Table")
 
 
-@click.command(cls=console.Command, short_help="Pair better and worse outputs for training.")
-@click.argument("source", default=STANDARD)
-@click.option(
-    "--margin",
-    required=True,
-    type=float,
-    help="Minimum difference of the two scores, in units of the score column. Equal scores are never a pair.",
+@click.command(cls=Command, short_help="Pair better and worse outputs for training.")
+@options(
+    like("source", default="-"),
+    "margin",
+    "per_context",
+    "by",
+    like(
+        "ladders",
+        help="Ladder set with the texts of the contexts, for rows without a column context.",
+    ),
+    "column",
+    "conversational",
+    like("out", help="Output file for the pairs; - is standard output."),
+    "mix",
+    "given",
+    "out_format",
+    "escape_formulas",
+    "as_json",
+    asked=Pairing,
+    tables=Tables,
 )
-@click.option(
-    "--per-context",
-    type=click.IntRange(min=1),
-    metavar="K",
-    help="Maximum number of pairs per context; the largest differences are kept. Default: all.",
-)
-@click.option(
-    "--by",
-    metavar="COLUMN",
-    help="Column with the scores. Default: the weighted score of all dimensions (overall_score), or the only column "
-    "NAME_score.",
-)
-@click.option(
-    "--ladders",
-    metavar="SET",
-    shell_complete=console.names_of("ladders"),
-    help="Ladder set with the texts of the contexts, for rows without a column context.",
-)
-@console.COLUMN
-@click.option(
-    "--conversational",
-    is_flag=True,
-    help="Write prompt, chosen and rejected as chat messages, to which TRL applies the model's chat template.",
-)
-@click.option("--out", default=STANDARD, help="Output file for the pairs; - is standard output.")
-@click.option(
-    "--mix",
-    is_flag=True,
-    help="Allow scores with different signatures, which can be on different scales.",
-)
-@console.FORMAT
-@console.OUT_FORMAT
-@console.ESCAPE_FORMULAS
-@console.JSON
-@grouped(asked=Pairing, tables=Tables)
-def command(*, asked: Pairing, tables: Tables, column: tuple[str, ...], as_json: bool) -> int:
+def command(*, asked: Pairing, tables: Tables, column: Mapping[str, str], as_json: bool) -> int:
     """Pair outputs of the same context in the scored rows of SOURCE (- is standard input).
 
     Each row has prompt (the text of the context), chosen and rejected, the format of preference training with TRL. The
@@ -81,7 +60,7 @@ def command(*, asked: Pairing, tables: Tables, column: tuple[str, ...], as_json:
     from refladder.jobs.score import Mapped
     from refladder.jobs.scored_tables import mapped_columns
 
-    mapped = Mapped(columns=mapped_columns(str(tables.source), console.pairs(column, "--column")))
+    mapped = Mapped(columns=mapped_columns(str(tables.source), column))
     with console.progress("pairing") as progress:
         report = preference_pairs(asked, tables, mapped, progress)
     if as_json:
@@ -92,7 +71,7 @@ def command(*, asked: Pairing, tables: Tables, column: tuple[str, ...], as_json:
     return 0
 
 
-@checked
+@checked(command)
 def pairs(
     table: Table,
     *,

@@ -9,6 +9,8 @@ import click
 
 from refladder.commands import console
 from refladder.commands.calling import Call, checked
+from refladder.commands.options import Command, options
+from refladder.options import like
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -16,35 +18,23 @@ if TYPE_CHECKING:
     from refladder.jobs.publish import Publication
 
 
-@click.command(cls=console.Command, short_help="Publish a ladder set on the Hugging Face Hub.")
-@click.argument("ladders", metavar="SET", shell_complete=console.names_of("ladders"))
-@click.argument("repository", metavar="ORG/NAME")
-@click.option("--private", is_flag=True, help="Create the repository as private.")
-@click.option("--tag", metavar="NAME", help="Tag for the commit, such as v1.")
-@click.option("--message", help="Message of the commit.")
-@click.option(
-    "--without-contexts",
-    is_flag=True,
-    help="Leave out the context texts, and publish their digests only.",
+@click.command(cls=Command, short_help="Publish a ladder set on the Hugging Face Hub.")
+@options(
+    "set_argument",
+    "repository",
+    "private",
+    "tag",
+    "message",
+    "without_contexts",
+    "licence",
+    "baseline",
+    like("dry_run", help="Print the files and the card, and send nothing."),
+    like(
+        "out_folder", help="New folder for the files and the card of the release; nothing is sent."
+    ),
+    "endpoint",
+    "as_json",
 )
-@click.option(
-    "--licence", "--license", metavar="ID", help="Licence of the texts, such as cc-by-4.0."
-)
-@click.option(
-    "--baseline", is_flag=True, help="Publish ladders of the built-in writer, as a baseline."
-)
-@click.option("--dry-run", is_flag=True, help="Print the files and the card, and send nothing.")
-@click.option(
-    "--out",
-    type=console.PATH,
-    help="New folder for the files and the card of the release; nothing is sent.",
-)
-@click.option(
-    "--endpoint",
-    metavar="URL",
-    help="Address of the Hub. Default: the variable HF_ENDPOINT, else the Hub.",
-)
-@console.JSON
 def command(
     *,
     ladders: str,
@@ -89,7 +79,7 @@ def _print_plan(done: Publication) -> None:
     )
 
 
-@checked
+@checked(command)
 def publish(
     ladders: str | Path,
     repository: str,

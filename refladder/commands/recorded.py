@@ -5,42 +5,26 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import click
-from click.core import ParameterSource
-
+from refladder.commands.options import given_options, options_of
 from refladder.errors import UsageError, option
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
+    import click
+
     from refladder.files.ladder_sets import LadderSet
     from refladder.scoring.recorded import Recorded
 
-JUDGMENTS_FROM = click.option(
-    "--judgments-from",
-    metavar="FILE",
-    multiple=True,
-    help="Table of judgments that another program made, or a judgments file, instead of a judge. No model is asked; "
-    "comparisons missing from it are unparsed. Repeatable: several files count as one.",
-)
-# Parameters that say how a judge is asked, of commands and of calls.
-_ASKING = (
-    *("judge", "judge_option", "judge_options", "answers", "yes_no", "prompts"),
-    *("writer", "settings.prompts"),
-)
-
 
 def asking_options(context: click.Context) -> Iterator[str]:
-    """The options of a command that the user gave and that say how a judge is asked."""
-    for each in context.command.params:
-        name = str(each.name)
-        if name in _ASKING and context.get_parameter_source(name) is not ParameterSource.DEFAULT:
-            yield each.opts[0]
+    """Yield the options of a command that the user gave and that determine how a judge is asked."""
+    return (option.flag for option in given_options(context) if option.asks)
 
 
-def asking_arguments(given: Mapping[str, object]) -> Iterator[str]:
-    """The arguments of a call that are given and that say how a judge is asked."""
-    for name in _ASKING:
+def asking_arguments(command: click.Command, given: Mapping[str, object]) -> Iterator[str]:
+    """Yield the arguments of a call that are given and that determine how a judge is asked."""
+    for name in dict.fromkeys(each.parameter for each in options_of(command) if each.asks):
         if given.get(name) not in (None, 0, False, "builtin") and given[name] != {}:
             yield name
 

@@ -8,8 +8,9 @@ import click
 
 from refladder.commands import console
 from refladder.commands.calling import Call, check_paths, checked, output_path, record_or_path
-from refladder.commands.options import grouped
+from refladder.commands.options import Command, options
 from refladder.files.tables import STANDARD
+from refladder.options import like
 from refladder.settings import LEAST_MASS, Scale, Tables, check_asking
 
 if TYPE_CHECKING:
@@ -19,26 +20,26 @@ if TYPE_CHECKING:
     from refladder.records import Link
 
 
-@click.command(
-    cls=console.Command, short_help="Recompute scores from saved judgments, without a model."
+@click.command(cls=Command, short_help="Recompute scores from saved judgments, without a model.")
+@options(
+    "judgments_argument",
+    like("out", help="Output file for the scores; - is standard output."),
+    "out_format",
+    "escape_formulas",
+    "rule",
+    "weight",
+    "least_mass",
+    like(
+        "link",
+        help="Link file of `refladder link`: add scores and grades on its target scale, with a 95 "
+        "% interval.",
+    ),
+    "as_json",
+    scale=Scale,
+    tables=Tables,
 )
-@click.argument("judgments")
-@click.option("--out", default=STANDARD, help="Output file for the scores; - is standard output.")
-@console.OUT_FORMAT
-@console.ESCAPE_FORMULAS
-@console.RULE
-@console.WEIGHT
-@console.LEAST_MASS
-@click.option(
-    "--link",
-    "link_file",
-    type=console.PATH,
-    help="Link file of `refladder link`: add scores and grades on its target scale, with a 95 % interval.",
-)
-@console.JSON
-@grouped(scale=Scale, tables=Tables)
 def command(
-    *, judgments: str, scale: Scale, tables: Tables, link_file: Path | None, as_json: bool
+    *, judgments: str, scale: Scale, tables: Tables, link: Path | None, as_json: bool
 ) -> int:
     """Recompute scores from JUDGMENTS with another rule, --least-mass or other weights.
 
@@ -52,7 +53,7 @@ def command(
     from refladder.jobs.rescore import rescore as rescored
 
     with console.progress("rescoring") as progress:
-        report = rescored(judgments, tables, scale, link=link_file, progress=progress)
+        report = rescored(judgments, tables, scale, link=link, progress=progress)
     return console.tell(report, as_json=as_json, to_stderr=tables.out == STANDARD)
 
 
@@ -80,7 +81,7 @@ def rescore(
 ) -> Path: ...
 
 
-@checked
+@checked(command)
 def rescore(
     judgments: str | Path,
     *,

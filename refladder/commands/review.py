@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING
 import click
 
 from refladder.commands import console
+from refladder.commands.options import Command, options
 from refladder.errors import UsageError
+from refladder.options import like
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -18,36 +20,16 @@ _ANY = ("0.0.0.0", "::", "")  # noqa: S104  refused
 
 
 @click.command(
-    cls=console.Command, short_help="Look at a run, rate it blind, or build one, in the browser."
+    cls=Command, short_help="Look at a run, rate it blind, or build one, in the browser."
 )
-@click.argument("run", required=False, type=console.PATH)
-@click.option(
-    "--html",
-    "page",
-    type=console.PATH,
-    help="Write the page as one HTML file instead of serving it.",
-)
-@click.option(
-    "--folder",
+@options(
+    "run",
+    like("page", help="Write the page as one HTML file instead of serving it."),
     "folders",
-    multiple=True,
-    type=console.PATH,
-    help="Folder whose tables and runs the page may read, and where it writes new runs. Repeatable. Default: the "
-    "current folder.",
+    "port",
+    "host",
+    "no_browser",
 )
-@click.option(
-    "--port",
-    default=0,
-    type=click.IntRange(0, 65535),
-    help="Port number of the server. 0 = any free port.",
-)
-@click.option(
-    "--host",
-    default=_LOOPBACK,
-    help="Address of the server. With an address other than 127.0.0.1, other machines can connect: everyone with the "
-    "printed address and its token can read the runs and start models.",
-)
-@click.option("--no-browser", is_flag=True, help="Print the address, and do not open a browser.")
 def command(
     *,
     run: Path | None,

@@ -16,15 +16,19 @@ from refladder.commands import console, spending
 from refladder.commands.calling import LOG, Call, Log, checked
 from refladder.commands.frames import read_columns
 from refladder.commands.many_files import (
-    MANY_FILES,
     ManyFiles,
     check_judge,
     check_options,
     score_many_files,
 )
-from refladder.commands.options import JudgeOptions, given_by_user, grouped
+from refladder.commands.options import (
+    Command,
+    JudgeOptions,
+    given_options,
+    options,
+    options_of,
+)
 from refladder.commands.recorded import (
-    JUDGMENTS_FROM,
     asking_arguments,
     asking_options,
     open_recorded,
@@ -34,6 +38,7 @@ from refladder.files.jsonl import is_device
 from refladder.files.ladder_sets import LadderSet, load_ladders
 from refladder.files.locks import locked
 from refladder.files.tables import STANDARD, read_once
+from refladder.options import OF_BACKENDS, OF_COST, like
 from refladder.records import is_shared
 from refladder.session import Session
 from refladder.settings import LEAST_MASS, Scoring, Tables, chosen
@@ -51,18 +56,6 @@ if TYPE_CHECKING:
     from refladder.scoring.scorer import LadderScorer
 
 Table = TypeVar("Table")
-# What a student alone has a use for; the other options say how a judge is asked.
-_OF_STUDENTS = {"ladders", "judge", "columns", "context_id", "out"}
-_ALONE = {
-    *_OF_STUDENTS - {"columns"},
-    "source",
-    "column",
-    "given",
-    "out_format",
-    "escape_formulas",
-    "as_json",
-    "quiet",
-}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,59 +66,41 @@ class FileOptions:
     judgments_from: tuple[str, ...]
 
 
-@click.command(cls=console.Command, short_help="Score outputs against ladders.")
-@click.argument("source", required=False)
-@click.option(
-    "--ladders",
-    metavar="SET",
-    shell_complete=console.names_of("ladders"),
-    help="Ladder set: a name of `refladder list ladders`, a folder, or hub:ORG/NAME@REVISION.",
-)
-@console.DIMENSION
-@click.option(
-    "--out",
-    default=STANDARD,
-    help="Output file; - is standard output. A folder (no extension) or a URL gets one file per input file.",
-)
-@click.option(
-    "--text",
+@click.command(cls=Command, short_help="Score outputs against ladders.")
+@options(
+    "source",
+    "ladders",
+    "dimension",
+    like(
+        "out",
+        help="Output file; - is standard output. A folder (no extension) or a URL gets one file "
+        "per input file.",
+        beside=(".run.json", ".judgments.jsonl"),
+    ),
     "text",
-    multiple=True,
-    help="Text to score instead of a table. Repeatable. Requires --context-id.",
-)
-@click.option("--context-id", help="Context id of every row, for a table without this column.")
-@console.COLUMN
-@console.FORMAT
-@console.OUT_FORMAT
-@console.ESCAPE_FORMULAS
-@console.backend_option(
-    "--judge", "Judge model (see `refladder list backends`).", default="builtin"
-)
-@console.JUDGE_OPTION
-@JUDGMENTS_FROM
-@console.BASE_URL
-@console.LOCAL
-@console.RULE
-@console.WEIGHT
-@console.LEAST_MASS
-@console.SCORE_ANSWERS
-@console.JUDGING
-@click.option(
-    "--judgments",
-    type=console.PATH,
-    help="Judgments file, for resuming and `rescore`. Default: OUT.judgments.jsonl.",
-)
-@click.option(
-    "--any-judge",
-    is_flag=True,
-    help="Score even if the judge does not distinguish the best rung from the worst.",
-)
-@spending.SPENDING
-@console.PROMPTS
-@MANY_FILES
-@console.JSON
-@click.pass_context
-@grouped(
+    "context_id",
+    "column",
+    "given",
+    "out_format",
+    "escape_formulas",
+    "judge",
+    "judge_option",
+    "judgments_from",
+    *OF_BACKENDS,
+    "rule",
+    "weight",
+    "least_mass",
+    "answers",
+    "both_orders",
+    "yes_no",
+    "judgments",
+    "any_judge",
+    *OF_COST,
+    "prompts",
+    "workers",
+    "engine",
+    "shard",
+    "as_json",
     asked=Scoring,
     tables=Tables,
     judge=JudgeOptions,
@@ -133,6 +108,7 @@ class FileOptions:
     money=spending.SpendingOptions,
     many=ManyFiles,
 )
+@click.pass_context
 def command(
     context: click.Context,
     /,
@@ -145,7 +121,7 @@ def command(
     many: ManyFiles,
     text: tuple[str, ...],
     context_id: str | None,
-    column: tuple[str, ...],
+    column: Mapping[str, str],
     as_json: bool,
 ) -> int:
     """Add score columns to every row of SOURCE (JSON lines, CSV or Parquet; - is standard input).
@@ -170,11 +146,11 @@ def command(
     from refladder.jobs.score import Mapped
     from refladder.students.first_pass import PREFIX
 
-    _check_text_options(text, tables, files, given=column)
+    _check_text_options(context, text, tables)
     many = many.into(tables)
     if many.given and not money.dry_run:
         check_options(context)
-    mapped = Mapped(columns=console.pairs(column, "--column"), context=context_id)
+    mapped = Mapped(columns=column, context=context_id)
     if judge.name.startswith(PREFIX):
         return _score_with_student(
             context, judge.name, asked.ladders, tables, mapped=mapped, many=many, as_json=as_json
@@ -209,30 +185,16 @@ def command(
     return _score_table(context, run, session, files, as_json=as_json)
 
 
-def _check_text_options(
-    text: tuple[str, ...],
-    tables: Tables,
-    files: FileOptions,
-    *,
-    given: Sequence[Path | str | object | None],
-) -> None:
-    """Refuse options that a --text does not have, and a table beside it."""
+def _check_text_options(context: click.Context, text: tuple[str, ...], tables: Tables) -> None:
+    """Refuse options that do not go with --text, and a table beside it."""
     if bool(text) == (tables.source is not None):
         raise UsageError(
             "give either a SOURCE table or --text, not both"
             if text
             else "give a SOURCE table, or --text"
         )
-    if not text:
-        return
-    given = [*given, files.judgments, *files.judgments_from]
-    if (
-        tables.out != STANDARD
-        or any(given)
-        or tables.given
-        or tables.out_format
-        or tables.escape_formulas
-    ):
+    given = (option.name for option in given_options(context) if not option.with_text)
+    if text and any(context.params[name] != STANDARD for name in given):
         raise UsageError(
             "--text prints its scores and writes no file; --out, --judgments and similar options need a SOURCE table"
         )
@@ -459,9 +421,8 @@ def _score_with_student(
     from refladder.jobs.score import score_rows
     from refladder.students.first_pass import StudentAlone, student_folder, student_judge
 
-    known = _ALONE | {"workers", "engine", "shard"} if many.given else _ALONE
-    given = (option for option in context.command.params if given_by_user(context, option.name))
-    student = student_judge(judge, [option.opts[0] for option in given if option.name not in known])
+    refused = [option.flag for option in given_options(context) if not option.with_student]
+    student = student_judge(judge, refused)
     if tables.source is None:
         raise UsageError("give a SOURCE table")
     contexts = None if ladders is None else load_ladders(str(ladders))
@@ -483,7 +444,7 @@ def _score_with_student(
     return console.tell(report, as_json=as_json, to_stderr=tables.out == STANDARD)
 
 
-@checked
+@checked(command)
 def score(
     table: Table,
     *,
@@ -583,7 +544,7 @@ def score(
         prepared = Prepared(chosen(Scoring, call.given))
         recorded = open_recorded(
             judgments_from,
-            asking_arguments(call.given),
+            asking_arguments(command, call.given),
             partial(LOG.info, "%s"),
             ladders=prepared.ladders,
         )
@@ -614,9 +575,10 @@ def score(
 
 
 def _asking(given: Mapping[str, object]) -> Iterator[str]:
-    """The arguments of `score` that are given and that a student alone has no use for."""
+    """Yield the arguments of `score` that are given and that a student does not accept."""
+    accepted = {option.parameter for option in options_of(command) if option.with_student}
     for name, parameter in inspect.signature(score).parameters.items():
-        if name in given and name not in _OF_STUDENTS:
+        if name in given and name not in accepted:
             value = given[name]
             empty = isinstance(value, Sized) and not len(value)
             if value is not False and not empty and value != parameter.default:

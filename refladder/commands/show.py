@@ -10,8 +10,10 @@ import click
 from refladder.commands import console
 from refladder.commands.calling import Call, checked, record_or_path
 from refladder.commands.certify import print_certificate
+from refladder.commands.options import Command, options
 from refladder.errors import UsageError
 from refladder.files.ladder_sets import LadderSet, load_ladders
+from refladder.options import like
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -19,29 +21,22 @@ if TYPE_CHECKING:
     from refladder.records import Link
 
 
-@click.command(
-    cls=console.Command, short_help="Print the ladder of a context, with scored outputs on it."
+@click.command(cls=Command, short_help="Print the ladder of a context, with scored outputs on it.")
+@options(
+    "set_argument",
+    "context_argument",
+    "dimension",
+    "scores",
+    like("link", help="Link file of `refladder link`: place the rows on its target scale."),
+    "as_json",
 )
-@click.argument("ladders", metavar="SET", shell_complete=console.names_of("ladders"))
-@click.argument("context_id", required=False)
-@console.DIMENSION
-@click.option(
-    "--scores", metavar="FILE", help="Scored rows of `refladder score` to place on the ladder."
-)
-@click.option(
-    "--link",
-    "link_file",
-    type=console.PATH,
-    help="Link file of `refladder link`: place the rows on its target scale.",
-)
-@console.JSON
 def command(
     *,
     ladders: str,
     context_id: str | None,
     dimension: tuple[str, ...],
     scores: str | None,
-    link_file: Path | None,
+    link: Path | None,
     as_json: bool,
 ) -> None:
     """Print the ladder of CONTEXT_ID in SET, best rung first. Without CONTEXT_ID, list contexts and the certificate.
@@ -61,7 +56,7 @@ def command(
     if context_id is None:
         _list_contexts(opened, dimension, as_json=as_json)
         return
-    for chosen, ladder, placed in ladders_of(opened, context_id, dimension, scores, link_file):
+    for chosen, ladder, placed in ladders_of(opened, context_id, dimension, scores, link):
         if ladder is None:
             console.say(f"no {chosen.name} ladder for {context_id}", err=True)
         elif as_json:
@@ -90,7 +85,7 @@ def _list_contexts(opened: LadderSet, dimensions: tuple[str, ...], *, as_json: b
         print_certificate(opened.certificate)
 
 
-@checked
+@checked(command)
 def show(
     ladders: str | Path | LadderSet,
     context_id: str | None = None,

@@ -159,29 +159,3 @@ def _remarks(row: Mapping[str, Any], estimate: Estimate) -> Iterator[str]:
             f"too long for the model: {plural(estimate.too_long, 'prompt')}; shorten the texts, or use "
             "--truncate-context"
         )
-
-
-SPENDING = console.options(
-    click.option(
-        "--store",
-        type=console.PATH,
-        envvar="REFLADDER_STORE",
-        help="File that keeps every answer for reuse. Default: REFLADDER_STORE, else a file in the cache folder for "
-        "openai and for runs with a budget.",
-    ),
-    click.option("--no-store", "without_store", is_flag=True, help="Do not use a response store."),
-    click.option("--dry-run", is_flag=True, help="Print calls, tokens and price; run no model."),
-    click.option(
-        "--prices",
-        type=console.PATH,
-        envvar="REFLADDER_PRICES",
-        help='TOML file: per model, a table ["MODEL"] with input and output in USD per million tokens. Default: '
-        "REFLADDER_PRICES.",
-    ),
-    click.option(
-        "--budget",
-        type=click.FloatRange(min=0, min_open=True),
-        metavar="USD",
-        help="Cost limit in USD. A higher estimate needs confirmation.",
-    ),
-)

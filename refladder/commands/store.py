@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from refladder.commands import console
+from refladder.commands.options import Group, options
 from refladder.errors import plural
 
 if TYPE_CHECKING:
@@ -14,16 +15,8 @@ if TYPE_CHECKING:
 
     from refladder.backends.cache.store import ResponseStore
 
-STORE = click.option(
-    "--store",
-    "path",
-    type=console.PATH,
-    envvar="REFLADDER_STORE",
-    help="Response store. Default: the variable REFLADDER_STORE, else the store in the user's cache folder.",
-)
 
-
-@click.group(cls=console.Group, short_help="Show or empty a response store.")
+@click.group(cls=Group, short_help="Show or empty a response store.")
 def command() -> None:
     """Show or empty a response store, the file in which `--store` keeps the answers of models.
 
@@ -43,8 +36,7 @@ def _open(path: Path | None) -> ResponseStore:
 
 
 @command.command(short_help="Print the path, the number of answers and the size.")
-@STORE
-@console.JSON
+@options("store_file", "as_json")
 def show(*, path: Path | None, as_json: bool) -> None:
     """Print the path of the file, the number of its answers and its size.
 
@@ -63,8 +55,7 @@ def show(*, path: Path | None, as_json: bool) -> None:
 
 
 @command.command(short_help="Delete all answers.")
-@STORE
-@console.JSON
+@options("store_file", "as_json")
 def clear(*, path: Path | None, as_json: bool) -> None:
     """Delete all answers and release their disk space.
 

@@ -13,6 +13,7 @@ import pytest
 from refladder.backends.builtin import NOTICE
 from refladder.commands import console
 from refladder.commands.main import COMMANDS, cli
+from refladder.commands.options import Command
 
 EVERY = [*((name,) for name in COMMANDS)]
 EVERY += [("store", name) for name in import_module("refladder.commands.store").command.commands]
@@ -150,10 +151,11 @@ def test_quiet_goes_with_many_files_and_students(fails, stories, tmp_path):
 
 
 def test_quiet_shows_no_progress():
-    with click.Context(console.Command("x"), info_name="x") as context:
+    with click.Context(command := Command("x"), info_name="x") as context:
         with console.progress("scoring") as bar:
             assert bar is not None
-        assert console.QUIET.process_value(context, "true") is None
+        (quiet,) = command.params
+        assert quiet.process_value(context, "true") is None
         with console.progress("scoring") as bar:
             assert bar is None
 

@@ -4,27 +4,27 @@ from __future__ import annotations
 
 import inspect
 import os
+from importlib import import_module
+from pathlib import Path
 
 import click
 import pytest
+from click.testing import CliRunner
 
 import refladder
-from refladder.commands import console
 from refladder.commands import main as cli
+from refladder.commands import overwriting, score
+from refladder.commands.calling import checked
 from refladder.commands.frames import Frame
+from refladder.commands.options import Command, options, options_of
 from refladder.errors import UsageError
-from refladder.files.overwriting import _READ_BY, BACKENDS, OPTIONS, READ, WRITTEN, check_outputs
+from refladder.options import OPTIONS, Option
 
-# Parameters with words that are no files, or with places that nothing is written to or read from by name.
-NO_FILES = {
-    "address", "backend", "base_url", "best", "by", "column", "columns", "context_id", "criteria",
-    "dimension", "dimensions", "endpoint", "fail_if_worse", "folders", "good", "host", "id_column", "include",
-    "kind", "label", "least", "licence", "memory", "message", "method_options", "methods", "most", "name",
-    "option", "options",
-    "per", "prompt_text", "reference", "repository", "rule", "score_column", "shard", "systems", "tag", "task",
-    "text", "top_by", "weight", "weights", "worst",
-}  # fmt: skip
-PREFIX = {"models": "m=scripted:", "model": "hf:"}
+PREFIX = {
+    "models": "m=scripted:",
+    "judge_option": "api_key_file=",
+    "writer_option": "api_key_file=",
+}
 
 
 def leaves(name, found):
@@ -41,27 +41,8 @@ def commands():
         yield from leaves(name, cli.cli.get_command(context, name))
 
 
-def texts_of(found):
-    """The parameters of a command that take text or a path."""
-    kinds = (click.Path, click.types.StringParamType)
-    return [
-        each
-        for each in found.params
-        if isinstance(each.type, kinds) and not getattr(each, "is_flag", False)
-    ]
-
-
-def written_by(name, parameter):
-    return parameter in WRITTEN and (name.rpartition(" ")[2], parameter) not in _READ_BY
-
-
-def value(parameter, path):
-    name = parameter.name
-    return (
-        f"api_key_file={path}"
-        if name in OPTIONS
-        else f"{PREFIX.get(name, 'scripted:' * (name in BACKENDS))}{path}"
-    )
+def value(option, path):
+    return f"{PREFIX.get(option.name, 'scripted:' if option.reads == 'backend' else '')}{path}"
 
 
 def line(found, given):
@@ -84,23 +65,31 @@ def line(found, given):
     return [*options, "--", *arguments]
 
 
+def files_of(found):
+    return [each for each in options_of(found) if each.reads or each.writes]
+
+
+def test_every_option_that_takes_a_path_has_a_role():
+    paths = {"BACKEND", "FILE", "NAME=BACKEND", "PATH", "SET", "TABLE", "THRESHOLD"}
+    assert [
+        (name, option.flag)
+        for name, found in commands()
+        for option in options_of(found)
+        if (option.type is Path or option.metavar in paths) and not (option.reads or option.writes)
+    ] == []
+
+
 @pytest.mark.parametrize(
     ("name", "found"), [pytest.param(*each, id=each[0]) for each in commands()]
 )
 def test_every_output_of_every_command_is_checked(name, found, fails, tmp_path):
-    assert isinstance(found, console.Command), "a command is made with cls=console.Command"
-    parameters = texts_of(found)
-    unknown = {each.name for each in parameters} - READ - WRITTEN - NO_FILES
-    assert not unknown, (
-        "name them in refladder.files.overwriting, or in NO_FILES where they are no files"
-    )
+    assert isinstance(found, Command), "a command is made with cls=Command"
+    assert len(options_of(found)) == len(found.params), "options are made with @options"
     path = tmp_path / "file.jsonl"
     path.write_text("{}\n")
-    outputs = [each for each in parameters if written_by(name, each.name)]
-    others = [each for each in parameters if each.name in READ | WRITTEN]
-    for output in outputs:
-        for other in others:
-            if other is output or {output.name, other.name} == {"figures", "work"}:
+    for output in (each for each in files_of(found) if each.writes):
+        for other in files_of(found):
+            if other is output or output.writes == other.writes == "folder":
                 continue
             given = {output.name: str(path), other.name: value(other, path)}
             told = fails(2, *name.split(), *line(found, given))
@@ -109,28 +98,55 @@ def test_every_output_of_every_command_is_checked(name, found, fails, tmp_path):
             assert path.read_text() == "{}\n"
 
 
+def test_a_new_path_option_is_checked_without_being_named_anywhere_else(tmp_path):
+    new = Option("--sketch", name="sketch", type=Path, writes="file")
+
+    @click.command(cls=Command)
+    @options("source", new)
+    def command(**_):
+        pytest.fail("the command ran")
+
+    path = str(tmp_path / "rows.jsonl")
+    done = CliRunner().invoke(command, [path, "--sketch", path])
+    assert isinstance(done.exception, UsageError)
+    assert str(done.exception) == f"{path}: SOURCE and --sketch must be different files"
+
+    @checked(command)
+    def draw(table, *, sketch=None):
+        pytest.fail(f"the call ran with {table} and {sketch}")
+
+    with pytest.raises(UsageError, match=r"the table and sketch must be different files$"):
+        draw(path, sketch=path)
+
+
 def calls():
     for name in dir(refladder):
         found = getattr(refladder, name)
-        if inspect.isfunction(found) and WRITTEN & set(inspect.signature(found).parameters):
-            yield name, found
+        if inspect.isfunction(found) and found.__module__.startswith("refladder.commands."):
+            files = files_of(import_module(found.__module__).command)
+            if any(
+                each.writes and each.name in inspect.signature(found).parameters for each in files
+            ):
+                yield pytest.param(found, files, id=name)
 
 
-@pytest.mark.parametrize(("name", "found"), [pytest.param(*each, id=each[0]) for each in calls()])
-def test_every_output_of_every_call_is_checked(name, found, tmp_path):
+@pytest.mark.parametrize(("found", "files"), list(calls()))
+def test_every_output_of_every_call_is_checked(found, files, tmp_path):
     path = tmp_path / "file.jsonl"
     path.write_text("{}\n")
     parameters = inspect.signature(found).parameters
     needed = {each.name: "x" for each in parameters.values() if each.default is each.empty}
-    for output in filter(lambda each: written_by(name, each), parameters):
-        for other in READ & set(parameters):
-            if other in OPTIONS:
-                chosen = {"api_key_file": str(path)}
-            else:
-                chosen = f"{PREFIX.get(other, 'scripted:' * (other in BACKENDS))}{path}"
+    files = [(name, each) for each in files for name in {*each.names} & {*parameters}]
+    checked = 0
+    for output in (name for name, each in files if each.writes):
+        for other, option in ((name, each) for name, each in files if each.reads):
+            text = value(option, path)
+            chosen = {"key": text} if option.pairs else text
             with pytest.raises(UsageError, match=r"must be different files$"):
                 found(**{**needed, output: path, other: chosen})
             assert path.read_text() == "{}\n"
+            checked += 1
+    assert checked
 
 
 def test_a_call_on_a_table_in_memory_is_checked_too(tmp_path):
@@ -143,6 +159,16 @@ def test_a_call_on_a_table_in_memory_is_checked_too(tmp_path):
     assert Frame([{"a": 1}]).names == ["a"]
 
 
+def check_outputs(given, **others):
+    """Check values of options by their keys in the table; `others` are options that are not in it."""
+    overwriting.check_outputs(
+        overwriting.Named(
+            option := others.get(name) or OPTIONS[name], given[name], f"--{option.name}"
+        )
+        for name in given
+    )
+
+
 @pytest.fixture
 def table(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
@@ -151,36 +177,22 @@ def table(tmp_path, monkeypatch):
     return path
 
 
-@pytest.mark.parametrize(
-    "target",
-    [
-        "table.jsonl",
-        "./x/../table.jsonl",
-        "symbolic.jsonl",
-        "chain.jsonl",
-        "hard.jsonl",
-        "linked/table.jsonl",
-        "file://{folder}/table.jsonl",
-        "{folder}/table.jsonl",
-    ],
-)
-@pytest.mark.parametrize(
-    "source",
-    ["table.jsonl", "tab*.jsonl", "[t]able.jsonl", "**/table.jsonl", "file://{folder}/table.jsonl"],
-)
-def test_a_file_is_the_same_under_every_name(table, source, target):
+def test_a_file_is_the_same_under_every_name(table):
     folder = table.parent
     (folder / "x").mkdir()
     (folder / "symbolic.jsonl").symlink_to("table.jsonl")
     (folder / "chain.jsonl").symlink_to(folder / "symbolic.jsonl")
     os.link(table, folder / "hard.jsonl")
     (folder / "linked").symlink_to(folder)
-    given = {"source": source.format(folder=folder), "out": target.format(folder=folder)}
-    with pytest.raises(UsageError, match=r"--source and --out must be different files$"):
-        check_outputs("filter", given)
-    check_outputs(
-        "filter", {**given, "out": str(folder / "x" / "table.jsonl")} if "*" not in source else {}
-    )
+    url = f"file://{folder}/table.jsonl"
+    sources = ["table.jsonl", "tab*.jsonl", "[t]able.jsonl", "**/table.jsonl", url]
+    targets = ["table.jsonl", "./x/../table.jsonl", "symbolic.jsonl", "chain.jsonl", "hard.jsonl"]
+    for source in sources:
+        for target in [*targets, "linked/table.jsonl", url, f"{folder}/table.jsonl"]:
+            with pytest.raises(UsageError, match=r"--source and --out must be different files$"):
+                check_outputs({"source": source, "out": target})
+        if "*" not in source:
+            check_outputs({"source": source, "out": str(folder / "x" / "table.jsonl")})
 
 
 @pytest.mark.parametrize(
@@ -246,32 +258,32 @@ def test_the_files_of_folders(table, given, message):
     (table.parent / "linked").symlink_to("set")
     (table.parent / "old.csv").touch()
     if message is None:
-        check_outputs("compete", given)
+        check_outputs(given)
         return
     with pytest.raises(UsageError, match=message):
-        check_outputs("compete", given)
+        check_outputs(given)
 
 
 def test_what_is_written_or_read_beside_a_table_counts(table):
-    beside = {"judgments_from": "a.jsonl.judgments.jsonl", "out": "a.jsonl"}
-    check_outputs("score", beside)
+    (out,) = (each for each in options_of(score.command) if each.name == "out")
+    check_outputs({"judgments_from": "a.jsonl.judgments.jsonl", "out": "a.jsonl"}, out=out)
     with pytest.raises(
         UsageError, match=r"a\.jsonl\.judgments\.jsonl: --source and --out must be different files$"
     ):
-        check_outputs("score", {"source": "a.jsonl.judgments.jsonl", "out": "a.jsonl"})
+        check_outputs({"source": "a.jsonl.judgments.jsonl", "out": "a.jsonl"}, out=out)
     with pytest.raises(
         UsageError, match=r"a\.jsonl\.run\.json: --run and --page must be different files$"
     ):
-        check_outputs("review", {"run": str(table.parent / "a.jsonl"), "page": "a.jsonl.run.json"})
+        check_outputs({"run": str(table.parent / "a.jsonl"), "page": "a.jsonl.run.json"})
     shipped = refladder.files.ladder_sets.find_folder("demo/story") / "ladders.jsonl"
     with pytest.raises(
         UsageError,
         match=r"--out would be among the files of --ladders the next time; choose another",
     ):
-        check_outputs("score", {"ladders": "demo/story", "out": str(shipped)})
+        check_outputs({"ladders": "demo/story", "out": str(shipped)})
 
 
 def test_the_file_of_options_is_read(table, fails):
     (table.parent / "options.toml").write_text("[filter]\nbest = 1\n")
     told = fails(2, "--config", "options.toml", "filter", "table.jsonl", "--out", "options.toml")
-    assert told == "refladder: options.toml: --config-file and --out must be different files\n"
+    assert told == "refladder: options.toml: --config and --out must be different files\n"

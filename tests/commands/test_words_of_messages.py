@@ -34,11 +34,10 @@ def test_an_option_is_written_as_the_user_writes_it():
         "--budget",
     ]
     assert [*map(option, names)] == on_the_command_line
-    with in_call({"both_orders", "dimensions", "judge_options"}):
-        # Every call that names a backend takes the options of backends; none has a budget.
-        words = ["both_orders", "dimensions", "judge_options", "base_url", "--budget"]
+    with in_call({"both-orders": "both_orders", "dimension": "dimensions", "base-url": "base_url"}):
+        words = ["both_orders", "dimensions", "--judge-option", "base_url", "--budget"]
         assert [*map(option, names)] == words
-        with in_call({"budget"}):  # such as a judge that is a function and makes a call
+        with in_call({"budget": "budget"}):  # such as a judge that is a function and makes a call
             assert (option("budget"), option("both-orders")) == ("budget", "--both-orders")
         assert [*map(option, names)] == words
     assert [*map(option, names)] == on_the_command_line
@@ -47,7 +46,7 @@ def test_an_option_is_written_as_the_user_writes_it():
 
 def test_words_that_are_others_in_a_call():
     assert (column_option("context", "NAME"), either("a", "b")) == ("--column context=NAME", "a")
-    with in_call(()):
+    with in_call({}):
         assert (column_option("context", "my text"), either("a", "b")) == (
             "columns={'context': 'my text'}",
             "b",
@@ -64,7 +63,7 @@ def test_a_call_in_another_thread_changes_no_words():
     inside, over = threading.Event(), threading.Event()
 
     def call():
-        with in_call({"out"}):
+        with in_call({"out": "out"}):
             inside.set()
             over.wait()
 
