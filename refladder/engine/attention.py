@@ -74,7 +74,7 @@ def parts_of(
     dtype: Any,
     window: int | None = None,
 ) -> Parts:
-    """The parts of attention over a segment; with a `window`, a query sees at most so many keys."""
+    """Return the parts of attention over a segment; with a `window`, a query sees at most so many keys."""
     shown = partition(segment)
     if window is not None:
         shown = windowed(segment, shown, window)
@@ -98,7 +98,7 @@ def _piece_keys(piece: Piece) -> int:
 
 
 def _hiding(hidden: NDArray[np.bool_], dtype: Any) -> Any:
-    """A mask with finite numbers: a query of a band that sees none of its keys gets the weight 0 for it, not NaN."""
+    """Return a mask with finite numbers, so that a query of a band that sees none of its keys is not NaN."""
     import torch
 
     return torch.zeros(hidden.shape, dtype=dtype).masked_fill_(
@@ -137,7 +137,7 @@ def _batch(segment: Segment, pieces: list[Piece], dtype: Any, window: int | None
 
 
 def _gather(parts: Parts, heads: int, key_heads: int, total: int) -> Gathered:
-    """The rows that batches take from flattened tensors, computed once; queries of one key head are stacked."""
+    """Return the rows that batches take from flattened tensors, computed once; queries of one key head are stacked."""
     import torch
 
     shape = heads, key_heads, total
@@ -184,7 +184,7 @@ def attend(
     s_aux: Any = None,
     **others: Any,
 ) -> tuple[Any, None]:
-    """The attention of one layer, with the signature that transformers expects.
+    """Compute the attention of one layer, with the signature that transformers expects.
 
     Shapes (1, heads, tokens, width) of `query`, (1, key heads, tokens of the cache and the segment, width) of `key` and
     `value`, (1, tokens, heads, width) of what is returned. `window_parts` is for layers with a `sliding_window` (None:
@@ -217,7 +217,7 @@ def _capped_attention(
     attn_mask: Any = None,
     is_causal: bool = False,
 ) -> tuple[Any, Any]:
-    """Attention and the logarithms of its sums, with capped scores; the same arguments as the flash kernel."""
+    """Return attention and the logarithms of its sums, with capped scores; arguments as for the flash kernel."""
     import torch
 
     (rows, heads, tokens, width), group = query.shape, query.shape[1] // key.shape[1]
@@ -244,7 +244,7 @@ def _capped_attention(
 def _attend(
     query: Any, key: Any, value: Any, parts: Parts, kernel: Callable[..., Any], *, sinks: Any
 ) -> Any:
-    """The parts of attention, merged; `kernel` gives one of them with the logarithms of its sums."""
+    """Merge the parts of attention; `kernel` computes one of them with the logarithms of its sums."""
     import torch
 
     (_, heads, tokens, width), (_, key_heads, total, _) = query.shape, key.shape

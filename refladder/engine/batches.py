@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 def by_length(
     numbers: Iterable[int], length: Callable[[int], int], tokens: int, most: int | None = None
 ) -> Iterator[list[int]]:
-    """Batches of at most `tokens` tokens, padding included, and `most` rows, the longest first; one row at least."""
+    """Yield batches of at most `tokens` tokens, padding included, and `most` rows, the longest first."""
     order = sorted(numbers, key=lambda number: -length(number))
     while order:
         batch = order[: max(1, tokens // length(order[0]))][:most]
@@ -22,7 +22,7 @@ def by_length(
 def padded(
     rows: Sequence[Sequence[int]], width: int, *, padding: int = 0, left: bool = False
 ) -> tuple[Any, Any]:
-    """Rows as a tensor of shape (rows, width), padded at their ends or on the left, and the mask of their tokens."""
+    """Return rows as a tensor of shape (rows, width), padded at their ends or on the left, and their mask."""
     import torch
 
     ids = torch.full((len(rows), width), padding, dtype=torch.long)

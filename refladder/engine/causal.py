@@ -73,12 +73,12 @@ class Causal:
 
     @property
     def name(self) -> str:
-        """The type of the model, for messages."""
+        """Return the type of the model, for messages."""
         return str(self._config.model_type)
 
     @property
     def reads_in_chunks(self) -> bool:
-        """Whether prompts may be read in chunks; transformers 4 counts a continued cache's padding in mrope."""
+        """Return whether prompts may be read in chunks; transformers 4 counts a continued cache's padding in mrope."""
         from transformers import __version__ as version
 
         kinds = (
@@ -94,7 +94,7 @@ class Causal:
         )
 
     def _supported(self) -> tuple[str, ...]:
-        """The strategies that the architecture allows, fastest first; the self-check then tries them."""
+        """Return the strategies that the architecture allows, fastest first; the self-check then tries them."""
         from transformers.cache_utils import DynamicCache
 
         if "past_key_values" not in self._arguments:
@@ -159,7 +159,7 @@ class Causal:
         return logprobs
 
     def _with_tree_attention(self, root: Node, reads: int, most: int) -> FloatArray:
-        """`_over_tree` with the attention of this package; afterwards the model has its own again."""
+        """Run `_over_tree` with the attention of this package, then give the model its own again."""
         attention.register()
         original = self._attention_name
         self.model.set_attn_implementation(attention.NAME)
@@ -226,7 +226,7 @@ class Causal:
     def _in_batches(
         self, sequences: Sequence[Sequence[int]], reads: Sequence[Read], batch_tokens: int
     ) -> FloatArray:
-        """Whole sequences, padded at their ends, where no token sees the padding."""
+        """Run whole sequences, padded at their ends, where no token sees the padding."""
         logprobs = np.full(len(reads), np.nan)
         reads_of: dict[int, list[NodeRead]] = {}
         for number, read in enumerate(reads):
@@ -284,7 +284,7 @@ class Causal:
         return logprobs
 
     def _mask(self, segment: Segment) -> dict[str, Any]:
-        """An additive mask of what each token sees; no mask if the model's own has the same effect."""
+        """Return an additive mask of what each token sees; no mask if the model's own has the same effect."""
         import torch
 
         length, past = segment.tokens.size, segment.start
@@ -312,7 +312,7 @@ class Causal:
 
 
 def _additive(visible: Any, dtype: Any) -> Any:
-    """0 where visible, the lowest number elsewhere: right for every attention implementation, unlike a boolean mask."""
+    """Return 0 where visible, else the lowest number; unlike a boolean mask, it suits every implementation."""
     import torch
 
     mask = torch.zeros(visible.shape, dtype=dtype, device=visible.device)

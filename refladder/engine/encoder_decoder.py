@@ -24,7 +24,7 @@ _BATCH_TOKENS = 4096
 
 
 def decoder_start(model: Any) -> int:
-    """The token that a decoder begins with: where `generate` looks for it, and else the padding (T5)."""
+    """Return the token that a decoder begins with: where `generate` looks for it, else the padding (T5)."""
     # T5Gemma
     for holder, name in (
         (model.generation_config, "decoder_start_token_id"),

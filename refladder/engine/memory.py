@@ -25,7 +25,7 @@ _OUT_OF_MEMORY = re.compile(r"out of memory|can't allocate memory|not enough mem
 
 
 def usable_memory(device: Any) -> int:
-    """Bytes that inference may use on a device: 70 % of the free memory, which on a CPU is shared by all workers."""
+    """Return the bytes that inference may use: 70 % of the free memory, which workers share on a CPU."""
     if device.type == "cuda":
         import torch
 
@@ -45,12 +45,12 @@ def usable_memory(device: Any) -> int:
 
 
 def cache_bytes_per_token(config: Any, number_bytes: int) -> int:
-    """Bytes of the keys and values of one token in all layers."""
+    """Return the bytes of the keys and values of one token in all layers."""
     return 2 * number_bytes * sum(_key_numbers(layer) for layer in _layers(config))
 
 
 def _layers(config: Any) -> list[Any]:
-    """The configuration of each layer; that of the model does not tell what differs between layers (Gemma 4)."""
+    """Return the configuration of each layer, since that of the model hides what differs between layers (Gemma 4)."""
     if getattr(config, "is_heterogeneous", False):
         return list(config.per_layer_config)
     return [config] * int(
@@ -59,7 +59,7 @@ def _layers(config: Any) -> list[Any]:
 
 
 def _key_numbers(config: Any) -> int:
-    """Numbers in the keys of one token in one layer."""
+    """Return how many numbers the keys of one token have in one layer."""
     hidden = int(getattr(config, "hidden_size", 0) or getattr(config, "d_model", 1024))
     heads = int(getattr(config, "num_attention_heads", 0) or 16)
     width = int(getattr(config, "head_dim", 0) or max(1, hidden // heads))
@@ -73,7 +73,7 @@ def _inner_width(config: Any) -> int:
 
 
 def tokens_that_fit(wanted: int, longest: int, reads: int, config: Any, memory: int) -> int:
-    """Tokens that fit in one forward pass beside the `longest` cached sequence: `wanted`, halved as often as needed."""
+    """Return how many tokens fit in a forward pass beside the `longest` cached sequence: `wanted`, halved until they fit."""
     hidden = int(getattr(config, "hidden_size", 0) or getattr(config, "d_model", 1024))
     layers = _layers(config)
     inner = max((_inner_width(layer) for layer in layers), default=0) or 4 * hidden
@@ -97,7 +97,7 @@ def tokens_that_fit(wanted: int, longest: int, reads: int, config: Any, memory: 
 
 
 def is_out_of_memory(error: BaseException) -> bool:
-    """Whether an error of torch or Python means that memory ran out."""
+    """Return whether an error of torch or Python means that memory ran out."""
     return isinstance(error, MemoryError) or (
         isinstance(error, RuntimeError) and bool(_OUT_OF_MEMORY.search(str(error)))
     )

@@ -109,7 +109,7 @@ def partition(
 
 
 def keys_in(ranges: tuple[Range, ...]) -> int:
-    """The number of keys in some ranges."""
+    """Return the number of keys in some ranges."""
     return sum(last - first for first, last in ranges)
 
 
@@ -120,7 +120,7 @@ def _appended(ranges: tuple[Range, ...], more: Range) -> tuple[Range, ...]:
 
 
 def key_positions(segment: Segment) -> NDArray[np.int64]:
-    """The position in its sequence of each key: those of the cache, then those of the segment."""
+    """Return the position of each key in its sequence: keys of the cache, then those of the segment."""
     return np.concatenate([np.arange(segment.start), segment.positions])
 
 
@@ -158,7 +158,7 @@ def windowed(
 def _chunks(
     segment: Segment, full: Partition, window: int, short_chunk: int
 ) -> tuple[list[Run], list[Piece], list[Span]]:
-    """Runs, pieces and spans of a cover whose runs are not longer than the window."""
+    """Return runs, pieces and spans of a partition whose runs are not longer than the window."""
     most = min(_SHORT, max(window - window % STEP, min(window, STEP)))
     runs, pieces, spans = [], list(full.pieces), list(full.spans)
     for run in full.runs:
@@ -178,7 +178,7 @@ def _chunks(
 
 
 def _nearest(ranges: tuple[Range, ...], keys: NDArray[np.int64], hidden: int) -> tuple[Range, ...]:
-    """The parts of key ranges whose positions are larger than `hidden`."""
+    """Return the parts of key ranges whose positions are larger than `hidden`."""
     return tuple(
         (start, last)
         for first, last in ranges

@@ -67,7 +67,7 @@ _GAIN = 1.5
 
 
 def reduced_model(model: Any) -> Any | None:
-    """A small float32 model of the same architecture and device, with its layer kinds; None if it cannot be made."""
+    """Return a small float32 model of the same architecture, layer kinds and device; None if it cannot be made."""
     import torch
 
     kinds = layer_kinds(model)
@@ -100,7 +100,7 @@ def reduced_model(model: Any) -> Any | None:
 
 
 def _of_type(model: Any, config: Any) -> Any:
-    """A model like another one with another configuration; the text part of one that also takes images."""
+    """Return a model like another one with another configuration; of one that takes images, the text part."""
     import transformers
 
     if type(model.config) is type(config):
@@ -109,7 +109,7 @@ def _of_type(model: Any, config: Any) -> Any:
 
 
 def layer_kinds(model: Any) -> list[tuple[str, ...]]:
-    """The kind of each layer, as the names of the classes it is made of; empty if the layers cannot be told."""
+    """Return the kind of each layer, as the class names of its parts; empty if the layers are not found."""
     try:
         decoder = model.get_decoder()
     except (AttributeError, NotImplementedError):
@@ -120,7 +120,7 @@ def layer_kinds(model: Any) -> list[tuple[str, ...]]:
 
 
 def reduced_configuration(config: Any, layers: int | None = None) -> Any:
-    """A text configuration with small widths and vocabulary, and the first `layers`, or the first of each kind."""
+    """Return a configuration with small widths and vocabulary, and the first `layers`, or the first of each kind."""
     small = copy.deepcopy(config)
     overrides = {}
     # Some numbers differ between layers.
@@ -181,7 +181,7 @@ def _set(config: Any, name: str, value: Any) -> None:
 
 
 def _set_mamba(small: Any, config: Any, hidden: int) -> None:
-    """The widths of Mamba layers, whose heads x width = expand x hidden."""
+    """Set the widths of Mamba layers: heads x width = expand x hidden."""
     for expand, heads, width, groups, state in _MAMBA:
         if getattr(config, expand, None) and getattr(config, heads, None):
             inner = int(getattr(config, expand) * hidden)
@@ -194,7 +194,7 @@ def _set_mamba(small: Any, config: Any, hidden: int) -> None:
 
 
 def _first_of_each_kind(config: Any, overrides: dict[int, Any]) -> list[int]:
-    """The first layer of each kind, two layers at least, by the lists that have an entry for each layer."""
+    """Return the first layer of each kind, at least two layers, by the lists with an entry for each layer."""
     count = config.num_hidden_layers
     # Layers from here on use the keys of earlier layers.
     first_shared = count - (getattr(config, "num_kv_shared_layers", None) or 0)
@@ -225,7 +225,7 @@ def _keep_layers(small: Any, indices: list[int], count: int) -> None:
 
 
 def _override(small: Any, name: str, value: Any) -> Any:
-    """What a layer has instead of a number of the small configuration: a width twice as large, or half the heads."""
+    """Return a layer's own number in the small configuration: a width twice as large, or half the heads."""
     if "head_dim" in name or "intermediate_size" in name:
         return 2 * getattr(small, name)
     if "num_key_value_heads" in name:
@@ -234,7 +234,7 @@ def _override(small: Any, name: str, value: Any) -> Any:
 
 
 def _shorten_rotations(small: Any, config: Any) -> None:
-    """Factors of single rotations (longrope) are as many as half of the rotary width."""
+    """Shorten the factors of single rotations (longrope) to half of the rotary width."""
     old_width = getattr(config, "head_dim", None) or config.hidden_size // getattr(
         config, "num_attention_heads", 1
     )

@@ -60,7 +60,7 @@ class _Draw:
 
 
 def _sampled_tokens(scores: Any, temperature: float, top_p: float, uniform: Any) -> Any:
-    """Tokens at uniform random numbers in the cumulative distributions, by id: rounding moves no token far."""
+    """Return the tokens at uniform random numbers in the cumulative distributions, by id, so that rounding moves none far."""
     import torch
 
     probabilities = torch.softmax(scores.double() / temperature, dim=-1)
@@ -79,7 +79,7 @@ def _sampled_tokens(scores: Any, temperature: float, top_p: float, uniform: Any)
 
 
 def random_stream(prompt: Sequence[int], seed: int) -> np.random.Generator:
-    """The random stream of a row, which depends on its prompt and the seed only."""
+    """Return the random stream of a row, which depends on its prompt and the seed only."""
     digest = hashlib.blake2b(
         np.asarray(prompt, dtype="<u4").tobytes(), digest_size=16, salt=b"refladder"
     ).digest()
@@ -87,7 +87,7 @@ def random_stream(prompt: Sequence[int], seed: int) -> np.random.Generator:
 
 
 def reproducible_batch_sizes(model: Any, largest: int) -> list[int]:
-    """Ascending batch sizes up to `largest` for which every matrix product of a model gives a row the same bits."""
+    """Return ascending batch sizes up to `largest` for which all matrix products give a row the same bits."""
     import torch
     from transformers.pytorch_utils import Conv1D
 
@@ -175,7 +175,7 @@ def generate_batch(
 def _cache_states(
     model: Any, prompts: Sequence[Sequence[int]], width: int, rows: int
 ) -> dict[str, Any]:
-    """The cache of a causal model after all but the last token of each prompt, padded on the left."""
+    """Return the cache of a causal model after all but the last token of each prompt, padded on the left."""
     import torch
     from transformers.cache_utils import DynamicCache
 
@@ -202,14 +202,14 @@ def _cache_states(
 
 
 def reused_tokens(prompts: Sequence[Sequence[int]]) -> list[int]:
-    """Tokens of each prompt that a batch with `rows` does not read again: whole chunks of the prompt before it."""
+    """Return how many tokens of each prompt are not read again: whole chunks that it shares with the one before."""
     return [0, *(common_prefix(*pair) // _CHUNK * _CHUNK for pair in itertools.pairwise(prompts))]
 
 
 def _encoder_states(
     model: Any, prompts: Sequence[Sequence[int]], width: int, rows: int
 ) -> dict[str, Any]:
-    """The encoder's output for each prompt alone, padded on the right."""
+    """Return the encoder's output for each prompt alone, padded on the right."""
     import torch
     from transformers.modeling_outputs import BaseModelOutput
 
@@ -222,7 +222,7 @@ def _encoder_states(
 
 
 def _stacked(states: Sequence[Any], rows: int, width: int, *, pad_end: bool) -> Any:
-    """States of each prompt, padded to one length; the last is repeated until there are `rows`."""
+    """Stack the states of prompts, padded to one length; repeat the last until there are `rows`."""
     import torch
 
     gaps = [width - state.shape[-2] for state in states]
@@ -234,7 +234,7 @@ def _stacked(states: Sequence[Any], rows: int, width: int, *, pad_end: bool) -> 
 
 
 def common_prefix(first: Sequence[int], second: Sequence[int]) -> int:
-    """The number of tokens that two sequences have in common at their start."""
+    """Return the number of tokens that two sequences have in common at their start."""
     shorter = min(len(first), len(second))
     return next((index for index in range(shorter) if first[index] != second[index]), shorter)
 

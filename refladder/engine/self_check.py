@@ -59,7 +59,7 @@ def choose_strategy(causal: Causal, ids: Sequence[int]) -> None:
 
 
 def prove(model: Any) -> str | None:
-    """The first strategy with the numbers of plain inference on a small copy of a model; None if there is none."""
+    """Return the first strategy that agrees with plain inference on a reduced model; None if there is none."""
     small = reduced_model(model)
     if small is None:
         return None
@@ -119,7 +119,7 @@ def _settle(causal: Causal, candidates: Sequence[str], disagrees: Callable[[], s
 
 
 def _prompts(ids: Sequence[int], article: int, part: int) -> tuple[list[list[int]], list[Read]]:
-    """Four prompts: an article and each of two rungs with each of two outputs; and what is read of them."""
+    """Return four prompts (an article, each of two rungs, each of two outputs) and what is read of them."""
     text = list(ids) * (article // len(ids) + 1)
     pieces = [list(ids[start : start + part]) for start in range(20, 20 + 4 * part, part)]
     sequences = [[*text[:article], *rung, *output] for rung in pieces[:2] for output in pieces[2:]]
@@ -150,7 +150,7 @@ def _rms(differences: FloatArray) -> float:
 
 
 def _real_check(causal: Causal, ids: Sequence[int], *, proved: bool) -> Callable[[], str | None]:
-    """The check on the real weights: a function that says how the present strategy is wrong, or None."""
+    """Return a function that checks the present strategy on the real weights: what is wrong, or None."""
     article, part = (24, 12) if proved else (40, 40)
     if not proved and causal.window is not None and causal.window <= _LONGEST_CHECK:
         article = causal.window + 10

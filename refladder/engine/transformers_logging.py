@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 @contextmanager
 def silenced(*, bars: bool = True) -> Iterator[None]:
-    """Without the reports of transformers, and without its progress bars if `bars` is False."""
+    """Silence the reports of transformers, and its progress bars if `bars` is False."""
     from transformers.utils import logging
 
     verbosity, hidden = logging.get_verbosity(), not bars and logging.is_progress_bar_enabled()

@@ -56,7 +56,7 @@ class Segment:
 
     @property
     def is_chain(self) -> bool:
-        """Whether every token sees all tokens before it."""
+        """Return whether every token sees all tokens before it."""
         return bool(np.all(self.ends == self.tokens.size))
 
 
@@ -79,7 +79,7 @@ class Pop(NamedTuple):
 
 
 def build_trie(sequences: Sequence[Sequence[int]], reads: Sequence[Read]) -> tuple[Node, list[int]]:
-    """The radix tree of token sequences, and for each the number of a leaf sequence that starts with it."""
+    """Return the radix tree of token sequences, and for each the number of a leaf sequence that starts with it."""
     coded = [np.asarray(sequence, dtype=">u4").tobytes() for sequence in sequences]
     order = sorted(range(len(coded)), key=coded.__getitem__)
     arrays = [np.asarray(sequences[number], dtype=np.int64) for number in order]
@@ -113,7 +113,7 @@ def _shared_tokens(first: IntArray, second: IntArray) -> int:
 
 
 def _grow(arrays: Sequence[IntArray], shared: Sequence[int]) -> tuple[Node, list[list[Node]]]:
-    """The root of sorted sequences, of which none is a prefix of another, and the nodes from it to each leaf."""
+    """Return the root of sorted sequences, none a prefix of another, and the nodes from it to each leaf."""
     shared_tokens = np.asarray(shared)
     paths: list[list[Node]] = [[] for _ in arrays]
     root: Node | None = None
@@ -151,7 +151,7 @@ def _preorder(root: Node) -> list[Node]:
 
 
 def plan(root: Node, max_tokens: int) -> Iterator[Push | Row | Pop]:
-    """The steps that run each token once: subtrees of at most `max_tokens` packed in rows, larger nodes cached."""
+    """Yield the steps that run each token once: subtrees of at most `max_tokens` packed in rows, larger nodes cached."""
     pending: list[Node | Pop] = [root]
     while pending:
         node = pending.pop()

@@ -34,7 +34,7 @@ def cache_folder() -> Path:
 
 
 def open_folder(address: str) -> Folder:
-    """A folder by its path or URL; nothing is created yet."""
+    """Return a folder by its path or URL without creating it."""
     return RemoteFolder(address) if is_url(address) else Folder(address)
 
 
@@ -45,7 +45,7 @@ class Folder:
         self.address = address.rstrip("/") or address
 
     def path_of(self, name: str) -> str:
-        """The path or URL of a file."""
+        """Return the path or URL of a file."""
         return f"{self.address}/{name}"
 
     def read(self, name: str) -> bytes | None:
@@ -134,7 +134,7 @@ class RemoteFolder(Folder):
 
     @contextmanager
     def _at(self, name: str, *, write: bool = False) -> Iterator[str]:
-        """The path of a file in the file system, whose errors name its URL; to write it, its folder is made."""
+        """Give the path of a file in the file system; errors name its URL, and writing makes its folder."""
         with reaching(self.path_of(name)):
             path = f"{self._root.rstrip('/')}/{name}".rstrip("/")
             # A listing may be of before another process wrote.
@@ -144,7 +144,7 @@ class RemoteFolder(Folder):
             yield path
 
     def read(self, name: str) -> bytes | None:
-        """The content of a file; None if it does not exist."""
+        """Return the content of a file; None if it does not exist."""
         with self._at(name) as path, suppress(FileNotFoundError):
             return bytes(self._system.cat_file(path))
         return None
@@ -177,7 +177,7 @@ class RemoteFolder(Folder):
                 self._system.rm_file(path)
 
     def work_file(self, name: str) -> Path:
-        """A file in the temporary folder that no other user may read; a later run on this machine continues from it."""
+        """Return a private file in the temporary folder; a later run on this machine continues from it."""
         path, ours = self._work / name, self._work.parent
         try:
             ours.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -197,7 +197,7 @@ class RemoteFolder(Folder):
         return existed
 
     def fetched(self, name: str) -> Path:
-        """The work file, downloaded if this machine does not have it."""
+        """Return the work file, downloaded if this machine does not have it."""
         path = self.work_file(name)
         if not path.exists():
             with self._at(name) as uploaded:

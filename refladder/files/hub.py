@@ -45,7 +45,7 @@ class Address:
 
 
 def check_repository(name: str) -> str:
-    """The name of a repository, if it is one."""
+    """Check the name of a repository and return it."""
     if not _NAME.fullmatch(name) or "--" in name or ".." in name:
         raise UsageError(
             f"repository {name!r} must be ORG/NAME in letters, digits, '-', '_' and '.'"
@@ -80,7 +80,7 @@ def _library() -> Any:
 
 @contextmanager
 def _explained(what: str, endpoint: str | None = None) -> Iterator[None]:
-    """Every error of the client as one sentence of ours, which never quotes a request: it may hold the token."""
+    """Turn errors of the client into sentences that never quote a request, since it may hold the token."""
     hub = _library()
     try:
         with quiet(hub):
@@ -97,7 +97,7 @@ def _explained(what: str, endpoint: str | None = None) -> Iterator[None]:
 
 
 def _shown(endpoint: str) -> str:
-    """An address without a name and a password in it."""
+    """Return an address without user name and password."""
     return re.sub(r"//[^/@]*@", "//", endpoint)
 
 
@@ -218,7 +218,7 @@ class Head:
 
     @property
     def shards(self) -> tuple[Shard, ...]:
-        """The files of the manifest."""
+        """Return the files of the manifest."""
         return () if self.manifest is None else self.manifest.files
 
 
@@ -233,7 +233,7 @@ class Publisher:
 
     @property
     def page(self) -> str:
-        """Address of the repository's page."""
+        """Return the address of the repository's page."""
         return f"{_shown(self.endpoint)}/datasets/{self.repository}"
 
     def create(self, *, private: bool) -> None:
@@ -244,7 +244,7 @@ class Publisher:
             )
 
     def head(self) -> Head:
-        """The newest commit."""
+        """Return the newest commit."""
         with _explained(self.repository, self.endpoint):
             info = self._api.dataset_info(self.repository)
             paths = frozenset(sibling.rfilename for sibling in info.siblings or ())

@@ -54,18 +54,18 @@ def _opening(path: Path) -> Iterator[None]:
 
 
 def read_lines(path: Path) -> Iterator[tuple[int, str]]:
-    """Lines of a text file (plain or gzip), numbered from 1, without line ends."""
+    """Yield the lines of a text file (plain or gzip), numbered from 1, without line ends."""
     return numbered_lines(open_bytes(path), str(path))
 
 
 def numbered_lines(opened: IO[bytes], path: str) -> Iterator[tuple[int, str]]:
-    """Lines of an open text file, as `read_lines`; closes it."""
+    """Yield the lines of an open text file, as `read_lines` does, and close it."""
     for number, line in enumerate(decoded_lines(opened, path), start=1):
         yield number, line.rstrip("\r\n")
 
 
 def decoded_lines(opened: IO[bytes], path: str, encoding: str = "utf-8") -> Iterator[str]:
-    """Lines of an open text file with their line ends; `encoding` is that of the first line. Closes the file."""
+    """Yield the lines of an open text file with their ends, and close it; `encoding` is that of the first line."""
     for number, line in enumerate(lines_of(opened, path), start=1):
         try:
             yield line.decode(encoding if number == 1 else "utf-8")
@@ -76,7 +76,7 @@ def decoded_lines(opened: IO[bytes], path: str, encoding: str = "utf-8") -> Iter
 def not_utf8(
     where: str, error: UnicodeDecodeError, advice: str = "convert the file to UTF-8"
 ) -> DataError:
-    """The error for a line that is not UTF-8."""
+    """Return the error for a line that is not UTF-8."""
     byte = error.object[error.start]
     return DataError(f"{where}: not UTF-8 (byte {byte:#04x} at position {error.start}); {advice}")
 
@@ -132,13 +132,13 @@ def from_lines(kind: type[T], lines: Sequence[tuple[str, str]]) -> list[T]:
 
 
 def read_records(kind: type[T], path: Path) -> Iterator[T]:
-    """All records of a JSON lines file (plain or gzip), in order; blank lines are errors."""
+    """Yield all records of a JSON lines file (plain or gzip), in order; blank lines are errors."""
     for number, line in read_lines(path):
         yield from_line(kind, line, f"{path}:{number}")
 
 
 def is_device(path: Path) -> bool:
-    """Whether a path exists and is neither a file nor a folder: a pipe, `/dev/null`."""
+    """Return whether a path exists and is neither a file nor a folder: a pipe, `/dev/null`."""
     return path.exists() and not path.is_file() and not path.is_dir()
 
 
@@ -238,7 +238,7 @@ def writing(path: str | Path) -> Iterator[None]:
 
 
 def cannot_write(path: str | Path, error: OSError) -> DataError:
-    """The error for a failed write, with the file and the reason."""
+    """Return the error for a failed write, with the file and the reason."""
     return DataError(
         f"{path}: cannot be written ({error.strerror or error}); free space or choose another path"
     )
@@ -280,7 +280,7 @@ def append_lines(path: Path, lines: Iterable[bytes]) -> None:
 
 
 def is_torn(line: bytes) -> bool:
-    """Whether a last line has no newline because a write was interrupted; other such lines are complete JSON."""
+    """Return whether an interrupted write left a last line without a newline; complete JSON is not torn."""
     try:
         return not line.endswith(b"\n") and parse_json(line, "") is None
     except DataError:
@@ -288,7 +288,7 @@ def is_torn(line: bytes) -> bool:
 
 
 def mend_end(path: Path, stream: IO[bytes]) -> None:
-    """Before lines are added to a file that is open for appending: remove a torn last line, and end another one."""
+    """Prepare a file for appending: remove a torn last line, or end a line without a newline."""
     # A pipe, or empty.
     if not (stream.seekable() and stream.tell()):
         return
@@ -305,7 +305,7 @@ def mend_end(path: Path, stream: IO[bytes]) -> None:
 
 
 def read_appended(path: Path) -> list[tuple[str, str]]:
-    """The lines of `append_lines`, each with its path:line; an incomplete last one is skipped with a warning."""
+    """Return the lines of `append_lines`, each with its path:line; an incomplete last one is skipped with a warning."""
     if not within(path).exists():
         return []
     refuse_pipe(path)
@@ -321,7 +321,7 @@ def read_appended(path: Path) -> list[tuple[str, str]]:
 
 
 def within(path: Path) -> Path:
-    """A file that refladder looks for in a folder, which may be in a folder that somebody else made."""
+    """Return a path in a folder, unless it is a link that leads out of the folder: others may have made the folder."""
     real, folder = os.path.realpath(path), os.path.realpath(path.parent)
     if path.is_symlink() and not Path(real).is_relative_to(folder):
         raise DataError(
@@ -331,7 +331,7 @@ def within(path: Path) -> Path:
 
 
 def appended_text(line: bytes, where: str) -> str:
-    """The text of a line that `append_lines` or a judgments file wrote."""
+    """Return the text of a line that `append_lines` or a judgments file wrote."""
     try:
         return line.decode("utf-8")
     except UnicodeDecodeError as error:
@@ -339,7 +339,7 @@ def appended_text(line: bytes, where: str) -> str:
 
 
 def is_unicode(text: str) -> bool:
-    """Whether a text has no half surrogate pairs, which are valid in JSON escapes but not in UTF-8."""
+    """Return whether a text has no half surrogate pairs, which JSON escapes can hold and UTF-8 cannot."""
     try:
         text.encode()
     except UnicodeEncodeError:

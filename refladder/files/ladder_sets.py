@@ -90,7 +90,7 @@ class LadderSet:
     earlier: tuple[Revision, ...] = ()
 
     def __repr__(self) -> str:
-        """One line: what the set is, and how much it holds."""
+        """Return one line: what the set is, and how much it holds."""
         names = ", ".join(dimension.name for dimension in self.dimensions)
         parts = [
             f"{plural(len(self.ladders), 'ladder')} of {self.rungs} rungs",
@@ -105,7 +105,7 @@ class LadderSet:
 
     @property
     def signature(self) -> str:
-        """The set in the signatures of scores: its name and digest, digests of earlier revisions and certificate."""
+        """Return the set as signatures name it: name, digest, digests of earlier revisions and of the certificate."""
         earlier = (
             f"|earlier:{','.join(each.digest for each in self.earlier)}" if self.earlier else ""
         )
@@ -114,22 +114,22 @@ class LadderSet:
 
     @property
     def role(self) -> str:
-        """The role of the prompt that compares a text with a rung."""
+        """Return the role of the prompt that compares a text with a rung."""
         return "compare-shared" if self.anchors else "compare"
 
     @property
     def ladders_each(self) -> int:
-        """The number of ladders that each text is compared with on a dimension."""
+        """Return the number of ladders that each text is compared with on a dimension."""
         return max(len(self.anchors), 1)
 
     @property
     def task(self) -> str:
-        """The task of every ladder in the set."""
+        """Return the task of every ladder in the set."""
         return next(iter(self.ladders.values())).task
 
     @property
     def tasks(self) -> tuple[str, ...]:
-        """The tasks whose texts the set is for."""
+        """Return the tasks whose texts the set is for."""
         return tuple(dict.fromkeys((self.task, *self.serves)))
 
 
@@ -141,7 +141,7 @@ def _root() -> Path:
 
 
 def published_names() -> list[str]:
-    """Names of the shipped ladder sets, such as `demo/story`."""
+    """Return the names of the shipped ladder sets, such as `demo/story`."""
     root = _root()
     return sorted(
         path.parent.relative_to(root).as_posix() for path in root.glob("**/ladders.jsonl")
@@ -149,12 +149,12 @@ def published_names() -> list[str]:
 
 
 def rated_names() -> list[str]:
-    """Names of the shipped sets that are benchmarks too, with outputs and ratings."""
+    """Return the names of the shipped sets that are benchmarks too, with outputs and ratings."""
     return [name for name in published_names() if (_root() / name / "ratings.jsonl").is_file()]
 
 
 def find_folder(name: str) -> Path:
-    """The folder of a ladder set: a shipped name, or a path."""
+    """Return the folder of a ladder set: a shipped name, or a path."""
     if name in published_names():
         return _root() / name
     path = Path(name)
@@ -171,7 +171,7 @@ def _is_of_a_set(path: Path) -> bool:
 
 
 def new_digest() -> hashlib.blake2b:
-    """An empty digest of ladders, to which the line of each is added."""
+    """Return an empty digest of ladders, to which the line of each is added."""
     return hashlib.blake2b(digest_size=6)
 
 
@@ -242,7 +242,7 @@ def _check_anchors(
 
 
 def of_whole_anchors(ladders: Iterable[Ladder], dimensions: Sequence[Dimension]) -> list[Ladder]:
-    """The ladders of the contexts that have one on every dimension, as each anchor of a shared set needs."""
+    """Return the ladders of contexts that have one on every dimension, as anchors of a shared set need."""
     ladders = list(ladders)
     counts = Counter(ladder.context_id for ladder in ladders)
     return [ladder for ladder in ladders if counts[ladder.context_id] == len(dimensions)]
@@ -263,18 +263,18 @@ class Checks:
 
     @property
     def digest(self) -> str:
-        """Digest (twelve hexadecimal digits) of the exact texts of the ladders so far, in their order."""
+        """Return twelve hexadecimal digits of the exact texts of the ladders so far, in their order."""
         return self._state.hexdigest()
 
     @property
     def count(self) -> int:
-        """The number of ladders so far."""
+        """Return the number of ladders so far."""
         return len(self._seen)
 
     def passed(
         self, ladders: Iterable[Ladder], earlier: Sequence[Revision] = ()
     ) -> Iterator[Ladder]:
-        """The ladders, each checked; there must be at least one, and the first ones must be those of `earlier`."""
+        """Yield the ladders, each checked; there must be at least one, and the first ones must be those of `earlier`."""
         expected = {each.ladders: each.digest for each in earlier}
         for ladder in ladders:
             self._check(ladder)
@@ -338,14 +338,14 @@ def _check_scales(name: str, dimensions: Sequence[Dimension]) -> None:
 
 
 def certificate_digest(certificate: Mapping[str, Any]) -> str:
-    """Digest (twelve hexadecimal digits) of a certificate without its key `digest`, whatever the order of its keys."""
+    """Return twelve hexadecimal digits of a certificate without its key `digest`, in any order of its keys."""
     rest = {key: value for key, value in certificate.items() if key != "digest"}
     text = json.dumps(rest, sort_keys=True, ensure_ascii=True)
     return hashlib.blake2b(text.encode(), digest_size=6).hexdigest()
 
 
 def checked_certificate(certificate: object, where: str, digest: str) -> dict[str, Any]:
-    """A certificate that was read, if it is one of these ladders."""
+    """Return a certificate if it is one of these ladders."""
     again = "certify the set again with `refladder certify`, or delete the file to use the set without a certificate"
     if not isinstance(certificate, dict) or certificate.get("schema") != CERTIFICATE_SCHEMA:
         raise DataError(
@@ -417,7 +417,7 @@ def load_ladders(name: str | Path, *, certified: bool = True) -> LadderSet:
 
 
 def open_parts(name: str) -> Parts:
-    """The records of a ladder set, read as they are iterated, so that memory does not grow with the set."""
+    """Open the records of a ladder set; they are read as they are iterated, so memory does not grow with the set."""
     if name.startswith(hub.PREFIX):
         snapshot = hub.fetch(name, OF_A_SET)
         return read_release(snapshot.folder, str(snapshot.address), snapshot.manifest)
@@ -455,7 +455,7 @@ def ladder_set_of_rows(
     *,
     name: str = "rows",
 ) -> LadderSet:
-    """A ladder set from the rows of a published one, as `datasets.load_dataset("ORG/NAME", "ladders")` gives them.
+    """Make a ladder set from the rows of a published one, as `datasets.load_dataset("ORG/NAME", "ladders")` gives them.
 
     Args:
         rows: of the config `ladders`; other columns are ignored.

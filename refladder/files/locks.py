@@ -56,7 +56,7 @@ _guard = threading.Lock()
 
 
 def has_ended(process: int) -> bool:
-    """Whether a process of this machine has certainly ended; False if unknown."""
+    """Return whether a process of this machine has certainly ended; False if unknown."""
     # Elsewhere signal 0 is not a harmless test.
     if os.name != "posix":
         return False
@@ -171,7 +171,7 @@ def _acquire(file: Path, path: Path) -> _Lock:
 
 
 def _open_or_make(file: Path) -> tuple[int, bool]:
-    """A lock file, open, and whether this call made it; of several processes only one does."""
+    """Open a lock file, and return whether this call made it; of several processes only one does."""
     flags = os.O_RDWR | getattr(os, "O_BINARY", 0)
     try:
         return os.open(file, flags | os.O_CREAT | os.O_EXCL, 0o666), True
@@ -180,7 +180,10 @@ def _open_or_make(file: Path) -> tuple[int, bool]:
 
 
 def _remove_ended(file: Path, descriptor: int, *, wait: bool) -> bool | None:
-    """Without locks: remove a lock file whose process has ended; False: it may be running; None: try again."""
+    """Remove a lock file whose process has ended, where no locks exist.
+
+    False: the process may be running; None: try again.
+    """
     holder = _holder(descriptor)
     # The process that made it is about to sign it.
     if holder is None and wait:
@@ -218,7 +221,7 @@ def _release(lock: _Lock) -> None:
 
 
 def _is_same(descriptor: int, file: Path) -> bool:
-    """Whether an open file is still the one at a path."""
+    """Return whether an open file is still the one at a path."""
     try:
         return os.path.samestat(os.fstat(descriptor), file.stat())
     except FileNotFoundError:
@@ -234,7 +237,7 @@ def _sign(descriptor: int) -> None:
 
 
 def holder_record() -> bytes:
-    """What names this process in a lock: its number, its host and the time (UTC), as JSON."""
+    """Return this process as a lock names it: its number, its host and the time (UTC), as JSON."""
     since = time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime())
     return json.dumps(
         {"process": os.getpid(), "host": socket.gethostname(), "since": since}
@@ -250,7 +253,7 @@ def _holder(descriptor: int) -> Holder | None:
 
 
 def holder_in(record: bytes) -> Holder | None:
-    """The process that a `holder_record` names, its host, and since when; None where the record is damaged."""
+    """Return the process that a `holder_record` names, its host, and since when; None if the record is damaged."""
     try:
         fields = json.loads(record)
         return int(fields["process"]), str(fields["host"]), str(fields["since"])
@@ -259,7 +262,7 @@ def holder_in(record: bytes) -> Holder | None:
 
 
 def may_be_running(holder: Holder | None) -> bool:
-    """Whether the holder of a lock may still be running, where only its record shows that; a damaged one holds none."""
+    """Return whether the holder of a lock may still run, if only its record tells; a damaged record holds nothing."""
     if holder is None:
         return False
     process, host, _ = holder
@@ -267,7 +270,7 @@ def may_be_running(holder: Holder | None) -> bool:
 
 
 def in_use(path: str | Path, holder: Holder | None, remove: str | Path | None = None) -> UsageError:
-    """The error for a file or folder that another process is writing; `remove` is a lock that nothing else removes."""
+    """Return the error for a path that another process is writing; `remove` is a lock that nothing else removes."""
     writer = (
         "another process has" if holder is None else f"process {holder[0]} on host {holder[1]} has"
     )

@@ -87,12 +87,12 @@ class Manifest:
     earlier: tuple[Revision, ...] = ()
 
     def of(self, config: str) -> list[Shard]:
-        """The shards of a config, in order."""
+        """Return the shards of a config, in order."""
         return [shard for shard in self.files if shard.config == config]
 
 
 def manifest_bytes(manifest: Manifest) -> bytes:
-    """The content of MANIFEST."""
+    """Return the content of MANIFEST."""
     return to_json({"schema": SCHEMA, **dataclasses.asdict(manifest)}, indent=2) + b"\n"
 
 
@@ -142,7 +142,7 @@ def verify(folder: Path, shards: Iterable[Shard], label: str) -> None:
 
 
 def digest_of_file(path: Path) -> str:
-    """SHA-256 of a file, in hexadecimal digits."""
+    """Return the SHA-256 of a file in hexadecimal digits."""
     with open(path, "rb") as stream:  # noqa: PTH123  hashlib wants a file of its own, not an unpacked one
         return hashlib.file_digest(stream, "sha256").hexdigest()
 
@@ -163,7 +163,7 @@ class Parts:
 
 
 def read_release(folder: Path, label: str, manifest: Manifest | None = None) -> Parts:
-    """The records of a release, verified against its manifest; one that is given was compared with the files."""
+    """Open the records of a release, verified against its manifest; a given manifest was verified before."""
     verified = manifest is not None
     manifest = manifest or read_manifest(folder / MANIFEST, label)
     shards = {config: manifest.of(config) for config in OF_A_SET}
@@ -184,7 +184,7 @@ def read_release(folder: Path, label: str, manifest: Manifest | None = None) -> 
 
 
 def _certificate_of(rows: Iterable[Row]) -> dict[str, Any] | None:
-    """The whole certificate, which is one of the rows of its config."""
+    """Return the whole certificate, which is one of the rows of its config."""
     for row in rows:
         if row.fields.get("name") == WHOLE_CERTIFICATE:
             certificate = parse_json(str(row.fields.get("json")), row.where)
@@ -193,7 +193,7 @@ def _certificate_of(rows: Iterable[Row]) -> dict[str, Any] | None:
 
 
 def rows_of(folder: Path, shards: Iterable[Shard]) -> Iterator[Row]:
-    """The rows of shards, in order, a row group at a time."""
+    """Yield the rows of shards, in order, a row group at a time."""
     for shard in shards:
         yield from read_rows(str(folder / shard.path), "parquet")
 
@@ -204,7 +204,7 @@ def ladders_of_rows(
     context_digests: dict[str, str],
     anchors: list[str] | None = None,
 ) -> Iterator[Ladder]:
-    """Ladders from rows as `ladder_row` makes them; fills dimensions, context digests and anchors."""
+    """Yield ladders from rows as `ladder_row` makes them; fill dimensions, context digests and anchors."""
     # One object for all ladders of a recipe.
     recipes: dict[Recipe, Recipe] = {}
     read: dict[tuple[str, ...], Dimension] = {}
@@ -230,12 +230,12 @@ def ladders_of_rows(
 
 
 def record_of(kind: type[T], row: Row) -> T:
-    """A row as a record, as strictly as a line of a file; other columns are ignored."""
+    """Return a row as a record, as strictly as a line of a file, without other columns."""
     return from_line(kind, _line(kind, row), row.where)
 
 
 def records_of(kind: type[T], rows: Iterable[Row]) -> Iterator[tuple[Row, T]]:
-    """Each row with its record, as `record_of` gives it, but faster."""
+    """Yield each row with its record, see `record_of`; this is faster."""
     source = iter(rows)
     while chunk := list(itertools.islice(source, _ROWS)):
         yield from zip(
@@ -252,7 +252,7 @@ def _line(kind: type, row: Row) -> str:
 def ladder_row(
     ladder: Ladder, dimension: Dimension, context_digest: str | None, *, shared: bool = False
 ) -> dict[str, Any]:
-    """A ladder as a row of the config `ladders`, complete in itself."""
+    """Return a ladder as a row of the config `ladders`, complete in itself."""
     return {
         "context_id": ladder.context_id,
         "task": ladder.task,
@@ -306,7 +306,7 @@ def write_shards(folder: Path, config: str, rows: Iterable[Mapping[str, Any]]) -
 
 
 def _columns_of(config: str) -> dict[str, Any]:
-    """The columns of a config of records with the types of their values; none for a table."""
+    """Return the columns of a config of records with the types of their values; none for a table."""
     columns: dict[str, Any] = {}
     for name, kind in get_type_hints(_RECORDS[config]).items() if config in _RECORDS else ():
         columns[name] = kind
@@ -317,7 +317,7 @@ def _columns_of(config: str) -> dict[str, Any]:
 
 
 def _arrow(pa: Any, kind: Any) -> Any:
-    """The Arrow type of a field of a record: a text, a number, a tuple, a record, or one of these or None."""
+    """Return the Arrow type of a field of a record: a text, a number, a tuple, a record, or one of these or None."""
     plain = {str: pa.string(), int: pa.int64(), float: pa.float64(), bool: pa.bool_()}
     if kind in plain:
         return plain[kind]

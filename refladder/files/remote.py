@@ -16,13 +16,13 @@ if TYPE_CHECKING:
 
 
 def is_url(path: str) -> bool:
-    """Whether a path is a URL, not a path on this machine."""
+    """Return whether a path is a URL, not a path on this machine."""
     return "://" in path
 
 
 @contextmanager
 def quiet(hub: Any) -> Iterator[None]:
-    """No progress bars of huggingface_hub where standard error is no terminal."""
+    """Hide the progress bars of huggingface_hub if standard error is no terminal."""
     if sys.stderr.isatty() or hub.utils.are_progress_bars_disabled():
         yield
         return
@@ -56,7 +56,7 @@ def reaching(url: str) -> Iterator[None]:
 
 
 def filesystem(url: str) -> tuple[Any, str]:
-    """The fsspec file system of a URL and the path in it."""
+    """Return the fsspec file system of a URL and the path in it."""
     # Any part of a chain of URLs may hold one.
     if re.search(r"://[^/?#]*:[^/?#]*@", url):
         raise UsageError(
@@ -84,7 +84,7 @@ def open_url(url: str) -> IO[bytes]:
 
 
 def list_urls(url: str) -> list[str]:
-    """The files directly in a folder (none if it does not exist), or those that match a glob, as URLs."""
+    """Return the files directly in a folder (none if it does not exist), or those that match a glob, as URLs."""
     system, path = filesystem(url)
     with reaching(url):
         if any(character in path for character in "*?["):
@@ -96,7 +96,7 @@ def list_urls(url: str) -> list[str]:
 
 
 def stamp_of(url: str) -> str:
-    """Size and checksum (the server's, or from its time) of a file at a URL; changes when the file changes."""
+    """Return size and checksum (the server's, or from its time) of a file at a URL; they change with the file."""
     system, path = filesystem(url)
     with reaching(url):
         return f"{system.info(path)['size']}-{system.checksum(path)}"

@@ -84,7 +84,7 @@ def read_run(folder: Folder) -> FolderRun | None:
 
 
 def is_scored(path: str) -> bool:
-    """Whether a folder is one of scored files."""
+    """Return whether a folder holds scored files."""
     return read_run(open_folder(path)) is not None
 
 

@@ -34,7 +34,7 @@ _DAMAGE = EOFError, OSError, zlib.error
 
 
 def lines_of(stream: IO[bytes], name: str) -> Iterator[bytes]:
-    """The lines of an open file, with their line ends; closes it."""
+    """Yield the lines of an open file, with their ends, and close it."""
     number = blank = 0
     try:
         with stream:
@@ -77,7 +77,7 @@ def check_line(line: bytes, name: str, number: int) -> None:
 
 
 def limited(stream: IO[bytes], name: str, *, packed: bool, whole: bool = False) -> IO[bytes]:
-    """An open stream of any kind as a buffered one that gives no more than its limit; closing it closes the stream."""
+    """Return a buffered stream that gives no more than its limit; closing it closes the inner stream."""
     return io.BufferedReader(_Limited(stream, name, packed=packed, whole=whole), _BLOCK)
 
 

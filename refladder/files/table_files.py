@@ -22,19 +22,19 @@ FORM_OF_EXTENSION = {
 
 
 def form_by_name(path: str) -> str | None:
-    """The format of a file by its extension, ignoring a final `.gz`; None if it has none of a table."""
+    """Return the format of a file by its extension, ignoring a final `.gz`; None if it is no table."""
     return FORM_OF_EXTENSION.get(Path(path.removesuffix(".gz")).suffix.lower())
 
 
 def is_glob(path: str) -> bool:
-    """Whether a path has wildcards; a path that exists has none."""
+    """Return whether a path has wildcards; a path that exists has none."""
     return any(character in path for character in "*?[") and (
         is_url(path) or not Path(path).exists()
     )
 
 
 def is_many(path: str) -> bool:
-    """Whether a path is a folder or a glob; a URL without an extension of a table is a folder."""
+    """Return whether a path is a folder or a glob; a URL without an extension of a table is a folder."""
     return is_glob(path) or (form_by_name(path) is None if is_url(path) else Path(path).is_dir())
 
 

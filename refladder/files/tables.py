@@ -59,7 +59,7 @@ class Row:
 
 
 def format_of(path: str, given: str | None = None, *, output: bool = False) -> str:
-    """The format of a file: `given`, or else by its extension, ignoring a final `.gz`; `-` is jsonl."""
+    """Return the format of a file: `given`, or else by its extension, ignoring a final `.gz`; `-` is jsonl."""
     if given is not None:
         return given
     if path == STANDARD:
@@ -87,22 +87,22 @@ def format_of(path: str, given: str | None = None, *, output: bool = False) -> s
 
 
 def standard_form(path: str, source_form: str) -> str | None:
-    """The default output format: CSV input stays CSV on standard output; None takes the extension of a file."""
+    """Return the default output format: csv for CSV on standard output; None for the extension of a file."""
     return "csv" if path == STANDARD and source_form == "csv" else None
 
 
 def read_once(path: str) -> bool:
-    """Whether a table can be read only once: standard input, or a pipe such as `<(zcat FILE)`."""
+    """Return whether a table can be read only once: standard input, or a pipe such as `<(zcat FILE)`."""
     return path == STANDARD or is_device(Path(path))
 
 
 def parse_number(text: str) -> float | None:
-    """A number in ASCII digits such as `-1.5e3`; None for other text, also for `1_0`, `nan` and full-width digits."""
+    """Return a number in ASCII digits such as `-1.5e3`; None for other text such as `1_0` and `nan`."""
     return float(text) if _NUMBER.fullmatch(text.strip(" \t")) else None
 
 
 def cell_of(fields: Mapping[str, Any], column: str, default: Any = None) -> Any:
-    """The value in a column, or `scores.clarity`, the field of its object; None for null, `default` without it."""
+    """Return the value of a column or, for `scores.clarity`, of a field of an object; None for null, else `default`."""
     if column in fields or "." not in column:
         return fields.get(column, default)
     value: Any = fields
@@ -116,7 +116,7 @@ def cell_of(fields: Mapping[str, Any], column: str, default: Any = None) -> Any:
 
 
 def number_in(row: Row, column: str) -> float | None:
-    """The number in a column of a row; None for null or an empty CSV cell."""
+    """Return the number in a column of a row; None for null or an empty CSV cell."""
     if column not in row.fields:
         of_scores = [
             repr(name) for name in (f"{column}_grade", f"{column}_score") if name in row.fields
@@ -162,14 +162,14 @@ class Rows:
             self._source.close()
 
     def first(self) -> Row | None:
-        """The first row, without consuming it; None if the table is empty."""
+        """Return the first row, without consuming it; None if the table is empty."""
         row = next(self._rows, None)
         if row is not None:
             self._rows = itertools.chain([row], self._rows)
         return row
 
     def columns(self) -> list[str] | None:
-        """The columns, from the header or the first row; None for JSON lines without a row."""
+        """Return the columns, from the header or the first row; None for JSON lines without a row."""
         if self._header is not None:
             return list(self._header)
         row = self.first()
@@ -177,7 +177,7 @@ class Rows:
 
 
 def read_rows(path: str, given: str | None = None) -> Rows:
-    """The rows of a table, in order, with at most a few thousand in memory; only the end may have blank lines."""
+    """Read the rows of a table in order, a few thousand in memory; only the end may have blank lines."""
     form = format_of(path, given)
     first, *others = table_files(path)
     rows = _read_file(first, form)
@@ -290,7 +290,7 @@ def _csv_rows(name: str, reader: Any, header: list[str]) -> Iterator[Row]:
 
 
 def parquet_library() -> tuple[Any, Any]:
-    """The modules pyarrow and pyarrow.parquet, which are an extra."""
+    """Return the modules pyarrow and pyarrow.parquet, which are an extra."""
     try:
         import pyarrow as pa
         from pyarrow import parquet
@@ -300,7 +300,7 @@ def parquet_library() -> tuple[Any, Any]:
 
 
 def _damaged(pa: Any) -> tuple[type[Exception], ...]:
-    """Errors of pyarrow for an invalid file: text that is not UTF-8, times out of the range of Python, ..."""
+    """Return the errors of pyarrow for an invalid file: text that is not UTF-8, times beyond those of Python, ..."""
     return (pa.ArrowException, OSError, ValueError, OverflowError, RecursionError, MemoryError)
 
 
@@ -516,7 +516,7 @@ def _cell(value: object) -> object:
 
 
 def _escaped(value: object) -> object:
-    """A CSV cell that no spreadsheet reads as a formula: `'` before = + - @, tab and return (OWASP, CSV Injection)."""
+    """Return a CSV cell that no spreadsheet reads as a formula: `'` before = + - @, tab and return (OWASP)."""
     cell = _cell(value)
     if isinstance(cell, str) and cell.startswith(_FORMULA) and parse_number(cell) is None:
         return f"'{cell}"
@@ -574,7 +574,7 @@ def arrow_schema(
     columns: Iterable[str],
     types: Mapping[str, Any] | None = None,
 ) -> Any:
-    """The Arrow schema of columns: those of `types`, else the types of the rows; text for columns without a value."""
+    """Return the Arrow schema of columns: those of `types`, else the types of the rows; text for columns without a value."""
     pa, _ = parquet_library()
     found = {
         field.name: field.type

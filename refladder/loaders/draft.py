@@ -97,7 +97,7 @@ class Draft:
     def rater_for(
         self, where: str, output_id: str, name: str = "", *, limit: int | None = None
     ) -> str:
-        """A rater name that is new for an output: that of the source or `rater K`; over `limit`, rows are repeated."""
+        """Return a new rater name for an output: that of the source or `rater K`; over `limit`, rows are repeated."""
         used = self._raters.setdefault(output_id, set())
         if limit is not None and len(used) >= limit:
             raise DataError(
@@ -175,6 +175,6 @@ def add_flat(
 
 
 def output_text_id(context_id: str, text: str) -> str:
-    """An id for an output without one: its context's id, and twelve hexadecimal digits of its text."""
+    """Return an id for an output without one: its context's id and twelve hexadecimal digits of its text."""
     digest = hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=6).hexdigest()
     return f"{context_id}/{digest}"

@@ -23,14 +23,14 @@ _LARGEST_EXACT = 2**53
 def missing_column(
     where: str, column: str, columns: Iterable[str], taken: Collection[str] = ()
 ) -> DataError:
-    """The error for a missing column; it lists all columns and suggests a similar one that is not yet taken."""
+    """Return the error for a missing column, with all columns and a similar one that is not yet taken."""
     names = [str(name) for name in columns]
     hint = did_you_mean(column, [name for name in names if name not in taken], 0.5)
     return DataError(f"{where}: no column {column!r}{hint} It has: {', '.join(names)}")
 
 
 def value_of(row: Row, column: str) -> Any:
-    """The value of a column; `scores.clarity` is a field of an object, see `cell_of`."""
+    """Return the value of a column; `scores.clarity` is a field of an object, see `cell_of`."""
     value = cell_of(row.fields, column, _MISSING)
     if value is _MISSING:
         raise missing_column(row.where, column, row.fields)
@@ -38,7 +38,7 @@ def value_of(row: Row, column: str) -> Any:
 
 
 def text_of(row: Row, column: str) -> str:
-    """The text in a column; it may be empty."""
+    """Return the text in a column; it may be empty."""
     return as_text(row.where, column, value_of(row, column))
 
 
@@ -54,7 +54,7 @@ def as_text(where: str, column: str, value: object) -> str:
 
 
 def name_of(row: Row, column: str) -> str:
-    """The id or name in a column, see `row_id`."""
+    """Return the id or name in a column, see `row_id`."""
     value = value_of(row, column)
     name = row_id(row.where, column, value)
     if name is None:
@@ -63,7 +63,7 @@ def name_of(row: Row, column: str) -> str:
 
 
 def row_id(where: str, column: str, value: object) -> str | None:
-    """The id in a cell: text, or the digits of a whole number; None for null, NaN and blank text."""
+    """Return the id in a cell: text, or the digits of a whole number; None for null, NaN and blank text."""
     value = without_number(value)
     if value is None or value != value or (isinstance(value, str) and not value.strip()):  # noqa: PLR0124  NaN
         return None
@@ -73,7 +73,7 @@ def row_id(where: str, column: str, value: object) -> str | None:
 
 
 def without_number(value: object) -> object:
-    """The value of a cell, where a whole number is the text of its digits, so that 3, 3.0 and "3" are one id."""
+    """Return a cell's value with a whole number as text, so that 3, 3.0 and "3" are one id."""
     if isinstance(value, bool) or not isinstance(value, numbers.Real):
         return value
     if isinstance(value, numbers.Integral):
@@ -89,12 +89,12 @@ def _no_name(where: str, column: str, value: object) -> DataError:
 
 
 def number_of(row: Row, column: str) -> float:
-    """The finite number in a column, written as a number or as text."""
+    """Return the finite number in a column, written as a number or as text."""
     return as_number(row.where, column, value_of(row, column))
 
 
 def numbers_of(row: Row, column: str) -> list[float | None]:
-    """The finite numbers in a column: one, or a list (JSON in a cell of text); None for null, blank or no column."""
+    """Return the finite numbers in a column: one, or a list (JSON in a cell of text); None for null or blank."""
     return [
         None
         if item is None or (isinstance(item, str) and not item.strip())
@@ -104,7 +104,7 @@ def numbers_of(row: Row, column: str) -> list[float | None]:
 
 
 def texts_of(row: Row, column: str) -> tuple[str, ...]:
-    """The texts in a column: one, or a list, which may be JSON in a cell of text; none for null or blank."""
+    """Return the texts in a column: one, or a list (JSON in a cell of text); none for null or blank."""
     value = value_of(row, column)
     if value is None or (isinstance(value, str) and not value.strip()):
         return ()
@@ -112,7 +112,7 @@ def texts_of(row: Row, column: str) -> tuple[str, ...]:
 
 
 def _items_of(row: Row, column: str, value: object) -> list[Any]:
-    """The items of the list in a cell, or the single value that it holds."""
+    """Return the items of the list in a cell, or the single value that it holds."""
     parsed = value
     if isinstance(value, str) and value.lstrip().startswith("["):
         # A text may begin with a bracket and be no JSON.
@@ -136,7 +136,7 @@ def as_number(where: str, column: str, value: object) -> float:
 
 
 def list_of(row: Row, column: str, length: int | None = None) -> list[Any]:
-    """The list in a column."""
+    """Return the list in a column."""
     value = value_of(row, column)
     if not isinstance(value, list):
         raise DataError(f"{row.where}: column {column!r}: expected a list, found {value!r:.80}")
@@ -148,7 +148,7 @@ def list_of(row: Row, column: str, length: int | None = None) -> list[Any]:
 
 
 def row_of(row: Row, column: str) -> Row:
-    """The JSON object in a column, as a row."""
+    """Return the JSON object in a column, as a row."""
     return as_row(f"{row.where}: {column}", value_of(row, column))
 
 

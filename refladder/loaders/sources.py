@@ -32,7 +32,7 @@ def _digest(data: bytes) -> str:
 
 
 def find_beside(folder: Path, name: str) -> Path | None:
-    """The file of that name in a folder, or the same with `.gz`, or None."""
+    """Return the file of that name in a folder, with or without `.gz`; None if there is none."""
     return next((path for path in (folder / name, folder / f"{name}.gz") if path.is_file()), None)
 
 
@@ -52,7 +52,7 @@ def find_file(source: Path, names: Sequence[str]) -> Path:
 
 
 def named(source: Path | None, benchmark: str, copy: str) -> Path:
-    """The source of a benchmark that cannot be downloaded; without one, the error says where its `copy` is."""
+    """Return the source of a benchmark that cannot be downloaded; without one, say where its `copy` is."""
     if source is None:
         raise DataError(
             f"{benchmark}: there is no copy on the Hub to fetch; download {copy} and name it with "

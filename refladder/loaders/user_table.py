@@ -193,7 +193,7 @@ def _read_source(source: Path | str | Rows) -> Iterator[Row]:
 
 
 def _with_all_columns(rows: Sequence[Row]) -> Row:
-    """A row at the position of the first row with the columns of all rows: JSON lines may leave out columns."""
+    """Return a row at the position of the first one with the columns of all rows: JSON lines may leave out columns."""
     fields: dict[str, Any] = {}
     for row in rows:
         _merge(fields, row.fields)
@@ -269,7 +269,7 @@ def _add_context(draft: Draft, row: Row, columns: Mapping[str, str], *, alone: b
 
 
 def context_text(row: Row, columns: Mapping[str, str]) -> tuple[str, str]:
-    """Text and background of the context of a row; `text_id` makes an id from them if the row has none."""
+    """Return text and background of a row's context; `text_id` makes an id from them if the row has none."""
     text = text_of(row, columns["context"])
     background = columns.get("background")
     return text, "" if background is None or cell_of(row.fields, background) is None else text_of(

@@ -79,7 +79,7 @@ def load(source: Path | None, systems: Collection[str] | None = None) -> Benchma
 
 
 def _references(folder: Path) -> Mapping[str, tuple[str, ...]]:
-    """Reference texts by set of triples as spelled in the table; empty lines are ignored."""
+    """Return reference texts by set of triples as spelled in the table, without empty lines."""
     triples_path = find_beside(folder, "MRs.txt")
     paths = [path for name in REFERENCES if (path := find_beside(folder, name)) is not None]
     if triples_path is None or not paths:

@@ -115,7 +115,7 @@ class Template:
 
     @property
     def signature(self) -> str:
-        """task/role@digest."""
+        """Return task/role@digest."""
         return f"{self.task}/{self.role}@{self.digest}"
 
 
@@ -202,7 +202,7 @@ def fill(template: Template, slots: Mapping[str, str], claim: str | None = None)
 
 
 def criterion(context: Context, dimension: Dimension) -> dict[str, str]:
-    """The values of the slots of every template: the context and the dimension."""
+    """Return the values of the slots of every template: those of the context and the dimension."""
     return {
         "context": context.text,
         "background": context.background,
@@ -233,13 +233,13 @@ def with_text(template: Template, text: str) -> Template:
 
 
 def split_slots(text: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """The literals of a text, and the names of the slots between them."""
+    """Return the literals of a text, and the names of the slots between them."""
     pieces = _SLOT.split(text)
     return tuple(pieces[0::2]), tuple(pieces[1::2])
 
 
 def text_of(template: Template) -> str:
-    """The text of a template, with its slots."""
+    """Return the text of a template, with its slots."""
     slots = [f"{{{{{name}}}}}" for name in template.names]
     return "".join(
         piece for pair in zip(template.literals, [*slots, ""], strict=True) for piece in pair
@@ -333,7 +333,7 @@ def load_template(task: str, role: str, folder: Path | None = None) -> Template:
 
 
 def list_templates(folder: Path | None = None) -> list[Template]:
-    """All templates: the shipped ones, replaced or extended by those of a user folder."""
+    """Return all templates: the shipped ones, replaced or extended by those of a user folder."""
     shipped = [
         (task, role)
         for task in TASKS
@@ -347,7 +347,7 @@ def list_templates(folder: Path | None = None) -> list[Template]:
 
 
 def check_folder(folder: Path) -> list[Template]:
-    """Every template of a user folder, sorted; files that no prompt would use and misspelt task names are refused."""
+    """Return the templates of a user folder, sorted; refuse files that no prompt would use and misspelt task names."""
     _require_folder(folder)
     files = [
         path.relative_to(folder)

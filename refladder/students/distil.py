@@ -154,7 +154,7 @@ def read_lessons(table: LabelledTable, mapped: Mapped, ladders: LadderSet | None
 
 
 def _about_contexts(names: Sequence[str], known: int, *, by_context: bool) -> Iterator[str]:
-    """What a student does without some of the contexts, or their texts; `known` counts the rows with a text."""
+    """Yield what a student lacks without some contexts or their texts; `known` counts the rows with a text."""
     if not any(names):
         yield "no row has a context, so texts are held out"
         return
@@ -171,7 +171,7 @@ def _about_contexts(names: Sequence[str], known: int, *, by_context: bool) -> It
 def _rows(
     table: LabelledTable, mapped: Mapped, ladders: LadderSet | None
 ) -> Iterator[tuple[int, str, str, str | None]]:
-    """Of each row with a score and an output: its number among those with a score, context id, output, context."""
+    """Yield of each row with a score and an output: its number among those with a score, context id, output, context."""
     rows = items(read_rows(table.source, table.given), mapped, check_ids=False)
     # One copy of each context's text.
     same: dict[str | None, str | None] = {}
@@ -189,7 +189,7 @@ def _numbered(names: Sequence[str]) -> IntArray:
 
 
 def _held_out(names: Sequence[str]) -> BoolArray:
-    """Which rows are held out: those of the fifth of the names with the least digests, whatever their order."""
+    """Return which rows are held out: those of the fifth of the names with the least digests, in any row order."""
     ordered = sorted(
         set(names), key=lambda name: hashlib.blake2b(name.encode("utf-8", "replace")).digest()
     )
@@ -202,7 +202,7 @@ def _held_out(names: Sequence[str]) -> BoolArray:
 
 
 def measured_student(regressor: NgramStudent, column: str, lessons: Lessons) -> Student:
-    """The student with its record: agreement on the held-out rows with its teacher, and with people."""
+    """Return the student with its record: agreement on the held-out rows with its teacher, and with people."""
     train, test = ~lessons.held_out, lessons.held_out
     low, high = float(lessons.scores[train].min()), float(lessons.scores[train].max())
     estimates = np.clip(
@@ -227,7 +227,7 @@ def measured_student(regressor: NgramStudent, column: str, lessons: Lessons) -> 
 
 
 def agreement(estimates: FloatArray, lessons: Lessons) -> list[HeldOut]:
-    """Agreement on the held-out rows: of student and surface with the teacher, and of all three with people.
+    """Compare student and surface with the teacher on the held-out rows, and all three with people.
 
     The surface measure is the one with the greatest Spearman correlation with the target in the other rows, and its
     error that of a line through them.
@@ -253,7 +253,7 @@ def agreement(estimates: FloatArray, lessons: Lessons) -> list[HeldOut]:
 def _best_measure(
     surface: FloatArray, target: FloatArray, test: BoolArray
 ) -> tuple[str, FloatArray]:
-    """The measure that agrees best with the target in the other rows, and its line for the held-out rows."""
+    """Return the measure that agrees best with the target in the other rows, and its line for the held-out rows."""
     known = ~test & np.isfinite(target)
     agreements = [correlate(measure[known], target[known]) for measure in surface.T]
     best = int(np.argmax(np.nan_to_num(agreements, nan=-2.0)))

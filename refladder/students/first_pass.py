@@ -27,12 +27,12 @@ NO_CONTEXT = "no text of the context, which the student reads; give it in a colu
 
 
 def student_folder(name: str) -> Path:
-    """The folder that `distilled:FOLDER` names."""
+    """Return the folder that `distilled:FOLDER` names."""
     return Path(name.removeprefix(PREFIX)).expanduser()
 
 
 def student_judge(judge: str, asking: Iterable[str]) -> Student:
-    """The student that is the judge of a run."""
+    """Return the student that is the judge of a run."""
     for name in asking:
         raise UsageError(f"{judge} asks no model, and {name} is for asking one; leave it out")
     from refladder.students.student import open_student
@@ -45,7 +45,7 @@ def student_judge(judge: str, asking: Iterable[str]) -> Student:
 
 
 def context_text_of(item: Item, ladders: LadderSet | None) -> str | None:
-    """The text of a row's context: its own, or that in a ladder set; None where neither has one."""
+    """Return the text of a row's context: its own, or that of a ladder set; None if neither has one."""
     if item.output is not None and not item.output.context_id:
         # Shared ladders need no context.
         return ""
@@ -58,7 +58,7 @@ def context_text_of(item: Item, ladders: LadderSet | None) -> str | None:
 def estimates_of(
     student: Student, batch: Sequence[Item], ladders: LadderSet | None
 ) -> list[float | None]:
-    """The student's estimate for each row; None where it has no output, or no context that the student reads."""
+    """Return the student's estimate for each row; None without an output, or without a context that the student reads."""
     texts: dict[int, tuple[str, str]] = {}
     for row, item in enumerate(batch):
         context = context_text_of(item, ladders) if student.record.reads_context else ""
@@ -75,7 +75,7 @@ def _chunks(rows: Iterable[Item]) -> Iterator[list[Item]]:
 
 
 def estimate_columns(student: Student) -> dict[str, type]:
-    """The columns that a student alone adds, with their types: it knows no grade, spread and label mass."""
+    """Return the columns that a student adds, with their types: it knows no grade, spread or label mass."""
     column = student.record.column
     stem, _, kind = column.rpartition("_")
     return {
@@ -96,11 +96,11 @@ class StudentAlone(RowScorer):
         self.alone = is_shared(student.record.teacher)
 
     def batches(self, rows: Iterable[Item]) -> Iterator[list[Item]]:
-        """The rows that the student reads at a time."""
+        """Yield the rows that the student reads at a time."""
         return _chunks(rows)
 
     def values(self, batch: Sequence[Item], _log: JudgmentLog | None) -> list[dict[str, Any]]:
-        """The estimate of each row; the note says why there is none."""
+        """Return the estimate of each row; the note says why there is none."""
         values = []
         for item, estimate in zip(
             batch, estimates_of(self._student, batch, self._texts), strict=True

@@ -45,17 +45,17 @@ class Student:
 
     @property
     def fingerprint(self) -> str:
-        """A digest of the record, which holds a digest of the weights."""
+        """Return a digest of the record, which holds a digest of the weights."""
         return f"distilled:ngrams@{digest_of(to_line(self.record).decode(), size=6)}"
 
     @property
     def signature(self) -> str:
-        """Everything that determines an estimate, in one line; never that of the scores it learned from."""
+        """Return everything that determines an estimate, in one line; it never equals the signature of a judge."""
         teacher = digest_of(self.record.teacher or "", size=6)
         return f"backend:{self.fingerprint}|learned:{self.record.column}@{teacher}|refladder:{__version__}"
 
     def estimate(self, texts: Sequence[tuple[str, str]]) -> FloatArray:
-        """Estimates, shape (texts,), between the least and the greatest score that was learned from."""
+        """Return estimates, shape (texts,), between the least and the greatest score that was learned from."""
         if not texts:
             return np.empty(0)
         if not self.record.reads_context:
@@ -85,7 +85,7 @@ def open_student(folder: Path) -> Student:
 
 
 def student_table(record: Distilled) -> PlainTable:
-    """Agreement on held-out rows."""
+    """Return the table of agreement on held-out rows."""
     heads = [
         "method",
         "agrees with",
@@ -107,7 +107,7 @@ def student_table(record: Distilled) -> PlainTable:
 
 
 def student_lines(record: Distilled) -> list[str]:
-    """What was learned, how far an estimate can be off, and the surface measure where it is no worse."""
+    """Return what was learned, how far an estimate can be off, and a warning if surface measures are as good."""
     read = "the output and its context" if record.reads_context else "the output only"
     rows = record.held_out[0].rows
     others = "whole contexts" if record.held_out_by == "context" else "texts"
@@ -123,7 +123,7 @@ def student_lines(record: Distilled) -> list[str]:
 
 
 def surface_lines(record: Distilled) -> list[str]:
-    """Whom a surface measure agrees with as well as the student does; none for a student that is better."""
+    """Return whom a surface measure agrees with as well as the student does; empty if the student is better."""
     lines = []
     for target in ("teacher", "people"):
         of_target = {
@@ -138,7 +138,7 @@ def surface_lines(record: Distilled) -> list[str]:
 
 
 def student_card(record: Distilled) -> str:
-    """The card: what the student is, how far it agrees, and how it is used."""
+    """Return the card: what the student is, how far it agrees, and how it is used."""
     read = "The output and the text of its context." if record.reads_context else "The output only."
     return _CARD.read_text(encoding="utf-8").format(
         record=record,

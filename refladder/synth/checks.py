@@ -71,7 +71,7 @@ def _folded(text: str) -> str:
 
 
 def _not_the_text(text: str) -> str | None:
-    """How a text begins that refuses to be written or talks about itself; None for any other."""
+    """Return how a text begins that is a refusal or talks about itself; None for any other."""
     opening, first_line = (
         _folded(part)[:_REFUSAL_WINDOW].replace("\N{RIGHT SINGLE QUOTATION MARK}", "'")
         for part in (text, text.strip().splitlines()[0])
@@ -84,7 +84,7 @@ def _not_the_text(text: str) -> str | None:
 
 
 def why_unusable(completion: Completion, existing_texts: Mapping[int, str]) -> str | None:
-    """Why a text cannot be a rung (failed, truncated, empty, refused, aside, duplicate); None if it can."""
+    """Return why a text cannot be a rung (failed, truncated, empty, refused, aside, duplicate); None if it can."""
     if completion.finish == "length":
         return "truncated: the writer reached max_tokens"
     if completion.finish != "stop":
@@ -101,7 +101,7 @@ def why_unusable(completion: Completion, existing_texts: Mapping[int, str]) -> s
 
 
 def same_text(text: str, existing_texts: Mapping[int, str]) -> int | None:
-    """The lowest level that has this text already, after folding case and white space; None when there is none."""
+    """Return the lowest level with this text, after folding case and white space; None if there is none."""
     folded = _folded(text)
     return min(
         (level for level, other in existing_texts.items() if _folded(other) == folded), default=None
@@ -109,7 +109,7 @@ def same_text(text: str, existing_texts: Mapping[int, str]) -> int | None:
 
 
 def letters_of(text: str) -> str | None:
-    """What most letters of a text are, as Unicode names them (Latin, Cyrillic, Arabic); None without letters.
+    """Return the script of most letters of a text, as Unicode names it (Latin, Cyrillic, Arabic); None without letters.
 
     Chinese and Japanese are both CJK, as they share characters.
     """

@@ -63,7 +63,7 @@ class Journal:
         self._next = 1
 
     def __enter__(self) -> Self:
-        """The open journal."""
+        """Return the open journal."""
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -72,7 +72,7 @@ class Journal:
 
     @property
     def _all(self) -> str:
-        """The journals of the build, which belong together."""
+        """Return the journals of the build, which belong together."""
         return ", ".join(
             sorted({str(self._path), *map(str, self._path.parent.glob("*.journal.jsonl"))})
         )
@@ -97,7 +97,7 @@ class Journal:
             )
 
     def replay(self, context_id: str, dimension: str, level: int, attempt: int) -> Entry | None:
-        """The entry for the next prompt of the build; None when all entries have been replayed."""
+        """Return the entry for the next prompt of the build; None when all entries have been replayed."""
         if self._next >= len(self._lines):
             return None
         where, line = self._lines[self._next]

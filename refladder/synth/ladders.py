@@ -55,7 +55,7 @@ class Step:
 
 
 def plan(rungs: int) -> tuple[tuple[Step, ...], ...]:
-    """The bisection order of a ladder: ceil(log2(N - 1)) + 1 waves of independent steps, in rising order of levels.
+    """Return the bisection order of a ladder: ceil(log2(N - 1)) + 1 waves of independent steps, by rising level.
 
     Wave 0 is the worst (level 1) and the best (level `rungs`). Each later wave writes the middle level, rounded down,
     between every two neighbours that exist and have a gap.
@@ -200,7 +200,7 @@ def name_subjects(
     prompts: Path | None = None,
     journal: Path | None = None,
 ) -> tuple[list[Context], list[LadderFailure]]:
-    """The contexts of a shared set; of documents, the text is their subject, which the writer names if missing.
+    """Return the contexts of a shared set; the text of a document is its subject, named by the writer if missing.
 
     A document whose subject could not be named is left out, with a failure of the dimension `subject`.
     """
@@ -302,7 +302,7 @@ def _drafts(
     sampling: Sampling,
     folder: Path | None,
 ) -> list[_Draft]:
-    """An empty ladder for every context and dimension, with the templates and the recipe of its task."""
+    """Return an empty ladder for every context and dimension, with the templates and the recipe of its task."""
     tasks = dict.fromkeys(context.task for context in contexts)
     templates = {
         task: {role: load_template(task, role, folder) for role in roles} for task in tasks
@@ -335,7 +335,7 @@ def _identity(
     rungs: int,
     attempts: int,
 ) -> dict[str, object]:
-    """Everything that determines the texts of a build, as JSON values whose names appear in error messages."""
+    """Return everything that determines the texts of a build, as JSON values whose names appear in errors."""
 
     def digest(values: Iterable[object]) -> str:
         return digest_of(json.dumps(list(values)), size=12)
@@ -392,7 +392,7 @@ class _Writing:
             pending = unusable
 
     def _answers(self, chunk: Sequence[tuple[_Draft, Step]], attempt: int) -> list[Entry]:
-        """An attempt at each rung, from the journal as far as that goes; usable texts are put in the drafts."""
+        """Return an attempt at each rung, from the journal as far as it goes; usable texts are put in the drafts."""
         prompts = [draft.prompt(step) for draft, step in chunk]
         self.needed(prompts)
         entries: list[Entry] = []

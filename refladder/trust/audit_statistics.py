@@ -28,7 +28,7 @@ class Mean(NamedTuple):
 def mean_over_contexts(
     values: FloatArray, contexts: Sequence[str], confidence: float = 0.95
 ) -> Mean:
-    """The mean of the means of contexts, with Student's t interval: mean +- t(K - 1) s / sqrt(K) for K contexts.
+    """Return the mean of the means of contexts, with Student's t interval: mean +- t(K - 1) s / sqrt(K) for K contexts.
 
     Args:
         values: shape (n,), any unit; NaN is left out.
@@ -66,7 +66,7 @@ def mean_over_contexts(
 
 
 def longer_wins(w: FloatArray, lengths: FloatArray) -> tuple[int, int, int]:
-    """How often the longer of two rungs wins, and how often it is the higher one.
+    """Return how often the longer of two rungs wins, and how often it is the higher one.
 
     Args:
         w: shape (N, N), probability that the rung of the column is better than that of the row; NaN if unparsed.

@@ -34,12 +34,12 @@ EVEN = 1e-9
 
 
 def rung_pairs(rungs: int) -> list[tuple[int, int]]:
-    """Every pair (lower, higher) of rungs, by index from 0: (0, 1), (0, 2), ..., (N - 2, N - 1)."""
+    """Return every pair (lower, higher) of rungs, by index from 0: (0, 1), (0, 2), ..., (N - 2, N - 1)."""
     return list(itertools.combinations(range(rungs), 2))
 
 
 def preferences(verdicts: FloatArray, rungs: int) -> FloatArray:
-    """The preferences w of every ladder.
+    """Return the preferences w of every ladder.
 
     Source: the mean over both orders, arXiv 2307.07889, section 3.
 
@@ -72,7 +72,7 @@ def preferences(verdicts: FloatArray, rungs: int) -> FloatArray:
 
 
 def order_disagreements(verdicts: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Pairs whose two orders have different most probable outcomes, and parsed pairs: both of shape (ladders,)."""
+    """Count pairs whose two orders have different most probable outcomes, and parsed pairs: shape (ladders,) each."""
     # Both seen from the higher rung.
     first, second = verdicts[:, :, 0], verdicts[:, :, 1][..., [1, 0, 2]]
     parsed = ~np.isnan(first).any(axis=-1) & ~np.isnan(second).any(axis=-1)
@@ -81,7 +81,7 @@ def order_disagreements(verdicts: FloatArray) -> tuple[FloatArray, FloatArray]:
 
 
 def across_anchors(verdicts: FloatArray, anchors: int) -> tuple[FloatArray, FloatArray]:
-    """For each pair of anchors of a shared set: levels of one that beat the level below of the other, and decisions.
+    """Count for each pair of anchors the levels that beat the level below of the other, and the decisions.
 
     Args:
         verdicts: shape (dimensions, K (K - 1), rungs - 1, 2, 3): the ordered pairs (the higher rung's anchor, the lower
@@ -106,7 +106,7 @@ def across_anchors(verdicts: FloatArray, anchors: int) -> tuple[FloatArray, Floa
 
 
 def rising_chain(w: FloatArray) -> BoolArray:
-    """The largest set of rungs of which each is better than the one before it in the set.
+    """Return the largest set of rungs of which each is better than the one before it in the set.
 
     Of several largest sets, the one with more of the two ends is chosen, because the rungs between were written from
     them; then the one with the largest sum of w over its neighbours. The other rungs are those to write anew.
@@ -137,7 +137,7 @@ def rising_chain(w: FloatArray) -> BoolArray:
 
 
 def steps_in_order(w: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """For each step to the next level, shape (N - 1,): ladders whose higher rung is better, and ladders that decide.
+    """Count for each step, shape (N - 1,), ladders whose higher rung is better, and ladders that decide.
 
     `w` has shape (ladders, N, N); 1/2 or NaN does not decide.
     """
@@ -147,7 +147,7 @@ def steps_in_order(w: FloatArray) -> tuple[FloatArray, FloatArray]:
 
 
 def sign_test(successes: FloatArray, trials: FloatArray) -> FloatArray:
-    """Exact one-sided sign test: P(X >= successes) for X of a binomial distribution with probability 1/2.
+    """Return p-values of the exact one-sided sign test: P(X >= successes) for X binomial with probability 1/2.
 
     Args:
         successes: any shape, whole numbers.
@@ -171,12 +171,12 @@ def sign_test(successes: FloatArray, trials: FloatArray) -> FloatArray:
 
 
 def contexts_needed(tests: int, alpha: float = ALPHA) -> int:
-    """The fewest contexts with which one of `tests` steps can pass when all of its ladders are in order."""
+    """Return the fewest contexts with which one of `tests` steps can pass if all its ladders are in order."""
     return max(1, math.ceil(math.log2(tests / alpha)))
 
 
 def level_verdicts(means: FloatArray, passed: BoolArray) -> list[str]:
-    """A verdict for each level of a dimension, over all of its ladders.
+    """Return a verdict for each level of a dimension, over all of its ladders.
 
     pass: the steps to its neighbours pass. rewrite: a step is not shown to rise, and on
     average the level is on the rising chain. drop: likewise, and it is not on that chain. refuse, for every level: no
@@ -197,7 +197,7 @@ def level_verdicts(means: FloatArray, passed: BoolArray) -> list[str]:
 
 
 def rung_verdicts(w: FloatArray, levels: Sequence[str]) -> list[str]:
-    """A verdict for each rung of one ladder.
+    """Return a verdict for each rung of one ladder.
 
     pass: it is on the rising chain of its ladder. rewrite: it is not. drop: it is not, and its level is to be dropped.
     refuse: a comparison with a neighbour could not be parsed, so nothing can be said.
@@ -218,12 +218,12 @@ def rung_verdicts(w: FloatArray, levels: Sequence[str]) -> list[str]:
 
 
 def worst(verdicts: Sequence[str]) -> str:
-    """The most severe of verdicts."""
+    """Return the most severe verdict."""
     return max(verdicts, key=SEVERITY.index)
 
 
 def mean_preferences(w: FloatArray) -> FloatArray:
-    """The mean of w, shape (ladders, N, N), over ladders, without those where it is NaN; NaN where all are."""
+    """Return the mean of w, shape (ladders, N, N), over ladders without NaN; NaN if all are."""
     counts = (~np.isnan(w)).sum(axis=0)
     return cast(
         "FloatArray",
@@ -234,6 +234,6 @@ def mean_preferences(w: FloatArray) -> FloatArray:
 
 
 def length_climbs(lengths: FloatArray) -> bool:
-    """Whether length alone orders a ladder fully: each rung, from the worst, is longer, or each is shorter."""
+    """Return whether length alone orders a ladder: each rung, from the worst, is longer, or each is shorter."""
     steps = np.diff(np.asarray(lengths))
     return bool((steps > 0).all() or (steps < 0).all())

@@ -53,7 +53,7 @@ class Scale(NamedTuple):
 
     @property
     def ends(self) -> tuple[float, float]:
-        """The least and the greatest score."""
+        """Return the least and the greatest score."""
         half = float(np.sum(self.weights))
         return self.base - half, self.base + half
 
@@ -82,12 +82,12 @@ class HeldOut(NamedTuple):
     residuals: Mapping[str, FloatArray]
 
     def error(self, name: str) -> float:
-        """The mean absolute error of a map."""
+        """Return the mean absolute error of a map."""
         return float(np.mean(self.residuals[name]))
 
     @property
     def best(self) -> MapName:
-        """The map with the least error; of equal ones, the first of `MAPS`."""
+        """Return the map with the least error; of equal ones, the first of `MAPS`."""
         return min(MAPS, key=lambda name: round(self.error(name), 9))
 
 
@@ -101,7 +101,7 @@ class Map(NamedTuple):
 
 
 def log_odds(probabilities: FloatArray) -> FloatArray:
-    """Log-odds of winning, shape (rows, rungs), from P(win, loss, tie): a tie counts half, cut at +-`MOST_ODDS`."""
+    """Return log-odds of winning, shape (rows, rungs), from P(win, loss, tie): a tie counts half, cut at +-`MOST_ODDS`."""
     with np.errstate(divide="ignore"):
         odds = np.log(probabilities[..., 0] + probabilities[..., 2] / 2) - np.log(
             probabilities[..., 1] + probabilities[..., 2] / 2
@@ -110,7 +110,7 @@ def log_odds(probabilities: FloatArray) -> FloatArray:
 
 
 def scores_of(odds: FloatArray, scale: Scale) -> FloatArray:
-    """Scores, shape (...), from log-odds, shape (..., rungs): p(win) - p(loss) = tanh(log-odds / 2)."""
+    """Return scores, shape (...), from log-odds, shape (..., rungs): p(win) - p(loss) = tanh(log-odds / 2)."""
     return cast("FloatArray", scale.base + np.sum(scale.weights * np.tanh(odds / 2), axis=-1))
 
 
@@ -134,7 +134,7 @@ def common_rows(first: FloatArray, second: FloatArray, contexts: IntArray, scale
 
 
 def lines_between(common: Common, counts: FloatArray) -> Lines:
-    """The lines from the log-odds of one judge to those of another; counts, shape (lines, contexts), weigh contexts."""
+    """Fit lines from the log-odds of one judge to another's; counts, shape (lines, contexts), weigh contexts."""
     rows = (counts @ common.rows)[:, None]
     first, second = counts @ common.first / rows, counts @ common.second / rows
     centres = first.mean(axis=1), second.mean(axis=1)
@@ -159,7 +159,7 @@ def lines_between(common: Common, counts: FloatArray) -> Lines:
 def _least(
     loss: Callable[[FloatArray], FloatArray], low: FloatArray, high: FloatArray
 ) -> FloatArray:
-    """The arguments between two ends at which functions with one valley are least (golden section)."""
+    """Return the arguments between two ends where functions with one valley are least (golden section)."""
     left, right = high - _GOLDEN * (high - low), low + _GOLDEN * (high - low)
     at_left, at_right = loss(left), loss(right)
     for _ in range(24):
@@ -173,7 +173,7 @@ def _least(
 
 
 def linked(scores: FloatArray, common: Common, counts: FloatArray | None = None) -> FloatArray:
-    """Scores, shape (scores,), as scores under another judge: shape (links, scores), a link for a row of counts."""
+    """Convert scores, shape (scores,), to another judge: shape (links, scores), a link for a row of counts."""
     if counts is None:
         counts = np.ones((1, len(common.rows)))
     lines = lines_between(common, counts)
@@ -187,7 +187,7 @@ def linked(scores: FloatArray, common: Common, counts: FloatArray | None = None)
 
 
 def equipercentile(scores: FloatArray, first: FloatArray, second: FloatArray) -> FloatArray:
-    """Scores under one judge as the scores of equal rank under another, by those of common rows, shape (rows,)."""
+    """Convert scores to those of equal rank under another judge, by common rows, shape (rows,)."""
     ordered = np.sort(first)
     ranks = (
         np.searchsorted(ordered, scores, "left") + np.searchsorted(ordered, scores, "right")
@@ -196,7 +196,7 @@ def equipercentile(scores: FloatArray, first: FloatArray, second: FloatArray) ->
 
 
 def by_rank(first: FloatArray, second: FloatArray, scale: Scale) -> tuple[FloatArray, FloatArray]:
-    """The equipercentile map of common rows: knots and their values.
+    """Return the equipercentile map of common rows: knots and their values.
 
     The knots are the scores of the first judge, so that hard verdicts, which give few different scores, are mapped
     exactly; at most `MOST_KNOTS` of them, and the ends of the scale.
@@ -209,7 +209,7 @@ def by_rank(first: FloatArray, second: FloatArray, scale: Scale) -> tuple[FloatA
 
 
 def knots_of(scale: Scale) -> FloatArray:
-    """The scores at which a line is stored: equally spaced from the least to the greatest."""
+    """Return the scores at which a line is stored: equally spaced from the least to the greatest."""
     return np.linspace(*scale.ends, KNOTS)
 
 
@@ -221,7 +221,7 @@ def map_of(
     *,
     seed: int = 0,
 ) -> Map:
-    """A map of `MAPS` from common rows, with its 95 % interval.
+    """Return a map of `MAPS` from common rows, with its 95 % interval.
 
     The interval of `equipercentile`, whose errors are not symmetric, also holds the quantiles .025 and .975 of its
     resamples. That of `identity`, which estimates nothing, is the line's, widened to hold the scores themselves.
@@ -256,14 +256,14 @@ def map_of(
 
 
 def _draws(contexts: int, seed: int) -> IntArray:
-    """Contexts drawn with replacement, shape (`RESAMPLES`, contexts)."""
+    """Draw contexts with replacement, shape (`RESAMPLES`, contexts)."""
     return np.random.default_rng(seed).integers(0, contexts, (RESAMPLES, contexts))
 
 
 def intervals_of(
     scores: FloatArray, common: Common, *, alpha: float = 0.05, seed: int = 0
 ) -> tuple[FloatArray, FloatArray]:
-    """The ends of intervals of scores that the line links, from resamples of whole contexts.
+    """Return the ends of intervals of scores that the line links, from resamples of whole contexts.
 
     linked +- t * s * sqrt(c / (c - 1)), with the standard deviation s of the resamples and the quantile t of Student's
     distribution with c - 1 degrees of freedom for c contexts (the bootstrap variance is that of a mean, which is too
@@ -301,7 +301,7 @@ def held_out(
     scale: Scale,
     scores: tuple[FloatArray, FloatArray] | None = None,
 ) -> HeldOut:
-    """Errors of the maps on contexts that they were not made from, in `FOLDS` folds of contexts.
+    """Return errors of the maps on contexts that they were not made from, in `FOLDS` folds of contexts.
 
     Args:
         first: log-odds under the first judge, shape (rows, rungs).
@@ -327,7 +327,7 @@ def held_out(
 
 
 def half_width(residuals: FloatArray, alpha: float = 0.05) -> float | None:
-    """Half of the length of an interval for the score of one text: the (n + 1)(1 - alpha)-th residual of n.
+    """Return half of an interval's length for the score of one text: the (n + 1)(1 - alpha)-th residual of n.
 
     A rank between two whole numbers gives a residual between their two: rounded up, 97 % and more of the texts would be
     inside for n from 33 to 38. Where the density of residuals falls, at least 1 - alpha are inside on average.

@@ -30,7 +30,7 @@ class Rate(NamedTuple):
 
 
 def wilson(good: float, labels: int, confidence: float = 0.95) -> Rate:
-    """Wilson's score interval of a share.
+    """Return Wilson's score interval of a share.
 
     Source: Wilson 1927, JASA 22.
 
@@ -57,7 +57,7 @@ def prediction_powered(
     units: IntArray,
     others: IntArray,
 ) -> tuple[float, FloatArray]:
-    """A share from labels of some rows and predictions of all rows (PPI++).
+    """Return a share from labels of some rows and predictions of all rows (PPI++).
 
     theta = lam mean(f) + mean(y - lam f), with lam = cov(y, f) / ((1 + n / N) var(f)), between 0 and 1. What a unit
     adds to the error of n theta is the sum of y - lam f less its mean over its labelled rows, and of n / N lam f less
@@ -100,7 +100,7 @@ def prediction_powered(
 def cross_fitted(
     good: BoolArray, levels: FloatArray, groups: IntArray, everywhere: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
-    """Predicted shares of good rows from one score: a line for each fold, fitted to the labels of the other folds.
+    """Predict shares of good rows from one score: a line for each fold, fitted to the labels of the other folds.
 
     Args:
         good: shape (n,), the labels.
@@ -124,7 +124,7 @@ def cross_fitted(
 
 
 def _line(x: FloatArray, y: FloatArray) -> tuple[float, float]:
-    """Slope and intercept of least squares; slope 0 where x does not vary."""
+    """Return slope and intercept of least squares; slope 0 if x does not vary."""
     if not len(x):
         return 0.0, 0.5
     spread = float(((x - x.mean()) ** 2).sum())

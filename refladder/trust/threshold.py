@@ -57,11 +57,11 @@ class Candidates:
     total: int
 
     def levels(self, scores: FloatArray) -> IntArray:
-        """The strictest candidate that keeps each row, shape (rows,); the number of candidates for none."""
+        """Return the strictest candidate that keeps each row, shape (rows,); the number of candidates if none does."""
         return _levels(self.cutoffs, scores)
 
     def counts(self, levels: IntArray) -> IntArray:
-        """How many rows each candidate keeps: shape (..., candidates), of levels of shape (..., rows)."""
+        """Return how many rows each candidate keeps: shape (..., candidates), of levels of shape (..., rows)."""
         wide = len(self.cutoffs) + 1
         # There may be no row.
         samples = levels.reshape(math.prod(levels.shape[:-1]), levels.shape[-1])
@@ -77,7 +77,7 @@ def _levels(cutoffs: FloatArray, scores: FloatArray) -> IntArray:
 
 
 def candidates(scores: FloatArray, labels: int, lowest: float | None = None) -> Candidates:
-    """Cut-offs that keep 5, 10, ..., 100 % of the rows, and 1 to 4 % where 40 labels or more are expected there.
+    """Return cut-offs that keep 5, 10, ..., 100 % of the rows, and 1 to 4 % if 40 labels or more are expected there.
 
     Rows with equal scores are kept together.
 
@@ -121,7 +121,7 @@ class UnitSums(NamedTuple):
     bad_bad: FloatArray
 
     def strictest(self, count: int) -> UnitSums:
-        """The sums of so many candidates, from the strictest on."""
+        """Return the sums of the first `count` candidates, from the strictest on."""
         return UnitSums(*(each[..., :count] for each in self))
 
     def with_more(
@@ -132,7 +132,7 @@ class UnitSums(NamedTuple):
         bad: FloatArray | float,
         alike: FloatArray,
     ) -> UnitSums:
-        """The sums with further contexts, as many as `units`, as they are to be expected.
+        """Return the expected sums with `units` further contexts.
 
         Args:
             units: number of contexts.
@@ -154,7 +154,7 @@ class UnitSums(NamedTuple):
         return UnitSums(*(old + units * each for old, each in zip(self, more, strict=True)))
 
     def exchanged(self) -> UnitSums:
-        """The same with the other rows in the place of the bad ones."""
+        """Return the sums with good rows in the place of bad ones."""
         rows, bad, units, squares, cross, bad_squares = self
         return UnitSums(
             rows, rows - bad, units, squares, squares - cross, squares - 2 * cross + bad_squares
@@ -216,14 +216,14 @@ class Counted(NamedTuple):
 
 
 def divisor(size: ArrayLike, alike: ArrayLike, spread: ArrayLike) -> FloatArray:
-    """By how much labels count less, see `counted`; `size` is m, `alike` c without its allowance, and `spread` B."""
+    """Return by how much labels count less, see `counted`; `size` is m, `alike` c without its allowance, `spread` B."""
     within = np.minimum(np.asarray(alike) + _UNKNOWN / np.square(1 + np.asarray(spread)), 1)
     less: FloatArray = 1 + np.maximum(np.asarray(size) - 1, 0) * within
     return less
 
 
 def counted(sums: UnitSums) -> Counted:
-    """How many independent labels the labelled rows of contexts are worth.
+    """Return how many independent labels the labelled rows of contexts are worth.
 
     Rows are divided by 1 + (m - 1) c, where m is the mean number of kept rows in the context of a kept row, and c, at
     most 1, the correlation of bad ones within contexts (from the squared residuals of contexts, over all candidates)
@@ -254,7 +254,7 @@ def counted(sums: UnitSums) -> Counted:
 
 
 def spread(sums: UnitSums) -> FloatArray:
-    """The number of contexts in which candidates keep bad rows, as if contexts had equal sizes.
+    """Return the number of contexts in which candidates keep bad rows, as if contexts had equal sizes.
 
     G (sum n b)^2 / (sum n^2 sum b^2) with G = (sum n)^2 / sum n^2, which is (sum b)^2 / sum b^2 for equal sizes. Bad
     rows of small contexts count less beside large ones.
@@ -264,7 +264,7 @@ def spread(sums: UnitSums) -> FloatArray:
 
 
 def certainty(sure: float, look: int) -> float:
-    """The certainty that a look must reach, so that all looks together are wrong with probability 1 - sure at most.
+    """Return the certainty that a look must reach, so that all looks are wrong with probability 1 - sure at most.
 
     1 - sure is spent: 0.9 of it at the first look, and half of what is left at every further one.
     """
@@ -274,12 +274,12 @@ def certainty(sure: float, look: int) -> float:
 
 
 def walk_certainty(sure: float) -> float:
-    """The certainty of the tests of `surely_precise` from the strictest candidate on."""
+    """Return the certainty of the tests of `surely_precise` that begin at the strictest candidate."""
     return 1 - (1 - KEEP_ALL) * (1 - sure)
 
 
 def least(enough: Callable[[int], bool], low: int = 0) -> int:
-    """The least number above `low` that is enough, where every greater one is enough too."""
+    """Return the least number above `low` that is enough, if every greater one is enough too."""
     high = low + 1
     while not enough(high):
         low, high = high, 2 * high
@@ -290,7 +290,7 @@ def least(enough: Callable[[int], bool], low: int = 0) -> int:
 
 
 def least_labels(bad: int, share: float, sure: float) -> int:
-    """The fewest labels among which `bad` bad ones still show, with certainty `sure`, that the rest reaches a share.
+    """Return the fewest labels among which `bad` bad ones still show, with certainty `sure`, that the rest reaches a share.
 
     The least n with P(X <= bad) <= 1 - sure for X binomial of n and 1 - share. With 0 bad ones it is
     ln(1 - sure) / ln(share), rounded up.
@@ -299,7 +299,7 @@ def least_labels(bad: int, share: float, sure: float) -> int:
 
 
 def _fewer(freedom: ArrayLike, sure: float) -> FloatArray:
-    """The share of labels that is left by Student's t instead of the normal distribution."""
+    """Return the share of labels that Student's t leaves, compared with the normal distribution."""
     finite = np.where(np.isinf(freedom), 1, freedom)
     ratio = np.square(ndtri(1 - sure) / stdtrit(finite, 1 - sure))
     return cast("FloatArray", np.where(np.isinf(freedom) | (sure <= _HALF), 1, ratio))
@@ -312,7 +312,7 @@ def passes(
     sure: float,
     allow: Allowance = EXACT,
 ) -> BoolArray:
-    """Whether P(X <= bad) <= 1 - sure for X binomial of the labels and 1 - share; 1/2 `added` takes half of P(bad)."""
+    """Return whether P(X <= bad) <= 1 - sure for X binomial of the labels and 1 - share; `added` 1/2 takes half of P(bad)."""
     left, added = _fewer(allow.freedom, sure), np.asarray(allow.added)
     wrong, fine = left * np.asarray(bad), left * (np.asarray(labels) - np.asarray(bad))
     p = np.where(
@@ -338,7 +338,7 @@ def surely_precise(
     sure: float,
     allow: Allowance = EXACT,
 ) -> IntArray:
-    """The candidate with the most rows for which P(precision < the promised one) <= 1 - sure.
+    """Return the candidate with the most rows for which P(precision < the promised one) <= 1 - sure.
 
     Fixed-sequence testing with two starts: p = P(X <= bad) for X binomial of the labels above and 1 - precision. The
     last candidate is tested first, with 0.1 of 1 - sure. If it fails, a walk from the strictest candidate on ends
@@ -372,7 +372,7 @@ def keeps_all(
     sure: float,
     allow: Allowance = EXACT,
 ) -> BoolArray:
-    """Whether the last candidate passes the test that comes before the walk; arguments as for `surely_precise`."""
+    """Return whether the last candidate passes the test that comes before the walk; arguments as for `surely_precise`."""
     rows, wrong = np.asarray(above)[..., -1:], np.asarray(bad)[..., -1:]
     return passes(wrong, rows, precision, 1 - KEEP_ALL * (1 - sure), allow)[..., 0]
 
@@ -384,7 +384,7 @@ def surely_complete(
     sure: float,
     allow: Allowance = EXACT,
 ) -> IntArray:
-    """The strictest candidate for which P(recall < the promised one) <= 1 - sure.
+    """Return the strictest candidate for which P(recall < the promised one) <= 1 - sure.
 
     As the walk of `surely_precise`, but it starts at the candidate that keeps the most rows, and p = P(X <= missed) for
     X binomial of the good labels and 1 - recall.
@@ -409,12 +409,12 @@ def surely_complete(
 
 
 def _last_of_run(passed: BoolArray, tested: BoolArray) -> IntArray:
-    """The last tested candidate before the first that does not pass; -1 if there is none."""
+    """Return the last tested candidate before the first that does not pass; -1 if there is none."""
     return _last(np.logical_and.accumulate(passed, axis=-1) & tested)
 
 
 def _last(passed: BoolArray) -> IntArray:
-    """The last candidate that passes; -1 if there is none."""
+    """Return the last candidate that passes; -1 if there is none."""
     last = passed.shape[-1] - 1 - passed[..., ::-1].argmax(axis=-1)
     return cast("IntArray", np.where(passed.any(axis=-1), last, -1))
 
@@ -422,7 +422,7 @@ def _last(passed: BoolArray) -> IntArray:
 def lower_bound(
     bad: ArrayLike, labels: ArrayLike, sure: float, allow: Allowance = EXACT
 ) -> FloatArray:
-    """The one-sided bound of a share of good rows: it reaches a share just where the test of the share passes.
+    """Return the one-sided bound of a share of good rows: it reaches a share if and only if the test passes.
 
     Source: Clopper and Pearson 1934. It holds for a cut-off chosen in advance, not for the best of several.
 
@@ -439,12 +439,12 @@ def lower_bound(
 
 
 def naive_candidate(above: IntArray, bad: IntArray, precision: float) -> IntArray:
-    """The candidate with the most rows whose labels reach the precision, with no allowance for chance; -1 for none."""
+    """Return the candidate with the most rows whose labels reach the precision, ignoring chance; -1 if none does."""
     return _last((above > 0) & (bad <= (1 - precision) * above + _EQUAL))
 
 
 def area_under_curve(scores: FloatArray, good: BoolArray) -> float | None:
-    """The probability that a good row has a higher score than a bad one; equal scores count one half.
+    """Return the probability that a good row has a higher score than a bad one; equal scores count one half.
 
     Args:
         scores: shape (rows,).
@@ -458,7 +458,7 @@ def area_under_curve(scores: FloatArray, good: BoolArray) -> float | None:
 
 
 def ranks_among(scores: FloatArray, others: FloatArray) -> FloatArray:
-    """The share of other scores that are below each score, plus half of the share that are equal."""
+    """Return the share of other scores below each score, plus half of the share that are equal."""
     ordered = np.sort(others)
     below, reached = (np.searchsorted(ordered, scores, side=side) for side in ("left", "right"))
     ranks: FloatArray = (below + reached) / (2 * len(others))
@@ -466,7 +466,7 @@ def ranks_among(scores: FloatArray, others: FloatArray) -> FloatArray:
 
 
 def looks_random(scores: FloatArray, everywhere: FloatArray, level: float = 0.001) -> bool:
-    """Whether the mean rank of some rows among all rows is what a random sample would have.
+    """Return whether the mean rank of some rows among all rows suits a random sample.
 
     Args:
         scores: shape (rows,), of the sample.
