@@ -12,13 +12,13 @@ import itertools
 import json
 import math
 import re
-from collections.abc import (  # pydantic resolves the annotations at run time
+from collections.abc import (  # noqa: TC003  pydantic resolves the annotations at run time
     Callable,
     Mapping,
     Sequence,
 )
 from dataclasses import dataclass, replace
-from typing import Literal, Self, TypeVar
+from typing import Literal, Protocol, Self, TypeVar
 
 WIN, LOSS, TIE = "win", "loss", "tie"
 OUTCOMES = (WIN, LOSS, TIE)
@@ -42,9 +42,13 @@ _BESIDE = re.compile(r"\|(certificate|earlier):[^|]*")  # parts of a signature t
 _REVISION = re.compile(r"@([0-9a-f]{12})\|earlier:([0-9a-f,]+)")
 _COMMIT = re.compile(r"^(ladders:hub:[^@|]*)@[^@|]*@")
 
-Progress = Callable[
-    [int, int | None], None
-]  # called with what is done, and with the total or None if it is unknown
+
+class Progress(Protocol):
+    """Called with what is done, the total (None if unknown), a note, and how many prompts a unit takes, if known."""
+
+    def __call__(self, done: int, total: int | None, note: str = "", each: int = 0, /) -> None:
+        """Take the state of the job."""
+
 
 SCHEMAS: dict[type, str] = {}  # of the records that are lines of files: each begins with its schema
 

@@ -173,10 +173,10 @@ class _Kept:
     def bars(self, what: str) -> Iterator[Progress]:
         with console.progress(what, watch=self.session.under_way) as show:
 
-            def progress(done: int, total: int | None) -> None:
+            def progress(done: int, total: int | None, note: str = "", each: int = 0, /) -> None:
                 self.write()
                 if show is not None:
-                    show(done, total)
+                    show(done, total, note, each)
 
             try:
                 yield progress

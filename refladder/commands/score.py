@@ -230,7 +230,9 @@ class _Run:
         asking.prove = partial(self.checks, scorer)
         return asking
 
-    def checks(self, scorer: LadderScorer, *, ask: bool = True) -> list[JudgeCheck]:
+    def checks(
+        self, scorer: LadderScorer, progress: Progress | None = None, *, ask: bool = True
+    ) -> list[JudgeCheck]:
         """The check of the judge, told unless this is a rehearsal; a refusal is an error unless any judge may score."""
         from refladder.scoring.judge_check import missing_line, prove
 
@@ -243,7 +245,9 @@ class _Run:
             self.session.notify(
                 "the judge check is an exchange of files of its own, and the rows are the next: a first run takes two"
             )
-        checks = prove(scorer, folder, any_judge=self.prepared.asked.any_judge, ask=ask)
+        checks = prove(
+            scorer, folder, any_judge=self.prepared.asked.any_judge, ask=ask, progress=progress
+        )
         if not self.session.rehearsing:
             self.tell(checks)
         return checks

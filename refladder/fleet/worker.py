@@ -291,7 +291,7 @@ class Worker:
             self._judge = self._session.open(self._task.judge, self._task.judge_options)
         return AllRows(prepared.scorer(self._judge))
 
-    def _progress(self, rows: int, _total: int | None) -> None:
+    def _progress(self, rows: int, _total: int | None, _note: str = "", _each: int = 0, /) -> None:
         if self._tell is not None and time.monotonic() - self._last_told >= _EVERY:
             self._last_told = time.monotonic()
             self._tell(rows)

@@ -294,8 +294,15 @@ class RowScorer:
         self.added = dict(added)
         self.complete = list(complete)
         self.scored = 0
-        self.prove: Callable[[], list[JudgeCheck]] = list
+        self.each = 0  # prompts of a row; 0 if unknown
+        self.prove: Callable[[Progress | None], list[JudgeCheck]] = lambda _progress: []
         self.checks: list[JudgeCheck] = []
+
+    def start(self, progress: Progress | None, total: int | None) -> None:
+        """Check the judge before the first row."""
+        self.checks = self.prove(progress)
+        if progress is not None:
+            progress(0, total, "", self.each)
 
     def log(
         self,
@@ -327,6 +334,7 @@ class AllRows(RowScorer):
         self._table = Columns(scorer.run, scorer.scale)
         super().__init__(scorer.report, self._table.added, scores)
         self.scorer, self.ladders, self.alone = scorer, scorer.ladders, bool(scorer.ladders.anchors)
+        self.each = scorer.prompts_of_a_row
         self.recorded = scorer.judge if isinstance(scorer.judge, Recorded) else None
 
     def log(self, path: Path | None, *, dry_run: bool) -> JudgmentLog:
@@ -401,7 +409,7 @@ def score_rows(
         ):
             for number, batch in enumerate(asking.batches(read)):
                 if not number:
-                    asking.checks = asking.prove()
+                    asking.start(progress, total)
                 for item, values in zip(batch, asking.values(batch, log), strict=True):
                     asking.count(values)
                     write(item.row, values)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import threading
 import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
@@ -12,12 +13,11 @@ from refladder.report.plain_text import printable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from typing import Self
 
     from refladder.records import Progress
 
-LINE_EVERY = (
-    30.0  # seconds between two lines that tell how far a run is, where there is no terminal
-)
+FIRST_LINE, LINE_EVERY = 8.0, 30.0  # seconds to the first line and between two, without a terminal
 _PERIOD = 600.0  # seconds over which the bar's rate is taken: a batch of a slow model takes minutes
 _TWO = 2  # of a unit, from which on the remaining time is told in it
 _FAST = 10  # a second, from which on the rate is told as a whole number
@@ -27,9 +27,16 @@ _FAST = 10  # a second, from which on the rate is told as a whole number
 def progress(
     what: str, watch: Callable[[], tuple[int, int | None]] | None = None
 ) -> Iterator[Progress]:
-    """How far a job is, with rate and estimate, on standard error: a bar in a terminal, else a line now and then."""
+    """How far a job is, with rate and estimate, on standard error: a bar in a terminal, else a line now and then.
+
+    `watch` returns the prompts that are answered so far, and the tokens that models ran for them.
+    """
     what = printable(what)
     started, before = time.monotonic(), watch() if watch is not None else (0, None)
+
+    def answered() -> int:
+        """Prompts since the start."""
+        return 0 if watch is None else watch()[0] - before[0]
 
     def work() -> str:
         """Prompts and tokens since the start."""
@@ -42,7 +49,8 @@ def progress(
         return ", ".join(parts)
 
     if not sys.stderr.isatty():
-        yield _lines(what, work, started)
+        with _Lines(what, work, answered, started) as lines:
+            yield lines
         return
     from rich.console import Console
     from rich.progress import (
@@ -61,14 +69,16 @@ def progress(
         def render(self, task: Task) -> Text:
             parts = [f"{task.speed:,.{0 if task.speed >= _FAST else 1}f}/s"] if task.speed else []
             left = [_left(task.time_remaining)] if task.time_remaining else []
-            return Text(", ".join([*parts, *filter(None, [work()]), *left]))
+            notes = filter(None, [work(), *left, task.fields["note"]])
+            return Text(", ".join([*parts, *notes]))
 
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), Work())
     with Progress(*columns, console=Console(stderr=True), speed_estimate_period=_PERIOD) as bars:
-        bar = bars.add_task(what, total=None)
+        bar = bars.add_task(what, total=None, note="")
 
-        def update(done: int, total: int | None) -> None:
-            bars.update(bar, completed=done, total=total)
+        def update(done: int, total: int | None, note: str = "", each: int = 0, /) -> None:
+            del each  # the bar's own estimate is drawn anew all the time
+            bars.update(bar, completed=done, total=total, note=printable(note))
 
         yield update
 
@@ -81,22 +91,58 @@ def _left(seconds: float) -> str:
     return f"about {seconds:,.0f} s left"
 
 
-def _lines(what: str, work: Callable[[], str], started: float) -> Progress:
-    """Progress as plain lines, at most one in `LINE_EVERY` seconds: a short run has none."""
-    last = started
+class _Lines:
+    """Progress as plain lines: one after `FIRST_LINE`, and then one in `LINE_EVERY` seconds; a short run has none.
 
-    def update(done: int, total: int | None) -> None:
-        nonlocal last
-        now = time.monotonic()
-        if now - last < LINE_EVERY:
-            return
-        last = now
-        parts = [work()]
-        if total is not None and 0 < done < total:
-            parts.append(_left((total - done) * (now - started) / done))
-        details = ", ".join(filter(None, parts))
+    A thread writes them, because a batch of a slow model takes minutes. Within a batch, the prompts that are `answered`
+    say how many units are done.
+    """
+
+    def __init__(
+        self, what: str, work: Callable[[], str], answered: Callable[[], int], started: float
+    ) -> None:
+        self._what, self._work, self._answered = what, work, answered
+        self._state: tuple[int, int | None, str] = (0, None, "")
+        self._each = 0
+        self._since = (0, 0, started)  # units done, prompts and time when this total was first told
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._write_on, daemon=True)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._ended.set()
+        self._thread.join()
+
+    def __call__(self, done: int, total: int | None, note: str = "", each: int = 0, /) -> None:
+        if self._state[1] not in {None, total}:
+            self._since = (done, self._answered(), time.monotonic())
+        self._state = (done, total, note)
+        self._each = each or self._each
+
+    def _write_on(self) -> None:
+        pause = FIRST_LINE
+        while not self._ended.wait(pause):
+            sys.stderr.write(f"{self.line(time.monotonic())}\n")
+            sys.stderr.flush()
+            pause = LINE_EVERY
+
+    def line(self, now: float) -> str:
+        """How far the job is at a time, with an estimate of the rest."""
+        done, total, note = self._state
+        before, prompts, started = self._since
+        parts = [self._work()]
+        if total is not None and done < total:
+            answered = (self._answered() - prompts) / self._each if self._each else 0.0
+            finished = min(max(done - before, answered), total - before)
+            done = max(done, before + int(finished))
+            parts.append(
+                _left((total - before - finished) * (now - started) / finished)
+                if finished
+                else "no estimate before the first answers"
+            )
+        details = ", ".join(filter(None, [*parts, printable(note)]))
         count = f"{done:,}{'' if total is None else f' of {total:,}'}"
-        sys.stderr.write(f"{what}: {count}{f' ({details})' if details else ''}\n")
-        sys.stderr.flush()
-
-    return update
+        return f"{self._what}: {count}{f' ({details})' if details else ''}"

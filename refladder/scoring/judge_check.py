@@ -12,7 +12,7 @@ from refladder.backends.dry_run import DryRunBackend
 from refladder.errors import JudgeRefusedError, option, plural
 from refladder.files.jsonl import read_record, write_record
 from refladder.records import SCHEMAS, JudgeCheck, digest_of
-from refladder.scoring.asker import Asker, run_of
+from refladder.scoring.asker import Asker, calls_of, run_of
 from refladder.scoring.judging import outcome_probabilities
 from refladder.scoring.judgment_file import JudgmentIndex
 from refladder.scoring.question import comparison_of, rung_side
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from refladder.files.ladder_sets import LadderSet
-    from refladder.records import Dimension, Run
+    from refladder.records import Dimension, Progress, Run
     from refladder.scoring.question import Question
     from refladder.scoring.scorer import LadderScorer
 
@@ -40,11 +40,17 @@ SEED = 0
 
 
 def prove(
-    scorer: LadderScorer, folder: Path | None, *, any_judge: bool = False, ask: bool = True
+    scorer: LadderScorer,
+    folder: Path | None,
+    *,
+    any_judge: bool = False,
+    ask: bool = True,
+    progress: Progress | None = None,
 ) -> list[JudgeCheck]:
     """The check of a scorer's judge on each dimension, remembered in `folder`; none for recorded judgments.
 
-    Without `ask`, a dimension that is not remembered has no check. `any_judge` does not refuse.
+    Without `ask`, a dimension that is not remembered has no check. `any_judge` does not refuse. `progress` is that of
+    the rows that follow.
     """
     if scorer.judge.recorded is not None:
         return []
@@ -65,6 +71,14 @@ def prove(
     }
     new = {name: questions for name, questions in drawn.items() if name not in known}
     if ask and new:
+        if progress is not None:
+            count = sum(map(len, new.values()))
+            prompts = (
+                count // (scorer.ladders.rungs - 1)
+                if stated
+                else count * calls_of(scorer.template, answers)
+            )
+            progress(0, prompts, "judge check before the first row", 1)
         asker = Asker(scorer.judge, scorer.template, JudgmentIndex(None, run))
         for check in judge_checks(scorer.ladders, asker, new):
             known[check.dimension] = check

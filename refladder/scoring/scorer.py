@@ -14,7 +14,7 @@ import numpy as np
 from refladder.backends.sampled import ANSWER_TOKENS
 from refladder.errors import UsageError, option
 from refladder.records import Context, Recipe, Run, Sampling, Score
-from refladder.scoring.asker import Asker, answering_of, judging_template, prompts_of
+from refladder.scoring.asker import Asker, answering_of, calls_of, judging_template, prompts_of
 from refladder.scoring.columns import ScoreReport, block_notes, least_masses, signature_of
 from refladder.scoring.judging import inconsistency, verdicts
 from refladder.scoring.question import ladder_questions, rung_id
@@ -279,6 +279,16 @@ class LadderScorer:
         self.report = self._verdicts.report
         # Called with the judgments of each batch, and the characters of their prompts.
         self.watch: Callable[[Sequence[Judgment], int], None] | None = None
+
+    @property
+    def prompts_of_a_row(self) -> int:
+        """How many prompts a row takes that has all of its ladders."""
+        ladders = len(self.dimensions) * max(len(self.run.anchors), 1)
+        if self.run.stated:
+            return ladders * self.run.stated
+        return (
+            ladders * self.run.rungs * self.run.orders * calls_of(self.template, self.run.answers)
+        )
 
     def score(
         self,

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
     from refladder.backends import Backend
     from refladder.prompts import Template
-    from refladder.records import Context, Prompt
+    from refladder.records import Context, Progress, Prompt
 
 # Prompts that a backend is sent at once; also what a kill can lose.
 CHUNK = 256
@@ -138,7 +138,7 @@ def build_ladders(
     prompts: Path | None = None,
     journal: Path | None = None,
     human: Mapping[tuple[str, str], Mapping[int, str]] | None = None,
-    progress: Callable[[int, int], None] | None = None,
+    progress: Progress | None = None,
     needed: Callable[[Sequence[Prompt]], None] = _ignore,
 ) -> tuple[list[Ladder], list[LadderFailure]]:
     """Write a ladder for every context on every dimension, and a failure for each rung that no attempt gives.
@@ -166,15 +166,26 @@ def build_ladders(
         sampling=sampling,
         folder=prompts,
     )
-    report = progress or (lambda _done, _total: None)
     opened = (
         nullcontext() if journal is None else Journal(journal, _identity(drafts, rungs, attempts))
     )
     total = sum(rungs - len(draft.texts) for draft in drafts)
+    rejected: Counter[str] = Counter()  # texts, by the kind of fault
     done = 0
+
+    def report(done: int) -> None:
+        if progress is not None:
+            counts = ", ".join(f"{count:,} {kind}" for kind, count in rejected.most_common())
+            progress(done, total, f"rejected: {counts}" if rejected else "", 1)
+
     with opened as record:
         writing = _Writing(
-            backend=backend, sampling=sampling, attempts=attempts, journal=record, needed=needed
+            backend=backend,
+            sampling=sampling,
+            attempts=attempts,
+            journal=record,
+            needed=needed,
+            rejected=rejected,
         )
         for wave in waves:
             missing = [
@@ -182,10 +193,10 @@ def build_ladders(
             ]
             todo = [(draft, step) for draft, step in missing if not draft.failures]
             done += len(missing) - len(todo)
-            report(done, total)
+            report(done)
             for settled in writing.wave(todo):
                 done += settled
-                report(done, total)
+                report(done)
     steps = [step for wave in waves for step in wave]
     ladders = [draft.ladder(steps) for draft in drafts if not draft.failures]
     return ladders, [failure for draft in drafts for failure in draft.failures]
@@ -227,7 +238,12 @@ def name_subjects(
     )
     with opened as record:
         writing = _Writing(
-            backend=backend, sampling=sampling, attempts=attempts, journal=record, needed=_ignore
+            backend=backend,
+            sampling=sampling,
+            attempts=attempts,
+            journal=record,
+            needed=_ignore,
+            rejected=Counter(),
         )
         list(writing.wave([(draft, step) for draft in drafts]))
     subjects = {draft.context.id: draft.texts[step.level] for draft in drafts if not draft.failures}
@@ -369,6 +385,7 @@ class _Writing:
     attempts: int
     journal: Journal | None
     needed: Callable[[Sequence[Prompt]], None]
+    rejected: Counter[str]
 
     def wave(self, todo: Sequence[tuple[_Draft, Step]]) -> Iterator[int]:
         """Write one wave into its drafts; after each chunk, yield how many rungs it settled (written or given up)."""
@@ -383,6 +400,7 @@ class _Writing:
                         settled += 1
                         continue
                     reasons.append(entry.unusable)
+                    self.rejected[entry.unusable.partition(":")[0]] += 1
                     if len(reasons) < self.attempts:
                         unusable.append((draft, step, reasons))
                     else:

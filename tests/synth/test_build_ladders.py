@@ -248,11 +248,14 @@ def test_progress_counts_up_to_all_rungs_even_when_ladders_are_given_up(
         dimensions[:1],
         prompts=templates,
         attempts=2,
-        progress=lambda done, total: reports.append((done, total)),
+        progress=lambda done, total, note, each: reports.append((done, total, note, each)),
     )
     # 3 ladders x 5 rungs. Wave 0: 5 written, then 1 given up. Wave 1: the 1 of c2 is given up, 2 written.
     # Wave 2: the 2 of c2 are given up, 4 written.
-    assert reports == [(done, 15) for done in (0, 5, 6, 7, 9, 11, 15)]
+    notes = ["", "rejected: 1 empty", *["rejected: 2 empty"] * 5]
+    assert reports == [
+        (done, 15, note, 1) for done, note in zip((0, 5, 6, 7, 9, 11, 15), notes, strict=True)
+    ]
 
 
 CONTEXT = Context(id="c1", task="news", text="article")
