@@ -1,17 +1,30 @@
-"""Documents and help texts use the words of the field. Code, in backticks or blocks, is not prose and is left out."""
+"""Documents, help texts and the prose of the code use the words of the field.
+
+Code, in backticks or blocks, is not prose and is left out.
+"""
 
 from __future__ import annotations
 
+import ast
 import re
 from importlib import import_module
 from pathlib import Path
 
 import click
 import pytest
+from support import prose
 
 from refladder.commands.main import COMMANDS, cli
 
 ROOT = Path(__file__).resolve().parent.parent
+# Packages whose docstrings, comments and messages are checked, and files with texts that are no messages.
+CHECKED = ("backends", "engine", "loaders", "prompts", "trust", "students", "synth", "files")
+LITERATURE = ("backends/builtin/drafts.py", "backends/hf/tokens.py")
+SOURCES = {
+    path.relative_to(ROOT / "refladder").as_posix(): path.read_text("utf-8")
+    for package in CHECKED
+    for path in sorted((ROOT / "refladder" / package).rglob("*.py"))
+}
 DOCUMENTS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
 # What to avoid, and what to write instead.
 AVOID = {
@@ -79,3 +92,62 @@ def test_help_uses_the_words_of_the_field(name):
 
 def test_help_of_the_program_uses_the_words_of_the_field():
     assert avoided("\n".join(helps(cli))) == {}
+
+
+def test_docstrings_of_functions_begin_with_an_imperative():
+    offenders = {
+        f"{path}:{node.lineno}": text.splitlines()[0]
+        for path, source in SOURCES.items()
+        for node, text in prose.docstrings(ast.parse(source))
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        and not prose.is_imperative(text)
+    }
+    assert offenders == {}
+
+
+def test_docstrings_say_what_they_mean_without_another_docstring():
+    refers_back = re.compile(r"(?:^|[.:] )(?:The same\b|Likewise\b|As above\b|As before\b)")
+    offenders = {
+        f"{path}:{getattr(node, 'lineno', 1)}": text
+        for path, source in SOURCES.items()
+        for node, text in prose.docstrings(ast.parse(source))
+        if refers_back.search(" ".join(text.split()))
+    }
+    assert offenders == {}
+
+
+def test_comments_are_above_what_they_explain():
+    offenders = [
+        f"{path}:{line}: {words}"
+        for path, source in SOURCES.items()
+        for line, words, trails in prose.comments(source)
+        if trails or re.match(r"(Of|That of|Those of|Which|Whose|Likewise)\b", words)
+    ]
+    assert offenders == []
+
+
+def test_docstrings_comments_and_messages_use_the_words_of_the_field():
+    offenders = {}
+    for path, source in SOURCES.items():
+        tree = ast.parse(source)
+        texts = [(getattr(node, "lineno", 1), text) for node, text in prose.docstrings(tree)]
+        texts += [(line, words) for line, words, _ in prose.comments(source)]
+        if path not in LITERATURE:
+            texts += prose.strings(tree)
+        for line, text in texts:
+            if words := avoided(re.sub(r"\bstand[- ]in\b", "", text)):
+                offenders[f"{path}:{line}"] = words
+    assert offenders == {}
+
+
+def test_the_checks_of_prose_see_what_is_wrong():
+    source = (
+        'X = 1  # of it\n\ndef f():\n    """The sum."""\n    return "nobody"  # noqa: X  reason\n'
+    )
+    tree = ast.parse(source)
+    assert list(prose.comments(source)) == [(1, "of it", True)]
+    assert [text for _, text in prose.docstrings(tree)] == ["The sum."]
+    assert not prose.is_imperative("The sum.")
+    assert not prose.is_imperative("Returns it.")
+    assert prose.is_imperative("Return it.")
+    assert [text for _, text in prose.strings(tree)] == ["nobody"]

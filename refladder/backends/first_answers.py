@@ -1,4 +1,4 @@
-"""A look at a model's first answers: what makes a long run useless is told at its start."""
+"""Checks of a model's first answers, which warn early of a run that would be useless."""
 
 from __future__ import annotations
 

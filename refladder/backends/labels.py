@@ -252,7 +252,7 @@ def _label_in(answer: str, names: Sequence[str], *, complete: bool) -> int | str
 
 
 def _at_start(text: str, names: Sequence[str], *, complete: bool) -> int | str | None:
-    """Return the label at the beginning of a text, or why it is not named; None if no label is there."""
+    """Return the label at the beginning of a text, or why it is not named; None if there is no label."""
     match = None if _are_letters(names) else re.match(_any_of(names), text, re.IGNORECASE)
     if match is None:
         short = _short_names(names)

@@ -74,7 +74,7 @@ def parts_of(
     dtype: Any,
     window: int | None = None,
 ) -> Parts:
-    """Return the parts of attention over a segment; with a `window`, a query sees at most so many keys."""
+    """Return the parts of attention over a segment; with a `window`, a query sees at most that many keys."""
     shown = partition(segment)
     if window is not None:
         shown = windowed(segment, shown, window)

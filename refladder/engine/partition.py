@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from refladder.engine.trie import Segment
 
-# Neighbouring subtrees of at most so many tokens share a piece.
+# Neighbouring subtrees of at most this many tokens share a piece.
 _PIECE_TOKENS = 128
 # Tokens: a longer run is no piece, and of more keys than that most go to spans instead of being copied.
 _SHORT = 256

@@ -192,7 +192,7 @@ def _download(hub: Any, address: Address, path: str) -> str:
 
 @functools.cache
 def _report_moving(address: Address, pinned: Address) -> None:
-    """Say once which commit a branch is at; a tag or a shortened commit is taken as it is."""
+    """Report once which commit a branch is at; leave a tag or a shortened commit as it is."""
     with _explained(str(address)):
         try:
             refs = _library().HfApi().list_repo_refs(address.repository, repo_type="dataset")

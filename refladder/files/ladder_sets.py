@@ -535,7 +535,7 @@ def append_ladders(
     ladders: Sequence[Ladder],
     failures: Sequence[LadderFailure],
 ) -> None:
-    """Add ladders to the set in a folder, after the lines that are there; its certificate, of fewer ladders, goes.
+    """Add ladders to the set in a folder, after the existing lines; remove its certificate, which is of fewer ladders.
 
     `ladders.jsonl` is written last, so that the set can be read at every moment.
     """

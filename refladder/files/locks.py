@@ -262,7 +262,7 @@ def holder_in(record: bytes) -> Holder | None:
 
 
 def may_be_running(holder: Holder | None) -> bool:
-    """Return whether the holder of a lock may still run, if only its record tells; a damaged record holds nothing."""
+    """Return whether the holder of a lock may still run, if only its record shows that; a damaged record holds nothing."""
     if holder is None:
         return False
     process, host, _ = holder

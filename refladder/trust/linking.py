@@ -5,8 +5,9 @@ both judges. The log-odds of one judge are then a line in those of the other. It
 to start, the criterion of Stocking and Lord (1983) to finish. Its shift comes from the rows. A score is carried over by
 true score equating (Kolen and Brennan, Test Equating, Scaling, and Linking, chapter 6).
 
-The model does not fit verdicts without probabilities (hard verdicts). So equipercentile equating (chapter 2) and the
-scores as they are stand beside it, and the map with the least error on held-out contexts is used.
+The model does not fit verdicts without probabilities (hard verdicts). So there are two other maps,
+equipercentile equating (chapter 2) and the unchanged scores, and the one with the least error on held-out contexts is
+used.
 """
 
 from __future__ import annotations

@@ -76,13 +76,15 @@ def _explained(path: Path) -> Iterator[None]:
         if code in {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}:
             advice = DAMAGED
         elif code == sqlite3.SQLITE_FULL:
-            advice = "cannot be written, the disk is full; free space and run the same command again: it goes on"
+            advice = "cannot be written, the disk is full; free space and run the same command again to resume"
         elif code in _UNWRITABLE:
             advice = "cannot be opened for writing, and a store writes beside its file too; choose another place"
         elif code in {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}:
             advice = f"another process has held the response store for {WAIT:.0f} s; end it, then run again"
         else:
-            advice = "the response store failed; check the disk and run the same command again: it goes on"
+            advice = (
+                "the response store failed; check the disk and run the same command again to resume"
+            )
         raise DataError(f"{path}: {advice} ({error})") from error
 
 

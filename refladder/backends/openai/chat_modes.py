@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 # Most probable tokens to ask for: without a limit, OpenAI's limit, the smallest limit in use.
 TOPS = 1000, 20, 5
-# Answers compared to tell whether a server samples at all.
+# Answers that are compared to find out whether a server samples at all.
 DRAWS = 20
 # Nats, as in `exact`.
 _SAME = 0.05

@@ -418,7 +418,7 @@ def _is_copy(choice: Any, earlier: Sequence[Any]) -> bool:
 
 
 def _check_number(choices: Sequence[Any], most: int) -> None:
-    """Refuse more answers than were asked for, and two with one index: nobody knows what they are."""
+    """Refuse more answers than were asked for, and two with one index, since it is unclear which is which."""
     numbers = [number for choice in choices if (number := at(choice, "index")) is not None]
     if (
         len(choices) > most

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 # Nats: two requests that read the same token must agree this well.
 SAME = 0.05
-# Tokens asked for at first in the way `vocabulary`; ten times more until the labels are there.
+# Tokens asked for at first in the way `vocabulary`; ten times more until they include the labels.
 _FIRST_LOOK = 100
 # No vocabulary is larger.
 _WHOLE = 1_000_000

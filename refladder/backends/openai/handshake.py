@@ -54,7 +54,7 @@ if TYPE_CHECKING:
     from refladder.backends.openai.options import Options
     from refladder.records import LabelReading
 
-# Most probable tokens that are asked for: the most of OpenAI, and of vLLM unless it is told otherwise.
+# Most probable tokens that are asked for: the limit of OpenAI, and the default limit of vLLM.
 _TOP_OF_FILES = 20
 _IGNORED = (
     "it ignores the field that keeps the model from thinking, as it did not in the handshake ({})"

@@ -26,7 +26,7 @@ START = 20
 _MANY_FAULTS = 0.1
 # Weight of the latest answer in that share.
 _MEMORY = 0.05
-# Seconds of pause after a 429 that names none; doubled while they go on.
+# Seconds of pause after a 429 that names none; doubled with each further one.
 _FIRST_PAUSE = 0.5
 # Seconds; even if the server names a longer one.
 LONGEST_PAUSE = 60.0

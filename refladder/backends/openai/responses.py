@@ -63,7 +63,7 @@ def first_choices(choice: Any) -> list[Choice]:
 
 
 def checked_choices(choice: Any) -> list[Choice]:
-    """Return `first_choices` if every entry is valid, else raise Refusal; -9999 and less stand for no probability."""
+    """Return `first_choices` if every entry is valid, else raise Refusal; -9999 and less mean no probability."""
     for token, _, logprob in _entries(choice):
         number = isinstance(logprob, int | float) and not isinstance(logprob, bool)
         if not isinstance(token, str) or not number or not logprob <= _SURE:

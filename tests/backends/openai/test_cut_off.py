@@ -55,7 +55,7 @@ def test_a_full_disk_in_mid_run(tmp_path):
         rows = 1000  # whose answers do not fit, also if all but the first are stored together
         output, _ = start(server.url, path, rows, 150_000).communicate(timeout=HANG)
         assert output.startswith(f"refladder: {path}: ")
-        assert "check the disk and run the same command again: it goes on" in output
+        assert "check the disk and run the same command again to resume" in output
         assert 0 < len(finish(server, path, rows)) < rows
 
 
