@@ -134,6 +134,10 @@ class JudgeRefusedError(UsageError):
     """The judge does not tell the best rung of ladders from the worst."""
 
 
+class InUseError(UsageError):
+    """Another process is writing a file."""
+
+
 class OtherRunError(UsageError):
     """A file of judgments is that of another run."""
 

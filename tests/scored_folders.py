@@ -32,28 +32,28 @@ def leftovers(folder):
     ]
 
 
-def worker_of(out, name):
-    """The process that holds the lock of a file, once its first batch is stored."""
+def worker_of(out, name, run=None):
+    """The process that holds the lock of a file, once its first batch is stored; `run` must not end before."""
 
     def judging():
         with contextlib.suppress(FileNotFoundError, ValueError):
             enough = count_lines(out / "judgments" / name) > FIRST_BATCH * RUNGS
             return enough and json.loads((out / ".work" / f".{name}.lock").read_bytes())["process"]
 
-    return until(judging)
+    return until(judging, run)
 
 
 class Inline:
     """A worker in this process, for tests of what does not depend on processes: starting one takes a second."""
 
     number = 1
-    tries = 3
 
     def __init__(self, number, files, *, gpus):
         del number, files, gpus
 
     def start(self, task):
         self.worker = Worker(task)
+        self.idle = list(range(self.number))
 
     def put(self, worker, *asked):
         del worker
@@ -61,6 +61,7 @@ class Inline:
 
     def wait(self, tell):
         del tell
+        self.idle.append(0)
         return 0, self.answer
 
     def close(self):

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from refladder.errors import DataError, UsageError
+from refladder.errors import DataError, InUseError, UsageError
 
 if sys.platform == "win32":
     import msvcrt
@@ -269,13 +269,13 @@ def may_be_running(holder: Holder | None) -> bool:
     return host != socket.gethostname() or not (process == os.getpid() or has_ended(process))
 
 
-def in_use(path: str | Path, holder: Holder | None, remove: str | Path | None = None) -> UsageError:
+def in_use(path: str | Path, holder: Holder | None, remove: str | Path | None = None) -> InUseError:
     """Return the error for a path that another process is writing; `remove` is a lock that nothing else removes."""
     writer = (
         "another process has" if holder is None else f"process {holder[0]} on host {holder[1]} has"
     )
     since = "" if holder is None else f" since {holder[2]} UTC"
     unless = "" if remove is None else f"; if that process has ended, delete {remove}"
-    return UsageError(
+    return InUseError(
         f"{path}: {writer} been writing it{since}; wait for it to finish, or choose another path{unless}"
     )

@@ -289,18 +289,18 @@ class _Driver:
         try:
             workers.start(task.to_json())
             running: dict[int, ScoredFile | None] = {}
-            idle = list(range(workers.number))
             while queue or running:
-                while (
-                    queue and idle and None not in running.values()
-                ):  # the judge is checked before the first row
-                    worker = idle.pop()
+                # The judge is checked before the first row.
+                while queue and workers.idle and None not in running.values():
+                    worker = workers.idle.pop()
                     running[worker] = queue.popleft()
                     workers.put(
                         worker, running[worker], self.run.signature, self.usd.get(worker, 0.0)
                     )
-                worker, answer = workers.wait(self._under_way)
-                idle.append(worker)
+                ready = workers.wait(self._under_way)
+                if ready is None:
+                    continue
+                worker, answer = ready
                 file = running.pop(worker)
                 self.partly.pop(worker, None)
                 if answer is not None:
@@ -309,7 +309,7 @@ class _Driver:
                     raise BackendError(
                         "the worker died when it opened the judge; check its memory and its judge"
                     )
-                elif self._has_died(file, workers.tries):
+                elif self._has_died(file):
                     queue.appendleft(file)
         finally:
             workers.close()
@@ -327,10 +327,10 @@ class _Driver:
             return {}
         return {**dict.fromkeys(SPENT), **self.costs, "seconds": time.monotonic() - self.begun}
 
-    def _has_died(self, file: ScoredFile, tries: int) -> bool:
+    def _has_died(self, file: ScoredFile) -> bool:
         """Count the death of a worker; return whether its file is to be tried again."""
         self.deaths[file.name] += 1
-        again = self.deaths[file.name] < tries
+        again = self.deaths[file.name] < DEATHS
         if again:
             count = f"{self.deaths[file.name]} of at most {DEATHS} times"
             self.say(f"{file.name}: the worker died ({count}); another worker scores it")

@@ -17,6 +17,7 @@ from refladder.backends.prices import Budget, Price
 from refladder.errors import (
     BackendError,
     DataError,
+    InUseError,
     JudgeRefusedError,
     OtherRunError,
     RefladderError,
@@ -50,6 +51,10 @@ if TYPE_CHECKING:
     from refladder.students.student import Student
 
 _EVERY = 1.0  # seconds between two messages about a file under way
+_PAUSE = 0.5  # seconds between two attempts at a file that another process is writing
+# Attempts at such a file, two minutes. A worker ends some seconds after its Ray node, and file servers keep the locks of
+# a machine that is gone for a minute or more.
+_ATTEMPTS = 240
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 # Fields of a task that say where something is or what it costs, not what the scores are. The judge counts by its
 # signature.
@@ -210,7 +215,7 @@ class Worker:
             own = asking.report.signature
             self._compare(own, signature)
             if file is not None:
-                counts = self._scored(file, asking)
+                counts = self._scored_when_free(file, asking)
             elif isinstance(asking, AllRows):
                 folder = default_store().with_name("checks") if self._task.checks else None
                 checks = prove(asking.scorer, folder, any_judge=self._task.any_judge)
@@ -295,6 +300,16 @@ class Worker:
         if self._tell is not None and time.monotonic() - self._last_told >= _EVERY:
             self._last_told = time.monotonic()
             self._tell(rows)
+
+    def _scored_when_free(self, file: ScoredFile, asking: RowScorer) -> Counts:
+        """Score a file. Its driver has the folder, so another process that has it is a worker about to end."""
+        for _ in range(_ATTEMPTS):
+            try:
+                return self._scored(file, asking)
+            except InUseError as error:
+                refusal = str(error)
+                time.sleep(_PAUSE)
+        raise DataError(f"{file.source}: {refusal}")
 
     def _scored(self, file: ScoredFile, asking: RowScorer) -> Counts:
         """Score a file aside; if no row is missing and the input is unchanged, give the output its final name."""

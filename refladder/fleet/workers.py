@@ -1,8 +1,9 @@
 """Workers that score files: processes of this machine, or Ray actors. One loop (`run`) drives both.
 
-Both have a `number` of workers, counted from 0. `start` starts them with what they need for every file: a `Task` as
-JSON. `put` gives an idle worker the arguments of `Worker.run`. `wait` waits until a worker is ready, and returns its
-number and its answer; None if it died, and another has its number now. `close` ends all, also in mid-file.
+Both have a `number` of workers, counted from 0; those that can take a file are `idle`. `start` starts them with what they
+need for every file: a `Task` as JSON. `put` gives an idle worker the arguments of `Worker.run`. `wait` returns the number
+and the answer of a worker; an answer of None means that it died, and another one is started with its number. `wait`
+returns None where a worker has become idle without an answer. `close` ends all, also in mid-file.
 """
 
 from __future__ import annotations
@@ -11,8 +12,9 @@ import logging
 import math
 import os
 import signal
+import sys
 import threading
-from contextlib import suppress
+from contextlib import ExitStack, redirect_stdout, suppress
 from importlib import import_module
 from multiprocessing import connection, get_context, parent_process
 from typing import TYPE_CHECKING, Any
@@ -21,7 +23,7 @@ from refladder.engine.memory import WORKERS
 from refladder.errors import BackendUnavailableError, UsageError, plural
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
     from multiprocessing.connection import Connection
     from multiprocessing.context import SpawnProcess
 
@@ -41,10 +43,9 @@ def cores() -> int:
 class Processes:
     """Processes of this machine; with `gpus`, each gets one GPU in turn, if the machine has any."""
 
-    tries = DEATHS  # of a file that ends its worker, before it has failed
-
     def __init__(self, number: int, files: int, *, gpus: bool) -> None:
         self.number = max(1, min(number, files))
+        self.idle: list[int] = []
         self._gpus = gpus
         self._task = ""
         self._running: list[tuple[SpawnProcess, Connection]] = []
@@ -55,6 +56,7 @@ class Processes:
         self._task = task
         for worker in range(self.number):
             self._running.append(self._started(worker))
+            self.idle.append(worker)
 
     def _started(self, worker: int) -> tuple[SpawnProcess, Connection]:
         context = get_context("spawn")  # a fork would copy threads and GPU handles
@@ -90,6 +92,7 @@ class Processes:
                 self._running[worker] = self._started(worker)
             if not isinstance(answer, int):
                 del self._busy[pipe]
+                self.idle.append(worker)
                 return worker, answer
             tell(worker, answer)
 
@@ -155,10 +158,9 @@ def _take_gpu(worker: int) -> None:
 class RayActors:
     """Ray Core actors on the cluster at RAY_ADDRESS, or here: one on each GPU, or core but one.
 
-    Ray starts a dead actor anew, on another node if its node is gone, and gives it its file again.
+    An actor that dies, also with its node, is started anew. It gets no file before the cluster has a place for it: after
+    the loss of a node there may be none, and the other actors finish the run.
     """
-
-    tries = 1  # beside those of Ray
 
     def __init__(self, number: int | None, files: int, *, gpus: bool) -> None:
         try:
@@ -171,59 +173,99 @@ class RayActors:
         try:
             if self._began:
                 ray.init(log_to_driver=False, logging_level=logging.ERROR, **local)
-            has = ray.cluster_resources()
+            nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]
         except (ConnectionError, ValueError, RuntimeError) as error:
             raise BackendUnavailableError(
                 f"the Ray cluster cannot be reached ({' '.join(str(error).split())[:200]}); check RAY_ADDRESS, "
                 "or start one with `ray start --head`"
             ) from error
-        machines = sum(node["Alive"] for node in ray.nodes())
-        processors, devices = int(has.get("CPU", 0)), int(has.get("GPU", 0)) if gpus else 0
+        places = [(int(node.get("CPU", 0)), int(node.get("GPU", 0))) for node in nodes]
+        processors = sum(cpus for cpus, _ in places)
+        devices = sum(devices for _, devices in places) if gpus else 0
         self.number = number or devices or max(1, processors - 1)
         if self.number > (devices or processors):
             what = plural(devices, "GPU") if devices else plural(processors, "core")
-            self.close()
+            if self._began:
+                ray.shutdown()
             raise UsageError(
                 f"--workers {self.number}: the Ray cluster has {what}; give fewer workers"
             )
         self.number = max(1, min(self.number, files))
         self._options = {
-            "num_cpus": max(1, (processors - 1) // self.number),
+            "num_cpus": cores_of_an_actor(
+                [cpus for cpus, _ in places],
+                [held if devices else self.number for _, held in places],
+                self.number,
+            ),
             "num_gpus": 1 if devices else 0,
-            "max_restarts": -1,  # as often as necessary; a file is tried DEATHS times
-            "max_task_retries": DEATHS - 1,
-            "runtime_env": {"env_vars": {WORKERS: str(math.ceil(self.number / machines))}},
+            "runtime_env": {"env_vars": {WORKERS: str(math.ceil(self.number / len(nodes)))}},
         }
-        self._actors: list[Any] = []
+        self.idle: list[int] = []
+        self._task = ""
+        self._actors: dict[int, Any] = {}
+        self._starting: dict[Any, int] = {}
+        self._failed_starts = 0
         self._answers: dict[Any, int] = {}
+        self._redirected = ExitStack()
 
     def start(self, task: str) -> None:
         """Start all actors."""
+        # Ray prints what happens to its nodes on standard output, which is for the results.
+        self._redirected.enter_context(redirect_stdout(sys.stderr))
+        self._task = task
+        for worker in range(self.number):
+            self._start(worker)
+
+    def _start(self, worker: int) -> None:
         from refladder.fleet.worker import Worker
 
-        actor = self._ray.remote(Worker).options(**self._options)
-        self._actors = [actor.remote(task) for _ in range(self.number)]
+        actor = self._ray.remote(Worker).options(**self._options).remote(self._task)
+        self._actors[worker] = actor
+        self._starting[actor.__ray_ready__.remote()] = worker
 
     def put(self, worker: int, file: ScoredFile | None, signature: str | None, usd: float) -> None:
         """Give a file to an actor."""
         self._answers[self._actors[worker].run.remote(file, signature, usd)] = worker
 
-    def wait(self, tell: Callable[[int, int], None]) -> tuple[int, Answer | None]:
-        """Wait until an actor with a file is ready; actors do not tell how far they are."""
+    def wait(self, tell: Callable[[int, int], None]) -> tuple[int, Answer | None] | None:
+        """Wait until an actor has started, or is done with its file; actors do not tell how far they are."""
         del tell
-        (ready, *_), _ = self._ray.wait(list(self._answers), num_returns=1)
-        worker = self._answers.pop(ready)
+        (ready, *_), _ = self._ray.wait([*self._starting, *self._answers], num_returns=1)
+        starting = ready in self._starting
+        worker = (self._starting if starting else self._answers).pop(ready)
         try:
-            return worker, self._ray.get(ready)
-        except self._ray.exceptions.RayError:
-            return worker, None
+            answer = self._ray.get(ready)
+        except self._ray.exceptions.RayError as error:
+            self._failed_starts += starting
+            if self._failed_starts >= DEATHS:
+                last_line = str(error).strip().splitlines()[-1].strip()
+                raise BackendUnavailableError(
+                    f"an actor of the Ray cluster does not start ({last_line:.200}); install this version of refladder "
+                    "on every node"
+                ) from error
+            self._start(worker)
+            return None if starting else (worker, None)
+        self.idle.append(worker)
+        if starting:
+            self._failed_starts = 0
+            return None
+        return worker, answer
 
     def close(self) -> None:
         """End all actors, and Ray if it was started here."""
-        for actor in getattr(self, "_actors", ()):
+        for actor in self._actors.values():
             self._ray.kill(actor)
         if self._began:
             self._ray.shutdown()
+        self._redirected.close()
+
+
+def cores_of_an_actor(cores: Sequence[int], places: Sequence[int], number: int) -> int:
+    """Return the equal share of the cores that `number` actors can have, on nodes that take so many actors each."""
+    share = max(1, (sum(cores) - 1) // number)
+    while share > 1 and sum(map(min, places, (each // share for each in cores))) < number:
+        share -= 1
+    return share
 
 
 Workers = Processes | RayActors

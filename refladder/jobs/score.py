@@ -389,7 +389,7 @@ def score_rows(
         _check_recorded(recorded, asking.ladders, source, given, mapped)
     out = None if dry_run else tables.out
     lock = nullcontext() if out is None or out == STANDARD else locked(Path(out))
-    with closing(read_rows(source, given)) as rows, lock:
+    with lock, closing(read_rows(source, given)) as rows:
         columns = rows.columns() or []
         if clash := sorted(set(columns) & set(asking.added)):
             raise UsageError(

@@ -10,6 +10,7 @@ import random
 import shutil
 import signal
 import time
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from multiprocessing import connection
 from types import SimpleNamespace
@@ -27,7 +28,7 @@ from refladder.errors import DataError
 from refladder.files import jsonl
 from refladder.files.folders import open_folder
 from refladder.files.ladder_sets import load_ladders
-from refladder.files.locks import has_ended
+from refladder.files.locks import has_ended, locked
 from refladder.files.scored_folders import ScoredFile
 from refladder.fleet.run import list_files, merged
 from refladder.fleet.worker import Task, Worker, stamp
@@ -531,7 +532,7 @@ def test_a_file_with_fewer_rows_out_than_in_has_failed(fails, inputs, tmp_path, 
 def test_a_finished_run_whose_judge_kills_its_worker_says_so(command, fails, inputs, monkeypatch):
     class Dying(Inline):
         def wait(self, tell):
-            del tell
+            super().wait(tell)
             return 0, None
 
     arguments = ("score", inputs, *LADDERS, "--out", inputs.with_name("out"))
@@ -719,6 +720,33 @@ def test_rows_of_unfinished_files_are_told(inputs, tmp_path, monkeypatch):
     assert told == sorted(told)
     assert told[-1] == 200
     assert len(told) > 1  # and steps between: those of the batches
+
+
+def test_a_file_of_a_worker_that_is_about_to_end_waits_for_it(inputs, tmp_path, monkeypatch):
+    source, out = str(inputs / "00.jsonl"), tmp_path / "out"
+    task = Task(
+        folder=str(out),
+        ladders="demo/story",
+        version=load_ladders("demo/story").signature,
+        dimensions=["coherence"],
+    )
+    worker, file = (
+        Worker(task.to_json()),
+        ScoredFile(source=source, stamp=stamp(source), name="00.jsonl"),
+    )
+    monkeypatch.setattr("refladder.fleet.worker._ATTEMPTS", 2)
+    pauses = []
+    with ThreadPoolExecutor() as other:
+        held = locked(out / ".work" / "00.jsonl")
+        other.submit(held.__enter__).result()
+        monkeypatch.setattr("refladder.fleet.worker.time.sleep", pauses.append)
+        answer = worker.run(file, None)
+        assert f"{source}: {out}/.work/00.jsonl: process {os.getpid()} on host" in str(answer.error)
+        assert not answer.stops  # the other files are scored
+        assert len(pauses) == 2
+        ending = lambda _seconds: other.submit(held.__exit__, None, None, None).result()  # noqa: E731
+        monkeypatch.setattr("refladder.fleet.worker.time.sleep", ending)
+        assert worker.run(file, None).counts.file.rows == 200
 
 
 @pytest.fixture

@@ -5,39 +5,43 @@ from __future__ import annotations
 import json
 import os
 import signal
+from pathlib import Path
 
 import pytest
 
 pytest.importorskip("ray", reason="ray is not installed; run make test-integrations")
 
+from ray.cluster_utils import Cluster
 from scored_folders import leftovers, scored, split, worker_of
 from slow_judge import installed
 from waiting import HANG, until
 
+from refladder.errors import BackendUnavailableError
 from refladder.files.locks import has_ended
+from refladder.fleet.workers import DEATHS, RayActors, cores_of_an_actor
+
+LADDERS = ("--ladders", "demo/story", "--dimension", "coherence")
 
 
 @pytest.fixture
-def start(process, tmp_path, rows):
-    """Start a run of 6 files on two actors, which wait at their second call while `hold` exists."""
+def installed_judge(tmp_path, monkeypatch):
+    """The file that holds the judge `slow`, which all processes that are started from now on can open."""
     environment, hold = installed(tmp_path / "installed")
-    source, out = split(rows(1200), tmp_path / "in", 200), tmp_path / "out"
+    for name in ("PYTHONPATH", "HOLD"):
+        monkeypatch.setenv(name, environment[name])
+    return hold
+
+
+@pytest.fixture
+def start(process, tmp_path, rows, installed_judge):
+    """Start a run of 6 files on two actors, which wait at their second call while `hold` exists."""
+    hold, out = installed_judge, tmp_path / "out"
+    source = split(rows(1200), tmp_path / "in", 200)
     started = []
 
-    def go():
-        line = [
-            "score",
-            source,
-            "--ladders",
-            "demo/story",
-            "--dimension",
-            "coherence",
-            "--judge",
-            "slow",
-            "--out",
-            out,
-        ]
-        started.append(process(*line, "--engine", "ray", "--workers", "2", env=environment))
+    def go(*options):
+        line = ["score", source, *LADDERS, "--judge", "slow", "--out", out]
+        started.append(process(*line, "--engine", "ray", "--workers", "2", *options))
         return started[-1], out, hold
 
     hold.touch()
@@ -47,10 +51,24 @@ def start(process, tmp_path, rows):
         run.communicate()
 
 
+@pytest.fixture
+def nodes(installed_judge, monkeypatch):
+    """Two nodes of a cluster in processes of this machine, with two cores each; the driver is on a third."""
+    assert not installed_judge.exists()
+    head = {"num_cpus": 1, "include_dashboard": False}
+    cluster = Cluster(initialize_head=True, head_node_args=head)
+    try:
+        added = [cluster.add_node(num_cpus=2) for _ in range(2)]
+        cluster.wait_for_nodes()
+        monkeypatch.setenv("RAY_ADDRESS", cluster.address)
+        yield [node.all_processes["raylet"][0].process for node in added]
+    finally:
+        cluster.shutdown()
+
+
 def check_rows(command, out, tmp_path):
     whole = tmp_path / "whole.jsonl"
-    arguments = ["--ladders", "demo/story", "--dimension", "coherence", "--out", whole]
-    assert command("score", tmp_path / "in", *arguments).code == 0
+    assert command("score", tmp_path / "in", *LADDERS, "--out", whole).code == 0
     expected = [json.loads(line) for line in whole.read_bytes().splitlines()]
     rows = [json.loads(line) for line in scored(out).splitlines()]
     assert [(row["output_id"], row["coherence_score"]) for row in rows] == [
@@ -66,6 +84,30 @@ def test_a_killed_actor_costs_no_row(start, command, tmp_path):
     _, err = run.communicate(timeout=HANG)
     assert run.returncode == 0, err
     check_rows(command, out, tmp_path)
+
+
+def test_a_killed_node_costs_no_row(nodes, start, process, tmp_path):
+    run, out, hold = start("--json")
+    worker = worker_of(out, "00.jsonl", run)
+    (node,) = [node for node in nodes if node.pid == parent_of(worker)]
+    node.kill()  # no other node has room for this actor: the other one scores all files
+    node.wait()
+    hold.unlink()
+    printed, err = run.communicate(timeout=HANG)
+    assert run.returncode == 0, err
+    counts = {"files": 6, "reused": 0, "missing": 0, "rows": 1200, "scored": 1200, "unscored": 0}
+    assert json.loads(printed)["files"] == counts
+    assert b"00.jsonl: the worker died (1 of at most 3 times); another worker scores it" in err
+    whole = tmp_path / "whole.jsonl"
+    alone = process("score", tmp_path / "in", *LADDERS, "--judge", "slow", "--out", whole)
+    _, err = alone.communicate(timeout=HANG)
+    assert alone.returncode == 0, err
+    assert scored(out) == whole.read_bytes()
+    assert leftovers(out) == []
+
+
+def parent_of(process):
+    return int(Path(f"/proc/{process}/stat").read_text("utf-8").rpartition(")")[2].split()[1])
 
 
 def test_a_killed_driver_takes_its_actors_along_and_the_next_one_continues(
@@ -89,14 +131,34 @@ def test_a_killed_driver_takes_its_actors_along_and_the_next_one_continues(
 
 def test_more_workers_than_the_cluster_has_are_refused(fails, tmp_path, rows):
     source = split(rows(3), tmp_path / "in", 1)
-    arguments = [
-        "score",
-        source,
-        "--ladders",
-        "demo/story",
-        "--out",
-        tmp_path / "out",
-        "--engine",
-        "ray",
-    ]
+    arguments = ["score", source, *LADDERS, "--out", tmp_path / "out", "--engine", "ray"]
     assert "--workers 10000: the Ray cluster has" in fails(2, *arguments, "--workers", "10000")
+
+
+@pytest.mark.parametrize(
+    ("cores", "places", "number", "share"),
+    [
+        ([8], [8], 3, 2),  # one core is left for the driver
+        ([2, 2, 2, 2], [2, 2, 2, 2], 2, 2),  # 3 of 7 would fit on no node
+        ([3, 3, 3], [4, 4, 4], 4, 1),  # with 2 each, the third node would take no second actor
+        ([32, 16], [0, 8], 8, 2),  # the first node has no GPU
+        ([1], [8], 1, 1),
+    ],
+)
+def test_every_actor_finds_its_cores_on_some_node(cores, places, number, share):
+    assert cores_of_an_actor(cores, places, number) == share
+
+
+def test_actors_that_do_not_start_end_the_run():
+    workers = RayActors(1, 1, gpus=False)
+    try:
+        workers.start("no task")
+        assert [workers.wait(print) for _ in range(DEATHS - 1)] == [None] * (DEATHS - 1)
+        with pytest.raises(BackendUnavailableError) as error:
+            workers.wait(print)
+    finally:
+        workers.close()
+    assert str(error.value) == (
+        "an actor of the Ray cluster does not start (json.decoder.JSONDecodeError: Expecting value: line 1 column 1 "
+        "(char 0)); install this version of refladder on every node"
+    )
