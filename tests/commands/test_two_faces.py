@@ -4,51 +4,37 @@ import inspect
 from dataclasses import MISSING, fields
 from importlib import import_module
 
-import click
 import pytest
 
 import refladder
 from refladder import settings
 from refladder.commands.main import COMMANDS
+from refladder.commands.options import options_of
 
 CALLS = [name for name in COMMANDS if name in refladder._PUBLIC]
-# The option of a parameter whose name differs.
-OPTION_OF = {
-    "columns": "column", "dimensions": "dimension", "judge_options": "judge_option",
-    "link": "link_file", "max": "most", "min": "least",
-    "options": "option", "weights": "weight", "writer_options": "writer_option",
-}  # fmt: skip
-OF_ONE_COMMAND = {
-    ("filter", "by"): "top_by", ("link", "judgments"): "first", ("link", "to"): "second",
-    ("compete", "id"): "id_column", ("compete", "prompt"): "prompt_file",
-}  # fmt: skip
 # A call takes `sampling`, `settings` and `protocol` as records; a table with a task is `own` on the command line.
 RECORDS = {"sampling", "settings", "protocol", "task"}
 EMPTY = (None, (), {}, "", False, 0)
 
 
-def cases():
-    for name in CALLS:
-        options = {
-            each.name: each for each in import_module(f"refladder.commands.{name}").command.params
-        }
-        for parameter in inspect.signature(getattr(refladder, name)).parameters.values():
-            if parameter.kind is parameter.KEYWORD_ONLY and parameter.name not in RECORDS:
-                yield pytest.param(name, parameter, options, id=f"{name}-{parameter.name}")
+def differing(name):
+    """Yield the parameters of a call that are no option of its command, or have another default there."""
+    options = options_of(import_module(f"refladder.commands.{name}").command)
+    for parameter in inspect.signature(getattr(refladder, name)).parameters.values():
+        if parameter.kind is not parameter.KEYWORD_ONLY or parameter.name in RECORDS:
+            continue
+        option = next((each for each in options if parameter.name in each.names), None)
+        if option is None:
+            yield name, parameter.name, "no option"
+        elif not option.is_argument and parameter.default is not parameter.empty:
+            mine = None if parameter.default in EMPTY else parameter.default
+            its = None if option.default in (*EMPTY, "-") else option.default
+            if mine != its:
+                yield name, parameter.name, (mine, its)
 
 
-@pytest.mark.parametrize(("name", "parameter", "options"), list(cases()))
-def test_a_parameter_is_an_option_with_the_same_default(name, parameter, options):
-    option = OF_ONE_COMMAND.get((name, parameter.name)) or OPTION_OF.get(
-        parameter.name, parameter.name
-    )
-    declared = options[option if option in options else parameter.name]
-    if not isinstance(declared, click.Option) or parameter.default is parameter.empty:
-        return
-    mine = None if parameter.default in EMPTY else parameter.default
-    its = declared.default
-    its = None if repr(its).startswith("Sentinel") or its in EMPTY or its == "-" else its
-    assert mine == its
+def test_a_parameter_is_an_option_with_the_same_default():
+    assert [each for name in CALLS for each in differing(name)] == []
 
 
 @pytest.mark.parametrize(
