@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -21,7 +22,6 @@ from refladder.trust.threshold import (
     candidates,
     certainty,
     counted,
-    least_labels,
     surely_complete,
     surely_precise,
     unit_sums,
@@ -144,7 +144,9 @@ def cluster_robust(sums: UnitSums, share: float) -> IntArray:
         bad - stdtrit(units - 1, part * spent) * error <= 1 - share
         for part in (1 - KEEP_ALL, KEEP_ALL)
     )
-    skipped = (sums.units < 5) | (sums.rows < least_labels(0, share, 1 - (1 - KEEP_ALL) * spent))
+    skipped = (sums.units < 5) | (
+        sums.rows < math.ceil(math.log((1 - KEEP_ALL) * spent) / math.log(share))
+    )
     return np.where((first & ~skipped)[:, -1], n.shape[-1] - 1, last_of_run(walk, skipped))
 
 

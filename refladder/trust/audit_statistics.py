@@ -8,8 +8,6 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from scipy.special import stdtrit
 
-from refladder.errors import ShapeError, UsageError
-
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -25,30 +23,17 @@ class Mean(NamedTuple):
     of: int
 
 
-def mean_over_contexts(
-    values: FloatArray, contexts: Sequence[str], confidence: float = 0.95
-) -> Mean:
-    """Return the mean of the means of contexts, with Student's t interval: mean +- t(K - 1) s / sqrt(K) for K contexts.
+def mean_over_contexts(values: FloatArray, contexts: Sequence[str]) -> Mean:
+    """Return the mean of the means of contexts, with Student's t interval of 95 %: mean +- t(K - 1) s / sqrt(K) for K contexts.
 
     Args:
         values: shape (n,), any unit; NaN is left out.
         contexts: of each value; values of one context may depend on each other.
-        confidence: between 0 and 1.
 
     Returns:
         The ends are None for fewer than two contexts, and where all contexts have the same mean: an interval without
         width would claim certainty.
-
-    Raises:
-        ShapeError: not one context for each value.
-        UsageError: confidence is not between 0 and 1.
     """
-    if values.ndim != 1 or len(values) != len(contexts):
-        raise ShapeError(
-            f"values of shape {values.shape} and {len(contexts)} contexts; it needs one for each"
-        )
-    if not 0 < confidence < 1:
-        raise UsageError(f"confidence must be between 0 and 1; got {confidence}; 0.95 is usual")
     by_context: dict[str, list[float]] = {}
     for value, context in zip(values.tolist(), contexts, strict=True):
         if not math.isnan(value):
@@ -57,12 +42,12 @@ def mean_over_contexts(
     count = len(means)
     if count == 0:
         return Mean(None, None, None, 0)
-    middle = float(means.mean())
+    mean = float(means.mean())
     if count == 1 or np.ptp(means) <= 1e-12:
-        return Mean(middle, None, None, count)
+        return Mean(mean, None, None, count)
     error = float(means.std(ddof=1)) / math.sqrt(count)
-    distance = float(stdtrit(count - 1, (1 + confidence) / 2)) * error
-    return Mean(middle, middle - distance, middle + distance, count)
+    distance = float(stdtrit(count - 1, 0.975)) * error
+    return Mean(mean, mean - distance, mean + distance, count)
 
 
 def longer_wins(w: FloatArray, lengths: FloatArray) -> tuple[int, int, int]:

@@ -13,8 +13,6 @@ from typing import TYPE_CHECKING, cast
 import numpy as np
 from scipy.special import betainc
 
-from refladder.errors import ShapeError, UsageError
-
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -52,18 +50,9 @@ def preferences(verdicts: FloatArray, rungs: int) -> FloatArray:
     Returns:
         Shape (ladders, N, N), between 0 and 1; w[j, i] = 1 - w[i, j]. NaN on the diagonal and where either order could
         not be parsed.
-
-    Raises:
-        ShapeError: not this shape.
     """
     pairs = rung_pairs(rungs)
-    if verdicts.ndim != 4 or verdicts.shape[1:] != (len(pairs), 2, 3):
-        raise ShapeError(
-            f"verdicts must have shape (ladders, {len(pairs)}, 2, 3), found {verdicts.shape}"
-        )
-    higher = verdicts[:, :, 0, 0] + verdicts[:, :, 0, 2] / 2
-    lower = verdicts[:, :, 1, 0] + verdicts[:, :, 1, 2] / 2
-    mean = (higher + 1 - lower) / 2
+    mean = _over_both_orders(verdicts)
     w = np.full((len(verdicts), rungs, rungs), np.nan)
     for number, (low, high) in enumerate(pairs):
         w[:, low, high] = mean[:, number]
@@ -93,16 +82,12 @@ def across_anchors(verdicts: FloatArray, anchors: int) -> tuple[FloatArray, Floa
         Two symmetric arrays of shape (K, K), 0 on the diagonal: both directions and all dimensions together. A
         preference of 1/2 or NaN does not decide.
     """
-    points = verdicts[..., 0] + verdicts[..., 2] / 2
-    w = (points[..., 0] + 1 - points[..., 1]) / 2
-    decided = ~np.isnan(w) & (np.abs(w - 0.5) > EVEN)
-    counts = [(decided & (w > 0.5)).sum(axis=(0, 2)), decided.sum(axis=(0, 2))]
+    counts = _rises_and_decisions(_over_both_orders(verdicts), (0, 2))
+    order = np.array([*itertools.permutations(range(anchors), 2)], dtype=int).reshape(-1, 2)
     arrays = np.zeros((2, anchors, anchors))
-    for number, (upper, lower) in enumerate(itertools.permutations(range(anchors), 2)):
-        for array, count in zip(arrays, counts, strict=True):
-            array[upper, lower] += count[number]
-            array[lower, upper] += count[number]
-    return arrays[0], arrays[1]
+    arrays[:, order[:, 0], order[:, 1]] = counts
+    rises, decisions = arrays + arrays.transpose(0, 2, 1)
+    return rises, decisions
 
 
 def rising_chain(w: FloatArray) -> BoolArray:
@@ -142,8 +127,21 @@ def steps_in_order(w: FloatArray) -> tuple[FloatArray, FloatArray]:
     `w` has shape (ladders, N, N); 1/2 or NaN does not decide.
     """
     steps = np.diagonal(w, offset=1, axis1=1, axis2=2)
-    decided = ~np.isnan(steps) & (np.abs(steps - 0.5) > EVEN)
-    return (decided & (steps > 0.5)).sum(axis=0).astype(float), decided.sum(axis=0).astype(float)
+    return _rises_and_decisions(steps, 0)
+
+
+def _over_both_orders(verdicts: FloatArray) -> FloatArray:
+    """Return w from verdicts, shape (..., 2, 3): on the higher rung in the first order, on the lower in the second."""
+    points = verdicts[..., 0] + verdicts[..., 2] / 2
+    return (points[..., 0] + 1 - points[..., 1]) / 2
+
+
+def _rises_and_decisions(
+    w: FloatArray, axis: int | tuple[int, ...]
+) -> tuple[FloatArray, FloatArray]:
+    """Count the preferences for the higher rung along an axis, and those that decide; 1/2 or NaN does not."""
+    rises = (w > 0.5 + EVEN).sum(axis=axis).astype(float)
+    return rises, rises + (w < 0.5 - EVEN).sum(axis=axis)
 
 
 def sign_test(successes: FloatArray, trials: FloatArray) -> FloatArray:
@@ -155,32 +153,27 @@ def sign_test(successes: FloatArray, trials: FloatArray) -> FloatArray:
 
     Returns:
         p-values; 1 where there are no trials.
-
-    Raises:
-        UsageError: successes are not between 0 and the trials.
     """
     successes, trials = (
         np.asarray(successes, dtype=np.float64),
         np.asarray(trials, dtype=np.float64),
     )
-    if not ((successes >= 0) & (successes <= trials)).all():
-        raise UsageError("successes of a sign test must be between 0 and its trials")
     # P(X >= k) of n at 1/2 is the incomplete beta function I(k, n - k + 1) at 1/2.
     tails = betainc(np.maximum(successes, 1.0), trials - successes + 1, 0.5)
     return np.where(successes == 0, 1.0, tails)
 
 
-def contexts_needed(tests: int, alpha: float = ALPHA) -> int:
+def contexts_needed(tests: int) -> int:
     """Return the fewest contexts with which one of `tests` steps can pass if all its ladders are in order."""
-    return max(1, math.ceil(math.log2(tests / alpha)))
+    return max(1, math.ceil(math.log2(tests / ALPHA)))
 
 
 def level_verdicts(means: FloatArray, passed: BoolArray) -> list[str]:
     """Return a verdict for each level of a dimension, over all of its ladders.
 
-    pass: the steps to its neighbours pass. rewrite: a step is not shown to rise, and on
-    average the level is on the rising chain. drop: likewise, and it is not on that chain. refuse, for every level: no
-    step passes, so there is no scale.
+    pass: the steps to its neighbours pass. rewrite: a step is not shown to rise, and on average the level is on the
+    rising chain. drop: a step is not shown to rise, and the level is not on that chain. refuse, for every level: no step
+    passes, so there is no scale.
 
     Args:
         means: shape (N, N), from `mean_preferences`.
@@ -192,7 +185,10 @@ def level_verdicts(means: FloatArray, passed: BoolArray) -> list[str]:
     verdicts = []
     for level in range(len(means)):
         around = passed[max(level - 1, 0) : level + 1]
-        verdicts.append(PASS if around.all() else REWRITE if chain[level] else DROP)
+        if around.all():
+            verdicts.append(PASS)
+        else:
+            verdicts.append(REWRITE if chain[level] else DROP)
     return verdicts
 
 
@@ -212,8 +208,10 @@ def rung_verdicts(w: FloatArray, levels: Sequence[str]) -> list[str]:
     for level in range(len(w)):
         if steps[max(level - 1, 0) : level + 1].any():
             verdicts.append(REFUSE)
+        elif chain[level]:
+            verdicts.append(PASS)
         else:
-            verdicts.append(PASS if chain[level] else DROP if levels[level] == DROP else REWRITE)
+            verdicts.append(DROP if levels[level] == DROP else REWRITE)
     return verdicts
 
 

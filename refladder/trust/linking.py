@@ -62,17 +62,15 @@ class Scale(NamedTuple):
 class Common(NamedTuple):
     """Rows that two judges have judged, summed over each context.
 
-    `rows` counts them. `first` and `second` are sums of log-odds, shape (contexts, rungs). `first_curves` and
-    `second_curves`, shape (contexts, len(`THETAS`)), are sums of characteristic curves: the score of a row at each
-    position, if the log-odds keep their distances from their mean. `positions` are those at which the criterion of
+    `rows` counts them. `odds` are sums of log-odds, shape (2 judges, contexts, rungs). `curves`, shape (2 judges,
+    contexts, len(`THETAS`)), are sums of characteristic curves: the score of a row at each position, if the log-odds
+    keep their distances from their mean. `positions` are those at which the criterion of
     Stocking and Lord compares. `scale` is that of the score.
     """
 
     rows: FloatArray
-    first: FloatArray
-    second: FloatArray
-    first_curves: FloatArray
-    second_curves: FloatArray
+    odds: FloatArray
+    curves: FloatArray
     positions: FloatArray
     scale: Scale
 
@@ -104,10 +102,8 @@ class Map(NamedTuple):
 def log_odds(probabilities: FloatArray) -> FloatArray:
     """Return log-odds of winning, shape (rows, rungs), from P(win, loss, tie): a tie counts half, cut at +-`MOST_ODDS`."""
     with np.errstate(divide="ignore"):
-        odds = np.log(probabilities[..., 0] + probabilities[..., 2] / 2) - np.log(
-            probabilities[..., 1] + probabilities[..., 2] / 2
-        )
-    return cast("FloatArray", np.clip(odds, -MOST_ODDS, MOST_ODDS))
+        logs = np.log(probabilities[..., :2] + probabilities[..., 2:] / 2)
+    return cast("FloatArray", np.clip(logs[..., 0] - logs[..., 1], -MOST_ODDS, MOST_ODDS))
 
 
 def scores_of(odds: FloatArray, scale: Scale) -> FloatArray:
@@ -122,8 +118,8 @@ def common_rows(first: FloatArray, second: FloatArray, contexts: IntArray, scale
     """
     number = int(contexts.max()) + 1
     rows = np.bincount(contexts, minlength=number).astype(np.float64)
-    odds = [np.zeros((number, first.shape[1])) for _ in range(2)]
-    curves = [np.zeros((number, len(THETAS))) for _ in range(2)]
+    odds = np.zeros((2, number, first.shape[1]))
+    curves = np.zeros((2, number, len(THETAS)))
     for judge, read in enumerate((first, second)):
         np.add.at(odds[judge], contexts, read)
         profiles = read - read.mean(axis=1, keepdims=True)
@@ -131,13 +127,13 @@ def common_rows(first: FloatArray, second: FloatArray, contexts: IntArray, scale
             of_rows = scores_of(THETAS[:, None] + profiles[part : part + _AT_ONCE, None, :], scale)
             np.add.at(curves[judge], contexts[part : part + _AT_ONCE], of_rows)
     positions = np.quantile(second.mean(axis=1), np.linspace(0.02, 0.98, 25))
-    return Common(rows, odds[0], odds[1], curves[0], curves[1], positions, scale)
+    return Common(rows, odds, curves, positions, scale)
 
 
 def lines_between(common: Common, counts: FloatArray) -> Lines:
     """Fit lines from the log-odds of one judge to another's; counts, shape (lines, contexts), weigh contexts."""
     rows = (counts @ common.rows)[:, None]
-    first, second = counts @ common.first / rows, counts @ common.second / rows
+    first, second = counts @ common.odds / rows
     centres = first.mean(axis=1), second.mean(axis=1)
     rungs, others = first - centres[0][:, None], second - centres[1][:, None]
     start = np.maximum(np.std(others, axis=1), _TINY) / np.maximum(np.std(rungs, axis=1), _TINY)
@@ -179,7 +175,7 @@ def linked(scores: FloatArray, common: Common, counts: FloatArray | None = None)
         counts = np.ones((1, len(common.rows)))
     lines = lines_between(common, counts)
     rows = (counts @ common.rows)[:, None]
-    first, second = counts @ common.first_curves / rows, counts @ common.second_curves / rows
+    first, second = counts @ common.curves / rows
     mapped = np.empty((len(counts), len(scores)))
     for number, (slope, shift) in enumerate(zip(*lines, strict=True)):
         positions = slope * np.interp(scores, first[number], THETAS) + shift
@@ -204,14 +200,9 @@ def by_rank(first: FloatArray, second: FloatArray, scale: Scale) -> tuple[FloatA
     """
     seen = np.unique(np.round(first, 9))
     if len(seen) > MOST_KNOTS:
-        seen = seen[np.linspace(0, len(seen) - 1, MOST_KNOTS).round().astype(np.int64)]
+        seen = seen[np.linspace(0, len(seen) - 1, MOST_KNOTS).round().astype(int)]
     knots = np.union1d(seen, scale.ends)
     return knots, equipercentile(knots, np.round(first, 9), second)
-
-
-def knots_of(scale: Scale) -> FloatArray:
-    """Return the scores at which a line is stored: equally spaced from the least to the greatest."""
-    return np.linspace(*scale.ends, KNOTS)
 
 
 def map_of(
@@ -219,8 +210,6 @@ def map_of(
     common: Common,
     scores: tuple[FloatArray, FloatArray],
     contexts: IntArray,
-    *,
-    seed: int = 0,
 ) -> Map:
     """Return a map of `MAPS` from common rows, with its 95 % interval.
 
@@ -232,39 +221,34 @@ def map_of(
         common: rows that both judges have judged; two contexts or more.
         scores: of these rows under the first and the second judge.
         contexts: the number of the context of each row, from 0 without gaps.
-        seed: of the resamples.
     """
     if name == "equipercentile":
         first, second = scores
         knots, values = by_rank(first, second, common.scale)
-        order, ends = np.argsort(contexts, kind="stable"), np.cumsum(common.rows).astype(np.int64)
+        order, ends = np.argsort(contexts, kind="stable"), np.cumsum(common.rows).astype(int)
         rows = np.split(order, ends[:-1])
-        drawn = (
-            np.concatenate([rows[number] for number in draw]) for draw in _draws(len(rows), seed)
-        )
+        drawn = (np.concatenate([rows[number] for number in draw]) for draw in _draws(len(rows)))
         resampled = np.array(
             [equipercentile(knots, np.round(first[each], 9), second[each]) for each in drawn]
         )
         low, high = np.quantile(resampled, [0.025, 0.975], axis=0)
         least, most = _ends(values, resampled, common)
         return Map(knots, values, np.minimum(least, low), np.maximum(most, high))
-    knots = knots_of(common.scale)
-    least, most = intervals_of(knots, common, seed=seed)
+    knots = np.linspace(*common.scale.ends, KNOTS)
+    least, most = intervals_of(knots, common)
     if name == "line":
         return Map(knots, linked(knots, common)[0], least, most)
     values = np.clip(knots, *common.scale.ends)
     return Map(knots, values, np.minimum(least, values), np.maximum(most, values))
 
 
-def _draws(contexts: int, seed: int) -> IntArray:
+def _draws(contexts: int) -> IntArray:
     """Draw contexts with replacement, shape (`RESAMPLES`, contexts)."""
-    return np.random.default_rng(seed).integers(0, contexts, (RESAMPLES, contexts))
+    return np.random.default_rng(0).integers(0, contexts, (RESAMPLES, contexts))
 
 
-def intervals_of(
-    scores: FloatArray, common: Common, *, alpha: float = 0.05, seed: int = 0
-) -> tuple[FloatArray, FloatArray]:
-    """Return the ends of intervals of scores that the line links, from resamples of whole contexts.
+def intervals_of(scores: FloatArray, common: Common) -> tuple[FloatArray, FloatArray]:
+    """Return the ends of 95 % intervals of scores that the line links, from resamples of whole contexts.
 
     linked +- t * s * sqrt(c / (c - 1)), with the standard deviation s of the resamples and the quantile t of Student's
     distribution with c - 1 degrees of freedom for c contexts (the bootstrap variance is that of a mean, which is too
@@ -273,24 +257,22 @@ def intervals_of(
     Args:
         scores: under the first judge.
         common: rows that both judges have judged; two contexts or more.
-        alpha: the share of intervals that miss the map of all contexts there could be.
-        seed: of the resamples.
     """
     contexts = len(common.rows)
     counts = np.array(
-        [np.bincount(draw, minlength=contexts) for draw in _draws(contexts, seed)], dtype=np.float64
+        [np.bincount(draw, minlength=contexts) for draw in _draws(contexts)], dtype=np.float64
     )
-    return _ends(linked(scores, common)[0], linked(scores, common, counts), common, alpha)
+    return _ends(linked(scores, common)[0], linked(scores, common, counts), common)
 
 
 def _ends(
-    middle: FloatArray, resampled: FloatArray, common: Common, alpha: float = 0.05
+    middle: FloatArray, resampled: FloatArray, common: Common
 ) -> tuple[FloatArray, FloatArray]:
     from scipy.special import stdtrit
 
     contexts = len(common.rows)
     spread = np.std(resampled, axis=0, ddof=1) * np.sqrt(contexts / (contexts - 1))
-    half = stdtrit(contexts - 1, 1 - alpha / 2) * spread
+    half = stdtrit(contexts - 1, 0.975) * spread
     low, high = common.scale.ends
     return np.maximum(middle - half, low), np.minimum(middle + half, high)
 
@@ -306,7 +288,7 @@ def held_out(
 
     Args:
         first: log-odds under the first judge, shape (rows, rungs).
-        second: likewise.
+        second: log-odds under the second judge, same shape.
         contexts: the number of the context of each row, from 0 without gaps.
         scale: of the score.
         scores: of the rows under both judges; None for those of the log-odds, which are cut at +-`MOST_ODDS`.
@@ -327,19 +309,18 @@ def held_out(
     )
 
 
-def half_width(residuals: FloatArray, alpha: float = 0.05) -> float | None:
-    """Return half of an interval's length for the score of one text: the (n + 1)(1 - alpha)-th residual of n.
+def half_width(residuals: FloatArray) -> float | None:
+    """Return half of an interval's length for the score of one text: the .95 (n + 1)-th residual of n.
 
     A rank between two whole numbers gives a residual between their two: rounded up, 97 % and more of the texts would be
-    inside for n from 33 to 38. Where the density of residuals falls, at least 1 - alpha are inside on average.
+    inside for n from 33 to 38. Where the density of residuals falls, at least 95 % are inside on average.
 
     Args:
         residuals: absolute, of held-out rows.
-        alpha: the share of texts outside.
 
     Returns:
         None where there are too few residuals.
     """
-    if (len(residuals) + 1) * (1 - alpha) > len(residuals) + 1e-9:
+    if (len(residuals) + 1) * 0.95 > len(residuals) + 1e-9:
         return None
-    return float(np.quantile(residuals, 1 - alpha, method="weibull"))
+    return float(np.quantile(residuals, 0.95, method="weibull"))

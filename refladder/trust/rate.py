@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from scipy.special import ndtri
-
-from refladder.errors import ShapeError
 
 if TYPE_CHECKING:
     from refladder.arrays import BoolArray, FloatArray, IntArray
@@ -29,24 +28,20 @@ class Rate(NamedTuple):
     high: float | None
 
 
-def wilson(good: float, labels: int, confidence: float = 0.95) -> Rate:
-    """Return Wilson's score interval of a share.
+def wilson(good: float, labels: int) -> Rate:
+    """Return Wilson's score interval of 95 % of a share.
 
     Source: Wilson 1927, JASA 22.
 
     Args:
         good: good labels; an undecided one may count 1/2.
         labels: all labels, at least 1.
-        confidence: between 0 and 1.
     """
-    z = float(ndtri((1 + confidence) / 2))
+    z = float(ndtri(0.975))
     share = good / labels
-    middle = (share + z * z / (2 * labels)) / (1 + z * z / labels)
-    half = (
-        z
-        / (1 + z * z / labels)
-        * float(np.sqrt(share * (1 - share) / labels + z * z / (4 * labels * labels)))
-    )
+    added = z * z / labels
+    middle = (share + added / 2) / (1 + added)
+    half = z * math.sqrt((share * (1 - share) + added / 4) / labels) / (1 + added)
     return Rate(share, max(0.0, middle - half), min(1.0, middle + half))
 
 
@@ -74,15 +69,8 @@ def prediction_powered(
 
     Returns:
         theta, and the residual of each unit.
-
-    Raises:
-        ShapeError: labels and predictions differ in number, or there are fewer than two.
     """
     labels, rows = len(good), len(everywhere)
-    if len(predicted) != labels or labels < 2 or rows < 2:
-        raise ShapeError(
-            f"{labels} labels, {len(predicted)} predictions of them and {rows} others; needs 2 of each"
-        )
     y = good.astype(np.float64)
     variance = float(np.var(np.concatenate([predicted, everywhere]), ddof=1))
     covariance = float(np.cov(y, predicted)[0, 1])
@@ -112,7 +100,7 @@ def cross_fitted(
         Predictions of the labelled rows, each from other folds, and of the others, the mean of the folds.
     """
     y = good.astype(np.float64)
-    fold = groups.astype(np.int64) % FOLDS
+    fold = groups.astype(int) % FOLDS
     predicted, total = np.empty(len(y)), np.zeros(len(everywhere))
     folds = np.unique(fold)
     for number in folds:
@@ -127,6 +115,7 @@ def _line(x: FloatArray, y: FloatArray) -> tuple[float, float]:
     """Return slope and intercept of least squares; slope 0 if x does not vary."""
     if not len(x):
         return 0.0, 0.5
-    spread = float(((x - x.mean()) ** 2).sum())
-    slope = float(((x - x.mean()) * (y - y.mean())).sum()) / spread if spread > 0 else 0.0
+    apart = x - x.mean()
+    spread = float((apart**2).sum())
+    slope = float((apart * (y - y.mean())).sum()) / spread if spread > 0 else 0.0
     return slope, float(y.mean()) - slope * float(x.mean())

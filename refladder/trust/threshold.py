@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, NamedTuple, cast
 import numpy as np
 from scipy.special import betainc, betaincinv, ndtri, stdtrit
 
-from refladder.errors import ShapeError, UsageError
+from refladder.errors import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -88,17 +88,14 @@ def candidates(scores: FloatArray, labels: int, lowest: float | None = None) -> 
 
     Raises:
         UsageError: there are no rows, or none reaches `lowest`.
-        ShapeError: scores are not one-dimensional.
     """
-    if scores.ndim != 1:
-        raise ShapeError(f"scores must have shape (rows,); got {scores.shape}")
     total = len(scores)
     if lowest is not None:
         scores = scores[scores >= lowest]
     if not len(scores):
         raise UsageError("no row has a score from which a cut-off could be chosen")
     shares = np.array([*(share for share in _FIRST if share * labels >= _ENOUGH), *_SHARES])
-    ranks = np.unique(np.ceil(shares * len(scores) - 1e-9).astype(np.int64)) - 1
+    ranks = np.unique(np.ceil(shares * len(scores) - 1e-9).astype(int)) - 1
     path = -np.partition(-scores, ranks)[ranks]
     rows = np.cumsum(np.bincount(_levels(path, scores), minlength=len(path))[: len(path)])
     # The first of the candidates that keep the same rows.
@@ -289,15 +286,6 @@ def least(enough: Callable[[int], bool], low: int = 0) -> int:
     return high
 
 
-def least_labels(bad: int, share: float, sure: float) -> int:
-    """Return the fewest labels among which `bad` bad ones still show, with certainty `sure`, that the rest reaches a share.
-
-    The least n with P(X <= bad) <= 1 - sure for X binomial of n and 1 - share. With 0 bad ones it is
-    ln(1 - sure) / ln(share), rounded up.
-    """
-    return least(lambda labels: bool(passes(bad, labels, share, sure)), bad)
-
-
 def _fewer(freedom: ArrayLike, sure: float) -> FloatArray:
     """Return the share of labels that Student's t leaves, compared with the normal distribution."""
     finite = np.where(np.isinf(freedom), 1, freedom)
@@ -313,13 +301,18 @@ def passes(
     allow: Allowance = EXACT,
 ) -> BoolArray:
     """Return whether P(X <= bad) <= 1 - sure for X binomial of the labels and 1 - share; `added` 1/2 takes half of P(bad)."""
-    left, added = _fewer(allow.freedom, sure), np.asarray(allow.added)
-    wrong, fine = left * np.asarray(bad), left * (np.asarray(labels) - np.asarray(bad))
-    p = np.where(
-        fine > 0, betainc(np.where(fine > 0, fine, 1) + 1 - added, wrong + added, share), 1
-    )
-    passed: BoolArray = p <= 1 - sure + _EQUAL
+    fine, above, below = _beta(bad, labels, sure, allow)
+    passed: BoolArray = np.where(fine, betainc(above, below, share), 1) <= 1 - sure + _EQUAL
     return passed
+
+
+def _beta(
+    bad: ArrayLike, labels: ArrayLike, sure: float, allow: Allowance
+) -> tuple[BoolArray, FloatArray, FloatArray]:
+    """Return where labels are good, and both parameters of the beta distribution of their share."""
+    left, added = _fewer(allow.freedom, sure), np.asarray(allow.added)
+    wrong, good = left * np.asarray(bad), left * (np.asarray(labels) - np.asarray(bad))
+    return good > 0, np.where(good > 0, good, 1) + 1 - added, wrong + added
 
 
 def check_promise(share: float, sure: float) -> None:
@@ -432,10 +425,8 @@ def lower_bound(
         sure: between 0 and 1.
         allow: see `counted`.
     """
-    left, added = _fewer(allow.freedom, sure), np.asarray(allow.added)
-    wrong, good = left * np.asarray(bad), left * (np.asarray(labels) - np.asarray(bad))
-    ends = betaincinv(np.where(good > 0, good, 1) + 1 - added, wrong + added, 1 - sure)
-    return cast("FloatArray", np.where(good > 0, ends, 0.0))
+    good, above, below = _beta(bad, labels, sure, allow)
+    return cast("FloatArray", np.where(good, betaincinv(above, below, 1 - sure), 0.0))
 
 
 def naive_candidate(above: IntArray, bad: IntArray, precision: float) -> IntArray:
@@ -465,16 +456,15 @@ def ranks_among(scores: FloatArray, others: FloatArray) -> FloatArray:
     return ranks
 
 
-def looks_random(scores: FloatArray, everywhere: FloatArray, level: float = 0.001) -> bool:
-    """Return whether the mean rank of some rows among all rows suits a random sample.
+def looks_random(scores: FloatArray, everywhere: FloatArray) -> bool:
+    """Return whether the mean rank of some rows among all rows suits a random sample, with an error of 1 in 1000.
 
     Args:
         scores: shape (rows,), of the sample.
         everywhere: shape (all rows,).
-        level: the probability with which a random sample does not look random.
     """
     _, ties = np.unique(everywhere, return_counts=True)
     # Variance of the ranks, which is smaller with ties.
     variance = (1 - float(((ties / len(everywhere)) ** 3).sum())) / 12
     distance = abs(float(ranks_among(scores, everywhere).mean()) - 0.5)
-    return distance <= -float(ndtri(level / 2)) * math.sqrt(variance / len(scores)) + _EQUAL
+    return distance <= -float(ndtri(0.0005)) * math.sqrt(variance / len(scores)) + _EQUAL

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 
 import numpy as np
@@ -13,7 +14,7 @@ from refladder.errors import UsageError
 from refladder.files.jsonl import read_record
 from refladder.jobs.labelling import LabelledTable, read_pool
 from refladder.records import Threshold
-from refladder.trust.threshold import certainty, least_labels, walk_certainty
+from refladder.trust.threshold import certainty, walk_certainty
 
 ASKED = ("--label", "rating", "--good", ">=4", "--by", "clarity_score", "--precision", "0.8")
 
@@ -149,7 +150,8 @@ def test_the_cheapest_cut_off_that_can_still_pass_is_advised(command, write_json
     table = write_jsonl(spread_labels(bad={0, 1, 2, 4, 6, 8, 10, 19}))
     told = json.loads(command("calibrate", table, *ASKED, "--sure", "0.99", "--json").out)
     assert (told["refused"], told["naive"]["threshold"]) == (True, 0)  # as it is: 32 of 40 are good
-    more = least_labels(0, 0.8, walk_certainty(certainty(0.99, 2))) - 20
+    allowed = 1 - walk_certainty(certainty(0.99, 2))
+    more = math.ceil(math.log(allowed) / math.log(0.8)) - 20
     assert (told["lowest_candidate"], told["labels_needed"]) == (200, more)
 
 

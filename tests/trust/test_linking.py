@@ -7,6 +7,7 @@ import pytest
 from scipy import optimize, special
 
 from refladder.trust.linking import (
+    KNOTS,
     MAPS,
     Scale,
     by_rank,
@@ -15,7 +16,6 @@ from refladder.trust.linking import (
     half_width,
     held_out,
     intervals_of,
-    knots_of,
     lines_between,
     linked,
     log_odds,
@@ -112,10 +112,10 @@ def test_contexts_that_count_twice_are_rows_that_are_there_twice():
 
 def test_the_map_rises_between_the_ends():
     common = common_rows(*judges(0.4, 1.0, noise=1.0), SCORE)
-    values = linked(knots_of(SCORE), common)[0]
+    values = linked(np.linspace(*SCORE.ends, KNOTS), common)[0]
     assert np.all(np.diff(values) >= 0)
     assert np.all(np.abs(values) <= 15)
-    low, high = intervals_of(knots_of(SCORE), common)
+    low, high = intervals_of(np.linspace(*SCORE.ends, KNOTS), common)
     assert np.all((low >= -15) & (low <= values) & (values <= high) & (high <= 15))
 
 
