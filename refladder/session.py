@@ -72,6 +72,7 @@ class Session:
             TemporaryDirectory[str]
         ] = []  # folders of stores that end with the session
         self.rehearsing = False
+        self.only_estimates = False  # no run follows the dry run, so no server is needed
 
     def open(
         self,
@@ -172,8 +173,9 @@ class Session:
     def _connected(self, name: str, options: Mapping[str, str], flag: str) -> _Opened:
         price = self.price_of(name)
         backend = connect(name, **options)
-        if backend.notice is not None:
-            self.notify(backend.notice)
+        unknown = backend.prepare_dry_run() if self.only_estimates else None
+        if notice := unknown or backend.notice:
+            self.notify(notice)
         if (
             backend.wants_all
             and self.budget is not None

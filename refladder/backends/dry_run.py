@@ -8,11 +8,12 @@ are exact.
 
 from __future__ import annotations
 
+from collections import Counter
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, NamedTuple
 
-from refladder.backends.cache.cached import label_keys, write_keys
+from refladder.backends.cache.cached import LABELS, WRITE, label_keys, write_keys
 from refladder.backends.protocol import Wrapper
 from refladder.backends.usage import Usage, characters
 from refladder.records import Completion, NotAsked, Unwritten
@@ -53,6 +54,8 @@ class Estimate:
     drawn: tuple[float, float] | None
     # Whether requests are written for somebody to answer.
     through_files: bool = False
+    # Duration at the pace of stored answers; None where none are stored.
+    seconds: float | None = None
 
 
 class _Pool(NamedTuple):
@@ -77,6 +80,8 @@ class _Asked:
     keys: set[bytes] = field(default_factory=set)
     pools: list[_Pool] = field(default_factory=list)
     drawn: tuple[float, float] | None = None
+    # Prompts by the kind of their answers.
+    kinds: Counter[str] = field(default_factory=Counter)
 
     def with_pools(self) -> Usage:
         """Return the usage with the most expensive prompts of every pool that are not certain to be asked."""
@@ -161,7 +166,16 @@ class DryRunBackend(Wrapper):
             cost=usage.cost(price),
             drawn=asked.drawn,
             through_files=self.wants_all,
+            seconds=self._seconds(),
         )
+
+    def _seconds(self) -> float | None:
+        """Return how long the prompts would take at the pace of stored answers; None where that is not known."""
+        each = {
+            kind: self.answer_seconds(kind) for kind, count in self.asked.kinds.items() if count
+        }
+        known = [pace * self.asked.kinds[kind] for kind, pace in each.items() if pace is not None]
+        return sum(known) if known and len(known) == len(each) and not self.wants_all else None
 
     def _add(
         self,
@@ -192,6 +206,8 @@ class DryRunBackend(Wrapper):
             if counts is None
             else [count + limit for count, limit in zip(counts, limits, strict=True)]
         )
+        kind = LABELS if labels else WRITE
+        asked.kinds[kind] += len(fresh) if bounds is None else min(bounds[0], len(fresh))
         if bounds is not None:
             asked.least += max(0, bounds[1] - (len(keys) - len(fresh)))
             sizes = zip(tokens or [None] * len(fresh), map(characters, written), strict=True)

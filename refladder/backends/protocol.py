@@ -75,6 +75,10 @@ class Backend(ABC):
             BackendUnavailableError: the backend cannot be used.
         """
 
+    def prepare_dry_run(self) -> str | None:
+        """Prepare for a dry run, which nobody answers; return what is not known in it, in one line for people."""
+        return None
+
     @property
     def notice(self) -> str | None:
         """Return one line for the user, which is printed once when the backend is opened."""
@@ -170,6 +174,11 @@ class Backend(ABC):
         """Return the stored reading of each prompt; None if it must be asked."""
         del labels
         return [None] * len(prompts)
+
+    def answer_seconds(self, kind: str) -> float | None:
+        """Return the seconds that an answer of a kind (`write` or `labels`) took in earlier runs; None if unknown."""
+        del kind
+        return None
 
     @property
     def recorded(self) -> Mapping[Comparison, LabelReading] | None:

@@ -13,6 +13,7 @@ import click
 from refladder.backends.prices import Budget, price_of, read_prices
 from refladder.commands import console
 from refladder.errors import UsageError, plural
+from refladder.report.progress import duration_words
 from refladder.session import Session
 
 if TYPE_CHECKING:
@@ -60,6 +61,7 @@ class Spending(Session):
         budget = None if options.budget is None else Budget(options.budget)
         store = False if options.without_store else options.store
         super().__init__(store, price_of=self._price_of, budget=budget, notify=console.say_once)
+        self.only_estimates = options.dry_run
         if (context := click.get_current_context(silent=True)) is not None:
             context.call_on_close(self.close)
 
@@ -118,6 +120,7 @@ def _print_estimates(
             "too_long": estimate.too_long,
             "exact": estimate.exact,
             "usd": estimate.cost,
+            "seconds": estimate.seconds,
         }
         for name, estimate in estimates
     ]
@@ -141,6 +144,9 @@ def _remarks(row: Mapping[str, Any], estimate: Estimate) -> Iterator[str]:
     """Yield what else there is to know of the calls of a backend."""
     if estimate.least < row["calls"] and estimate.least:
         yield f"at least {plural(estimate.least, 'call')}"
+    if estimate.seconds is not None:
+        duration = duration_words(estimate.seconds)
+        yield f"{'' if estimate.exact else 'at most '}about {duration} at the pace of the stored answers"
     if estimate.unwritten and row["prompt_tokens"] is None:
         yield "texts that are still to be written are not counted in the characters"
     if estimate.drawn is not None and estimate.drawn[0] == 0:

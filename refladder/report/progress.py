@@ -84,11 +84,16 @@ def progress(
 
 
 def _left(seconds: float) -> str:
-    """The remaining time in words."""
+    """Return the remaining time in words."""
+    return f"about {duration_words(seconds)} left"
+
+
+def duration_words(seconds: float) -> str:
+    """Return a duration as a whole number of seconds, minutes or hours."""
     for unit, length in (("h", 3600), ("min", 60)):
         if seconds >= _TWO * length:
-            return f"about {seconds / length:,.0f} {unit} left"
-    return f"about {seconds:,.0f} s left"
+            return f"{seconds / length:,.0f} {unit}"
+    return f"{seconds:,.0f} s"
 
 
 class _Lines:

@@ -35,6 +35,22 @@ def test_answers_are_found_in_one_go_and_stay_as_they_are(store):
     assert store.find([KEYS[1], KEYS[1]]) == {KEYS[1]: TEXT.encode()}
 
 
+def test_the_pace_of_answers_leaves_pauses_out(store, monkeypatch):
+    """21 answers in 40 s, a pause of an hour, 10 answers in 20 s: those after the first of each run took 2 s each."""
+    clock = [*range(1000, 1042, 2), *range(5000, 5022, 2)]
+    keys = (bytes([number]) * 16 for number in range(100))
+    for number, now in enumerate(clock, start=1):
+        if number == 20:
+            assert store.answer_seconds("model/1", "labels") is None  # too few
+        monkeypatch.setattr("time.time", lambda now=now: now)
+        store.add("model/1", "labels", [(next(keys), TEXT)])
+    assert store.answer_seconds("model/1", "labels") == 2.0
+    assert store.answer_seconds("model/1", "write") is None
+    assert store.answer_seconds("model/2", "labels") is None
+    store.add("model/3", "labels", [(key, TEXT) for key in (bytes([9, n] * 8) for n in range(90))])
+    assert store.answer_seconds("model/3", "labels") is None  # all in one second
+
+
 def test_more_keys_than_one_statement_takes(store):
     keys = [number.to_bytes(16, "big") for number in range(2 * response_store.CHUNK + 7)]
     store.add("model/1", "labels", [(key, str(place)) for place, key in enumerate(keys)])

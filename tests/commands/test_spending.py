@@ -1,6 +1,7 @@
 """--store, --dry-run, --prices and --budget of the commands that ask a backend."""
 
 import json
+import re
 import sys
 from types import ModuleType
 
@@ -10,6 +11,7 @@ from scored_folders import Inline, split
 
 from refladder import backends
 from refladder.backends import connect
+from refladder.backends.cache.store import ResponseStore
 from refladder.backends.usage import Usage
 from refladder.commands import main as cli
 from refladder.commands.spending import Spending, SpendingOptions
@@ -154,6 +156,7 @@ def test_a_dry_run_tells_what_is_then_sent_and_asks_nothing(capsys, table, tmp_p
                 "too_long": 0,
                 "exact": True,
                 "usd": None,
+                "seconds": None,
             }
         ],
     }
@@ -175,6 +178,43 @@ def test_a_dry_run_in_words(capsys, table, prices):
     assert "at most 120 calls" in out
     assert "prompt characters (tokens not known)" in out
     assert "  texts that are still to be written are not counted in the characters\n" in out
+
+
+def test_a_dry_run_estimates_the_time_from_stored_answers(capsys, table, tmp_path, monkeypatch):
+    def pace(_store, fingerprint, kind):
+        return 2.0 if (fingerprint, kind) == ("words/m", "labels") else None
+
+    monkeypatch.setattr(ResponseStore, "answer_seconds", pace)
+    stored = ("--store", tmp_path / "r.sqlite", "--dry-run")
+    _, out, _ = score(capsys, table, *stored)
+    minutes = 2 * (CHECK + ROWS * EACH) / 60
+    assert f"\n  about {minutes:.0f} min at the pace of the stored answers\n" in out
+    _, out, _ = score(capsys, table, *stored, "--json")
+    assert json.loads(out)["backends"][0]["seconds"] == 2 * (CHECK + ROWS * EACH)
+    _, out, _ = score(capsys, table, "--dry-run")
+    assert "pace" not in out
+
+
+def test_a_dry_run_needs_neither_a_key_nor_a_server(capsys, table, monkeypatch):
+    opener = "refladder.backends.openai.backend:open_openai"
+    monkeypatch.setitem(backends.BACKENDS, "openai", Entry(opener, ""))
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    monkeypatch.delenv("REFLADDER_API_KEY", raising=False)
+    calls = f"dry run, openai:m: {CHECK + ROWS * EACH} calls, "
+    nowhere = ("--base-url", "http://127.0.0.1:9/v1")
+    for options, reason in (((), "needs a key; set OPENAI_API_KEY"), (nowhere, "start the server")):
+        asked = {"judge": "openai:m", "out": "o.jsonl"}
+        code, out, err = score(capsys, table, *options, "--dry-run", **asked)
+        assert (code, out.startswith(calls)) == (0, True)
+        assert "(tokens not known)" in out
+        assert re.search(
+            rf"m: the server was not asked \(http.*{reason}.*\)\. The estimate assumes that it reads label "
+            r"probabilities\. Its tokens and stored answers are not known",
+            err,
+        )
+        code, _, err = score(capsys, table, *options, **asked)
+        assert code == 1
+        assert reason in err
 
 
 def test_a_dry_run_refuses_what_the_run_refuses(capsys, table):

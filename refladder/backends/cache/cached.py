@@ -96,6 +96,10 @@ class Stored(Wrapper):
         """Return the reading in the store for each prompt, or None."""
         return self._stored(label_keys(self.backend, prompts, labels), read_reading)
 
+    def answer_seconds(self, kind: str) -> float | None:
+        """Return the seconds that one of the latest stored answers of this backend took."""
+        return self.store.answer_seconds(self.backend.fingerprint, kind)
+
     def _stored(
         self, keys: Sequence[bytes], read: Callable[[bytes], Answered]
     ) -> list[Answered | None]:

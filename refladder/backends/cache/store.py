@@ -31,6 +31,9 @@ WAIT = 60.0
 DAMAGED = "damaged, or not a response store; move it away, and the next run makes a new one"
 # Bytes of the smallest SQLite file.
 LEAST = 512
+# The pace of a backend: different seconds that are looked at, seconds without an answer that are a pause between runs,
+# and the fewest answers and seconds that say something.
+LATEST, PAUSE, FEWEST, LEAST_SECONDS = 600, 300, 20, 5
 _UNWRITABLE = {sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM}
 # Keys in one statement (old builds of SQLite take 999), answers in one transaction.
 CHUNK = 900
@@ -221,6 +224,22 @@ class ResponseStore:
                         "WHERE fingerprint = ? AND kind = ?",
                         rows,
                     )
+
+    def answer_seconds(self, fingerprint: str, kind: str) -> float | None:
+        """Return the seconds that one of the latest answers took, without pauses; None if too few are stored."""
+        with _explained(self.path):
+            times = self._database.execute(
+                "SELECT time, count(*) FROM answers WHERE source = (SELECT id FROM sources WHERE "
+                "fingerprint = ? AND kind = ?) GROUP BY time ORDER BY time DESC LIMIT ?",
+                (fingerprint, kind, LATEST),
+            ).fetchall()
+        steps = [
+            (later - earlier, count)
+            for (later, count), (earlier, _) in itertools.pairwise(times)
+            if later - earlier < PAUSE
+        ]
+        seconds, answers = (sum(column) for column in zip(*steps, strict=True)) if steps else (0, 0)
+        return seconds / answers if answers >= FEWEST and seconds >= LEAST_SECONDS else None
 
     def count(self) -> int:
         """Return the number of answers."""

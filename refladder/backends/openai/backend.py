@@ -12,7 +12,7 @@ import itertools
 import queue
 import threading
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Generic, NoReturn, Self, TypeVar
 from urllib.parse import urlsplit
@@ -81,12 +81,12 @@ class OpenAIBackend(Streaming):
         model: str,
         options: Options,
         *,
-        key: str | None = None,
+        key_of: Callable[[Options], str | None] = read_key,
         headers: Mapping[str, str] | None = None,
     ) -> None:
         self.model = model
         self.options = options
-        self._key = key
+        self._key_of = key_of
         self._headers = headers
         self._capabilities: Capabilities | None = None
         # Rows that may be asked before the server must show again what they rely on.
@@ -193,6 +193,26 @@ class OpenAIBackend(Streaming):
         """Keep the id of a folder of answers before anything is stored under it."""
         if self._files is not None:
             self._files.keep_id()
+        self._key_of(self.options)
+
+    def prepare_dry_run(self) -> str | None:
+        """Shake hands once; without an answer, assume that the server shows its most probable tokens."""
+        options = self.options
+        self.options = replace(options, attempts=1)
+        try:
+            _ = self.capabilities
+        except BackendUnavailableError as error:
+            if options.mode != "sample":
+                options = replace(options, mode="top")
+            self._capabilities = without_handshake(options, ())
+            reads = "samples answers" if options.mode == "sample" else "reads label probabilities"
+            return (
+                f"{self.model}: the server was not asked ({error}). The estimate assumes that it "
+                f"{'gives rewards' if self.rewards else reads}. Its tokens and stored answers are not known"
+            )
+        finally:
+            self.options = replace(self.options, attempts=options.attempts)
+        return None
 
     @property
     def label_tokens(self) -> int:
@@ -321,7 +341,7 @@ class OpenAIBackend(Streaming):
         from refladder.backends.openai.connection import Connection
 
         async with Connection(
-            self.options, self._key, self._limiter, self._tally, self._headers
+            self.options, self._key_of(self.options), self._limiter, self._tally, self._headers
         ) as server:
             client = Client(
                 server=server, model=self.model, options=self.options, tally=self._tally
@@ -359,7 +379,7 @@ def open_openai(target: str, **given: Any) -> OpenAIBackend:
     options = read_options(given)
     if options.folder is None:
         checked_packages("openai:MODEL")
-    return OpenAIBackend(target, options, key=read_key(options), headers=read_headers(options))
+    return OpenAIBackend(target, options, headers=read_headers(options))
 
 
 def checked_packages(name: str) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from refladder.backends.openai.backend import PROVEN_FOR, OpenAIBackend, checked_packages
 from refladder.backends.openai.client import Capabilities, Client, Messages, in_order_of_index
 from refladder.backends.openai.errors import Refusal, at
-from refladder.backends.openai.options import Options, read_headers, read_key, read_options
+from refladder.backends.openai.options import Options, read_headers, read_options
 from refladder.backends.rewards import NO_DIMENSION, ONLY_READS, check_role, reward_reading
 from refladder.errors import BackendUnavailableError, UsageError, option
 from refladder.records import LabelReading
@@ -180,9 +180,7 @@ def open_served(target: str, **given: Any) -> RewardServerBackend:
         raise UsageError(
             f"reward:{target} is asked on a server, and {options.base_url} is a folder; name its URL"
         )
-    return RewardServerBackend(
-        target, options, key=read_key(options), headers=read_headers(options)
-    )
+    return RewardServerBackend(target, options, headers=read_headers(options))
 
 
 open_served.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
