@@ -21,7 +21,7 @@ from refladder.metaeval.correlation import correlate_rows
 from refladder.ranking import bias, estimators
 from refladder.ranking.likelihood import likelihood_ranking
 from refladder.ranking.selection import all_pairs, select_pairs
-from refladder.ranking.sorting import beam_sort, greedy_sort, run_together
+from refladder.ranking.sorting import beam_sort, run_together
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -45,8 +45,8 @@ JUDGES = (
     (2.0, 1.0),
 )  # preference for the first place, and nearness to 0 that is a tie
 SORTS = {
-    "pairs-greedy": (greedy_sort, 1),
-    "pairs-greedy, both orders": (greedy_sort, 2),
+    "pairs-greedy": (functools.partial(beam_sort, beam=1, gap=0.0), 1),
+    "pairs-greedy, both orders": (functools.partial(beam_sort, beam=1, gap=0.0), 2),
     "pairs-beam": (beam_sort, 1),
     "pairs-beam, both orders": (beam_sort, 2),
 }

@@ -41,7 +41,7 @@ SLOWEST = (
     "commands/test_streams.py",
     "jobs/test_several_benchmarks.py",
     "arena/test_serving.py",
-    "methods/test_metric_methods.py",
+    "methods/test_without_judge.py",
     "backends/openai/test_real_servers.py",
 )
 

@@ -15,26 +15,24 @@ import numpy as np
 
 from refladder.backends.hf.loading import ENCODER
 from refladder.errors import UsageError
+from refladder.methods.contract import CHECKPOINT
 from refladder.methods.without_judge import (
     CUT,
     EMPTY,
     MACHINE,
-    NO_CHECKPOINT,
     NO_NUMBER,
     NO_REFERENCES,
     Evaluator,
-    Found,
-    Machine,
     ReferenceMetric,
+    TextScores,
     against_references,
+    checkpoint_method,
     has_references,
-    machine_of,
-    method_without_judge,
     open_reader,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from refladder.arrays import FloatArray
     from refladder.backends.hf.readers import Reader
@@ -42,8 +40,8 @@ if TYPE_CHECKING:
     from refladder.records import Benchmark, Context, Dimension
 
 
-# The layer that agrees best with people on WMT16, as the reference package has it, by the last part of a name or path.
-# Others: the last.
+# The layer that agrees best with people on WMT16, as in the reference package, by the last part of a name or path.
+# Other models use the last layer.
 LAYERS = {
     "bert-base-uncased": 9,
     "bert-large-uncased": 18,
@@ -58,7 +56,7 @@ EMBEDDING_SUGGESTION = "fetch a sentence encoder such as sentence-transformers/a
 def greedy_f1(
     text: FloatArray, reference: FloatArray, text_inner: FloatArray, reference_inner: FloatArray
 ) -> float:
-    """F1 of the greedy matching of two token sequences, -1 to 1; 0 where either has no token that counts.
+    """Return F1 of the greedy matching of two token sequences, -1 to 1; 0 if one has no token that counts.
 
     precision = mean over the text's tokens of the greatest cosine with any token of the reference; recall the other
     way round. Special tokens can be matched and do not count in the means, as in the reference package. Shapes: texts
@@ -75,41 +73,39 @@ def greedy_f1(
 
 
 def bert_score(
-    name: str, layer: int | None = None, machine: Machine | None = None
+    name: str, layer: int | None = None, options: Mapping[str, str] = MACHINE
 ) -> tuple[ReferenceMetric, Counter[str]]:
-    """BERTScore F1 without idf weights and rescaling, of several references the best; CUT counts texts cut off."""
-    reader = open_reader(name, ENCODER, "bertscore", SUGGESTION, machine or Machine())
+    """Open BERTScore F1 without idf weights and rescaling; the best of several references counts."""
+    reader = open_reader(name, ENCODER, "bertscore", SUGGESTION, options)
     layers = int(encoder_of(reader.opened.model).config.num_hidden_layers)
     short = PurePath(reader.opened.name).name
     chosen = min(LAYERS.get(short, layers), layers) if layer is None else layer
     if not 0 <= chosen <= layers:
         raise UsageError(f"bertscore.layer={chosen}: {name} has the layers 0 to {layers}")
-    amiss: Counter[str] = Counter()
+    problems: Counter[str] = Counter()
 
     def score(texts: Sequence[str], references: Sequence[str]) -> list[float]:
         wanted = list(dict.fromkeys([*texts, *references]))
         embedded, shortened = _embed(reader, wanted, chosen)
         vectors = dict(zip(wanted, embedded, strict=True))
-        amiss[CUT] += shortened
-        return [
-            max(
-                greedy_f1(
-                    vectors[text][0], vectors[reference][0], vectors[text][1], vectors[reference][1]
-                )
-                for reference in references
-            )
-            for text in texts
-        ]
+        problems[CUT] += shortened
+
+        def best(text: str) -> float:
+            states, inner = vectors[text]
+            others = [vectors[reference] for reference in references]
+            return max(greedy_f1(states, other[0], inner, other[1]) for other in others)
+
+        return [best(text) for text in texts]
 
     fingerprint = reader.opened.fingerprint
     signature = (
         f"bertscore|nrefs:best|f1|model:{fingerprint}|layer:{chosen}/{layers}|idf:no|rescaled:no"
     )
-    return ReferenceMetric(signature=signature, score=score), amiss
+    return ReferenceMetric(signature=signature, score=score), problems
 
 
 def encoder_of(model: Any) -> Any:
-    """The part of a model that reads: the whole of an encoder."""
+    """Return the part of a model that reads: an encoder itself, or that of an encoder-decoder."""
     return model.get_encoder() if model.config.is_encoder_decoder else model
 
 
@@ -120,18 +116,16 @@ def _embed(
         return encoder_of(model)(**arguments, output_hidden_states=True).hidden_states[layer]
 
     tokenizer, model = reader.opened.tokenizer, reader.opened.model
-    space = (
-        " " if model.config.model_type in {"roberta", "gpt2"} else ""
-    )  # a word, not the end of one
+    # These tokenizers read a text that begins without a space as the end of a word.
+    space = " " if model.config.model_type in {"roberta", "gpt2"} else ""
     rows = [reader.single((space + text.strip()) if text.strip() else "") for text in texts]
     special = {tokenizer.cls_token_id, tokenizer.sep_token_id}
     embedded = []
     for row, padded in zip(rows, reader.run(rows, states), strict=True):
         vectors = padded[: len(row.ids)]
         vectors = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
-        embedded.append(
-            (vectors, np.array([token not in special for token in row.ids], dtype=np.float64))
-        )
+        inner = np.array([token not in special for token in row.ids], dtype=np.float64)
+        embedded.append((vectors, inner))
     return embedded, sum(row.cut for row in rows)
 
 
@@ -141,25 +135,21 @@ def _opened(
     options: dict[str, str],
     _settings: MethodSettings,
 ) -> str | Evaluator:
-    """`bertscore:PATH`; option `layer` takes another layer than the usual one."""
+    """Open `bertscore:PATH`; option `layer` takes another layer than the usual one."""
     layer = options["layer"]
     if layer and not layer.isdecimal():
         raise UsageError(f"bertscore.layer={layer}: a whole number, 0 or more, is needed")
-    if not options["checkpoint"]:
-        return NO_CHECKPOINT + SUGGESTION
     if not has_references(benchmark):
         return NO_REFERENCES.format(name=benchmark.name)
-    metric, amiss = bert_score(
-        options["checkpoint"], int(layer) if layer else None, machine_of(options)
-    )
-    return against_references(metric, benchmark, dimensions, amiss)
+    metric, problems = bert_score(options[CHECKPOINT], int(layer) if layer else None, options)
+    return against_references(metric, benchmark, dimensions, problems)
 
 
-BERTSCORE = method_without_judge("bertscore", {"checkpoint": "", "layer": "", **MACHINE}, _opened)
+BERTSCORE = checkpoint_method("bertscore", SUGGESTION, _opened, layer="")
 
 
 def _means(model: Any, arguments: dict[str, Any]) -> Any:
-    """The mean of the last states of each text, special tokens included, as in sentence-transformers."""
+    """Average the last states of each text, special tokens included, as sentence-transformers does."""
     states = encoder_of(model)(**arguments).last_hidden_state.float()
     counted = arguments["attention_mask"].unsqueeze(-1)
     return (states * counted).sum(1) / counted.sum(1)
@@ -170,15 +160,11 @@ def _opened_embedding(
     dimensions: Sequence[Dimension],
     options: dict[str, str],
     _settings: MethodSettings,
-) -> str | Evaluator:
-    """`embedding:PATH`; one number for all dimensions."""
-    if not options["checkpoint"]:
-        return NO_CHECKPOINT + EMBEDDING_SUGGESTION
-    reader = open_reader(
-        options["checkpoint"], ENCODER, "embedding", EMBEDDING_SUGGESTION, machine_of(options)
-    )
+) -> Evaluator:
+    """Open `embedding:PATH`; one number for all dimensions."""
+    reader = open_reader(options[CHECKPOINT], ENCODER, "embedding", EMBEDDING_SUGGESTION, options)
 
-    def score(context: Context, texts: Sequence[str]) -> Found:
+    def score(context: Context, texts: Sequence[str]) -> TextScores:
         written = [text for text in texts if text.strip()]
         rows = [reader.single(text.strip()) for text in (context.text, *written)]
         vectors = np.array(reader.run(rows, _means))
@@ -186,12 +172,13 @@ def _opened_embedding(
         cosines = iter((vectors[1:] @ vectors[0]).tolist())
         values = [next(cosines) if text.strip() else None for text in texts]
         finite = [None if value is None or math.isnan(value) else value for value in values]
-        unread = finite.count(None) - values.count(None)
+        empty = values.count(None)
         cut = sum(row.cut for row in rows)
-        return Found(finite, Counter({CUT: cut, EMPTY: values.count(None), NO_NUMBER: unread}))
+        counts = {CUT: cut, EMPTY: empty, NO_NUMBER: finite.count(None) - empty}
+        return TextScores(finite, Counter(counts))
 
     signature = f"embedding|cosine|pooling:mean|model:{reader.opened.fingerprint}"
     return Evaluator(signature=signature, functions=[(dimensions, score)], baseline=True)
 
 
-EMBEDDING = method_without_judge("embedding", {"checkpoint": "", **MACHINE}, _opened_embedding)
+EMBEDDING = checkpoint_method("embedding", EMBEDDING_SUGGESTION, _opened_embedding)

@@ -1,6 +1,6 @@
 """The evaluation methods by name, and what a method is.
 
-A method has a name and a description, which are its line in METHODS, and one function, in an `EvaluationMethod`::
+The name and description of a method are its line in METHODS. Its one function is in an `EvaluationMethod`::
 
     def run(
         benchmark: Benchmark, dimensions: Sequence[Dimension], judge: Judge, settings: MethodSettings
@@ -14,11 +14,11 @@ A method has a name and a description, which are its line in METHODS, and one fu
   `METHOD.KEY`; `settings.own("METHOD", {"answers": "1"})` gives that method's options over their defaults and refuses
   an unknown key.
 - `run` returns one `Method`: its scores by (output id, dimension name), higher is better, None where an output has
-  no score (it is counted, never filled in), and the signature of all that made them. A method that has nothing to work
-  on (no references, no checkpoint) gives `method` None and says in `skipped` why and what to do.
-- A dry run is the same `run` with `settings.dry_run` and a judge that is `refladder.backends.dry_run.DryRunBackend`: it
+  no score (it is counted, never filled in), and the signature of all that made them. A method that cannot run (no
+  references, no checkpoint) gives `method` None and says in `skipped` why and what to do.
+- A dry run calls `run` with `settings.dry_run` and a judge that is `refladder.backends.dry_run.DryRunBackend`: it
   counts the prompts, gives the answers of the response store, and reads no other label. Of the result, only `skipped`
-  and `notes` are used. Where answers decide which prompts are asked, `run` asks for all that there can be in a
+  and `notes` are used. Where answers decide which prompts are asked, `run` asks all possible prompts in a
   `with judge().at_most(...)` block. A method that runs a model of its own only opens it.
 
 To add one, write one file and put one line in METHODS, or register it as an entry point of the group
@@ -28,6 +28,7 @@ asked for; the tables show them in that order.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Protocol
@@ -155,12 +156,13 @@ METHODS = {
         "mqag:GENERATOR+DISTRACTORS+READER, multiple-choice questions, arXiv 2301.12307",
     ),
 }
-CHECKPOINT = "checkpoint"  # the option that `METHOD:PATH` sets
+# The option that `METHOD:PATH` sets.
+CHECKPOINT = "checkpoint"
 
 
 @dataclass(slots=True)
 class Shared:
-    """What the methods of one run share, so that no question is asked twice and no file is read twice.
+    """Judgments and comparisons that the methods of a run share, so that nothing is asked or read twice.
 
     `logs` are the open files of judgments. `comparisons` are those of `refladder.methods.pairwise.compare_all`, with
     their benchmark and counts, by benchmark, dimensions, judge and choice of pairs.
@@ -174,18 +176,18 @@ class Shared:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MethodSettings:
-    """What the user asked for, the same for every method of a run.
+    """Settings that all methods of a run share.
 
-    `writer` opens the backend that writes (ladders, prompts); the judge where it is None. `ladders` is a set that
-    exists, or its name or folder. `orders` is 1, or 2 to ask every pair of the ladder in both. `prompts` is the user's
-    folder of templates. A judgment whose label mass is below `least_mass` is unparsed.
-    `work` is the folder where a method keeps what it asked, in files of its own name, to go on from.
+    `writer` opens the backend that writes (ladders, prompts); if it is None, the judge writes. `ladders` is an existing
+    set, or its name or folder. `orders` is 1, or 2 to ask every pair of the ladder in both orders. `prompts` is the
+    user's folder of templates. A judgment whose label mass is below `least_mass` is unparsed. `work` is the folder where
+    a method keeps its judgments, in files of its own name, to resume from.
 
     `answers` 0 reads label probabilities, K samples K written answers. With `stated`, the judge of method `ladder`
-    states probabilities in so many orders of the rungs. For methods that compare outputs with each other: `budget` is
-    the number of comparisons of one context and dimension (None: all pairs in both orders), chosen
-    by `selection` (see `refladder.ranking.selection`). `shared` holds what was answered in this run, so that no method
-    asks again what another has asked.
+    states probabilities in this number of orders of the rungs. For methods that compare outputs with each other,
+    `budget` is the number of comparisons of one context and dimension (None: all pairs in both orders), chosen
+    by `selection` (see `refladder.ranking.selection`). `shared` holds the answers of this run, so that no method
+    asks a question that another has asked.
 
     `checks` is the folder that remembers how judges were checked (see `refladder.scoring.judge_check`), None for none.
 
@@ -220,27 +222,27 @@ class MethodSettings:
         return Sampling(seed=self.seed)
 
     def own(self, method: str, defaults: Mapping[str, str]) -> dict[str, str]:
-        """The options of one method, over their defaults.
+        """Return the options of one method, over their defaults.
 
         Raises:
             UnknownNameError: the user gave `METHOD.KEY` with a key that is not in `defaults`.
         """
-        given = {
-            key.partition(".")[2]: value
-            for key, value in self.options.items()
-            if key.partition(".")[0] == method
-        }
-        for key in given:
+        options = dict(defaults)
+        for name, value in self.options.items():
+            owner, _, key = name.partition(".")
+            if owner != method:
+                continue
             if key not in defaults:
                 raise UnknownNameError(f"option of method {method!r}", key, defaults)
-        return {**defaults, **given}
+            options[key] = value
+        return options
 
     def judgments(self, file_name: str, run: Run) -> JudgmentIndex:
-        """The judgments of a judge and template: those of the work folder, and those that this run has asked for.
+        """Open the judgments of a judge and template: those of the work folder, and those that this run asked for.
 
         Args:
-            file_name: in the work folder.
-            run: of the judgments, from `refladder.scoring.asker.run_of`.
+            file_name: name in the work folder.
+            run: run of the judgments, from `refladder.scoring.asker.run_of`.
 
         Raises:
             UsageError, DataError: see `refladder.scoring.judgment_file.JudgmentIndex`.
@@ -267,10 +269,10 @@ class Method:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Comparisons:
-    """What was asked about the outputs of one context on one dimension.
+    """Comparisons of the outputs of one context on one dimension.
 
-    `pairs` has shape (R, 2), numbers of the outputs; `probabilities` shape (R,), that the first is better, NaN where
-    the answer could not be read.
+    `pairs` has shape (R, 2), numbers of the outputs. `probabilities` has shape (R,): that the first is better, NaN for an
+    unparsed answer.
     """
 
     context: Context
@@ -286,25 +288,24 @@ class Comparisons:
 
     @property
     def arrays(self) -> tuple[int, IntArray, FloatArray]:
-        """What an estimator takes: the number of outputs, the pairs and their probabilities."""
+        """The arguments of an estimator: the number of outputs, the pairs and their probabilities."""
         return len(self.outputs), self.pairs, self.probabilities
 
     def debiased(self, thresholds: Mapping[str, float]) -> Comparisons:
-        """With the position bias taken out by the threshold of this dimension; unchanged where it has none."""
+        """Remove the position bias by the threshold of this dimension; change nothing where it has none."""
         threshold = thresholds.get(self.dimension.name)
         if threshold is None:
             return self
-        return replace(
-            self, probabilities=bias.reweigh(self.probabilities, bias.alpha_of(threshold))
-        )
+        debiased = bias.reweigh(self.probabilities, bias.alpha_of(threshold))
+        return replace(self, probabilities=debiased)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MethodResult:
-    """What a method found, and its counts.
+    """Scores of a method, and its counts.
 
     `judgments` were needed, `reused` of them were kept from before, `unparsed` of them gave no number. `characters`
-    is the length of all prompts that were needed, where the method knows it; else what was sent is counted.
+    is the length of all prompts that were needed, if the method knows it; otherwise the prompts sent are counted.
     `measures` are shares for the report card, those of `refladder.methods.measures.of_judgments` among them.
     `comparisons` are answers about pairs of outputs, as the judge gave them. `thresholds` are those that a method which
     debiases used, by dimension; the card reads comparisons with them. `report` is for the ladder's own
@@ -353,17 +354,17 @@ class EvaluationMethod:
 
 
 def by_context(benchmark: Benchmark) -> Iterator[tuple[Context, list[Output]]]:
-    """The contexts that have outputs, with these."""
-    outputs: dict[str, list[Output]] = {}
+    """Yield the contexts that have outputs, each with its outputs."""
+    outputs: defaultdict[str, list[Output]] = defaultdict(list)
     for output in benchmark.outputs:
-        outputs.setdefault(output.context_id, []).append(output)
+        outputs[output.context_id].append(output)
     for context in benchmark.contexts:
         if context.id in outputs:
             yield context, outputs[context.id]
 
 
 def method_named(name: str) -> EvaluationMethod:
-    """The method of that name, built in or registered under `refladder.method`."""
+    """Return the method of that name, built in or registered under `refladder.method`."""
     method = registry.find("method", name, METHODS)
     if not isinstance(method, EvaluationMethod):
         raise UsageError(

@@ -13,9 +13,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from refladder.errors import LabelsUnavailableError
-from refladder.methods.contract import Comparisons, EvaluationMethod, Method, MethodResult
+from refladder.methods.contract import EvaluationMethod, Method, MethodResult
 from refladder.methods.measures import Tally
-from refladder.methods.pairwise import choose_pairs, measures_of, no_scores, signature_of
+from refladder.methods.pairwise import (
+    choose_pairs,
+    measures_of,
+    no_scores,
+    signature_of,
+    split_by_cell,
+)
 from refladder.prompts.template import ROLE_GRADES
 from refladder.scoring.asker import Asker, judging_template, run_of
 from refladder.scoring.grades import expected_grade, grade_question, most_probable_grade, on_scale
@@ -33,11 +39,12 @@ if TYPE_CHECKING:
 
 VERIFIER = "verifier"
 LETTERS = ROLE_GRADES[VERIFIER]
-ANSWER_TOKENS = 5  # arXiv 2307.07889, section 4.3.2
+# Largest number of tokens of an answer: arXiv 2307.07889, section 4.3.2.
+ANSWER_TOKENS = 5
 
 
 def open_grader(role: str, benchmark: Benchmark, judge: Judge, settings: MethodSettings) -> Asker:
-    """The judge of grades; methods of a run that ask for the same grades share its judgments."""
+    """Open the judge of grades; methods of a run that ask for equal grades share its judgments."""
     answers = settings.answers
     backend = judge()
     template = judging_template(backend, benchmark.contexts[0].task, role, settings.prompts)
@@ -49,14 +56,14 @@ def open_grader(role: str, benchmark: Benchmark, judge: Judge, settings: MethodS
 
 
 def without_labels(error: LabelsUnavailableError) -> MethodResult:
-    """The result where the judge gives no label probabilities."""
+    """Return the result of a judge that gives no label probabilities."""
     return MethodResult(method=None, skipped=f"{error}; to count drawn answers, pass --answers 20")
 
 
 def grade_questions(
     benchmark: Benchmark, dimensions: Sequence[Dimension]
 ) -> list[tuple[Dimension, Question]]:
-    """The question about every output on every dimension."""
+    """Write the question about every output on every dimension."""
     contexts = {context.id: context for context in benchmark.contexts}
     return [
         (dimension, grade_question(output, contexts[output.context_id], dimension))
@@ -75,7 +82,7 @@ def _method(
         settings: MethodSettings,
         /,
     ) -> MethodResult:
-        """Ask for a grade of every output on every dimension, told on the dimension's own scale."""
+        """Ask for a grade of every output on every dimension, and put it on the dimension's own scale."""
         settings.own(name, {})
         asker = open_grader(f"direct-{grades}", benchmark, judge, settings)
         questions = grade_questions(benchmark, dimensions)
@@ -92,17 +99,15 @@ def _method(
         scores: dict[tuple[str, str], float | None] = {}
         for (dimension, question), judgment in zip(questions, judgments, strict=True):
             value = value_of(judgment)
-            scores[question.comparison.subject, dimension.name] = (
-                None if value is None else on_scale(value, grades, (dimension.low, dimension.high))
-            )
-        signature = f"{asker.log.run.recipe.signature}|answers:{settings.answers or 'read'}|grades:{grades}|rule:{rule}"
+            if value is not None:
+                value = on_scale(value, grades, (dimension.low, dimension.high))
+            scores[question.comparison.subject, dimension.name] = value
+        signature = (
+            f"{asker.log.run.recipe.signature}|answers:{settings.answers or 'read'}|grades:{grades}|rule:{rule}"
+            f"|least-mass:{settings.least_mass:g}"
+        )
         return MethodResult(
-            method=Method(
-                name=name,
-                signature=f"{signature}|least-mass:{settings.least_mass:g}",
-                scores=scores,
-            ),
-            **tally.counts(),
+            method=Method(name=name, signature=signature, scores=scores), **tally.counts()
         )
 
     return EvaluationMethod(run=run)
@@ -116,7 +121,7 @@ g_eval_100 = _method("g-eval-100", 100, expected_grade, "expected")
 
 
 def _pair_questions(cell: Cell, pairs: IntArray) -> Iterator[Question]:
-    """Which grade the first text of each pair deserves, and which the second."""
+    """Ask which grade the first text of each pair deserves, and which the second."""
     for first, second in pairs.tolist():
         both = cell.outputs[first], cell.outputs[second]
         shown = {"first": both[0].text, "second": both[1].text}
@@ -130,7 +135,7 @@ def _pair_questions(cell: Cell, pairs: IntArray) -> Iterator[Question]:
 def _verify(
     benchmark: Benchmark, dimensions: Sequence[Dimension], judge: Judge, settings: MethodSettings, /
 ) -> MethodResult:
-    """The mean of an output's expected grades in all its pairs, told on the dimension's own scale."""
+    """Average the expected grades of an output over all its pairs, on the dimension's own scale."""
     settings.own(VERIFIER, {})
     chosen = choose_pairs(benchmark, dimensions, settings)
     asker = open_grader(VERIFIER, benchmark, judge, settings)
@@ -143,23 +148,21 @@ def _verify(
             return without_labels(error)
     if settings.dry_run:
         return MethodResult(method=None)
-    grades = np.array(
-        [expected_grade(judgment) for judgment in judgments], dtype=np.float64
-    ).reshape(-1, 2)
-    ends = np.cumsum([len(pairs) for _, pairs in chosen])
+    expected = [expected_grade(judgment) for judgment in judgments]
+    grades = np.array(expected, dtype=np.float64).reshape(-1, 2)
     scores = no_scores(benchmark, dimensions)
     comparisons = []
-    for (cell, pairs), read in zip(chosen, np.split(grades, ends[:-1]), strict=True):
+    for cell, pairs, grades_of_cell in split_by_cell(chosen, grades):
         scale = cell.dimension.low, cell.dimension.high
         for position, output in enumerate(cell.outputs):
-            own = read[pairs == position]
-            own = own[~np.isnan(own)]
-            if own.size:
-                scores[output.id, cell.dimension.name] = on_scale(float(own.mean()), LETTERS, scale)
-        first = 1 / (
-            1 + np.exp((read[:, 1] - read[:, 0]) / (LETTERS - 1))
-        )  # the paper's soft win, of grades from 0 to 1
-        comparisons.append(Comparisons(**cell._asdict(), pairs=pairs, probabilities=first))
+            of_output = grades_of_cell[pairs == position]
+            of_output = of_output[~np.isnan(of_output)]
+            if of_output.size:
+                mean = float(of_output.mean())
+                scores[output.id, cell.dimension.name] = on_scale(mean, LETTERS, scale)
+        # The paper's soft win, of grades from 0 to 1.
+        difference = (grades_of_cell[:, 1] - grades_of_cell[:, 0]) / (LETTERS - 1)
+        comparisons.append(cell.compared(pairs, 1 / (1 + np.exp(difference))))
     return MethodResult(
         method=Method(
             name=VERIFIER, signature=f"{VERIFIER}|{signature_of(asker, settings)}", scores=scores

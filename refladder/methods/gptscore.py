@@ -1,8 +1,8 @@
 """GPTScore (arXiv 2302.04166): how likely a model finds a text after an instruction to write a good one.
 
 The instruction is the task's writing prompt of role `best`: it shows the context and the dimension and asks for the
-best text there can be. Only a backend that reads the log-probability of texts of any length, and can count their
-tokens, can be asked: one that overrides `Backend.count_label_tokens`.
+best possible text. The judge must read the log-probability of texts of any length and count their tokens: a backend that
+overrides `Backend.count_label_tokens`.
 """
 
 from __future__ import annotations
@@ -47,43 +47,37 @@ def _prompt(template: Template, question: Question) -> Prompt:
 
 
 def _groups(asked: Sequence[Question]) -> list[list[str]]:
-    """The texts of questions in groups that a backend can read as labels: none with a text that another begins with."""
-    texts = list(
-        dict.fromkeys(question.texts["target"] for question in asked if question.texts["target"])
-    )
-    prefixes = {
+    """Group the texts of questions so that a backend can read them as labels: no text is the beginning of another."""
+    texts = list(dict.fromkeys(filter(None, (question.texts["target"] for question in asked))))
+    prefixes = [
         text for text in texts if any(other != text and other.startswith(text) for other in texts)
-    }
-    if not texts:
-        return []
-    return [
-        [text for text in texts if text not in prefixes],
-        *([text] for text in texts if text in prefixes),
     ]
+    others = [text for text in texts if text not in prefixes]
+    return [group for group in (others, *([text] for text in prefixes)) if group]
 
 
 def read_texts(
     backend: Backend, template: Template, recipe: str, asked: Sequence[Question]
 ) -> list[Judgment]:
-    """Log-probabilities of the texts of one context on one dimension: a judgment with one outcome for each question."""
+    """Read the texts of one context on one dimension: a judgment with one outcome for each question."""
     logprobs: dict[str, float] = {}
     note: str | None = None
     cut = False
     for group in _groups(asked):
         readings = backend.read_labels([_prompt(template, asked[0])], group)
-        if len(readings) != 1 or (
-            readings[0].logprobs is not None and len(readings[0].logprobs) != len(group)
-        ):
+        if [len(reading.logprobs or group) for reading in readings] != [len(group)]:
             raise BackendError(
                 f"{backend.fingerprint}: asked for {len(group)} texts after 1 prompt, answered otherwise"
             )
-        note = readings[0].reason or readings[0].note or note
-        cut = cut or readings[0].cut
-        logprobs.update(zip(group, readings[0].logprobs or (), strict=False))
+        reading = readings[0]
+        note = reading.reason or reading.note or note
+        cut = cut or reading.cut
+        logprobs.update(zip(group, reading.logprobs or (), strict=False))
     judgments = []
     for question in asked:
         text = question.texts["target"]
         logprob = logprobs.get(text)
+        reason = note if text else "the text is empty"
         judgments.append(
             judgment_of(
                 question,
@@ -91,7 +85,7 @@ def read_texts(
                 outcomes=(TEXT,),
                 logprobs=None if logprob is None else (logprob,),
                 mass=None,
-                note=None if logprob is not None else note if text else "the text is empty",
+                note=reason if logprob is None else None,
                 cut=cut,
             )
         )
@@ -101,7 +95,7 @@ def read_texts(
 def mean_logprobs(
     judge: Backend, template: Template, asked: Sequence[Question], judgments: Sequence[Judgment]
 ) -> list[float | None]:
-    """Natural log-probability for each token of the text, at most 0; None where the judge could not be read.
+    """Return the natural log-probability per token of each text, at most 0; None if the judge was not readable.
 
     Source: arXiv 2302.04166, section 3 (weights 1/m for each of m tokens); arXiv 2307.07889, section 4.3.2.
     """
@@ -110,10 +104,9 @@ def mean_logprobs(
         for question, judgment in zip(asked, judgments, strict=True)
         if judgment.logprobs is not None
     }
-    counts = (
-        (judge.count_label_tokens(_prompt(template, asked[0]), list(read)) or []) if read else []
-    )
-    for text, count in zip(tuple(read), counts, strict=True):
+    texts = list(read)
+    counts = judge.count_label_tokens(_prompt(template, asked[0]), texts) if texts else []
+    for text, count in zip(texts, counts or [], strict=True):
         if count < 1:
             raise BackendError(
                 f"the judge read the text {text[:40]!r} and counts {count} tokens in it"
@@ -125,7 +118,7 @@ def mean_logprobs(
 def _run(
     benchmark: Benchmark, dimensions: Sequence[Dimension], judge: Judge, settings: MethodSettings, /
 ) -> MethodResult:
-    """Mean log-probability of the tokens of every output, after the instruction to write the best text."""
+    """Score every output by the mean log-probability of its tokens after the instruction to write the best text."""
     settings.own(NAME, {})
     try:
         backend = judge()
@@ -134,7 +127,8 @@ def _run(
     except LabelsUnavailableError as error:
         return MethodResult(method=None, skipped=str(error))
     log = settings.judgments(f"{NAME}.judgments.jsonl", run_of(backend, template))
-    recipe, reused = log.run.recipe, log.reused
+    recipe = log.run.recipe
+    reused = log.reused
     scores: dict[tuple[str, str], float | None] = {}
     tally = Tally()
 
@@ -147,10 +141,8 @@ def _run(
                 judgments = log.answers(asked)
                 tally.add(judgments, characters(_prompt(template, asked[0])) * len(_groups(asked)))
                 values = mean_logprobs(backend, template, asked, judgments)
-                scores.update(
-                    ((output.id, dimension.name), value)
-                    for output, value in zip(outputs, values, strict=True)
-                )
+                for output, value in zip(outputs, values, strict=True):
+                    scores[output.id, dimension.name] = value
             if progress is not None:
                 progress(number, len(benchmark.contexts))
     tally.reused = log.reused - reused

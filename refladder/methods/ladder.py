@@ -43,7 +43,8 @@ if TYPE_CHECKING:
 
     Scores = dict[tuple[str, str], float | None]
 
-JUDGMENTS = "judgments.jsonl"  # in the work folder
+# File name in the work folder.
+JUDGMENTS = "judgments.jsonl"
 
 
 def evaluation_ladders(
@@ -53,14 +54,15 @@ def evaluation_ladders(
     settings: MethodSettings,
     needed: Callable[[Sequence[Prompt]], None] = lambda _prompts: None,
 ) -> tuple[LadderSet, list[LadderFailure]]:
-    """Ladders for every context, kept in the work folder, and the rungs that failed; `needed` gets all prompts."""
+    """Write ladders for every context, kept in the work folder.
+
+    Return them and the rungs that failed. `needed` gets all prompts.
+    """
     if any(not context.text for context in benchmark.contexts):
         raise UsageError(
             f"{benchmark.name}: texts without a context have no ladder of their own; name a shared set with "
             f"{option('ladders')}, as `refladder build own --shared K` makes"
         )
-    work = settings.work
-    journal = None if work is None else work / JOURNAL
     with settings.progress("writing ladders") as progress:
         ladders, failures = build_ladders(
             writer,
@@ -69,7 +71,7 @@ def evaluation_ladders(
             rungs=settings.rungs,
             sampling=settings.sampling,
             prompts=settings.prompts,
-            journal=journal,
+            journal=None if settings.work is None else settings.work / JOURNAL,
             progress=progress,
             needed=needed,
         )
@@ -84,7 +86,7 @@ def evaluation_ladders(
 def ladders_for(
     benchmark: Benchmark, dimensions: Sequence[Dimension], ladders: LadderSet
 ) -> LadderSet:
-    """A ladder set checked to be for this benchmark; contexts that it has no text of get the benchmark's."""
+    """Check that a ladder set is for this benchmark; give contexts without a text in the set the benchmark's text."""
     contexts = {context.id: context for context in benchmark.contexts}
     for context in benchmark.contexts:
         if context.task not in ladders.tasks:
@@ -108,25 +110,23 @@ def score_benchmark(
     scorer: LadderScorer,
     benchmark: Benchmark,
     *,
-    name: str = LADDER,
     judgments: Path | None = None,
     progress: Progress | None = None,
 ) -> tuple[Method, ScoreReport]:
     """Score every output of a benchmark against the scorer's ladders."""
-    outputs = sorted(
-        benchmark.outputs, key=lambda output: output.context_id
-    )  # a judge can share what they begin with
+    # Sorted by context, so that a judge can share the beginnings of prompts.
+    outputs = sorted(benchmark.outputs, key=lambda output: output.context_id)
     scores: Scores = {}
     with JudgmentLog(judgments, scorer.run) as log:
         for batch in batches(outputs, scorer.judge, lambda output: output.context_id):
-            for output, row in zip(
-                batch, scorer.score(batch, [None] * len(batch), log), strict=True
-            ):
-                scores.update({(output.id, score.dimension): score.value for score in row})
+            rows = scorer.score(batch, [None] * len(batch), log)
+            for output, row in zip(batch, rows, strict=True):
+                for score in row:
+                    scores[output.id, score.dimension] = score.value
             if progress is not None:
                 progress(scorer.report.rows, len(outputs))
         log.finish()
-    return Method(name=name, signature=scorer.report.signature, scores=scores), scorer.report
+    return Method(name=LADDER, signature=scorer.report.signature, scores=scores), scorer.report
 
 
 def _run(
@@ -139,15 +139,15 @@ def _run(
     settings.own(LADDER, {})
     rule_named(settings.rule)
     failures: Sequence[LadderFailure] = ()
-    tally = Tally()  # of what was needed, reused or not
+    # Counts everything that was needed, reused or not.
+    tally = Tally()
     if settings.ladders is not None:
-        named = (
-            settings.ladders
-            if isinstance(settings.ladders, LadderSet)
-            else load_ladders(settings.ladders)
-        )
+        named = settings.ladders
+        if not isinstance(named, LadderSet):
+            named = load_ladders(named)
         ladders = ladders_for(benchmark, dimensions, named)
-        if ladders.anchors:  # one scale for texts from anywhere, so one wording of its criteria
+        if ladders.anchors:
+            # One scale for texts from anywhere, so one wording of its criteria.
             words = {dimension.name: dimension.description for dimension in ladders.dimensions}
             dimensions = [
                 replace(dimension, description=words[dimension.name]) for dimension in dimensions
@@ -184,14 +184,11 @@ def _run(
             progress=progress,
         )
     tally.reused = report.reused
+    notes = []
+    if failures:
+        notes.append(f"{plural(len(failures), 'rung')} failed; the outputs concerned have no score")
     return MethodResult(
-        method=method,
-        **tally.counts(),
-        report=report,
-        scorer=scorer,
-        notes=(f"{plural(len(failures), 'rung')} failed; the outputs concerned have no score",)
-        if failures
-        else (),
+        method=method, **tally.counts(), report=report, scorer=scorer, notes=tuple(notes)
     )
 
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -21,7 +21,10 @@ if TYPE_CHECKING:
     from refladder.scoring.asker import Asker
     from refladder.scoring.question import Question
 
-SHOWN = 5  # reasons, to the user
+# Number of reasons that the user sees.
+SHOWN = 5
+
+K = TypeVar("K")
 
 
 class Part(NamedTuple):
@@ -32,7 +35,8 @@ class Part(NamedTuple):
     context: str
 
 
-Measures = dict[Part, tuple[float, int]]  # points, of how many
+# Points, and the number of cases in which they could be won.
+Measures = dict[Part, tuple[float, int]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,23 +49,23 @@ class Share:
     of: int
 
 
-def add(measures: Measures, part: Part, points: float, count: int) -> None:
-    """Add points and the number of cases in which they could be won."""
-    before = measures.get(part, (0.0, 0))
-    measures[part] = (before[0] + points, before[1] + count)
+def add(sums: dict[K, tuple[float, int]], parts: Iterable[tuple[K, tuple[float, int]]]) -> None:
+    """Add points, and the number of cases in which they could be won, to those of each key."""
+    for key, (points, count) in parts:
+        before = sums.get(key, (0.0, 0))
+        sums[key] = (before[0] + points, before[1] + count)
 
 
 def joined(parts: Iterable[Mapping[Part, tuple[float, int]]]) -> Measures:
-    """The sum of several mappings."""
+    """Add up several mappings."""
     measures: Measures = {}
-    for added in parts:
-        for part, (points, count) in added.items():
-            add(measures, part, points, count)
+    for part in parts:
+        add(measures, part.items())
     return measures
 
 
 def of_judgments(judgments: Iterable[Judgment]) -> Measures:
-    """Shares of judgments by dimension and context: unparsed of all; of low label mass and tied of those parsed."""
+    """Count judgments by dimension and context: unparsed of all; of low label mass and tied of those parsed."""
     counts: dict[tuple[str, str], list[int]] = {}
     for judgment in judgments:
         counted = counts.setdefault((judgment.dimension, judgment.context_id), [0, 0, 0, 0, 0])
@@ -73,8 +77,7 @@ def of_judgments(judgments: Iterable[Judgment]) -> Measures:
         if len(judgment.outcomes) > 1:
             counted[3] += 1
             second, best = sorted(judgment.logprobs)[-2:]
-            # of two answers, log-probabilities that differ by 4 d are probabilities that differ by 2 d where both are
-            # near 1/2
+            # Of two answers near 1/2, log-probabilities that differ by 4 d are probabilities that differ by 2 d.
             tie = judgment.outcomes[judgment.logprobs.index(best)] == TIE
             counted[4] += tie or best - second <= 4 * SAME
     measures: Measures = {}
@@ -87,21 +90,17 @@ def of_judgments(judgments: Iterable[Judgment]) -> Measures:
 
 
 def of_orders(judgments: Sequence[Judgment]) -> Measures:
-    """`inconsistency` of judgments in the canonical order, the swapped pair behind each: pairs whose orders differ."""
-    groups: dict[Part, list[Judgment]] = {}
+    """Count pairs whose two orders differ (`inconsistency`); each judgment is followed by that of the swapped pair."""
+    groups: defaultdict[Part, list[Judgment]] = defaultdict(list)
     for judgment in judgments:
-        groups.setdefault(
-            Part("inconsistency", judgment.dimension, judgment.context_id), []
-        ).append(judgment)
+        groups[Part("inconsistency", judgment.dimension, judgment.context_id)].append(judgment)
     return {part: inconsistency(both_orders) for part, both_orders in groups.items()}
 
 
 def share_of(parts: Iterable[tuple[str, tuple[float, int]]]) -> Share | None:
-    """One share with its interval, from (context, (points, of how many)) parts; None when there is nothing to count."""
+    """Compute one share with its interval from (context, (points, of how many)) parts. None if nothing is counted."""
     sums: dict[str, tuple[float, int]] = {}
-    for context, (points, count) in parts:
-        before = sums.get(context, (0.0, 0))
-        sums[context] = (before[0] + points, before[1] + count)
+    add(sums, parts)
     by_context, counts = np.array(list(sums.values()), dtype=np.float64).reshape(-1, 2).T
     of = int(counts.sum())
     if of == 0:
@@ -130,7 +129,7 @@ class Tally:
         words: str = "unparsed",
         progress: Progress | None = None,
     ) -> list[Judgment]:
-        """The judge's answers, counted, with why some could not be read."""
+        """Ask the judge, count its answers and note why some could not be parsed."""
         reused = judge.log.reused
         judgments = judge.ask(questions, progress)
         self.reused += judge.log.reused - reused
@@ -147,11 +146,10 @@ class Tally:
         self.judgments += len(judgments)
         self.unparsed += sum(judgment.logprobs is None for judgment in judgments)
         self.characters += characters
-        for part, (points, count) in (of_judgments(judgments) | (measures or {})).items():
-            add(self.measures, part, points, count)
+        add(self.measures, (of_judgments(judgments) | (measures or {})).items())
 
     def counts(self, measures: Measures | None = None) -> dict[str, Any]:
-        """The counts of a `MethodResult`, with further shares for the report card."""
+        """Return the counts of a `MethodResult`, with further shares for the report card."""
         return {
             "judgments": self.judgments,
             "reused": self.reused,
@@ -161,7 +159,7 @@ class Tally:
         }
 
     def notes(self) -> tuple[str, ...]:
-        """What went wrong, for the user, the most frequent first."""
+        """List what went wrong, for the user, the most frequent first."""
         shown = [
             reason if count == 1 else f"{count:,} x {reason}"
             for reason, count in self.reasons.most_common(SHOWN)
@@ -171,7 +169,7 @@ class Tally:
 
 
 def total(tallies: Sequence[Tally]) -> Tally:
-    """The sum of several tallies; the reasons stay with each."""
+    """Add up several tallies; the reasons stay with each."""
     return Tally(
         judgments=sum(tally.judgments for tally in tallies),
         reused=sum(tally.reused for tally in tallies),

@@ -102,14 +102,13 @@ def rehearse_methods(
         for name, method in _methods(names, settings).items():
             result = method.run(benchmark, dimensions, judge, _with_checkpoint(rehearsed, name))
             _checks(result, rehearsed)
-            sentences += [
-                (name, sentence) for sentence in filter(None, (result.skipped, *result.notes))
-            ]
+            reported = filter(None, (result.skipped, *result.notes))
+            sentences += [(name, sentence) for sentence in reported]
     return sentences
 
 
 def _checks(result: MethodResult, settings: MethodSettings) -> tuple[JudgeCheck, ...]:
-    """How the judge of a ladder was checked; it is not refused, as agreement with people shows what it is worth."""
+    """Check the judge of a ladder. It is not refused, since the agreement with people shows its quality."""
     return (
         ()
         if result.scorer is None
@@ -118,7 +117,7 @@ def _checks(result: MethodResult, settings: MethodSettings) -> tuple[JudgeCheck,
 
 
 def _methods(names: Sequence[str], settings: MethodSettings) -> dict[str, EvaluationMethod]:
-    """The methods by name, once names and options are known to be right."""
+    """Find the methods by name and check names and options."""
     methods = {name: method_named(name.partition(":")[0]) for name in names}
     if len(methods) < len(names):
         repeated = next(name for name in methods if list(names).count(name) > 1)
@@ -131,7 +130,7 @@ def _methods(names: Sequence[str], settings: MethodSettings) -> dict[str, Evalua
 
 
 def _with_checkpoint(settings: MethodSettings, name: str) -> MethodSettings:
-    """Settings with the option that a name of the form `METHOD:PATH` sets."""
+    """Return settings with the option that a name of the form `METHOD:PATH` sets."""
     method, _, checkpoint = name.partition(":")
     if not checkpoint:
         return settings
@@ -139,7 +138,7 @@ def _with_checkpoint(settings: MethodSettings, name: str) -> MethodSettings:
 
 
 def scored_methods(runs: Sequence[MethodRun], others: Sequence[Method]) -> list[Method]:
-    """The methods of a table: what was run, then others; one that could not run has no score, and says why."""
+    """List the methods of a table. Those that were run come first; one that could not run has no score and a reason."""
     if runs and not others and all(run.result.method is None for run in runs):
         raise UsageError("; ".join(f"{run.name}: {run.result.skipped}" for run in runs))
     scored = [

@@ -15,16 +15,14 @@ import numpy as np
 
 from refladder.backends.hf.loading import MULTIPLE_CHOICE
 from refladder.errors import UsageError
+from refladder.methods.contract import CHECKPOINT
 from refladder.methods.without_judge import (
     CUT,
     EMPTY,
-    MACHINE,
-    NO_CHECKPOINT,
     Evaluator,
-    Found,
+    TextScores,
+    checkpoint_method,
     joined_inputs,
-    machine_of,
-    method_without_judge,
     open_reader,
     open_writer,
     split_checkpoints,
@@ -49,12 +47,14 @@ SUGGESTION = (
     "potsawee/longformer-large-4096-answering-race as safetensors and pass mqag:GENERATOR+DISTRACTORS+READER"
 )
 ROLES = ("question and answer generator", "distractor generator", "multiple-choice reader")
-QUESTIONS = 20  # for each output, as in the authors' program
-LENGTH = 512  # tokens that the published generators were trained on
+# Number of questions about each output, as in the authors' program.
+QUESTIONS = 20
 NO_QUESTION = "outputs about which no question could be parsed, without a score: {:,}"
-UNREADABLE = "questions left out (no answer, no wrong option, cut off, or not answerable): {:,}"
-_WRONG = 3  # wrong options at most
-_TOKENS = 128  # of a question with its answer, and of the wrong options
+UNUSABLE = "questions left out (no answer, no wrong option, cut off, or not answerable): {:,}"
+# Largest number of wrong options.
+_WRONG = 3
+# Largest number of tokens of a question with its answer, and of the wrong options.
+_TOKENS = 128
 
 
 class Choice(NamedTuple):
@@ -65,7 +65,7 @@ class Choice(NamedTuple):
 
 
 def total_variation(first: FloatArray, second: FloatArray) -> float:
-    """Half the sum of the absolute differences of two distributions, shape (options,), between 0 and 1."""
+    """Return half the sum of the absolute differences of two distributions, shape (options,), between 0 and 1."""
     return float(np.abs(first - second).sum() / 2)
 
 
@@ -78,27 +78,26 @@ def mqag(
     *,
     questions: int = QUESTIONS,
     seed: int = 0,
-) -> Found:
-    """MQAG-Sum of the outputs of one context: between 0 and 1; None for an empty text, or without a readable question.
+) -> TextScores:
+    """Compute MQAG-Sum of the outputs of one context, 0 to 1; None for an empty text or without a usable question.
 
     score = 1 - mean over questions about the output of D(p(option | output), p(option | context)), with D the total
     variation.
 
     Source: arXiv 2301.12307, section 3.
     """
-    amiss: Counter[str] = Counter()
+    problems: Counter[str] = Counter()
     written = [text for text in texts if text.strip()]
     choices = draw_choices(
-        generator, distractors, written, questions=questions, seed=seed, amiss=amiss
+        generator, distractors, written, questions=questions, seed=seed, problems=problems
     )
-    agreements = iter(
-        [
-            _agreement(reader, context.text, text, drawn, amiss)
-            for text, drawn in zip(written, choices, strict=True)
-        ]
-    )
-    amiss[EMPTY] += len(texts) - len(written)
-    return Found([next(agreements) if text.strip() else None for text in texts], amiss)
+    agreements = [
+        _agreement(reader, context.text, text, drawn, problems)
+        for text, drawn in zip(written, choices, strict=True)
+    ]
+    problems[EMPTY] += len(texts) - len(written)
+    values = iter(agreements)
+    return TextScores([next(values) if text.strip() else None for text in texts], problems)
 
 
 def draw_choices(
@@ -108,13 +107,13 @@ def draw_choices(
     *,
     questions: int,
     seed: int,
-    amiss: Counter[str],
+    problems: Counter[str],
 ) -> list[list[Choice]]:
-    """Multiple-choice questions about each text; those that are not readable are counted and left out."""
+    """Write multiple-choice questions about each text; unusable ones are counted and left out."""
     separators = _separators(generator)
     wrong_separators = _separators(distractors)
     choices: list[list[Choice]] = [[] for _ in texts]
-    inputs = joined_inputs(generator, [(text,) for text in texts], separators[0], LENGTH, amiss)
+    inputs = joined_inputs(generator, [(text,) for text in texts], separators[0], problems)
     for number in range(questions):
         sampling = Sampling(
             max_tokens=_TOKENS, temperature=1.0, top_p=1.0, seed=(seed << 16) + number
@@ -122,26 +121,22 @@ def draw_choices(
         asked: list[tuple[int, str, str]] = []
         for row, written in enumerate(generator.write_ids(inputs, sampling)):
             parts = _parts(generator, written, separators)
-            if len(parts) == len(("question", "answer")) and all(parts):
+            if len(parts) == 2 and all(parts):
                 asked.append((row, parts[0], parts[1]))
-        wrong = [(*parts, texts[row]) for row, *parts in asked]
-        options = distractors.write_ids(
-            joined_inputs(distractors, wrong, wrong_separators[0], LENGTH, amiss), sampling
-        )
+        wrong = [(question, answer, texts[row]) for row, question, answer in asked]
+        wrong_inputs = joined_inputs(distractors, wrong, wrong_separators[0], problems)
+        options = distractors.write_ids(wrong_inputs, sampling)
         for (row, question, answer), written in zip(asked, options, strict=True):
-            different = tuple(
-                dict.fromkeys(
-                    [answer, *filter(None, _parts(distractors, written, wrong_separators))]
-                )
-            )
+            parts = _parts(distractors, written, wrong_separators)
+            different = tuple(dict.fromkeys([answer, *filter(None, parts)]))
             if len(different) > 1:
                 choices[row].append(Choice(question, different[: 1 + _WRONG]))
-    amiss[UNREADABLE] += questions * len(texts) - sum(map(len, choices))
+    problems[UNUSABLE] += questions * len(texts) - sum(map(len, choices))
     return choices
 
 
 def _separators(writer: TransformersBackend) -> list[int]:
-    """The token between the parts of a text, then those that a T5 may write in its place."""
+    """Return the token between the parts of a text, then those that a T5 may write in its place."""
     tokenizer = writer.opened.tokenizer
     extra = [
         number
@@ -154,7 +149,7 @@ def _separators(writer: TransformersBackend) -> list[int]:
 def _parts(
     writer: TransformersBackend, written: GeneratedText, separators: Sequence[int]
 ) -> list[str]:
-    """The texts between separators; none where the whole has not ended or is NaN."""
+    """Split a text at the separators; return nothing if it has not ended or is NaN."""
     if not written.ended or written.has_nan:
         return []
     parts: list[list[int]] = [[]]
@@ -167,9 +162,9 @@ def _parts(
 
 
 def _agreement(
-    reader: Reader, context: str, text: str, choices: Sequence[Choice], amiss: Counter[str]
+    reader: Reader, context: str, text: str, choices: Sequence[Choice], problems: Counter[str]
 ) -> float | None:
-    """1 - the mean distance between the answers from an output and from its context; None without a question."""
+    """Return 1 - the mean distance between the answers from an output and from its context; None without a question."""
     beginning = token_id(reader.opened, "bos_token_id", SUGGESTION)
     plain = reader.tokens.plain
     sources = [plain(text), plain(context)]
@@ -186,7 +181,7 @@ def _agreement(
         if len(fitting) == len(option_rows):
             rows += fitting
             asked.append(choice)
-    amiss[CUT] += sum(row.cut for row in rows)
+    problems[CUT] += sum(row.cut for row in rows)
 
     def choice_logits(model: Any, arguments: dict[str, Any]) -> Any:
         return model(**{name: values[:, None] for name, values in arguments.items()}).logits
@@ -197,9 +192,9 @@ def _agreement(
         numbers = np.array([next(logits)[0] for _ in range(2 * len(choice.options))]).reshape(2, -1)
         if np.isfinite(numbers).all():
             distances.append(total_variation(*probabilities_from(numbers)))
-    amiss[UNREADABLE] += len(choices) - len(distances)
+    problems[UNUSABLE] += len(choices) - len(distances)
     if not distances:
-        amiss[NO_QUESTION] += 1
+        problems[NO_QUESTION] += 1
         return None
     return 1 - float(np.mean(distances))
 
@@ -209,30 +204,24 @@ def _opened(
     dimensions: Sequence[Dimension],
     options: dict[str, str],
     settings: MethodSettings,
-) -> str | Evaluator:
-    """`mqag:GENERATOR+DISTRACTORS+READER`; the same number on every dimension."""
+) -> Evaluator:
+    """Open `mqag:GENERATOR+DISTRACTORS+READER`; one number for all dimensions."""
     if not options["questions"].isdecimal() or int(options["questions"]) < 1:
         raise UsageError(
             f"mqag.questions={options['questions']}: a whole number, 1 or more, is needed"
         )
-    if not options["checkpoint"]:
-        return NO_CHECKPOINT + SUGGESTION
-    names = split_checkpoints(options["checkpoint"], ROLES, "mqag", SUGGESTION)
-    machine, count = machine_of(options), int(options["questions"])
-    generator, distractors = (open_writer(name, "mqag", SUGGESTION, machine) for name in names[:2])
-    reader = open_reader(names[2], MULTIPLE_CHOICE, "mqag", SUGGESTION, machine)
+    names = split_checkpoints(options[CHECKPOINT], ROLES, "mqag", SUGGESTION)
+    generator, distractors = (open_writer(name, "mqag", SUGGESTION, options) for name in names[:2])
+    reader = open_reader(names[2], MULTIPLE_CHOICE, "mqag", SUGGESTION, options)
     models = "+".join(model.opened.fingerprint for model in (generator, distractors, reader))
+    questions = int(options["questions"])
     score = functools.partial(
-        mqag, generator, distractors, reader, questions=count, seed=settings.seed
+        mqag, generator, distractors, reader, questions=questions, seed=settings.seed
     )
     return Evaluator(
-        signature=(
-            f"mqag|models:{models}|questions:{options['questions']}|seed:{settings.seed}|distance:total-variation"
-        ),
+        signature=f"mqag|models:{models}|questions:{options['questions']}|seed:{settings.seed}|distance:total-variation",
         functions=[(dimensions, score)],
     )
 
 
-MQAG = method_without_judge(
-    "mqag", {"checkpoint": "", "questions": str(QUESTIONS), **MACHINE}, _opened
-)
+MQAG = checkpoint_method("mqag", SUGGESTION, _opened, questions=str(QUESTIONS))

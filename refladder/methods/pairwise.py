@@ -1,14 +1,15 @@
 """Methods that compare the outputs of a context with each other and turn the answers into scores.
 
-PairS (arXiv 2403.16950) sorts the outputs of a context by comparisons, all contexts side by side: `pairs-greedy` is a
-merge sort that believes every answer, `pairs-beam` keeps several paths and prunes those that are uncertain. Its options
-are `beam`, the number of paths, and `gap`, how far from 1/2 a probability is still uncertain.
+PairS (arXiv 2403.16950) sorts the outputs of a context by comparisons, all contexts side by side. `pairs-greedy` is a
+merge sort that follows every answer. `pairs-beam` keeps several paths and branches at uncertain answers. Its options
+are `beam`, the number of paths, and `gap`, the distance from 1/2 up to which a probability is uncertain.
 """
 
 from __future__ import annotations
 
 import itertools
 import math
+from collections import defaultdict
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -23,12 +24,12 @@ from refladder.methods.contract import (
     MethodSettings,
     by_context,
 )
-from refladder.methods.measures import Measures, Part, Tally, add
+from refladder.methods.measures import Measures, Part, Tally
 from refladder.prompts import load_template
 from refladder.ranking import bias, estimators
 from refladder.ranking.likelihood import likelihood_ranking
 from refladder.ranking.selection import all_pairs, select_pairs
-from refladder.ranking.sorting import beam_sort, comparisons_between, greedy_sort, run_together
+from refladder.ranking.sorting import beam_sort, comparisons_between, run_together
 from refladder.records import digest_of
 from refladder.scoring.asker import Asker, judging_template, run_of
 from refladder.scoring.judging import first_probabilities
@@ -36,44 +37,42 @@ from refladder.scoring.question import pair_question
 from refladder.scoring.recorded import PAIRS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from refladder.arrays import FloatArray, IntArray
     from refladder.methods.contract import Judge
     from refladder.prompts import Template
-    from refladder.ranking.sorting import Sort
     from refladder.records import Benchmark, Context, Dimension, Output
     from refladder.scoring.question import Question
 
     Estimator = Callable[["Comparisons", float], FloatArray]
 
 _MORE = "; read label probabilities instead (--answers 0), or sample more answers"
-_BEAM = {"beam": "10", "gap": "0.1"}
-PRIOR = 0.01  # of a tie, added to every comparison, so that a text that always wins has a finite strength
+# Share of a tie added to every comparison, so that a text that always wins has a finite strength.
+PRIOR = 0.01
 
 
 def template_of(benchmark: Benchmark, settings: MethodSettings) -> Template:
-    """The benchmark's template of role pairwise."""
+    """Load the template of role `pairwise` for the benchmark's task."""
     if not benchmark.contexts:
         raise UsageError(f"{benchmark.name} has no contexts; there is nothing to compare")
     return load_template(benchmark.contexts[0].task, "pairwise", settings.prompts)
 
 
 def open_pair_judge(judge: Judge, settings: MethodSettings, template: Template) -> Asker:
-    """The judge of pairs of a run; what it answers is shared by the run's methods and kept in the work folder."""
+    """Open the judge of pairs of a run. Methods of the run share its answers; the work folder keeps them."""
     backend = judge()
     if backend.rewards:
-        folder, answers = settings.prompts, settings.answers
-        template = judging_template(backend, template.task, template.role, folder, answers=answers)
+        template = judging_template(
+            backend, template.task, template.role, settings.prompts, answers=settings.answers
+        )
     run = run_of(backend, template, answers=settings.answers, sampling=settings.sampling)
-    name = f"{run.recipe.digest}-{settings.answers}"
-    return Asker(
-        backend, template, settings.judgments(f"pairwise-{name}.jsonl", run), settings.least_mass
-    )
+    log = settings.judgments(f"pairwise-{run.recipe.digest}-{settings.answers}.jsonl", run)
+    return Asker(backend, template, log, settings.least_mass)
 
 
 def seed_of(settings: MethodSettings, *names: str) -> int:
-    """A seed for one part of a run, the same wherever that part stands."""
+    """Derive a seed for one part of a run from the names of that part, wherever it comes in the run."""
     return int(digest_of(str(settings.seed), *names), 16)
 
 
@@ -85,19 +84,26 @@ class Cell(NamedTuple):
     outputs: tuple[Output, ...]
 
     def seed(self, settings: MethodSettings) -> int:
-        """A seed of its own."""
+        """Return a seed of its own."""
         return seed_of(settings, self.context.id, self.dimension.name)
 
     def questions(self, pairs: Iterable[Sequence[int]]) -> list[Question]:
-        """A question for each pair of positions of outputs."""
-        return [
-            pair_question(self.context, self.dimension, self.outputs[first], self.outputs[second])
-            for first, second in pairs
-        ]
+        """Write a question for each pair of positions of outputs."""
+        return [self.question(first, second) for first, second in pairs]
+
+    def question(self, first: int, second: int) -> Question:
+        """Write the question about two positions of outputs."""
+        return pair_question(
+            self.context, self.dimension, self.outputs[first], self.outputs[second]
+        )
+
+    def compared(self, pairs: IntArray, probabilities: FloatArray) -> Comparisons:
+        """Return these pairs with the probabilities that the first is better."""
+        return Comparisons(**self._asdict(), pairs=pairs, probabilities=probabilities)
 
 
 def cells_of(benchmark: Benchmark, dimensions: Sequence[Dimension]) -> list[Cell]:
-    """The contexts that have two outputs or more, on each dimension."""
+    """List the contexts with at least two outputs, on each dimension."""
     compared = [
         (context, tuple(outputs)) for context, outputs in by_context(benchmark) if len(outputs) > 1
     ]
@@ -116,20 +122,29 @@ def cells_of(benchmark: Benchmark, dimensions: Sequence[Dimension]) -> list[Cell
 def choose_pairs(
     benchmark: Benchmark, dimensions: Sequence[Dimension], settings: MethodSettings
 ) -> list[tuple[Cell, IntArray]]:
-    """The pairs of every context and dimension, shape (R, 2): all of them, or as many as the budget allows."""
+    """Choose the pairs of every context and dimension, shape (R, 2): all, or as many as the budget allows."""
     chosen = []
     for cell in cells_of(benchmark, dimensions):
         items = len(cell.outputs)
+        if settings.budget is None:
+            chosen.append((cell, all_pairs(items)))
+            continue
+        seed = cell.seed(settings)
         try:
-            pairs = (
-                all_pairs(items)
-                if settings.budget is None
-                else select_pairs(items, settings.budget, settings.selection, cell.seed(settings))
-            )
+            pairs = select_pairs(items, settings.budget, settings.selection, seed)
         except UsageError as error:
             raise UsageError(f"context {cell.context.id!r}: {error}") from error
         chosen.append((cell, pairs))
     return chosen
+
+
+def split_by_cell(
+    chosen: Sequence[tuple[Cell, IntArray]], values: FloatArray
+) -> list[tuple[Cell, IntArray, FloatArray]]:
+    """Split values, one for each pair, into those of each context and dimension."""
+    ends = np.cumsum([len(pairs) for _, pairs in chosen])
+    parts = np.split(values, ends[:-1])
+    return [(*pairs_of_cell, part) for pairs_of_cell, part in zip(chosen, parts, strict=True)]
 
 
 def compare_all(
@@ -152,43 +167,39 @@ def compare_all(
     tally = Tally()
     with settings.progress("comparing") as progress:
         judgments = tally.ask(judge, questions, progress=progress)
-    ends = np.cumsum([len(pairs) for _, pairs in chosen])
-    probabilities = np.split(first_probabilities(judgments), ends[:-1])
     comparisons = [
-        Comparisons(**cell._asdict(), pairs=pairs, probabilities=read)
-        for (cell, pairs), read in zip(chosen, probabilities, strict=True)
+        cell.compared(pairs, probabilities)
+        for cell, pairs, probabilities in split_by_cell(chosen, first_probabilities(judgments))
     ]
     made[key] = benchmark, comparisons, replace(tally, reasons=tally.reasons.copy())
     return comparisons, tally
 
 
 def signature_of(judge: Asker, settings: MethodSettings) -> str:
-    """What determines the answers about all pairs, or those that the budget allows."""
-    chosen = (
-        "all"
-        if settings.budget is None
-        else f"{settings.selection},{settings.budget},seed{settings.seed}"
-    )
+    """Describe what determines the answers about all pairs, or those that the budget allows."""
+    chosen = "all"
+    if settings.budget is not None:
+        chosen = f"{settings.selection},{settings.budget},seed{settings.seed}"
     return f"{judge.signature}|pairs:{chosen}"
 
 
 def measures_of(comparisons: Sequence[Comparisons]) -> Measures:
-    """The shares of the report card that comparisons give beside those of their judgments."""
+    """Count the shares of the report card that comparisons give beside those of their judgments."""
     measures: Measures = {}
     for compared in comparisons:
         cell = compared.dimension.name, compared.context.id
         hard = estimators.decisions(compared.probabilities)
-        read = hard[~np.isnan(hard)]
-        add(measures, Part("first", *cell), float(read.sum()), read.size)
-        add(measures, Part("inconsistency", *cell), *bias.inconsistency(*compared.arrays))
-        add(measures, Part("intransitive", *cell), *bias.intransitive_triples(*compared.arrays))
+        parsed = hard[~np.isnan(hard)]
+        measures[Part("first", *cell)] = float(parsed.sum()), parsed.size
+        measures[Part("inconsistency", *cell)] = bias.inconsistency(*compared.arrays)
+        measures[Part("intransitive", *cell)] = bias.intransitive_triples(*compared.arrays)
     return measures
 
 
 def no_scores(
     benchmark: Benchmark, dimensions: Sequence[Dimension]
 ) -> dict[tuple[str, str], float | None]:
-    """None for every output on every dimension."""
+    """Return None for every output on every dimension."""
     return {
         (output.id, dimension.name): None
         for output in benchmark.outputs
@@ -203,7 +214,7 @@ def scores_of(
     estimator: Estimator,
     tally: Tally,
 ) -> dict[tuple[str, str], float | None]:
-    """The score of every output, by an estimator given the comparisons of a context and the mean of its dimension."""
+    """Score every output by an estimator of the comparisons of a context and the mean of its dimension."""
     means = {
         name: _mean(probabilities) for name, probabilities in _by_dimension(comparisons).items()
     }
@@ -221,29 +232,30 @@ def scores_of(
 
 
 def win_ratios(comparisons: Comparisons, _mean_of_dimension: float) -> FloatArray:
-    """Win ratio as an estimator of this module."""
+    """Return the win ratio as an estimator of this module."""
     return estimators.win_ratio(*comparisons.arrays)
 
 
 def _by_dimension(comparisons: Sequence[Comparisons]) -> dict[str, FloatArray]:
-    """The probabilities of each dimension, over all contexts."""
-    answers: dict[str, list[FloatArray]] = {}
-    for context in comparisons:
-        answers.setdefault(context.dimension.name, []).append(context.probabilities)
+    """Collect the probabilities of each dimension over all contexts."""
+    answers: defaultdict[str, list[FloatArray]] = defaultdict(list)
+    for compared in comparisons:
+        answers[compared.dimension.name].append(compared.probabilities)
     return {name: np.concatenate(parts) for name, parts in answers.items()}
 
 
 def _mean(probabilities: FloatArray) -> float:
-    """The mean of those that were read; NaN when none was."""
-    read = probabilities[~np.isnan(probabilities)]
-    return float(read.mean()) if read.size else math.nan
+    """Average the probabilities that were parsed; NaN if there are none."""
+    parsed = probabilities[~np.isnan(probabilities)]
+    return float(parsed.mean()) if parsed.size else math.nan
 
 
 def _thresholds(
     comparisons: Sequence[Comparisons], *, sampled: bool
 ) -> tuple[dict[str, float], list[str]]:
-    """The threshold of each dimension at which P(first) is nearest to 1/2, and a note for each where it is not near."""
-    thresholds, notes = {}, []
+    """Find the threshold of each dimension that brings P(first) nearest to 1/2. Note dimensions where it is not near."""
+    thresholds = {}
+    notes = []
     for name, probabilities in _by_dimension(comparisons).items():
         threshold = bias.fit_threshold(probabilities)
         first = bias.share_of_first(probabilities, threshold)
@@ -251,12 +263,13 @@ def _thresholds(
         if changed:
             thresholds[name] = threshold
         if abs(first - 0.5) > bias.NEAR:
-            outcome = (
-                f"the best threshold, {threshold:.3f}, leaves P(first) at {first:.3f}"
-                if changed
-                else f"no threshold that leaves ties alone brings P(first) near 1/2 (it stays at {first:.3f}), so p is "
-                "used as it is"
-            )
+            if changed:
+                outcome = f"the best threshold, {threshold:.3f}, leaves P(first) at {first:.3f}"
+            else:
+                outcome = (
+                    f"no threshold that leaves ties alone brings P(first) near 1/2 (it stays at {first:.3f}), so p is "
+                    "used as it is"
+                )
             notes.append(f"{name}: {outcome}{_MORE if sampled else ''}")
     return thresholds, notes
 
@@ -266,7 +279,7 @@ def _mean_probabilities(comparisons: Comparisons, _mean_of_dimension: float) -> 
 
 
 def _method(name: str, estimator: Estimator, *, debiased: bool = False) -> EvaluationMethod:
-    """The method that asks about all pairs, or those that the budget allows, and applies an estimator.
+    """Make a method that asks about all pairs, or those that the budget allows, and applies an estimator.
 
     With `debiased`, the position bias is taken out by a threshold for each dimension, fitted over all contexts; the
     comparisons of the result stay as the judge gave them.
@@ -284,9 +297,10 @@ def _method(name: str, estimator: Estimator, *, debiased: bool = False) -> Evalu
         comparisons, tally = compare_all(benchmark, dimensions, pair_judge, settings)
         if settings.dry_run:
             return MethodResult(method=None)
-        thresholds, notes = (
-            _thresholds(comparisons, sampled=settings.answers > 0) if debiased else ({}, [])
-        )
+        thresholds: dict[str, float] = {}
+        notes: list[str] = []
+        if debiased:
+            thresholds, notes = _thresholds(comparisons, sampled=settings.answers > 0)
         used = [context.debiased(thresholds) for context in comparisons]
         scores = scores_of(benchmark, dimensions, used, estimator, tally)
         signature = f"{name}|{signature_of(pair_judge, settings)}"
@@ -310,7 +324,8 @@ bradley_terry = _method(
     "bradley-terry",
     lambda each, _: estimators.bradley_terry(*each.arrays, prior=PRIOR, names=each.names),
 )
-product_of_experts = _method(  # arXiv 2405.05894, with one position bias for each dimension
+# arXiv 2405.05894, with one position bias for each dimension.
+product_of_experts = _method(
     "poe",
     lambda each, mean: estimators.product_of_experts(
         *each.arrays, position_bias=mean, names=each.names
@@ -321,21 +336,10 @@ likelihood = _method(
 )
 
 
-class _Sorting(NamedTuple):
-    """How a method sorts; `signature` is what its options add to that of the scores."""
-
-    sort: Callable[[Sequence[int]], Sort]
-    beam: int = 1
-    signature: str = ""
-
-
-def _greedy(settings: MethodSettings) -> _Sorting:
-    settings.own("pairs-greedy", {})
-    return _Sorting(greedy_sort)
-
-
-def _beam(settings: MethodSettings) -> _Sorting:
-    options = settings.own("pairs-beam", _BEAM)
+def _beam_and_gap(options: Mapping[str, str]) -> tuple[int, float]:
+    """Return the number of paths and the gap that the options ask for, checked; a greedy sort has no options."""
+    if not options:
+        return 1, 0.0
     try:
         beam, gap = int(options["beam"]), float(options["gap"])
     except ValueError:
@@ -343,23 +347,20 @@ def _beam(settings: MethodSettings) -> _Sorting:
             f"pairs-beam.beam={options['beam']}, pairs-beam.gap={options['gap']}: beam must be a whole number and gap "
             "a number"
         ) from None
-    beam_sort([], beam=beam, gap=gap)  # refuses values out of range before anything is asked
-
-    def sort(items: Sequence[int]) -> Sort:
-        return beam_sort(items, beam=beam, gap=gap)
-
-    return _Sorting(sort, beam, f"|beam:{beam}|gap:{gap:g}")
+    # Refuses values out of range before anything is asked.
+    beam_sort([], beam=beam, gap=gap)
+    return beam, gap
 
 
-def _orders(first: int, second: int, settings: MethodSettings) -> list[tuple[int, int]]:
-    return [(first, second), (second, first)][: settings.orders]
+def _orders(first: int, second: int, orders: int) -> list[tuple[int, int]]:
+    return [(first, second), (second, first)][:orders]
 
 
 def _counted(
     pair_judge: Asker,
     starts: Sequence[tuple[Cell, Sequence[int]]],
-    settings: MethodSettings,
-    sorting: _Sorting,
+    orders: int,
+    beam: int,
 ) -> MethodResult:
     """Count every sort in a dry run: answers decide which of its comparisons are made.
 
@@ -367,19 +368,20 @@ def _counted(
     """
     least = most = 0
     for cell, start in starts:
-        fewest, limit = comparisons_between(len(cell.outputs), beam=sorting.beam)
-        least, most = least + fewest * settings.orders, most + limit * settings.orders
+        fewest, limit = comparisons_between(len(cell.outputs), beam=beam)
+        least += fewest * orders
+        most += limit * orders
         pairs = [
             pair
             for left, right in itertools.combinations(start, 2)
-            for pair in _orders(left, right, settings)
+            for pair in _orders(left, right, orders)
         ]
-        pair_judge.count(cell.questions(pairs), settings.orders * limit)
+        pair_judge.count(cell.questions(pairs), limit * orders)
     sentence = f"needs {least:,} to {most:,} comparisons, as its answers make it; counted at most"
     return MethodResult(method=None, notes=(sentence,))
 
 
-def _sort_method(name: str, sorting_of: Callable[[MethodSettings], _Sorting]) -> EvaluationMethod:
+def _sort_method(name: str, defaults: Mapping[str, str]) -> EvaluationMethod:
     def run(
         benchmark: Benchmark,
         dimensions: Sequence[Dimension],
@@ -388,61 +390,48 @@ def _sort_method(name: str, sorting_of: Callable[[MethodSettings], _Sorting]) ->
         /,
     ) -> MethodResult:
         """Sort every context and dimension; with two orders, a comparison is the mean of both."""
-        sorting = sorting_of(settings)
+        beam, gap = _beam_and_gap(settings.own(name, defaults))
+        orders = settings.orders
         pair_judge = open_pair_judge(judge, settings, template_of(benchmark, settings))
-        starts = [
-            (
-                cell,
-                np.random.default_rng(cell.seed(settings)).permutation(len(cell.outputs)).tolist(),
-            )
-            for cell in cells_of(benchmark, dimensions)
-        ]
+        starts = []
+        for cell in cells_of(benchmark, dimensions):
+            random = np.random.default_rng(cell.seed(settings))
+            starts.append((cell, random.permutation(len(cell.outputs)).tolist()))
         if settings.dry_run:
-            return _counted(pair_judge, starts, settings, sorting)
+            return _counted(pair_judge, starts, orders, beam)
         tally = Tally()
         answered: list[dict[tuple[int, int], float]] = [{} for _ in starts]
 
         def ask(asked: list[tuple[int, int, int]]) -> list[float]:
             shown = [
                 (number, pair)
-                for number, *both in asked
-                for pair in _orders(both[0], both[1], settings)
+                for number, first, second in asked
+                for pair in _orders(first, second, orders)
             ]
-            questions = [
-                question
-                for number, pair in shown
-                for question in starts[number][0].questions([pair])
-            ]
+            questions = [starts[number][0].question(*pair) for number, pair in shown]
             judgments = tally.ask(
                 pair_judge, questions, "unparsed, so its context cannot be sorted"
             )
             probabilities = first_probabilities(judgments)
             for (number, pair), probability in zip(shown, probabilities.tolist(), strict=True):
                 answered[number][pair] = probability
-            if settings.orders == 1:
-                return [float(value) for value in probabilities]
-            return [
-                float((there + 1 - back) / 2)
-                for there, back in probabilities.reshape(-1, 2).tolist()
-            ]
+            if orders == 1:
+                return list(probabilities.tolist())
+            return [(there + 1 - back) / 2 for there, back in probabilities.reshape(-1, 2).tolist()]
 
         with settings.progress("sorting"):
-            orderings, _ = run_together([sorting.sort(start) for _, start in starts], ask)
+            sorts = [beam_sort(start, beam=beam, gap=gap) for _, start in starts]
+            orderings, _ = run_together(sorts, ask)
         scores = no_scores(benchmark, dimensions)
         comparisons = []
         for (cell, _), ordering, asked in zip(starts, orderings, answered, strict=True):
             for output, value in zip(cell.outputs, ordering.scores(len(cell.outputs)), strict=True):
                 scores[output.id, cell.dimension.name] = value
-            pairs, probabilities = (
-                np.array(list(asked), dtype=np.int64),
-                np.array(list(asked.values())),
-            )
-            comparisons.append(
-                Comparisons(
-                    **cell._asdict(), pairs=pairs.reshape(-1, 2), probabilities=probabilities
-                )
-            )
-        signature = f"{name}|{pair_judge.signature}|orders:{settings.orders}|seed:{settings.seed}{sorting.signature}"
+            pairs = np.array(list(asked), dtype=np.int64).reshape(-1, 2)
+            comparisons.append(cell.compared(pairs, np.array(list(asked.values()))))
+        signature = f"{name}|{pair_judge.signature}|orders:{orders}|seed:{settings.seed}"
+        if defaults:
+            signature += f"|beam:{beam}|gap:{gap:g}"
         return MethodResult(
             method=Method(name=name, signature=signature, scores=scores),
             **tally.counts(measures_of(comparisons)),
@@ -453,5 +442,5 @@ def _sort_method(name: str, sorting_of: Callable[[MethodSettings], _Sorting]) ->
     return EvaluationMethod(run=run, recorded=PAIRS)
 
 
-pairs_greedy = _sort_method("pairs-greedy", _greedy)
-pairs_beam = _sort_method("pairs-beam", _beam)
+pairs_greedy = _sort_method("pairs-greedy", {})
+pairs_beam = _sort_method("pairs-beam", {"beam": "10", "gap": "0.1"})

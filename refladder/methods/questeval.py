@@ -15,16 +15,14 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from refladder.methods.contract import CHECKPOINT
 from refladder.methods.trained import first_logprobs, sentences
 from refladder.methods.without_judge import (
     EMPTY,
-    MACHINE,
-    NO_CHECKPOINT,
     Evaluator,
-    Found,
+    TextScores,
+    checkpoint_method,
     joined_inputs,
-    machine_of,
-    method_without_judge,
     open_writer,
     split_checkpoints,
     token_id,
@@ -43,17 +41,19 @@ SUGGESTION = (
     "questeval:GENERATOR+READER"
 )
 ROLES = ("question generator", "reader")
-LENGTH = 512  # tokens that the published checkpoints read
 NO_QUESTION = (
     "outputs without a score, since no question about them or their context was answered: {:,}"
 )
-UNREADABLE = "questions or answers left out (empty or cut off): {:,}"
-_PREFIX = "sv1"  # what the published question generator was trained to see first
+UNUSABLE = "questions or answers left out (empty or cut off): {:,}"
+# Prefix that the published question generator was trained on.
+_PREFIX = "sv1"
 _UNANSWERABLE = "unanswerable"
-_QUESTION, _ANSWER = 64, 32  # tokens at most
+# Largest numbers of tokens.
+_QUESTION = 64
+_ANSWER = 32
 
 _WORD = re.compile(r"[^\W_]+(?:['\u2019.,:/-][^\W_]+)*")
-# Words that no thing is named by.
+# Words that are no part of a name.
 _NO_NAMES = """
 a about above after again against all also am an and any are as at be because been before being below between
 both but by can could did do does doing down during each few for from further had has have having he her
@@ -73,9 +73,10 @@ class Asked(NamedTuple):
 
 
 def spans(sentence: str) -> list[str]:
-    """The things that a sentence names: runs of capitalised words and numbers, and runs of other content words."""
+    """List the things that a sentence names: runs of capitalised words and numbers, and runs of other content words."""
     runs: dict[str, None] = {}
-    start, end, kind = 0, 0, ""
+    start = end = 0
+    kind = ""
     for word in _WORD.finditer(sentence):
         word_kind = _kind(word[0])
         if word_kind == kind and word_kind and sentence[end : word.start()].isspace():
@@ -96,7 +97,7 @@ def _kind(word: str) -> str:
 
 
 def token_f1(answer: str, expected: str) -> float:
-    """F1 of the words of two answers as SQuAD has it, without case, punctuation and articles; 0 without words."""
+    """Return F1 of the words of two answers as in SQuAD, without case, punctuation and articles; 0 without words."""
 
     def words(text: str) -> Counter[str]:
         plain = "".join(sign for sign in text.lower() if sign not in string.punctuation)
@@ -112,8 +113,8 @@ def questeval(
     reader: TransformersBackend,
     context: Context,
     texts: Sequence[str],
-) -> Found:
-    """QuestEval of one context's outputs: 0 to 1; None for an empty text, or where a mean has no answered question.
+) -> TextScores:
+    """Compute QuestEval of one context's outputs, 0 to 1. None for an empty text, or a mean without answered questions.
 
     precision = mean over the questions about the output of F1(answer from the context, expected answer)
     recall = mean over the questions about the context of 1 - p("unanswerable" | output, question)
@@ -121,30 +122,32 @@ def questeval(
 
     Source: arXiv 2103.12693, section 3.
     """
-    amiss: Counter[str] = Counter()
-    asked_of_texts, *asked_of_context = _questions(generator, (context.text, *texts), amiss)
-    precisions = iter(_precisions(reader, asked_of_context, context.text, amiss))
-    recalls = iter(
-        _recalls(reader, asked_of_texts, [text for text in texts if text.strip()], amiss)
-    )
+    problems: Counter[str] = Counter()
+    asked_of_texts, *asked_of_context = _questions(generator, (context.text, *texts), problems)
+    precisions = iter(_precisions(reader, asked_of_context, context.text, problems))
+    written = [text for text in texts if text.strip()]
+    recalls = iter(_recalls(reader, asked_of_texts, written, problems))
     values: list[float | None] = []
     for text in texts:
         precision = next(precisions)
         recall = next(recalls) if text.strip() else None
         if precision is None or recall is None:
-            amiss[NO_QUESTION if text.strip() else EMPTY] += 1
+            problems[NO_QUESTION if text.strip() else EMPTY] += 1
             values.append(None)
+        elif precision + recall == 0:
+            values.append(0.0)
         else:
-            values.append(
-                2 * precision * recall / (precision + recall) if precision + recall else 0.0
-            )
-    return Found(values, amiss)
+            values.append(2 * precision * recall / (precision + recall))
+    return TextScores(values, problems)
 
 
 def _questions(
-    generator: TransformersBackend, texts: Sequence[str], amiss: Counter[str]
+    generator: TransformersBackend, texts: Sequence[str], problems: Counter[str]
 ) -> list[list[Asked]]:
-    """A question for every span of each text, by the most probable tokens; spans may share one, and it counts twice."""
+    """Write a question for every span of each text, by the most probable tokens.
+
+    A question that two spans share counts twice.
+    """
     separator = token_id(generator.opened, "eos_token_id", SUGGESTION)
     wanted: dict[tuple[int, str], str] = {}
     for row, text in enumerate(texts):
@@ -152,10 +155,9 @@ def _questions(
             for span in spans(sentence):
                 wanted.setdefault((row, span), sentence)
     parts = [(_PREFIX, span, sentence) for (_, span), sentence in wanted.items()]
-    questions = _greedy_texts(
-        generator, joined_inputs(generator, parts, separator, LENGTH, amiss), _QUESTION
-    )
-    amiss[UNREADABLE] += questions.count(None)
+    inputs = joined_inputs(generator, parts, separator, problems)
+    questions = _greedy_texts(generator, inputs, _QUESTION)
+    problems[UNUSABLE] += questions.count(None)
     asked: list[list[Asked]] = [[] for _ in texts]
     for question, (row, span) in zip(questions, wanted, strict=True):
         if question is not None:
@@ -167,56 +169,51 @@ def _precisions(
     reader: TransformersBackend,
     questions: Sequence[Sequence[Asked]],
     context: str,
-    amiss: Counter[str],
+    problems: Counter[str],
 ) -> list[float | None]:
-    """For each output the mean F1 of the answers that its context gives; None without an answer."""
-    inputs = [ids for asked in questions for ids in _asked(reader, asked, context, amiss)]
+    """Average for each output the F1 of the answers that its context gives; None without an answer."""
+    inputs = [ids for asked in questions for ids in _asked(reader, asked, context, problems)]
     answers = _greedy_texts(reader, inputs, _ANSWER)
-    amiss[UNREADABLE] += answers.count(None)
+    problems[UNUSABLE] += answers.count(None)
     given = iter(answers)
-    matches = [
-        [
-            token_f1(answer, question.answer)
-            for question in asked
-            if (answer := next(given)) is not None
-        ]
-        for asked in questions
-    ]
-    return [float(np.mean(shares)) if shares else None for shares in matches]
+    means: list[float | None] = []
+    for asked in questions:
+        pairs = [(next(given), question.answer) for question in asked]
+        matches = [token_f1(answer, expected) for answer, expected in pairs if answer is not None]
+        means.append(float(np.mean(matches)) if matches else None)
+    return means
 
 
 def _recalls(
     reader: TransformersBackend,
     questions: Sequence[Asked],
     texts: Sequence[str],
-    amiss: Counter[str],
+    problems: Counter[str],
 ) -> list[float | None]:
-    """For each output the mean of 1 - p(unanswerable) of its context's questions; None without a number."""
-    inputs = [ids for text in texts for ids in _asked(reader, questions, text, amiss)]
+    """Average for each output 1 - p(unanswerable) of its context's questions; None without a number."""
+    inputs = [ids for text in texts for ids in _asked(reader, questions, text, problems)]
     if not inputs:
         return [None] * len(texts)
-    doubts = np.exp(first_logprobs(reader, inputs, [reader.tokens.plain(_UNANSWERABLE)])[:, 0])
-    answered = [
-        1 - doubt[np.isfinite(doubt)] for doubt in doubts.reshape(len(texts), len(questions))
-    ]
-    amiss[UNREADABLE] += len(doubts) - sum(map(len, answered))
-    return [float(np.mean(doubt)) if len(doubt) else None for doubt in answered]
+    logprobs = first_logprobs(reader, inputs, [reader.tokens.plain(_UNANSWERABLE)])
+    answerable = 1 - np.exp(logprobs).reshape(len(texts), len(questions))
+    answered = [shares[np.isfinite(shares)] for shares in answerable]
+    problems[UNUSABLE] += answerable.size - sum(map(len, answered))
+    return [float(np.mean(shares)) if len(shares) else None for shares in answered]
 
 
 def _asked(
-    reader: TransformersBackend, questions: Sequence[Asked], text: str, amiss: Counter[str]
+    reader: TransformersBackend, questions: Sequence[Asked], text: str, problems: Counter[str]
 ) -> list[list[int]]:
-    """What the reader reads: each question with a text to answer it from."""
+    """Join each question with a text to answer it from, as the reader's inputs."""
     separator = token_id(reader.opened, "eos_token_id", SUGGESTION)
-    return joined_inputs(
-        reader, [(question.question, text) for question in questions], separator, LENGTH, amiss
-    )
+    parts = [(question.question, text) for question in questions]
+    return joined_inputs(reader, parts, separator, problems)
 
 
 def _greedy_texts(
     writer: TransformersBackend, inputs: Sequence[Sequence[int]], most: int
 ) -> list[str | None]:
-    """The most probable text after each input; None where it is empty, has not ended after `most` tokens or is NaN."""
+    """Write the most probable text after each input; None if it is empty, too long or NaN."""
     written = writer.write_ids(inputs, Sampling(max_tokens=most, temperature=0.0))
     return [
         (writer.tokens.text(text.ids) or None) if text.ended and not text.has_nan else None
@@ -229,14 +226,10 @@ def _opened(
     dimensions: Sequence[Dimension],
     options: dict[str, str],
     _settings: MethodSettings,
-) -> str | Evaluator:
-    """`questeval:GENERATOR+READER`; the same number on every dimension."""
-    if not options["checkpoint"]:
-        return NO_CHECKPOINT + SUGGESTION
-    names = split_checkpoints(options["checkpoint"], ROLES, "questeval", SUGGESTION)
-    generator, reader = (
-        open_writer(name, "questeval", SUGGESTION, machine_of(options)) for name in names
-    )
+) -> Evaluator:
+    """Open `questeval:GENERATOR+READER`; one number for all dimensions."""
+    names = split_checkpoints(options[CHECKPOINT], ROLES, "questeval", SUGGESTION)
+    generator, reader = (open_writer(name, "questeval", SUGGESTION, options) for name in names)
     models = f"{generator.opened.fingerprint}+{reader.opened.fingerprint}"
     return Evaluator(
         signature=f"questeval|models:{models}|spans:rule|weights:uniform",
@@ -244,4 +237,4 @@ def _opened(
     )
 
 
-QUESTEVAL = method_without_judge("questeval", {"checkpoint": "", **MACHINE}, _opened)
+QUESTEVAL = checkpoint_method("questeval", SUGGESTION, _opened)

@@ -1,7 +1,7 @@
-"""Metrics that hold a text against reference texts: BLEU, chrF, ROUGE and METEOR, each by its reference package.
+"""Metrics that compare a text with reference texts: BLEU, chrF, ROUGE and METEOR, each by its reference package.
 
-A metric is opened once and then called for one context at a time. Several references count as each package has it:
-BLEU and chrF take all of them into one score, ROUGE and METEOR take the best. BERTScore is in `bert_score`.
+A metric is opened once and then called for one context at a time. Several references count as in each package: BLEU
+and chrF combine all of them into one score, ROUGE and METEOR use the best. BERTScore is in `bert_score`.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ ROUGE_TYPES = {"rouge-1": "rouge1", "rouge-2": "rouge2", "rouge-l": "rougeL"}
 
 @contextmanager
 def _needs(package: str) -> Iterator[None]:
-    """Import a metric's package inside."""
+    """Report a metric's package that is missing when it is imported inside."""
     try:
         yield
     except ImportError as error:
@@ -32,7 +32,7 @@ def _needs(package: str) -> Iterator[None]:
 
 
 def bleu() -> ReferenceMetric:
-    """Sentence BLEU, 0 to 100, as sacrebleu has it: effective order, exponential smoothing, tokenizer 13a.
+    """Open sentence BLEU of sacrebleu, 0 to 100: effective order, exponential smoothing, tokenizer 13a.
 
     Source: Papineni et al. 2002; Post, arXiv 1804.08771.
     """
@@ -42,29 +42,29 @@ def bleu() -> ReferenceMetric:
 
 
 def chrf() -> ReferenceMetric:
-    """Sentence chrF2, 0 to 100, as sacrebleu has it: up to 6-grams of characters, no words. Source: Popovic 2015."""
+    """Open sentence chrF2 of sacrebleu, 0 to 100: up to 6-grams of characters, no words. Source: Popovic 2015."""
     with _needs("sacrebleu"):
         from sacrebleu.metrics.chrf import CHRF
     return _sacrebleu("chrf", CHRF)
 
 
 def _sacrebleu(name: str, opened: Callable[..., Any]) -> ReferenceMetric:
-    """A metric of sacrebleu, opened for each context, so that its references are counted once for all of its texts."""
+    """Open a metric of sacrebleu once for each context, so that references are counted once for all of its texts."""
 
     def score(texts: Sequence[str], references: Sequence[str]) -> list[float]:
         metric = opened(references=[[reference] for reference in references])
         return [float(metric.corpus_score([text], None).score) for text in texts]
 
+    # A metric has a signature only after a score.
     example = opened()
-    example.sentence_score("a", ["a"])  # a signature is only there after a score
-    settings = [
-        part for part in str(example.get_signature()).split("|") if not part.startswith("nrefs:")
-    ]
+    example.sentence_score("a", ["a"])
+    parts = str(example.get_signature()).split("|")
+    settings = [part for part in parts if not part.startswith("nrefs:")]
     return ReferenceMetric(signature=f"{name}|nrefs:all|{'|'.join(settings)}", score=score)
 
 
 def rouge(name: str) -> ReferenceMetric:
-    """ROUGE F1 of Google's rouge-score, Porter stemming, 0 to 1; of several references the best. Source: Lin 2004."""
+    """Open ROUGE F1 of Google's rouge-score, 0 to 1: Porter stemming, the best of the references. Source: Lin 2004."""
     with _needs("rouge-score"):
         from nltk.stem.porter import PorterStemmer
         from rouge_score.rouge_scorer import RougeScorer
@@ -84,9 +84,8 @@ def rouge(name: str) -> ReferenceMetric:
         best = 0.0
         for words in map(tokenizer.tokenize, references):
             common = longest_common_subsequence(words, tokens)
-            best = max(
-                best, float(fmeasure(common / len(tokens), common / len(words))) if common else 0.0
-            )
+            if common:
+                best = max(best, float(fmeasure(common / len(tokens), common / len(words))))
         return best
 
     best = best_subsequence if name == "rouge-l" else best_ngrams
@@ -101,7 +100,7 @@ def rouge(name: str) -> ReferenceMetric:
 
 
 def longest_common_subsequence(first: Sequence[str], second: Sequence[str]) -> int:
-    """The length of the longest common subsequence, with the positions of `first` as the bits of one number.
+    """Return the length of the longest common subsequence; the positions of `first` are the bits of one number.
 
     rouge-score fills a table of len(first) * len(second) cells in Python, which was a fifth of the time of all methods.
     Source: Hyyro 2004, "Bit-parallel LCS-length computation revisited".
@@ -123,7 +122,7 @@ NO_WORDNET = (
 
 
 def meteor() -> ReferenceMetric:
-    """METEOR of nltk, 0 to 1; of several references the best. Without the WordNet data the stage synonym is left out.
+    """Open METEOR of nltk, 0 to 1; the best of the references counts. Without the WordNet data, synonyms do not match.
 
     nltk looks up the stems that the stage before it left, as it has always done. Source: Banerjee and Lavie 2005.
     """
@@ -132,20 +131,17 @@ def meteor() -> ReferenceMetric:
         from nltk.stem.porter import PorterStemmer
         from nltk.tokenize import wordpunct_tokenize
         from nltk.translate.meteor_score import meteor_score
+    note = None
     synsets: Callable[[str], Sequence[Any]]
     try:
-        stages, note = f"exact,stem,synonym:wordnet-{wordnet.get_version()}", None
+        stages = f"exact,stem,synonym:wordnet-{wordnet.get_version()}"
         synsets = wordnet.synsets
     except LookupError:
-        stages, note = "exact,stem", NO_WORDNET
-
-        def synsets(_word: str) -> tuple[()]:
-            return ()
-
-    stemmer, synonyms = (
-        SimpleNamespace(stem=_cached(PorterStemmer().stem)),
-        SimpleNamespace(synsets=_cached(synsets)),
-    )
+        stages = "exact,stem"
+        note = NO_WORDNET
+        synsets = _no_synonyms
+    stemmer = SimpleNamespace(stem=_cached(PorterStemmer().stem))
+    synonyms = SimpleNamespace(synsets=_cached(synsets))
 
     def score(texts: Sequence[str], references: Sequence[str]) -> list[float]:
         split = [wordpunct_tokenize(reference) for reference in references]
@@ -158,8 +154,12 @@ def meteor() -> ReferenceMetric:
     return ReferenceMetric(signature=f"meteor|nrefs:best|{settings}", score=score, note=note)
 
 
+def _no_synonyms(_word: str) -> tuple[()]:
+    return ()
+
+
 def _cached(function: Callable[[str], T], size: int = 1 << 16) -> Callable[[str], T]:
-    """A function of a word that the packages ask for again and again."""
+    """Keep the results of a function of a word, which the packages ask for repeatedly."""
     return functools.lru_cache(maxsize=size)(function)
 
 

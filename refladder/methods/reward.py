@@ -29,10 +29,12 @@ NO_MODEL = "the judge is not a reward model; pass reward:PATH, or name one as th
 
 
 def _opened(options: Mapping[str, str]) -> Backend:
-    """A reward model of its own."""
+    """Open a reward model of the method's own."""
     target, revision = split_revision(options[CHECKPOINT])
-    machine = {key: options[key] for key in MACHINE}
-    backend = connect(f"reward:{target}", **machine, **({"revision": revision} if revision else {}))
+    settings = {key: options[key] for key in MACHINE}
+    if revision:
+        settings["revision"] = revision
+    backend = connect(f"reward:{target}", **settings)
     backend.load()
     return backend
 
@@ -40,7 +42,7 @@ def _opened(options: Mapping[str, str]) -> Backend:
 def _run(
     benchmark: Benchmark, dimensions: Sequence[Dimension], judge: Judge, settings: MethodSettings, /
 ) -> MethodResult:
-    """The logit that the reward model gives to every output, after a prompt with the dimension.
+    """Score every output by the logit of the reward model after a prompt with the dimension.
 
     Source: Bradley and Terry 1952, as in arXiv 2507.01352: the difference of two rewards is the log-odds of a win.
     """
@@ -61,17 +63,17 @@ def _run(
     scores: dict[tuple[str, str], float | None] = {}
     with settings.progress(NAME) as progress:
         for batch in batches(questions, backend):
-            for (dimension, question), judgment in zip(
-                batch, tally.ask(asker, [question for _, question in batch]), strict=True
-            ):
+            judgments = tally.ask(asker, [question for _, question in batch])
+            for (dimension, question), judgment in zip(batch, judgments, strict=True):
                 value = None if judgment.logprobs is None else reward_of(judgment.logprobs)
                 scores[question.comparison.subject, dimension.name] = value
             if progress is not None:
                 progress(len(scores), len(questions))
+    notes = () if settings.dry_run else tally.notes()
     return MethodResult(
         method=Method(name=NAME, signature=f"{run.recipe.signature}|rule:logit", scores=scores),
         **tally.counts(),
-        notes=(NO_DIMENSION, *(() if settings.dry_run else tally.notes())),
+        notes=(NO_DIMENSION, *notes),
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from typing import TYPE_CHECKING
 
 from refladder.errors import DataError, UnknownNameError, did_you_mean, option
@@ -29,21 +30,20 @@ def read_scores(
     dimensions: Sequence[Dimension],
     named: Mapping[str, str] | None = None,
 ) -> Method:
-    """Scores that any program made, from a table: one row an output.
+    """Read scores that any program made from a table with one row per output.
 
     A row names its output by `output_id` (or `id`), by `context_id` and `system`, or by `context_id` and the text of
     the output; a `context` column stands for a missing `context_id`. The scores of a dimension are in the column that
     `named` has for it, else in the first of `coherence_score`, `coherence` and `score` that the first row has.
     """
+    available = [dimension.name for dimension in dimensions]
     for name in named or {}:
-        if name not in {dimension.name for dimension in dimensions}:
-            raise UnknownNameError(
-                "dimension of --score-column", name, [dimension.name for dimension in dimensions]
-            )
-    by_place = {(output.context_id, output.system): output.id for output in benchmark.outputs}
-    by_text: dict[tuple[str, str], list[str]] = {}
+        if name not in available:
+            raise UnknownNameError("dimension of --score-column", name, available)
+    by_system = {(output.context_id, output.system): output.id for output in benchmark.outputs}
+    by_text: defaultdict[tuple[str, str], list[str]] = defaultdict(list)
     for output in benchmark.outputs:
-        by_text.setdefault((output.context_id, output.text), []).append(output.id)
+        by_text[output.context_id, output.text].append(output.id)
     known = {output.id for output in benchmark.outputs}
     scores: Scores = {}
     columns: dict[str, str] | None = None
@@ -51,7 +51,7 @@ def read_scores(
     for row in read_rows(path):
         if columns is None:
             columns = _score_columns(row.where, row.fields, dimensions, named or {})
-        for output_id in _output_ids(row, by_place, by_text):
+        for output_id in _output_ids(row, by_system, by_text):
             if output_id not in known:
                 hint = did_you_mean(output_id, sorted(known), end="")
                 raise DataError(
@@ -69,8 +69,9 @@ def read_scores(
     if columns is None:
         raise DataError(f"{path}: no rows; a row for each output is needed")
     _refuse_ratings(path, benchmark, scores, columns)
-    name = path.rpartition("/")[2].removesuffix(".gz").rpartition(".")[0] or path
-    return Method(name=name, signature=f"file:{path.rpartition('/')[2]}", scores=scores)
+    file_name = path.rpartition("/")[2]
+    name = file_name.removesuffix(".gz").rpartition(".")[0] or path
+    return Method(name=name, signature=f"file:{file_name}", scores=scores)
 
 
 def _refuse_ratings(
@@ -84,9 +85,8 @@ def _refuse_ratings(
             for (output_id, name), rating in means.items()
             if name == dimension and (score := scores.get((output_id, name))) is not None
         ]
-        if len({rating for rating, _ in pairs}) > 1 and all(
-            rating == score for rating, score in pairs
-        ):
+        varied = len({rating for rating, _ in pairs}) > 1
+        if varied and all(rating == score for rating, score in pairs):
             raise DataError(
                 f"{path}: column {column!r} equals the human ratings on {dimension!r}, so it measures nothing; "
                 f"name the column of the scores with --score-column {dimension}=COLUMN"
@@ -125,23 +125,23 @@ def _score_columns(
 
 def _output_ids(
     row: Row,
-    by_place: Mapping[tuple[str, str], str],
+    by_system: Mapping[tuple[str, str], str],
     by_text: Mapping[tuple[str, str], Sequence[str]],
 ) -> Sequence[str]:
-    """The outputs of a row: one, or where the text names it, all with this text."""
+    """Return the outputs of a row: one, or all outputs with its text if the text names them."""
     fields = row.fields
     for name in ("output_id", "id"):
         if name in fields:
             return [name_of(row, name)]
     if {"system", "output"} & fields.keys() and ("context_id" in fields or "context" in fields):
-        context_id = (
-            name_of(row, "context_id")
-            if "context_id" in fields
-            else text_id(*context_text(row, {"context": "context", "background": "background"}))
-        )
+        if "context_id" in fields:
+            context_id = name_of(row, "context_id")
+        else:
+            context_columns = {"context": "context", "background": "background"}
+            context_id = text_id(*context_text(row, context_columns))
         if "system" in fields:
-            place = (context_id, name_of(row, "system"))
-            return [by_place.get(place, "/".join(place))]
+            key = (context_id, name_of(row, "system"))
+            return [by_system.get(key, "/".join(key))]
         text = text_of(row, "output")
         return by_text.get((context_id, text), [output_text_id(context_id, text)])
     raise DataError(

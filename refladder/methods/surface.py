@@ -1,6 +1,6 @@
-"""Surface measures of a text: the honest baselines that stand in every table of agreement.
+"""Surface measures of a text: the baselines in every table of agreement.
 
-On HANNA and NewsRoom they alone reach correlations that are reported for large judges; a method that does not beat
+On HANNA and NewsRoom they alone reach correlations that are reported for large judges. A method that does not beat
 them has shown nothing.
 """
 
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -29,41 +29,44 @@ if TYPE_CHECKING:
     from refladder.records import Benchmark, Dimension
 
 _WORD = re.compile(r"\w+(?:['\u2019]\w+)*")
-_SIZES = (1, 2, 3)  # words of an n-gram
+# Numbers of words of an n-gram.
+_SIZES = (1, 2, 3)
 MEASURES = (
     *("length", "distinct words", "coverage"),
     *(f"{size}-grams in context" for size in _SIZES),
     *("word overlap", "type/token ratio", "negative length"),
 )
-FOLDS = 5  # of contexts, to choose a measure for labels
+# Number of folds of contexts, to choose a measure for labels.
+FOLDS = 5
 
 
 def words(text: str) -> list[str]:
-    """The words of a text, in lower case: runs of letters, digits and underscores, inner apostrophes included."""
+    """Return the words of a text in lower case: runs of letters, digits and underscores, with inner apostrophes."""
     return _WORD.findall(text.lower())
 
 
 def surface_measures(context: Context, texts: Iterable[str]) -> NDArray[np.float64]:
-    """Measures of texts beside their context's text, shape (texts, measures) in the order of `MEASURES`.
+    """Measure texts beside their context's text, shape (texts, measures) in the order of `MEASURES`.
 
     The lengths count words; the others are shares between 0 and 1, and 0 of nothing. The word overlap is the Jaccard
     index of the different words of text and context. Higher is better, so a short text has a high negative length.
     """
-    told = words(context.text)
-    known, grams_told = set(told), {size: set(_grams(told, size)) for size in _SIZES}
+    context_tokens = words(context.text)
+    context_words = set(context_tokens)
+    context_grams = {size: set(_grams(context_tokens, size)) for size in _SIZES}
     rows = []
     for tokens in map(words, texts):
-        count, different = float(len(tokens)), set(tokens)
-        shared = len(known & different)
-        grams = [(_grams(tokens, size), grams_told[size]) for size in _SIZES]
-        in_context = [
-            _share(sum(map(of_context.__contains__, of_text)), len(of_text))
-            for of_text, of_context in grams
-        ]
-        ratio, overlap = _share(len(different), len(tokens)), _share(shared, len(known | different))
-        rows.append(
-            [count, len(different), _share(shared, len(known)), *in_context, overlap, ratio, -count]
-        )
+        count = len(tokens)
+        different = set(tokens)
+        shared = len(context_words & different)
+        in_context = []
+        for size, of_context in context_grams.items():
+            grams = _grams(tokens, size)
+            in_context.append(_share(sum(map(of_context.__contains__, grams)), len(grams)))
+        coverage = _share(shared, len(context_words))
+        overlap = _share(shared, len(context_words | different))
+        ratio = _share(len(different), count)
+        rows.append([count, len(different), coverage, *in_context, overlap, ratio, -count])
     return np.array(rows, dtype=np.float64).reshape(-1, len(MEASURES))
 
 
@@ -79,7 +82,7 @@ BEST = "best of the surface measures"
 
 
 def best_name(others: Sequence[Method]) -> str:
-    """The name of the row of the best of the surface measures and other baselines."""
+    """Name the row of the best of the surface measures and other baselines."""
     return " and ".join([BEST, *(method.name for method in others)])
 
 
@@ -89,7 +92,7 @@ def surface_methods(
     names: Collection[str],
     others: Sequence[Method] = (),
 ) -> list[Method]:
-    """Surface measures of every output as methods: the best of all and of `others`, and single ones.
+    """Return surface measures of every output as methods: the best of all and of `others`, and single ones.
 
     The best of them takes the scores of a context from the measure that agrees best with the ratings of the other
     contexts on that dimension; each measure has mean 0 and standard deviation 1 over all outputs.
@@ -101,17 +104,13 @@ def surface_methods(
     methods = [_best_surface(benchmark, dimensions, values, others)] if BEST in names else []
     for position, name in enumerate(MEASURES):
         if name in names:
-            methods.append(
-                Method(
-                    name=name,
-                    signature=f"surface:{name.replace(' ', '-')}|refladder:{__version__}",
-                    scores={
-                        (output_id, dimension.name): numbers[position]
-                        for output_id, numbers in values.items()
-                        for dimension in dimensions
-                    },
-                )
-            )
+            scores = {
+                (output_id, dimension.name): numbers[position]
+                for output_id, numbers in values.items()
+                for dimension in dimensions
+            }
+            signature = f"surface:{name.replace(' ', '-')}|refladder:{__version__}"
+            methods.append(Method(name=name, signature=signature, scores=scores))
     return methods
 
 
@@ -127,64 +126,58 @@ def _best_surface(
     chosen_of: list[str] = []
     for dimension in dimensions:
         grid = build_grid(benchmark.outputs, means, {}, dimension.name)
+        # The row, the column and the id of each output, in the order of the grid.
         cells = [
             (row, column, output)
             for row, line in enumerate(grid.output_ids)
             for column, output in enumerate(line)
             if output is not None
         ]
-        rows, columns = [row for row, _, _ in cells], [column for _, column, _ in cells]
+        rows, columns, output_ids = zip(*cells, strict=True)
         measures = np.full((len(names), *grid.human.shape), np.nan)
         measures[: len(MEASURES), rows, columns] = np.array(
-            [values[output] for _, _, output in cells]
+            [values[output] for output in output_ids]
         ).T
         for position, method in enumerate(others, start=len(MEASURES)):
             given = build_grid(benchmark.outputs, means, method.scores, dimension.name)
             measures[position] = given.predicted
         chosen = choose_on_other_contexts(measures, grid.human)
-        best = np.take_along_axis(standardise(measures), chosen[np.newaxis, :, np.newaxis], axis=0)[
-            0
-        ]
-        scores.update(
-            ((output, dimension.name), None if math.isnan(number) else number)
-            for (_, _, output), number in zip(cells, best[rows, columns].tolist(), strict=True)
-        )
+        best = standardise(measures)[chosen, np.arange(len(chosen))]
+        for output, number in zip(output_ids, best[rows, columns].tolist(), strict=True):
+            scores[output, dimension.name] = None if math.isnan(number) else number
         counts = Counter(names[position].replace(" ", "-") for position in chosen.tolist())
-        chosen_of.append(
-            f"{dimension.name}={'+'.join(f'{name}*{count}' for name, count in counts.most_common())}"
-        )
-    made_by = "|".join(
-        [f"surface:best({','.join(chosen_of)})", *(method.signature for method in others)]
-    )
-    return Method(
-        name=best_name(others), signature=f"{made_by}|refladder:{__version__}", scores=scores
-    )
+        listed = "+".join(f"{name}*{count}" for name, count in counts.most_common())
+        chosen_of.append(f"{dimension.name}={listed}")
+    parts = [f"surface:best({','.join(chosen_of)})", *(method.signature for method in others)]
+    signature = "|".join([*parts, f"refladder:{__version__}"])
+    return Method(name=best_name(others), signature=signature, scores=scores)
 
 
 def measured(texts: Sequence[tuple[str, str]]) -> FloatArray:
-    """Surface measures of texts beside their contexts, shape (texts, measures) in the order of `MEASURES`."""
-    by_context: dict[str, list[int]] = {}
+    """Measure texts beside their contexts, shape (texts, measures) in the order of `MEASURES`."""
+    numbers_of: defaultdict[str, list[int]] = defaultdict(list)
     for number, (context, _) in enumerate(texts):
-        by_context.setdefault(context, []).append(number)
+        numbers_of[context].append(number)
     values = np.empty((len(texts), len(MEASURES)))
-    for context, numbers in by_context.items():
-        values[numbers] = surface_measures(
-            Context(id="", task="", text=context), [texts[number][1] for number in numbers]
-        )
+    for context, numbers in numbers_of.items():
+        of_context = [texts[number][1] for number in numbers]
+        values[numbers] = surface_measures(Context(id="", task="", text=context), of_context)
     return values
 
 
 def best_surface(
     labelled: FloatArray, good: BoolArray, folds: IntArray, others: FloatArray
 ) -> tuple[FloatArray, FloatArray, str]:
-    """The score of the measure with the greatest area under the curve in the labels of other contexts, standardised.
+    """Score by the measure with the greatest area under the curve in the labels of other contexts, standardised.
 
     The folds take turns in `others`, in its order; all labels of a context are in one. Shapes: `labelled` (labels,
     measures), `good` and `folds` (labels,), `others` (rows, measures). Gives scores of both, and the usual measure.
     """
-    middle, spread = others.mean(axis=0), others.std(axis=0)
+    middle = others.mean(axis=0)
+    spread = others.std(axis=0)
     spread = np.where(spread > 0, spread, 1.0)
-    left, right = (labelled - middle) / spread, (others - middle) / spread
+    left = (labelled - middle) / spread
+    right = (others - middle) / spread
     chosen = np.empty(FOLDS, dtype=np.int64)
     for fold in range(FOLDS):
         rest = folds != fold

@@ -18,19 +18,17 @@ import numpy as np
 from refladder.backends.hf.loading import CLASSIFIER
 from refladder.engine.encoder_decoder import EncoderDecoder
 from refladder.errors import BackendUnavailableError, UsageError
+from refladder.methods.contract import CHECKPOINT
 from refladder.methods.without_judge import (
     CUT,
     EMPTY,
-    MACHINE,
-    NO_CHECKPOINT,
     NO_NUMBER,
     TOO_LONG,
     Evaluator,
-    Found,
+    TextScores,
+    checkpoint_method,
     has_references,
     joined,
-    machine_of,
-    method_without_judge,
     open_reader,
     open_writer,
     token_id,
@@ -47,7 +45,8 @@ if TYPE_CHECKING:
     from refladder.records import Benchmark, Context, Dimension
 
 
-UNIEVAL_LENGTH = 1024  # tokens that UniEval was trained on; T5 itself takes any number
+# Number of tokens that UniEval was trained on; T5 itself accepts any number.
+UNIEVAL_LENGTH = 1024
 UNIEVAL_SUGGESTION = (
     "fetch MingZhong/unieval-sum (or unieval-dialog) as safetensors and pass unieval:PATH"
 )
@@ -128,14 +127,14 @@ _SENTENCE_END = re.compile(r"(?:(?<=[.!?])|(?<=[.!?][\"')\]]))\s+(?=\S)")
 
 
 def sentences(text: str) -> list[str]:
-    """A text split after . ! ? and white space; a rule, coarser than a trained splitter."""
+    """Split a text after . ! ? and white space: a rule, coarser than a trained splitter."""
     return [part for part in _SENTENCE_END.split(text.strip()) if part]
 
 
 def unieval_inputs(
     question: BooleanQuestion, context: Context, text: str, reference: str
 ) -> list[tuple[str, ...]]:
-    """The inputs of UniEval for an output in parts: one, or one per sentence; none for an empty text."""
+    """Return the inputs of UniEval for an output in parts: one, or one per sentence; none for an empty text."""
     sources = {"context": context.text, "background": context.background, "reference": reference}
     outputs = sentences(text) if question.sentences else [text.strip()] * bool(text.strip())
     return [
@@ -147,7 +146,7 @@ def unieval_inputs(
 def yes_shares(
     writer: TransformersBackend, inputs: Sequence[tuple[str, ...]]
 ) -> tuple[FloatArray, int]:
-    """p(Yes) / (p(Yes) + p(No)) of a T5's first token, shape (inputs,), NaN if not finite; and how many were cut off.
+    """Return p(Yes) / (p(Yes) + p(No)) of a T5's first token, shape (inputs,), or NaN, and how many inputs were cut.
 
     Source: arXiv 2210.07197, equation 1.
     """
@@ -167,7 +166,7 @@ def yes_shares(
 def first_logprobs(
     writer: TransformersBackend, inputs: Sequence[Sequence[int]], answers: Sequence[Sequence[int]]
 ) -> FloatArray:
-    """Natural log-probability of each answer to each input, or as its beginning: shape (inputs, answers), or NaN."""
+    """Return the natural log-probability that each input's answer begins so: shape (inputs, answers), or NaN."""
     scorer = writer.scorer
     if not isinstance(scorer, EncoderDecoder):
         raise BackendUnavailableError(
@@ -179,45 +178,45 @@ def first_logprobs(
 
 def unieval(
     writer: TransformersBackend, question: BooleanQuestion, context: Context, texts: Sequence[str]
-) -> Found:
-    """UniEval of the outputs of one context on one dimension; of several references the best.
+) -> TextScores:
+    """Compute UniEval of the outputs of one context on one dimension; the best of several references counts.
 
     Between 0 and 1, or for a sum over sentences 0 or more; None for an empty text or without a needed reference.
     """
     references = context.references if question.needs_reference else ("",)
     if not references:
-        return Found([None] * len(texts), Counter({NO_REFERENCE: len(texts)}))
+        return TextScores([None] * len(texts), Counter({NO_REFERENCE: len(texts)}))
     asked = [
         unieval_inputs(question, context, text, reference)
         for text in texts
         for reference in references
     ]
     shares, cut = yes_shares(writer, [parts for inputs in asked for parts in inputs])
-    amiss = Counter({CUT: cut})
+    problems = Counter({CUT: cut})
     put_together = np.sum if question.sentences == "sum" else np.mean
+    ends = np.cumsum([len(inputs) for inputs in asked])
     scores = [
-        float(put_together(own)) if len(own) else None
-        for own in np.split(shares, np.cumsum([len(inputs) for inputs in asked])[:-1])
+        float(put_together(part)) if len(part) else None for part in np.split(shares, ends[:-1])
     ]
     values: list[float | None] = []
     for start in range(0, len(scores), len(references)):
         of_text = [score for score in scores[start : start + len(references)] if score is not None]
-        values.append(_finite(float(np.max(of_text)) if of_text else None, amiss))
-    return Found(values, amiss)
+        values.append(_finite(float(np.max(of_text)) if of_text else None, problems))
+    return TextScores(values, problems)
 
 
-def _finite(value: float | None, amiss: Counter[str]) -> float | None:
-    """The value if it is finite, else None; both kinds of None are counted (an empty text, and no number)."""
+def _finite(value: float | None, problems: Counter[str]) -> float | None:
+    """Return the value if it is finite, else None; count empty texts and values that are not finite."""
     if value is None:
-        amiss[EMPTY] += 1
+        problems[EMPTY] += 1
     elif not math.isfinite(value):
-        amiss[NO_NUMBER] += 1
+        problems[NO_NUMBER] += 1
         return None
     return value
 
 
 def triple_sentences(data: str) -> list[str]:
-    """Each triple `subject | relation | object` of a context as a sentence: the RELATION of SUBJECT is OBJECT."""
+    """Write each triple `subject | relation | object` of a context as a sentence: the RELATION of SUBJECT is OBJECT."""
     written = []
     for line in filter(None, map(str.strip, data.splitlines())):
         parts = [part.strip().strip('"').replace("_", " ") for part in line.split("|")]
@@ -232,7 +231,7 @@ def triple_sentences(data: str) -> list[str]:
 
 
 def entailment_label(reader: Reader) -> int:
-    """The number of the class that says "entailed"."""
+    """Return the number of the class that says "entailed"."""
     names = {int(number): str(name) for number, name in reader.opened.model.config.id2label.items()}
     entailed = [
         number for number, name in names.items() if re.fullmatch(r"entail(ment|ed)?", name.lower())
@@ -245,8 +244,8 @@ def entailment_label(reader: Reader) -> int:
     return entailed[0]
 
 
-def data_entailment(reader: Reader, context: Context, texts: Sequence[str]) -> Found:
-    """Entailment between data and text: the minimum of p(data entails text) and p(text entails triple), 0 to 1.
+def data_entailment(reader: Reader, context: Context, texts: Sequence[str]) -> TextScores:
+    """Return the minimum of p(data entails text) and p(text entails triple), 0 to 1.
 
     p is the softmax over all classes. A text that says what the data does not fails the first, one that leaves a
     triple out fails one of the others.
@@ -265,8 +264,8 @@ def data_entailment(reader: Reader, context: Context, texts: Sequence[str]) -> F
     return _of_pairs(reader, texts, pairs, least)
 
 
-def regression(reader: Reader, context: Context, texts: Sequence[str]) -> Found:
-    """The one output of a sequence classifier that reads context and text as a pair, the context cut where too long.
+def regression(reader: Reader, context: Context, texts: Sequence[str]) -> TextScores:
+    """Return the output of a sequence classifier that reads context and text as a pair; a long context is cut.
 
     Source: Manakul and Gales, arXiv 2208.13265 (a Longformer trained on rated podcast summaries).
     """
@@ -285,12 +284,11 @@ def _of_pairs(
     texts: Sequence[str],
     pairs: Callable[[str], list[tuple[str, str]]],
     value: Callable[[FloatArray], float],
-) -> Found:
-    """A number for each text, computed from the logits of its pairs, shape (pairs, classes)."""
-    amiss: Counter[str] = Counter()
-    rows_of: list[
-        list[Row] | None
-    ] = []  # None for an empty text, no rows for one that does not fit
+) -> TextScores:
+    """Compute a number for each text from the logits of its pairs, shape (pairs, classes)."""
+    problems: Counter[str] = Counter()
+    # None for an empty text, no rows for one that does not fit.
+    rows_of: list[list[Row] | None] = []
     plain = reader.tokens.plain
     for text in texts:
         if not text.strip():
@@ -299,19 +297,19 @@ def _of_pairs(
         pair_rows = [reader.pair(plain(first), plain(second)) for first, second in pairs(text)]
         fitting = [row for row in pair_rows if row is not None]
         rows_of.append(fitting if len(fitting) == len(pair_rows) else [])
-    rows = [row for own in rows_of for row in own or ()]
-    amiss[CUT] += sum(row.cut for row in rows)
+    rows = [row for text_rows in rows_of for row in text_rows or ()]
+    problems[CUT] += sum(row.cut for row in rows)
     logits = iter(reader.run(rows, lambda model, arguments: model(**arguments).logits))
     values: list[float | None] = []
-    for own in rows_of:
-        if own is None or own:
-            values.append(
-                _finite(value(np.stack([next(logits) for _ in own])) if own else None, amiss)
-            )
+    for text_rows in rows_of:
+        if text_rows is None:
+            values.append(_finite(None, problems))
+        elif text_rows:
+            values.append(_finite(value(np.stack([next(logits) for _ in text_rows])), problems))
         else:
-            amiss[TOO_LONG] += 1
+            problems[TOO_LONG] += 1
             values.append(None)
-    return Found(values, amiss)
+    return TextScores(values, problems)
 
 
 def _opened_unieval(
@@ -320,12 +318,11 @@ def _opened_unieval(
     options: dict[str, str],
     _settings: MethodSettings,
 ) -> str | Evaluator:
-    """`unieval:PATH`. Dimensions that UniEval has no question for have no score."""
-    if not options["checkpoint"]:
-        return NO_CHECKPOINT + UNIEVAL_SUGGESTION
+    """Open `unieval:PATH`. Dimensions that UniEval has no question for have no score."""
     task = benchmark.contexts[0].task
     asked: list[tuple[Dimension, BooleanQuestion]] = []
-    unscored, unreferenced = [], []
+    unscored = []
+    unreferenced = []
     for dimension in dimensions:
         question = UNIEVAL_QUESTIONS.get((task, dimension.name))
         if question is None:
@@ -337,7 +334,7 @@ def _opened_unieval(
     without = ", ".join(unscored + unreferenced)
     if not asked:
         return f"UniEval has no question for {task} on {without} with the available data"
-    writer = open_writer(options["checkpoint"], "unieval", UNIEVAL_SUGGESTION, machine_of(options))
+    writer = open_writer(options[CHECKPOINT], "unieval", UNIEVAL_SUGGESTION, options)
     return Evaluator(
         signature=f"unieval|model:{writer.opened.fingerprint}|nrefs:best|sentences:rule",
         functions=[
@@ -351,32 +348,26 @@ def _opened_unieval(
 def _of_a_classifier(
     name: str,
     suggestion: str,
-    score: Callable[[Reader, Context, Sequence[str]], Found],
+    score: Callable[[Reader, Context, Sequence[str]], TextScores],
     task: str | None = None,
 ) -> EvaluationMethod:
-    """`NAME:PATH`: the same number on every dimension, of benchmarks of one task if it is named."""
+    """Make the method `NAME:PATH`: one number for all dimensions, of benchmarks of one task if it is named."""
 
     def opened(
-        benchmark: Benchmark,
+        _benchmark: Benchmark,
         dimensions: Sequence[Dimension],
         options: dict[str, str],
         _settings: MethodSettings,
     ) -> str | Evaluator:
-        if task is not None and benchmark.contexts[0].task != task:
-            return f"it reads triples of data, and the task of {benchmark.name} is {benchmark.contexts[0].task}"
-        if not options["checkpoint"]:
-            return NO_CHECKPOINT + suggestion
-        reader = open_reader(
-            options["checkpoint"], CLASSIFIER, name, suggestion, machine_of(options)
-        )
-        signature = f"{name}|model:{reader.opened.fingerprint}"
+        reader = open_reader(options[CHECKPOINT], CLASSIFIER, name, suggestion, options)
         return Evaluator(
-            signature=signature, functions=[(dimensions, functools.partial(score, reader))]
+            signature=f"{name}|model:{reader.opened.fingerprint}",
+            functions=[(dimensions, functools.partial(score, reader))],
         )
 
-    return method_without_judge(name, {"checkpoint": "", **MACHINE}, opened)
+    return checkpoint_method(name, suggestion, opened, task)
 
 
-UNIEVAL = method_without_judge("unieval", {"checkpoint": "", **MACHINE}, _opened_unieval)
+UNIEVAL = checkpoint_method("unieval", UNIEVAL_SUGGESTION, _opened_unieval)
 NLI = _of_a_classifier("nli", NLI_SUGGESTION, data_entailment, "data-to-text")
 REGRESSOR = _of_a_classifier("regressor", REGRESSOR_SUGGESTION, regression)

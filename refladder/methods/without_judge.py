@@ -15,7 +15,13 @@ from refladder.backends.hf.loading import TEXT_TO_TEXT, open_model, parse_memory
 from refladder.backends.hf.readers import Reader
 from refladder.engine.memory import usable_memory
 from refladder.errors import BackendUnavailableError, UsageError
-from refladder.methods.contract import EvaluationMethod, Method, MethodResult, by_context
+from refladder.methods.contract import (
+    CHECKPOINT,
+    EvaluationMethod,
+    Method,
+    MethodResult,
+    by_context,
+)
 from refladder.scoring.recorded import ANY
 from refladder.version import __version__
 
@@ -27,14 +33,15 @@ if TYPE_CHECKING:
     from refladder.methods.contract import Judge, MethodSettings
     from refladder.records import Benchmark, Context, Dimension
 
-    Score = Callable[[Context, Sequence[str]], "Found"]  # of the outputs of one context
+    # Scores the outputs of one context.
+    Score = Callable[[Context, Sequence[str]], "TextScores"]
     # Opens what the method needs, or gives the reason why it has nothing to work on.
     Open = Callable[
         [Benchmark, Sequence[Dimension], dict[str, str], MethodSettings], "str | Evaluator"
     ]
 
 NO_CHECKPOINT = "no checkpoint was named; "
-# Sentences about what went amiss, each with its count.
+# Sentences about what went problems, each with its count.
 CUT = "inputs truncated to the length that the model accepts: {:,}"
 EMPTY = "empty outputs, without a score: {:,}"
 TOO_LONG = "outputs that leave no room for their context, without a score: {:,}; use a model with a longer context"
@@ -47,41 +54,38 @@ NO_REFERENCES = (
 )
 
 
-class Found(NamedTuple):
-    """A number for each text or None, and what went amiss: how often, by the sentence that says it."""
+class TextScores(NamedTuple):
+    """A number for each text or None, and what went problems: how often, by the sentence that says it."""
 
     values: list[float | None]
-    amiss: Counter[str]
+    problems: Counter[str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Evaluator:
-    """A method that is open: each of `functions` scores some dimensions. `amiss` counts what went amiss."""
+    """A method that is open: each of `functions` scores some dimensions. `problems` counts what went problems."""
 
     signature: str
     functions: Sequence[tuple[Sequence[Dimension], Score]]
     notes: tuple[str, ...] = ()
     baseline: bool = False
-    amiss: Counter[str] = field(default_factory=Counter)
+    problems: Counter[str] = field(default_factory=Counter)
 
     def result(self, name: str, benchmark: Benchmark, settings: MethodSettings) -> MethodResult:
-        """Scores of every output, and what the user should know of them."""
+        """Score every output, with notes for the user."""
         scores: dict[tuple[str, str], float | None] = {}
-        amiss: Counter[str] = Counter()
+        problems: Counter[str] = Counter()
         with settings.progress(name) as progress:
             for done, (context, outputs) in enumerate(by_context(benchmark), start=1):
                 for dimensions, score in self.functions:
                     found = score(context, [output.text for output in outputs])
-                    amiss += found.amiss
+                    problems += found.problems
                     for output, value in zip(outputs, found.values, strict=True):
-                        scores.update(
-                            dict.fromkeys(
-                                ((output.id, dimension.name) for dimension in dimensions), value
-                            )
-                        )
+                        for dimension in dimensions:
+                            scores[output.id, dimension.name] = value
                 if progress is not None:
                     progress(done, len(benchmark.contexts))
-        counts = [*amiss.items(), *self.amiss.items()]
+        counts = [*problems.items(), *self.problems.items()]
         signature = f"{self.signature}|refladder:{__version__}"
         return MethodResult(
             method=Method(name=name, signature=signature, scores=scores, baseline=self.baseline),
@@ -99,7 +103,7 @@ class ReferenceMetric:
 
 
 def method_without_judge(name: str, defaults: Mapping[str, str], opened: Open) -> EvaluationMethod:
-    """A method that asks no judge; a dry run only opens it."""
+    """Make a method that asks no judge; a dry run only opens it."""
 
     def run(
         benchmark: Benchmark,
@@ -112,19 +116,37 @@ def method_without_judge(name: str, defaults: Mapping[str, str], opened: Open) -
             evaluator = opened(benchmark, dimensions, settings.own(name, defaults), settings)
             if isinstance(evaluator, str):
                 return MethodResult(method=None, skipped=evaluator)
-            return (
-                MethodResult(method=None)
-                if settings.dry_run
-                else evaluator.result(name, benchmark, settings)
-            )
+            if settings.dry_run:
+                return MethodResult(method=None)
+            return evaluator.result(name, benchmark, settings)
         except BackendUnavailableError as error:
             return MethodResult(method=None, skipped=str(error))
 
     return EvaluationMethod(run=run, recorded=ANY)
 
 
+def checkpoint_method(
+    name: str, suggestion: str, opened: Open, task: str | None = None, **defaults: str
+) -> EvaluationMethod:
+    """Make the method `NAME:CHECKPOINT`, of benchmarks of one task if it is named."""
+
+    def open_named(
+        benchmark: Benchmark,
+        dimensions: Sequence[Dimension],
+        options: dict[str, str],
+        settings: MethodSettings,
+    ) -> str | Evaluator:
+        if task is not None and benchmark.contexts[0].task != task:
+            return f"it reads triples of data, and the task of {benchmark.name} is {benchmark.contexts[0].task}"
+        if not options[CHECKPOINT]:
+            return NO_CHECKPOINT + suggestion
+        return opened(benchmark, dimensions, options, settings)
+
+    return method_without_judge(name, {CHECKPOINT: "", **MACHINE, **defaults}, open_named)
+
+
 def reference_method(name: str, open_metric: Callable[[], ReferenceMetric]) -> EvaluationMethod:
-    """A metric that compares outputs with the references of their context: one number for all dimensions."""
+    """Make a method that compares outputs with the references of their context: one number for all dimensions."""
 
     def opened(
         benchmark: Benchmark,
@@ -143,7 +165,7 @@ def reference_method(name: str, open_metric: Callable[[], ReferenceMetric]) -> E
 
 
 def has_references(benchmark: Benchmark) -> bool:
-    """Whether any context has a reference."""
+    """Return whether any context has a reference."""
     return any(context.references for context in benchmark.contexts)
 
 
@@ -151,16 +173,16 @@ def against_references(
     metric: ReferenceMetric,
     benchmark: Benchmark,
     dimensions: Sequence[Dimension],
-    amiss: Counter[str] | None = None,
+    problems: Counter[str] | None = None,
 ) -> Evaluator:
-    """One number for each output, the same on every dimension; None in a context without references."""
+    """Compute one number for each output, used on every dimension; None in a context without references."""
 
-    def score(context: Context, texts: Sequence[str]) -> Found:
+    def score(context: Context, texts: Sequence[str]) -> TextScores:
         if not context.references:
-            return Found([None] * len(texts), Counter())
+            return TextScores([None] * len(texts), Counter())
         numbers = metric.score(texts, context.references)
         values = [number if math.isfinite(number) else None for number in numbers]
-        return Found(values, Counter({NO_NUMBER: values.count(None)}))
+        return TextScores(values, Counter({NO_NUMBER: values.count(None)}))
 
     without = sum(not context.references for context in benchmark.contexts)
     notes = (metric.note, WITHOUT.format(without) if without else None)
@@ -168,33 +190,18 @@ def against_references(
         signature=metric.signature,
         functions=[(dimensions, score)],
         notes=tuple(filter(None, notes)),
-        amiss=Counter() if amiss is None else amiss,
+        problems=Counter() if problems is None else problems,
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Machine:
-    """How checkpoints are run; see `refladder.backends.hf.open_hf` for the values."""
-
-    dtype: str = "float32"
-    device: str = "auto"
-    memory: str = "auto"
-
-
-MACHINE = {
-    "dtype": "float32",
-    "device": "auto",
-    "memory": "auto",
-}  # options of every method with checkpoints
-
-
-def machine_of(options: Mapping[str, str]) -> Machine:
-    """How the options of a method ask for its checkpoints to be run."""
-    return Machine(**{key: options[key] for key in MACHINE})
+# Options of every method with checkpoints; see `refladder.backends.hf.open_hf` for the values.
+MACHINE = {"dtype": "float32", "device": "auto", "memory": "auto"}
+# Number of tokens that the published question generators were trained on.
+LENGTH = 512
 
 
 def split_checkpoints(asked: str, roles: Sequence[str], method: str, suggestion: str) -> list[str]:
-    """The names of several checkpoints, which stand after a method with `+` between them."""
+    """Split the names of several checkpoints, which follow a method with `+` between them."""
     names = asked.split("+")
     if len(names) != len(roles) or not all(names):
         raise UsageError(
@@ -204,34 +211,37 @@ def split_checkpoints(asked: str, roles: Sequence[str], method: str, suggestion:
     return names
 
 
-def open_writer(name: str, method: str, suggestion: str, machine: Machine) -> TransformersBackend:
-    """Open an encoder-decoder such as T5."""
-    opened, memory = _opened(name, TEXT_TO_TEXT, method, suggestion, machine)
+def open_writer(
+    name: str, method: str, suggestion: str, options: Mapping[str, str]
+) -> TransformersBackend:
+    """Open an encoder-decoder such as T5; `options` has those of MACHINE."""
+    opened, memory = _opened(name, TEXT_TO_TEXT, method, suggestion, options)
     return TransformersBackend(opened, memory=memory, truncate_context=False)
 
 
-def open_reader(name: str, kind: str, method: str, suggestion: str, machine: Machine) -> Reader:
+def open_reader(
+    name: str, kind: str, method: str, suggestion: str, options: Mapping[str, str]
+) -> Reader:
     """Open an encoder, a classifier or a multiple-choice reader: `kind` is a constant of `backends.hf.loading`."""
-    return Reader(*_opened(name, kind, method, suggestion, machine))
+    return Reader(*_opened(name, kind, method, suggestion, options))
 
 
 def _opened(
-    name: str, kind: str, method: str, suggestion: str, machine: Machine
+    name: str, kind: str, method: str, suggestion: str, options: Mapping[str, str]
 ) -> tuple[Opened, int]:
-    if not name:
-        raise UsageError(f"no checkpoint was named; {suggestion}")
-    requested = parse_memory(machine.memory)
+    requested = parse_memory(options["memory"])
     target, revision = split_revision(name)
     try:
         opened = open_model(
             target,
-            dtype=machine.dtype,
-            device=machine.device,
+            dtype=options["dtype"],
+            device=options["device"],
             revision=revision,
             kind=kind,
             prefix=f"{method}:",
         )
-        device = opened.model.device  # the weights are read here
+        # The weights are read here.
+        device = opened.model.device
         return opened, usable_memory(device) if requested is None else requested
     except BackendUnavailableError as error:
         raise BackendUnavailableError(f"{error}; {suggestion}") from error
@@ -240,7 +250,10 @@ def _opened(
 def joined(
     tokens: Tokens, parts: Sequence[str], separator: int, longest: int
 ) -> tuple[list[int], bool]:
-    """Texts as one input with a token between them, which no text can spell, and whether its end was cut off."""
+    """Join texts to one input with a token between them that no text contains.
+
+    Return it and whether its end was cut.
+    """
     ids = tokens.plain(parts[0])
     for part in parts[1:]:
         ids += [separator, *tokens.plain(part)]
@@ -251,20 +264,19 @@ def joined_inputs(
     writer: TransformersBackend,
     texts: Iterable[Sequence[str]],
     separator: int,
-    longest: int,
-    amiss: Counter[str],
+    problems: Counter[str],
 ) -> list[list[int]]:
-    """`joined` of the parts of each input; those that were cut off are counted."""
-    inputs = [joined(writer.tokens, parts, separator, longest) for parts in texts]
-    amiss[CUT] += sum(cut for _, cut in inputs)
+    """Join the parts of each input; count those that were cut."""
+    inputs = [joined(writer.tokens, parts, separator, LENGTH) for parts in texts]
+    problems[CUT] += sum(cut for _, cut in inputs)
     return [ids for ids, _ in inputs]
 
 
 def token_id(opened: Opened, name: str, suggestion: str) -> int:
-    """A token that an input cannot do without, such as `eos_token_id`."""
-    found = getattr(opened.tokenizer, name)
-    if found is None:
+    """Return a token that an input needs, such as `eos_token_id`."""
+    token = getattr(opened.tokenizer, name)
+    if token is None:
         raise BackendUnavailableError(
             f"the tokenizer of {opened.name} has no {name.removesuffix('_id')}, which its inputs need; {suggestion}"
         )
-    return int(found)
+    return int(token)

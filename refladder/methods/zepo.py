@@ -1,4 +1,4 @@
-"""ZEPO: the judge's own fairness chooses the instruction it judges by; no labels are needed.
+"""ZEPO: choose the judge's instruction by its fairness; no labels are needed.
 
 Source: Zhou et al. 2024, arXiv 2406.11370, algorithm 1 and appendix A: in each of 5 rounds a strong model rewords the
 fairest instruction so far into 5 new ones, and the fairest is kept. Here the search begins from several rewordings, the
@@ -43,8 +43,10 @@ if TYPE_CHECKING:
     from refladder.records import Benchmark, Dimension, Judgment
     from refladder.scoring.question import Question
 
+_NUMBERS = ("pairs", "rewrites", "rounds")
 _DEFAULTS = {"pairs": "32", "instructions": "", "rewrites": "0", "rounds": "5"}
-_REWRITE_TOKENS = 256  # a reworded instruction that is longer is cut, and not used
+# A reworded instruction that is longer is cut, and not used.
+_REWRITE_TOKENS = 256
 
 # WIN and LOSS stand for the names of the two texts in the template.
 INSTRUCTIONS = (
@@ -70,21 +72,17 @@ _REWRITE = (
 
 
 class _Candidate(NamedTuple):
-    """An instruction and its fairness; None where no pair was read in both orders."""
+    """An instruction and its fairness; None if no pair was parsed in both orders."""
 
     template: Template
     fairness: float | None
 
 
 def _numbers(options: Mapping[str, str]) -> tuple[int, int, int]:
-    """How many pairs, rewrites and rounds the options ask for."""
-    shown = ", ".join(f"zepo.{name}={options[name]}" for name in ("pairs", "rewrites", "rounds"))
+    """Return the number of pairs, rewrites and rounds that the options ask for."""
+    shown = ", ".join(f"zepo.{name}={options[name]}" for name in _NUMBERS)
     try:
-        pairs, rewrites, rounds = (
-            int(options["pairs"]),
-            int(options["rewrites"]),
-            int(options["rounds"]),
-        )
+        pairs, rewrites, rounds = (int(options[name]) for name in _NUMBERS)
     except ValueError:
         raise UsageError(f"{shown}: all must be whole numbers") from None
     if pairs < 1 or rewrites < 0 or rounds < 1:
@@ -95,7 +93,7 @@ def _numbers(options: Mapping[str, str]) -> tuple[int, int, int]:
 def _run(
     benchmark: Benchmark, dimensions: Sequence[Dimension], judge: Judge, settings: MethodSettings, /
 ) -> MethodResult:
-    """Win ratio with the instruction under which the judge chooses both positions most equally.
+    """Compute win ratios with the instruction under which the judge chooses both positions most equally.
 
     For each dimension, the same random pairs are asked with every instruction, in both orders. The instruction with
     which the first is chosen most nearly half of the time counts as the fairest (-|P(first) - 1/2|), the earliest where
@@ -110,8 +108,10 @@ def _run(
             skipped="the judge is a reward model, which follows no instruction; leave it out",
         )
     initial = [template, *_reworded(template, options["instructions"])]
-    search, tallies = Tally(), list[Tally]()
-    notes, signatures = list[str](), list[str]()
+    search = Tally()
+    tallies: list[Tally] = []
+    notes: list[str] = []
+    signatures: list[str] = []
     comparisons: list[Comparisons] = []
     scores: dict[tuple[str, str], float | None] = {}
     for dimension in dimensions:
@@ -119,9 +119,8 @@ def _run(
 
         def tried(template: Template, questions: Sequence[Question] = questions) -> _Candidate:
             pair_judge = open_pair_judge(judge, settings, template)
-            return _Candidate(
-                template, _fairness(search.ask(pair_judge, questions, "unparsed, in the search"))
-            )
+            judgments = search.ask(pair_judge, questions, "unparsed, in the search")
+            return _Candidate(template, _fairness(judgments))
 
         candidates = [tried(template) for template in initial]
         failed: list[str] = []
@@ -139,13 +138,8 @@ def _run(
             known = {candidate.template.digest for candidate in candidates}
             candidates += [tried(template) for template in made if template.digest not in known]
         if settings.dry_run:
-            _count_longest(
-                benchmark,
-                dimension,
-                judge,
-                settings,
-                [candidate.template for candidate in candidates],
-            )
+            templates = [candidate.template for candidate in candidates]
+            _count_longest(benchmark, dimension, judge, settings, templates)
             notes.append(
                 f"{dimension.name}: counted with the longest instruction; the fairest is not known yet"
             )
@@ -164,11 +158,11 @@ def _run(
         signatures.append(f"zepo|{signature_of(pair_judge, settings)}")
     if settings.dry_run:
         return MethodResult(method=None, notes=tuple(notes))
-    searched = f"|zepo:{pairs}x2of{len(initial)}" + (f"+{rewrites}x{rounds}" if rewrites else "")
+    signature = f"{'+'.join(dict.fromkeys(signatures))}|zepo:{pairs}x2of{len(initial)}"
+    if rewrites:
+        signature += f"+{rewrites}x{rounds}"
     return MethodResult(
-        method=Method(
-            name="zepo", signature="+".join(dict.fromkeys(signatures)) + searched, scores=scores
-        ),
+        method=Method(name="zepo", signature=signature, scores=scores),
         **total([search, *tallies]).counts(measures_of(comparisons)),
         comparisons=comparisons,
         notes=(*notes, *search.notes(), *(note for tally in tallies for note in tally.notes())),
@@ -197,11 +191,11 @@ def _count_longest(
     questions = [question for cell, pairs in chosen for question in cell.questions(pairs.tolist())]
 
     def length(template: Template) -> int:
-        """In tokens, with an unwritten instruction at its limit; in characters where tokens are unknown."""
+        """Count tokens, with an unwritten instruction at its limit; characters if tokens are unknown."""
         tokens = judge().count_tokens([fill(replace(template, ending=None), questions[0].slots)])
         if tokens is None:
             return len(text_of(template))
-        return tokens[0] + (0 if template.ending is None else template.ending.tokens)
+        return tokens[0] + (template.ending.tokens if template.ending else 0)
 
     open_pair_judge(judge, settings, max(templates, key=length)).count(questions, len(questions))
 
@@ -210,9 +204,10 @@ zepo = EvaluationMethod(run=_run)
 
 
 def _fairest(candidates: Sequence[_Candidate]) -> _Candidate:
-    return max(
-        candidates, key=lambda candidate: -1.0 if candidate.fairness is None else candidate.fairness
-    )
+    def fairness(candidate: _Candidate) -> float:
+        return -1.0 if candidate.fairness is None else candidate.fairness
+
+    return max(candidates, key=fairness)
 
 
 def _head_and_instruction(template: Template) -> tuple[str, str]:
@@ -226,7 +221,7 @@ def _head_and_instruction(template: Template) -> tuple[str, str]:
 
 
 def _with_instruction(template: Template, head: str, words: str) -> Template:
-    """The template with another last paragraph, which must itself name the criterion and both answers."""
+    """Replace the last paragraph of a template; the new one must name the criterion and both answers."""
     for part in ("{{dimension}}", *template.labels.values()):
         if part not in words:
             raise PromptError(f"the instruction never says {part!r}: {words[:60]!r}")
@@ -260,20 +255,21 @@ def _reworded(template: Template, path: str) -> list[Template]:
 def rewritten(
     writer: Backend, template: Template, count: int, settings: MethodSettings, *, start: int = 0
 ) -> tuple[list[Template], list[str]]:
-    """Templates with the instruction reworded by the writer `count` times, each once, and why others cannot be used."""
+    """Let the writer reword the instruction `count` times.
+
+    Return the distinct templates and why others cannot be used.
+    """
     head, instruction = _head_and_instruction(template)
     names = " and ".join(f'"{label}"' for label in template.labels.values())
     words = (_REWRITE.format(names=names) + instruction,)
     prompt = Prompt(task=template.task, role="rewrite", literals=words, names=(), slots={})
-    drawn = settings.sampling
-    drawn = replace(drawn, max_tokens=min(drawn.max_tokens, _REWRITE_TOKENS))
-    seeds = range(drawn.seed + start, drawn.seed + start + count)
-    completions = [
-        text for seed in seeds for text in writer.write([prompt], replace(drawn, seed=seed))
-    ]
+    sampling = settings.sampling
+    sampling = replace(sampling, max_tokens=min(sampling.max_tokens, _REWRITE_TOKENS))
+    first_seed = sampling.seed + start
     templates: dict[str, Template] = {}
     failed = []
-    for completion in completions:
+    for seed in range(first_seed, first_seed + count):
+        completion = writer.write([prompt], replace(sampling, seed=seed))[0]
         if isinstance(completion.text, Unwritten):
             templates[completion.text] = replace(
                 with_text(template, f"{head}\n\n"), digest=completion.text, ending=completion.text
@@ -294,7 +290,7 @@ def rewritten(
 def _search_questions(
     benchmark: Benchmark, dimension: Dimension, settings: MethodSettings, count: int
 ) -> list[Question]:
-    """Random pairs in both orders, the swapped pair behind each."""
+    """Draw random pairs in both orders; the swapped pair follows each."""
     random = np.random.default_rng(seed_of(settings, "zepo", dimension.name))
     cells = cells_of(benchmark, [dimension])
     questions = []
@@ -305,7 +301,7 @@ def _search_questions(
 
 
 def _fairness(judgments: Sequence[Judgment]) -> float | None:
-    """-|P(first) - 1/2| over the pairs that were read in both orders; None where there is none."""
+    """Return -|P(first) - 1/2| over the pairs that were parsed in both orders; None if there are none."""
     both = first_probabilities(judgments).reshape(-1, 2)
     share = share_of_first(both[~np.isnan(both).any(axis=1)])
     return None if math.isnan(share) else -abs(share - 0.5)

@@ -43,11 +43,6 @@ def comparisons_between(items: int, *, beam: int = 1) -> tuple[int, int]:
     return least, most
 
 
-def greedy_sort(items: Sequence[int]) -> Sort:
-    """Merge sort items, given in random order so that ties favour none, and follow every answer (PairS-greedy)."""
-    return _sort(list(items), beam=1, gap=0.0)
-
-
 def beam_sort(items: Sequence[int], *, beam: int = 10, gap: float = 0.1) -> Sort:
     """Merge sort items, following several merges that branch only at uncertain answers (PairS-beam).
 
@@ -57,8 +52,8 @@ def beam_sort(items: Sequence[int], *, beam: int = 10, gap: float = 0.1) -> Sort
     Of all paths the `beam` best continue.
 
     Args:
-        items: the items in random order.
-        beam: number of paths, at least 1; 1 is the greedy sort.
+        items: the items in random order, so that ties favour none.
+        beam: number of paths, at least 1. One path with gap 0 follows every answer: PairS-greedy.
         gap: between 0 and 1/2; 1/2 prunes nothing.
 
     Raises:

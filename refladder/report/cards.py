@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from refladder.metaeval.agreement import human_means
-from refladder.methods.measures import Measures, Part, Share, add, share_of
+from refladder.methods.measures import Measures, Part, Share, share_of
 from refladder.ranking import bias
 from refladder.report.rendering import DASH, PlainTable, with_interval
 
@@ -325,7 +325,7 @@ def _measures(
             choices = comparisons.debiased(result.thresholds)
             values = _values(choices, reference)
             part = Part(name, comparisons.dimension.name, comparisons.context.id)
-            add(measures, part, *of_choices(choices.pairs, choices.probabilities, values))
+            measures[part] = of_choices(choices.pairs, choices.probabilities, values)
     return measures
 
 

@@ -198,8 +198,8 @@ def small(tmp_path_factory):
             package, reason=f"{package} is not installed; pip install torch transformers"
         )
     sys.path[:0] = [str(HERE / "scoring")]
-    import small_models
     import tiny_models
+    from support import small_models
 
     folder = tmp_path_factory.mktemp("models")
     encoder = small_models.make_encoder(folder / "encoder")

@@ -12,7 +12,7 @@ from refladder.errors import UsageError
 from refladder.methods.contract import MethodSettings
 from refladder.methods.method_runs import rehearse_methods, run_methods
 from refladder.prompts import fill, load_template
-from refladder.records import Completion, Sampling
+from refladder.records import Completion
 
 MADE = benchmark_of(
     [[2.0, 0.5, 1.0, 3.0, 2.5], [1.0, 2.0, 3.0, 4.0, 0.0], [1.5, 1.0, 0.0, 4.0, 2.0]]
@@ -39,13 +39,12 @@ class Counting(Simulated):
 
 def told_and_asked(names, **options):
     """The estimate of a dry run, and the usage of the run itself."""
-    settings = {**options, "sampling": options.get("sampling", Sampling(max_tokens=300))}
     judge = Counting(noise=2.0, first=0.3)
     unanswered = DryRunBackend(judge)
-    rehearse_methods(names, MADE, [DIMENSION], lambda: unanswered, MethodSettings(**settings))
+    rehearse_methods(names, MADE, [DIMENSION], lambda: unanswered, MethodSettings(**options))
     assert judge.asked == 0
     metered = Metered(judge, PRICE)
-    run_methods(names, MADE, [DIMENSION], lambda: metered, MethodSettings(**settings))
+    run_methods(names, MADE, [DIMENSION], lambda: metered, MethodSettings(**options))
     return unanswered.estimate(PRICE), metered.usage
 
 

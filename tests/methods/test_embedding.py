@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import sys
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -26,8 +24,7 @@ STORY = refladder.load_benchmark("demo/story")
 
 @pytest.fixture(scope="module")
 def encoder(tmp_path_factory):
-    sys.path.append(str(Path(__file__).parents[1] / "scoring"))
-    import small_models
+    from support import small_models
 
     return small_models.make_encoder(tmp_path_factory.mktemp("models") / "encoder")
 

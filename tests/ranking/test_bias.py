@@ -4,7 +4,7 @@ import itertools
 
 import numpy as np
 import pytest
-from judges import simulated, spearman
+from support.pairwise_judges import simulated, spearman
 
 from refladder.errors import ShapeError, UsageError
 from refladder.ranking import bias

@@ -6,7 +6,7 @@ import choix
 import evalica
 import numpy as np
 import pytest
-from judges import simulated, spearman
+from support.pairwise_judges import simulated, spearman
 
 from refladder.backends.labels import reading_from_verdicts
 from refladder.errors import ShapeError, UsageError

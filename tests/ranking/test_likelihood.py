@@ -4,7 +4,7 @@ import itertools
 
 import numpy as np
 import pytest
-from judges import simulated
+from support.pairwise_judges import simulated
 
 from refladder.errors import UsageError
 from refladder.ranking import likelihood

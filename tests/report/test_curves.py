@@ -20,7 +20,6 @@ from refladder.jobs.evaluate import Protocol, agreement
 from refladder.metaeval.agreement import MEAN, human_means
 from refladder.methods.contract import MethodSettings
 from refladder.methods.method_runs import run_methods, scored_methods
-from refladder.records import Sampling
 from refladder.report.cards import report_cards
 from refladder.report.charts import Chart, Series, _round_numbers, file_stems
 from refladder.report.curves import budget_curve
@@ -76,7 +75,7 @@ def test_symmetric_and_debiased_are_ahead_when_the_judge_is_biased():
 
 
 def test_debiased_curves_of_single_answers_are_the_plain_ones_and_say_so():
-    answers = {"answers": 1, "sampling": Sampling()}
+    answers = {"answers": 1}
     settings = MethodSettings(**answers)
     made = benchmark_of(np.random.default_rng(0).standard_normal((6, 6)))
     runs = run_methods(["win-ratio"], made, made.dimensions, lambda: Simulated(first=1.0), settings)

@@ -163,12 +163,12 @@ def test_options_and_paths_of_methods_that_have_none():
     with pytest.raises(
         UsageError, match=r"bertscore\.layer=last: a whole number, 0 or more, is needed"
     ):
-        one("bertscore", benchmark(), **{"bertscore.layer": "last"})
+        one("bertscore:some-encoder", benchmark(), **{"bertscore.layer": "last"})
     for questions in ("0", "many"):
         with pytest.raises(
             UsageError, match=rf"mqag\.questions={questions}: a whole number, 1 or more, is needed"
         ):
-            one("mqag", benchmark(), **{"mqag.questions": questions})
+            one("mqag:a+b+c", benchmark(), **{"mqag.questions": questions})
     with pytest.raises(
         UsageError,
         match=r"questeval takes 2 checkpoints with \+ between them \(question generator, rea",
@@ -184,10 +184,8 @@ def test_options_and_paths_of_methods_that_have_none():
 @pytest.fixture(scope="module")
 def small(tmp_path_factory):
     pytest.importorskip("transformers", reason="the local extra is not installed")
-    import sys
 
-    sys.path.append(str(Path(__file__).parents[1] / "scoring"))
-    import small_models
+    from support import small_models
 
     folder = tmp_path_factory.mktemp("models")
     return {

@@ -9,12 +9,12 @@ from refladder.errors import BackendUnavailableError
 from refladder.methods.questeval import (
     NO_QUESTION,
     SUGGESTION,
-    UNREADABLE,
+    UNUSABLE,
     questeval,
     spans,
     token_f1,
 )
-from refladder.methods.without_judge import CUT, EMPTY, Machine, open_writer
+from refladder.methods.without_judge import CUT, EMPTY, MACHINE, open_writer
 from refladder.records import Context
 
 torch = pytest.importorskip("torch", reason="the local extra is not installed")
@@ -55,7 +55,7 @@ READ = {  # question, text: answer
 
 @pytest.fixture(scope="module")
 def taught(models, tmp_path_factory):
-    import small_models
+    from support import small_models
 
     assert models  # the local extra is there
     folder = tmp_path_factory.mktemp("questeval")
@@ -72,7 +72,7 @@ def taught(models, tmp_path_factory):
 
 
 def opened(path):
-    return open_writer(path, "questeval", SUGGESTION, Machine())
+    return open_writer(path, "questeval", SUGGESTION, MACHINE)
 
 
 @pytest.mark.parametrize(("sentence", "expected"), SPANS.items())
@@ -153,7 +153,7 @@ def plain_questeval(paths, text):
 
 def test_it_is_the_plain_chain_and_hand_work(taught):
     found = questeval(*map(opened, taught), CONTEXT, TEXTS)
-    assert +found.amiss == {}
+    assert +found.problems == {}
     by_hand = [  # the models do what they were taught, nearly surely
         (
             1 / 2,
@@ -183,7 +183,7 @@ def test_outputs_without_a_question_have_no_score(taught):
     found = questeval(*models, CONTEXT, ["", "it was .", TEXTS[0]])
     assert found.values[:2] == [None, None]
     assert found.values[2] is not None
-    assert +found.amiss == {EMPTY: 1, NO_QUESTION: 1}
+    assert +found.problems == {EMPTY: 1, NO_QUESTION: 1}
     nothing = Context(id="n", task="summarization", text="it is")
     assert questeval(*models, nothing, TEXTS).values == [None, None]
 
@@ -193,8 +193,8 @@ def test_questions_that_do_not_end_are_left_out(models, taught):
         opened(models["t5"]), opened(taught[1]), CONTEXT, TEXTS[:1]
     )  # a random model hardly ever ends
     assert found.values == [None]
-    assert +found.amiss == {
-        UNREADABLE: 6,
+    assert +found.problems == {
+        UNUSABLE: 6,
         NO_QUESTION: 1,
     }  # of 4 spans of the article and 2 of the text
 
@@ -203,7 +203,7 @@ def test_long_texts_are_cut_and_counted(taught):
     long = Context(id="l", task="summarization", text=ARTICLE + " ." * 600)
     found = questeval(*map(opened, taught), long, TEXTS[1:])
     assert found.values[0] is not None
-    assert found.amiss[CUT] == 2  # both questions about the text are asked of the long article
+    assert found.problems[CUT] == 2  # both questions about the text are asked of the long article
 
 
 def test_what_is_not_a_number_is_left_out(taught):
@@ -211,7 +211,7 @@ def test_what_is_not_a_number_is_left_out(taught):
     reader.opened.model.shared.weight.data[:] = np.nan
     found = questeval(generator, reader, CONTEXT, TEXTS[:1])
     assert found.values == [None]
-    assert +found.amiss == {UNREADABLE: 6, NO_QUESTION: 1}
+    assert +found.problems == {UNUSABLE: 6, NO_QUESTION: 1}
 
 
 def test_a_tokenizer_without_an_end(taught):

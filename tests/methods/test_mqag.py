@@ -12,12 +12,12 @@ from refladder.errors import BackendUnavailableError
 from refladder.methods.mqag import (
     NO_QUESTION,
     SUGGESTION,
-    UNREADABLE,
+    UNUSABLE,
     draw_choices,
     mqag,
     total_variation,
 )
-from refladder.methods.without_judge import CUT, EMPTY, Machine, open_reader, open_writer
+from refladder.methods.without_judge import CUT, EMPTY, MACHINE, open_reader, open_writer
 from refladder.records import Context
 
 torch = pytest.importorskip("torch", reason="the local extra is not installed")
@@ -44,7 +44,7 @@ CHOICES = {
 
 @pytest.fixture(scope="module")
 def taught(models, tmp_path_factory):
-    import small_models
+    from support import small_models
 
     folder = tmp_path_factory.mktemp("mqag")
     return (
@@ -56,8 +56,8 @@ def taught(models, tmp_path_factory):
 
 def opened(paths):
     return (
-        *(open_writer(path, "mqag", SUGGESTION, Machine()) for path in paths[:2]),
-        open_reader(paths[2], MULTIPLE_CHOICE, "mqag", SUGGESTION, Machine()),
+        *(open_writer(path, "mqag", SUGGESTION, MACHINE) for path in paths[:2]),
+        open_reader(paths[2], MULTIPLE_CHOICE, "mqag", SUGGESTION, MACHINE),
     )
 
 
@@ -71,10 +71,10 @@ def test_total_variation_by_hand():
 
 def test_choices_are_what_the_models_were_taught(taught):
     generator, distractors, _ = opened(taught)
-    amiss = Counter()
-    found = draw_choices(generator, distractors, TEXTS, questions=3, seed=1, amiss=amiss)
+    problems = Counter()
+    found = draw_choices(generator, distractors, TEXTS, questions=3, seed=1, problems=problems)
     assert found == [[CHOICES[TEXTS[0]]] * 3, [CHOICES[TEXTS[1]]] * 3, []]
-    assert +amiss == {UNREADABLE: 3}
+    assert +problems == {UNUSABLE: 3}
 
 
 def plain_shares(path, text, question, options):
@@ -92,7 +92,7 @@ def test_it_is_the_plain_chain(taught):
     found = mqag(*opened(taught), CONTEXT, [TEXTS[0], "", TEXTS[1], TEXTS[2]], questions=2)
     assert found.values[1] is None
     assert found.values[3] is None
-    assert +found.amiss == {UNREADABLE: 2, NO_QUESTION: 1, EMPTY: 1}
+    assert +found.problems == {UNUSABLE: 2, NO_QUESTION: 1, EMPTY: 1}
     for text, value in zip(TEXTS, found.values[::2], strict=False):
         question, options = CHOICES[text]
         own, others = (
@@ -117,7 +117,7 @@ def test_draws_follow_the_seed_and_nothing_else(models):
         loose[0].write_ids = lambda ids, sampling: (
             seen.append(found := written(ids, sampling)) or found
         )
-        draw_choices(*loose[:2], texts, questions=2, seed=seed, amiss=Counter())
+        draw_choices(*loose[:2], texts, questions=2, seed=seed, problems=Counter())
         loose[0].write_ids = written
         return [[one.ids for one in found] for found in seen]
 
@@ -132,11 +132,11 @@ def test_a_random_generator_has_nothing_to_ask(models, taught):
     generator, distractors, reader = opened((models["t5"], *taught[1:]))
     found = mqag(generator, distractors, reader, CONTEXT, TEXTS[:2], questions=2)
     assert found.values == [None, None]
-    assert +found.amiss == {UNREADABLE: 4, NO_QUESTION: 2}
+    assert +found.problems == {UNUSABLE: 4, NO_QUESTION: 2}
 
 
 def test_a_distractor_generator_that_only_knows_the_answer(taught, tmp_path):
-    import small_models
+    from support import small_models
 
     same = str(
         small_models.make_taught_t5(tmp_path / "same", dict.fromkeys(WRONG, "the harbour <sep>"))
@@ -144,14 +144,14 @@ def test_a_distractor_generator_that_only_knows_the_answer(taught, tmp_path):
     generator, distractors, reader = opened((taught[0], same, taught[2]))
     found = mqag(generator, distractors, reader, CONTEXT, TEXTS[:1], questions=2)
     assert found.values == [None]
-    assert +found.amiss == {UNREADABLE: 2, NO_QUESTION: 1}
+    assert +found.problems == {UNUSABLE: 2, NO_QUESTION: 1}
 
 
 def test_a_long_context_is_cut_and_its_question_stays(taught):
     models = opened(taught)
     long = Context(id="l", task="summarization", text="storm " * 200)
     found = mqag(*models, long, TEXTS[1:2], questions=1)
-    assert +found.amiss == {CUT: 2}  # once for each option
+    assert +found.problems == {CUT: 2}  # once for each option
     reader = models[2]
     row = reader.pair(reader.tokens.plain(long.text), [11], tail=[7, 8, 9])
     assert len(row.ids) == 64
@@ -169,7 +169,7 @@ def test_a_long_context_is_cut_and_its_question_stays(taught):
 
 @pytest.mark.parametrize("frame", ["choice", "bert-choice"])
 def test_a_pair_is_framed_as_the_tokenizer_frames_it(models, frame):
-    reader = open_reader(models[frame], MULTIPLE_CHOICE, "mqag", SUGGESTION, Machine())
+    reader = open_reader(models[frame], MULTIPLE_CHOICE, "mqag", SUGGESTION, MACHINE)
     for first, second in ((ARTICLE, "bread"), ("a", "a a"), ("ghent", "the harbour .")):
         row = reader.pair(reader.tokens.plain(first), reader.tokens.plain(second))
         expected = reader.opened.tokenizer(first, second)
@@ -183,12 +183,12 @@ def test_what_is_not_a_number_or_does_not_fit_is_left_out(taught, monkeypatch):
     monkeypatch.setattr(models[2].opened.tokenizer, "model_max_length", 9)
     found = mqag(*models, CONTEXT, TEXTS[:1], questions=2)
     assert found.values == [None]
-    assert +found.amiss == {UNREADABLE: 2, NO_QUESTION: 1}
+    assert +found.problems == {UNUSABLE: 2, NO_QUESTION: 1}
     models = opened(taught)
     models[2].opened.model.get_input_embeddings().weight.data[:] = np.nan
     found = mqag(*models, CONTEXT, TEXTS[:1], questions=2)
     assert found.values == [None]
-    assert +found.amiss == {UNREADABLE: 2, NO_QUESTION: 1}
+    assert +found.problems == {UNUSABLE: 2, NO_QUESTION: 1}
 
 
 def test_tokenizers_without_their_separators(models, taught):
@@ -211,4 +211,4 @@ def test_a_model_of_another_kind_is_no_reader(models):
         BackendUnavailableError,
         match=r"^mqag:/.* weights are missing from its files \(2, .*; fetch potsawee/t5",
     ):
-        open_reader(models["encoder"], MULTIPLE_CHOICE, "mqag", SUGGESTION, Machine())
+        open_reader(models["encoder"], MULTIPLE_CHOICE, "mqag", SUGGESTION, MACHINE)
