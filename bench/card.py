@@ -27,7 +27,8 @@ from certificate import RUNGS, Qualities, Simulated, Writer, normal
 
 from refladder.backends import connect
 from refladder.backends.builtin.quality import grades
-from refladder.jobs.evaluate import Protocol, evaluate
+from refladder.events import Silent
+from refladder.jobs.evaluate import EvaluateSpec, Protocol, run
 from refladder.loaders import load_benchmark
 from refladder.metaeval.agreement import MEAN, PARTIAL, human_means
 from refladder.methods.contract import METHODS, MethodSettings
@@ -219,9 +220,14 @@ def measured(judge_name: str, name: str, real: Real | None = None) -> Measured:
     settings = MethodSettings(rungs=RUNGS, least_mass=0.0)
     ladders, _ = evaluation_ladders(writer, benchmark, benchmark.dimensions, settings)
     settings = replace(settings, ladders=ladders)
-    found = evaluate(
-        benchmark, judge=judge, methods=methods, settings=settings, protocol=Protocol(resamples=200)
+    spec = EvaluateSpec(
+        benchmarks=[(benchmark, benchmark.dimensions)],
+        judge=judge,
+        methods=methods,
+        settings=settings,
+        protocol=Protocol(resamples=200),
     )
+    (found,) = run(spec, Silent())
     seconds = sum(run.seconds for run in found.runs)
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (
         1 << (20 if sys.platform == "darwin" else 10)

@@ -11,6 +11,7 @@ from refladder.backends.builtin import NOTICE
 from refladder.commands import console
 from refladder.commands.options import Command, options
 from refladder.errors import plural
+from refladder.events import Silent
 from refladder.files.jsonl import atomic, throw_away, to_json
 from refladder.files.ladder_sets import LadderSet, load_ladders
 from refladder.options import like
@@ -63,7 +64,7 @@ def command(*, out: Path) -> None:
 
 def _run(name: str, folder: Path) -> None:
     from refladder.jobs.build import build
-    from refladder.jobs.evaluate import evaluate
+    from refladder.jobs.evaluate import EvaluateSpec, run
     from refladder.jobs.filter import filter_rows
     from refladder.loaders import load_benchmark
     from refladder.metaeval.agreement import PARTIAL
@@ -108,9 +109,13 @@ def _run(name: str, folder: Path) -> None:
         f"3. filter: {split.passed} of {split.rows} outputs have {column} >= {THRESHOLD:g} and go to {passed}"
     )
     console.say(EXPLANATION)
-    evaluation = evaluate(
-        benchmark, judge=backend, settings=MethodSettings(ladders=str(folder / "ladders"))
+    spec = EvaluateSpec(
+        benchmarks=[(benchmark, dimensions)],
+        judge=backend,
+        methods=["ladder"],
+        settings=MethodSettings(ladders=str(folder / "ladders")),
     )
+    (evaluation,) = run(spec, Silent())
     rows = [row for row in evaluation.rows if row.statistic != PARTIAL]
     console.say_tables(agreement_tables(rows))
 

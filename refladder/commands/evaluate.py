@@ -13,7 +13,7 @@ import click
 
 from refladder.commands import console, spending
 from refladder.commands.calling import LOG, Call, Log, checked
-from refladder.commands.data import OWN, Data, DataOptions, one_alone, one_each
+from refladder.commands.data import Data, DataOptions, one_alone, one_each
 from refladder.commands.options import Command, JudgeOptions, backend_options, options
 from refladder.commands.recorded import (
     asking_arguments,
@@ -32,8 +32,9 @@ if TYPE_CHECKING:
     from refladder.backends import Backend
     from refladder.backends.plain_function import Judge
     from refladder.files.ladder_sets import LadderSet
-    from refladder.jobs.evaluate import Evaluation, Evaluations, Part, Protocol
-    from refladder.methods.contract import Method, MethodSettings
+    from refladder.jobs.evaluate import Protocol
+    from refladder.jobs.evaluation_results import Evaluation, Evaluations
+    from refladder.methods.contract import MethodSettings
     from refladder.records import Benchmark, Dimension
 
 
@@ -71,12 +72,6 @@ class MethodOptions:
     method_options: Mapping[str, str]
     scores: tuple[str, ...]
     score_column: Mapping[str, str]
-
-    def names(self, *backends: str | None) -> list[str]:
-        """The methods to run: `ladder` where none is named; none with --scores alone, without any of the `backends`."""
-        if self.methods is None:
-            return ["ladder"] if any(backends) or not self.scores else []
-        return [name.strip() for name in self.methods.split(",") if name.strip()]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -214,11 +209,8 @@ def command(
         refladder evaluate summeval --judge hf:ORG/MODEL --work work
         refladder evaluate answers.csv --task-file task.toml --methods ladder,win-ratio --judge openai:MODEL --dry-run
     """
-    from refladder.backends.dry_run import DryRunBackend
-    from refladder.jobs.evaluate import Protocol, evaluate_all, parts_of
-    from refladder.jobs.recorded_judgments import default_method
+    from refladder.jobs.evaluate import EvaluateSpec, Protocol, methods_to_run, rehearse, run
     from refladder.methods.contract import MethodSettings
-    from refladder.methods.method_runs import rehearse_methods
 
     if ladders.ladders and ladders.writer is not None:
         raise UsageError(
@@ -232,122 +224,82 @@ def command(
     rated = [each.rated(None) for each in data.each()]
     table = (*(data.source or ()), *data.names)[0]
     recorded = open_recorded(judgments_from, asking_options(context), console.notify, source=table)
+    if recorded is not None and data.task_file is not None and data.dimensions:
+        # The table was read without the other dimensions.
+        recorded = recorded.on(data.dimensions)
     session = spending.Spending(money)
-
-    open_judge, open_writer = partial(session.open, judge.name, judge.options), None
+    open_writer = None
     if ladders.writer not in (None, judge.judge):
         open_writer = partial(session.open, ladders.writer, backend_options(ladders.writer, {}))
-    settings = MethodSettings(
-        seed=seed,
-        writer=open_writer,
-        rungs=ladders.rungs,
-        rule=asked.rule,
-        least_mass=asked.least_mass,
-        orders=asked.orders,
-        yes_no=asked.yes_no,
-        budget=chosen.comparisons,
-        selection=chosen.selection,
-        answers=asked.sampled,
-        stated=asked.stated,
-        prompts=asked.prompts,
-        work=work,
-        options=chosen.method_options,
-        checks=session.checks_of(judge.name),
-        progress=session.progress,
+    backends = (judge.judge, ladders.writer, *ladders.ladders)
+    spec = EvaluateSpec(
+        benchmarks=rated,
+        ladders=sets,
+        judge=recorded or partial(session.open, judge.name, judge.options),
+        methods=methods_to_run(
+            chosen.methods, recorded, scores_only=bool(chosen.scores) and not any(backends)
+        ),
+        scores=chosen.scores,
+        score_columns=chosen.score_column,
+        settings=MethodSettings(
+            seed=seed,
+            writer=open_writer,
+            rungs=ladders.rungs,
+            rule=asked.rule,
+            least_mass=asked.least_mass,
+            orders=asked.orders,
+            yes_no=asked.yes_no,
+            budget=chosen.comparisons,
+            selection=chosen.selection,
+            answers=asked.sampled,
+            stated=asked.stated,
+            prompts=asked.prompts,
+            work=work,
+            options=chosen.method_options,
+            checks=session.checks_of(judge.name),
+        ),
+        protocol=Protocol(
+            levels=protocol.levels or (LEVELS if output.for_programs else LEVELS[:1]),
+            statistics=protocol.statistics
+            or (STATISTICS if output.for_programs else STATISTICS[:1]),
+            constant=protocol.constant,
+            resamples=protocol.resamples,
+            seed=seed,
+            reference=protocol.reference,
+            baselines=protocol.baselines,
+            against_best=output.table_format == "latex",
+        ),
+        dimensions_named=bool(data.dimensions),
+        config=console.resolved(context),
     )
-    names = chosen.names(judge.judge, ladders.writer, *ladders.ladders, *judgments_from)
-    if recorded is not None:
-        if (
-            data.names == (OWN,) and data.dimensions
-        ):  # whose table was read without the other dimensions
-            recorded = recorded.on(data.dimensions)
-        names = [default_method(recorded)] if chosen.methods is None else names
-    agreed = Protocol(
-        levels=protocol.levels or (LEVELS if output.for_programs else LEVELS[:1]),
-        statistics=protocol.statistics or (STATISTICS if output.for_programs else STATISTICS[:1]),
-        constant=protocol.constant,
-        resamples=protocol.resamples,
-        seed=seed,
-        reference=protocol.reference,
-        baselines=protocol.baselines,
-        against_best=output.table_format == "latex",
-    )
-    parts, others = parts_of(
-        rated,
-        sets,
-        names,
-        settings,
-        scores=partial(_read_others, chosen),
-        protocol=agreed,
-        recorded=recorded,
-        named=bool(data.dimensions),
-    )
-
-    def rehearse() -> None:
-        unasked = None if recorded is None else DryRunBackend(recorded)
-        opened = open_judge if unasked is None else lambda: unasked
-        for part in parts:
-            console.say_lines(part.left_out)
-            for name, sentence in rehearse_methods(
-                names, part.benchmark, part.dimensions, opened, part.settings
-            ):
-                console.say(f"{name}: {sentence}", err=True)
-
-    if not session.continues(rehearse, as_json=output.as_json):
+    events = console.Console(watch=session.under_way)
+    if not session.continues(lambda: rehearse(spec, events), as_json=output.as_json):
         return 0
-    asking, config = recorded or open_judge, console.resolved(context)
-    evaluations = evaluate_all(
-        parts, config, judge=asking, methods=names, others=others, protocol=agreed
-    )
+    evaluations = run(spec, events)
     # The report card is printed for methods that were named: `ladder` alone, the default, has the summary of its run.
     _print(evaluations, output, with_cards=chosen.methods is not None)
-    _keep(parts, evaluations, others)
-    _draw(output, evaluations, parts)
-    _tell(output, evaluations, parts)
+    _draw(output, evaluations, seed)
+    _tell(output, evaluations)
     console.tell_spent(session.spent())
     return 0 if evaluations.complete else console.UNSCORED
 
 
-def _read_others(
-    chosen: MethodOptions, benchmark: Benchmark, dimensions: Sequence[Dimension]
-) -> list[Method]:
-    from refladder.methods.score_files import read_scores
-
-    columns = chosen.score_column
-    if columns and not chosen.scores:
-        raise UsageError(
-            "--score-column names a column of --scores FILE, and no file is given; add --scores FILE"
-        )
-    return [read_scores(path, benchmark, dimensions, columns) for path in chosen.scores]
-
-
-def _keep(parts: Sequence[Part], evaluations: Evaluations, others: Sequence[Method]) -> None:
-    """Write the results into the work folders, if there are some, for `refladder review`."""
-    from refladder.jobs.evaluation_results import write_evaluation
-
-    for part, evaluation in zip(parts, evaluations, strict=True):
-        if part.settings.work is not None:
-            write_evaluation(
-                part.settings.work, evaluation, part.benchmark, part.dimensions, others
-            )
-
-
-def _tell(output: OutputOptions, evaluations: Evaluations, parts: Sequence[Part]) -> None:
+def _tell(output: OutputOptions, evaluations: Evaluations) -> None:
     """Print on standard error what the tables cannot show, and the summaries of the runs."""
     from refladder.scoring.judge_check import check_lines
 
-    for part, evaluation in zip(parts, evaluations, strict=True):
+    for evaluation in evaluations:
         console.say_lines((*evaluation.limits, *evaluation.notes))
         shown, warnings = check_lines(evaluation.checks)
         for run in evaluation.runs:
             if run.result.report is not None and output.table_format == "text":
-                console.say_lines([f"{part.benchmark.name}:"] if len(parts) > 1 else [])
+                console.say_lines([f"{evaluation.benchmark.name}:"] if len(evaluations) > 1 else [])
                 console.tell(run.result.report, as_json=False, to_stderr=True)
                 console.say_lines(shown)
         console.say_lines(warnings)
 
 
-def _draw(output: OutputOptions, evaluations: Evaluations, parts: Sequence[Part]) -> None:
+def _draw(output: OutputOptions, evaluations: Evaluations, seed: int) -> None:
     """Write figures into a folder and a page with tables and figures, and print why a figure could not be drawn."""
     from refladder.arena.html import card_page
     from refladder.files.jsonl import atomic
@@ -362,16 +314,16 @@ def _draw(output: OutputOptions, evaluations: Evaluations, parts: Sequence[Part]
     tables = agreement_tables(evaluations.rows)
     drawn: dict[str, str] = {}
     notes = [f"{row.method}: {row.signature}" for row in evaluations.rows]
-    stems = file_stems([part.benchmark.name for part in parts])
-    for part, evaluation in zip(parts, evaluations, strict=True):
-        benchmark, dimensions, settings, _ = part
+    stems = file_stems([evaluation.benchmark.name for evaluation in evaluations])
+    for evaluation in evaluations:
+        benchmark, dimensions = evaluation.benchmark, evaluation.dimensions
         rows, cards = evaluation.rows, evaluation.cards
         files, missing = draw_figures(
-            rows, cards, evaluation.runs, benchmark, dimensions=dimensions, seed=settings.seed
+            rows, cards, evaluation.runs, benchmark, dimensions=dimensions, seed=seed
         )
         console.say_lines(missing)
         if output.figures is not None:
-            folder = output.figures / stems[benchmark.name] if len(parts) > 1 else output.figures
+            folder = output.figures / stems[benchmark.name] if len(stems) > 1 else output.figures
             for name, text in files.items():
                 with atomic(folder / name) as stream:
                     stream.write(text if isinstance(text, bytes) else text.encode())
@@ -385,7 +337,7 @@ def _draw(output: OutputOptions, evaluations: Evaluations, parts: Sequence[Part]
             f"{benchmark.name}: {name.removesuffix('.svg')}": text for name, text in charts.items()
         }
         notes += [
-            *part.left_out,
+            *evaluation.left_out,
             *evaluation.notes,
             *itertools.chain(*check_lines(evaluation.checks)),
             *missing,
@@ -495,10 +447,8 @@ def evaluate(
         BackendError: the judge failed; its judgments so far are stored, if `work` is given.
     """
     from refladder.files.ladder_sets import load_ladders
-    from refladder.jobs.evaluate import Protocol, evaluate_all, parts_of
-    from refladder.jobs.recorded_judgments import default_method
-    from refladder.methods.contract import LADDER, MethodSettings
-    from refladder.methods.score_files import read_scores
+    from refladder.jobs.evaluate import EvaluateSpec, methods_to_run, run
+    from refladder.methods.contract import MethodSettings
 
     with Call(evaluate, locals(), table="", without=("data",)) as call:
         if ladders is not None and writer is not None:
@@ -522,51 +472,34 @@ def evaluate(
         recorded = open_recorded(judgments_from, asking, partial(LOG.info, "%s"))
         if recorded is not None:
             recorded = recorded.on([dimension.name for dimension in rated[0][1]])
-        if methods is None:
-            methods = (
-                [LADDER]
-                if not scores or any(each is not None for each in (judge, writer, ladders))
-                else []
-            )
-            methods = methods if recorded is None else [default_method(recorded)]
-        names = (
-            [name.strip() for name in methods.split(",")]
-            if isinstance(methods, str)
-            else list(methods)
-        )
         console.check_prompts(asked.prompts)
         session = call.enter_context(Session(store))
-        open_judge = partial(session.open, judge or "builtin", judge_options)
-        open_writer = asked.writer
-        if writer is not None:
-            open_writer = partial(session.open, writer)
-        asked = replace(
-            asked,
-            writer=open_writer,
-            work=asked.work if work is None else Path(work),
-            checks=asked.checks or session.checks_of(judge or "builtin"),
-            progress=partial(console.progress, watch=session.under_way),
+        backends = (judge, writer, ladders)
+        spec = EvaluateSpec(
+            benchmarks=rated,
+            ladders=sets,
+            judge=recorded or partial(session.open, judge or "builtin", judge_options),
+            methods=methods_to_run(
+                methods,
+                recorded,
+                scores_only=bool(scores) and all(each is None for each in backends),
+            ),
+            scores=[str(path) for path in scores],
+            settings=replace(
+                asked,
+                writer=asked.writer if writer is None else partial(session.open, writer),
+                work=asked.work if work is None else Path(work),
+                checks=asked.checks or session.checks_of(judge or "builtin"),
+            ),
+            protocol=protocol,
+            dimensions_named=bool(dimensions),
+            config=call.config(),
         )
-        agreed = protocol or Protocol(seed=asked.seed)
-        parts, others = parts_of(
-            rated,
-            sets,
-            names,
-            asked,
-            scores=lambda benchmark, chosen: [
-                read_scores(str(path), benchmark, chosen) for path in scores
-            ],
-            protocol=agreed,
-            recorded=recorded,
-            named=bool(dimensions),
-        )
-        judging, config = recorded or open_judge, call.config()
-        evaluations = evaluate_all(
-            parts, config, judge=judging, methods=names, others=others, protocol=agreed
-        )
+        events = Log(watch=session.under_way)
+        evaluations = run(spec, events)
         for evaluation in evaluations:
             call.log((*evaluation.limits, *evaluation.notes))
-            Log().checked(evaluation.checks)
+            events.checked(evaluation.checks)
         return evaluations if several else evaluations[0]
 
 

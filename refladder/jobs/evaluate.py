@@ -1,21 +1,23 @@
-"""evaluate: a benchmark and a judge -> scores of every method -> agreement with people, in one call."""
+"""evaluate: benchmarks and a judge -> scores of every method -> agreement with people."""
 
 from __future__ import annotations
 
 import itertools
 from collections import Counter
 from contextlib import nullcontext
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from refladder.backends.metered import Spent, total
+from refladder.backends.dry_run import DryRunBackend
+from refladder.backends.metered import total
 from refladder.backends.protocol import Backend
 from refladder.errors import UnknownNameError, UsageError, column_option
 from refladder.files.jsonl import write_json
 from refladder.files.ladder_sets import LadderSet, load_ladders
 from refladder.files.locks import locked_folder
 from refladder.jobs.coverage import covered
-from refladder.jobs.recorded_judgments import check_recorded
+from refladder.jobs.evaluation_results import Evaluation, Evaluations, write_evaluation
+from refladder.jobs.recorded_judgments import check_recorded, default_method
 from refladder.metaeval import CONVENTIONS, LEVELS, STATISTICS
 from refladder.metaeval.agreement import (
     MEAN,
@@ -29,27 +31,23 @@ from refladder.metaeval.correction import holm, permutations_for
 from refladder.metaeval.correlation import check_name
 from refladder.methods.contract import LADDER, MethodSettings
 from refladder.methods.ladder import ladders_for
-from refladder.methods.method_runs import run_methods, scored_methods
+from refladder.methods.method_runs import rehearse_methods, run_methods, scored_methods
+from refladder.methods.score_files import read_scores
 from refladder.methods.surface import BEST, MEASURES, best_name, surface_methods, words
-from refladder.report.cards import Card, report_cards
+from refladder.report.cards import report_cards
 from refladder.report.charts import file_stems
 from refladder.scoring.recorded import Recorded
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
+    from refladder.events import Events
     from refladder.methods.contract import Judge, Method
     from refladder.methods.method_runs import MethodRun
-    from refladder.records import Benchmark, Dimension, JudgeCheck
+    from refladder.records import Benchmark, Dimension
 
 BASELINES = ("best", "all")
-# The keys of a record of an evaluation.
-_RECORD = (
-    *("method", "benchmark", "level", "statistic", "dimension"),
-    *("value", "low", "high", "contexts", "skipped", "unscored"),
-)
-_COSTS = ("calls", "tokens", "seconds")
 BETWEEN = "between_systems"
 
 
@@ -93,7 +91,7 @@ class Protocol:
 
 
 class Part(NamedTuple):
-    """The part of a benchmark to evaluate, its dimensions and settings, and what was left out; see `parts_of`."""
+    """The part of a benchmark to evaluate, its dimensions and settings, and what was left out."""
 
     benchmark: Benchmark
     dimensions: Sequence[Dimension]
@@ -102,192 +100,138 @@ class Part(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Evaluation:
-    """The result of `evaluate`.
+class EvaluateSpec:
+    """Which methods to compare on which benchmarks.
 
-    `rows` is the agreement of every method, the surface baselines included. `runs` holds the scores and costs of the
-    methods that were run, and `cards` their report cards. `limits` are sentences on what the rows cannot show, and
-    `notes` sentences about the methods. `spent` is what the methods took together, in tokens and money.
+    `benchmarks` have their dimensions with them, which the user may have named. `ladders` has a set for each, None for
+    that of `settings`. `judge` is a backend that is open, recorded judgments, or a function that opens a backend.
+    `scores` are files with the scores of other programs. `config` is written to run.json in the folder `work`.
     """
 
-    rows: tuple[Agreement, ...]
-    runs: tuple[MethodRun, ...]
-    cards: tuple[Card, ...]
-    limits: tuple[str, ...]
-    notes: tuple[str, ...]
-    spent: Spent
+    benchmarks: Sequence[tuple[Benchmark, Sequence[Dimension]]]
+    judge: Backend | Judge
+    methods: Sequence[str]
+    ladders: Sequence[str | Path | LadderSet | None] = (None,)
+    scores: Sequence[str] = ()
+    score_columns: Mapping[str, str] = field(default_factory=dict)
+    settings: MethodSettings = field(default_factory=MethodSettings)
+    protocol: Protocol | None = None
+    dimensions_named: bool = False
+    config: Mapping[str, Any] = field(default_factory=dict)
 
-    def records(self) -> list[dict[str, Any]]:
-        """One record for each row, as `--format csv` prints them; `pandas.DataFrame(evaluation.records())`.
-
-        The keys are `method`, `benchmark`, `level`, `statistic`, `dimension`, `value`, `low`, `high`, `contexts`,
-        `skipped`, `unscored`, `calls`, `tokens` (of prompts) and `seconds`. What is not known is None. The last three
-        are those of the whole method in this run, on each of its rows; a method that was not run has None.
-        """
-        costs = {
-            run.name: {"calls": run.calls, "tokens": run.spent.sent, "seconds": run.seconds}
-            for run in self.runs
-        }
-        return [
-            {key: getattr(row, key) for key in _RECORD}
-            | costs.get(row.method, dict.fromkeys(_COSTS))
-            for row in self.rows
-        ]
+    def __post_init__(self) -> None:
+        if self.score_columns and not self.scores:
+            raise UsageError(
+                "--score-column names a column of --scores FILE, and no file is given; add --scores FILE"
+            )
 
     @property
-    def checks(self) -> tuple[JudgeCheck, ...]:
-        """Whether the judge tells the best rung from the worst, by dimension; none where it was not asked."""
-        return tuple(check for run in self.runs for check in run.checks)
-
-    @property
-    def complete(self) -> bool:
-        """Whether every output has a score of every method."""
-        return not any(row.unscored for row in self.rows)
+    def agreement(self) -> Protocol:
+        """How agreement is computed."""
+        return self.protocol or Protocol(seed=self.settings.seed)
 
 
-class Evaluations(tuple[Evaluation, ...]):
-    """The results of `evaluate` on several benchmarks, in their order."""
-
-    __slots__ = ()
-
-    @property
-    def rows(self) -> tuple[Agreement, ...]:
-        """The rows of all."""
-        return tuple(row for evaluation in self for row in evaluation.rows)
-
-    @property
-    def complete(self) -> bool:
-        """Whether every output of every benchmark has a score of every method."""
-        return all(evaluation.complete for evaluation in self)
-
-    def records(self) -> list[dict[str, Any]]:
-        """The records of all, see `Evaluation.records`."""
-        return [record for evaluation in self for record in evaluation.records()]
+def methods_to_run(
+    given: str | Sequence[str] | None, recorded: Recorded | None, *, scores_only: bool
+) -> list[str]:
+    """Return the names of methods from a list, or a text with commas; None is the default."""
+    if given is None:
+        return [default_method(recorded)] if recorded else [] if scores_only else [LADDER]
+    names = given.split(",") if isinstance(given, str) else given
+    return [name.strip() for name in names if name.strip()]
 
 
-def parts_of(
-    rated: Sequence[tuple[Benchmark, Sequence[Dimension]]],
-    ladders: Sequence[str | Path | LadderSet | None],
-    methods: Sequence[str],
-    settings: MethodSettings,
-    *,
-    scores: Callable[[Benchmark, Sequence[Dimension]], list[Method]],
-    protocol: Protocol,
-    recorded: Recorded | None,
-    named: bool,
-) -> tuple[list[Part], list[Method]]:
-    """The parts of benchmarks that are evaluated, checked, and the methods that `scores` reads for the first of them.
+def rehearse(spec: EvaluateSpec, events: Events) -> None:
+    """Ask for the same judgments and texts with nobody answering, and report what is left out and the notes."""
+    judge = DryRunBackend(spec.judge) if isinstance(spec.judge, Recorded) else spec.judge
+    for part in _parts(spec)[0]:
+        benchmark, dimensions, settings, left_out = part
+        said = rehearse_methods(spec.methods, benchmark, dimensions, _opener(judge), settings)
+        for line in (*left_out, *(f"{name}: {sentence}" for name, sentence in said)):
+            events.notice(line, warns=True)
 
-    Of several benchmarks, each has its ladders, and a folder in the folder `work`. Where the user has not `named` the
+
+def run(spec: EvaluateSpec, events: Events) -> Evaluations:
+    """Score the outputs of benchmarks with methods, and correlate the scores with their ratings."""
+    parts, others = _parts(spec)
+    evaluations = []
+    for number, part in enumerate(parts):
+        work, settings = part.settings.work, replace(part.settings, progress=events.progress)
+        with nullcontext() if work is None else locked_folder(work):
+            evaluation = _evaluated(spec, part._replace(settings=settings), others)
+            if work is not None:
+                write_evaluation(work, evaluation, others)
+                write_json(work / "run.json", _config(spec, number, work, evaluation))
+        evaluations.append(evaluation)
+    return Evaluations(evaluations)
+
+
+def _parts(spec: EvaluateSpec) -> tuple[list[Part], list[Method]]:
+    """Return the parts of benchmarks that are evaluated, checked, and the methods whose scores are in files.
+
+    Of several benchmarks, each has its ladders, and a folder in the folder `work`. Where the user has not named the
     dimensions, those without ladders or recorded judgments are left out; see `covered`.
     """
-    names = [benchmark.name for benchmark, _ in rated]
+    recorded = spec.judge if isinstance(spec.judge, Recorded) else None
+    names = [benchmark.name for benchmark, _ in spec.benchmarks]
     for name, times in Counter(names).items():
         if times > 1:
             raise UsageError(f"benchmark {name!r} is named {times} times; name each benchmark once")
     stems, parts = file_stems(names), []
-    for (benchmark, dimensions), its_ladders in zip(rated, ladders, strict=True):
-        its = replace(settings, ladders=its_ladders or settings.ladders)
-        if settings.work is not None and len(rated) > 1:
-            its = replace(its, work=settings.work / stems[benchmark.name])
+    for (benchmark, dimensions), its_ladders in zip(spec.benchmarks, spec.ladders, strict=True):
+        its = replace(spec.settings, ladders=its_ladders or spec.settings.ladders)
+        if its.work is not None and len(names) > 1:
+            its = replace(its, work=its.work / stems[benchmark.name])
         opened = None
-        if its.ladders is not None and LADDER in methods:
+        if its.ladders is not None and LADDER in spec.methods:
             opened = (
                 its.ladders if isinstance(its.ladders, LadderSet) else load_ladders(its.ladders)
             )
             its = replace(its, ladders=opened)
-            ladders_for(benchmark, dimensions if named else (), opened)
+            ladders_for(benchmark, dimensions if spec.dimensions_named else (), opened)
         if recorded is not None:
-            check_recorded(recorded, benchmark, methods, its)
-        part, evaluated, left_out = covered(benchmark, dimensions, opened, recorded, named=named)
+            check_recorded(recorded, benchmark, spec.methods, its)
+        part, evaluated, left_out = covered(
+            benchmark, dimensions, opened, recorded, named=spec.dimensions_named
+        )
         parts.append(Part(part, evaluated, its, left_out))
-    others = scores(rated[0][0], parts[0].dimensions)
+    first = spec.benchmarks[0][0], parts[0].dimensions
+    others = [read_scores(path, *first, spec.score_columns) for path in spec.scores]
     for each in parts:
-        check_evaluation(each.benchmark, each.dimensions, methods, others, protocol)
+        check_evaluation(each.benchmark, each.dimensions, spec.methods, others, spec.agreement)
     return parts, others
 
 
-def evaluate(
-    benchmark: Benchmark,
-    *,
-    judge: Backend | Judge,
-    dimensions: Sequence[Dimension] | None = None,
-    methods: Sequence[str] = (LADDER,),
-    others: Sequence[Method] = (),
-    settings: MethodSettings | None = None,
-    protocol: Protocol | None = None,
-    config: Mapping[str, Any] | None = None,
-) -> Evaluation:
-    """Score the outputs of a benchmark with methods, and correlate the scores with its ratings."""
-    dimensions = benchmark.dimensions if dimensions is None else dimensions
-    settings = settings or MethodSettings()
-    protocol = protocol or Protocol(seed=settings.seed)
-    check_evaluation(benchmark, dimensions, methods, others, protocol)
-    if isinstance(judge, Recorded):
-        check_recorded(judge, benchmark, methods, settings)
-    return _evaluated(
-        Part(benchmark, dimensions, settings),
-        judge,
-        methods=methods,
-        others=others,
-        protocol=protocol,
-        config=config,
-    )
-
-
-def _evaluated(
-    part: Part,
-    judge: Backend | Judge,
-    *,
-    methods: Sequence[str],
-    others: Sequence[Method],
-    protocol: Protocol,
-    config: Mapping[str, Any] | None,
-) -> Evaluation:
+def _evaluated(spec: EvaluateSpec, part: Part, others: Sequence[Method]) -> Evaluation:
     benchmark, dimensions, settings, left_out = part
-    opened = (lambda: judge) if isinstance(judge, Backend) else judge
-    with nullcontext() if settings.work is None else locked_folder(settings.work):
-        runs = run_methods(methods, benchmark, dimensions, opened, settings)
-        scored = scored_methods(runs, others)
-        rows = agreement(benchmark, dimensions, scored, protocol)
-        if config is not None and settings.work is not None:
-            checks = [asdict(check) for run in runs for check in run.checks] or None
-            write_json(settings.work / "run.json", {**config, "judge_check": checks})
+    runs = run_methods(spec.methods, benchmark, dimensions, _opener(spec.judge), settings)
+    scored = scored_methods(runs, others)
+    rows = agreement(benchmark, dimensions, scored, spec.agreement)
     return Evaluation(
         rows=tuple(rows),
         runs=tuple(runs),
         cards=tuple(report_cards(runs, benchmark, dimensions)),
-        limits=(*left_out, *_limits(benchmark, rows, protocol)),
+        limits=(*left_out, *_limits(benchmark, rows, spec.agreement)),
         notes=tuple(notes_of(runs)),
         spent=total([run.spent for run in runs]),
+        benchmark=benchmark,
+        dimensions=tuple(dimensions),
+        left_out=left_out,
     )
 
 
-def evaluate_all(
-    parts: Sequence[Part],
-    config: Mapping[str, Any],
-    *,
-    judge: Backend | Judge,
-    methods: Sequence[str],
-    others: Sequence[Method],
-    protocol: Protocol,
-) -> Evaluations:
-    """`evaluate` the parts of a run, which were checked; the `config` of each has its own name, set and folder."""
-    evaluations = []
-    for number, part in enumerate(parts):
-        options = dict(config["options"])
-        for key in ("benchmark", "source", "ladders"):
-            if isinstance(values := options.get(key), list | tuple):
-                options[key] = values[number % len(values)] if values else None
-        if part.settings.work is not None:
-            options["work"] = str(part.settings.work)
-        written = {**config, "options": options}
-        evaluations.append(
-            _evaluated(
-                part, judge, methods=methods, others=others, protocol=protocol, config=written
-            )
-        )
-    return Evaluations(evaluations)
+def _opener(judge: Backend | Judge) -> Judge:
+    return (lambda: judge) if isinstance(judge, Backend) else judge
+
+
+def _config(spec: EvaluateSpec, number: int, work: Path, evaluation: Evaluation) -> dict[str, Any]:
+    """Return what run.json holds of one of the benchmarks: its own name, source, set and folder."""
+    options = dict(spec.config.get("options", {}))
+    for key in ("benchmark", "source", "ladders"):
+        if isinstance(values := options.get(key), list | tuple):
+            options[key] = values[number % len(values)] if values else None
+    checks = [asdict(check) for check in evaluation.checks] or None
+    return {**spec.config, "options": {**options, "work": str(work)}, "judge_check": checks}
 
 
 def check_evaluation(

@@ -1,8 +1,9 @@
-"""The results of an evaluation in its work folder, so that they can be reviewed without running it again."""
+"""What `evaluate` returns, and the file of it in a work folder, which `review` shows without running it again."""
 
 from __future__ import annotations
 
 import itertools
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from refladder.files.jsonl import atomic, to_json
@@ -15,33 +16,102 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from pathlib import Path
 
-    from refladder.jobs.evaluate import Evaluation
+    from refladder.backends.metered import Spent
+    from refladder.metaeval.agreement import Agreement
     from refladder.methods.contract import Method
-    from refladder.records import Benchmark, Dimension
+    from refladder.methods.method_runs import MethodRun
+    from refladder.records import Benchmark, Dimension, JudgeCheck
+    from refladder.report.cards import Card
 
 
 RESULTS = "results.jsonl"  # in the folder of a run: what `refladder review` shows
 
 
-def write_evaluation(
-    folder: Path,
-    evaluation: Evaluation,
-    benchmark: Benchmark,
-    dimensions: Sequence[Dimension],
-    others: Sequence[Method] = (),
-) -> None:
+# The keys of a record of an evaluation.
+_RECORD = (
+    *("method", "benchmark", "level", "statistic", "dimension"),
+    *("value", "low", "high", "contexts", "skipped", "unscored"),
+)
+_COSTS = ("calls", "tokens", "seconds")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Evaluation:
+    """The result of `evaluate`.
+
+    `rows` is the agreement of every method, the surface baselines included. `runs` holds the scores and costs of the
+    methods that were run, and `cards` their report cards. `limits` are sentences on what the rows cannot show, and
+    `notes` sentences about the methods. `spent` is what the methods took together, in tokens and money. `benchmark` and
+    `dimensions` are what was evaluated, and `left_out` sentences on what was not.
+    """
+
+    rows: tuple[Agreement, ...]
+    runs: tuple[MethodRun, ...]
+    cards: tuple[Card, ...]
+    limits: tuple[str, ...]
+    notes: tuple[str, ...]
+    spent: Spent
+    benchmark: Benchmark = field(repr=False)
+    dimensions: tuple[Dimension, ...] = field(repr=False)
+    left_out: tuple[str, ...] = ()
+
+    def records(self) -> list[dict[str, Any]]:
+        """One record for each row, as `--format csv` prints them; `pandas.DataFrame(evaluation.records())`.
+
+        The keys are `method`, `benchmark`, `level`, `statistic`, `dimension`, `value`, `low`, `high`, `contexts`,
+        `skipped`, `unscored`, `calls`, `tokens` (of prompts) and `seconds`. What is not known is None. The last three
+        are those of the whole method in this run, on each of its rows; a method that was not run has None.
+        """
+        costs = {
+            run.name: {"calls": run.calls, "tokens": run.spent.sent, "seconds": run.seconds}
+            for run in self.runs
+        }
+        return [
+            {key: getattr(row, key) for key in _RECORD}
+            | costs.get(row.method, dict.fromkeys(_COSTS))
+            for row in self.rows
+        ]
+
+    @property
+    def checks(self) -> tuple[JudgeCheck, ...]:
+        """Whether the judge tells the best rung from the worst, by dimension; none where it was not asked."""
+        return tuple(check for run in self.runs for check in run.checks)
+
+    @property
+    def complete(self) -> bool:
+        """Whether every output has a score of every method."""
+        return not any(row.unscored for row in self.rows)
+
+
+class Evaluations(tuple[Evaluation, ...]):
+    """The results of `evaluate` on several benchmarks, in their order."""
+
+    __slots__ = ()
+
+    @property
+    def rows(self) -> tuple[Agreement, ...]:
+        """The rows of all."""
+        return tuple(row for evaluation in self for row in evaluation.rows)
+
+    @property
+    def complete(self) -> bool:
+        """Whether every output of every benchmark has a score of every method."""
+        return all(evaluation.complete for evaluation in self)
+
+    def records(self) -> list[dict[str, Any]]:
+        """The records of all, see `Evaluation.records`."""
+        return [record for evaluation in self for record in evaluation.records()]
+
+
+def write_evaluation(folder: Path, evaluation: Evaluation, others: Sequence[Method] = ()) -> None:
     """Write `results.jsonl`: contexts, texts, ratings, the scores of every method, and the tables of the report."""
     with atomic(folder / RESULTS) as stream:
-        for line in _lines(evaluation, benchmark, dimensions, others):
+        for line in _lines(evaluation, others):
             stream.write(to_json(line) + b"\n")
 
 
-def _lines(
-    evaluation: Evaluation,
-    benchmark: Benchmark,
-    dimensions: Sequence[Dimension],
-    others: Sequence[Method],
-) -> Iterator[dict[str, Any]]:
+def _lines(evaluation: Evaluation, others: Sequence[Method]) -> Iterator[dict[str, Any]]:
+    benchmark, dimensions = evaluation.benchmark, evaluation.dimensions
     notes = [
         *evaluation.limits,
         *evaluation.notes,

@@ -7,11 +7,10 @@ from dataclasses import FrozenInstanceError, replace
 
 import pytest
 from doubles import Double
+from evaluating import evaluate
 
 import refladder
 from refladder.errors import UnknownNameError, UsageError
-from refladder.jobs.evaluate import evaluate
-from refladder.methods.contract import Method
 from refladder.methods.surface import BEST
 
 STORY = refladder.load_benchmark("demo/story")
@@ -52,7 +51,9 @@ def test_one_call_gives_rows_runs_cards_notes_and_costs(tmp_path):
         "bleu"
     ]  # the stories have no references
     assert not evaluation.complete
-    assert json.loads((tmp_path / "work" / "run.json").read_text()).keys() == {"a", "judge_check"}
+    assert json.loads((tmp_path / "work" / "run.json").read_text()).keys() == {
+        *("a", "options", "judge_check"),
+    }
     with pytest.raises(FrozenInstanceError):
         evaluation.rows = ()
 
@@ -82,15 +83,20 @@ def test_the_command_and_the_call_agree(command):
     ]
 
 
-def test_scores_that_exist_need_no_judge():
-    lengths = Method(
-        name="characters",
-        signature="len",
-        scores={
-            (o.id, d.name): float(len(o.text)) for o in STORY.outputs for d in STORY.dimensions
-        },
-    )
-    evaluation = evaluate(STORY, judge=NeverAsked(), methods=(), others=[lengths], protocol=QUICK)
+@pytest.fixture
+def scores_in(tmp_path):
+    def write(name):
+        path = tmp_path / f"{name}.jsonl"
+        rows = ({"output_id": each.id, "score": len(each.text)} for each in STORY.outputs)
+        path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+        return [str(path)]
+
+    return write
+
+
+def test_scores_that_exist_need_no_judge(scores_in):
+    scores = scores_in("characters")
+    evaluation = evaluate(STORY, judge=NeverAsked(), methods=(), scores=scores, protocol=QUICK)
     assert list(dict.fromkeys(row.method for row in evaluation.rows)) == ["characters", BEST]
     assert evaluation.runs == evaluation.cards == evaluation.notes == ()
     assert evaluation.complete
@@ -113,11 +119,6 @@ def test_scores_that_exist_need_no_judge():
             "unknown reference method 'lenght'",
         ),
         (
-            {"others": [Method(name="ladder", signature="x", scores={})]},
-            UsageError,
-            "two methods are called 'ladder'; rename the file of scores",
-        ),
-        (
             {"settings": refladder.MethodSettings(options={"zepo.steps": "1"})},
             UnknownNameError,
             "unknown method of this run 'zepo'",
@@ -131,6 +132,13 @@ def test_a_wrong_request_is_refused_before_the_judge_is_opened(request_, error, 
     request_ = {"benchmark": STORY, "judge": judge, **request_}
     with pytest.raises(error, match=message):
         evaluate(request_.pop("benchmark"), **request_)
+
+
+def test_two_methods_of_one_name(scores_in):
+    with pytest.raises(
+        UsageError, match="two methods are called 'ladder'; rename the file of scores"
+    ):
+        evaluate(STORY, judge=NeverAsked(), scores=scores_in("ladder"))
 
 
 @pytest.mark.parametrize(
@@ -147,3 +155,21 @@ def test_a_wrong_request_is_refused_before_the_judge_is_opened(request_, error, 
 def test_a_protocol_is_checked_when_it_is_made(field, value, message):
     with pytest.raises(UsageError, match=message):
         refladder.Protocol(**{field: value})
+
+
+def test_the_call_leaves_the_results_of_the_command_for_review(command, tmp_path):
+    typed, called = tmp_path / "typed", tmp_path / "called"
+    line = ("--ladders", "demo/story", "--statistic", "kendall", "--resamples", "20")
+    assert command("evaluate", "demo/story", *line, "--work", typed).code == 0
+    protocol = replace(QUICK, statistics=("kendall",))
+    refladder.evaluate("demo/story", ladders="demo/story", protocol=protocol, work=called)
+    results = [
+        [
+            line
+            for line in map(json.loads, (folder / "results.jsonl").read_text().splitlines())
+            if "what each method needed" not in line.get("caption", "")  # the seconds of the run
+        ]
+        for folder in (typed, called)
+    ]
+    assert results[0] == results[1]
+    assert {line["kind"] for line in results[0]} >= {"row", "text", "rating", "score", "table"}

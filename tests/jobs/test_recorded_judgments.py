@@ -9,11 +9,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from evaluating import evaluate
 from simulated import DIMENSION, Simulated, benchmark_of, text_of
 
 from refladder.backends import connect
 from refladder.errors import UsageError
-from refladder.jobs.evaluate import evaluate
 from refladder.loaders import load_benchmark
 from refladder.methods.contract import MethodSettings
 from refladder.records import Output, Rating

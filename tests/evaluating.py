@@ -1,0 +1,20 @@
+"""One benchmark through the job of `evaluate`."""
+
+from refladder.events import Silent
+from refladder.jobs.evaluate import EvaluateSpec, run
+from refladder.methods.contract import MethodSettings
+
+
+def evaluate(benchmark, *, judge, dimensions=None, methods=("ladder",), settings=None, **spec):
+    """Evaluate one benchmark, without a word on the way; `spec` are further fields of `EvaluateSpec`."""
+    chosen = benchmark.dimensions if dimensions is None else dimensions
+    given = EvaluateSpec(
+        benchmarks=[(benchmark, chosen)],
+        judge=judge,
+        methods=methods,
+        settings=settings or MethodSettings(),
+        dimensions_named=True,
+        **spec,
+    )
+    (evaluation,) = run(given, Silent())
+    return evaluation
