@@ -23,10 +23,11 @@ INTERVAL_SIZES = ("none", "small", "full")  # of the intervals beside figures in
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """An option of a command, or an argument: a `flag` without dashes, such as `SOURCE`."""
+    """An option of a command. One with a `flag` without dashes, such as `SOURCE`, is an argument."""
 
-    flag: str
     help: str = ""
+    # Default: `--` and the key in `OPTIONS`.
+    flag: str = ""
     # Parameter of the command's function. Default: the key in `OPTIONS`.
     name: str = ""
     # Parameter of the Python call, and field of the settings, if it differs from `name`.
@@ -88,39 +89,50 @@ def like(key: str, **changes: Any) -> Option:
 
 
 def _under(heading: str, **options: Option) -> dict[str, Option]:
-    """Return options with their heading and their names filled in."""
-    named = {
-        key: replace(option, heading=heading, name=option.name or key)
-        for key, option in options.items()
-    }
-    return {
-        key: replace(option, parameter=option.parameter or option.name)
-        for key, option in named.items()
-    }
+    """Return options with their heading, and with what their keys imply."""
+    for key, option in options.items():
+        name = option.name or key
+        options[key] = replace(
+            option,
+            heading=heading,
+            flag=option.flag or f"--{key.replace('_', '-')}",
+            name=name,
+            parameter=option.parameter or name,
+        )
+    return options
 
 
 OPTIONS: dict[str, Option] = {
     **_under(
         "",  # arguments
-        ladder_set=Option("SET", complete="ladders", reads="file"),
+        ladder_set=Option(flag="SET", complete="ladders", reads="file"),
         benchmark=Option(
-            "BENCHMARK", parameter="data", complete="benchmarks", reads="table", of_new_set=True
+            flag="BENCHMARK",
+            parameter="data",
+            complete="benchmarks",
+            reads="table",
+            of_new_set=True,
         ),
-        source=Option("SOURCE", parameter="table", reads="table", with_student=True),
-        set_argument=Option("SET", name="ladders", required=True, complete="ladders", reads="file"),
-        table=Option("TABLE", required=True, reads="table"),
-        first_set=Option("SET", name="first", required=True, complete="ladders", reads="table"),
-        second_set=Option("SET", name="second", required=True, complete="ladders", reads="table"),
-        kind=Option("[KIND]"),
-        repository=Option("ORG/NAME", required=True),
-        judgments_argument=Option("JUDGMENTS", name="judgments", required=True, reads="table"),
-        run=Option("RUN", type=Path, reads="file", beside=(".run.json", ".judgments.jsonl")),
-        context_argument=Option("CONTEXT_ID", name="context_id"),
+        source=Option(flag="SOURCE", parameter="table", reads="table", with_student=True),
+        set_argument=Option(
+            flag="SET", name="ladders", required=True, complete="ladders", reads="file"
+        ),
+        table=Option(flag="TABLE", required=True, reads="table"),
+        first_set=Option(
+            flag="SET", name="first", required=True, complete="ladders", reads="table"
+        ),
+        second_set=Option(
+            flag="SET", name="second", required=True, complete="ladders", reads="table"
+        ),
+        kind=Option(flag="[KIND]"),
+        repository=Option(flag="ORG/NAME", required=True),
+        judgments_argument=Option(flag="JUDGMENTS", name="judgments", required=True, reads="table"),
+        run=Option(flag="RUN", type=Path, reads="file", beside=(".run.json", ".judgments.jsonl")),
+        context_argument=Option(flag="CONTEXT_ID", name="context_id"),
     ),
     **_under(
         "Options",
         judge=Option(
-            "--judge",
             "Judge model (see `refladder list backends`).",
             default="builtin",
             metavar="BACKEND",
@@ -131,7 +143,6 @@ OPTIONS: dict[str, Option] = {
             of_new_set=True,
         ),
         ladders=Option(
-            "--ladders",
             "Ladder set: a name of `refladder list ladders`, a folder, or hub:ORG/NAME@REVISION.",
             metavar="SET",
             complete="ladders",
@@ -139,13 +150,11 @@ OPTIONS: dict[str, Option] = {
             with_student=True,
         ),
         contexts=Option(
-            "--contexts",
             "Number of contexts to audit, drawn at random with --seed. Default: all.",
             type=int,
             at_least=1,
         ),
         dimension=Option(
-            "--dimension",
             "Dimension to use. Repeatable. Default: all.",
             parameter="dimensions",
             multiple=True,
@@ -153,24 +162,23 @@ OPTIONS: dict[str, Option] = {
             of_new_set=True,
         ),
         add=Option(
-            "--add",
             "Instead of BENCHMARK: add ladders for the new contexts of TABLE to the set in --out. "
             "Its ladders stay.",
             metavar="TABLE",
             reads="table",
         ),
         out=Option(
-            "--out",
             "Output file for the rows that pass; - is standard output.",
             default="-",
             writes="file",
             with_student=True,
             with_text=False,
         ),
-        out_file=Option("--out", "Output file.", name="out", type=Path, writes="file"),
-        out_folder=Option("--out", "Output folder.", name="out", type=Path, writes="folder"),
+        out_file=Option(flag="--out", help="Output file.", name="out", type=Path, writes="file"),
+        out_folder=Option(
+            flag="--out", help="Output folder.", name="out", type=Path, writes="folder"
+        ),
         writer=Option(
-            "--writer",
             "Writer model (see `refladder list backends`). Default for a benchmark: builtin.",
             metavar="BACKEND",
             complete="backends",
@@ -178,14 +186,12 @@ OPTIONS: dict[str, Option] = {
             asks=True,
         ),
         certify=Option(
-            "--certify",
             "Judge the rungs against each other. Rungs out of order are generated again, at most "
             "twice. After that, their level is dropped, or their ladder fails.",
             type=bool,
             of_new_set=True,
         ),
         shared=Option(
-            "--shared",
             "Build one scale for all rows of your own table: every text is compared with the "
             "ladders of the same K contexts (anchors), drawn with --seed.",
             type=int,
@@ -193,126 +199,108 @@ OPTIONS: dict[str, Option] = {
             metavar="K",
             of_new_set=True,
         ),
-        good=Option("--good", "Condition of a good label: '>=4' or '=yes'.", metavar="CONDITION"),
+        good=Option("Condition of a good label: '>=4' or '=yes'.", metavar="CONDITION"),
         by=Option(
-            "--by",
             "Column with the scores. Default: the weighted score of all dimensions "
             "(overall_score), or the only column NAME_score.",
             metavar="COLUMN",
         ),
-        precision=Option(
-            "--precision", "Promised share of good rows among those kept.", type=float
-        ),
-        recall=Option("--recall", "Promised share of the good rows that are kept.", type=float),
-        sure=Option("--sure", "Probability of the promise, 0 to 1.", type=float, default=0.9),
+        precision=Option("Promised share of good rows among those kept.", type=float),
+        recall=Option("Promised share of the good rows that are kept.", type=float),
+        sure=Option("Probability of the promise, 0 to 1.", type=float, default=0.9),
         plan=Option(
-            "--plan",
             "Show what more labels can promise, and write the next rows to label to --out.",
             type=bool,
         ),
         rate=Option(
-            "--rate",
             "Estimate the share of good rows among those that this file keeps, from labels not "
             "used to choose it.",
             type=Path,
             metavar="THRESHOLD",
             reads="file",
         ),
-        systems=Option(
-            "--systems", "Systems to compare, in this order. Default: all.", metavar="A,B"
-        ),
+        systems=Option("Systems to compare, in this order. Default: all.", metavar="A,B"),
         fail_if_worse=Option(
-            "--fail-if-worse",
             "Exit with code 3 if this system is significantly worse than any other (p_holm < .05).",
             metavar="SYSTEM",
         ),
         mix=Option(
-            "--mix",
             "Allow scores with different signatures, which can be on different scales.",
             type=bool,
         ),
         prompt_file=Option(
-            "--prompt",
-            "File with the task prompt. {column} is replaced by the cell of each row.",
+            flag="--prompt",
+            help="File with the task prompt. {column} is replaced by the cell of each row.",
             parameter="prompt",
             type=Path,
             reads="file",
         ),
-        prompt_text=Option("--prompt-text", "The task prompt itself, instead of a file."),
+        prompt_text=Option("The task prompt itself, instead of a file."),
         models=Option(
-            "--model",
-            "Model to compare, with its name in the results, such as small=hf:ORG/MODEL. "
+            flag="--model",
+            help="Model to compare, with its name in the results, such as small=hf:ORG/MODEL. "
             "Repeatable; two or more.",
             pairs="text",
             metavar="NAME=BACKEND",
             reads="backend",
         ),
         criteria=Option(
-            "--criterion",
-            "Criterion and its description in plain words. Repeatable; one or more.",
+            flag="--criterion",
+            help="Criterion and its description in plain words. Repeatable; one or more.",
             pairs="text",
             metavar="NAME=WORDS",
         ),
         worst=Option(
-            "--worst",
             "What the worst text on a criterion is like. A number and a colon before it set the "
             "low end of the scale, such as '-2: incoherent'. Repeatable.",
             pairs="text",
             metavar="NAME=WORDS",
         ),
         best_words=Option(
-            "--best",
-            "What the best text on a criterion is like, with the high end of the scale before a "
+            flag="--best",
+            help="What the best text on a criterion is like, with the high end of the scale before a "
             "colon. Repeatable.",
             name="best",
             pairs="text",
             metavar="NAME=WORDS",
         ),
         explain=Option(
-            "--explain",
             "Ask the judge for a one-sentence explanation of every comparison with a winner.",
             type=bool,
         ),
         methods=Option(
-            "--methods",
             "Methods to run and to show in a report card (see `refladder list methods`). Default: "
             "ladder; none with --scores unless --judge, --writer or --ladders is given.",
             metavar="NAME,...",
             complete="methods",
         ),
         scores=Option(
-            "--scores",
             "Scored rows of `refladder score` to place on the ladder.",
             metavar="FILE",
             reads="table",
         ),
         work=Option(
-            "--work",
             "Folder for ladders, judgments and results, for resuming and for `review`. Several "
             "benchmarks get a subfolder each.",
             type=Path,
             writes="folder",
         ),
         min=Option(
-            "--min",
             "Minimum value of a column. Repeatable; a row must meet all thresholds.",
             pairs="number",
             metavar="COLUMN=NUMBER",
         ),
         max=Option(
-            "--max",
             "Maximum value of a column. Repeatable.",
             pairs="number",
             metavar="COLUMN=NUMBER",
         ),
         top=Option(
-            "--top",
             "Fraction (0 to 1) to keep of the rows that meet every threshold, best first. Requires "
             "--by.",
             type=float,
         ),
         best=Option(
-            "--best",
             "Number of rows to keep per group, of those that meet every threshold, best first. "
             "Requires --per.",
             type=int,
@@ -320,93 +308,79 @@ OPTIONS: dict[str, Option] = {
             metavar="K",
         ),
         per=Option(
-            "--per",
             "Column whose values are the groups of --best, such as context_id.",
             metavar="COLUMN",
         ),
         threshold=Option(
-            "--threshold",
             "Threshold file of `refladder calibrate`. Cannot be combined with other conditions.",
             type=Path,
             reads="file",
         ),
         rejected=Option(
-            "--rejected",
             "Output file for the rows that do not pass. Default: they are counted and dropped.",
             writes="file",
         ),
         unscored=Option(
-            "--unscored",
             "Treatment of rows without a number in a filtered column: keep, drop, or an output "
             "file.",
             default="drop",
             writes="file",
         ),
         first=Option(
-            "--from",
-            "Judgments file of the scores that are to be mapped.",
+            flag="--from",
+            help="Judgments file of the scores that are to be mapped.",
             parameter="judgments",
             type=Path,
             required=True,
             reads="table",
         ),
         second=Option(
-            "--to",
-            "Judgments file of the scores whose scale is the target.",
+            flag="--to",
+            help="Judgments file of the scores whose scale is the target.",
             parameter="to",
             type=Path,
             required=True,
             reads="table",
         ),
         margin=Option(
-            "--margin",
             "Minimum difference of the two scores, in units of the score column. Equal scores are "
             "never a pair.",
             type=float,
             required=True,
         ),
         per_context=Option(
-            "--per-context",
             "Maximum number of pairs per context; the largest differences are kept. Default: all.",
             type=int,
             at_least=1,
             metavar="K",
         ),
         conversational=Option(
-            "--conversational",
             "Write prompt, chosen and rejected as chat messages, to which TRL applies the model's "
             "chat template.",
             type=bool,
         ),
-        private=Option("--private", "Create the repository as private.", type=bool),
-        tag=Option("--tag", "Tag for the commit, such as v1.", metavar="NAME"),
-        message=Option("--message", "Message of the commit."),
+        private=Option("Create the repository as private.", type=bool),
+        tag=Option("Tag for the commit, such as v1.", metavar="NAME"),
+        message=Option("Message of the commit."),
         without_contexts=Option(
-            "--without-contexts",
             "Leave out the context texts, and publish their digests only.",
             type=bool,
         ),
-        licence=Option(
-            "--licence", "Licence of the texts, such as cc-by-4.0.", alias="--license", metavar="ID"
-        ),
-        baseline=Option(
-            "--baseline", "Publish ladders of the built-in writer, as a baseline.", type=bool
-        ),
+        licence=Option("Licence of the texts, such as cc-by-4.0.", alias="--license", metavar="ID"),
+        baseline=Option("Publish ladders of the built-in writer, as a baseline.", type=bool),
         endpoint=Option(
-            "--endpoint",
             "Address of the Hub. Default: the variable HF_ENDPOINT, else the Hub.",
             metavar="URL",
         ),
         folders=Option(
-            "--folder",
-            "Folder whose tables and runs the page may read, and where it writes new runs. "
+            flag="--folder",
+            help="Folder whose tables and runs the page may read, and where it writes new runs. "
             "Repeatable. Default: the current folder.",
             type=Path,
             multiple=True,
             reads="file",
         ),
         port=Option(
-            "--port",
             "Port number of the server. 0 = any free port.",
             type=int,
             at_least=0,
@@ -414,18 +388,15 @@ OPTIONS: dict[str, Option] = {
             default=0,
         ),
         host=Option(
-            "--host",
             "Address of the server. With an address other than 127.0.0.1, other machines can "
             "connect: everyone with the printed address and its token can read the runs and start "
             "models.",
             default="127.0.0.1",
         ),
-        no_browser=Option(
-            "--no-browser", "Print the address, and do not open a browser.", type=bool
-        ),
+        no_browser=Option("Print the address, and do not open a browser.", type=bool),
         config_file=Option(
-            "--config",
-            "TOML file with options: one table per command, such as [score], with keys named like "
+            flag="--config",
+            help="TOML file with options: one table per command, such as [score], with keys named like "
             "the long options.",
             type=Path,
             reads="file",
@@ -434,21 +405,19 @@ OPTIONS: dict[str, Option] = {
     **_under(
         "Data",
         benchmark_source=Option(
-            "--source",
-            "File or folder with the data of BENCHMARK. Default: download from the public source.",
+            flag="--source",
+            help="File or folder with the data of BENCHMARK. Default: download from the public source.",
             name="source",
             reads="table",
             of_new_set=True,
         ),
         task_file=Option(
-            "--task-file",
             "TOML file with the task and its dimensions, for your own table.",
             type=Path,
             reads="file",
             of_new_set=True,
         ),
         column=Option(
-            "--column",
             "Column of context_id, context, background, output, output_id or system, if named "
             "otherwise. Repeatable.",
             parameter="columns",
@@ -458,15 +427,14 @@ OPTIONS: dict[str, Option] = {
             with_text=False,
         ),
         own_column=Option(
-            "--column",
-            "Column for a field of your own table, such as output=reply. Repeatable.",
+            flag="--column",
+            help="Column for a field of your own table, such as output=reply. Repeatable.",
             name="column",
             parameter="columns",
             pairs="text",
             metavar="FIELD=NAME",
         ),
         option=Option(
-            "--option",
             "Option of the benchmark, such as human=true. Repeatable.",
             parameter="options",
             pairs="text",
@@ -474,29 +442,26 @@ OPTIONS: dict[str, Option] = {
             of_new_set=True,
         ),
         labels=Option(
-            "--labels",
             "Table of labels with the ids of rows. Repeatable. Default: the labels are in SCORED.",
             multiple=True,
             metavar="TABLE",
             reads="table",
         ),
-        label=Option("--label", "Column of the labels.", metavar="COLUMN"),
+        label=Option("Column of the labels.", metavar="COLUMN"),
         unit=Option(
-            "--unit",
             "What was sampled for labelling: rows, or contexts with some or all of their rows. "
             "Default: context, if rows have one.",
             type=("row", "context"),
         ),
         given=Option(
-            "--format",
-            "Format of the input. Default: by file extension; jsonl for -.",
+            flag="--format",
+            help="Format of the input. Default: by file extension; jsonl for -.",
             type=FORMATS,
             rare=True,
             with_student=True,
             with_text=False,
         ),
         escape_formulas=Option(
-            "--escape-formulas",
             "Put ' before CSV text that starts with =, +, - or @, so that a spreadsheet does not "
             "run it.",
             type=bool,
@@ -505,23 +470,20 @@ OPTIONS: dict[str, Option] = {
             with_text=False,
         ),
         form=Option(
-            "--format",
-            "Format of the printed tables.",
+            flag="--format",
+            help="Format of the printed tables.",
             type=("text", "markdown", "latex", "json", "csv"),
             default="text",
             rare=True,
         ),
         id_column=Option(
-            "--id",
-            "Column with the row ids. Default: id, else the row number.",
+            flag="--id",
+            help="Column with the row ids. Default: id, else the row number.",
             parameter="id",
             metavar="COLUMN",
         ),
-        table_format=Option(
-            "--table-format", "Format of TABLE. Default: by file extension.", type=FORMATS
-        ),
+        table_format=Option("Format of TABLE. Default: by file extension.", type=FORMATS),
         score_column=Option(
-            "--score-column",
             "Column of --scores with the scores of a dimension. Repeatable. Default: "
             "DIMENSION_score, else DIMENSION, else score.",
             pairs="text",
@@ -529,7 +491,6 @@ OPTIONS: dict[str, Option] = {
             rare=True,
         ),
         out_format=Option(
-            "--out-format",
             "Format of the output. Default: by file extension; for -, csv if the input is CSV, "
             "else jsonl.",
             type=FORMATS,
@@ -539,12 +500,10 @@ OPTIONS: dict[str, Option] = {
             with_many_files=False,
         ),
         text=Option(
-            "--text",
             "Text to score instead of a table. Repeatable. Requires --context-id.",
             multiple=True,
         ),
         context_id=Option(
-            "--context-id",
             "Context id of every row, for a table without this column.",
             with_student=True,
         ),
@@ -552,7 +511,6 @@ OPTIONS: dict[str, Option] = {
     **_under(
         "Judge and writer",
         judge_option=Option(
-            "--judge-option",
             "Option of the judge, such as dtype=bfloat16 (hf) or mode=exact (openai). Repeatable.",
             parameter="judge_options",
             pairs="text",
@@ -562,14 +520,12 @@ OPTIONS: dict[str, Option] = {
             of_new_set=True,
         ),
         base_url=Option(
-            "--base-url",
             "Server of openai:MODEL or reward:MODEL, including /v1, or file:FOLDER for answers "
             "through files. Default: OPENAI_BASE_URL, else the OpenAI API.",
             metavar="URL",
             backends=("openai", "reward"),
         ),
         memory=Option(
-            "--memory",
             "Memory limit of hf:MODEL on top of its weights, such as 8G. Default: 70 % of the free "
             "memory.",
             metavar="SIZE",
@@ -577,7 +533,6 @@ OPTIONS: dict[str, Option] = {
             backends=("hf", "reward"),
         ),
         truncate_context=Option(
-            "--truncate-context",
             "Truncate the context of prompts too long for hf:MODEL, and mark their judgments. "
             "Default: they are unparsed.",
             type=bool,
@@ -585,7 +540,6 @@ OPTIONS: dict[str, Option] = {
             backends=("hf", "reward"),
         ),
         least_mass=Option(
-            "--least-mass",
             "Minimum label mass (total probability of the labels). A judgment below it is "
             "unparsed.",
             type=float,
@@ -595,7 +549,6 @@ OPTIONS: dict[str, Option] = {
             rare=True,
         ),
         answers=Option(
-            "--answers",
             "Sample N answers per question instead of reading label probabilities. 0 = read "
             "probabilities. stated: the judge sees all rungs in one prompt and writes its "
             "probabilities; K averages K orders of the rungs.",
@@ -605,7 +558,6 @@ OPTIONS: dict[str, Option] = {
             asks=True,
         ),
         prompts=Option(
-            "--prompts",
             "Folder of templates (TASK/ROLE.md) that replace the shipped ones.",
             type=Path,
             rare=True,
@@ -613,7 +565,6 @@ OPTIONS: dict[str, Option] = {
             asks=True,
         ),
         writer_option=Option(
-            "--writer-option",
             "Option of the writer backend. Repeatable.",
             parameter="writer_options",
             pairs="text",
@@ -622,7 +573,6 @@ OPTIONS: dict[str, Option] = {
             asks=True,
         ),
         judgments_from=Option(
-            "--judgments-from",
             "Table of judgments that another program made, or a judgments file, instead of a "
             "judge. No model is asked; comparisons missing from it are unparsed. Repeatable: "
             "several files count as one.",
@@ -633,18 +583,14 @@ OPTIONS: dict[str, Option] = {
             with_text=False,
             with_many_files=False,
         ),
-        both_orders=Option(
-            "--both-orders", "Judge pairs in both orders. Doubles the calls.", type=bool
-        ),
+        both_orders=Option("Judge pairs in both orders. Doubles the calls.", type=bool),
         yes_no=Option(
-            "--yes-no",
             "Ask three yes/no questions per comparison. Triples the calls.",
             type=bool,
             rare=True,
             asks=True,
         ),
         any_judge=Option(
-            "--any-judge",
             "Score even if the judge does not distinguish the best rung from the worst.",
             type=bool,
             rare=True,
@@ -652,9 +598,8 @@ OPTIONS: dict[str, Option] = {
     ),
     **_under(
         "Generation",
-        seed=Option("--seed", "Random seed.", type=int, default=0, of_new_set=True),
+        seed=Option("Random seed.", type=int, default=0, of_new_set=True),
         rungs=Option(
-            "--rungs",
             "Number of rungs per ladder.",
             type=int,
             at_least=2,
@@ -662,7 +607,6 @@ OPTIONS: dict[str, Option] = {
             of_new_set=True,
         ),
         attempts=Option(
-            "--attempts",
             "Maximum number of attempts to generate a rung.",
             type=int,
             at_least=1,
@@ -670,7 +614,6 @@ OPTIONS: dict[str, Option] = {
             rare=True,
         ),
         max_tokens=Option(
-            "--max-tokens",
             "Maximum length of a generated text, in tokens.",
             type=int,
             at_least=1,
@@ -679,7 +622,6 @@ OPTIONS: dict[str, Option] = {
             of_new_set=True,
         ),
         temperature=Option(
-            "--temperature",
             "Sampling temperature (no unit). 0 = greedy decoding. Default: that of the writer's "
             "generation_config, else 1; answers of judges, 1.",
             type=float,
@@ -688,7 +630,6 @@ OPTIONS: dict[str, Option] = {
             of_new_set=True,
         ),
         top_p=Option(
-            "--top-p",
             "Nucleus sampling: share of probability to sample from. Default: as for --temperature.",
             type=float,
             at_least=0,
@@ -697,7 +638,6 @@ OPTIONS: dict[str, Option] = {
             of_new_set=True,
         ),
         human=Option(
-            "--human",
             "Table of human-written rungs with the columns context_id, dimension, level and text.",
             reads="file",
         ),
@@ -705,7 +645,6 @@ OPTIONS: dict[str, Option] = {
     **_under(
         "Scores",
         weight=Option(
-            "--weight",
             "Weight in the overall score. Repeatable. Default: 1 for each dimension.",
             parameter="weights",
             pairs="number",
@@ -713,7 +652,6 @@ OPTIONS: dict[str, Option] = {
             rare=True,
         ),
         comparisons=Option(
-            "--comparisons",
             "Number of comparisons per context and dimension for pairwise methods. Default: all "
             "pairs in both orders.",
             type=int,
@@ -721,7 +659,6 @@ OPTIONS: dict[str, Option] = {
             rare=True,
         ),
         selection=Option(
-            "--selection",
             "How --comparisons are selected: random ordered pairs, no pair twice, or both orders "
             "of each pair.",
             type=SCHEMES,
@@ -729,14 +666,13 @@ OPTIONS: dict[str, Option] = {
             rare=True,
         ),
         method_options=Option(
-            "--method-option",
-            "Option of one method, such as pairs-beam.beam=10. Repeatable.",
+            flag="--method-option",
+            help="Option of one method, such as pairs-beam.beam=10. Repeatable.",
             pairs="text",
             metavar="METHOD.KEY=VALUE",
             rare=True,
         ),
         rule=Option(
-            "--rule",
             "Scoring rule (see `refladder list rules`).",
             default="ladder-sum",
             metavar="NAME",
@@ -744,7 +680,6 @@ OPTIONS: dict[str, Option] = {
             rare=True,
         ),
         link=Option(
-            "--link",
             "Link file of `refladder link`: scores are compared on its target scale.",
             type=Path,
             reads="file",
@@ -753,20 +688,19 @@ OPTIONS: dict[str, Option] = {
     **_under(
         "Agreement",
         levels=Option(
-            "--level",
-            "Level of the correlation: outputs of each context, all outputs, or system means. "
+            flag="--level",
+            help="Level of the correlation: outputs of each context, all outputs, or system means. "
             "Repeatable. Default: within_context; all with JSON and CSV.",
             type=LEVELS,
             multiple=True,
         ),
         statistics=Option(
-            "--statistic",
-            "Correlation coefficient. Repeatable. Default: spearman; all with JSON and CSV.",
+            flag="--statistic",
+            help="Correlation coefficient. Repeatable. Default: spearman; all with JSON and CSV.",
             type=STATISTICS,
             multiple=True,
         ),
         constant=Option(
-            "--constant",
             "How to treat contexts with constant ratings or scores: skip them, or count the "
             "correlation as 0 (Liusie et al.) or 1 (PairS, ZEPO).",
             type=CONVENTIONS,
@@ -774,7 +708,6 @@ OPTIONS: dict[str, Option] = {
             rare=True,
         ),
         resamples=Option(
-            "--resamples",
             "Number of permutations per test against --reference. Default: chosen from the number "
             "of tests.",
             type=int,
@@ -782,13 +715,11 @@ OPTIONS: dict[str, Option] = {
             rare=True,
         ),
         reference=Option(
-            "--reference",
             "Method to test all others against, with a paired permutation test and Holm's "
             "correction. If no other method is given, the surface baselines are tested.",
             metavar="METHOD",
         ),
         baselines=Option(
-            "--baselines",
             "Surface measures to show: the best one, cross-validated over contexts, or all.",
             type=("best", "all"),
             default="best",
@@ -798,7 +729,6 @@ OPTIONS: dict[str, Option] = {
     **_under(
         "Cost",
         store=Option(
-            "--store",
             "File that keeps every answer for reuse. Default: REFLADDER_STORE, else a file in the "
             "cache folder for openai and for runs with a budget.",
             type=Path,
@@ -806,10 +736,11 @@ OPTIONS: dict[str, Option] = {
             rare=True,
             writes="file",
         ),
-        without_store=Option("--no-store", "Do not use a response store.", type=bool, rare=True),
-        dry_run=Option("--dry-run", "Print calls, tokens and price; run no model.", type=bool),
+        without_store=Option(
+            flag="--no-store", help="Do not use a response store.", type=bool, rare=True
+        ),
+        dry_run=Option("Print calls, tokens and price; run no model.", type=bool),
         prices=Option(
-            "--prices",
             'TOML file: per model, a table ["MODEL"] with input and output in USD per million tokens. Default: REFLADDER_PRICES.',
             type=Path,
             envvar="REFLADDER_PRICES",
@@ -817,15 +748,14 @@ OPTIONS: dict[str, Option] = {
             reads="file",
         ),
         budget=Option(
-            "--budget",
             "Cost limit in USD. A higher estimate needs confirmation.",
             type=float,
             above=0,
             metavar="USD",
         ),
         store_file=Option(
-            "--store",
-            "Response store. Default: the variable REFLADDER_STORE, else the store in the user's "
+            flag="--store",
+            help="Response store. Default: the variable REFLADDER_STORE, else the store in the user's "
             "cache folder.",
             name="path",
             type=Path,
@@ -837,7 +767,6 @@ OPTIONS: dict[str, Option] = {
     **_under(
         "Many machines",
         workers=Option(
-            "--workers",
             "Number of processes that score files of a folder, a glob or a URL, each with its own "
             "judge. Default: 1; with --engine ray one per GPU, or per core but one.",
             type=int,
@@ -847,7 +776,6 @@ OPTIONS: dict[str, Option] = {
             with_student=True,
         ),
         engine=Option(
-            "--engine",
             "Where files are scored: processes on this machine, or actors of the Ray cluster at "
             "RAY_ADDRESS (else Ray starts here). Default: processes.",
             type=("processes", "ray"),
@@ -855,7 +783,6 @@ OPTIONS: dict[str, Option] = {
             with_student=True,
         ),
         shard=Option(
-            "--shard",
             "Score only every N-th file, starting at number I (1 to N). Run N such jobs with the "
             "same OUT.",
             metavar="I/N",
@@ -866,39 +793,36 @@ OPTIONS: dict[str, Option] = {
     **_under(
         "Run and output",
         judgments=Option(
-            "--judgments",
             "Judgments file, for resuming and `rescore`. Default: OUT.judgments.jsonl.",
             type=Path,
             writes="file",
             with_text=False,
         ),
-        as_json=Option("--json", "Print JSON instead of text.", type=bool, with_student=True),
+        as_json=Option(
+            flag="--json", help="Print JSON instead of text.", type=bool, with_student=True
+        ),
         page=Option(
-            "--html",
-            "Output file for the review page: one HTML file, which also takes ratings.",
+            flag="--html",
+            help="Output file for the review page: one HTML file, which also takes ratings.",
             type=Path,
             writes="file",
         ),
         figures=Option(
-            "--figures",
             "Output folder for figures: agreement by cost and by number of comparisons. SVG and "
             "PNG; requires matplotlib.",
             type=Path,
             writes="folder",
         ),
         intervals=Option(
-            "--intervals",
             "Intervals in the LaTeX tables of agreement: none, in small print, or as large as the "
             "values.",
             type=INTERVAL_SIZES,
             default="full",
             rare=True,
         ),
-        quiet=Option(
-            "--quiet", "Print results, warnings and errors only.", type=bool, with_student=True
-        ),
-        help_all=Option("--help-all", "Show all options and exit.", type=bool),
-        help=Option("--help", "Show this message and exit.", type=bool),
+        quiet=Option("Print results, warnings and errors only.", type=bool, with_student=True),
+        help_all=Option("Show all options and exit.", type=bool),
+        help=Option("Show this message and exit.", type=bool),
     ),
 }
 
