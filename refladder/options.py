@@ -88,7 +88,7 @@ def like(key: str, **changes: Any) -> Option:
     return replace(OPTIONS[key], **changes)
 
 
-def _under(heading: str, **options: Option) -> dict[str, Option]:
+def under(heading: str, **options: Option) -> dict[str, Option]:
     """Return options with their heading, and with what their keys imply."""
     for key, option in options.items():
         name = option.name or key
@@ -103,7 +103,7 @@ def _under(heading: str, **options: Option) -> dict[str, Option]:
 
 
 OPTIONS: dict[str, Option] = {
-    **_under(
+    **under(
         "",  # arguments
         ladder_set=Option(flag="SET", complete="ladders", reads="file"),
         benchmark=Option(
@@ -130,7 +130,7 @@ OPTIONS: dict[str, Option] = {
         run=Option(flag="RUN", type=Path, reads="file", beside=(".run.json", ".judgments.jsonl")),
         context_argument=Option(flag="CONTEXT_ID", name="context_id"),
     ),
-    **_under(
+    **under(
         "Options",
         judge=Option(
             "Judge model (see `refladder list backends`).",
@@ -225,8 +225,7 @@ OPTIONS: dict[str, Option] = {
             metavar="SYSTEM",
         ),
         mix=Option(
-            "Allow scores with different signatures, which can be on different scales.",
-            type=bool,
+            "Allow scores with different signatures, which can be on different scales.", type=bool
         ),
         prompt_file=Option(
             flag="--prompt",
@@ -291,9 +290,7 @@ OPTIONS: dict[str, Option] = {
             metavar="COLUMN=NUMBER",
         ),
         max=Option(
-            "Maximum value of a column. Repeatable.",
-            pairs="number",
-            metavar="COLUMN=NUMBER",
+            "Maximum value of a column. Repeatable.", pairs="number", metavar="COLUMN=NUMBER"
         ),
         top=Option(
             "Fraction (0 to 1) to keep of the rows that meet every threshold, best first. Requires "
@@ -308,8 +305,7 @@ OPTIONS: dict[str, Option] = {
             metavar="K",
         ),
         per=Option(
-            "Column whose values are the groups of --best, such as context_id.",
-            metavar="COLUMN",
+            "Column whose values are the groups of --best, such as context_id.", metavar="COLUMN"
         ),
         threshold=Option(
             "Threshold file of `refladder calibrate`. Cannot be combined with other conditions.",
@@ -363,14 +359,12 @@ OPTIONS: dict[str, Option] = {
         tag=Option("Tag for the commit, such as v1.", metavar="NAME"),
         message=Option("Message of the commit."),
         without_contexts=Option(
-            "Leave out the context texts, and publish their digests only.",
-            type=bool,
+            "Leave out the context texts, and publish their digests only.", type=bool
         ),
         licence=Option("Licence of the texts, such as cc-by-4.0.", alias="--license", metavar="ID"),
         baseline=Option("Publish ladders of the built-in writer, as a baseline.", type=bool),
         endpoint=Option(
-            "Address of the Hub. Default: the variable HF_ENDPOINT, else the Hub.",
-            metavar="URL",
+            "Address of the Hub. Default: the variable HF_ENDPOINT, else the Hub.", metavar="URL"
         ),
         folders=Option(
             flag="--folder",
@@ -402,7 +396,7 @@ OPTIONS: dict[str, Option] = {
             reads="file",
         ),
     ),
-    **_under(
+    **under(
         "Data",
         benchmark_source=Option(
             flag="--source",
@@ -500,15 +494,13 @@ OPTIONS: dict[str, Option] = {
             with_many_files=False,
         ),
         text=Option(
-            "Text to score instead of a table. Repeatable. Requires --context-id.",
-            multiple=True,
+            "Text to score instead of a table. Repeatable. Requires --context-id.", multiple=True
         ),
         context_id=Option(
-            "Context id of every row, for a table without this column.",
-            with_student=True,
+            "Context id of every row, for a table without this column.", with_student=True
         ),
     ),
-    **_under(
+    **under(
         "Judge and writer",
         judge_option=Option(
             "Option of the judge, such as dtype=bfloat16 (hf) or mode=exact (openai). Repeatable.",
@@ -596,15 +588,11 @@ OPTIONS: dict[str, Option] = {
             rare=True,
         ),
     ),
-    **_under(
+    **under(
         "Generation",
         seed=Option("Random seed.", type=int, default=0, of_new_set=True),
         rungs=Option(
-            "Number of rungs per ladder.",
-            type=int,
-            at_least=2,
-            default=5,
-            of_new_set=True,
+            "Number of rungs per ladder.", type=int, at_least=2, default=5, of_new_set=True
         ),
         attempts=Option(
             "Maximum number of attempts to generate a rung.",
@@ -642,7 +630,7 @@ OPTIONS: dict[str, Option] = {
             reads="file",
         ),
     ),
-    **_under(
+    **under(
         "Scores",
         weight=Option(
             "Weight in the overall score. Repeatable. Default: 1 for each dimension.",
@@ -685,7 +673,7 @@ OPTIONS: dict[str, Option] = {
             reads="file",
         ),
     ),
-    **_under(
+    **under(
         "Agreement",
         levels=Option(
             flag="--level",
@@ -726,7 +714,7 @@ OPTIONS: dict[str, Option] = {
             rare=True,
         ),
     ),
-    **_under(
+    **under(
         "Cost",
         store=Option(
             "File that keeps every answer for reuse. Default: REFLADDER_STORE, else a file in the "
@@ -764,7 +752,7 @@ OPTIONS: dict[str, Option] = {
             writes="file",
         ),
     ),
-    **_under(
+    **under(
         "Many machines",
         workers=Option(
             "Number of processes that score files of a folder, a glob or a URL, each with its own "
@@ -790,7 +778,7 @@ OPTIONS: dict[str, Option] = {
             with_student=True,
         ),
     ),
-    **_under(
+    **under(
         "Run and output",
         judgments=Option(
             "Judgments file, for resuming and `rescore`. Default: OUT.judgments.jsonl.",

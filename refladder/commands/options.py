@@ -27,19 +27,17 @@ QUIET = "refladder.quiet"  # likewise: whether notices and progress are left out
 class FromTable(click.Parameter):
     """A parameter of a command that knows its declaration."""
 
-    declared: Option
+    def __init__(self, *names: Any, declared: Option, **settings: Any) -> None:
+        super().__init__(*names, **settings)
+        self.declared = declared
 
 
 class _Option(FromTable, click.Option):
-    def __init__(self, *names: Any, declared: Option, **settings: Any) -> None:
-        super().__init__(*names, **settings)
-        self.declared = declared
+    pass
 
 
 class _Argument(FromTable, click.Argument):
-    def __init__(self, *names: Any, declared: Option, **settings: Any) -> None:
-        super().__init__(*names, **settings)
-        self.declared = declared
+    pass
 
 
 def parameter(option: Option, **more: Any) -> FromTable:
@@ -63,11 +61,11 @@ def parameter(option: Option, **more: Any) -> FromTable:
         if option.flag.lower() != option.name:
             settings["metavar"] = option.metavar or option.flag
         return _Argument([option.name], declared=option, **settings)
-    names = [option.name, option.flag, *filter(None, [option.alias])]
     settings["multiple"] = option.multiple or bool(option.pairs)
     if option.type is bool:
         settings["is_flag"] = True
-    return _Option(names, declared=option, help=option.help, **settings)
+    names = filter(None, (option.name, option.flag, option.alias))
+    return _Option([*names], declared=option, help=option.help, **settings)
 
 
 def _type_of(option: Option) -> Any:

@@ -8,7 +8,6 @@ import shlex
 from importlib import import_module
 
 import click
-import pytest
 
 from refladder.backends.builtin import NOTICE
 from refladder.commands import console
@@ -56,50 +55,50 @@ def test_the_help_of_score_is_short(command):
     assert "More options: refladder score --help-all" in lines
 
 
-@pytest.mark.parametrize("names", EVERY, ids=" ".join)
-def test_help_all_shows_every_option_and_help_says_that_there_are_more(command, names):
-    short = command(*names, "--help").out
-    hidden = options_of(names) - options_in(short)
-    more = f"\nMore options: refladder {' '.join(names)} --help-all\n"
-    assert (more in short) == bool(hidden)
-    done = command(*names, "--help-all")
-    assert (done.code, done.err) == (0, "")
-    assert options_in(done.out) == options_of(names) | {"--help-all"}
-    assert options_in(short) == options_in(done.out) - hidden
-    assert "More options" not in done.out
+def test_help_all_shows_every_option_and_help_says_that_there_are_more(command):
+    for names in EVERY:
+        short = command(*names, "--help").out
+        hidden = options_of(names) - options_in(short)
+        more = f"\nMore options: refladder {' '.join(names)} --help-all\n"
+        assert (more in short) == bool(hidden)
+        done = command(*names, "--help-all")
+        assert (done.code, done.err) == (0, "")
+        assert options_in(done.out) == options_of(names) | {"--help-all"}
+        assert options_in(short) == options_in(done.out) - hidden
+        assert "More options" not in done.out
 
 
-@pytest.mark.parametrize("names", EVERY, ids=" ".join)
-def test_every_command_has_examples_that_parse(command, names):
-    _, heading, examples = command(*names, "--help").out.partition("\nExamples:\n")
-    assert heading
-    lines = examples.replace("\\\n", " ").splitlines()
-    assert lines
-    for line in lines:
-        program, *words = shlex.split(line)
-        assert program == "refladder"
-        assert tuple(words[: len(names)]) == names
-        context = cli.make_context("refladder", words)
-        while isinstance(context.command, click.Group):
-            name, subject, rest = context.command.resolve_command(
-                context, [*context._protected_args, *context.args]
+def test_every_command_has_examples_that_parse(command):
+    for names in EVERY:
+        _, heading, examples = command(*names, "--help").out.partition("\nExamples:\n")
+        lines = examples.replace("\\\n", " ").splitlines()
+        assert heading
+        assert lines
+        for line in lines:
+            program, *words = shlex.split(line)
+            assert program == "refladder"
+            assert tuple(words[: len(names)]) == names
+            context = cli.make_context("refladder", words)
+            while isinstance(context.command, click.Group):
+                name, subject, rest = context.command.resolve_command(
+                    context, [*context._protected_args, *context.args]
+                )
+                context = subject.make_context(name, rest, parent=context)
+            assert context.command is command_of(
+                tuple(words[:2]) if words[0] == "store" else tuple(words[:1])
             )
-            context = subject.make_context(name, rest, parent=context)
-        assert context.command is command_of(
-            tuple(words[:2]) if words[0] == "store" else tuple(words[:1])
-        )
 
 
-@pytest.mark.parametrize("names", [(), *EVERY], ids=" ".join)
-def test_no_word_is_broken_or_lost_in_60_columns(command, monkeypatch, names):
-    texts = []
-    for width in (60, 100):
-        monkeypatch.setenv("COLUMNS", str(width))
-        option = "--help-all" if "--help-all" in command(*names, "--help").out else "--help"
-        texts.append(command(*names, option).out)
-        assert max(map(len, texts[-1].splitlines())) <= width
-    narrow, wide = (text.replace("\\\n", " ").split() for text in texts)
-    assert narrow == wide
+def test_no_word_is_broken_or_lost_in_60_columns(command, monkeypatch):
+    for names in ((), *EVERY):
+        texts = []
+        for width in (60, 100):
+            monkeypatch.setenv("COLUMNS", str(width))
+            option = "--help-all" if "--help-all" in command(*names, "--help").out else "--help"
+            texts.append(command(*names, option).out)
+            assert max(map(len, texts[-1].splitlines())) <= width, names
+        narrow, wide = (text.replace("\\\n", " ").split() for text in texts)
+        assert narrow == wide, names
 
 
 def test_a_long_example_is_continued_as_a_shell_reads_it(command, monkeypatch):

@@ -18,7 +18,7 @@ from refladder.commands.calling import checked
 from refladder.commands.frames import Frame
 from refladder.commands.options import Command, options, options_of
 from refladder.errors import UsageError
-from refladder.options import OPTIONS, Option
+from refladder.options import OPTIONS, Option, under
 
 PREFIX = {
     "models": "m=scripted:",
@@ -99,10 +99,10 @@ def test_every_output_of_every_command_is_checked(name, found, fails, tmp_path):
 
 
 def test_a_new_path_option_is_checked_without_being_named_anywhere_else(tmp_path):
-    new = Option("--sketch", name="sketch", type=Path, writes="file")
+    new = under("Options", sketch=Option("A sketch.", type=Path, writes="file"))
 
     @click.command(cls=Command)
-    @options("source", new)
+    @options("source", *new.values())
     def command(**_):
         pytest.fail("the command ran")
 

@@ -553,7 +553,7 @@ def test_what_a_file_cannot_answer_is_refused(fails, write):
         "--column",
         "output_id=output",
     )
-    assert "--judgments-from and --out must be different files" in error
+    assert "SOURCE and --out must be different files" in error
     error = fails(2, "evaluate", "demo/dialogue", "--judgments-from", write("", "empty.jsonl"))
     assert "no recorded judgments in it; write one comparison per row" in error
 
