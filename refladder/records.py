@@ -156,6 +156,13 @@ class Benchmark:
     outputs: tuple[Output, ...]
     ratings: tuple[Rating, ...]
 
+    def __str__(self) -> str:
+        """Return the name and the counts."""
+        return (
+            f"{self.name} ({self.revision}): {len(self.contexts):,} contexts, {len(self.outputs):,} outputs, "
+            f"{len(self.ratings):,} ratings on {', '.join(each.name for each in self.dimensions)}"
+        )
+
 
 @record()
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -32,7 +32,8 @@ from refladder.jobs.evaluation_results import RESULTS
 from refladder.parsing import parse_json
 from refladder.ranking.estimators import decisions
 from refladder.records import Context, Generated, NotJudged, Output, Prompt
-from refladder.report.standings import OVERALL, Standing, Trial, standings_of
+from refladder.report.results import Shown
+from refladder.report.standings import OVERALL, Standing, Trial, standing_tables, standings_of
 from refladder.scoring.asker import Asker, judging_template, run_of
 from refladder.scoring.columns import has_low_mass
 from refladder.scoring.judging import first_probabilities
@@ -47,6 +48,7 @@ if TYPE_CHECKING:
     from refladder.arena.task_prompt import Instance
     from refladder.backends import Backend
     from refladder.records import Completion, Dimension, Judgment, Progress, Sampling
+    from refladder.report.rendering import PlainTable
     from refladder.scoring.question import Question
 
     Bars = Callable[[str], AbstractContextManager[Progress | None]]
@@ -75,7 +77,7 @@ def spent_before(folder: Path) -> list[dict[str, Any]]:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Contest:
+class Contest(Shown):
     """The result of a contest. `failures` are sentences on the rows and models without a text.
 
     `low_mass` judgments have a low label mass (see `ScoreReport`).
@@ -87,6 +89,10 @@ class Contest:
     failures: tuple[str, ...]
     low_mass: int
     signature: str
+
+    def tables(self) -> list[PlainTable]:
+        """Return the standings that the command prints."""
+        return standing_tables([asdict(standing) for standing in self.standings])
 
 
 def compete(

@@ -163,6 +163,8 @@ def audit(
     """
     from refladder.jobs.audit import ALL, audit_json, rungs_to_audit
     from refladder.jobs.audit import audit as audited
+    from refladder.report.certificate_tables import audit_tables
+    from refladder.report.results import ShownList
 
     with Call(audit, locals(), table="") as call:
         rungs = rungs_to_audit(ladders, chosen(Asking, call.given), contexts, seed)
@@ -173,4 +175,5 @@ def audit(
         for row in rows:
             if (row.dimension, row.measure) == (ALL, "unparsed") and row.value:
                 LOG.warning("%d of %d judgments are unparsed", round(row.value * row.of), row.of)
-        return audit_json(rows, rungs.ladders, asker)
+        tables = audit_tables([row._asdict() for row in rows])
+        return ShownList(audit_json(rows, rungs.ladders, asker), tables)

@@ -150,6 +150,8 @@ def certify(
     """
     from refladder.jobs.certify import certify as certified
     from refladder.jobs.certify import rungs_to_certify
+    from refladder.report.certificate_tables import certificate_lines, certificate_tables
+    from refladder.report.results import ShownDict
     from refladder.scoring.judge_check import judge_checks
 
     with Call(certify, locals(), table="") as call:
@@ -162,4 +164,6 @@ def certify(
             write_certificate(rungs.folder, certificate)
         call.log(certificate["notes"])
         Log().checked(judge_checks(rungs.ladders, asker))
-        return certificate
+        return ShownDict(
+            certificate, certificate_tables(certificate), certificate_lines(certificate)
+        )

@@ -100,7 +100,8 @@ def compare(
         UnknownNameError: no such system.
         DataError: a column is missing, or signatures differ; with path:line or the number of the row.
     """
-    from refladder.jobs.compare import compare_systems
+    from refladder.jobs.compare import compare_systems, comparison_tables
+    from refladder.report.results import ShownDict
 
     paths = list(table) if isinstance(table, list | tuple) else [table]
     in_files = bool(paths) and all(isinstance(path, str | Path) for path in paths)
@@ -109,8 +110,9 @@ def compare(
         found = compare_systems(
             sources, by=by, systems=list(systems), columns=columns, mix=mix, seed=seed
         )
-        return {
+        values = {
             **asdict(found),
             "systems": [*map(asdict, found.systems)],
             "pairs": [*map(asdict, found.pairs)],
         }
+        return ShownDict(values, comparison_tables(found))

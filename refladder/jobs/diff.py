@@ -8,9 +8,13 @@ from typing import TYPE_CHECKING, Any
 from refladder.files.ladder_sets import Checks, LadderSet, open_parts
 from refladder.files.release import Parts
 from refladder.records import digest_of
+from refladder.report.results import Shown
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+# Most changes of one kind that are shown.
+_SHOWN = 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,7 +33,7 @@ class Changes:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Difference:
+class Difference(Shown):
     """What changed between two ladder sets.
 
     Attributes:
@@ -60,9 +64,54 @@ class Difference:
         """Whether the same ladders are in another order, which changes the digest and no score."""
         return not self.ladders.any and self.digests[0] != self.digests[1]
 
+    def tables(self) -> tuple[()]:
+        """Return none: a difference is shown as lines."""
+        return ()
+
+    def lines(self) -> list[str]:
+        """Return what changed, as the command prints it."""
+        lines = [
+            f"{sign} {name} (digest {digest})"
+            for sign, name, digest in zip("-+", self.names, self.digests, strict=True)
+        ]
+        for kind in ("ladders", "recipes", "contexts", "dimensions"):
+            if kind == "contexts" and self.uncompared:
+                lines.append(
+                    f"contexts: {self.uncompared:,} not compared, as one set has neither texts nor digests"
+                )
+            else:
+                lines += _lines(kind, getattr(self, kind))
+        if self.reordered:
+            verdict = "The ladders are the same in another order: scores are comparable, but signatures differ."
+        elif self.same:
+            verdict = "The sets are the same scale."
+        else:
+            verdict = "The sets are different scales: do not compare their scores."
+        return [*lines, verdict]
+
     def to_json(self) -> dict[str, Any]:
         """As a JSON object."""
         return {**asdict(self), "same": self.same}
+
+
+def _lines(kind: str, changes: Changes) -> list[str]:
+    """Return the counts of one kind of part, and the first changes."""
+    counts = {
+        "changed": len(changes.changed),
+        "removed": len(changes.removed),
+        "added": len(changes.added),
+    }
+    parts = [
+        f"{changes.same:,} the same",
+        *(f"{count:,} {word}" for word, count in counts.items() if count),
+    ]
+    lines = [
+        *(f"~ {name}: {', '.join(parts)}" for name, parts in changes.changed.items()),
+        *(f"- {name}" for name in changes.removed),
+        *(f"+ {name}" for name in changes.added),
+    ]
+    more = [f"  and {len(lines) - _SHOWN:,} more; --json lists all"] if len(lines) > _SHOWN else []
+    return [f"{kind}: {', '.join(parts)}", *(f"  {line}" for line in lines[:_SHOWN]), *more]
 
 
 # What is in a set: by kind and name, each part of it as a short text or a digest.

@@ -10,6 +10,7 @@ from refladder.files.jsonl import atomic, to_json
 from refladder.methods.method_runs import scored_methods
 from refladder.report.agreement_tables import agreement_tables
 from refladder.report.cards import card_tables
+from refladder.report.results import Shown
 from refladder.scoring.judge_check import check_lines
 
 if TYPE_CHECKING:
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from refladder.methods.method_runs import MethodRun
     from refladder.records import Benchmark, Dimension, JudgeCheck
     from refladder.report.cards import Card
+    from refladder.report.rendering import PlainTable
 
 
 RESULTS = "results.jsonl"  # in the folder of a run: what `refladder review` shows
@@ -36,7 +38,7 @@ _COSTS = ("calls", "tokens", "seconds")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Evaluation:
+class Evaluation(Shown):
     """The result of `evaluate`.
 
     `rows` is the agreement of every method, the surface baselines included. `runs` holds the scores and costs of the
@@ -54,6 +56,10 @@ class Evaluation:
     benchmark: Benchmark = field(repr=False)
     dimensions: tuple[Dimension, ...] = field(repr=False)
     left_out: tuple[str, ...] = ()
+
+    def tables(self) -> list[PlainTable]:
+        """Return the tables of agreement that the command prints."""
+        return agreement_tables(self.rows)
 
     def records(self) -> list[dict[str, Any]]:
         """One record for each row, as `--format csv` prints them; `pandas.DataFrame(evaluation.records())`.
@@ -83,7 +89,7 @@ class Evaluation:
         return not any(row.unscored for row in self.rows)
 
 
-class Evaluations(tuple[Evaluation, ...]):
+class Evaluations(Shown, tuple[Evaluation, ...]):
     """The results of `evaluate` on several benchmarks, in their order."""
 
     __slots__ = ()
@@ -97,6 +103,10 @@ class Evaluations(tuple[Evaluation, ...]):
     def complete(self) -> bool:
         """Whether every output of every benchmark has a score of every method."""
         return all(evaluation.complete for evaluation in self)
+
+    def tables(self) -> list[PlainTable]:
+        """Return the tables of agreement that the command prints."""
+        return agreement_tables(self.rows)
 
     def records(self) -> list[dict[str, Any]]:
         """The records of all, see `Evaluation.records`."""

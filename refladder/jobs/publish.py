@@ -11,7 +11,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from refladder.errors import DataError, UsageError, option
+from refladder.errors import DataError, UsageError, option, plural
 from refladder.files import hub
 from refladder.files.jsonl import atomic
 from refladder.files.release import MANIFEST, manifest_bytes
@@ -50,6 +50,11 @@ class Publication:
     removed: tuple[str, ...]
     card: str
     notices: tuple[str, ...]
+
+    def __str__(self) -> str:
+        """Return what was sent and where."""
+        what = f"{plural(len(self.files), 'file')}, {sum(self.files.values()):,} bytes"
+        return f"{self.repository}: {what}; {self.address or 'nothing was sent'}"
 
     @property
     def address(self) -> str | None:

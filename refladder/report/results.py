@@ -1,0 +1,98 @@
+"""What calls return: values that print as the tables of their command, and that a notebook shows as HTML."""
+
+from __future__ import annotations
+
+import io
+from html import escape
+from typing import TYPE_CHECKING, Any
+
+from refladder.report.plain_text import printable
+from refladder.report.rendering import shared_legends
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from refladder.report.rendering import PlainTable
+
+# Characters of a result as text, and columns of its tables.
+LONGEST, WIDTH = 3900, 100
+
+
+class Shown:
+    """A result that is shown as lines and tables."""
+
+    __slots__ = ()
+
+    def lines(self) -> Sequence[str]:
+        """Return what comes before the tables."""
+        return ()
+
+    def tables(self) -> Sequence[PlainTable]:
+        """Return the tables that the command prints."""
+        raise NotImplementedError
+
+    def __str__(self) -> str:
+        """Return the lines and tables as text, cut where they are long."""
+        from rich.console import Console
+
+        from refladder.report.terminal import terminal_tables
+
+        stream = io.StringIO()
+        console = Console(file=stream, width=WIDTH, highlight=False, color_system=None)
+        for part in terminal_tables(self.tables(), WIDTH):
+            console.print(part)
+        lines = [*self.lines(), *stream.getvalue().splitlines()]
+        text = printable("\n".join(line.rstrip() for line in lines).strip())
+        if len(text) <= LONGEST:
+            return text
+        return f"{text[:LONGEST].rpartition(chr(10))[0]}\n(cut: the whole result is longer)"
+
+    def _repr_html_(self) -> str:
+        """Return the lines and tables for a notebook."""
+        lines = "".join(f"<p>{escape(line)}</p>" for line in self.lines())
+        return lines + "".join(map(_html, shared_legends(self.tables())))
+
+
+class ShownDict(Shown, dict[str, Any]):
+    """A dict of JSON values that is shown as tables."""
+
+    def __init__(
+        self, values: dict[str, Any], tables: Iterable[PlainTable], lines: Iterable[str] = ()
+    ) -> None:
+        super().__init__(values)
+        self._tables, self._lines = list(tables), list(lines)
+
+    def lines(self) -> list[str]:
+        """Return what comes before the tables."""
+        return self._lines
+
+    def tables(self) -> list[PlainTable]:
+        """Return the tables that the command prints."""
+        return self._tables
+
+
+class ShownList(Shown, list[dict[str, Any]]):
+    """A list of dicts of JSON values that is shown as tables."""
+
+    def __init__(self, values: list[dict[str, Any]], tables: Iterable[PlainTable]) -> None:
+        super().__init__(values)
+        self._tables = list(tables)
+
+    def tables(self) -> list[PlainTable]:
+        """Return the tables that the command prints."""
+        return self._tables
+
+
+def _html(table: PlainTable) -> str:
+    heads = "".join(f"<th>{escape(head)}</th>" for head in table.heads)
+    rows = "".join(
+        f"<tr><th>{escape(row[0])}</th>{''.join(f'<td>{escape(cell)}</td>' for cell in row[1:])}</tr>"
+        for row in table.rows
+    )
+    legend = "".join(
+        f"<dt>{escape(term)}</dt><dd>{escape(meaning)}</dd>" for term, meaning in table.legend
+    )
+    return (
+        f"<table><caption>{escape(table.caption)}</caption><thead><tr>{heads}</tr></thead>"
+        f"<tbody>{rows}</tbody></table>{f'<dl>{legend}</dl>' if legend else ''}"
+    )
