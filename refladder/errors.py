@@ -3,10 +3,12 @@
 RefladderError
 ├── UsageError (ValueError)       the call asks for something impossible
 │   ├── JudgeRefusedError         the judge does not tell the best rung of ladders from the worst
+│   ├── InUseError                another process is writing a file
 │   ├── OtherRunError             a file of judgments is that of another run
 │   ├── UnknownNameError          a name that does not exist; the message suggests a similar one
 │   └── ShapeError                an array with the wrong axes
 ├── DataError                     a file or a row does not follow its schema; text starts with path:line
+│   └── ChangedInputError         stored judgments are of another text than the input has
 ├── PromptError                   a template or its slots are invalid
 ├── BackendError                  the writer or the judge failed
 │   ├── BackendUnavailableError   it cannot be reached or loaded
@@ -170,6 +172,14 @@ class ShapeError(UsageError):
 
 class DataError(RefladderError):
     """A file or a row does not follow its schema; the text starts with path:line."""
+
+
+class ChangedInputError(DataError):
+    """Stored judgments are of another text than the input has; those before `line` of their file still fit."""
+
+    def __init__(self, message: str, line: int) -> None:
+        super().__init__(message)
+        self.line = line
 
 
 class PromptError(RefladderError):

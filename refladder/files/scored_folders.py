@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from refladder.errors import DataError
 from refladder.files.folders import open_folder
+from refladder.files.remote import is_url, stamp_of
 from refladder.parsing import adapter, parse_json
 
 if TYPE_CHECKING:
@@ -38,15 +40,32 @@ class ScoredFile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FolderRun:
-    """The content of run.json: `settings` determine the scores, apart from the `judge`, whose `signature` counts."""
+    """The content of run.json: `settings` determine the scores, apart from the `judge`, whose `signature` counts.
+
+    The paths of input files are relative to `directory`.
+    """
 
     schema: str = SCHEMA
     signature: str | None = None
     settings: dict[str, Any]
     judge: dict[str, Any]
+    directory: str = "."
     files: list[ScoredFile]
     judge_check: list[dict[str, Any]] | None = None
     config: dict[str, Any] = field(default_factory=dict)
+
+
+def stamp(path: str) -> str:
+    """Return size and time of a file, which change when the file changes."""
+    if is_url(path):
+        return stamp_of(path)
+    try:
+        status = Path(path).stat()
+    except FileNotFoundError as error:
+        raise DataError(f"{path}: no such file") from error
+    except OSError as error:
+        raise DataError(f"{path}: cannot be read ({error.strerror})") from error
+    return f"{status.st_size}-{status.st_mtime_ns}"
 
 
 def judgments_name(name: str) -> str:
@@ -92,7 +111,7 @@ def finished_files(path: str) -> list[ScoredFile] | None:
     """Return the files of a scored folder, in order; None for any other folder.
 
     Raises:
-        DataError: a file is missing, has another size than its run wrote, or is of no run.
+        DataError: a file is missing, has another size than its run wrote, or is of no run; or its input has changed.
     """
     folder = open_folder(path)
     run = read_run(folder)
@@ -113,6 +132,12 @@ def finished_files(path: str) -> list[ScoredFile] | None:
             raise DataError(
                 f"{where}: {sizes[file.name]:,} bytes, and its run wrote {file.bytes:,}; {_AGAIN}, which scores it "
                 "again, or name the files to read with a quoted glob"
+            )
+        source = Path(run.directory, file.source)
+        if not is_url(file.source) and source.exists() and stamp(str(source)) != file.stamp:
+            raise DataError(
+                f"{source}: has changed since it was scored into {where}; {_AGAIN}, or name the files to read with a "
+                "quoted glob"
             )
     check_strangers(folder, run, sizes)
     return run.files

@@ -6,7 +6,7 @@ import itertools
 import json
 import time
 from collections import Counter, deque
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,6 +15,7 @@ from refladder.backends.metered import SPENT
 from refladder.errors import BackendError, DataError, UsageError, plural, redacted
 from refladder.files.folders import open_folder
 from refladder.files.jsonl import to_json
+from refladder.files.ladder_sets import load_ladders
 from refladder.files.remote import is_url
 from refladder.files.scored_folders import (
     COUNTS,
@@ -26,11 +27,13 @@ from refladder.files.scored_folders import (
     counts_name,
     judgments_name,
     read_run,
+    stamp,
 )
 from refladder.files.table_files import form_by_name, is_glob, is_many, table_files
 from refladder.files.tables import STANDARD, format_of, read_once, read_rows
-from refladder.fleet.worker import read_counts, stamp
+from refladder.fleet.worker import read_counts
 from refladder.fleet.workers import DEATHS
+from refladder.jobs.score import check_ladders
 from refladder.records import scale_of
 from refladder.scoring.columns import ScoreReport
 
@@ -165,7 +168,13 @@ def score_files(
     with folder.claimed(None if parts == 1 else f"part-{number}-of-{parts}"):
         before = read_run(folder)
         files = list_files(source, task.given, out)
-        run = FolderRun(settings=settings, judge=judge, files=files, config=dict(config or {}))
+        run = FolderRun(
+            settings=settings,
+            judge=judge,
+            directory=task.directory,
+            files=files,
+            config=dict(config or {}),
+        )
         sizes = folder.sizes()
         run = _continued(folder, run, before, sizes)
         check_strangers(folder, run, sizes)
@@ -174,6 +183,8 @@ def score_files(
         left = [file for file in mine if file.name not in earlier]
         if left:
             _check_columns(left[0].source, task.given, mapped)
+            if not earlier:
+                _check_ladders(source, files, task, mapped)
             _write(folder, run)
         driver = _Driver(
             folder=folder, run=run, counts=dict(earlier), progress=progress, say=say, tell=tell
@@ -260,6 +271,16 @@ def _check_columns(path: str, given: str | None, mapped: Mapped) -> None:
     if first is not None:
         mapped.cell(first, "output")
         mapped.context_of(first, *mapped.context_text(first))
+
+
+def _check_ladders(source: str, files: Sequence[ScoredFile], task: Task, mapped: Mapped) -> None:
+    """Check that some row has a ladder, before all of them end unscored."""
+    if task.student is not None or not task.ladders:
+        return
+    ladders = load_ladders(str(task.ladders))
+    if not ladders.anchors:
+        with suppress(DataError):  # reported by the worker
+            check_ladders(source, [file.source for file in files], task.given, mapped, ladders)
 
 
 @dataclass(slots=True, kw_only=True)

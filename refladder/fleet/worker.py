@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import hashlib
+import itertools
 import json
 import os
 import time
@@ -16,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from refladder.backends.prices import Budget, Price
 from refladder.errors import (
     BackendError,
+    ChangedInputError,
     DataError,
     InUseError,
     JudgeRefusedError,
@@ -25,10 +27,9 @@ from refladder.errors import (
     redacted,
 )
 from refladder.files.folders import open_folder
-from refladder.files.jsonl import to_json
+from refladder.files.jsonl import atomic, to_json
 from refladder.files.ladder_sets import load_ladders
-from refladder.files.remote import is_url, stamp_of
-from refladder.files.scored_folders import ScoredFile, counts_name, judgments_name
+from refladder.files.scored_folders import ScoredFile, counts_name, judgments_name, stamp
 from refladder.jobs.prepared import Prepared
 from refladder.jobs.score import AllRows, Mapped, check_input, score_rows
 from refladder.parsing import adapter
@@ -121,19 +122,6 @@ def _digest_of_files(path: Path) -> str:
     return digest.hexdigest()
 
 
-def stamp(path: str) -> str:
-    """Return size and time of a file, which change when the file changes."""
-    if is_url(path):
-        return stamp_of(path)
-    try:
-        status = Path(path).stat()
-    except FileNotFoundError as error:
-        raise DataError(f"{path}: no such file") from error
-    except OSError as error:
-        raise DataError(f"{path}: cannot be read ({error.strerror})") from error
-    return f"{status.st_size}-{status.st_mtime_ns}"
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Counts:
     """The counts of a scored file, with the counts of its run; rows = scored + unscored."""
@@ -163,6 +151,12 @@ def read_counts(folder: Folder, name: str) -> Counts | None:
             "unscored; delete this file and run the same command again"
         )
     return counts
+
+
+def _keep_lines(path: Path, number: int) -> None:
+    with path.open("rb") as source, atomic(path) as target:
+        for line in itertools.islice(source, number):
+            target.write(line)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -215,7 +209,11 @@ class Worker:
             own = asking.report.signature
             self._compare(own, signature)
             if file is not None:
-                counts = self._scored_when_free(file, asking)
+                try:
+                    counts = self._scored_when_free(file, asking)
+                except ChangedInputError as changed:
+                    _keep_lines(self._folder.fetched(judgments_name(file.name)), changed.line - 1)
+                    counts = self._scored_when_free(file, self._asking(usd))
             elif isinstance(asking, AllRows):
                 folder = default_store().with_name("checks") if self._task.checks else None
                 checks = prove(asking.scorer, folder, any_judge=self._task.any_judge)

@@ -252,21 +252,44 @@ def check_input(
                 if known is not None and item.output.context_id not in known:
                     without[item.output.context_id] += 1
     if ladders is not None and known and without:
-        ids = f"{_first(without)} in {ladders.name}, which has {_first(sorted(known))}"
+        none = _no_ladder(without, ladders, known)
         if without.total() == judged:
-            right = option("ladders")
             raise UsageError(
-                f"{path}: no row has a ladder; there is none for context {ids}; name the right {right}"
+                f"{path}: no row has a ladder; {none}; name the right {option('ladders')}"
             )
         if tell is not None:
-            tell(
-                f"no ladder for {without.total():,} of {plural(count, 'row')}: there is none for context {ids}"
-            )
+            tell(f"no ladder for {without.total():,} of {plural(count, 'row')}: {none}")
     if tell is not None and 0 < alone < judged:
         tell(
             f"no context in {alone:,} of {plural(count, 'row')}: these are judged by their text alone"
         )
     return count
+
+
+def check_ladders(
+    source: str, files: Iterable[str], given: str | None, mapped: Mapped, ladders: LadderSet
+) -> None:
+    """Check that a row of some file has a ladder; the rows are read up to the first one that has."""
+    known = {context_id for context_id, _ in ladders.ladders}
+    without: dict[str, None] = {}
+    for file in files:
+        with closing(read_rows(file, given)) as rows:
+            for item in items(rows, mapped, check_ids=False):
+                if item.output is not None:
+                    if item.output.context_id in known:
+                        return
+                    if len(without) <= _SHOWN:
+                        without[item.output.context_id] = None
+    if without:
+        none = _no_ladder(without, ladders, known)
+        raise UsageError(
+            f"{source}: no row has a ladder; {none}; name the right {option('ladders')}"
+        )
+
+
+def _no_ladder(without: Collection[str], ladders: LadderSet, known: Collection[str]) -> str:
+    there = f"{ladders.name}, which has {_first(sorted(known))}"
+    return f"there is none for context {_first(without)} in {there}"
 
 
 def _first(names: Collection[str]) -> str:

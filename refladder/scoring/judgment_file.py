@@ -15,7 +15,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
-from refladder.errors import DataError, OtherRunError, UsageError, option, plural
+from refladder.errors import ChangedInputError, DataError, OtherRunError, UsageError, option, plural
 from refladder.files.folders import open_folder
 from refladder.files.jsonl import (
     append_lines,
@@ -324,7 +324,7 @@ class JudgmentLog:
                 break
             where, judgment = ahead
             if judgment.key != question.key or _comparison(judgment) != question.comparison:
-                raise _changed(self._path, where, judgment, question)
+                raise _changed(self._path, self._number, judgment, question)
             check_outcomes(where, judgment, outcomes_of(self.run))
             judgments.append(judgment)
             self._ahead = None
@@ -333,9 +333,10 @@ class JudgmentLog:
     def finish(self) -> None:
         """Check that the file holds nothing that this run did not ask. A line torn by a kill is cut off."""
         if self._ahead is not None or self._next_line() is not None:
-            raise DataError(
+            raise ChangedInputError(
                 f"{self._path}:{self._number}: judgments continue after this run's last question; the input has become "
-                f"shorter: {_next_step(self._path)}"
+                f"shorter: {_next_step(self._path)}",
+                self._number,
             )
         if self._path is not None and not self._read_only:
             throw_away(_early_path(self._path))
@@ -413,11 +414,14 @@ def _early_path(path: Path) -> Path:
     return path.with_name(f"{path.name}.unfinished")
 
 
-def _changed(path: Path | None, where: str, judgment: Judgment, question: Question) -> DataError:
-    return DataError(
-        f"{where}: this judgment is of {judgment.subject!r} against {judgment.against!r} with other texts "
+def _changed(
+    path: Path | None, line: int, judgment: Judgment, question: Question
+) -> ChangedInputError:
+    return ChangedInputError(
+        f"{path}:{line}: this judgment is of {judgment.subject!r} against {judgment.against!r} with other texts "
         f"than this run's next question ({question.comparison.subject!r} against "
-        f"{question.comparison.against!r}); the input has changed: {_next_step(path)}"
+        f"{question.comparison.against!r}); the input has changed: {_next_step(path)}",
+        line,
     )
 
 

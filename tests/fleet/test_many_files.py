@@ -29,9 +29,9 @@ from refladder.files import jsonl
 from refladder.files.folders import open_folder
 from refladder.files.ladder_sets import load_ladders
 from refladder.files.locks import has_ended, locked
-from refladder.files.scored_folders import ScoredFile
+from refladder.files.scored_folders import ScoredFile, stamp
 from refladder.fleet.run import list_files, merged
-from refladder.fleet.worker import Task, Worker, stamp
+from refladder.fleet.worker import Task, Worker
 from refladder.fleet.workers import Processes, _serve, _take_gpu
 from refladder.scoring.columns import ScoreReport
 

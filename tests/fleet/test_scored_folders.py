@@ -53,6 +53,70 @@ def test_a_file_that_is_missing_or_cut_is_refused_until_it_is_scored_again(comma
     assert command(*reading).code == 0
 
 
+def test_damage_that_keeps_the_size_is_refused(fails, scoring, tmp_path):
+    _, out = scoring
+    file = out / "01.jsonl"
+    whole = file.read_bytes()
+    file.write_bytes(whole[:-9] + bytes(9))
+    kept = tmp_path / "kept.jsonl"
+    assert fails(2, "filter", out, *READING, "--out", kept).startswith(f"refladder: {file}:20: ")
+    assert not kept.exists()
+
+
+def test_an_input_that_changed_is_refused_until_it_is_scored_again(
+    command, fails, scoring, tmp_path
+):
+    arguments, out = scoring
+    reading = ("filter", out, *READING)
+    source = tmp_path / "in" / "01.jsonl"
+    text = source.read_text("utf-8").replace("It was day 31.", "And day 31.")
+    source.write_text("".join(text.splitlines(keepends=True)[:-1]), "utf-8")
+    changed = (
+        f"refladder: {source}: has changed since it was scored into {out}/01.jsonl; run the same `refladder score` "
+        "command again, or name the files to read with a quoted glob\n"
+    )
+    assert fails(2, *reading) == changed
+    assert fails(2, "rescore", out) == changed
+    assert command("filter", out / "*.jsonl", *READING).err.startswith("60 rows: 60 passed")
+    done = command(*arguments)
+    assert "295 judgments (50 reused, 0 unparsed)" in done.err  # those before row 31
+    assert "3 files (2 from earlier runs): 59 rows = 59 scored + 0 unscored\n" in done.err
+    assert command(*reading).err.startswith("59 rows: 59 passed")
+    source.write_text("".join(text.splitlines(keepends=True)[:-2]), "utf-8")
+    assert "290 judgments (90 reused, 0 unparsed)" in command(*arguments).err
+    source.unlink()  # it may be gone, or be on another machine
+    assert command(*reading).err.startswith("58 rows: 58 passed")
+
+
+def test_inputs_are_compared_by_the_path_that_their_run_had(command, rows, tmp_path, monkeypatch):
+    monkeypatch.setattr("refladder.fleet.workers.Processes", Inline)
+    for name in ("one", "other"):
+        (tmp_path / name).mkdir()
+        split(rows(20 if name == "one" else 10), tmp_path / name / "in", 20)
+    monkeypatch.chdir(tmp_path / "one")
+    assert command("score", "in", *LADDERS, "--out", "out").code == 0
+    monkeypatch.chdir(tmp_path / "other")  # which has another in/00.jsonl
+    assert command("filter", "../one/out", *READING).err.startswith("20 rows: 20 passed")
+
+
+def test_ladders_of_other_contexts_are_refused_before_a_worker_starts(
+    command, fails, rows, tmp_path, monkeypatch
+):
+    monkeypatch.setattr("refladder.fleet.workers.Processes", Inline)
+    source, out = split(rows(60), tmp_path / "in", 20), tmp_path / "out"
+    wrong = ("score", source, "--ladders", "demo/dialogue", "--out", out)
+    assert fails(2, *wrong) == (
+        f"refladder: {source}: no row has a ladder; there is none for context 'story-01', 'story-02', 'story-03', ... "
+        "in demo/dialogue, which has 'dialogue-01', 'dialogue-02', 'dialogue-03', ...; name the right --ladders\n"
+    )
+    assert not (out / "run.json").exists()
+    (source / "02.jsonl").write_text(
+        '{"context_id": "dialogue-01", "output": "A reply."}\n', "utf-8"
+    )
+    done = command(*wrong)  # a row of the last file has one
+    assert done.err.endswith("3 files: 41 rows = 1 scored + 40 unscored\n")
+
+
 def test_a_foreign_file_is_not_counted_or_replaced(command, fails, scoring, tmp_path):
     arguments, out = scoring
     inside = out / "kept.jsonl"
