@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import inspect
-from dataclasses import dataclass
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from refladder.commands import console, spending
-from refladder.commands.calling import LOG, Call, checked
+from refladder.commands.calling import LOG, Call, Log, checked
 from refladder.commands.data import Data, DataOptions
 from refladder.commands.options import (
     Command,
@@ -23,151 +24,22 @@ from refladder.commands.options import (
 )
 from refladder.errors import UsageError, option, plural
 from refladder.files.jsonl import read_bytes
-from refladder.files.ladder_sets import LadderSet, ladder_set, load_ladders
-from refladder.files.locks import locked_folder
+from refladder.files.ladder_sets import LadderSet, load_ladders
 from refladder.options import OF_BACKENDS, OF_COST, OF_DATA, OF_GENERATION, like
 from refladder.parsing import parse_json
-from refladder.records import DOCUMENT, Sampling
+from refladder.records import Sampling
 from refladder.session import Session
-from refladder.settings import Asking
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from refladder.backends import Backend
     from refladder.backends.plain_function import Judge
-    from refladder.jobs.build import BuildReport
-    from refladder.records import Context, Dimension, LadderFailure
+    from refladder.jobs.build import BuildReport, BuildSpec
+    from refladder.records import Dimension, LadderFailure
 
 
 STOCK = "writer builtin: its sentences are stock and know nothing of your table; its ladders only try commands out"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Wanted:
-    """The ladders to write; `own` says that they are for a table of the user's, `adds` is the set that gets them."""
-
-    contexts: Sequence[Context]
-    dimensions: Sequence[Dimension]
-    rungs: int
-    human: Mapping[tuple[str, str], Mapping[int, str]] | None
-    shared: bool
-    own: bool
-    adds: LadderSet | None = None
-    known: int = 0  # contexts of the table that have ladders in that set
-
-    @classmethod
-    def of_data(
-        cls,
-        data: Data,
-        *,
-        rungs: int,
-        human: str | Path | None,
-        shared: int | None,
-        sampling: Sampling,
-    ) -> _Wanted:
-        """Ladders of the contexts of data."""
-        from refladder.jobs.build import draw_anchors, read_human_rungs
-
-        contexts, dimensions = data.contexts(shared=shared is not None)
-        return cls(
-            contexts=contexts if shared is None else draw_anchors(contexts, shared, sampling),
-            dimensions=dimensions,
-            rungs=rungs,
-            human=None if human is None else read_human_rungs(str(human)),
-            shared=shared is not None,
-            own=data.is_table(),
-        )
-
-    @property
-    def sampling(self) -> Sampling:
-        """How the texts of the set are drawn that gets more ladders."""
-        ladders = () if self.adds is None else self.adds.ladders.values()
-        return next((each.recipe.sampling for each in ladders if each.recipe.sampling), Sampling())
-
-    def writer(self, named: str | Backend | None, tell: Callable[[str], object]) -> str | Backend:
-        """Return the writer; only a benchmark gets the built-in one without being named, and `tell` says what it is."""
-        texts = sum(map(len, (self.human or {}).values()))
-        unnamed = self.shared and any(
-            each.task == DOCUMENT and not each.text for each in self.contexts
-        )
-        written = unnamed or texts < len(self.contexts) * len(self.dimensions) * self.rungs
-        if self.own and written and named is None:
-            raise UsageError(
-                f"no writer is named for the ladders of your table. Name a model with {option('writer')} MODEL; give "
-                f"every rung as a text with {option('human')} TABLE; or build nothing, and score with a general set, "
-                "such as `refladder score TABLE --ladders general/reply`"
-            )
-        if self.own and written and named == "builtin":
-            tell(STOCK)
-        return named or "builtin"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Build:
-    """A build of the command or the call; `writer` and `judge` are arguments of `Session.open`, `how` is for texts."""
-
-    wanted: _Wanted
-    session: Session
-    writer: tuple[Any, ...]
-    judge: tuple[Any, ...]
-    certify: bool
-    folder: Path
-    how: Mapping[str, Any]
-
-    def rehearse(self) -> None:
-        """Ask for the same texts and judgments, with nobody answering."""
-        from refladder.jobs.build import add_journal, check_recipe
-        from refladder.jobs.certify import JUDGMENTS, open_asker, set_questions
-        from refladder.session import copied
-        from refladder.synth import build_ladders, name_subjects
-        from refladder.synth.journal import JOURNAL, SUBJECTS
-
-        wanted, writer = self.wanted, self.session.open(*self.writer)
-        about, name = wanted.contexts, JOURNAL
-        if wanted.adds is not None:
-            check_recipe(wanted.adds, writer, self.how["prompts"])
-            name = add_journal(wanted.adds)
-        with copied(self.folder) as copy:
-            journal, subjects = (None if copy is None else copy / each for each in (name, SUBJECTS))
-            if wanted.shared:
-                about, _ = name_subjects(writer, about, journal=subjects, **self.how)
-            of: dict[str, Any] = {"rungs": wanted.rungs, "human": wanted.human, **self.how}
-            ladders, _ = build_ladders(writer, about, wanted.dimensions, journal=journal, **of)
-        if self.certify and ladders:
-            anchors = [each.id for each in about] if wanted.shared else []
-            opened = ladder_set(
-                str(self.folder), wanted.dimensions, about, ladders, anchors=anchors
-            )
-            asking = Asking(judgments=self.folder / JUDGMENTS, prompts=self.how["prompts"])
-            open_asker(opened, self.session.open(*self.judge), asking).ask(set_questions(opened))
-
-    def run(self, what: str, config: Mapping[str, Any]) -> BuildReport:
-        """Write the ladders, with a progress bar named by `what`."""
-        from refladder.jobs.build import add
-        from refladder.jobs.build import build as built
-        from refladder.jobs.mend import Mender
-
-        wanted, writer = self.wanted, self.session.open(*self.writer)
-        if wanted.adds is not None:
-            with console.progress(what, self.session.under_way) as progress:
-                of = {"human": wanted.human, "progress": progress, **self.how}
-                return add(writer, wanted.contexts, wanted.adds, self.folder, **of)
-        judge = self.session.open(*self.judge) if self.certify else None
-        of = {"contexts": wanted.contexts, "dimensions": wanted.dimensions, "folder": self.folder}
-        with console.progress(what, self.session.under_way) as progress:
-            of |= {"progress": progress, **self.how}
-            return built(
-                writer,
-                rungs=wanted.rungs,
-                human=wanted.human,
-                config=config,
-                mender=None
-                if judge is None
-                else Mender(writer=writer, judge=judge, human=wanted.human, **of),
-                shared=wanted.shared,
-                **of,
-            )
 
 
 def _alone(given: Iterable[str]) -> None:
@@ -178,26 +50,44 @@ def _alone(given: Iterable[str]) -> None:
         )
 
 
-def _to_add(
-    table: Any, columns: Mapping[str, str] | None, folder: Path, human: str | Path | None
-) -> _Wanted:
-    """Return the ladders for the contexts of a table that have none in the set in a folder."""
-    from refladder.jobs.build import open_to_add, read_human_rungs, without_ladders
+def _spec(data: Data, *, shared: int | None, human: str | Path | None, **given: Any) -> BuildSpec:
+    """Return the ladders to write for the contexts of data, or to add to a set; `given` are further settings."""
+    from refladder.jobs.build import BuildSpec, draw_anchors, read_human_rungs
 
-    ladders = open_to_add(folder)
-    data = Data(table, ladders.task, dimensions=ladders.dimensions, columns=columns)
-    contexts, dimensions = data.contexts()
-    new = without_ladders(ladders, contexts)
-    return _Wanted(
-        contexts=new,
+    contexts, dimensions = data.contexts(shared=shared is not None)
+    return BuildSpec(
+        contexts=contexts if shared is None else draw_anchors(contexts, shared, given["sampling"]),
         dimensions=dimensions,
-        rungs=ladders.rungs,
         human=None if human is None else read_human_rungs(str(human)),
-        shared=False,
-        own=True,
-        adds=ladders,
-        known=len(contexts) - len(new),
+        shared=shared is not None,
+        **given,
     )
+
+
+def _of_set(ladders: LadderSet) -> dict[str, Any]:
+    """Return the settings of a set that its new ladders have too."""
+    drawn = (each.recipe.sampling for each in ladders.ladders.values())
+    return {
+        "adds": ladders,
+        "rungs": ladders.rungs,
+        "sampling": next(filter(None, drawn), Sampling()),
+        "shared": None,
+    }
+
+
+def _writer(
+    spec: BuildSpec, named: str | Backend | None, tell: Callable[[str], object], *, own: bool
+) -> str | Backend:
+    """Return the writer; only a benchmark gets the built-in one without being named, and `tell` says what it is."""
+    if own and spec.needs_writer and named is None:
+        raise UsageError(
+            f"no writer is named for the ladders of your table. Name a model with {option('writer')} MODEL; give "
+            f"every rung as a text with {option('human')} TABLE; or build nothing, and score with a general set, "
+            "such as `refladder score TABLE --ladders general/reply`"
+        )
+    if own and spec.needs_writer and named == "builtin":
+        tell(STOCK)
+    return named or "builtin"
 
 
 def _writer_of(folder: Path) -> tuple[str | None, dict[str, str]]:
@@ -271,60 +161,52 @@ def command(
         refladder build summeval --writer openai:MODEL --prices prices.toml --budget 5 --out ladders
         refladder build --add new-questions.csv --out my-ladders
     """
+    from refladder.jobs.build import open_to_add, rehearse, run
+
     console.check_prompts(prompts)
+    given: dict[str, Any] = {"rungs": rungs, "sampling": sampling, "shared": shared}
     if add is not None:
         _alone(each.flag for each in given_options(context) if each.of_new_set)
-        wanted = _to_add(add, data.columns, out, human)
-        sampling = wanted.sampling
+        ladders = open_to_add(out)
+        table = Data(add, ladders.task, dimensions=ladders.dimensions, columns=data.columns)
+        given = _of_set(ladders)
         if writer is None:
             writer, its = _writer_of(out)
             writer_option = writer_option or its
     elif data.benchmark is None:
         raise UsageError("name a benchmark or your table (BENCHMARK), or a table with --add")
     else:
-        wanted = _Wanted.of_data(
-            data.data(), rungs=rungs, human=human, shared=shared, sampling=sampling
-        )
-    if wanted.adds is not None and not wanted.contexts:
-        from refladder.jobs.build import BuildReport
-
-        report = BuildReport(ladders=0, failures=())
-        return _tell_added(report, wanted, out, [], as_json=as_json)
+        table = data.data()
+    spec = _spec(table, folder=out, human=human, attempts=attempts, prompts=prompts, **given)
     session = spending.Spending(money)
-    writer = context.params["writer"] = str(wanted.writer(writer, session.notify))
-    run = _Build(
-        wanted=wanted,
-        session=session,
-        writer=(
-            writer,
-            backend_options(writer, writer_option),
-            "--writer-option",
-        ),
-        judge=(judge.name, judge.options),
-        certify=certify,
-        folder=out,
-        how={"sampling": sampling, "attempts": attempts, "prompts": prompts},
+    writer = context.params["writer"] = str(
+        _writer(spec, writer, session.notify, own=table.is_table())
     )
-    if not session.continues(run.rehearse, as_json=as_json):
+    writer_options = backend_options(writer, writer_option)
+    spec = replace(
+        spec,
+        writer=partial(session.open, writer, writer_options, "--writer-option"),
+        judge=partial(session.open, judge.name, judge.options) if certify else None,
+        config=console.resolved(context),
+    )
+    if not session.continues(partial(rehearse, spec), as_json=as_json):
         return 0
-    context.with_resource(locked_folder(out))  # before a model is loaded or a server is asked
-    report = run.run("building" if certify else "writing", console.resolved(context))
-    if wanted.adds is not None:
-        return _tell_added(report, wanted, out, session.spent(), as_json=as_json)
-    return _tell(report, wanted, out, session.spent(), as_json=as_json)
+    report = run(spec, console.Console(watch=session.under_way))
+    tell = _tell if add is None else _tell_added
+    return tell(report, spec, session.spent(), as_json=as_json)
 
 
 def _place(failure: LadderFailure) -> str:
     return f"{failure.context_id} {failure.dimension} rung {failure.level}: {failure.reasons[-1]}"
 
 
-def _added_lines(report: BuildReport, wanted: _Wanted, folder: Path) -> Iterator[str]:
+def _added_lines(report: BuildReport, spec: BuildSpec) -> Iterator[str]:
     """What was added to a set, in sentences."""
-    before = 0 if wanted.adds is None else len(wanted.adds.ladders)
-    if wanted.known:
-        yield f"{plural(wanted.known, 'context')} of the table {'has' if wanted.known == 1 else 'have'} ladders already"
+    folder, before = spec.folder, 0 if spec.adds is None else len(spec.adds.ladders)
+    if report.known:
+        yield f"{plural(report.known, 'context')} of the table {'has' if report.known == 1 else 'have'} ladders already"
     yield (
-        f"{plural(report.ladders, 'ladder')} of {wanted.rungs} rungs added to {folder}, which has "
+        f"{plural(report.ladders, 'ladder')} of {spec.rungs} rungs added to {folder}, which has "
         f"{before + report.ladders:,} now, {plural(len(report.failures), 'rung')} failed"
     )
     if report.uncertified:
@@ -335,24 +217,19 @@ def _added_lines(report: BuildReport, wanted: _Wanted, folder: Path) -> Iterator
 
 
 def _tell_added(
-    report: BuildReport,
-    wanted: _Wanted,
-    out: Path,
-    spent: Sequence[Mapping[str, Any]],
-    *,
-    as_json: bool,
+    report: BuildReport, spec: BuildSpec, spent: Sequence[Mapping[str, Any]], *, as_json: bool
 ) -> int:
     """Print what was added; returns the exit code."""
     if as_json:
         counts = {
-            "folder": str(out),
+            "folder": str(spec.folder),
             "added": report.ladders,
-            "known": wanted.known,
+            "known": report.known,
             "failed": len(report.failures),
         }
         console.say_json({**counts, "uncertified": report.uncertified, "spent": spent})
     else:
-        for line in _added_lines(report, wanted, out):
+        for line in _added_lines(report, spec):
             console.notify(line, warns=bool(report.failures or report.uncertified))
         for failure in report.failures[:10]:
             console.say(f"  {_place(failure)}", err=True)
@@ -361,12 +238,7 @@ def _tell_added(
 
 
 def _tell(
-    report: BuildReport,
-    wanted: _Wanted,
-    out: Path,
-    spent: Sequence[Mapping[str, Any]],
-    *,
-    as_json: bool,
+    report: BuildReport, spec: BuildSpec, spent: Sequence[Mapping[str, Any]], *, as_json: bool
 ) -> int:
     """Print what was built; returns the exit code."""
     from refladder.report.certificate_tables import certificate_lines
@@ -374,15 +246,19 @@ def _tell(
 
     certificate, failed = report.certificate, len(report.failures)
     if as_json:
-        counts: dict[str, Any] = {"folder": str(out), "ladders": report.ladders, "failed": failed}
+        counts: dict[str, Any] = {
+            "folder": str(spec.folder),
+            "ladders": report.ladders,
+            "failed": failed,
+        }
         counts |= {"anchors": list(report.anchors)} if report.anchors else {}
         if certificate is not None:
             counts |= {key: certificate[key] for key in ("verdict", "digest", "built")}
         console.say_json({**counts, "spent": spent})
     else:
-        left = wanted.rungs if certificate is None else certificate["counts"]["rungs"]
+        left = spec.rungs if certificate is None else certificate["counts"]["rungs"]
         of = f" ({plural(len(report.anchors), 'shared anchor')})" if report.anchors else ""
-        built = f"{plural(report.ladders, 'ladder')} of {left} rungs{of} in {out}, {plural(failed, 'rung')} failed"
+        built = f"{plural(report.ladders, 'ladder')} of {left} rungs{of} in {spec.folder}, {plural(failed, 'rung')} failed"
         console.notify(built, warns=failed > 0)
         if certificate is not None:
             console.say_lines(certificate_lines(certificate))
@@ -458,53 +334,52 @@ def build(
         DataError: the data are wrong, with path:line or the number of the row; or the folder cannot be written.
         BackendError: the writer failed; the texts so far are stored, if `out` is given.
     """
+    from refladder.jobs.build import open_to_add, run
+
     with Call(build, locals(), table="", without=("data",)) as call:
-        folder_of_prompts = None if prompts is None else Path(prompts)
-        console.check_prompts(folder_of_prompts)
-        sampling = sampling or Sampling()
+        templates = None if prompts is None else Path(prompts)
+        console.check_prompts(templates)
+        folder = call.folder() / "ladders" if out is None else Path(out)
+        given: dict[str, Any] = {"rungs": rungs, "shared": shared}
+        given["sampling"] = sampling or Sampling()
         if add is not None:
             parameters = inspect.signature(build).parameters
             of_set = {each.parameter for each in options_of(command) if each.of_new_set}
-            given = {**call.given, "data": data}
+            values = {**call.given, "data": data}
             _alone(
                 name
                 for name in parameters
-                if name in {*of_set, "task", "sampling"} and given[name] != parameters[name].default
+                if name in {*of_set, "task", "sampling"}
+                and values[name] != parameters[name].default
             )
             if out is None:
                 raise UsageError(
                     "add is a table whose ladders go into a set; name the set with out"
                 )
-            wanted = _to_add(add, columns, Path(out), human)
-            sampling = wanted.sampling
-            if not wanted.contexts:
-                return load_ladders(Path(out))
+            ladders = open_to_add(folder)
+            table = Data(add, ladders.task, dimensions=ladders.dimensions, columns=columns)
+            given = _of_set(ladders)
             if writer is None:
-                writer, its = _writer_of(Path(out))
+                writer, its = _writer_of(folder)
                 writer_options = writer_options or its
         elif data is None:
             raise UsageError("data is missing; give a table or a benchmark, or a table with add")
         else:
             table = Data(data, task, task_file, tuple(dimensions), columns, source, options)
-            wanted = _Wanted.of_data(
-                table, rungs=rungs, human=human, shared=shared, sampling=sampling
-            )
-        session = call.enter_context(Session(store))
-        writer = call.given["writer"] = wanted.writer(writer, session.notify)
-        folder = call.folder() / "ladders" if out is None else Path(out)
-        call.enter_context(locked_folder(folder))  # before a model is loaded or a server is asked
-        run = _Build(
-            wanted=wanted,
-            session=session,
-            writer=(writer, writer_options),
-            judge=(judge, judge_options),
-            certify=certify,
-            folder=folder,
-            how={"sampling": sampling, "attempts": attempts, "prompts": folder_of_prompts},
+        spec = _spec(
+            table, folder=folder, human=human, attempts=attempts, prompts=templates, **given
         )
-        report = run.run("writing", call.config())
+        session = call.enter_context(Session(store))
+        writer = call.given["writer"] = _writer(spec, writer, session.notify, own=table.is_table())
+        spec = replace(
+            spec,
+            writer=partial(session.open, writer, writer_options, "--writer-option"),
+            judge=partial(session.open, judge, judge_options) if certify else None,
+            config=call.config(),
+        )
+        report = run(spec, Log(watch=session.under_way))
         if report.uncertified:
-            LOG.warning("%s", list(_added_lines(report, wanted, folder))[-1])
+            LOG.warning("%s", list(_added_lines(report, spec))[-1])
         if report.failures:
             LOG.warning("%d ladders, %d rungs failed", report.ladders, len(report.failures))
         for failure in report.failures[:10]:

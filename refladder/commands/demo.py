@@ -63,13 +63,11 @@ def command(*, out: Path) -> None:
 
 
 def _run(name: str, folder: Path) -> None:
-    from refladder.jobs.build import build
-    from refladder.jobs.evaluate import EvaluateSpec, run
+    from refladder.jobs import build, evaluate
     from refladder.jobs.filter import filter_rows
     from refladder.loaders import load_benchmark
     from refladder.metaeval.agreement import PARTIAL
     from refladder.methods.contract import MethodSettings
-    from refladder.records import Sampling
     from refladder.report.agreement_tables import agreement_tables
     from refladder.scoring.columns import column_names
     from refladder.synth.journal import JOURNAL
@@ -82,15 +80,13 @@ def _run(name: str, folder: Path) -> None:
     )
     console.say(f"\n== {name}: {counts}")
     throw_away(folder / "ladders" / JOURNAL)  # of another version of the demo
-    built = build(
-        backend,
-        benchmark.contexts,
-        dimensions,
-        folder / "ladders",
-        rungs=5,
-        sampling=Sampling(),
-        attempts=3,
+    spec = build.BuildSpec(
+        contexts=benchmark.contexts,
+        dimensions=dimensions,
+        folder=folder / "ladders",
+        writer=lambda: backend,
     )
+    built = build.run(spec, Silent())
     ladders = plural(built.ladders, "ladder")
     console.say(f"1. build: {ladders} of 5 texts of rising quality, {len(built.failures)} failed")
     opened = load_ladders(str(folder / "ladders"))
@@ -109,13 +105,13 @@ def _run(name: str, folder: Path) -> None:
         f"3. filter: {split.passed} of {split.rows} outputs have {column} >= {THRESHOLD:g} and go to {passed}"
     )
     console.say(EXPLANATION)
-    spec = EvaluateSpec(
+    evaluated = evaluate.EvaluateSpec(
         benchmarks=[(benchmark, dimensions)],
         judge=backend,
         methods=["ladder"],
         settings=MethodSettings(ladders=str(folder / "ladders")),
     )
-    (evaluation,) = run(spec, Silent())
+    (evaluation,) = evaluate.run(evaluated, Silent())
     rows = [row for row in evaluation.rows if row.statistic != PARTIAL]
     console.say_tables(agreement_tables(rows))
 

@@ -12,6 +12,7 @@ from refladder.files.ladder_sets import (
     CERTIFICATE,
     REVISIONS,
     append_ladders,
+    ladder_set,
     load_ladders,
     of_whole_anchors,
     write_certificate,
@@ -19,38 +20,203 @@ from refladder.files.ladder_sets import (
 )
 from refladder.files.locks import locked_folder
 from refladder.files.tables import read_rows
+from refladder.jobs.certify import JUDGMENTS, open_asker, set_questions
+from refladder.jobs.mend import Mender
 from refladder.loaders.fields import row_id
 from refladder.prompts import load_template
-from refladder.records import DOCUMENT, Shared, digest_of
+from refladder.records import DOCUMENT, Sampling, Shared, digest_of
+from refladder.session import copied
+from refladder.settings import Asking
 from refladder.synth import build_ladders, name_subjects
 from refladder.synth.checks import letters_of
 from refladder.synth.journal import JOURNAL, SUBJECTS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
     from pathlib import Path
 
     from refladder.backends import Backend
+    from refladder.events import Events
     from refladder.files.ladder_sets import LadderSet
-    from refladder.jobs.mend import Mender
-    from refladder.records import Context, Dimension, Ladder, LadderFailure, Progress, Sampling
+    from refladder.records import Context, Dimension, Ladder, LadderFailure, Progress
 
+    Opener = Callable[[], Backend]
+
+DEFAULT_SAMPLING = Sampling()
 log = logging.getLogger(__name__)
 _HUMAN_FIELDS = {"context_id": str, "dimension": str, "level": int, "text": str}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BuildSpec:
+    """The ladders to write into `folder`, and who writes them.
+
+    `human` are rungs written by people: (context id, dimension) to level to text. With `shared`, the contexts are
+    anchors from `draw_anchors`, and one with a failed rung is left out. `judge` certifies the ladders before they are
+    written, None for no certificate. `adds` is the set in the folder, from `open_to_add`, that gets ladders for those
+    of the contexts that have none there. `config` is written to run.json.
+    """
+
+    contexts: Sequence[Context]
+    dimensions: Sequence[Dimension]
+    folder: Path
+    writer: Opener | None = None
+    rungs: int = 5
+    sampling: Sampling = DEFAULT_SAMPLING
+    attempts: int = 3
+    prompts: Path | None = None
+    human: Mapping[tuple[str, str], Mapping[int, str]] | None = None
+    shared: bool = False
+    judge: Opener | None = None
+    adds: LadderSet | None = None
+    config: Mapping[str, Any] | None = None
+
+    @property
+    def new_contexts(self) -> Sequence[Context]:
+        """The contexts that get ladders."""
+        return self.contexts if self.adds is None else without_ladders(self.adds, self.contexts)
+
+    @property
+    def needs_writer(self) -> bool:
+        """Whether a text is to be written that no person gives."""
+        new, texts = self.new_contexts, sum(map(len, (self.human or {}).values()))
+        unnamed = self.shared and any(each.task == DOCUMENT and not each.text for each in new)
+        return unnamed or texts < len(new) * len(self.dimensions) * self.rungs
+
+    @property
+    def how(self) -> dict[str, Any]:
+        """How texts are drawn, as `refladder.synth` takes it."""
+        return {"sampling": self.sampling, "attempts": self.attempts, "prompts": self.prompts}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BuildReport:
     """The ladders written, the rungs that could not be, the certificate if any, and a shared set's `anchors`.
 
-    `uncertified` says that a certificate was removed, because it is of fewer ladders than the set has now.
+    `known` contexts had ladders in the set already. `uncertified` says that a certificate was removed, because it is of
+    fewer ladders than the set has now.
     """
 
     ladders: int
     failures: tuple[LadderFailure, ...]
     certificate: Mapping[str, Any] | None = None
     anchors: tuple[str, ...] = ()
+    known: int = 0
     uncertified: bool = False
+
+
+def rehearse(spec: BuildSpec) -> None:
+    """Ask for the same texts and judgments, with nobody answering."""
+    if not spec.new_contexts:
+        return
+    with copied(spec.folder) as copy:
+        contexts, ladders, _ = _written(spec, _opened(spec), copy, None)
+    if spec.judge is not None and ladders:
+        anchors = [context.id for context in contexts] if spec.shared else []
+        name = str(spec.folder)
+        opened = ladder_set(name, spec.dimensions, contexts, ladders, anchors=anchors)
+        asking = Asking(judgments=spec.folder / JUDGMENTS, prompts=spec.prompts)
+        open_asker(opened, spec.judge(), asking).ask(set_questions(opened))
+
+
+def run(spec: BuildSpec, events: Events) -> BuildReport:
+    """Write a ladder set, or add ladders to one.
+
+    Every text is stored in a journal in the folder at once, so an interrupted build can be resumed.
+    """
+    if not spec.new_contexts:
+        return BuildReport(ladders=0, failures=(), known=len(spec.contexts))
+    what = "writing" if spec.judge is None else "building"
+    with locked_folder(spec.folder):  # before a model is loaded or a server is asked
+        writer, judge = _opened(spec), None if spec.judge is None else spec.judge()
+        with events.progress(what) as progress:
+            contexts, ladders, failures = _written(spec, writer, spec.folder, progress)
+            if spec.adds is not None:
+                return _add(spec, spec.adds, contexts, ladders, failures)
+            certificate = None
+            if spec.shared:
+                ladders = of_whole_anchors(ladders, spec.dimensions)
+                _warn_of_other_letters(spec.contexts, ladders)
+            if judge is not None:
+                mend = Mender(
+                    writer=writer,
+                    judge=judge,
+                    contexts=contexts,
+                    dimensions=spec.dimensions,
+                    folder=spec.folder,
+                    human=spec.human,
+                    shared=spec.shared,
+                    progress=progress,
+                    **spec.how,
+                )
+                ladders, failures, certificate = mend(ladders, failures)
+        anchors = tuple(dict.fromkeys(each.context_id for each in ladders)) if spec.shared else ()
+        shared = Shared(anchors=anchors, seed=spec.sampling.seed) if spec.shared else None
+        write_ladder_set(spec.folder, spec.dimensions, contexts, ladders, failures, shared=shared)
+        if certificate is not None:
+            write_certificate(spec.folder, certificate)
+        if spec.config is not None:
+            write_json(spec.folder / "run.json", dict(spec.config))
+    return BuildReport(
+        ladders=len(ladders), failures=tuple(failures), certificate=certificate, anchors=anchors
+    )
+
+
+def _opened(spec: BuildSpec) -> Backend:
+    if spec.writer is None:
+        raise UsageError("the build has no writer; name one")
+    return spec.writer()
+
+
+def _written(
+    spec: BuildSpec, writer: Backend, folder: Path | None, progress: Progress | None
+) -> tuple[Sequence[Context], list[Ladder], list[LadderFailure]]:
+    """Return the contexts, with subjects if they are anchors, their ladders, and the rungs that failed.
+
+    The journals are in `folder`.
+    """
+    journal, contexts = JOURNAL, spec.new_contexts
+    unnamed: list[LadderFailure] = []
+    if spec.adds is not None:
+        check_recipe(spec.adds, writer, spec.prompts)
+        journal = add_journal(spec.adds)
+    elif (spec.folder / REVISIONS).is_file():
+        raise UsageError(
+            f"{spec.folder}: ladders were added to this set, and this build would drop them; choose another "
+            f"{option('out')}"
+        )
+    if spec.shared:
+        subjects = None if folder is None else folder / SUBJECTS
+        contexts, unnamed = name_subjects(writer, contexts, journal=subjects, **spec.how)
+    ladders, failures = build_ladders(
+        writer,
+        contexts,
+        spec.dimensions,
+        rungs=spec.rungs,
+        journal=None if folder is None else folder / journal,
+        human=spec.human,
+        progress=progress,
+        **spec.how,
+    )
+    return contexts, ladders, [*unnamed, *failures]
+
+
+def _add(
+    spec: BuildSpec,
+    ladders: LadderSet,
+    contexts: Sequence[Context],
+    new: Sequence[Ladder],
+    failures: Sequence[LadderFailure],
+) -> BuildReport:
+    """Add ladders to a set; the ladders that it has, and their scores, stay."""
+    certified = (spec.folder / CERTIFICATE).is_file() and bool(new)
+    append_ladders(spec.folder, ladders, contexts, new, failures)
+    return BuildReport(
+        ladders=len(new),
+        failures=tuple(failures),
+        known=len(spec.contexts) - len(contexts),
+        uncertified=certified,
+    )
 
 
 def open_to_add(folder: Path) -> LadderSet:
@@ -111,39 +277,6 @@ def check_recipe(ladders: LadderSet, writer: Backend, prompts: Path | None) -> N
         )
 
 
-def add(
-    writer: Backend,
-    contexts: Sequence[Context],
-    ladders: LadderSet,
-    folder: Path,
-    *,
-    sampling: Sampling,
-    attempts: int,
-    prompts: Path | None = None,
-    human: Mapping[tuple[str, str], Mapping[int, str]] | None = None,
-    progress: Progress | None = None,
-) -> BuildReport:
-    """Add ladders for contexts to a set from `open_to_add`; the ladders that it has, and their scores, stay."""
-    check_recipe(ladders, writer, prompts)
-    journal = folder / add_journal(ladders)
-    with locked_folder(folder):
-        new, failures = build_ladders(
-            writer,
-            contexts,
-            ladders.dimensions,
-            rungs=ladders.rungs,
-            sampling=sampling,
-            attempts=attempts,
-            prompts=prompts,
-            journal=journal,
-            human=human,
-            progress=progress,
-        )
-        certified = (folder / CERTIFICATE).is_file() and bool(new)
-        append_ladders(folder, ladders, contexts, new, failures)
-    return BuildReport(ladders=len(new), failures=tuple(failures), uncertified=certified)
-
-
 def add_journal(ladders: LadderSet) -> str:
     """The name of the journal of the texts that are added to a set as it is now."""
     return f"add-{ladders.digest}.journal.jsonl"
@@ -166,76 +299,6 @@ def draw_anchors(seeds: Sequence[Context], count: int, sampling: Sampling) -> li
         )
         for seed in chosen
     ]
-
-
-def build(
-    backend: Backend,
-    contexts: Sequence[Context],
-    dimensions: Sequence[Dimension],
-    folder: Path,
-    *,
-    rungs: int,
-    sampling: Sampling,
-    attempts: int,
-    prompts: Path | None = None,
-    human: Mapping[tuple[str, str], Mapping[int, str]] | None = None,
-    config: Mapping[str, Any] | None = None,
-    progress: Progress | None = None,
-    mender: Mender | None = None,
-    shared: bool = False,
-) -> BuildReport:
-    """Write a ladder set; every text is stored in the folder's journal at once, so an interrupted build can be resumed.
-
-    `human` are rungs written by people: (context id, dimension) to level to text. `mender` certifies the ladders before
-    they are written. With `shared`, the contexts are anchors from `draw_anchors`, and one with a failed rung is left
-    out.
-    """
-    journal = folder / JOURNAL
-    if (folder / REVISIONS).is_file():
-        raise UsageError(
-            f"{folder}: ladders were added to this set, and this build would drop them; choose another {option('out')}"
-        )
-    with locked_folder(folder):
-        seeds = contexts
-        unnamed: list[LadderFailure] = []
-        if shared:
-            contexts, unnamed = name_subjects(
-                backend,
-                contexts,
-                sampling=sampling,
-                attempts=attempts,
-                prompts=prompts,
-                journal=folder / SUBJECTS,
-            )
-        ladders, failures = build_ladders(
-            backend,
-            contexts,
-            dimensions,
-            rungs=rungs,
-            sampling=sampling,
-            attempts=attempts,
-            prompts=prompts,
-            journal=journal,
-            human=human,
-            progress=progress,
-        )
-        failures, certificate = [*unnamed, *failures], None
-        if shared:
-            ladders = of_whole_anchors(ladders, dimensions)
-            _warn_of_other_letters(seeds, ladders)
-        if mender is not None:
-            mender = replace(mender, contexts=contexts, shared=shared)
-            ladders, failures, certificate = mender(ladders, failures)
-        anchors = tuple(dict.fromkeys(ladder.context_id for ladder in ladders)) if shared else ()
-        of_set = Shared(anchors=anchors, seed=sampling.seed) if shared else None
-        write_ladder_set(folder, dimensions, contexts, ladders, failures, shared=of_set)
-        if certificate is not None:
-            write_certificate(folder, certificate)
-        if config is not None:
-            write_json(folder / "run.json", dict(config))
-    return BuildReport(
-        ladders=len(ladders), failures=tuple(failures), certificate=certificate, anchors=anchors
-    )
 
 
 def _warn_of_other_letters(seeds: Sequence[Context], ladders: Iterable[Ladder]) -> None:

@@ -10,10 +10,10 @@ from ladder_judges import DIMENSION, Comparing
 from simulated import quality_of, text_of
 
 from refladder.errors import UsageError
+from refladder.events import Silent
 from refladder.files.ladder_sets import CERTIFICATE, load_ladders
-from refladder.jobs.build import build
-from refladder.jobs.mend import Mender
-from refladder.records import Completion, Context, Dimension, Sampling
+from refladder.jobs import build
+from refladder.records import Completion, Context, Dimension
 
 CONTEXTS = [Context(id=f"c{number}", task="story", text=f"Idea {number}.") for number in range(12)]
 BEST = 4.0
@@ -45,27 +45,16 @@ class Writer(Double):
 
 
 def run(folder, writer, *, dimensions=(DIMENSION,), human=None, judge=None):
-    mender = Mender(
-        writer=writer,
-        judge=judge or Comparing(),
+    spec = build.BuildSpec(
         contexts=CONTEXTS,
         dimensions=dimensions,
         folder=folder,
-        sampling=Sampling(),
-        attempts=3,
-        human=human,
-    )
-    return build(
-        writer,
-        CONTEXTS,
-        dimensions,
-        folder,
+        writer=lambda: writer,
         rungs=3,
-        sampling=Sampling(),
-        attempts=3,
         human=human,
-        mender=mender,
+        judge=lambda: judge or Comparing(),
     )
+    return build.run(spec, Silent())
 
 
 def qualities(folder):

@@ -10,11 +10,12 @@ import pytest
 from doubles import Double
 
 from refladder.errors import UsageError
+from refladder.events import Silent
 from refladder.files.jsonl import to_line
 from refladder.files.ladder_sets import ladder_set, load_ladders, write_ladder_set
-from refladder.jobs.build import build, draw_anchors
+from refladder.jobs import build
+from refladder.jobs.build import draw_anchors
 from refladder.jobs.certify import certify, open_asker
-from refladder.jobs.mend import Mender
 from refladder.jobs.score import AllRows, Mapped, check_input, score_rows
 from refladder.records import (
     IMPOSSIBLE,
@@ -269,17 +270,18 @@ class Writer(Double):
 
 
 def built(folder, writer, anchors, **how):
-    return build(
-        writer,
-        anchors,
-        [WORTH],
-        folder,
+    spec = build.BuildSpec(
+        contexts=anchors,
+        dimensions=[WORTH],
+        folder=folder,
+        writer=lambda: writer,
         rungs=3,
         sampling=Sampling(seed=3),
         attempts=2,
         shared=True,
         **how,
     )
+    return build.run(spec, Silent())
 
 
 def test_a_document_anchor_is_a_named_subject_and_a_limit_of_words(tmp_path):
@@ -455,17 +457,18 @@ class Ranks(Double):
 def test_an_anchor_that_the_judge_finds_out_of_order_is_left_out_on_every_dimension(tmp_path):
     anchors = draw_anchors(seeds(3), 3, Sampling(seed=3))
     dimensions = [WORTH, Dimension(name="wit", description="How witty it is.")]
-    mender = Mender(
-        writer=Ranks(),
-        judge=Numbers(),
+    spec = build.BuildSpec(
         contexts=anchors,
         dimensions=dimensions,
         folder=tmp_path,
+        writer=Ranks,
+        rungs=3,
         sampling=Sampling(seed=3),
         attempts=1,
+        shared=True,
+        judge=Numbers,
     )
-    how = {"rungs": 3, "sampling": Sampling(seed=3), "attempts": 1, "shared": True}
-    report = build(Ranks(), anchors, dimensions, tmp_path, mender=mender, **how)
+    report = build.run(spec, Silent())
     assert set(report.anchors) == {"s0", "s2"}
     assert [(failure.context_id, failure.dimension) for failure in report.failures] == [
         ("s1", "wit")
