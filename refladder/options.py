@@ -42,7 +42,7 @@ class Option:
     default: object = None
     required: bool = False
     multiple: bool = False
-    # The values are KEY=VALUE, and the command gets a dict. Implies `multiple`.
+    # The values are KEY=VALUE, and the command gets a dict. It can then be repeated.
     pairs: Literal["", "text", "number"] = ""
     metavar: str | None = None
     envvar: str | None = None
@@ -73,6 +73,11 @@ class Option:
         return not self.flag.startswith("-")
 
     @property
+    def is_text(self) -> bool:
+        """Whether its value is a text, a path or one of some words."""
+        return self.type in {str, Path} or isinstance(self.type, tuple)
+
+    @property
     def names(self) -> tuple[str, str]:
         """Its parameter in the Python call, and in the function of the command."""
         return self.parameter, self.name
@@ -98,6 +103,7 @@ def under(heading: str, **options: Option) -> dict[str, Option]:
             flag=option.flag or f"--{key.replace('_', '-')}",
             name=name,
             parameter=option.parameter or name,
+            multiple=option.multiple or bool(option.pairs),
         )
     return options
 

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, cast
 import click
 
 from refladder.commands import helping
-from refladder.commands.options import options
+from refladder.commands.options import options, options_of
 from refladder.errors import (
     AnswersAwaitedError,
     DataError,
@@ -34,6 +34,8 @@ from refladder.version import __version__
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+
+    from refladder.options import Option
 
 HEADINGS = {
     "Score and filter": ("score", "filter", "pairs", "rescore", "show"),
@@ -137,11 +139,10 @@ def _defaults(context: click.Context, path: Path) -> dict[str, dict[str, object]
             raise DataError(f"{path}: {name!r} must be a table, [{name}], found {table!r:.60}")
         command = cast("click.Command", cast("_Lazy", context.command).get_command(context, name))
         names = {
-            spelling.lstrip("-"): option
-            for option in command.params
-            if isinstance(option, click.Option)
-            for spelling in option.opts
-            if spelling.startswith("--")
+            flag.lstrip("-"): option
+            for option in options_of(command)
+            for flag in (option.flag, option.alias)
+            if flag.startswith("--")
         }
         chosen = defaults.setdefault(name, {})
         for key, given in table.items():
@@ -152,16 +153,15 @@ def _defaults(context: click.Context, path: Path) -> dict[str, dict[str, object]
                 raise DataError(f"{path}: [{name}] {key} must be one value, found {given!r:.60}")
             for value in values:
                 _check_value(f"{path}: [{name}] {key}", names[key], value)
-            chosen[str(names[key].name)] = values if names[key].multiple else given
+            chosen[names[key].name] = values if names[key].multiple else given
     return defaults
 
 
-def _check_value(where: str, option: click.Option, value: object) -> None:
+def _check_value(where: str, option: Option, value: object) -> None:
     """Refuse what no command line could say in the place of an option's value."""
-    textual = (click.Path, click.Choice, click.types.StringParamType)
-    if isinstance(option.type, textual) and not option.is_flag and not isinstance(value, str):
+    if option.is_text and not isinstance(value, str):
         raise DataError(f"{where} must be a string, found {value!r:.60}")
-    if isinstance(option.type, click.types.BoolParamType) and not isinstance(value, bool):
+    if option.type is bool and not isinstance(value, bool):
         raise DataError(f"{where} must be true or false, found {value!r:.60}")
     if not isinstance(value, str | int | float):
         raise DataError(f"{where} must be a string, a number, true or false, found {value!r:.60}")

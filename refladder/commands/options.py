@@ -61,7 +61,7 @@ def parameter(option: Option, **more: Any) -> FromTable:
         if option.flag.lower() != option.name:
             settings["metavar"] = option.metavar or option.flag
         return _Argument([option.name], declared=option, **settings)
-    settings["multiple"] = option.multiple or bool(option.pairs)
+    settings["multiple"] = option.multiple
     if option.type is bool:
         settings["is_flag"] = True
     names = filter(None, (option.name, option.flag, option.alias))
