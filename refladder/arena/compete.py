@@ -8,15 +8,17 @@ from __future__ import annotations
 import hashlib
 import itertools
 import math
-from contextlib import nullcontext
-from dataclasses import asdict, dataclass, replace
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from refladder.arena.criteria import Criterion
 from refladder.arena.task_prompt import TASK, parse_task_prompt
 from refladder.backends import in_batches, whole
 from refladder.backends.dry_run import DryRunBackend
+from refladder.backends.metered import all_spent
 from refladder.errors import UsageError
+from refladder.events import Silent
 from refladder.files.jsonl import (
     append_records,
     atomic,
@@ -26,12 +28,13 @@ from refladder.files.jsonl import (
     read_bytes,
     to_json,
     within,
+    write_json,
 )
 from refladder.files.locks import locked_folder
 from refladder.jobs.evaluation_results import RESULTS
 from refladder.parsing import parse_json
 from refladder.ranking.estimators import decisions
-from refladder.records import Context, Generated, NotJudged, Output, Prompt
+from refladder.records import Context, Generated, NotJudged, Output, Prompt, Sampling
 from refladder.report.results import Shown
 from refladder.report.standings import OVERALL, Standing, Trial, standing_tables, standings_of
 from refladder.scoring.asker import Asker, judging_template, run_of
@@ -39,6 +42,7 @@ from refladder.scoring.columns import has_low_mass
 from refladder.scoring.judging import first_probabilities
 from refladder.scoring.judgment_file import JudgmentIndex
 from refladder.scoring.question import pair_question
+from refladder.session import copied
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -47,11 +51,11 @@ if TYPE_CHECKING:
 
     from refladder.arena.task_prompt import Instance
     from refladder.backends import Backend
-    from refladder.records import Completion, Dimension, Judgment, Progress, Sampling
+    from refladder.events import Events
+    from refladder.records import Completion, Dimension, Judgment, Progress
     from refladder.report.rendering import PlainTable
     from refladder.scoring.question import Question
 
-    Bars = Callable[[str], AbstractContextManager[Progress | None]]
 
 GENERATED, RUN = "generated.jsonl", "run.json"
 BATCH = 256  # texts written and stored at a time
@@ -95,88 +99,141 @@ class Contest(Shown):
         return standing_tables([asdict(standing) for standing in self.standings])
 
 
-def compete(
-    instances: Sequence[Instance],
-    models: Mapping[str, Backend],
-    judge: Backend,
-    criteria: Sequence[Dimension],
-    folder: Path,
-    *,
-    sampling: Sampling,
-    explain: bool = False,
-    prompts: Path | None = None,
-    bars: Bars = lambda _what: nullcontext(),
-) -> Contest:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ContestSpec:
+    """A contest: `models` write a text for each of `instances`, and a judge compares them by `criteria`.
+
+    Models and judge are opened by the run. `folder` holds texts and judgments, for resuming. Its run.json holds
+    `config` and what backends were asked: `spent` returns that of this run.
+    """
+
+    instances: Sequence[Instance]
+    models: Mapping[str, Callable[[], Backend]]
+    judge: Callable[[], Backend]
+    criteria: Sequence[Dimension]
+    folder: Path
+    sampling: Sampling = field(default_factory=Sampling)
+    explain: bool = False
+    prompts: Path | None = None
+    config: Mapping[str, Any] = field(default_factory=dict)
+    spent: Callable[[], Sequence[Mapping[str, Any]]] = tuple
+
+
+def rehearse(spec: ContestSpec) -> None:
+    """Ask for the same texts and judgments in a copy of the folder, with nobody answering."""
+    with copied(spec.folder) as copy:
+        _compete(replace(spec, folder=copy or spec.folder), Silent().progress)
+
+
+def run(spec: ContestSpec, events: Events) -> Contest:
     """Let models write a text for every row, and a judge compare every pair of texts in both orders.
 
-    Texts and judgments are stored in `folder` line by line, for resuming; `results.jsonl` is written at the end.
+    Texts and judgments are stored line by line, for resuming; `results.jsonl` is written at the end.
     """
-    _check(models, criteria)
-    with locked_folder(folder):
-        with bars("writing") as progress:
-            texts = _generate(instances, models, folder / GENERATED, sampling, progress)
-        template = judging_template(judge, TASK, "pairwise", prompts)
-        run = run_of(judge, template)
-        log = JudgmentIndex(within(folder / f"pairwise-{run.recipe.digest}-0.jsonl"), run)
-        pair_judge = Asker(judge, template, log)
-        with bars("judging") as progress:
-            pairs = list(_pairs(instances, models, criteria, texts))
-            judgments = pair_judge.ask(
-                [question for pair in pairs for question in pair.questions], progress
+    with locked_folder(spec.folder):  # before a model is loaded or a server is asked
+        kept = _Kept(spec, spent_before(spec.folder), events)
+        contest = _compete(spec, kept.progress)
+        kept.write(signature=contest.signature)
+    return contest
+
+
+@dataclass(frozen=True, slots=True)
+class _Kept:
+    """Writes what the runs of a contest have asked, as soon as their answers are stored."""
+
+    spec: ContestSpec
+    earlier: Sequence[Mapping[str, Any]]
+    events: Events
+
+    def write(self, **more: str) -> None:
+        """Write run.json."""
+        spent = all_spent(self.earlier, self.spec.spent())
+        write_json(self.spec.folder / RUN, {**self.spec.config, **more, "spent": spent})
+
+    @contextmanager
+    def progress(self, what: str) -> Iterator[Progress]:
+        """Report progress, and write run.json with it."""
+        with self.events.progress(what) as show:
+
+            def progress(done: int, total: int | None, note: str = "", each: int = 0, /) -> None:
+                self.write()
+                if show is not None:
+                    show(done, total, note, each)
+
+            try:
+                yield progress
+            finally:
+                self.write()
+
+
+def _compete(
+    spec: ContestSpec, bars: Callable[[str], AbstractContextManager[Progress | None]]
+) -> Contest:
+    instances, criteria, folder = spec.instances, spec.criteria, spec.folder
+    sampling, explain = spec.sampling, spec.explain
+    _check(spec.models, criteria)
+    models, judge = {name: each() for name, each in spec.models.items()}, spec.judge()
+    with bars("writing") as progress:
+        texts = _generate(instances, models, folder / GENERATED, sampling, progress)
+    template = judging_template(judge, TASK, "pairwise", spec.prompts)
+    asked = run_of(judge, template)
+    log = JudgmentIndex(within(folder / f"pairwise-{asked.recipe.digest}-0.jsonl"), asked)
+    pair_judge = Asker(judge, template, log)
+    with bars("judging") as progress:
+        pairs = list(_pairs(instances, models, criteria, texts))
+        judgments = pair_judge.ask(
+            [question for pair in pairs for question in pair.questions], progress
+        )
+    both_orders = list(zip(judgments[::2], judgments[1::2], strict=True))
+    trials = [pair.trial(both) for pair, both in zip(pairs, both_orders, strict=True)]
+    if explain:
+        with bars("explaining") as progress:
+            trials = _explained(pairs, trials, judge, sampling, progress)
+    if explain and isinstance(judge, DryRunBackend):
+        unjudged = [
+            pair
+            for pair, both in zip(pairs, both_orders, strict=True)
+            if any(isinstance(judgment, NotJudged) for judgment in both)
+        ]
+        with judge.at_most(len(unjudged)):
+            judge.write(
+                [pair.why(best) for pair in unjudged for best in (pair.one, pair.other)],
+                sampling,
             )
-        both_orders = list(zip(judgments[::2], judgments[1::2], strict=True))
-        trials = [pair.trial(both) for pair, both in zip(pairs, both_orders, strict=True)]
-        if explain:
-            with bars("explaining") as progress:
-                trials = _explained(pairs, trials, judge, sampling, progress)
-        if explain and isinstance(judge, DryRunBackend):
-            unjudged = [
-                pair
-                for pair, both in zip(pairs, both_orders, strict=True)
-                if any(isinstance(judgment, NotJudged) for judgment in both)
-            ]
-            with judge.at_most(len(unjudged)):
-                judge.write(
-                    [pair.why(best) for pair in unjudged for best in (pair.one, pair.other)],
-                    sampling,
-                )
-        standings = standings_of(
-            trials,
-            {key for key, generated in texts.items() if generated.text is not None},
-            rows=[instance.id for instance in instances],
-            models=list(models),
-            criteria=[criterion.name for criterion in criteria],
-            weights=[
-                criterion.weight if isinstance(criterion, Criterion) else 1.0
-                for criterion in criteria
-            ],
-        )
-        failures = [
-            f"{instance.where}: {instance.note}"
-            for instance in instances
-            if instance.prompt is None
-        ]
-        failures += [
-            f"row {generated.row!r}, model {generated.model!r}: {generated.note}"
-            for generated in texts.values()
-            if generated.text is None
-        ]
-        writers = "+".join(f"{name}={backend.fingerprint}" for name, backend in models.items())
-        contest = Contest(
-            generated=tuple(texts.values()),
-            trials=tuple(trials),
-            standings=tuple(standings),
-            failures=tuple(failures),
-            low_mass=sum(map(has_low_mass, judgments)),
-            signature=f"compete|models:{writers}|{pair_judge.signature}|orders:2",
-        )
-        with atomic(folder / RESULTS) as stream:
-            for fields in _results(contest, instances, criteria):
-                stream.write(to_json(fields) + b"\n")
-        return contest
+    standings = standings_of(
+        trials,
+        {key for key, generated in texts.items() if generated.text is not None},
+        rows=[instance.id for instance in instances],
+        models=list(models),
+        criteria=[criterion.name for criterion in criteria],
+        weights=[
+            criterion.weight if isinstance(criterion, Criterion) else 1.0 for criterion in criteria
+        ],
+    )
+    failures = [
+        f"{instance.where}: {instance.note}" for instance in instances if instance.prompt is None
+    ]
+    failures += [
+        f"row {generated.row!r}, model {generated.model!r}: {generated.note}"
+        for generated in texts.values()
+        if generated.text is None
+    ]
+    writers = "+".join(f"{name}={backend.fingerprint}" for name, backend in models.items())
+    contest = Contest(
+        generated=tuple(texts.values()),
+        trials=tuple(trials),
+        standings=tuple(standings),
+        failures=tuple(failures),
+        low_mass=sum(map(has_low_mass, judgments)),
+        signature=f"compete|models:{writers}|{pair_judge.signature}|orders:2",
+    )
+    with atomic(folder / RESULTS) as stream:
+        for fields in _results(contest, instances, criteria):
+            stream.write(to_json(fields) + b"\n")
+    return contest
 
 
-def _check(models: Mapping[str, Backend], criteria: Sequence[Dimension]) -> None:
+def _check(models: Mapping[str, object], criteria: Sequence[Dimension]) -> None:
     if len(models) < 2:
         raise UsageError(
             f"a contest needs two models or more, found {', '.join(models) or 'none'}; add one"

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from refladder.commands import console, spending
-from refladder.commands.calling import LOG, Call, checked
+from refladder.commands.calling import Call, Log, checked, log_lines
 from refladder.commands.options import (
     Command,
     CriteriaOptions,
@@ -19,21 +17,18 @@ from refladder.commands.options import (
     backend_options,
     options,
 )
-from refladder.files.jsonl import atomic, write_json
-from refladder.files.locks import locked_folder
+from refladder.files.jsonl import atomic
 from refladder.options import OF_BACKENDS, OF_COST, OF_GENERATION, like
 from refladder.records import Sampling
 from refladder.report.summary import low_mass_lines
 from refladder.session import Session
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Mapping
 
     from refladder.arena.compete import Contest
-    from refladder.arena.task_prompt import Instance
     from refladder.backends import Backend
     from refladder.backends.plain_function import Judge
-    from refladder.records import Dimension, Progress
 
 
 @click.command(
@@ -102,36 +97,34 @@ def command(
         refladder compete questions.csv --prompt prompt.txt --model small=hf:ORG/SMALL --model large=hf:ORG/LARGE
             --judge hf:ORG/JUDGE --criterion clear="easy to follow" --out contest
     """
-    from refladder.arena.compete import RUN, spent_before
+    from refladder.arena.compete import ContestSpec, rehearse, run
     from refladder.arena.criteria import criteria_of
     from refladder.arena.html import review_page
     from refladder.arena.runs import read_run
     from refladder.arena.task_prompt import open_task_prompt, read_instances
     from refladder.jobs.evaluation_results import RESULTS
-    from refladder.session import copied
 
     console.check_prompts(prompts)
     prompt = open_task_prompt(prompt_file, prompt_text)
-    dimensions = criteria_of(asked.criteria, asked.worst, asked.best, asked.weights)
-    instances = read_instances(table, prompt, id_column=id_column, form=table_format)
     session = spending.Spending(money)
-
-    named = {name: (target, backend_options(target, {})) for name, target in models.items()}
-    how: dict[str, Any] = {"sampling": sampling, "explain": explain, "prompts": prompts}
-    run = partial(
-        _compete, session, named, (judge.name, judge.options), instances, dimensions, **how
+    spec = ContestSpec(
+        criteria=criteria_of(asked.criteria, asked.worst, asked.best, asked.weights),
+        instances=read_instances(table, prompt, id_column=id_column, form=table_format),
+        models={
+            name: partial(session.open, target, backend_options(target, {}))
+            for name, target in models.items()
+        },
+        judge=partial(session.open, judge.name, judge.options),
+        folder=out,
+        sampling=sampling,
+        explain=explain,
+        prompts=prompts,
+        config=console.resolved(context),
+        spent=session.spent,
     )
-
-    def rehearse() -> None:
-        with copied(out) as copy:
-            run(folder=copy or out, bars=session.progress)
-
-    if not session.continues(rehearse, as_json=as_json):
+    if not session.continues(lambda: rehearse(spec), as_json=as_json):
         return 0
-    context.with_resource(locked_folder(out))  # before a model is loaded or a server is asked
-    kept = _Kept(out / RUN, console.resolved(context), spent_before(out), session)
-    contest = run(folder=out, bars=kept.bars)
-    kept.write(signature=contest.signature)
+    contest = run(spec, console.Console(watch=session.under_way))
     if page is not None:
         with atomic(page) as stream:
             stream.write(review_page(read_run(out)).encode())
@@ -143,60 +136,12 @@ def command(
         console.say(f"  {failure}", err=True)
     if len(contest.failures) > 10:
         console.say(f"  and {len(contest.failures) - 10:,} more", err=True)
-    console.say_lines(
-        low_mass_lines(contest.low_mass, 2 * len(contest.trials))
-    )  # each trial has both orders
+    # Each trial has both orders.
+    console.say_lines(low_mass_lines(contest.low_mass, 2 * len(contest.trials)))
     console.notify(f"{out / RESULTS} holds prompts, texts, verdicts and standings")
     console.tell_spent(session.spent())
     unparsed = any(trial.winner is None and not trial.tie for trial in contest.trials)
     return console.UNSCORED if contest.failures or unparsed else 0
-
-
-@dataclass(frozen=True, slots=True)
-class _Kept:
-    """Keeps what the runs of a contest have asked, as soon as their answers are stored."""
-
-    path: Path
-    config: Mapping[str, Any]
-    earlier: Sequence[Mapping[str, Any]]
-    session: spending.Spending
-
-    def write(self, **more: str) -> None:
-        from refladder.backends.metered import all_spent
-
-        write_json(
-            self.path,
-            {**self.config, **more, "spent": all_spent(self.earlier, self.session.spent())},
-        )
-
-    @contextmanager
-    def bars(self, what: str) -> Iterator[Progress]:
-        with console.progress(what, watch=self.session.under_way) as show:
-
-            def progress(done: int, total: int | None, note: str = "", each: int = 0, /) -> None:
-                self.write()
-                if show is not None:
-                    show(done, total, note, each)
-
-            try:
-                yield progress
-            finally:
-                self.write()
-
-
-def _compete(
-    session: Session,
-    models: Mapping[str, tuple[Any, ...]],
-    judge: tuple[Any, ...],
-    instances: Sequence[Instance],
-    criteria: Sequence[Dimension],
-    **how: Any,
-) -> Contest:
-    """The contest of models and a judge that are given as arguments of `Session.open`."""
-    from refladder.arena.compete import compete as competed
-
-    opened = {name: session.open(*model) for name, model in models.items()}
-    return competed(instances, opened, session.open(*judge), criteria, **how)
 
 
 def _print(contest: Contest, *, as_json: bool) -> None:
@@ -262,7 +207,7 @@ def compete(
         DataError: the table is wrong, or the folder cannot be written.
         BackendError: a model or the judge failed; the texts and judgments so far are stored, if `out` is given.
     """
-    from refladder.arena.compete import RUN
+    from refladder.arena.compete import ContestSpec, run
     from refladder.arena.criteria import criteria_of
     from refladder.arena.task_prompt import open_task_prompt, read_instances
 
@@ -270,25 +215,21 @@ def compete(
         folder_of_prompts = None if prompts is None else Path(prompts)
         console.check_prompts(folder_of_prompts)
         task = open_task_prompt(prompt, prompt_text)
-        instances = read_instances(call.source({*task.names, id or "id"}), task, id_column=id)
-        dimensions = criteria_of(criteria, worst or {}, best or {}, weights or {})
-        folder = call.folder() if out is None else Path(out)
-        call.enter_context(locked_folder(folder))  # before a model is loaded or a server is asked
         session = call.enter_context(Session(store))
-        named = {name: (model,) for name, model in models.items()}
-        how: dict[str, Any] = {"explain": explain, "prompts": folder_of_prompts}
-        how |= {
-            "sampling": sampling or Sampling(),
-            "bars": partial(console.progress, watch=session.under_way),
-        }
-        contest = _compete(
-            session, named, (judge, judge_options), instances, dimensions, folder=folder, **how
+        spec = ContestSpec(
+            criteria=criteria_of(criteria, worst or {}, best or {}, weights or {}),
+            instances=read_instances(call.source({*task.names, id or "id"}), task, id_column=id),
+            models={name: partial(session.open, model) for name, model in models.items()},
+            judge=partial(session.open, judge, judge_options),
+            folder=call.folder() if out is None else Path(out),
+            sampling=sampling or Sampling(),
+            explain=explain,
+            prompts=folder_of_prompts,
+            config=call.config(),
+            spent=session.spent,
         )
-        write_json(folder / RUN, {**call.config(), "signature": contest.signature})
-        for failure in contest.failures:
-            LOG.warning("%s", failure)
-        for line in low_mass_lines(
-            contest.low_mass, 2 * len(contest.trials)
-        ):  # each trial has both orders
-            LOG.warning("%s", line)
+        contest = run(spec, Log(watch=session.under_way))
+        # Each trial has both orders.
+        low_mass = low_mass_lines(contest.low_mass, 2 * len(contest.trials))
+        log_lines([*contest.failures, *low_mass])
         return contest

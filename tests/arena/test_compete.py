@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-from contextlib import nullcontext
 from dataclasses import replace
 
 import numpy as np
@@ -14,12 +13,13 @@ from scipy import stats
 from simulated import Simulated
 
 from refladder.arena import compete as compete_job
-from refladder.arena.compete import compete
+from refladder.arena.compete import ContestSpec, run
 from refladder.arena.task_prompt import parse_task_prompt, read_instances
 from refladder.backends.scripted import Rule, Scripted
 from refladder.commands import console
 from refladder.commands.main import run as run_command
 from refladder.errors import BackendError, DataError, PromptError, UsageError
+from refladder.events import Silent
 from refladder.metaeval.shares import share_intervals
 from refladder.records import Completion, Dimension, Sampling
 from refladder.report.standings import Trial, standings_of
@@ -56,19 +56,14 @@ class Says(Double):
 
 
 def contest(folder, rows, models, judge, **options):
-    instances = read_instances(table(folder, *rows), PROMPT)
-    options = {"criteria": CRITERIA[:1], **options}
-    criteria = options.pop("criteria")
-    return compete(
-        instances,
-        models,
-        judge,
-        criteria,
-        folder / "out",
-        sampling=Sampling(),
-        bars=lambda _what: nullcontext(),
-        **options,
+    spec = ContestSpec(
+        instances=read_instances(table(folder, *rows), PROMPT),
+        models={name: lambda model=model: model for name, model in models.items()},
+        judge=lambda: judge,
+        folder=folder / "out",
+        **{"criteria": CRITERIA[:1], **options},
     )
+    return run(spec, Silent())
 
 
 class OfItsOwn(Says):
@@ -261,11 +256,7 @@ def test_a_run_goes_on_and_failed_texts_are_tried_again(tmp_path):
 def test_another_sampling_writes_anew(tmp_path):
     models = {"low": Says("low", 1), "high": Says("high", 2)}
     contest(tmp_path, ROWS, models, Simulated())
-    instances = read_instances(table(tmp_path, *ROWS), PROMPT)
-    compete(
-        instances, models, Simulated(), CRITERIA[:1], tmp_path / "out", sampling=Sampling(seed=1),
-        bars=lambda _what: nullcontext(),
-    )  # fmt: skip
+    contest(tmp_path, ROWS, models, Simulated(), sampling=Sampling(seed=1))
     assert models["low"].asked == 4
 
 
