@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
 from click.core import ParameterSource
 
 from refladder.commands import console, spending
-from refladder.commands.calling import LOG, Call, checked
+from refladder.commands.calling import LOG, Call, Log, checked
 from refladder.commands.options import Command, JudgeOptions, options
 from refladder.errors import UsageError
 from refladder.options import OF_BACKENDS, OF_COST, like
@@ -22,8 +23,6 @@ if TYPE_CHECKING:
     from refladder.backends import Backend
     from refladder.backends.plain_function import Judge
     from refladder.files.ladder_sets import LadderSet
-    from refladder.jobs.audit import Row
-    from refladder.scoring.asker import Asker
 
 
 @click.command(cls=Command, short_help="Measure the biases of a judge.")
@@ -79,7 +78,7 @@ def command(
         refladder audit my-ladders --judge hf:ORG/MODEL
         refladder audit demo/story --contexts 5 --dry-run
     """
-    from refladder.jobs.audit import audit, audit_json, rungs_to_audit
+    from refladder.jobs.audit import audit_spec, rehearse, run
     from refladder.report.certificate_tables import audit_tables
 
     if (
@@ -92,27 +91,22 @@ def command(
         raise UsageError(
             "give the ladder set whose rungs are judged: SET, or --ladders SET (see `refladder list ladders`)"
         )
-    rungs = rungs_to_audit(named, asked, contexts, seed)
     session = spending.Spending(money)
-
-    def run() -> tuple[Asker, list[Row]]:
-        return rungs.judged(
-            session.open(judge.name, judge.options), audit, session.progress("auditing")
-        )
-
-    if not session.continues(lambda: run()[0].log.reused, as_json=as_json):
+    open_judge = partial(session.open, judge.name, judge.options)
+    spec = audit_spec(named, asked, open_judge, contexts=contexts, seed=seed)
+    if not session.continues(partial(rehearse, spec), as_json=as_json):
         return 0
-    context.with_resource(rungs.locked())
-    asker, rows = run()
+    rows = run(spec, console.Console(watch=session.under_way))
     if as_json:
-        for line in audit_json(rows, rungs.ladders, asker):
-            console.say_json(line)
+        for row in rows:
+            console.say_json(row)
     else:
-        console.say_tables(audit_tables([row._asdict() for row in rows]))
-        console.say(f"judge: {asker.signature}")
-        console.say(f"ladders: {rungs.ladders.signature}")
+        console.say_tables(audit_tables(rows))
+        console.say(f"judge: {rows[0]['judge']}")
+        console.say(f"ladders: {rows[0]['ladders']}")
         console.tell_spent(session.spent())
-    return console.UNSCORED if any(row.measure == "unparsed" and row.value for row in rows) else 0
+    unparsed = any(row["measure"] == "unparsed" and row["value"] for row in rows)
+    return console.UNSCORED if unparsed else 0
 
 
 @checked(command)
@@ -161,19 +155,17 @@ def audit(
         DataError: the set or the judgments cannot be read or written.
         BackendError: the judge failed; its judgments so far are stored, if they have a file.
     """
-    from refladder.jobs.audit import ALL, audit_json, rungs_to_audit
-    from refladder.jobs.audit import audit as audited
+    from refladder.jobs.audit import ALL, audit_spec, run
     from refladder.report.certificate_tables import audit_tables
     from refladder.report.results import ShownList
 
     with Call(audit, locals(), table="") as call:
-        rungs = rungs_to_audit(ladders, chosen(Asking, call.given), contexts, seed)
-        call.enter_context(rungs.locked())
         session = call.enter_context(Session(store))
-        bar = console.progress("auditing", session.under_way)
-        asker, rows = rungs.judged(session.open(judge, judge_options), audited, bar)
+        asked, open_judge = chosen(Asking, call.given), partial(session.open, judge, judge_options)
+        spec = audit_spec(ladders, asked, open_judge, contexts=contexts, seed=seed)
+        rows = run(spec, Log(watch=session.under_way))
         for row in rows:
-            if (row.dimension, row.measure) == (ALL, "unparsed") and row.value:
-                LOG.warning("%d of %d judgments are unparsed", round(row.value * row.of), row.of)
-        tables = audit_tables([row._asdict() for row in rows])
-        return ShownList(audit_json(rows, rungs.ladders, asker), tables)
+            if (row["dimension"], row["measure"]) == (ALL, "unparsed") and row["value"]:
+                count = round(row["value"] * row["of"])
+                LOG.warning("%d of %d judgments are unparsed", count, row["of"])
+        return ShownList(rows, audit_tables(rows))

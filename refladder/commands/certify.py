@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -10,7 +11,6 @@ import click
 from refladder.commands import console, spending
 from refladder.commands.calling import Call, Log, checked
 from refladder.commands.options import Command, JudgeOptions, options
-from refladder.files.ladder_sets import LadderSet, write_certificate
 from refladder.options import OF_BACKENDS, OF_COST, like
 from refladder.session import Session
 from refladder.settings import LEAST_MASS, Asking, chosen
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from refladder.backends import Backend
     from refladder.backends.plain_function import Judge
-    from refladder.scoring.asker import Asker
+    from refladder.files.ladder_sets import LadderSet
 
 
 @click.command(cls=Command, short_help="Check that the rungs of ladders rise.")
@@ -44,10 +44,7 @@ if TYPE_CHECKING:
     asked=Asking,
     judge=JudgeOptions,
 )
-@click.pass_context
 def command(
-    context: click.Context,
-    /,
     *,
     money: spending.SpendingOptions,
     ladders: str,
@@ -67,25 +64,14 @@ def command(
         refladder certify my-ladders --judge hf:ORG/MODEL
         refladder certify demo/story --dry-run
     """
-    from refladder.jobs.certify import certify, rungs_to_certify
-    from refladder.scoring.judge_check import judge_checks
+    from refladder.jobs.certify import certify_spec, rehearse, run
     from refladder.trust.certificate import REFUSE
 
-    rungs = rungs_to_certify(ladders, asked)
     session = spending.Spending(money)
-
-    def run() -> tuple[Asker, dict[str, Any]]:
-        return rungs.judged(
-            session.open(judge.name, judge.options), certify, session.progress("judging rungs")
-        )
-
-    if not session.continues(lambda: run()[0].log.reused, as_json=as_json):
+    spec = certify_spec(ladders, asked, partial(session.open, judge.name, judge.options))
+    if not session.continues(partial(rehearse, spec), as_json=as_json):
         return 0
-    context.with_resource(rungs.locked())
-    asker, certificate = run()
-    if rungs.folder is not None:
-        write_certificate(rungs.folder, certificate)
-    checks = judge_checks(rungs.ladders, asker)
+    certificate, checks = run(spec, console.Console(watch=session.under_way))
     if as_json:
         judge_check = [asdict(check) for check in checks]
         console.say_json({**certificate, "judge_check": judge_check, "spent": session.spent()})
@@ -94,7 +80,7 @@ def command(
         console.say_checks(checks)
         where = (
             "not stored: only a set in a folder gets a certificate"
-            if rungs.folder is None
+            if spec.folder is None
             else "stored in the folder of the set"
         )
         console.notify(where)
@@ -148,22 +134,19 @@ def certify(
         DataError: the set or the judgments cannot be read or written.
         BackendError: the judge failed; its judgments so far are stored, if they have a file.
     """
-    from refladder.jobs.certify import certify as certified
-    from refladder.jobs.certify import rungs_to_certify
+    from refladder.jobs.certify import certify_spec, run
     from refladder.report.certificate_tables import certificate_lines, certificate_tables
     from refladder.report.results import ShownDict
-    from refladder.scoring.judge_check import judge_checks
 
     with Call(certify, locals(), table="") as call:
-        rungs = rungs_to_certify(ladders, chosen(Asking, call.given))
-        call.enter_context(rungs.locked())
         session = call.enter_context(Session(store))
-        bar = console.progress("judging rungs", session.under_way)
-        asker, certificate = rungs.judged(session.open(judge, judge_options), certified, bar)
-        if rungs.folder is not None:
-            write_certificate(rungs.folder, certificate)
+        open_judge = partial(session.open, judge, judge_options)
+        events = Log(watch=session.under_way)
+        certificate, checks = run(
+            certify_spec(ladders, chosen(Asking, call.given), open_judge), events
+        )
         call.log(certificate["notes"])
-        Log().checked(judge_checks(rungs.ladders, asker))
+        events.checked(checks)
         return ShownDict(
             certificate, certificate_tables(certificate), certificate_lines(certificate)
         )

@@ -14,7 +14,13 @@ import numpy as np
 
 from refladder.errors import UsageError, option, plural
 from refladder.files.ladder_sets import LadderSet, load_ladders
-from refladder.jobs.certify import Rungs, lengths_of, set_questions, verdict_arrays
+from refladder.jobs.certify import (
+    RungsSpec,
+    lengths_of,
+    open_asker,
+    set_questions,
+    verdict_arrays,
+)
 from refladder.methods.measures import share_of
 from refladder.prompts import check_folder
 from refladder.records import WIN
@@ -28,6 +34,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
     from pathlib import Path
 
+    from refladder.backends import Backend
+    from refladder.events import Events
     from refladder.records import Judgment, Progress
     from refladder.scoring.asker import Asker
     from refladder.scoring.question import Question
@@ -50,9 +58,14 @@ class Row(NamedTuple):
     of: int
 
 
-def rungs_to_audit(
-    ladders: str | Path | LadderSet, asking: Asking, contexts: int | None, seed: int
-) -> Rungs:
+def audit_spec(
+    ladders: str | Path | LadderSet,
+    asking: Asking,
+    judge: Callable[[], Backend],
+    *,
+    contexts: int | None = None,
+    seed: int = 0,
+) -> RungsSpec:
     """The rungs of a set, or of some contexts of it."""
     if asking.stated:
         raise UsageError(
@@ -61,7 +74,22 @@ def rungs_to_audit(
     if asking.prompts is not None:
         check_folder(asking.prompts)
     opened = ladders if isinstance(ladders, LadderSet) else load_ladders(ladders)
-    return Rungs(sample(opened, contexts, seed), asking)
+    return RungsSpec(ladders=sample(opened, contexts, seed), asking=asking, judge=judge)
+
+
+def rehearse(spec: RungsSpec) -> int:
+    """Ask for the same judgments with nobody answering; return how many there are already."""
+    asker = open_asker(spec.ladders, spec.judge(), spec.asking)
+    audit(spec.ladders, asker)
+    return asker.log.reused
+
+
+def run(spec: RungsSpec, events: Events) -> list[dict[str, Any]]:
+    """Audit a judge: the rows of `audit` as JSON objects, which name the judge and the ladders."""
+    with spec.opened() as asker, events.progress("auditing") as progress:
+        rows = audit(spec.ladders, asker, progress)
+        names = {"judge": asker.signature, "ladders": spec.ladders.signature}
+        return [{"kind": "audit", **names, **row._asdict()} for row in rows]
 
 
 def sample(ladders: LadderSet, contexts: int | None, seed: int = 0) -> LadderSet:
@@ -118,14 +146,6 @@ def audit(ladders: LadderSet, asker: Asker, progress: Progress | None = None) ->
     pairs, shifted = judgments[: len(questions)], judgments[len(questions) :]
     names = [dimension.name for dimension in ladders.dimensions]
     return [row for name in (ALL, *names) for row in _rows(ladders, name, pairs, shifted)]
-
-
-def audit_json(rows: Sequence[Row], ladders: LadderSet, asker: Asker) -> list[dict[str, Any]]:
-    """The rows as JSON objects, which name the judge and the ladders."""
-    return [
-        {"kind": "audit", "judge": asker.signature, "ladders": ladders.signature, **row._asdict()}
-        for row in rows
-    ]
 
 
 def _rows(

@@ -9,9 +9,9 @@ import itertools
 import math
 from collections import Counter
 from contextlib import ExitStack, contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -26,6 +26,7 @@ from refladder.files.ladder_sets import (
     certificate_digest,
     load_ladders,
     published_names,
+    write_certificate,
 )
 from refladder.files.locks import locked, locked_folder
 from refladder.metaeval.correction import holm
@@ -38,6 +39,7 @@ from refladder.ranking.davidson import davidson
 from refladder.records import OUTCOMES, Sampling
 from refladder.scoring.asker import Asker, answering_of, judging_template, run_of
 from refladder.scoring.columns import has_low_mass
+from refladder.scoring.judge_check import judge_checks
 from refladder.scoring.judging import outcome_probabilities
 from refladder.scoring.judgment_file import JudgmentIndex
 from refladder.scoring.question import comparison_of, rung_questions, rung_side
@@ -49,57 +51,69 @@ from refladder.version import __version__
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-    from contextlib import AbstractContextManager
 
     from refladder.arrays import FloatArray
     from refladder.backends import Backend
-    from refladder.records import Judgment, Ladder, Progress
+    from refladder.events import Events
+    from refladder.records import JudgeCheck, Judgment, Ladder, Progress
     from refladder.scoring.question import Question
 
-    Bar = AbstractContextManager[Progress | None]
-
-T = TypeVar("T")
 JUDGMENTS = "certificate.judgments.jsonl"  # in the folder of the set
 BATCH = 256  # judgments asked and stored at a time; also what a kill can lose
 _SURFACE = "builtin"
 
 
-class Rungs(NamedTuple):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RungsSpec:
     """The rungs of a set that a judge compares for `certify` and `audit`; `folder` gets the certificate, if any."""
 
     ladders: LadderSet
     asking: Asking
+    judge: Callable[[], Backend]
     folder: Path | None = None
 
     @contextmanager
-    def locked(self) -> Iterator[None]:
-        """Keep the files for this process; to be entered before a model is loaded or a server is asked."""
+    def opened(self) -> Iterator[Asker]:
+        """Keep the files for this process, and then open the judge."""
         with ExitStack() as stack:
             if self.folder is not None:
                 stack.enter_context(locked_folder(self.folder))
             if self.asking.judgments is not None:
                 stack.enter_context(locked(self.asking.judgments))
-            yield
-
-    def judged(
-        self, judge: Backend, work: Callable[[LadderSet, Asker, Progress | None], T], bar: Bar
-    ) -> tuple[Asker, T]:
-        """What `certify` or `audit` makes of the judge, and the asker with its counts."""
-        asker = open_asker(self.ladders, judge, self.asking)
-        with bar as progress:
-            return asker, work(self.ladders, asker, progress)
+            yield open_asker(self.ladders, self.judge(), self.asking)
 
 
-def rungs_to_certify(ladders: str | Path | LadderSet, asking: Asking) -> Rungs:
+def certify_spec(
+    ladders: str | Path | LadderSet, asking: Asking, judge: Callable[[], Backend]
+) -> RungsSpec:
     """The rungs of a set without its certificate; a folder gets a new one, and the judgments without another file."""
     if asking.prompts is not None:
         check_folder(asking.prompts)
     if isinstance(ladders, LadderSet):
-        return Rungs(replace(ladders, certificate=None), asking)
+        opened = replace(ladders, certificate=None)
+        return RungsSpec(ladders=opened, asking=asking, judge=judge)
     opened, path = load_ladders(ladders, certified=False), Path(ladders)
     if str(ladders) in published_names() or not path.is_dir():
-        return Rungs(opened, asking)
-    return Rungs(opened, replace(asking, judgments=asking.judgments or path / JUDGMENTS), path)
+        return RungsSpec(ladders=opened, asking=asking, judge=judge)
+    asking = replace(asking, judgments=asking.judgments or path / JUDGMENTS)
+    return RungsSpec(ladders=opened, asking=asking, judge=judge, folder=path)
+
+
+def rehearse(spec: RungsSpec) -> int:
+    """Ask for the same judgments with nobody answering; return how many there are already."""
+    asker = open_asker(spec.ladders, spec.judge(), spec.asking)
+    certify(spec.ladders, asker)
+    return asker.log.reused
+
+
+def run(spec: RungsSpec, events: Events) -> tuple[dict[str, Any], list[JudgeCheck]]:
+    """Certify a ladder set and store the certificate in its folder; and check the judge by its judgments."""
+    with spec.opened() as asker:
+        with events.progress("judging rungs") as progress:
+            certificate = certify(spec.ladders, asker, progress)
+        if spec.folder is not None:
+            write_certificate(spec.folder, certificate)
+        return certificate, judge_checks(spec.ladders, asker)
 
 
 def open_asker(ladders: LadderSet, judge: Backend, asking: Asking | None = None) -> Asker:
