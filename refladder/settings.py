@@ -105,12 +105,14 @@ class Pairing:
     """Which outputs of a context make a pair: those whose scores differ by `margin` or more.
 
     `by` None is `overall_score`, or the only NAME_score. `ladders` have the texts of contexts, for rows without them.
+    `columns` maps fields to columns.
     """
 
     margin: float
     per_context: int | None = None
     by: str | None = None
     ladders: str | Path | LadderSet | None = None
+    columns: Mapping[str, str] = field(default_factory=dict)
     conversational: bool = False
     mix: bool = False
 

@@ -64,7 +64,7 @@ def command(*, out: Path) -> None:
 
 def _run(name: str, folder: Path) -> None:
     from refladder.jobs import build, evaluate
-    from refladder.jobs.filter import filter_rows
+    from refladder.jobs import filter as filtering
     from refladder.loaders import load_benchmark
     from refladder.metaeval.agreement import PARTIAL
     from refladder.methods.contract import MethodSettings
@@ -98,8 +98,8 @@ def _run(name: str, folder: Path) -> None:
         f"2. score: {report.rows} outputs, {report.judgments} comparisons, {sum(report.unscored.values())} unscored"
     )
     column = column_names(dimensions[0].name).grade
-    split = filter_rows(
-        Filtering(min={column: THRESHOLD}), Tables(source=str(scored), out=str(passed))
+    split = filtering.run(
+        Filtering(min={column: THRESHOLD}), Tables(source=str(scored), out=str(passed)), Silent()
     )
     console.say(
         f"3. filter: {split.passed} of {split.rows} outputs have {column} >= {THRESHOLD:g} and go to {passed}"

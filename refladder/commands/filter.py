@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, TypeVar, cast
 import click
 
 from refladder.commands import console
-from refladder.commands.calling import LOG, Call, checked
+from refladder.commands.calling import LOG, Call, Log, checked
 from refladder.commands.frames import NUMBER, read_columns
 from refladder.commands.options import Command, options
 from refladder.errors import UsageError, plural
@@ -68,10 +68,9 @@ def command(*, asked: Filtering, tables: Tables, as_json: bool) -> int:
         refladder filter scored.jsonl --min overall_score=3 --out good.jsonl
         refladder filter scored.jsonl --best 2 --per context_id --out best.jsonl
     """
-    from refladder.jobs.filter import filter_rows
+    from refladder.jobs.filter import run
 
-    with console.progress("filtering") as progress:
-        report = filter_rows(asked, tables, progress)
+    report = run(asked, tables, console.Console())
     if as_json:
         names = ("rows", "passed", "rejected", "unscored", "unscored_to", "ranges")
         counts = {name: getattr(report, name) for name in names}
@@ -150,7 +149,7 @@ def filter(  # noqa: A001  the name of the command
         DataError: a column is missing or holds no number, or signatures differ; with path:line or the number of the
             row.
     """
-    from refladder.jobs.filter import condition_of, filter_rows
+    from refladder.jobs.filter import condition_of, run
     from refladder.jobs.scored_tables import score_column
 
     with Call(filter, locals()) as call:
@@ -172,8 +171,7 @@ def filter(  # noqa: A001  the name of the command
                 source=call.source(condition_of(asked).needed, number=NUMBER),
                 out=str(call.out(None, "passed")),
             )
-        with console.progress("filtering") as bar:
-            report = filter_rows(asked, tables, bar)
+        report = run(asked, tables, Log())
         call.log(report.notes)
         if report.uncertain:
             LOG.warning(

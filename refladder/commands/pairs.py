@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, TypeVar, cast
 import click
 
 from refladder.commands import console
-from refladder.commands.calling import Call, checked
+from refladder.commands.calling import Call, Log, checked
 from refladder.commands.options import Command, options
 from refladder.files.tables import STANDARD
 from refladder.options import like
@@ -45,7 +45,7 @@ Table = TypeVar("Table")
     asked=Pairing,
     tables=Tables,
 )
-def command(*, asked: Pairing, tables: Tables, column: Mapping[str, str], as_json: bool) -> int:
+def command(*, asked: Pairing, tables: Tables, as_json: bool) -> int:
     """Pair outputs of the same context in the scored rows of SOURCE (- is standard input).
 
     Each row has prompt (the text of the context), chosen and rejected, the format of preference training with TRL. The
@@ -56,13 +56,9 @@ def command(*, asked: Pairing, tables: Tables, column: Mapping[str, str], as_jso
     Examples:
         refladder pairs scored.jsonl --margin 1 --ladders my-ladders --out pairs.jsonl
     """
-    from refladder.jobs.preference_pairs import pair_lines, preference_pairs
-    from refladder.jobs.score import Mapped
-    from refladder.jobs.scored_tables import mapped_columns
+    from refladder.jobs.preference_pairs import pair_lines, run
 
-    mapped = Mapped(columns=mapped_columns(str(tables.source), column))
-    with console.progress("pairing") as progress:
-        report = preference_pairs(asked, tables, mapped, progress)
+    report = run(asked, tables, console.Console())
     if as_json:
         console.say_json(asdict(report), err=tables.out == STANDARD)
     else:
@@ -109,24 +105,20 @@ def pairs(
         DataError: a column is missing or wrong, a context has no text or two, or signatures differ; with path:line or
             the number of the row.
     """
-    from refladder.jobs.preference_pairs import pair_lines, preference_pairs
-    from refladder.jobs.score import FIELDS, Mapped
-    from refladder.jobs.scored_tables import mapped_columns, score_column
+    from refladder.jobs.preference_pairs import pair_lines, run
+    from refladder.jobs.score import FIELDS
+    from refladder.jobs.scored_tables import score_column
 
     with Call(pairs, locals()) as call:
-        mapped = Mapped(
-            columns=mapped_columns(str(table) if call.frame is None else STANDARD, columns)
-        )
         asked = chosen(Pairing, call.given)
         needed = None
         if call.frame is not None:
             by = by or score_column("the table", call.frame.names)
             asked = replace(asked, by=by)
-            fields = {mapped.columns.get(name, name) for name in FIELDS}
+            fields = {asked.columns.get(name, name) for name in FIELDS}
             needed = {*fields, by, "signature"}
         tables = Tables(source=call.source(needed), out=str(call.out(out, "pairs")))
-        with console.progress("pairing") as bar:
-            report = preference_pairs(asked, tables, mapped, bar)
+        report = run(asked, tables, Log())
         call.log(
             pair_lines(report),
             logging.INFO if report.pairs and not report.unscored else logging.WARNING,

@@ -30,9 +30,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
+    from refladder.events import Events
     from refladder.files.tables import Write
     from refladder.jobs.link import Linker
-    from refladder.records import Progress
     from refladder.settings import Tables
 
 
@@ -80,7 +80,7 @@ class Condition(Filtering):
 
     @property
     def needed(self) -> set[str]:
-        """Every column that `filter_rows` reads, once `by` is known: groups and signature too."""
+        """Every column that `run` reads, once `by` is known: groups and signature too."""
         return {*self.columns, "signature", *([self.per] if self.per else [])}
 
 
@@ -226,7 +226,7 @@ def _group(row: Row, column: str) -> str:
     return repr(without_number(row.fields[column]))
 
 
-def filter_rows(asked: Filtering, tables: Tables, progress: Progress | None = None) -> FilterReport:
+def run(asked: Filtering, tables: Tables, events: Events) -> FilterReport:
     """Split a table: rows that pass go to its output, the others to `rejected` if given.
 
     A top fraction and the best of each group need two passes over the rows, with about 150 bytes of memory a row.
@@ -260,6 +260,7 @@ def filter_rows(asked: Filtering, tables: Tables, progress: Progress | None = No
         without = {KEEP: passed, DROP: _drop}.get(asked.unscored) or sink(asked.unscored)
         report = FilterReport(unscored_to=asked.unscored, columns=condition.columns)
         passes = _Thresholds(condition, linker)
+        progress = stack.enter_context(events.progress("filtering"))
         for number, row in reported(rows, progress):
             verdict = passes(row)
             if verdict is None:

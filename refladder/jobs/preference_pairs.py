@@ -23,16 +23,22 @@ from refladder.files.tables import (
     read_rows,
     standard_form,
 )
-from refladder.jobs.score import items
-from refladder.jobs.scored_tables import one_scale, read_twice, reported, score_column
+from refladder.jobs.score import Mapped, items
+from refladder.jobs.scored_tables import (
+    mapped_columns,
+    one_scale,
+    read_twice,
+    reported,
+    score_column,
+)
 from refladder.records import scale_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from refladder.arrays import FloatArray
+    from refladder.events import Events
     from refladder.files.tables import Write
-    from refladder.jobs.score import Mapped
     from refladder.records import Context, Progress
     from refladder.settings import Pairing, Tables
 
@@ -96,9 +102,7 @@ class _Text(NamedTuple):
     signature: str | None
 
 
-def preference_pairs(
-    asked: Pairing, tables: Tables, mapped: Mapped, progress: Progress | None = None
-) -> PairReport:
+def run(asked: Pairing, tables: Tables, events: Events) -> PairReport:
     """Write pairs of outputs of one context whose scores differ, in the preference format of TRL with explicit prompts.
 
     Source: the documentation of TRL 1.16, "Dataset formats and types".
@@ -115,6 +119,7 @@ def preference_pairs(
         raise UsageError(
             f"{option('per-context')} {per_context}: a number of pairs must be 1 or more"
         )
+    mapped = Mapped(columns=mapped_columns(tables.source, asked.columns))
     opened = load_ladders(ladders) if isinstance(ladders, str | Path) else ladders
     contexts = {} if opened is None else opened.contexts
     source, out = tables.source, tables.out
@@ -136,6 +141,7 @@ def preference_pairs(
         pairs = _choose(texts(), report, margin, per_context)
         sink = open_sink(out, form_out, NUMBERS, TEXTS, escape_formulas=tables.escape_formulas)
         write = stack.enter_context(sink)
+        progress = stack.enter_context(events.progress("pairing"))
         _write_pairs(
             texts(), pairs, _as_messages(write) if asked.conversational else write, report, progress
         )

@@ -14,8 +14,9 @@ from hypothesis import strategies as st
 from waiting import HANG
 
 from refladder.errors import UsageError
+from refladder.events import Silent
 from refladder.files.tables import read_rows
-from refladder.jobs.filter import Condition, filter_rows
+from refladder.jobs.filter import Condition, run
 from refladder.settings import Filtering, Tables
 
 RAW = (
@@ -114,7 +115,7 @@ def test_a_top_fraction_counts_exactly(tmp_path_factory, count, hundredths):
         "".join(json.dumps({"v": value % 7}) + "\n" for value in range(count))
     )
     tables = Tables(source=str(folder / "in.jsonl"), out=str(folder / "out.jsonl"))
-    report = filter_rows(Filtering(top=hundredths / 100, by="v"), tables)
+    report = run(Filtering(top=hundredths / 100, by="v"), tables, Silent())
     assert report.passed == math.ceil(Fraction(hundredths, 100) * count)
     assert report.rows == count
 
@@ -133,7 +134,7 @@ def test_every_row_goes_to_one_place_in_its_order(tmp_path_factory, values, leas
     asked = Filtering(
         min={"v": least}, max={"v": most}, rejected=names["rejected"], unscored=names["unscored"]
     )
-    filter_rows(asked, Tables(source=str(folder / "in.jsonl"), out=names["out"]))
+    run(asked, Tables(source=str(folder / "in.jsonl"), out=names["out"]), Silent())
     found = {
         name: (folder / f"{name}.jsonl").read_text().splitlines(keepends=True) for name in names
     }

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from refladder.jobs.preference_pairs import NUMBERS, TEXTS, preference_pairs
-from refladder.jobs.score import Mapped
+from refladder.events import Silent
+from refladder.jobs import filter, preference_pairs  # noqa: A004  the name of the job
 from refladder.settings import Filtering, Pairing, Tables
 
 SCORES = {"a": [5.0, 1.0, 3.0, 3.0, None], "b": [2.0, 9.0], "c": [4.0]}
@@ -86,8 +86,8 @@ def test_pairs_are_those_of_a_loop_over_all(tmp_path_factory, values, margin, mo
     ]
     (folder / "in.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     tables = Tables(source=str(folder / "in.jsonl"), out=str(folder / "out.jsonl"))
-    report = preference_pairs(
-        Pairing(margin=margin, per_context=most, by="s"), tables, Mapped(columns={})
+    report = preference_pairs.run(
+        Pairing(margin=margin, per_context=most, by="s"), tables, Silent()
     )
     expected, reached, ties, compared = [], 0, 0, 0
     for group in range(3):
@@ -132,7 +132,9 @@ def test_formats_and_chat_messages(command, write_jsonl, tmp_path):
     plain = command("pairs", path, "--margin", "3")
     assert command("pairs", "--margin", "3", stdin=path.read_bytes()).out == plain.out
     done = command("pairs", path, "--margin", "3", "--out-format", "csv")
-    assert done.out.splitlines()[0] == ",".join([*TEXTS, *NUMBERS])
+    assert done.out.splitlines()[0] == ",".join(
+        [*preference_pairs.TEXTS, *preference_pairs.NUMBERS]
+    )
     done = command("pairs", path, "--margin", "3", "--out-format", "csv", "--conversational")
     assert (done.code, done.err) == (
         2, "refladder: -: chat messages are lists, which CSV does not have; write .jsonl or .parquet\n",
@@ -265,10 +267,8 @@ def test_texts_are_let_go_after_their_last_pair(tmp_path):
             }
             stream.write(json.dumps(row) + "\n")
     tracemalloc.start()
-    report = preference_pairs(
-        Pairing(margin=1),
-        Tables(source=str(path), out=str(tmp_path / "out.jsonl")),
-        Mapped(columns={}),
+    report = preference_pairs.run(
+        Pairing(margin=1), Tables(source=str(path), out=str(tmp_path / "out.jsonl")), Silent()
     )
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
@@ -317,13 +317,11 @@ def test_filter_keeps_the_best_of_each_context(command, write_jsonl):
     best=st.integers(1, 3),
 )
 def test_the_best_of_groups_are_those_of_a_sort(tmp_path_factory, values, best):
-    from refladder.jobs.filter import filter_rows
-
     folder = tmp_path_factory.mktemp("best")
     rows = [{"n": number, "g": group, "v": value} for number, (group, value) in enumerate(values)]
     (folder / "in.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     tables = Tables(source=str(folder / "in.jsonl"), out=str(folder / "out.jsonl"))
-    filter_rows(Filtering(best=best, per="g", by="v"), tables)
+    filter.run(Filtering(best=best, per="g", by="v"), tables, Silent())
     expected = []
     for group in range(4):
         scored = [row for row in rows if row["g"] == group and row["v"] is not None]
