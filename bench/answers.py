@@ -18,11 +18,12 @@ from scipy.stats import beta
 
 from refladder.backends import Backend
 from refladder.files.ladder_sets import load_ladders
+from refladder.files.tables import Row
 from refladder.records import Completion, Output
 from refladder.scoring.judgment_file import JudgmentLog
 from refladder.scoring.rules import ladder_scores
-from refladder.scoring.scorer import LadderScorer
-from refladder.settings import Scale
+from refladder.scoring.scorer import Item, LadderScorer
+from refladder.settings import Scoring
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -136,9 +137,11 @@ class Simulated(Backend):
 
 def scored(judge: Backend, outputs: Sequence[Output], orders: int) -> tuple[FloatArray, FloatArray]:
     """Scores and intervals of texts, NaN where there is none, shapes (texts,) and (texts, 2)."""
-    scorer = LadderScorer(judge, LADDERS, [DIMENSION], Scale(), stated=orders)
+    scorer = LadderScorer(
+        judge, LADDERS, Scoring(dimensions=[DIMENSION.name], answers=f"stated:{orders}")
+    )
     with JudgmentLog(None, scorer.run) as log:
-        rows = scorer.score(outputs, [None] * len(outputs), log)
+        rows = scorer.score([Item(Row(output.id, {}), output) for output in outputs], log)
     none = (np.nan, np.nan)
     values = np.array([np.nan if score.value is None else score.value for (score,) in rows])
     return values, np.array(

@@ -32,7 +32,7 @@ from refladder.metaeval.correlation import correlate
 from refladder.methods.ladder import score_benchmark
 from refladder.records import LabelReading, Sampling
 from refladder.scoring.scorer import LadderScorer
-from refladder.settings import Scale
+from refladder.settings import Scoring
 from refladder.synth import build_ladders
 from refladder.trust.audit_statistics import mean_over_contexts
 
@@ -178,9 +178,7 @@ def scored_pairs(
 ) -> Pairs:
     """(score, rating) of every scored output, by (context, dimension)."""
     opened = ladder_set("x", dimensions, benchmark.contexts, ladders)
-    method, _ = score_benchmark(
-        LadderScorer(judge, opened, dimensions, Scale(rule="ladder-sum", weights={})), benchmark
-    )
+    method, _ = score_benchmark(LadderScorer(judge, opened, Scoring()), benchmark)
     rows: Pairs = defaultdict(list)
     for output in benchmark.outputs:
         for dimension in dimensions:

@@ -21,13 +21,14 @@ from certificate import JUDGES, RUNGS, SOURCES, Qualities, Simulated, Writer
 
 from refladder.backends import connect
 from refladder.files.ladder_sets import ladder_set
+from refladder.files.tables import Row
 from refladder.jobs.labelling import LabelledTable
 from refladder.jobs.score import Mapped
 from refladder.loaders import load_benchmark
 from refladder.metaeval.agreement import human_means
 from refladder.scoring.judgment_file import JudgmentLog
-from refladder.scoring.scorer import LadderScorer
-from refladder.settings import Scale
+from refladder.scoring.scorer import Item, LadderScorer
+from refladder.settings import Scoring
 from refladder.students.distil import HALF_WIDTH, agreement, read_lessons
 from refladder.students.ngrams import NgramStudent, fit_ngrams
 from refladder.synth import build_ladders
@@ -95,14 +96,13 @@ def lessons_of(name: str, teacher: str, folder: Path) -> Lessons:
     settings = JUDGES[teacher]
     judge = connect("builtin") if settings is None else Simulated(teacher, qualities, settings)
     opened = ladder_set(name, [dimension], benchmark.contexts, ladders)
-    scorer = LadderScorer(judge, opened, [dimension], Scale(rule="ladder-sum", weights={}))
+    scorer = LadderScorer(judge, opened, Scoring())
     path = folder / f"{name}.{teacher}.jsonl"
     with JudgmentLog(None, scorer.run) as log, path.open("w") as stream:
         for start in range(0, len(outputs), BATCH):
             part = outputs[start : start + BATCH]
-            for output, (score,) in zip(
-                part, scorer.score(part, [None] * len(part), log), strict=True
-            ):
+            items = [Item(Row(output.id, {}), output) for output in part]
+            for output, (score,) in zip(part, scorer.score(items, log), strict=True):
                 row = {
                     "context_id": output.context_id, "context": contexts[output.context_id].text,
                     "output_id": output.id, "output": output.text, "score": score.value,

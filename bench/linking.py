@@ -15,12 +15,13 @@ import numpy as np
 
 from refladder.backends.builtin import Builtin
 from refladder.files.ladder_sets import load_ladders, rated_names
+from refladder.files.tables import Row
 from refladder.jobs.link import LEAST_CONTEXTS
 from refladder.loaders import load_benchmark
 from refladder.scoring.judging import verdicts
 from refladder.scoring.judgment_file import JudgmentLog
-from refladder.scoring.scorer import LadderScorer
-from refladder.settings import Scale as Rule
+from refladder.scoring.scorer import Item, LadderScorer
+from refladder.settings import Scoring
 from refladder.trust.linking import (
     MAPS,
     MOST_ODDS,
@@ -220,13 +221,10 @@ def builtin_judges() -> list[str]:
     for name in rated_names():
         ladders, benchmark = load_ladders(name), load_benchmark(name)
         for dimension in ladders.dimensions:
-            scorer = LadderScorer(
-                Builtin(), ladders, [dimension], Rule(rule="ladder-sum", weights={})
-            )
-            read = []
-            scorer.watch = read.extend
+            scorer = LadderScorer(Builtin(), ladders, Scoring(dimensions=[dimension.name]))
+            items = [Item(Row(output.id, {}), output) for output in benchmark.outputs]
             with JudgmentLog(None, scorer.run) as log:
-                scorer.score(benchmark.outputs, [None] * len(benchmark.outputs), log)
+                read = scorer.judged(items, log).judgments
             first = log_odds(verdicts(read, RUNGS, 1))
             contexts = np.unique(
                 [output.context_id for output in benchmark.outputs], return_inverse=True

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import functools
 import logging
 import os
@@ -73,6 +74,7 @@ class Session:
         ] = []  # folders of stores that end with the session
         self.rehearsing = False
         self.only_estimates = False  # no run follows the dry run, so no server is needed
+        self.dry_run = False
 
     def open(
         self,
@@ -85,9 +87,22 @@ class Session:
         `flag` is the command-line option that `options` come from, for messages.
         """
         opened = self._once(backend, options, flag)
-        asked = opened.unanswered if self.rehearsing else opened.asking
+        asked = opened.unanswered if self.dry_run or self.rehearsing else opened.asking
         asked.load()
         return asked
+
+    def rehearsal(self) -> Self:
+        """Return this session for a dry run: it opens the same backends, and they are `Unanswered`."""
+        dry = copy.copy(self)
+        dry.dry_run = True
+        return dry
+
+    def estimates(self) -> list[tuple[str, Price | None, Estimate]]:
+        """Return name, price and estimate of each backend that a dry run opened."""
+        return [
+            (opened.name, opened.metered.price, opened.unanswered.estimate(opened.metered.price))
+            for opened in self._opened.values()
+        ]
 
     def rehearse(self, run: Callable[[], T]) -> tuple[T, list[tuple[str, Price | None, Estimate]]]:
         """Make a run with backends that are `DryRunBackend`: its result; and name, price and estimate of each."""
@@ -96,11 +111,7 @@ class Session:
             result = run()
         finally:
             self.rehearsing = False
-        estimates = [
-            (opened.name, opened.metered.price, opened.unanswered.estimate(opened.metered.price))
-            for opened in self._opened.values()
-        ]
-        return result, estimates
+        return result, self.estimates()
 
     def spent(self) -> list[dict[str, Any]]:
         """What each backend was asked in this run, as JSON values."""

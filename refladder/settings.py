@@ -15,6 +15,8 @@ from refladder.errors import UsageError, option
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from refladder.backends import Backend
+    from refladder.backends.plain_function import Judge
     from refladder.files.ladder_sets import LadderSet
     from refladder.records import Link, Threshold
 
@@ -176,6 +178,28 @@ class Scoring:
     def orders(self) -> int:
         """The number of orders in which a pair is asked."""
         return 2 if self.both_orders else 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScoreRun:
+    """A table to score: what determines its scores, the judge, the tables, and where judgments are kept.
+
+    `judge` is the name of a backend, an open one or a function. Judgments of the files `judgments_from` stand in its
+    place. `columns` names the column of a field, and `context_id` is that of every row. `judgments` is the file that
+    stores the judgments, None for none. `config` is written beside the output, with the signature of the scores. With
+    `is_part`, the table is one file of many: the judge has been checked, and no row needs a ladder.
+    """
+
+    asked: Scoring
+    tables: Tables
+    judge: str | Backend | Judge = "builtin"
+    judge_options: Mapping[str, object] = field(default_factory=dict)
+    judgments_from: tuple[str, ...] = ()
+    columns: Mapping[str, str] = field(default_factory=dict)
+    context_id: str | None = None
+    judgments: Path | None = None
+    config: Mapping[str, Any] | None = None
+    is_part: bool = False
 
 
 def stated_orders(answers: int | str) -> int:

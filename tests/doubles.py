@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from refladder.backends import Backend
+from refladder.files.tables import Row
 from refladder.scoring.asker import Asker, run_of
 from refladder.scoring.judgment_file import JudgmentIndex
+from refladder.scoring.scorer import Item
 
 
 class Double(Backend):
@@ -15,6 +17,17 @@ class Double(Backend):
 
     def read_labels(self, prompts, labels):
         raise NotImplementedError
+
+
+def items_of(outputs, notes=None, contexts=None):
+    """The items of outputs, None for a row without one, as a scorer takes them."""
+    count = len(outputs)
+    return [
+        Item(Row(f"row {number}", {}), *fields)
+        for number, fields in enumerate(
+            zip(outputs, notes or [None] * count, contexts or [None] * count, strict=True), start=1
+        )
+    ]
 
 
 def asker(backend, template, *, path=None, **options):

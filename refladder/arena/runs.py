@@ -247,7 +247,7 @@ def _scored(path: Path, allowed: Callable[[str], Path]) -> Sheet:
             continue
         context = item.output.context_id
         place = places.setdefault(context, len(places))
-        contexts[context] = contexts.get(context) or item.text
+        contexts[context] = contexts.get(context) or item.context_text
         system = str(item.row.fields.get(columns.get("system", "system")) or "")
         texts.setdefault(item.output.id, Text(place, system, item.output.id, item.output.text))
         fields.setdefault(item.output.id, item.row.fields)

@@ -15,7 +15,7 @@ from refladder.events import Silent
 from refladder.files.jsonl import atomic, throw_away, to_json
 from refladder.files.ladder_sets import LadderSet, load_ladders
 from refladder.options import like
-from refladder.settings import Filtering, Scale, Tables
+from refladder.settings import Filtering, ScoreRun, Scoring, Tables
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -119,15 +119,17 @@ def _run(name: str, folder: Path) -> None:
 def _score(
     ladders: LadderSet, dimensions: Sequence[Dimension], source: Path, scored: Path
 ) -> ScoreReport:
-    from refladder.jobs.score import AllRows, Mapped, score_rows
-    from refladder.scoring.scorer import LadderScorer
+    from refladder.jobs.score import run
+    from refladder.session import Session
 
-    scorer = LadderScorer(
-        connect("builtin"), ladders, dimensions, Scale(rule="ladder-sum", weights={})
+    names = [dimension.name for dimension in dimensions]
+    spec = ScoreRun(
+        asked=Scoring(ladders=ladders, dimensions=names, any_judge=True),
+        tables=Tables(source=str(source), out=str(scored)),
+        judge=connect("builtin"),
     )
-    return score_rows(
-        AllRows(scorer), Tables(source=str(source), out=str(scored)), Mapped(columns={})
-    )
+    with Session(store=False) as session:
+        return run(spec, session, Silent())
 
 
 def _picture(out: Path) -> None:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     import click
 
+    from refladder.commands.console import Console
     from refladder.fleet.run import FilesReport
     from refladder.fleet.worker import Task
     from refladder.fleet.workers import Workers
@@ -111,26 +112,18 @@ def score_many_files(
     context: click.Context,
     many: ManyFiles,
     task: Task,
-    tables: Tables,
     mapped: Mapped,
+    events: Console,
     *,
     gpus: bool,
     as_json: bool,
 ) -> int:
-    """Score the files of an input, and print the counts; where the task is, is filled in here."""
+    """Score the files of the task's input, and print the counts."""
     from refladder.backends.openai.options import share_of_limits
     from refladder.fleet.run import check_places, score_files
     from refladder.fleet.workers import Processes, RayActors
 
-    source, out = tables.source, tables.out
-    check_places(source, out, many.workers)
-    task = replace(
-        task,
-        folder=out,
-        directory=str(Path.cwd()),
-        given=tables.given,
-        escape_formulas=tables.escape_formulas,
-    )
+    check_places(task.source, task.folder, many.workers)
 
     def open_workers(files: int) -> tuple[Workers, Task]:
         wanted = many.workers
@@ -140,29 +133,18 @@ def score_many_files(
             else Processes(wanted or 1, files, gpus=gpus)
         )
         if wanted is not None and workers.number < wanted and files:
-            console.notify(f"only {plural(files, 'file')} to score for {wanted} workers")
+            events.notice(f"only {plural(files, 'file')} to score for {wanted} workers")
         options, budget = task.judge_options, task.budget
         if task.judge.startswith("openai:"):
             options = share_of_limits(options, workers.number)
         if budget is not None and workers.number > 1:
             budget /= workers.number
-            console.notify(f"--budget: each of {workers.number} workers may spend {budget:.4g} USD")
+            events.notice(f"--budget: each of {workers.number} workers may spend {budget:.4g} USD")
         return workers, replace(task, judge_options=options, budget=budget)
 
-    with console.progress("scoring") as progress:
-        report = score_files(
-            open_workers,
-            source,
-            out,
-            task=task,
-            mapped=mapped,
-            part=many.part,
-            config=console.resolved(context),
-            progress=progress,
-            say=console.notify,
-            tell=str if as_json else console.say_checks,
-        )
-    return _tell(report, task.judge, out, as_json=as_json)
+    config = console.resolved(context)
+    report = score_files(open_workers, task, mapped, events, part=many.part, config=config)
+    return _tell(report, task.judge, task.folder, as_json=as_json)
 
 
 def _tell(report: FilesReport, judge: str, out: str, *, as_json: bool) -> int:

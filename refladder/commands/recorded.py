@@ -13,7 +13,6 @@ if TYPE_CHECKING:
 
     import click
 
-    from refladder.files.ladder_sets import LadderSet
     from refladder.scoring.recorded import Recorded
 
 
@@ -29,31 +28,34 @@ def asking_arguments(command: click.Command, given: Mapping[str, object]) -> Ite
             yield name
 
 
+def refuse_asking(given: Sequence[str], asking: Iterable[str], source: str | None = None) -> None:
+    """Refuse what is for asking a judge beside judgments that were made elsewhere, and two uses of standard input."""
+    if not given:
+        return
+    for name in asking:
+        raise UsageError(
+            f"{option('judgments-from')} asks no model, and {name} is for asking one; give one of them"
+        )
+    if source == "-" in given:
+        raise UsageError(
+            "SOURCE and --judgments-from are both standard input; give a file for one of them"
+        )
+
+
 def open_recorded(
     given: str | Path | Sequence[str | Path] | None,
     asking: Iterable[str],
     tell: Callable[[str], object],
     *,
     source: str | None = None,
-    ladders: LadderSet | None = None,
 ) -> Recorded | None:
     """Read files of judgments, in place of a judge, and say how many they hold; None without a path."""
-    from refladder.jobs.recorded_judgments import check_recorded_ladders
     from refladder.scoring.recorded import read_recorded
 
     paths = [str(path) for path in ([given] if isinstance(given, str | Path) else given or ())]
     if not paths:
         return None
-    for name in asking:
-        raise UsageError(
-            f"{option('judgments-from')} asks no model, and {name} is for asking one; give one of them"
-        )
-    if source == "-" in paths:
-        raise UsageError(
-            "SOURCE and --judgments-from are both standard input; give a file for one of them"
-        )
+    refuse_asking(paths, asking, source)
     recorded = read_recorded(*dict.fromkeys(paths))
-    if ladders is not None:
-        check_recorded_ladders(recorded, ladders)
     tell(recorded.notice)
     return recorded

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Sized
-from contextlib import nullcontext
-from dataclasses import asdict, dataclass, fields, replace
-from functools import partial
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, TypeVar, cast
 
 import click
 
 from refladder.commands import console, spending
-from refladder.commands.calling import LOG, Call, Log, checked
+from refladder.commands.calling import Call, Log, checked
 from refladder.commands.frames import read_columns
 from refladder.commands.many_files import (
     ManyFiles,
@@ -31,28 +29,25 @@ from refladder.commands.options import (
 from refladder.commands.recorded import (
     asking_arguments,
     asking_options,
-    open_recorded,
+    refuse_asking,
 )
 from refladder.errors import UsageError
+from refladder.events import Silent
 from refladder.files.jsonl import is_device
-from refladder.files.ladder_sets import LadderSet, load_ladders
-from refladder.files.locks import locked
+from refladder.files.ladder_sets import LadderSet, choose_dimensions, load_ladders
 from refladder.files.tables import STANDARD, read_once
 from refladder.options import OF_BACKENDS, OF_COST, like
-from refladder.records import is_shared
 from refladder.session import Session
-from refladder.settings import LEAST_MASS, Scoring, Tables, chosen
+from refladder.settings import LEAST_MASS, ScoreRun, Scoring, Tables, chosen
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from refladder.backends import Backend
     from refladder.backends.plain_function import Judge
-    from refladder.jobs.prepared import Prepared
-    from refladder.jobs.score import AllRows, Mapped, RowScorer
-    from refladder.records import JudgeCheck, Progress, Score
+    from refladder.events import Events
+    from refladder.records import Dimension
     from refladder.scoring.columns import ScoreReport
-    from refladder.scoring.recorded import Recorded
     from refladder.scoring.scorer import LadderScorer
 
 Table = TypeVar("Table")
@@ -142,47 +137,56 @@ def command(
         refladder score answers.jsonl --ladders my-ladders --judge openai:MODEL --dry-run
         refladder score --text "Once upon a time ..." --context-id story-01 --ladders demo/story
     """
-    from refladder.jobs.prepared import Prepared
-    from refladder.jobs.score import Mapped
+    from refladder.jobs.score import open_set
     from refladder.students.first_pass import PREFIX
 
     _check_text_options(context, text, tables)
     many = many.into(tables)
     if many.given and not money.dry_run:
         check_options(context)
-    mapped = Mapped(columns=column, context=context_id)
+    spec = ScoreRun(
+        asked=asked,
+        tables=tables,
+        judge=judge.name,
+        judge_options=judge.options,
+        judgments_from=files.judgments_from,
+        columns=column,
+        context_id=context_id,
+        judgments=_judgments(files, tables.out),
+        config=console.resolved(context),
+    )
+    events = console.Console(as_json=as_json)
     if judge.name.startswith(PREFIX):
-        return _score_with_student(
-            context, judge.name, asked.ladders, tables, mapped=mapped, many=many, as_json=as_json
-        )
+        return _score_with_student(context, spec, many, events, as_json=as_json)
     if asked.ladders is None:
         raise click.MissingParameter(
             ctx=context,
             param=next(option for option in context.command.params if option.name == "ladders"),
         )
-    prepared = Prepared(asked)
-    console.say_lines(_notices(prepared))
+    ladders = open_set(asked)
+    spec = replace(spec, asked=replace(asked, ladders=ladders))
+    console.say_lines(_notices(choose_dimensions(ladders.dimensions, asked.dimensions)))
     session = spending.Spending(money)
-    run = _Run(
-        prepared=prepared,
-        session=session,
-        judge=judge.name,
-        judge_options=judge.options,
-        tables=tables,
-        mapped=mapped,
-        judgments=files.judgments,
-        config=console.resolved(context),
-        tell=str if as_json else console.say_checks,
-    )
     if text:
-        return _score_texts(run, session, text, context_id, as_json=as_json)
+        return _score_texts(spec, ladders, session, text, events=events, as_json=as_json)
     if many.given and not money.dry_run:
-        return _score_many_files(context, run, session, many, money.budget, as_json=as_json)
+        spec = replace(spec, judgments=files.judgments)
+        return _score_many_files(
+            context, spec, str(asked.ladders), session, many, events=events, as_json=as_json
+        )
     if read_once(tables.source) and money.budget is not None and not money.dry_run:
         raise UsageError(
             "--budget reads SOURCE twice, so it cannot be standard input or a pipe; give a file"
         )
-    return _score_table(context, run, session, files, as_json=as_json)
+    refuse_asking(files.judgments_from, asking_options(context), tables.source)
+    return _score_table(spec, session, events, as_json=as_json)
+
+
+def _judgments(files: FileOptions, out: str) -> Path | None:
+    """Return the file that stores the judgments of a run, None for none."""
+    if files.judgments is not None or files.judgments_from:
+        return files.judgments
+    return None if out == STANDARD or is_device(Path(out)) else Path(f"{out}.judgments.jsonl")
 
 
 def _check_text_options(context: click.Context, text: tuple[str, ...], tables: Tables) -> None:
@@ -200,164 +204,72 @@ def _check_text_options(context: click.Context, text: tuple[str, ...], tables: T
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Run:
-    """A table that is scored with a judge, by the command or by the call."""
-
-    prepared: Prepared
-    session: Session
-    judge: str | Backend | Judge
-    judge_options: Mapping[str, object]
-    tables: Tables
-    mapped: Mapped
-    judgments: Path | None
-    config: Mapping[str, Any] | None
-    tell: Callable[[Sequence[JudgeCheck]], object]
-    recorded: Recorded | None = None
-
-    def scorer(self) -> LadderScorer:
-        """The scorer with the judge, which is opened, or in a dry run only counts."""
-        return self.prepared.scorer(
-            self.recorded or self.session.open(self.judge, self.judge_options)
-        )
-
-    def asking(self) -> AllRows:
-        """The judge, ready for the rows of the table."""
-        from refladder.jobs.score import AllRows
-
-        scorer = self.scorer()
-        asking = AllRows(scorer)
-        asking.prove = partial(self.checks, scorer)
-        return asking
-
-    def checks(
-        self, scorer: LadderScorer, progress: Progress | None = None, *, ask: bool = True
-    ) -> list[JudgeCheck]:
-        """The check of the judge, told unless this is a rehearsal; a refusal is an error unless any judge may score."""
-        from refladder.scoring.judge_check import missing_line, prove
-
-        folder = self.session.checks_of(self.judge)
-        if (
-            ask
-            and scorer.judge.wants_all
-            and missing_line(scorer, prove(scorer, folder, any_judge=True, ask=False))
-        ):
-            self.session.notify(
-                "the judge check is an exchange of files of its own, and the rows are the next: a first run takes two"
-            )
-        checks = prove(
-            scorer, folder, any_judge=self.prepared.asked.any_judge, ask=ask, progress=progress
-        )
-        if not self.session.rehearsing:
-            self.tell(checks)
-        return checks
-
-    def score(
-        self, asking: AllRows, progress: Progress | None, counted: int | None = None
-    ) -> ScoreReport:
-        """Score the table, or rehearse it; `counted` rows, as `check_input` gives them."""
-        from refladder.jobs.score import score_rows
-
-        return score_rows(
-            asking,
-            self.tables,
-            self.mapped,
-            judgments=self.judgments,
-            config=self.config,
-            checked=counted,
-            dry_run=self.session.rehearsing,
-            progress=progress,
-        )
-
-
-def _notices(prepared: Prepared) -> Iterator[str]:
+def _notices(dimensions: Sequence[Dimension]) -> Iterator[str]:
     from refladder.scoring.columns import OVERALL, overall_column
 
-    if len(prepared.dimensions) > 1 and overall_column(prepared.dimensions) != OVERALL[0]:
-        column = f"the weighted score is {overall_column(prepared.dimensions)}"
+    if len(dimensions) > 1 and overall_column(dimensions) != OVERALL[0]:
+        column = f"the weighted score is {overall_column(dimensions)}"
         yield f"{OVERALL[0]} is the score on the dimension 'overall'; {column}"
 
 
 def _score_table(
-    context: click.Context,
-    run: _Run,
-    session: spending.Spending,
-    files: FileOptions,
-    *,
-    as_json: bool,
+    spec: ScoreRun, session: spending.Spending, events: console.Console, *, as_json: bool
 ) -> int:
-    from refladder.jobs.score import check_input
+    from refladder.jobs.score import prepare, score_rows
 
-    source, out = run.tables.source, run.tables.out
-    counted = check_input(
-        source, run.tables.given, run.mapped, run.prepared.ladders, console.notify
-    )
-    recorded = open_recorded(
-        files.judgments_from,
-        asking_options(context),
-        console.notify,
-        source=source,
-        ladders=run.prepared.ladders,
-    )
-    to_stderr = out == STANDARD
-    kept = run.judgments
-    if kept is None and recorded is None and not (to_stderr or is_device(Path(out))):
-        kept = Path(f"{out}.judgments.jsonl")
-    run = replace(run, recorded=recorded, judgments=kept)
-    if not session.continues(lambda: _scored(run, session)[0].reused, as_json=as_json):
+    prepared = prepare(spec, events)
+    if not session.approves(
+        lambda dry: score_rows(prepared, dry, Silent()).reused, as_json=as_json
+    ):
         return 0
-    # Before a model is loaded or a server is asked:
-    context.with_resource(nullcontext() if to_stderr else locked(Path(out)))
-    context.with_resource(nullcontext() if kept is None else locked(kept))
-    report, checks = _scored(run, session, counted)
+    report = score_rows(prepared, session, events)
     return console.tell(
-        report, as_json=as_json, to_stderr=to_stderr, spent=session.spent(), checks=checks
+        report,
+        as_json=as_json,
+        to_stderr=spec.tables.out == STANDARD,
+        spent=session.spent(),
+        checks=events.checks,
     )
-
-
-def _scored(
-    run: _Run, session: spending.Spending, counted: int | None = None
-) -> tuple[ScoreReport, list[JudgeCheck]]:
-    """Score the table, or rehearse it; the counts, and the checks of the judge."""
-    asking = run.asking()
-    with session.progress("scoring") as progress:
-        report = run.score(asking, progress, counted)
-    return report, asking.checks
 
 
 def _score_texts(
-    run: _Run,
+    spec: ScoreRun,
+    ladders: LadderSet,
     session: spending.Spending,
     texts: tuple[str, ...],
-    context_id: str | None,
     *,
+    events: Events,
     as_json: bool,
 ) -> int:
     """Score the texts of --text, and print the scores."""
-    from refladder.jobs.score import score_texts, text_outputs
+    from refladder.jobs.score import report_check, score_texts, text_outputs
     from refladder.report.ladder_tables import score_table
     from refladder.report.summary import warning_lines
     from refladder.scoring.columns import Columns, bounds_text
-    from refladder.scoring.judge_check import missing_line
+    from refladder.scoring.scorer import LadderScorer
 
-    text_outputs(run.prepared.ladders, texts, context_id)  # before a model is loaded
+    outputs = text_outputs(ladders, texts, spec.context_id)  # before a model is loaded
 
-    def scored() -> tuple[LadderScorer, list[tuple[Score, ...]]]:
-        scorer = run.scorer()
-        if (
-            missing := missing_line(scorer, run.checks(scorer, ask=False))
-        ) and not session.rehearsing:
-            console.notify(missing)
-        return scorer, score_texts(scorer, texts, context_id)
+    def opened(session: Session, events: Events) -> LadderScorer:
+        scorer = LadderScorer(session.open(spec.judge, spec.judge_options), ladders, spec.asked)
+        folder = session.checks_of(spec.judge)
+        report_check(scorer, folder, events, any_judge=spec.asked.any_judge)
+        return scorer
 
-    if not session.continues(lambda: scored()[0].report.reused, as_json=as_json):
+    def rehearsed(dry: Session) -> int:
+        scorer = opened(dry, Silent())
+        score_texts(scorer, outputs)
+        return scorer.report.reused
+
+    if not session.approves(rehearsed, as_json=as_json):
         return 0
-    scorer, scores = scored()
+    scorer = opened(session, events)
+    scores = score_texts(scorer, outputs)
     columns = Columns(scorer.run, scorer.scale).rows(scores)
     console.say_lines(warning_lines(scorer.report))
     if as_json:
         for text, values in zip(texts, columns, strict=True):
-            console.say_json({"context_id": context_id, "output": text, **values})
+            console.say_json({"context_id": spec.context_id, "output": text, **values})
     else:
         console.say_tables([score_table(texts, columns, scorer.dimensions)])
         console.say(bounds_text(scorer.run, scorer.scale.rule))
@@ -367,84 +279,66 @@ def _score_texts(
 
 def _score_many_files(
     context: click.Context,
-    run: _Run,
+    spec: ScoreRun,
+    ladders: str,
     session: spending.Spending,
     many: ManyFiles,
-    budget: float | None,
     *,
+    events: console.Console,
     as_json: bool,
 ) -> int:
-    from refladder.fleet.worker import Task
+    """Score the files of a table, each by itself; workers find the set at `ladders`."""
+    from refladder.fleet.worker import task_of
+    from refladder.jobs.score import open_run, score_rows
 
-    judge, options = str(run.judge), {name: str(value) for name, value in run.judge_options.items()}
-    check_judge(judge, options, many, budget=budget, judgments=run.judgments)
+    judge, budget = str(spec.judge), session.budget
+    options = {name: str(value) for name, value in spec.judge_options.items()}
+    limit = None if budget is None else budget.limit
+    check_judge(judge, options, many, budget=limit, judgments=spec.judgments)
     price = session.price_of(judge)
     store = session.store_of(judge, costs=price is not None)
-    prepared = run.prepared
-    asked: dict[str, Any] = {
-        each.name: getattr(prepared.asked, each.name) for each in fields(Scoring)
-    }
-    asked["dimensions"] = [dimension.name for dimension in prepared.dimensions]
-    task = Task(
-        **asked,
-        version=prepared.ladders.signature,
-        columns=dict(run.mapped.columns),
-        context_id=run.mapped.context,
-        judge=judge,
-        judge_options=options,
+    opened = open_run(replace(spec, judgments=None), events)
+    if not session.approves(lambda dry: score_rows(opened, dry, Silent()).reused, as_json=as_json):
+        return 0
+    task = replace(
+        task_of(spec, ladders, opened.ladders),
         store=None if store is None else str(store),
         price=None if price is None else asdict(price),
-        budget=None if price is None else budget,
-        judgments=run.judgments is None,
+        budget=None if price is None else limit,
+        judgments=spec.judgments is None,
         checks=session.checks_of(judge) is not None,
     )
-
-    def rehearsed() -> int:
-        with session.progress("scoring") as progress:
-            return replace(run, judgments=None).score(run.asking(), progress).reused
-
-    if not session.continues(rehearsed, as_json=as_json):
-        return 0
     gpus = judge.startswith(("hf:", "reward:")) and "base_url" not in options
-    mapped = replace(run.mapped, alone=bool(run.prepared.ladders.anchors))
-    return score_many_files(context, many, task, run.tables, mapped, gpus=gpus, as_json=as_json)
+    return score_many_files(context, many, task, opened.mapped, events, gpus=gpus, as_json=as_json)
 
 
 def _score_with_student(
     context: click.Context,
-    judge: str,
-    ladders: object,
-    tables: Tables,
-    *,
-    mapped: Mapped,
+    spec: ScoreRun,
     many: ManyFiles,
+    events: console.Console,
+    *,
     as_json: bool,
 ) -> int:
     """Score a table with a student as the judge."""
-    from refladder.fleet.worker import Task
-    from refladder.jobs.score import score_rows
-    from refladder.students.first_pass import StudentAlone, student_folder, student_judge
+    from refladder.fleet.worker import task_of
+    from refladder.students.first_pass import mapped_of, run, student_folder, student_judge
 
+    judge, tables, ladders = str(spec.judge), spec.tables, spec.asked.ladders
     refused = [option.flag for option in given_options(context) if not option.with_student]
     student = student_judge(judge, refused)
     if tables.source is None:
         raise UsageError("give a SOURCE table")
-    contexts = None if ladders is None else load_ladders(str(ladders))
+    texts = None if ladders is None else load_ladders(str(ladders))
     if many.given:
-        task = Task(
-            ladders=str(ladders or ""),
-            version="" if contexts is None else contexts.signature,
-            columns=dict(mapped.columns),
-            context_id=mapped.context,
-            judge=judge,
+        task = replace(
+            task_of(spec, str(ladders or ""), texts),
             judgments=False,
             student=str(student_folder(judge)),
         )
-        mapped = replace(mapped, alone=is_shared(student.record.teacher))
-        return score_many_files(context, many, task, tables, mapped, gpus=False, as_json=as_json)
-    asking, config = StudentAlone(student, contexts), console.resolved(context)
-    with console.progress("scoring") as progress:
-        report = score_rows(asking, tables, mapped, config=config, progress=progress)
+        mapped = mapped_of(spec, student)
+        return score_many_files(context, many, task, mapped, events, gpus=False, as_json=as_json)
+    report = run(spec, student, texts, events)
     return console.tell(report, as_json=as_json, to_stderr=tables.out == STANDARD)
 
 
@@ -519,63 +413,56 @@ def score(
         DataError: a row is wrong, with path:line or the number of the row; or a file cannot be read or written.
         BackendError: the judge failed; its judgments so far are stored, if they have a file.
     """
-    from refladder.jobs.prepared import Prepared
-    from refladder.jobs.score import FIELDS, Mapped, check_input, score_rows
+    from refladder.jobs.score import FIELDS, open_set, run
     from refladder.loaders.fields import row_id
-    from refladder.students.first_pass import PREFIX, StudentAlone, student_judge
+    from refladder.scoring.columns import columns_of
+    from refladder.students import first_pass
 
     with Call(score, locals()) as call:
         call.given["context_id"] = row_id("score", "context_id", context_id)
-        mapped = Mapped(columns=dict(columns or {}), context=call.given["context_id"])
-        needed = {mapped.columns.get(name, name) for name in FIELDS} if out is None else None
+        fields = dict(columns or {})
+        needed = {fields.get(name, name) for name in FIELDS} if out is None else None
         config = None if out is None else call.config()
-
-        def tables() -> Tables:
-            source = call.source(needed)
-            return Tables(source=source, out=str(call.out(out, "scored")))
-
-        if isinstance(judge, str) and judge.startswith(PREFIX):
-            alone = student_judge(judge, _asking(call.given))
-            texts = load_ladders(ladders) if isinstance(ladders, str | Path) else ladders
-            files, asking = tables(), StudentAlone(alone, texts)
-            with console.progress("scoring") as bar:
-                score_rows(asking, files, mapped, config=config, progress=bar)
-            return _returned(call, table, files, asking)
-        if ladders is None:
+        student = None
+        if isinstance(judge, str) and judge.startswith(first_pass.PREFIX):
+            student = first_pass.student_judge(judge, _asking(call.given))
+        elif ladders is None:
             raise UsageError(
-                f"give the ladder set: ladders=SET; only judge='{PREFIX}FOLDER' needs none"
+                f"give the ladder set: ladders=SET; only judge='{first_pass.PREFIX}FOLDER' needs none"
             )
-        prepared = Prepared(chosen(Scoring, call.given))
-        recorded = open_recorded(
-            judgments_from,
-            asking_arguments(command, call.given),
-            partial(LOG.info, "%s"),
-            ladders=prepared.ladders,
-        )
-        files = tables()
-        counted = check_input(files.source, None, mapped, prepared.ladders, LOG.warning)
-        kept = Path(judgments) if judgments is not None else None
-        if kept is None and out is not None and recorded is None:
+        recorded = _paths(judgments_from)
+        refuse_asking(recorded, asking_arguments(command, call.given))
+        asked = chosen(Scoring, call.given)
+        if student is None:
+            asked = replace(asked, ladders=open_set(asked))
+        files = Tables(source=call.source(needed), out=str(call.out(out, "scored")))
+        kept = None if judgments is None else Path(judgments)
+        if kept is None and out is not None and not recorded:
             kept = Path(f"{files.out}.judgments.jsonl")
-        call.enter_context(locked(Path(files.out)))  # before a model is loaded or a server is asked
-        if kept is not None:
-            call.enter_context(locked(kept))
-        run = _Run(
-            prepared=prepared,
-            session=call.enter_context(Session(store)),
+        spec = ScoreRun(
+            asked=asked,
+            tables=files,
             judge=judge,
             judge_options=judge_options or {},
-            tables=files,
-            mapped=mapped,
+            judgments_from=recorded,
+            columns=fields,
+            context_id=call.given["context_id"],
             judgments=kept,
             config=config,
-            tell=Log().checked,
-            recorded=recorded,
         )
-        by_judge = run.asking()
-        with console.progress("scoring", run.session.under_way) as bar:
-            run.score(by_judge, bar, counted)
-        return _returned(call, table, files, by_judge)
+        if student is None:
+            report = run(spec, call.enter_context(Session(store)), Log())
+            added = columns_of(asked)
+        else:
+            texts = load_ladders(ladders) if isinstance(ladders, str | Path) else ladders
+            report = first_pass.run(spec, student, texts, Log())
+            added = first_pass.estimate_columns(student)
+        return _returned(call, table, files, report, added)
+
+
+def _paths(given: str | Path | Sequence[str | Path] | None) -> tuple[str, ...]:
+    """Return the paths of an argument that may be one path, several, or None."""
+    return tuple(str(path) for path in ([given] if isinstance(given, str | Path) else given or ()))
 
 
 def _asking(given: Mapping[str, object]) -> Iterator[str]:
@@ -589,12 +476,13 @@ def _asking(given: Mapping[str, object]) -> Iterator[str]:
                 yield name
 
 
-def _returned(call: Call, table: Table, files: Tables, asking: RowScorer) -> Table:
+def _returned(
+    call: Call, table: Table, files: Tables, report: ScoreReport, added: Mapping[str, type]
+) -> Table:
     """The scored table, as the user gave it; the counts go to the logger."""
     from refladder.report.summary import essential_lines
 
-    call.log(essential_lines(asking.report))
+    call.log(essential_lines(report))
     if call.frame is None:
         return type(table)(call.given["out"])  # type: ignore[call-arg]
-    added = asking.added
     return cast("Table", call.frame.with_columns(read_columns(Path(files.out), added), added))

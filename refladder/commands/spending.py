@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
     from contextlib import AbstractContextManager
     from pathlib import Path
+    from typing import Self
 
     from refladder.backends.dry_run import Estimate
     from refladder.backends.prices import Price
@@ -78,10 +79,18 @@ class Spending(Session):
         return price_of(self._prices, model, self._options.prices)
 
     def continues(self, run: Callable[[], int | None], *, as_json: bool) -> bool:
-        """Whether a run follows its estimate, which a dry run prints and a budget is compared with."""
+        """As `approves`, for a run that opens its backends with this session itself."""
+        return self.approves(lambda _dry: self.rehearse(run)[0], as_json=as_json)
+
+    def approves(self, run: Callable[[Self], int | None], *, as_json: bool) -> bool:
+        """Return whether a run follows its estimate, which --dry-run prints and a budget is compared with.
+
+        `run` is the run with the session that it is given; it returns the number of judgments that exist already.
+        """
         if not self._options.dry_run and self.budget is None:
             return True
-        existing, estimates = self.rehearse(run)
+        existing = run(self.rehearsal())
+        estimates = self.estimates()
         if self._options.dry_run:
             _print_estimates(
                 [(name, estimate) for name, _, estimate in estimates],

@@ -5,15 +5,14 @@ from __future__ import annotations
 from collections.abc import Sized
 from typing import TYPE_CHECKING
 
-from refladder.commands.calling import LOG
+from refladder.commands.calling import Log
 from refladder.errors import UsageError
 from refladder.files.ladder_sets import choose_dimensions
 from refladder.files.tables import Row
-from refladder.jobs.prepared import Prepared
-from refladder.jobs.score import Mapped, items, with_context
+from refladder.jobs.score import Mapped, items, open_set, report_check
 from refladder.scoring.columns import Columns
-from refladder.scoring.judge_check import check_lines, missing_line, prove
 from refladder.scoring.judgment_file import JudgmentLog
+from refladder.scoring.scorer import LadderScorer
 from refladder.session import Session
 from refladder.settings import LEAST_MASS, Scoring, chosen
 
@@ -74,15 +73,11 @@ class Scorer:
         any_judge: bool = False,
         store: str | Path | bool | None = None,
     ) -> None:
-        prepared = Prepared(chosen(Scoring, locals()))
+        asked = chosen(Scoring, locals())
+        opened = open_set(asked)
         self._session = Session(store)
-        self._scorer = prepared.scorer(self._session.open(judge, judge_options))
-        checks = prove(self._scorer, self._session.checks_of(judge), any_judge=any_judge, ask=False)
-        shown, warnings = check_lines(checks)
-        for line in filter(None, (*shown, missing_line(self._scorer, checks))):
-            LOG.info("%s", line)
-        for line in warnings:
-            LOG.warning("%s", line)
+        self._scorer = LadderScorer(self._session.open(judge, judge_options), opened, asked)
+        report_check(self._scorer, self._session.checks_of(judge), Log(), any_judge=any_judge)
         self._columns = Columns(self._scorer.run, self._scorer.scale)
 
     def close(self) -> None:
@@ -161,14 +156,8 @@ class Scorer:
             for number, values in enumerate(zip(*cells.values(), strict=True), start=1)
         )
         mapped = Mapped(columns={}, alone=not self.needs_contexts)
-        batch = [with_context(self._scorer, item) for item in items(rows, mapped, check_ids=False)]
         with JudgmentLog(None, self._scorer.run) as log:
-            scored = self._scorer.score(
-                [item.output for item in batch],
-                [item.note for item in batch],
-                log,
-                [item.context for item in batch],
-            )
+            scored = self._scorer.score(list(items(rows, mapped, check_ids=False)), log)
         return [score for row in scored for score in row if dimension in (None, score.dimension)]
 
     def overall(self, scores: Sequence[Score]) -> list[float | None]:

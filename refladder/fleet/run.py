@@ -40,6 +40,7 @@ from refladder.scoring.columns import ScoreReport
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from refladder.events import Events
     from refladder.files.folders import Folder
     from refladder.fleet.worker import Answer, Counts, Task
     from refladder.fleet.workers import Workers
@@ -143,24 +144,21 @@ def _is_inside(file: str, folder: str) -> bool:
 
 def score_files(
     open_workers: Callable[[int], tuple[Workers, Task]],
-    source: str,
-    out: str,
-    *,
     task: Task,
     mapped: Mapped,
+    events: Events,
+    *,
     part: tuple[int, int] = (1, 1),
     config: Mapping[str, Any] | None = None,
-    progress: Progress | None = None,
-    say: Callable[[str], None] = lambda _text: None,
-    tell: Callable[[Sequence[JudgeCheck]], object] = str,
 ) -> FilesReport:
-    """Score each file of an input into a folder; the same call continues an interrupted run.
+    """Score each file of the task's input into its folder; the same call continues an interrupted run.
 
     A file whose worker dies is given to another worker. A file that fails does not stop the others; a judge that
     fails, or a full disk, stops the run; what was scored before is kept. `part` (i, n) takes every n-th file from the
     i-th on. `open_workers` gets the number of files that are left; it is not called if there is none and the judge is
     that of before.
     """
+    source, out = task.source, task.folder
     folder = open_folder(out)
     number, parts = part
     settings = redacted(json.loads(json.dumps({"source": source, **task.settings()}, default=str)))
@@ -186,12 +184,11 @@ def score_files(
             if not earlier:
                 _check_ladders(source, files, task, mapped)
             _write(folder, run)
-        driver = _Driver(
-            folder=folder, run=run, counts=dict(earlier), progress=progress, say=say, tell=tell
-        )
+        driver = _Driver(folder=folder, run=run, counts=dict(earlier), events=events)
         if left or run.signature is None or (before is not None and before.judge != judge):
             workers, placed = open_workers(len(left))
-            driver.score([None, *left], workers, placed)
+            with events.progress("scoring") as driver.progress:
+                driver.score([None, *left], workers, placed)
         missing = _finish(folder, driver.run, driver.counts)
     scores = merged([counts.report for counts in driver.counts.values()])
     totals = {
@@ -290,9 +287,8 @@ class _Driver:
     folder: Folder
     run: FolderRun
     counts: dict[str, Counts]
-    progress: Progress | None
-    say: Callable[[str], None]
-    tell: Callable[[Sequence[JudgeCheck]], object]
+    events: Events
+    progress: Progress | None = None
     deaths: Counter[str] = field(default_factory=Counter)
     failed: dict[str, str] = field(default_factory=dict)
     notices: set[str] = field(default_factory=set)
@@ -354,12 +350,12 @@ class _Driver:
         again = self.deaths[file.name] < DEATHS
         if again:
             count = f"{self.deaths[file.name]} of at most {DEATHS} times"
-            self.say(f"{file.name}: the worker died ({count}); another worker scores it")
+            self.events.notice(f"{file.name}: the worker died ({count}); another worker scores it")
         else:
             self.failed[file.name] = (
                 f"{file.source}: the worker died {DEATHS} times; check its memory and its judge"
             )
-            self.say(f"{file.name}: the worker died {DEATHS} times; not tried again")
+            self.events.notice(f"{file.name}: the worker died {DEATHS} times; not tried again")
         return again
 
     def _take(self, worker: int, file: ScoredFile | None, answer: Answer) -> None:
@@ -371,10 +367,10 @@ class _Driver:
             raise type(error)(f"{error}{continues}")
         if answer.notice is not None and answer.notice not in self.notices:
             self.notices.add(answer.notice)
-            self.say(answer.notice)
+            self.events.notice(answer.notice)
         if file is None:
             self.checks = answer.checks
-            self.tell(self.checks)
+            self.events.checked(self.checks)
             told = [asdict(check) for check in self.checks] or self.run.judge_check
             self.run = replace(
                 self.run, signature=self.run.signature or answer.signature, judge_check=told
@@ -384,7 +380,7 @@ class _Driver:
             )  # a killed run is continued by a judge of this signature only
         elif answer.counts is None:
             self.failed[file.name] = str(error)
-            self.say(f"{file.name}: failed: {error}")
+            self.events.notice(f"{file.name}: failed: {error}")
         else:
             self.counts[file.name] = answer.counts
             self._report()

@@ -8,11 +8,11 @@ import itertools
 import json
 import os
 import time
-from contextlib import suppress
-from dataclasses import asdict, dataclass, field, replace
+from contextlib import nullcontext, suppress
+from dataclasses import asdict, dataclass, field, fields, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from refladder.backends.prices import Budget, Price
 from refladder.errors import (
@@ -26,29 +26,30 @@ from refladder.errors import (
     UsageError,
     redacted,
 )
+from refladder.events import Silent
 from refladder.files.folders import open_folder
 from refladder.files.jsonl import atomic, to_json
-from refladder.files.ladder_sets import load_ladders
+from refladder.files.ladder_sets import choose_dimensions, load_ladders
 from refladder.files.scored_folders import ScoredFile, counts_name, judgments_name, stamp
-from refladder.jobs.prepared import Prepared
-from refladder.jobs.score import AllRows, Mapped, check_input, score_rows
+from refladder.jobs.score import check_judge, open_set, prepare, score_rows
 from refladder.parsing import adapter
 from refladder.records import scale_of
 from refladder.scoring.columns import ScoreReport  # noqa: TC001  pydantic reads the annotation
-from refladder.scoring.judge_check import prove
+from refladder.scoring.scorer import LadderScorer
 from refladder.session import Session, default_store
-from refladder.settings import Scoring, Tables, chosen
-from refladder.students.first_pass import StudentAlone
+from refladder.settings import ScoreRun, Scoring, Tables, chosen
+from refladder.students import first_pass
 from refladder.students.student import open_student
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from contextlib import AbstractContextManager
 
     from refladder.backends import Backend
+    from refladder.events import Watch
     from refladder.files.folders import Folder
     from refladder.files.ladder_sets import LadderSet
-    from refladder.jobs.score import RowScorer
-    from refladder.records import JudgeCheck
+    from refladder.records import JudgeCheck, Progress
     from refladder.students.student import Student
 
 _EVERY = 1.0  # seconds between two messages about a file under way
@@ -60,6 +61,7 @@ _FULL = (errno.ENOSPC, errno.EDQUOT)
 # Fields of a task that say where something is or what it costs, not what the scores are. The judge counts by its
 # signature.
 _PLACES = {
+    "source",
     "folder",
     "directory",
     "ladders",
@@ -82,6 +84,7 @@ class Task(Scoring):
     none. A `student` is the judge. `store` and `checks` are those of each machine, and `budget` that of this worker.
     """
 
+    source: str = ""
     folder: str = ""
     directory: str = "."
     given: str | None = None
@@ -110,6 +113,27 @@ class Task(Scoring):
     def to_json(self) -> str:
         """Return the task as a worker takes it."""
         return json.dumps(asdict(self), default=str)
+
+
+def task_of(spec: ScoreRun, ladders: str, opened: LadderSet | None) -> Task:
+    """Return what workers need to score the files of a run; they find the set, which is `opened` here, at `ladders`."""
+    asked: dict[str, Any] = {each.name: getattr(spec.asked, each.name) for each in fields(Scoring)}
+    if opened is not None:
+        chosen_here = choose_dimensions(opened.dimensions, spec.asked.dimensions)
+        asked["dimensions"] = [dimension.name for dimension in chosen_here]
+    return Task(
+        **asked | {"ladders": ladders},
+        version="" if opened is None else opened.signature,
+        source=spec.tables.source,
+        folder=spec.tables.out,
+        directory=str(Path.cwd()),
+        given=spec.tables.given,
+        escape_formulas=spec.tables.escape_formulas,
+        columns=dict(spec.columns),
+        context_id=spec.context_id,
+        judge=str(spec.judge),
+        judge_options={name: str(value) for name, value in spec.judge_options.items()},
+    )
 
 
 def _digest_of_files(path: Path) -> str:
@@ -179,13 +203,32 @@ def _sendable(error: RefladderError) -> RefladderError:
     return kind(" ".join(str(error).split()))
 
 
+class _Told(Silent):
+    """Events of a file that a worker scores: its driver is told now and then how many rows are done."""
+
+    def __init__(self, tell: Callable[[int], None] | None) -> None:
+        self._tell = tell
+        self._last = time.monotonic()
+
+    def progress(
+        self, what: str, watch: Watch | None = None
+    ) -> AbstractContextManager[Progress | None]:
+        """Tell the driver."""
+        del what, watch
+        return nullcontext(self._update)
+
+    def _update(self, rows: int, _total: int | None, _note: str = "", _each: int = 0, /) -> None:
+        if self._tell is not None and time.monotonic() - self._last >= _EVERY:
+            self._last = time.monotonic()
+            self._tell(rows)
+
+
 class Worker:
     """Scores files; the judge is opened for the first one and stays open."""
 
     def __init__(self, task: str, tell: Callable[[int], None] | None = None) -> None:
         self._task = opened = chosen(Task, json.loads(task))
         self._tell = tell
-        self._last_told = time.monotonic()
         with suppress(
             OSError
         ):  # on another machine it may not exist, and paths need not be relative
@@ -193,9 +236,12 @@ class Worker:
         price = None if opened.price is None else Price(**opened.price)
         self._budget = None if opened.budget is None else Budget(opened.budget)
         self._session = Session(
-            opened.store or False, price_of=lambda *_: price, budget=self._budget, notify=str
+            opened.store or False,
+            price_of=lambda *_: price,
+            budget=self._budget,
+            notify=Silent().notice,
         )
-        self._judge: Backend | None = None
+        self._opened = False
         self._told: dict[str, float] = {}
 
     def run(self, file: ScoredFile | None, signature: str | None, usd: float = 0.0) -> Answer:
@@ -205,18 +251,22 @@ class Worker:
         """
         counts, error, stops, checks, own = None, None, False, [], ""
         try:
-            asking = self._asking(usd)
-            own = asking.report.signature
+            if not self._opened and self._budget is not None:
+                self._budget.spent = usd
+            own = self._signature
+            self._opened = True
             self._compare(own, signature)
             if file is not None:
                 try:
-                    counts = self._scored_when_free(file, asking)
+                    counts = self._scored_when_free(file)
                 except ChangedInputError as changed:
                     _keep_lines(self._folder.fetched(judgments_name(file.name)), changed.line - 1)
-                    counts = self._scored_when_free(file, self._asking(usd))
-            elif isinstance(asking, AllRows):
+                    counts = self._scored_when_free(file)
+            elif self._student is None:
                 folder = default_store().with_name("checks") if self._task.checks else None
-                checks = prove(asking.scorer, folder, any_judge=self._task.any_judge)
+                checks = check_judge(
+                    self._scorer(), folder, self._session, Silent(), any_judge=self._task.any_judge
+                )
         except RefladderError as failure:
             cause = failure.__cause__
             error = _sendable(failure)
@@ -227,7 +277,8 @@ class Worker:
             where = f"{file.source}: " if file else ""
             error = DataError(f"{where}{type(failure).__name__}: {' '.join(str(failure).split())}")
         # A judge that failed may have none: the notice of a server is that of its handshake.
-        notice = None if self._judge is None or error is not None else self._judge.notice
+        judge = self._judge if self._opened and self._student is None else None
+        notice = None if judge is None or error is not None else judge.notice
         return Answer(
             counts=counts,
             signature=own,
@@ -278,64 +329,79 @@ class Worker:
             )
         return ladders
 
-    def _asking(self, spent: float) -> RowScorer:
-        """Return what scores the rows of one file: what they say about contexts must not change another's scores."""
+    @cached_property
+    def _asked(self) -> Scoring:
+        """The settings with the set, which is open; what is wrong with them is wrong for every file."""
         try:
-            if self._student is not None:
-                return StudentAlone(self._student, self._ladders)
             if self._ladders is None:
                 raise UsageError("no ladder set was named; give --ladders SET")
-            prepared = Prepared(replace(self._task, ladders=self._ladders))
-        except DataError as error:  # not about rows: every file would fail
+            asked = replace(self._task, ladders=self._ladders)
+            open_set(asked)
+        except DataError as error:
             raise UsageError(str(error)) from error
-        if self._judge is None:
-            if self._budget is not None:
-                self._budget.spent = spent
-            self._judge = self._session.open(self._task.judge, self._task.judge_options)
-        return AllRows(prepared.scorer(self._judge))
+        return asked
 
-    def _progress(self, rows: int, _total: int | None, _note: str = "", _each: int = 0, /) -> None:
-        if self._tell is not None and time.monotonic() - self._last_told >= _EVERY:
-            self._last_told = time.monotonic()
-            self._tell(rows)
+    @property
+    def _judge(self) -> Backend:
+        return self._session.open(self._task.judge, self._task.judge_options)
 
-    def _scored_when_free(self, file: ScoredFile, asking: RowScorer) -> Counts:
+    def _scorer(self) -> LadderScorer:
+        asked = self._asked
+        return LadderScorer(self._judge, cast("LadderSet", asked.ladders), asked)
+
+    @cached_property
+    def _signature(self) -> str:
+        """The signature of the scores of every file."""
+        return (self._student or self._scorer().report).signature
+
+    def _scored_when_free(self, file: ScoredFile) -> Counts:
         """Score a file. Its driver has the folder, so another process that has it is a worker about to end."""
         for _ in range(_ATTEMPTS):
             try:
-                return self._scored(file, asking)
+                return self._scored(file)
             except InUseError as error:
                 refusal = str(error)
                 time.sleep(_PAUSE)
         raise DataError(f"{file.source}: {refusal}")
 
-    def _scored(self, file: ScoredFile, asking: RowScorer) -> Counts:
+    def _scored(self, file: ScoredFile) -> Counts:
         """Score a file aside; if no row is missing and the input is unchanged, give the output its final name."""
         task, folder = self._task, self._folder
         out, judged = folder.work_file(file.name), judgments_name(file.name)
-        tables = Tables(
-            source=file.source, out=str(out), given=task.given, escape_formulas=task.escape_formulas
-        )
-        mapped = Mapped(columns=task.columns, context=task.context_id, alone=asking.alone)
-        # Without the ladders, as rows that have none are unscored, also if they are all of one file:
-        rows = check_input(file.source, task.given, mapped)
-
-        def score(judgments: Path | None) -> ScoreReport:
-            return score_rows(
-                asking, tables, mapped, judgments=judgments, checked=rows, progress=self._progress
-            )
-
         judgments = folder.fetched(judged) if task.judgments else None
-        try:
-            report = score(judgments)
-        except OtherRunError:  # a killed run at the same URL may have left them on this machine
-            if judgments is None or not folder.forget(judged):
-                raise
-            report = score(judgments := folder.fetched(judged))
-        if rows != report.rows:
-            raise DataError(
-                f"{file.source}: {rows or 0:,} rows in, {report.rows:,} rows out; run the same command again"
-            )
+        spec = ScoreRun(
+            asked=task if self._student is not None else self._asked,
+            tables=Tables(
+                source=file.source,
+                out=str(out),
+                given=task.given,
+                escape_formulas=task.escape_formulas,
+            ),
+            judge=task.judge,
+            judge_options=task.judge_options,
+            columns=task.columns,
+            context_id=task.context_id,
+            judgments=judgments,
+            is_part=True,
+        )
+        told = _Told(self._tell)
+        if self._student is not None:
+            report = first_pass.run(spec, self._student, self._ladders, told)
+        else:
+            prepared = prepare(spec, told)
+            try:
+                report = score_rows(prepared, self._session, told)
+            except OtherRunError:  # a killed run at the same URL may have left them on this machine
+                if judgments is None or not folder.forget(judged):
+                    raise
+                spec = replace(spec, judgments=folder.fetched(judged))
+                report = score_rows(replace(prepared, spec=spec), self._session, told)
+            if prepared.rows != report.rows:
+                raise DataError(
+                    f"{file.source}: {prepared.rows or 0:,} rows in, {report.rows:,} rows out; run the same command "
+                    "again"
+                )
+            judgments = spec.judgments
         if stamp(file.source) != file.stamp:
             raise DataError(
                 f"{file.source}: the file has changed during the run; run the same command again"
@@ -344,8 +410,8 @@ class Worker:
             file,
             source=redacted(file.source),
             rows=report.rows,
-            scored=asking.scored,
-            unscored=report.rows - asking.scored,
+            scored=report.scored,
+            unscored=report.rows - report.scored,
             bytes=out.stat().st_size,
         )
         counts = Counts(file=scored, report=report)

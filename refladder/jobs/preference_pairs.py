@@ -167,7 +167,7 @@ def _texts(
             yield None
             continue
         check_scale(item.row)
-        context_id, prompt = item.output.context_id, item.text
+        context_id, prompt = item.output.context_id, item.context_text
         if prompt is None and context_id not in contexts:
             raise DataError(
                 f"{item.row.where}: no text of context {context_id!r} for the prompt; add it in a column context (or "

@@ -1,25 +1,31 @@
-"""score: a table of outputs and a ladder set -> judgments (stored) -> rule -> score columns."""
+"""score: a table of outputs and a ladder set -> judgments (stored) -> rule -> score columns.
+
+`run` scores a table. `prepare` is the part before a judge is opened, and `score_rows` the rest, which may also be a dry
+run. A student scores a table too, in `students.first_pass`.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import itertools
 from collections import Counter
-from contextlib import closing, nullcontext
+from contextlib import ExitStack, closing, contextmanager, nullcontext
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from refladder.errors import (
     DataError,
     UnknownNameError,
     UsageError,
     column_option,
+    did_you_mean,
     option,
     plural,
     similar,
 )
 from refladder.files.jsonl import is_device, is_unicode, write_json
+from refladder.files.ladder_sets import LadderSet, choose_dimensions, load_ladders
 from refladder.files.locks import locked
 from refladder.files.tables import (
     STANDARD,
@@ -33,22 +39,27 @@ from refladder.jobs.scored_tables import table_sink
 from refladder.loaders.draft import output_text_id
 from refladder.loaders.fields import row_id
 from refladder.loaders.user_table import context_text
+from refladder.prompts import check_folder
 from refladder.records import Context, Output, is_shared, text_id
-from refladder.scoring.columns import Columns, column_names
+from refladder.scoring.columns import Columns, weights_for
+from refladder.scoring.judge_check import missing_line, prove
 from refladder.scoring.judgment_file import JudgmentLog
 from refladder.scoring.question import RUNG
-from refladder.scoring.recorded import Recorded
-from refladder.scoring.scorer import batches
+from refladder.scoring.recorded import read_recorded
+from refladder.scoring.rules import rule_named
+from refladder.scoring.scorer import Item, LadderScorer, batches
+from refladder.scoring.stated import check_orders
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-    from contextlib import AbstractContextManager
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
-    from refladder.files.ladder_sets import LadderSet
+    from refladder.events import Events
+    from refladder.files.tables import Write
     from refladder.records import JudgeCheck, Progress, Score
     from refladder.scoring.columns import ScoreReport
-    from refladder.scoring.scorer import LadderScorer
-    from refladder.settings import Tables
+    from refladder.scoring.recorded import Recorded
+    from refladder.session import Session
+    from refladder.settings import ScoreRun, Scoring, Tables
 
 EMPTY = "the output is empty"
 FIELDS = (
@@ -60,26 +71,6 @@ FIELDS = (
 )  # the default names of their columns
 SYSTEM = "system"  # a field that changes no score, for `compare` and `review`
 _SHOWN = 3  # context ids in a message
-
-
-@dataclass(frozen=True, slots=True)
-class Item:
-    """A row and its output, None with the reason in `note`; `text` and `background` are its context's, if any."""
-
-    row: Row
-    output: Output | None
-    note: str | None
-    text: str | None = None
-    background: str = ""
-
-    @property
-    def context(self) -> Context | None:
-        """The context as the row has it; None where it has no text of it."""
-        if self.output is None or self.text is None:
-            return None
-        return Context(
-            id=self.output.context_id, task="", text=self.text, background=self.background
-        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -222,29 +213,100 @@ def items(rows: Iterable[Row], mapped: Mapped, *, check_ids: bool) -> Iterator[I
                 f"{row.where}: output id {name!r} starts with {RUNG!r}, which means a rung; rename it"
             )
         output = Output(id=name, context_id=context_id, system="", text=text)
-        yield Item(row, output, None, context, background)
+        about = None
+        if context is not None:
+            about = Context(id=context_id, task="", text=context, background=background)
+        yield Item(row, output, None, about)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prepared:
+    """A run whose ladder set, recorded judgments and table are read and checked; no judge is open.
+
+    `rows` is the number of rows, None if it is not known.
+    """
+
+    spec: ScoreRun
+    ladders: LadderSet
+    mapped: Mapped
+    recorded: Recorded | None
+    rows: int | None
+
+
+def run(spec: ScoreRun, session: Session, events: Events) -> ScoreReport:
+    """Score a table: every row comes out again, in order, with the score columns at its end.
+
+    Memory does not grow with the number of rows, except for the check that ids are unique. Judgments are stored batch
+    by batch; an interrupted run continues from them and gives the same bytes.
+    """
+    return score_rows(prepare(spec, events), session, events)
+
+
+def prepare(spec: ScoreRun, events: Events) -> Prepared:
+    """Open the ladder set and check the whole input, so that bad input is an error before any judge is asked.
+
+    A table that can be read twice is therefore read once more than scoring needs.
+    """
+    opened = open_run(spec, events)
+    ladders = None if spec.is_part else opened.ladders
+    rows = check_input(spec.tables, opened.mapped, ladders, opened.recorded, events)
+    return replace(opened, rows=rows)
+
+
+def open_run(spec: ScoreRun, events: Events) -> Prepared:
+    """Open the ladder set and recorded judgments; the rows of the table are not checked."""
+    ladders = open_set(spec.asked)
+    mapped = Mapped(columns=spec.columns, context=spec.context_id, alone=bool(ladders.anchors))
+    recorded = None
+    if spec.judgments_from:
+        recorded = read_recorded(*dict.fromkeys(spec.judgments_from))
+        check_recorded_ladders(recorded, ladders)
+        events.notice(recorded.notice)
+    return Prepared(spec=spec, ladders=ladders, mapped=mapped, recorded=recorded, rows=None)
+
+
+def open_set(asked: Scoring) -> LadderSet:
+    """Open the ladder set of the settings, and check the settings against it."""
+    rule_named(asked.rule)
+    if asked.prompts is not None:
+        check_folder(asked.prompts)
+    ladders = asked.ladders if isinstance(asked.ladders, LadderSet) else load_ladders(asked.ladders)
+    known = [dimension.name for dimension in ladders.dimensions]
+    for name in asked.dimensions:
+        if ladders.anchors and name not in known:
+            raise UsageError(
+                f"{ladders.name} has no criterion {name!r}{did_you_mean(name, known, end='.')} It has: "
+                f"{', '.join(known)}. `refladder build TABLE --task-file TASK.toml --shared 12` makes a set with "
+                "criteria of yours"
+            )
+    weights_for(choose_dimensions(ladders.dimensions, asked.dimensions), asked.weights)
+    if asked.stated:
+        check_orders(asked.stated, ladders.rungs)
+    return ladders
 
 
 def check_input(
-    path: str,
-    given: str | None,
+    tables: Tables,
     mapped: Mapped,
-    ladders: LadderSet | None = None,
-    tell: Callable[[str], object] | None = None,
+    ladders: LadderSet | None,
+    recorded: Recorded | None,
+    events: Events,
 ) -> int | None:
-    """Validate an input before any model is called; its number of rows, None if it can be read only once."""
-    if read_once(path):
+    """Validate a table before any model is called; its number of rows, None if it can be read only once."""
+    source = tables.source
+    if read_once(source):
         return None
-    if ladders is not None and ladders.anchors:
-        mapped = replace(mapped, alone=True)
     known = (
         None
         if ladders is None or ladders.anchors
         else {context_id for context_id, _ in ladders.ladders}
     )
     count, judged, alone, without = 0, 0, 0, Counter[str]()
-    with closing(read_rows(path, given)) as rows:
-        for item in items(rows, mapped, check_ids=True):
+    with closing(read_rows(source, tables.given)) as rows:
+        read = items(rows, mapped, check_ids=True)
+        if recorded is not None:
+            read = with_every_judged(recorded, source, read, mapped)
+        for item in read:
             count += 1
             if item.output is not None:
                 judged += 1
@@ -255,13 +317,15 @@ def check_input(
         none = _no_ladder(without, ladders, known)
         if without.total() == judged:
             raise UsageError(
-                f"{path}: no row has a ladder; {none}; name the right {option('ladders')}"
+                f"{source}: no row has a ladder; {none}; name the right {option('ladders')}"
             )
-        if tell is not None:
-            tell(f"no ladder for {without.total():,} of {plural(count, 'row')}: {none}")
-    if tell is not None and 0 < alone < judged:
-        tell(
-            f"no context in {alone:,} of {plural(count, 'row')}: these are judged by their text alone"
+        events.notice(
+            f"no ladder for {without.total():,} of {plural(count, 'row')}: {none}", warns=True
+        )
+    if 0 < alone < judged:
+        events.notice(
+            f"no context in {alone:,} of {plural(count, 'row')}: these are judged by their text alone",
+            warns=True,
         )
     return count
 
@@ -297,169 +361,138 @@ def _first(names: Collection[str]) -> str:
     return f"{shown}, ..." if len(names) > _SHOWN else shown
 
 
-class RowScorer:
-    """Scores the rows of a table, batch by batch: the hook of `score` by which a student joins.
+def score_rows(prepared: Prepared, session: Session, events: Events) -> ScoreReport:
+    """Score the rows of a table that has been checked; a dry run asks for the same judgments and writes nothing."""
+    spec, dry_run = prepared.spec, session.dry_run
+    with nullcontext() if dry_run else _locked_files(spec):
+        judge = prepared.recorded or session.open(spec.judge, spec.judge_options)
+        scorer = LadderScorer(judge, prepared.ladders, spec.asked)
+        columns = Columns(scorer.run, scorer.scale)
+        checks: list[JudgeCheck] = []
+        with (
+            JudgmentLog(spec.judgments, scorer.run, read_only=dry_run) as log,
+            open_table(
+                spec.tables,
+                prepared.mapped,
+                columns.added,
+                recorded=prepared.recorded,
+                dry_run=dry_run,
+            ) as (read, write),
+            events.progress("scoring", session.under_way) as progress,
+        ):
+            # Rows against a shared set share no context with each other, but each its own with all rungs.
+            together = None if prepared.ladders.anchors else _context_of
+            for number, batch in enumerate(batches(read, judge, together)):
+                if number == 0 and not spec.is_part:
+                    folder = session.checks_of(spec.judge)
+                    checks = check_judge(
+                        scorer, folder, session, events, progress, any_judge=spec.asked.any_judge
+                    )
+                if number == 0 and progress is not None:
+                    progress(0, prepared.rows, "", scorer.prompts_of_a_row)
+                scored = columns.rows(scorer.score(batch, log))
+                if write is not None:
+                    for item, values in zip(batch, scored, strict=True):
+                        write(item.row, values)
+                if progress is not None:
+                    progress(scorer.report.rows, prepared.rows)
+            log.finish()
+        if not dry_run:
+            write_settings(spec, scorer.report, checks)
+    return scorer.report
 
-    Attributes:
-        ladders: the set that rows must have a ladder in; None where they need none.
-        alone: whether a row needs no context, see `Mapped`.
-        complete: a row with a value in all of these columns is scored.
-        scored: such rows so far.
+
+@contextmanager
+def _locked_files(spec: ScoreRun) -> Iterator[None]:
+    """Lock what a run writes, before a model is loaded or a server is asked."""
+    with ExitStack() as locks:
+        if spec.tables.out != STANDARD:
+            locks.enter_context(locked(Path(spec.tables.out)))
+        if spec.judgments is not None:
+            locks.enter_context(locked(spec.judgments))
+        yield
+
+
+def _context_of(item: Item) -> str | None:
+    return None if item.output is None else item.output.context_id
+
+
+def check_judge(
+    scorer: LadderScorer,
+    folder: Path | None,
+    session: Session,
+    events: Events,
+    progress: Progress | None = None,
+    *,
+    any_judge: bool,
+) -> list[JudgeCheck]:
+    """Check a judge before its first row, and report it; one that fails is an error, unless any judge may score.
+
+    `folder` remembers the check, None for none. `progress` is that of the rows that follow.
     """
-
-    def __init__(
-        self, report: ScoreReport, added: Mapping[str, type], complete: Sequence[str]
-    ) -> None:
-        self.report = report
-        self.ladders: LadderSet | None = None
-        self.recorded: Recorded | None = None
-        self.alone = False
-        self.added = dict(added)
-        self.complete = list(complete)
-        self.scored = 0
-        self.each = 0  # prompts of a row; 0 if unknown
-        self.prove: Callable[[Progress | None], list[JudgeCheck]] = lambda _progress: []
-        self.checks: list[JudgeCheck] = []
-
-    def start(self, progress: Progress | None, total: int | None) -> None:
-        """Check the judge before the first row."""
-        self.checks = self.prove(progress)
-        if progress is not None:
-            progress(0, total, "", self.each)
-
-    def log(
-        self,
-        _path: Path | None,
-        *,
-        dry_run: bool,  # noqa: ARG002
-    ) -> AbstractContextManager[JudgmentLog | None]:
-        """The log of its judgments; None where no judge is asked."""
-        return nullcontext()
-
-    def batches(self, rows: Iterable[Item]) -> Iterator[list[Item]]:
-        """The rows in batches, in order; may read ahead."""
-        raise NotImplementedError
-
-    def values(self, batch: Sequence[Item], log: JudgmentLog | None) -> list[dict[str, Any]]:
-        """The added columns of the rows of a batch."""
-        raise NotImplementedError
-
-    def count(self, values: Mapping[str, Any]) -> None:
-        """Count a row that is scored."""
-        self.scored += all(values[column] is not None for column in self.complete)
+    if scorer.judge.wants_all:
+        known = prove(scorer, folder, any_judge=True, ask=False)
+        if missing_line(scorer, known):
+            session.notify(
+                "the judge check is an exchange of files of its own, and the rows are the next: a first run takes two"
+            )
+    checks = prove(scorer, folder, any_judge=any_judge, progress=progress)
+    events.checked(checks)
+    return checks
 
 
-class AllRows(RowScorer):
-    """Asks the judge about every row."""
-
-    def __init__(self, scorer: LadderScorer) -> None:
-        scores = [column_names(dimension.name)[0] for dimension in scorer.dimensions]
-        self._table = Columns(scorer.run, scorer.scale)
-        super().__init__(scorer.report, self._table.added, scores)
-        self.scorer, self.ladders, self.alone = scorer, scorer.ladders, bool(scorer.ladders.anchors)
-        self.each = scorer.prompts_of_a_row
-        self.recorded = scorer.judge if isinstance(scorer.judge, Recorded) else None
-
-    def log(self, path: Path | None, *, dry_run: bool) -> JudgmentLog:
-        """The log of the judgments; in a dry run it is only read."""
-        return JudgmentLog(path, self.scorer.run, read_only=dry_run)
-
-    def batches(self, rows: Iterable[Item]) -> Iterator[list[Item]]:
-        """The rows in batches that take seconds each, with the texts of their contexts given to the scorer."""
-
-        # Rows against a shared set share no context with each other, but each its own with all rungs.
-        def context_of(item: Item) -> str | None:
-            return None if item.output is None else item.output.context_id
-
-        rows = (with_context(self.scorer, item) for item in rows)
-        return batches(rows, self.scorer.judge, None if self.scorer.ladders.anchors else context_of)
-
-    def values(self, batch: Sequence[Item], log: JudgmentLog | None) -> list[dict[str, Any]]:
-        """The added columns of the rows of a batch."""
-        scores = self.scorer.score(
-            [item.output for item in batch],
-            [item.note for item in batch],
-            cast("JudgmentLog", log),
-            [item.context for item in batch],
-        )
-        return self._table.rows(scores)
+def report_check(
+    scorer: LadderScorer, folder: Path | None, events: Events, *, any_judge: bool
+) -> None:
+    """Report what is remembered of the check of a judge that scores texts without a table, which asks nothing."""
+    checks = prove(scorer, folder, any_judge=any_judge, ask=False)
+    events.checked(checks)
+    if missing := missing_line(scorer, checks):
+        events.notice(missing)
 
 
-def score_rows(
-    asking: RowScorer,
+@contextmanager
+def open_table(
     tables: Tables,
     mapped: Mapped,
+    added: Mapping[str, type],
     *,
-    judgments: Path | None = None,
-    config: Mapping[str, Any] | None = None,
-    checked: int | None = None,
+    recorded: Recorded | None = None,
     dry_run: bool = False,
-    progress: Progress | None = None,
-) -> ScoreReport:
-    """Score a table: every row comes out again, in order, with the score columns at its end.
-
-    Memory does not grow with the number of rows, except for the check that ids are unique. Judgments are stored batch
-    by batch; an interrupted run continues from them and gives the same bytes. `checked` is the result of `check_input`.
-    """
-    source, given, recorded = tables.source, tables.given, asking.recorded
-    mapped = replace(mapped, alone=asking.alone)
-    total = (
-        check_input(source, given, mapped, asking.ladders)
-        if checked is None and not dry_run
-        else checked
-    )
-    if recorded is not None and asking.ladders is not None:
-        _check_recorded(recorded, asking.ladders, source, given, mapped)
-    out = None if dry_run else tables.out
-    lock = nullcontext() if out is None or out == STANDARD else locked(Path(out))
-    with lock, closing(read_rows(source, given)) as rows:
+) -> Iterator[tuple[Iterator[Item], Write | None]]:
+    """Open a table that `check_input` has validated: its items, and what writes a row with the columns `added`."""
+    source = tables.source
+    with closing(read_rows(source, tables.given)) as rows:
         columns = rows.columns() or []
-        if clash := sorted(set(columns) & set(asking.added)):
+        if clash := sorted(set(columns) & set(added)):
             raise UsageError(
                 f"{source}: column {clash[0]!r} exists already; rename or drop it first"
             )
-        # The ids of a file that can be read twice are checked by `check_input`.
         read = items(rows, mapped, check_ids=read_once(source))
         if recorded is not None and read_once(source):
-            read = with_every_judged(
-                recorded, "<stdin>" if source == STANDARD else source, read, mapped
-            )
-        with (
-            asking.log(judgments, dry_run=dry_run) as log,
-            nullcontext(lambda *_: None)
-            if dry_run
-            else table_sink(tables, asking.added, columns) as write,
-        ):
-            for number, batch in enumerate(asking.batches(read)):
-                if not number:
-                    asking.start(progress, total)
-                for item, values in zip(batch, asking.values(batch, log), strict=True):
-                    asking.count(values)
-                    write(item.row, values)
-                if progress is not None:
-                    progress(asking.report.rows, total)
-            if log is not None:
-                log.finish()
-        if config is not None and out is not None and out != STANDARD and not is_device(Path(out)):
-            report = asking.report
-            ends = {"above_top": report.above_top, "below_bottom": report.below_bottom}
-            checks = {"judge_check": [asdict(check) for check in asking.checks] or None}
-            write_json(
-                Path(f"{out}.run.json"), {**config, "signature": report.signature, **checks, **ends}
-            )
-    return asking.report
+            name = "<stdin>" if source == STANDARD else source
+            read = with_every_judged(recorded, name, read, mapped)
+        if dry_run:
+            yield read, None
+            return
+        with table_sink(tables, added, columns) as write:
+            yield read, write
 
 
-def _check_recorded(
-    recorded: Recorded, ladders: LadderSet, source: str, given: str | None, mapped: Mapped
+def write_settings(
+    spec: ScoreRun, report: ScoreReport, checks: Sequence[JudgeCheck] | None = None
 ) -> None:
-    """Check before the run that recorded judgments are about the rungs of a set and the rows of a table."""
-    check_recorded_ladders(recorded, ladders)
-    if not read_once(source):
-        for _ in with_every_judged(
-            recorded, source, items(read_rows(source, given), mapped, check_ids=False), mapped
-        ):
-            pass
+    """Write the configuration of a run beside its output, with the signature of the scores."""
+    out = spec.tables.out
+    if spec.config is None or out == STANDARD or is_device(Path(out)):
+        return
+    found = {
+        "signature": report.signature,
+        "judge_check": [asdict(check) for check in checks or ()] or None,
+        "above_top": report.above_top,
+        "below_bottom": report.below_bottom,
+    }
+    write_json(Path(f"{out}.run.json"), {**spec.config, **found})
 
 
 def with_every_judged(
@@ -480,17 +513,6 @@ def with_every_judged(
             raise DataError(
                 f"{where}: {source} has no {what} {name!r}; ids are in its column output_id"
             )
-
-
-def with_context(scorer: LadderScorer, item: Item) -> Item:
-    """Give a row's context text to the scorer; the row loses its output if the scorer has another, or none."""
-    if item.output is None:
-        return item
-    if item.text is None:
-        reason = scorer.missing_text(item.output.context_id)
-    else:
-        reason = scorer.take_context(item.output.context_id, item.text, item.background)
-    return item if reason is None else Item(item.row, None, reason)
 
 
 def text_outputs(
@@ -517,10 +539,7 @@ def text_outputs(
     ]
 
 
-def score_texts(
-    scorer: LadderScorer, texts: Sequence[str], context_id: str | None
-) -> list[tuple[Score, ...]]:
-    """Score texts of one context, and store nothing: the scores of each text, one for each dimension."""
-    outputs = text_outputs(scorer.ladders, texts, context_id)
+def score_texts(scorer: LadderScorer, outputs: Sequence[Output | None]) -> list[tuple[Score, ...]]:
+    """Score what `text_outputs` gives, and store nothing: the scores of each text, one for each dimension."""
     with JudgmentLog(None, scorer.run) as log:
-        return scorer.score(outputs, [EMPTY] * len(outputs), log)
+        return scorer.score([Item(Row("", {}), output, EMPTY) for output in outputs], log)

@@ -9,6 +9,7 @@ from refladder.backends.usage import characters
 from refladder.errors import UsageError, option, plural
 from refladder.files.jsonl import within
 from refladder.files.ladder_sets import LadderSet, choose_dimensions, ladder_set, load_ladders
+from refladder.files.tables import Row
 from refladder.methods.contract import (
     LADDER,
     EvaluationMethod,
@@ -20,8 +21,8 @@ from refladder.methods.measures import Tally, of_orders
 from refladder.scoring import recorded
 from refladder.scoring.judgment_file import JudgmentLog
 from refladder.scoring.rules import rule_named
-from refladder.scoring.scorer import LadderScorer, batches
-from refladder.settings import Scale
+from refladder.scoring.scorer import Item, LadderScorer, batches
+from refladder.settings import Scoring
 from refladder.synth import build_ladders
 from refladder.synth.journal import JOURNAL
 
@@ -34,7 +35,6 @@ if TYPE_CHECKING:
     from refladder.records import (
         Benchmark,
         Dimension,
-        Judgment,
         LadderFailure,
         Progress,
         Prompt,
@@ -112,20 +112,26 @@ def score_benchmark(
     *,
     judgments: Path | None = None,
     progress: Progress | None = None,
+    tally: Tally | None = None,
 ) -> tuple[Method, ScoreReport]:
-    """Score every output of a benchmark against the scorer's ladders."""
+    """Score every output of a benchmark against the scorer's ladders; `tally` counts what was needed, reused or not."""
     # Sorted by context, so that a judge can share the beginnings of prompts.
     outputs = sorted(benchmark.outputs, key=lambda output: output.context_id)
     scores: Scores = {}
     with JudgmentLog(judgments, scorer.run) as log:
         for batch in batches(outputs, scorer.judge, lambda output: output.context_id):
-            rows = scorer.score(batch, [None] * len(batch), log)
-            for output, row in zip(batch, rows, strict=True):
+            judged = scorer.judged([Item(Row(output.id, {}), output) for output in batch], log)
+            if tally is not None:
+                measures = of_orders(judged.judgments) if scorer.run.orders > 1 else None
+                tally.add(judged.judgments, scorer.characters(judged, log), measures)
+            for output, row in zip(batch, scorer.scores(judged), strict=True):
                 for score in row:
                     scores[output.id, score.dimension] = score.value
             if progress is not None:
                 progress(scorer.report.rows, len(outputs))
         log.finish()
+    if tally is not None:
+        tally.reused = scorer.report.reused
     return Method(name=LADDER, signature=scorer.report.signature, scores=scores), scorer.report
 
 
@@ -162,28 +168,25 @@ def _run(
     scorer = LadderScorer(
         judge(),
         ladders,
-        dimensions,
-        Scale(rule=settings.rule, weights={}, least_mass=settings.least_mass),
-        yes_no=settings.yes_no,
-        orders=settings.orders,
-        prompts=settings.prompts,
-        answers=settings.answers,
-        stated=settings.stated,
+        Scoring(
+            rule=settings.rule,
+            least_mass=settings.least_mass,
+            answers=f"stated:{settings.stated}" if settings.stated else settings.answers,
+            both_orders=settings.orders > 1,
+            yes_no=settings.yes_no,
+            prompts=settings.prompts,
+        ),
+        dimensions=dimensions,
         sampling=settings.sampling,
     )
     with settings.progress("judging") as progress:
-
-        def watch(judgments: Sequence[Judgment], length: int) -> None:
-            tally.add(judgments, length, of_orders(judgments) if settings.orders > 1 else None)
-
-        scorer.watch = watch
         method, report = score_benchmark(
             scorer,
             benchmark,
             judgments=None if settings.work is None else within(settings.work / JUDGMENTS),
             progress=progress,
+            tally=tally,
         )
-    tally.reused = report.reused
     notes = []
     if failures:
         notes.append(f"{plural(len(failures), 'rung')} failed; the outputs concerned have no score")

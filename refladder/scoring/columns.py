@@ -10,14 +10,16 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 import numpy as np
 
 from refladder.errors import UnknownNameError, UsageError, option, plural
+from refladder.files.ladder_sets import choose_dimensions
 from refladder.scoring.rules import bounds_of, overall, rule_named
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from refladder.arrays import FloatArray
+    from refladder.files.ladder_sets import LadderSet
     from refladder.records import Dimension, Judgment, Run, Score
-    from refladder.settings import Scale
+    from refladder.settings import Scale, Scoring
 
 
 SPREAD_LEGEND = (
@@ -37,6 +39,7 @@ _QUOTED = re.compile(r"'[^']*'|\"[^\"]*\"|(?<=has )[\d,]+(?= tokens)|(?<=label m
 class ScoreReport:
     """Counts of a run: rows, missing scores by dimension and by reason, judgments needed and reused.
 
+    `scored` rows have every score.
     `unparsed` judgments gave no reading, `cut` ones are of a shortened context, and `low_mass` ones of a label mass
     below one half.
     By dimension, of `judged_top` texts, `above_top` beat the top rung with p above 1/2. `order_variance` sums, over
@@ -44,6 +47,7 @@ class ScoreReport:
     """
 
     rows: int = 0
+    scored: int = 0
     unscored: dict[str, int] = field(default_factory=dict)
     reasons: dict[str, int] = field(default_factory=dict)
     judgments: int = 0
@@ -92,6 +96,7 @@ class ScoreReport:
         """Add rows, and those of their scores that are missing, by dimension and by reason."""
         self.rows += len(rows)
         for scores in rows:
+            self.scored += all(score.value is not None for score in scores)
             for score in scores:
                 if score.value is None:
                     self.unscored[score.dimension] = self.unscored.get(score.dimension, 0) + 1
@@ -159,6 +164,16 @@ def added_columns(
         added.update(dict.fromkeys(interval_columns(column_names(dimension.name).score), float))
     added["signature"] = str
     return added
+
+
+def columns_of(asked: Scoring) -> dict[str, type]:
+    """Return the columns that scoring with these settings adds, with their types; their set is open."""
+    ladders = cast("LadderSet", asked.ladders)
+    return added_columns(
+        choose_dimensions(ladders.dimensions, asked.dimensions),
+        shared=bool(ladders.anchors),
+        intervals=asked.stated >= LEAST_FOR_INTERVAL,
+    )
 
 
 def weights_for(dimensions: Sequence[Dimension], weights: Mapping[str, float]) -> FloatArray:

@@ -6,13 +6,14 @@ import itertools
 import math
 import sys
 import time
-from dataclasses import replace
-from typing import TYPE_CHECKING, TypeVar
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 import numpy as np
 
 from refladder.backends.sampled import ANSWER_TOKENS
 from refladder.errors import UsageError, option
+from refladder.files.ladder_sets import choose_dimensions
 from refladder.records import Context, Recipe, Run, Sampling, Score
 from refladder.scoring.asker import Asker, answering_of, calls_of, judging_template, prompts_of
 from refladder.scoring.columns import ScoreReport, block_notes, least_masses, signature_of
@@ -31,15 +32,15 @@ from refladder.version import __version__
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-    from pathlib import Path
 
     from refladder.arrays import FloatArray
     from refladder.backends import Backend
     from refladder.files.ladder_sets import LadderSet
+    from refladder.files.tables import Row
     from refladder.records import Dimension, Judgment, Output
     from refladder.scoring.judgment_file import JudgmentLog
     from refladder.scoring.question import Question
-    from refladder.settings import Scale
+    from refladder.settings import Scale, Scoring
 
 T = TypeVar("T")
 
@@ -219,39 +220,65 @@ class Verdicts:
         return found
 
 
-class LadderScorer:
-    """A judge, a ladder set and a scale, ready to score batches of outputs into a log of judgments.
+@dataclass(frozen=True, slots=True)
+class Item:
+    """A row to score: its output, None with the reason in `note`; `context` is that of the row, if it has the text."""
 
-    `answers` are sampled for each question (0 reads label probabilities). With `stated`, the judge states probabilities
-    in so many orders of each ladder.
+    row: Row
+    output: Output | None
+    note: str | None = None
+    context: Context | None = None
+
+    @property
+    def context_text(self) -> str | None:
+        """The text of the context, if the row has it."""
+        return None if self.context is None else self.context.text
+
+
+class Judged(NamedTuple):
+    """Items with their judgments: those of one block after another, each of an item and a dimension, by number.
+
+    `reasons` say why other items and dimensions have no block.
+    """
+
+    items: Sequence[Item]
+    questions: list[Question]
+    judgments: list[Judgment]
+    blocks: list[tuple[int, int]]
+    reasons: dict[tuple[int, int], str]
+
+
+class LadderScorer:
+    """A judge and a ladder set, ready to score batches of items into a log of judgments.
+
+    `dimensions` are those of the settings, unless they are given with other words. `sampling` is that of sampled
+    answers.
     """
 
     def __init__(
         self,
         judge_backend: Backend,
         ladders: LadderSet,
-        dimensions: Sequence[Dimension],
-        scale: Scale,
+        asked: Scoring,
         *,
-        yes_no: bool = False,
-        orders: int = 1,
-        prompts: Path | None = None,
-        answers: int = 0,
-        stated: int = 0,
+        dimensions: Sequence[Dimension] | None = None,
         sampling: Sampling | None = None,
     ) -> None:
+        answers, stated, prompts = asked.sampled, asked.stated, asked.prompts
+        if dimensions is None:
+            dimensions = choose_dimensions(ladders.dimensions, asked.dimensions)
         self.ladders = ladders
         self._contexts = dict(ladders.contexts)  # and those from rows, for a set without texts
         self._with_ladders = {context_id for context_id, _ in ladders.ladders}
         self.dimensions = tuple(dimensions)
-        self.scale = scale
+        self.scale = asked.scale
         self.judge = judge_backend
-        if ladders.anchors and yes_no:
+        if ladders.anchors and asked.yes_no:
             raise UsageError(
                 f"{ladders.name}: the set is shared, and yes/no questions show one context for both texts; leave out "
                 f"{option('yes-no')}"
             )
-        role = "compare-yesno" if yes_no else ladders.role
+        role = "compare-yesno" if asked.yes_no else ladders.role
         if stated:
             check_orders(stated, ladders.rungs)
             role = "stated-shared" if ladders.anchors else "stated"
@@ -270,15 +297,13 @@ class LadderScorer:
             ladders=ladders.signature,
             dimensions=self.dimensions,
             rungs=ladders.rungs,
-            orders=orders,
+            orders=asked.orders,
             answers=answers,
             anchors=ladders.anchors,
             stated=stated,
         )
-        self._verdicts = Verdicts(self.run, scale)
+        self._verdicts = Verdicts(self.run, self.scale)
         self.report = self._verdicts.report
-        # Called with the judgments of each batch, and the characters of their prompts.
-        self.watch: Callable[[Sequence[Judgment], int], None] | None = None
 
     @property
     def prompts_of_a_row(self) -> int:
@@ -290,61 +315,59 @@ class LadderScorer:
             ladders * self.run.rungs * self.run.orders * calls_of(self.template, self.run.answers)
         )
 
-    def score(
-        self,
-        outputs: Sequence[Output | None],
-        notes: Sequence[str | None],
-        log: JudgmentLog,
-        contexts: Sequence[Context | None] = (),
-    ) -> list[tuple[Score, ...]]:
-        """Score a batch of outputs, None for a row without one and its reason in `notes`.
+    def score(self, items: Sequence[Item], log: JudgmentLog) -> list[tuple[Score, ...]]:
+        """Score a batch: the scores of each item, one for each dimension."""
+        return self.scores(self.judged(items, log))
 
-        `contexts` are of each output, for a shared set; None takes it from the set, else it is empty.
-        """
-        asked, blocks, reasons = self._asked(outputs, notes, contexts)
-        asker = Asker(
-            self.judge, self.template, log, self.scale.least_mass, batch=max(len(asked), 1)
+    def judged(self, items: Sequence[Item], log: JudgmentLog) -> Judged:
+        """Ask the judge about a batch, except for what the log holds."""
+        questions, blocks, reasons = self._questions(items)
+        asker, reused = self._asker(log, len(questions)), log.reused
+        judgments = (
+            Stated(asker).ask(self._ladders_of(questions))
+            if self.run.stated
+            else asker.ask(questions)
         )
-        ids = [None if output is None else output.id for output in outputs]
-        reused = log.reused
-        if self.run.stated:
-            stating = Stated(asker)
-            ladders = [
-                asked[start : start + self.run.rungs]
-                for start in range(0, len(asked), self.run.rungs)
-            ]
-            judgments = stating.ask(ladders)
-        else:
-            judgments = asker.ask(asked)
         self.report.reused += log.reused - reused
-        if self.watch is not None:
-            self.watch(
-                judgments,
-                stating.characters(ladders)
-                if self.run.stated
-                else sum(map(asker.characters, asked)),
-            )
-        return self._verdicts.scores(ids, judgments, blocks, reasons)
+        return Judged(items, questions, judgments, blocks, reasons)
 
-    def _asked(
-        self,
-        outputs: Sequence[Output | None],
-        notes: Sequence[str | None],
-        contexts: Sequence[Context | None],
+    def scores(self, judged: Judged) -> list[tuple[Score, ...]]:
+        """Turn the judgments of a batch into scores, and add them to `report`."""
+        ids = [None if item.output is None else item.output.id for item in judged.items]
+        return self._verdicts.scores(ids, judged.judgments, judged.blocks, judged.reasons)
+
+    def characters(self, judged: Judged, log: JudgmentLog) -> int:
+        """Return the length of all prompts of a batch, also of those that the log answered."""
+        asker = self._asker(log, len(judged.questions))
+        if self.run.stated:
+            return Stated(asker).characters(self._ladders_of(judged.questions))
+        return sum(map(asker.characters, judged.questions))
+
+    def _asker(self, log: JudgmentLog, questions: int) -> Asker:
+        return Asker(self.judge, self.template, log, self.scale.least_mass, batch=max(questions, 1))
+
+    def _ladders_of(self, questions: Sequence[Question]) -> list[Sequence[Question]]:
+        rungs = self.run.rungs
+        return [questions[start : start + rungs] for start in range(0, len(questions), rungs)]
+
+    def _questions(
+        self, items: Sequence[Item]
     ) -> tuple[list[Question], list[tuple[int, int]], dict[tuple[int, int], str]]:
-        """The questions about outputs, the row and dimension of each block of them, and why others have none."""
+        """Return the questions about items, the item and dimension of each block, and why others have none."""
         asked: list[Question] = []
         blocks: list[tuple[int, int]] = []
         reasons: dict[tuple[int, int], str] = {}
-        for row, (output, note) in enumerate(zip(outputs, notes, strict=True)):
+        for row, item in enumerate(items):
+            output, unfit = item.output, self._why_unfit(item)
             for number, dimension in enumerate(self.dimensions):
-                reason = (
-                    note if output is None else self._why_not(output.context_id, dimension.name)
-                )
-                if reason is not None or output is None:
-                    reasons[row, number] = reason or "no output"
+                if output is None or unfit is not None:
+                    reasons[row, number] = unfit or "no output"
                     continue
-                context = contexts[row] if contexts and self.ladders.anchors else None
+                reason = self._why_without_ladder(output.context_id, dimension.name)
+                if reason is not None:
+                    reasons[row, number] = reason
+                    continue
+                context = item.context if self.ladders.anchors else None
                 context = context or self._contexts.get(output.context_id)
                 context = context or Context(id=output.context_id, task=self.ladders.task, text="")
                 for anchor in self.ladders.anchors or (output.context_id,):
@@ -358,29 +381,29 @@ class LadderScorer:
                 blocks.append((row, number))
         return asked, blocks, reasons
 
-    def _why_not(self, context_id: str, dimension: str) -> str | None:
-        if self.ladders.anchors:
+    def _why_without_ladder(self, context_id: str, dimension: str) -> str | None:
+        if self.ladders.anchors or (context_id, dimension) in self.ladders.ladders:
             return None
-        if (context_id, dimension) in self.ladders.ladders:
-            return self.missing_text(context_id)
         if (context_id, dimension) in self.ladders.failures:
             return f"the {dimension} ladder of context {context_id!r} could not be written; see failures.jsonl"
         return f"no {dimension} ladder for context {context_id!r} in {self.ladders.name}"
 
-    def missing_text(self, context_id: str) -> str | None:
-        """That the text of a context with ladders is in neither the set nor an earlier row; None otherwise."""
-        if (
-            self.ladders.anchors
-            or context_id not in self._with_ladders
-            or context_id in self._contexts
-        ):
+    def _why_unfit(self, item: Item) -> str | None:
+        """Return why an item has no score on any dimension; the text of its context is used for later ones too."""
+        if item.output is None:
+            return item.note
+        context_id = item.output.context_id
+        # A shared set compares every text, with the context of its row.
+        if self.ladders.anchors or context_id not in self._with_ladders:
+            return None
+        if item.context is not None:
+            return self._take_context(context_id, item.context.text, item.context.background)
+        if context_id in self._contexts:
             return None
         return f"no text of context {context_id!r} in the set; give it in a column 'context'"
 
-    def take_context(self, context_id: str, text: str, background: str) -> str | None:
-        """Use a row's context text if the set has none but its digest; else how the two texts differ, or None."""
-        if self.ladders.anchors or context_id not in self._with_ladders:
-            return None  # a shared set compares every text, with the context of its row
+    def _take_context(self, context_id: str, text: str, background: str) -> str | None:
+        """Use the text of a row's context if the set has none but its digest; return how two texts differ, if so."""
         given = Context(id=context_id, task=self.ladders.task, text=text, background=background)
         digest = self.ladders.digests.get(context_id)
         if context_id not in self.ladders.contexts and digest not in (None, given.digest):

@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import itertools
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from refladder.errors import UsageError, option
-from refladder.jobs.score import RowScorer
+from refladder.files.locks import locked
+from refladder.files.tables import STANDARD
+from refladder.jobs.score import Mapped, check_input, open_table, write_settings
 from refladder.records import is_shared
 from refladder.scoring.columns import ScoreReport
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
+    from refladder.events import Events
     from refladder.files.ladder_sets import LadderSet
-    from refladder.jobs.score import Item
-    from refladder.scoring.judgment_file import JudgmentLog
+    from refladder.scoring.scorer import Item
+    from refladder.settings import ScoreRun
     from refladder.students.student import Student
 
 # A student is named with this prefix and its folder.
@@ -49,8 +53,10 @@ def context_text_of(item: Item, ladders: LadderSet | None) -> str | None:
     if item.output is not None and not item.output.context_id:
         # Shared ladders need no context.
         return ""
-    if item.text is not None or ladders is None or item.output is None:
-        return item.text
+    if item.context is not None:
+        return item.context.text
+    if ladders is None or item.output is None:
+        return None
     context = ladders.contexts.get(item.output.context_id)
     return None if context is None else context.text
 
@@ -68,12 +74,6 @@ def estimates_of(
     return [estimates.get(row) for row in range(len(batch))]
 
 
-def _chunks(rows: Iterable[Item]) -> Iterator[list[Item]]:
-    rows = iter(rows)
-    while chunk := list(itertools.islice(rows, CHUNK)):
-        yield chunk
-
-
 def estimate_columns(student: Student) -> dict[str, type]:
     """Return the columns that a student adds, with their types: it knows no grade, spread or label mass."""
     column = student.record.column
@@ -85,33 +85,47 @@ def estimate_columns(student: Student) -> dict[str, type]:
     }
 
 
-class StudentAlone(RowScorer):
-    """Estimates the score of every row, and asks no judge; `ladders` may have the texts of contexts."""
+def mapped_of(spec: ScoreRun, student: Student) -> Mapped:
+    """Return the columns of a table for a student; rows need no context if its teacher's ladders were shared."""
+    alone = is_shared(student.record.teacher)
+    return Mapped(columns=spec.columns, context=spec.context_id, alone=alone)
 
-    def __init__(self, student: Student, ladders: LadderSet | None) -> None:
+
+def run(spec: ScoreRun, student: Student, ladders: LadderSet | None, events: Events) -> ScoreReport:
+    """Estimate the score of every row of a table, without a judge; `ladders` may have the texts of contexts."""
+    mapped = mapped_of(spec, student)
+    total = check_input(spec.tables, mapped, None, None, events)
+    out = spec.tables.out
+    with nullcontext() if out == STANDARD else locked(Path(out)):
+        report = ScoreReport(signature=student.signature)
         added = estimate_columns(student)
-        self._column, self._note, _ = added
-        super().__init__(ScoreReport(signature=student.signature), added, [self._column])
-        self._student, self._texts = student, ladders
-        self.alone = is_shared(student.record.teacher)
-
-    def batches(self, rows: Iterable[Item]) -> Iterator[list[Item]]:
-        """Yield the rows that the student reads at a time."""
-        return _chunks(rows)
-
-    def values(self, batch: Sequence[Item], _log: JudgmentLog | None) -> list[dict[str, Any]]:
-        """Return the estimate of each row; the note says why there is none."""
-        values = []
-        for item, estimate in zip(
-            batch, estimates_of(self._student, batch, self._texts), strict=True
+        with (
+            open_table(spec.tables, mapped, added) as (read, write),
+            events.progress("scoring") as progress,
         ):
-            reason = None
-            if estimate is None:
-                reason = item.note if item.output is None else NO_CONTEXT
-                self.report.unscored[self._column] = self.report.unscored.get(self._column, 0) + 1
-                self.report.reasons[reason or ""] = self.report.reasons.get(reason or "", 0) + 1
-            values.append(
-                {self._column: estimate, self._note: reason, "signature": self.report.signature}
-            )
-        self.report.rows += len(batch)
-        return values
+            while batch := list(itertools.islice(read, CHUNK)):
+                estimates = estimates_of(student, batch, ladders)
+                for item, estimate in zip(batch, estimates, strict=True):
+                    values = _counted(report, added, item, estimate)
+                    if write is not None:
+                        write(item.row, values)
+                if progress is not None:
+                    progress(report.rows, total)
+        write_settings(spec, report)
+    return report
+
+
+def _counted(
+    report: ScoreReport, added: Mapping[str, type], item: Item, estimate: float | None
+) -> dict[str, Any]:
+    """Count a row, and return its added columns; the note says why it has no estimate."""
+    column, note, _ = added
+    reason = None
+    report.rows += 1
+    if estimate is None:
+        reason = (item.note or "") if item.output is None else NO_CONTEXT
+        report.unscored[column] = report.unscored.get(column, 0) + 1
+        report.reasons[reason] = report.reasons.get(reason, 0) + 1
+    else:
+        report.scored += 1
+    return {column: estimate, note: reason, "signature": report.signature}

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 import pytest
-from doubles import Double
+from doubles import Double, items_of
 
 from refladder.backends import connect
 from refladder.backends.cache.cached import Stored
@@ -30,7 +30,7 @@ from refladder.scoring.judgment_file import JudgmentIndex, JudgmentLog
 from refladder.scoring.question import ladder_questions, rung_questions
 from refladder.scoring.scorer import LadderScorer
 from refladder.session import copied
-from refladder.settings import Scale
+from refladder.settings import Scoring
 from refladder.synth import build_ladders
 
 
@@ -59,9 +59,7 @@ LADDERS = load_ladders("demo/summarization")
 
 
 def scorer(judge, **more):
-    return LadderScorer(
-        judge, LADDERS, LADDERS.dimensions, Scale(rule="ladder-sum", weights={}), **more
-    )
+    return LadderScorer(judge, LADDERS, Scoring(**more))
 
 
 def outputs(count):
@@ -71,13 +69,13 @@ def outputs(count):
 def rehearse(scorer, rows, path=None):
     """Score with nobody answering; returns how many judgments the file holds."""
     with JudgmentLog(path, scorer.run, read_only=True) as log:
-        scores = scorer.score(*zip(*rows, strict=True), log)
+        scores = scorer.score(items_of(*map(list, zip(*rows, strict=True))), log)
         log.finish()
     assert len(scores) == len(rows)
     return scorer.report.reused
 
 
-@pytest.mark.parametrize("more", [{}, {"orders": 2}, {"yes_no": True}])
+@pytest.mark.parametrize("more", [{}, {"both_orders": True}, {"yes_no": True}])
 def test_what_is_counted_for_judging_is_what_is_sent(more):
     judge = Words()
     unanswered = DryRunBackend(judge)
@@ -85,7 +83,7 @@ def test_what_is_counted_for_judging_is_what_is_sent(more):
     assert judge.sent == []
     metered = Metered(judge)
     with JudgmentLog(None, scorer(judge).run) as log:
-        scorer(metered, **more).score(*zip(*outputs(8), strict=True), log)
+        scorer(metered, **more).score(items_of(BENCHMARK.outputs[:8]), log)
     estimate = unanswered.estimate()
     assert estimate.exact
     assert estimate.usage.prompts == len(judge.sent) > 0
@@ -102,7 +100,7 @@ def test_what_is_stored_or_kept_or_asked_already_costs_nothing(tmp_path):
     with ResponseStore(tmp_path / "r.sqlite") as store:
         real = scorer(Stored(judge, store))
         with JudgmentLog(path, real.run) as log:
-            real.score(*zip(*outputs(2), strict=True), log)
+            real.score(items_of(BENCHMARK.outputs[:2]), log)
         before = path.read_bytes()
         path.write_bytes(before + b'{"torn')
         unanswered = DryRunBackend(Stored(judge, store))
@@ -200,7 +198,7 @@ def test_nobody_answers_what_is_not_stored(tmp_path):
 def test_a_judgment_that_nobody_gave_is_never_stored(tmp_path):
     unanswered = DryRunBackend(Words())
     with JudgmentLog(tmp_path / "j.jsonl", scorer(unanswered).run) as log:
-        scores = scorer(unanswered).score(*zip(*outputs(2), strict=True), log)
+        scores = scorer(unanswered).score(items_of(BENCHMARK.outputs[:2]), log)
     assert len((tmp_path / "j.jsonl").read_text().splitlines()) == 1  # the run
     assert {score.value for row in scores for score in row} == {None}
     run = replace(scorer(unanswered).run, dimensions=(), rungs=0, ladders="none")

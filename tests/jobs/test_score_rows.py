@@ -18,14 +18,16 @@ from hypothesis import strategies as st
 from refladder.arena.runs import read_run
 from refladder.backends.builtin import Builtin
 from refladder.errors import UsageError
+from refladder.events import Silent
 from refladder.files.ladder_sets import load_ladders
 from refladder.jobs.rescore import rescore
-from refladder.jobs.score import AllRows, Mapped, score_rows
+from refladder.jobs.score import run
 from refladder.records import Dimension
 from refladder.scoring.columns import added_columns, column_names, overall_column, weights_for
 from refladder.scoring.rules import RULES
-from refladder.scoring.scorer import LadderScorer, batches
-from refladder.settings import Scale, Tables
+from refladder.scoring.scorer import batches
+from refladder.session import Session
+from refladder.settings import ScoreRun, Scoring, Tables
 
 LADDERS = ("--ladders", "demo/story")
 OF_DIMENSION = ["score", "grade", "spread", "mass", "note"]
@@ -275,10 +277,12 @@ def test_a_judge_that_gives_no_mass_is_scored(stories, tmp_path):
             return [replace(reading, mass=None) for reading in super().read_labels(prompts, labels)]
 
     opened, out = load_ladders("demo/story"), tmp_path / "out.jsonl"
-    scorer = LadderScorer(
-        NoMass(), opened, opened.dimensions, Scale(rule="ladder-sum", weights={}, least_mass=1.0)
+    spec = ScoreRun(
+        asked=Scoring(ladders=opened, least_mass=1.0, any_judge=True),
+        tables=Tables(source=str(stories), out=str(out)),
+        judge=NoMass(),
     )
-    score_rows(AllRows(scorer), Tables(source=str(stories), out=str(out)), Mapped(columns={}))
+    run(spec, Session(store=False), Silent())
     rows = [json.loads(line) for line in out.read_text().splitlines()]
     assert all(row["coherence_mass"] is None and row["coherence_score"] is not None for row in rows)
 
@@ -508,11 +512,11 @@ def judged(tmp_path_factory):
 def test_rescoring_is_scoring_by_that_rule_with_no_judge(judged, rule, orders):
     opened = load_ladders("demo/story")
     kept = judged / f"kept{orders}.jsonl"
-    scale = Scale(rule=rule, weights={"complexity": 2.0})
-    scorer = LadderScorer(Builtin(), opened, opened.dimensions, scale, orders=orders)
+    asked = Scoring(ladders=opened, rule=rule, weights={"complexity": 2.0}, both_orders=orders > 1)
     tables = Tables(source=str(judged / "in.jsonl"), out=str(judged / "out.jsonl"))
-    score_rows(AllRows(scorer), tables, Mapped(columns={}), judgments=kept)
-    report = rescore(kept, Tables(out=str(judged / "again.jsonl")), scale)
+    spec = ScoreRun(asked=asked, tables=tables, judgments=kept)
+    first = run(spec, Session(store=False), Silent())
+    report = rescore(kept, Tables(out=str(judged / "again.jsonl")), asked.scale)
     assert report.reused == report.judgments == 3 * 2 * 5 * orders
     scored, again = (
         [json.loads(line) for line in (judged / name).read_text().splitlines()]
@@ -521,8 +525,8 @@ def test_rescoring_is_scoring_by_that_rule_with_no_judge(judged, rule, orders):
     assert [
         {name: row[name] for name in again[0]} for row in scored[:3]
     ] == again  # the fourth was never judged
-    assert report.order_pairs == scorer.report.order_pairs
-    assert report.disagreements == scorer.report.disagreements
+    assert report.order_pairs == first.order_pairs
+    assert report.disagreements == first.disagreements
 
 
 def test_rescore_tells_what_is_wrong_with_a_file(command, fails, stories, tmp_path):

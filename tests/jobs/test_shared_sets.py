@@ -7,7 +7,7 @@ import re
 from dataclasses import replace
 
 import pytest
-from doubles import Double
+from doubles import Double, items_of
 
 from refladder.errors import UsageError
 from refladder.events import Silent
@@ -16,7 +16,7 @@ from refladder.files.ladder_sets import ladder_set, load_ladders, write_ladder_s
 from refladder.jobs import build
 from refladder.jobs.build import draw_anchors
 from refladder.jobs.certify import certify, open_asker
-from refladder.jobs.score import AllRows, Mapped, check_input, score_rows
+from refladder.jobs.score import run
 from refladder.records import (
     IMPOSSIBLE,
     Completion,
@@ -35,7 +35,8 @@ from refladder.report.certificate_tables import certificate_tables
 from refladder.scoring.columns import added_columns
 from refladder.scoring.judgment_file import JudgmentLog, OtherRunError
 from refladder.scoring.scorer import LadderScorer
-from refladder.settings import Scale, Tables
+from refladder.session import Session
+from refladder.settings import ScoreRun, Scoring, Tables
 
 WORTH = Dimension(name="worth", description="What a text is worth.")
 RECIPE = Recipe(backend="by hand", prompts=(), sampling=None, version="1")
@@ -92,17 +93,32 @@ def shared(ladders, task="dialogue", dimensions=(WORTH,), name="shared"):
     return ladder_set(name, dimensions, contexts, made, anchors=list(ladders))
 
 
+class Told(Silent):
+    """Keeps the notices."""
+
+    def __init__(self):
+        self.notices = []
+
+    def notice(self, text, *, warns=False):
+        del warns
+        self.notices.append(text)
+
+
+def spec_of(source, out, judge, ladders):
+    """A run whose judge is asked about the rows alone."""
+    tables = Tables(source=str(source), out=str(out))
+    return ScoreRun(asked=Scoring(ladders=ladders), tables=tables, judge=judge, is_part=True)
+
+
 def scored(ladders, texts, *, judge=None, contexts=(), **how):
     judge = judge or Numbers()
-    scorer = LadderScorer(judge, ladders, ladders.dimensions, Scale(**how.pop("scale", {})), **how)
+    scorer = LadderScorer(judge, ladders, Scoring(**how))
     outputs = [
         Output(id=f"o{number}", context_id="", system="", text=text)
         for number, text in enumerate(texts)
     ]
     with JudgmentLog(None, scorer.run) as log:
-        return [
-            row[0] for row in scorer.score(outputs, [None] * len(outputs), log, contexts)
-        ], scorer
+        return [row[0] for row in scorer.score(items_of(outputs, None, contexts), log)], scorer
 
 
 def test_a_score_is_the_mean_over_the_anchors_with_its_standard_deviation():
@@ -115,7 +131,7 @@ def test_a_score_is_the_mean_over_the_anchors_with_its_standard_deviation():
     # Of the top rungs 20 and 2, the text beats one of two: the mean probability is 1/2, which is not more than that.
     assert (scorer.report.above_top, scorer.report.judged_top) == ({"worth": 0}, {"worth": 1})
     # With both orders, each swapped: the same verdicts.
-    (both,), _ = scored(shared({"a": ("10", "20"), "b": ("1", "2")}), ["15"], orders=2)
+    (both,), _ = scored(shared({"a": ("10", "20"), "b": ("1", "2")}), ["15"], both_orders=True)
     assert (both.value, both.grade, both.anchor_spread) == (1.0, 4.0, score.anchor_spread)
 
 
@@ -149,7 +165,7 @@ def test_the_prompt_holds_both_contexts_the_rows_first():
     }
     assert len(starts) == 1  # what a judge reads once for all rungs of a row
     judge.prompts.clear()
-    scored(ladders, ["15"], judge=judge, contexts=[row], orders=2)
+    scored(ladders, ["15"], judge=judge, contexts=[row], both_orders=True)
     swapped = judge.prompts[1].text  # the lowest rung of a against the row
     places = [swapped.index(text) for text in ("Talk a.", "\n10\n", "My own talk.", "\n15\n")]
     assert places == sorted(places)
@@ -163,12 +179,10 @@ def test_a_row_with_the_context_of_an_anchor_is_compared_with_all_anchors(tmp_pa
         {"output": "15"},
     ]
     source, judge = write_jsonl(rows), Numbers()
-    told = []
-    mapped = Mapped(columns={})
-    assert check_input(str(source), None, mapped, ladders, told.append) == 3
-    assert told == ["no context in 1 of 3 rows: these are judged by their text alone"]
-    asking = AllRows(LadderScorer(judge, ladders, ladders.dimensions, Scale()))
-    score_rows(asking, Tables(source=str(source), out=str(tmp_path / "out.jsonl")), mapped)
+    told = Told()
+    spec = spec_of(source, tmp_path / "out.jsonl", judge, ladders)
+    assert run(spec, Session(store=False), told).rows == 3
+    assert told.notices == ["no context in 1 of 3 rows: these are judged by their text alone"]
     lines = (tmp_path / "out.jsonl").read_text("utf-8").splitlines()
     assert [re.search(r'"worth_score": ([-.\d]+)', line)[1] for line in lines] == ["1.0"] * 3
     assert all('"worth_anchor_spread": 2.82842712' in line for line in lines)
@@ -429,10 +443,7 @@ def test_a_set_of_single_contexts_shows_its_own_background_and_not_that_of_the_r
         write_jsonl([{"output": "15", "context_id": "a", "context": "Talk a."}]),
         Numbers(),
     )
-    asking = AllRows(LadderScorer(judge, alone, alone.dimensions, Scale()))
-    score_rows(
-        asking, Tables(source=str(source), out=str(tmp_path / "out.jsonl")), Mapped(columns={})
-    )
+    run(spec_of(source, tmp_path / "out.jsonl", judge, alone), Session(store=False), Silent())
     assert {prompt.slots["background"] for prompt in judge.prompts} == {"Facts a."}
 
 

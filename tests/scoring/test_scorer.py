@@ -5,14 +5,14 @@ from __future__ import annotations
 import math
 
 import pytest
-from doubles import Double
+from doubles import Double, items_of
 
 from refladder.files.ladder_sets import load_ladders
 from refladder.records import Judgment, LabelReading, Output, Run, Score
 from refladder.scoring.judgment_file import JudgmentLog
 from refladder.scoring.question import rung_id
 from refladder.scoring.scorer import LadderScorer, Verdicts
-from refladder.settings import Scale
+from refladder.settings import Scale, Scoring
 
 LADDERS = load_ladders("demo/story")
 
@@ -34,11 +34,11 @@ def output(number, text, context_id="story-01"):
 
 
 def test_records_of_outputs_with_and_without_a_score():
-    coherence = LADDERS.dimensions[:1]
-    scorer = LadderScorer(Judge(), LADDERS, coherence, Scale(rule="mean-difference", weights={}))
+    asked = Scoring(dimensions=["coherence"], rule="mean-difference")
+    scorer = LadderScorer(Judge(), LADDERS, asked)
     outputs = [output(1, "A day."), output(2, "A silence."), output(3, "A day.", "story-99"), None]
     with JudgmentLog(None, scorer.run) as log:
-        rows = scorer.score(outputs, [None, None, None, "the output is empty"], log)
+        rows = scorer.score(items_of(outputs, [None, None, None, "the output is empty"]), log)
     (first,), (unparsed,), (without_ladder,), (empty,) = rows
     # p = (6, 1, 2) / 9 for win, loss, tie. Value: 5/9. Grade on 1 to 5: 1 + 4 * (6 + 2/2)/9 = 37/9.
     assert (first.output_id, first.dimension, first.reason) == ("o1", "coherence", None)
@@ -56,6 +56,7 @@ def test_records_of_outputs_with_and_without_a_score():
             output_id=output_id, reason=reason, signature=scorer.report.signature, **missing
         )
     assert (empty.output_id, empty.value, empty.reason) == (None, None, "the output is empty")
+    assert (scorer.report.rows, scorer.report.scored) == (4, 1)
     assert (scorer.report.rows, scorer.report.unscored, scorer.report.unparsed) == (
         4,
         {"coherence": 3},
@@ -81,9 +82,8 @@ def judged(rungs, orders):
 
 def counted(*texts, orders=1):
     """`above_top`, `judged_top`, `below_bottom` and `judged_bottom` of texts judged against ladders of three rungs."""
-    recipe = LadderScorer(
-        Judge(), LADDERS, LADDERS.dimensions[:1], Scale(rule="hard-votes", weights={})
-    ).run.recipe
+    asked = Scoring(dimensions=["coherence"], rule="hard-votes")
+    recipe = LadderScorer(Judge(), LADDERS, asked).run.recipe
     run = Run(recipe=recipe, ladders="s", dimensions=LADDERS.dimensions[:1], rungs=3, orders=orders)
     verdicts = Verdicts(run, Scale(rule="hard-votes", weights={}))
     verdicts.count([judgment for rungs in texts for judgment in judged(rungs, orders)])

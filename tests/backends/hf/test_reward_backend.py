@@ -7,6 +7,7 @@ import math
 from pathlib import Path
 
 import pytest
+from doubles import items_of
 from hf_unit import ARTICLE, OUTPUTS, RUNGS
 
 import refladder
@@ -22,7 +23,7 @@ from refladder.records import Benchmark, Context, Dimension, Ladder, Output, Rec
 from refladder.scoring.judgment_file import JudgmentLog
 from refladder.scoring.scorer import LadderScorer
 from refladder.session import Session
-from refladder.settings import Scale
+from refladder.settings import Scoring
 
 QUALITY = Dimension(name="quality", description="how good it is")
 NOTED = Context(id="harbour", task="open", text=ARTICLE)
@@ -146,12 +147,12 @@ def test_control_tokens_in_a_text_stay_text(judge, models):
 def scored(session, folder, texts, judgments=None, **settings):
     """The scores of texts against the ladder."""
     judge = session.open(f"reward:{folder}", {"dtype": "float32"})
-    scorer = LadderScorer(judge, ladders(), [QUALITY], Scale(), **settings)
+    scorer = LadderScorer(judge, ladders(), Scoring(**settings), dimensions=[QUALITY])
     outputs = [
         Output(id=f"text {text}", context_id=NOTED.id, system="s", text=text) for text in texts
     ]
     with JudgmentLog(judgments, scorer.run) as log:
-        rows = scorer.score(outputs, [None] * len(texts), log)
+        rows = scorer.score(items_of(outputs), log)
     return [row[0] for row in rows]
 
 
@@ -183,7 +184,7 @@ def test_judgments_are_additive_over_the_rungs_and_have_no_mass(models, tmp_path
 def test_every_different_text_is_read_once_in_a_session_and_a_store(models, tmp_path):
     # 3 rungs and 3 outputs are 6 texts for 9 comparisons, and 18 in both orders; then 1 text is new.
     with Session() as session:
-        scored(session, models(), [*OUTPUTS, OUTPUTS[0]], orders=2)
+        scored(session, models(), [*OUTPUTS, OUTPUTS[0]], both_orders=True)
         scored(session, models(), OUTPUTS)
         scored(session, models(), ["A seventh text."])
         assert session.spent()[0]["calls"] == 7
@@ -208,7 +209,7 @@ def test_what_a_reward_model_cannot_do_is_said_in_one_sentence(models, judge):
     name = r"^reward:reward\d+@[0-9a-f]{12},float32,template:[0-9a-f]{8}"
     refusal = f"{name} is a reward model, which gives each text one number: it writes no texts and can only stand in for"
     with Session() as session:
-        for settings in ({"yes_no": True}, {"answers": 3, "sampling": Sampling()}):
+        for settings in ({"yes_no": True}, {"answers": 3}):
             with pytest.raises(UsageError, match=refusal):
                 scored(session, models(), OUTPUTS, **settings)
     with pytest.raises(UsageError, match=refusal):
