@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from refladder.commands.main import COMMANDS, run
+from refladder.commands.main import run
 from refladder.report.plain_text import short
 
 
@@ -101,11 +101,3 @@ def test_long_texts_are_cut_in_tables_and_whole_in_json(demo, capsys):
 )
 def test_short(text, width, cut):
     assert short(text, width) == cut
-
-
-@pytest.mark.parametrize("command", sorted(COMMANDS))
-def test_every_command_has_help(command, capsys):
-    assert run([command, "--help"]) == 0
-    text = capsys.readouterr().out
-    assert text.startswith(f"Usage: refladder {command}")
-    assert "repeat." not in text.replace("may be repeated.", "")

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 
 import pytest
+from support.offenders import offenders
 
 from refladder.prompts import (
     ROLE_OUTCOMES,
@@ -106,14 +108,25 @@ def plain(task, role):
     return source.split("+++\n", 2)[2].replace("{{", "<").replace("}}", ">")
 
 
+def test_offenders_are_all_listed():
+    def check(number, name):
+        assert number > 1, f"{name} is small"
+
+    cases = [(2, "two"), (1, "one"), (0, "none")]
+    assert [each[:2] for each in offenders(check, cases)] == cases[1:]
+    assert offenders(check, cases)[0][2].startswith("one is small")
+
+
 def test_every_task_has_every_role_and_nothing_else_is_shipped():
     assert {(path.parent.name, path.stem) for path in TEMPLATES.rglob("*.*")} == SHIPPED
     assert {(template.task, template.role) for template in list_templates()} == SHIPPED
 
 
-@pytest.mark.parametrize(("task", "role"), sorted(BY_TABLE))
-def test_slots_stand_in_the_order_of_the_papers_tables(task, role):
-    assert load_template(task, role).names == BY_TABLE[task, role]
+def test_slots_stand_in_the_order_of_the_papers_tables():
+    def check(task, role):
+        assert load_template(task, role).names == BY_TABLE[task, role]
+
+    assert offenders(check, BY_TABLE) == []
 
 
 @pytest.mark.parametrize("role", sorted(set(ROLES) - {"subject"}))
@@ -140,37 +153,45 @@ def test_roles_without_a_table_keep_context_before_texts():
     )
 
 
-@pytest.mark.parametrize(("task", "role"), PAIRS)
-def test_labels_are_the_papers_words(task, role):
-    template = load_template(task, role)
-    expected = PAIRWISE_LABELS[task] if role == "pairwise" else LABELS.get(role, ())
-    assert tuple(template.labels.values()) == expected
-    assert tuple(template.labels) == ROLE_OUTCOMES.get(role, ())
+def test_labels_are_the_papers_words():
+    def check(task, role):
+        template = load_template(task, role)
+        expected = PAIRWISE_LABELS[task] if role == "pairwise" else LABELS.get(role, ())
+        assert tuple(template.labels.values()) == expected
+        assert tuple(template.labels) == ROLE_OUTCOMES.get(role, ())
+
+    assert offenders(check, PAIRS) == []
 
 
-@pytest.mark.parametrize("task", TASKS)
-def test_headings_name_the_texts(task):
-    noun = PAIRWISE_LABELS[task][0].split()[0]
-    assert f"\nBad {noun.lower()}:\n<lower>\n\nGood {noun.lower()}:\n<higher>\n" in plain(
-        task, "between"
-    )
-    compare = plain(task, "compare")
-    assert (
-        f"\nReference {noun.lower()}:\n<reference>\n\nTarget {noun.lower()}:\n<target>\n\n"
-        in compare
-    )
-    assert f"\n{noun} 1:\n<target>\n\n{noun} 2:\n<reference>\n\n" in plain(task, "compare-yesno")
-    assert f"\n{noun} A:\n<first>\n\n{noun} B:\n<second>\n\n" in plain(task, "pairwise")
-    # The same two texts, named by numbers, since letters are the grades.
-    verifier = (
-        plain(task, "pairwise").replace(f"{noun} A", f"{noun} 1").replace(f"{noun} B", f"{noun} 2")
-    )
-    assert plain(task, "verifier").startswith(verifier[: verifier.index("\nWhich ")])
-    assert f"\n{noun}:\n<target>\n\n" in plain(task, "direct-5")
-    assert f"\n{noun}:\n<target>\n\n" in plain(task, "direct-10")
-    assert plain(task, "direct-100") == plain(task, "direct-10").replace(" 10 ", " 100 ").replace(
-        " 10:", " 100:"
-    )
+def test_headings_name_the_texts():
+    def check(task):
+        noun = PAIRWISE_LABELS[task][0].split()[0]
+        assert f"\nBad {noun.lower()}:\n<lower>\n\nGood {noun.lower()}:\n<higher>\n" in plain(
+            task, "between"
+        )
+        compare = plain(task, "compare")
+        assert (
+            f"\nReference {noun.lower()}:\n<reference>\n\nTarget {noun.lower()}:\n<target>\n\n"
+            in compare
+        )
+        assert f"\n{noun} 1:\n<target>\n\n{noun} 2:\n<reference>\n\n" in plain(
+            task, "compare-yesno"
+        )
+        assert f"\n{noun} A:\n<first>\n\n{noun} B:\n<second>\n\n" in plain(task, "pairwise")
+        # The same two texts, named by numbers, since letters are the grades.
+        verifier = (
+            plain(task, "pairwise")
+            .replace(f"{noun} A", f"{noun} 1")
+            .replace(f"{noun} B", f"{noun} 2")
+        )
+        assert plain(task, "verifier").startswith(verifier[: verifier.index("\nWhich ")])
+        assert f"\n{noun}:\n<target>\n\n" in plain(task, "direct-5")
+        assert f"\n{noun}:\n<target>\n\n" in plain(task, "direct-10")
+        assert plain(task, "direct-100") == plain(task, "direct-10").replace(
+            " 10 ", " 100 "
+        ).replace(" 10:", " 100:")
+
+    assert offenders(check, TASKS) == []
 
 
 @pytest.mark.parametrize("task", sorted(set(TASKS) - {"document"}))
@@ -189,54 +210,69 @@ def test_compare_has_the_sections_of_tables_13_to_15_in_order(task):
     assert places == sorted(places)
 
 
-@pytest.mark.parametrize("task", sorted(set(TASKS) - {"summarization", "document"}))
-@pytest.mark.parametrize("role", sorted(set(ROLES) - {"subject"}))
-def test_no_task_speaks_of_another_tasks_text(task, role):
-    # The dialogue and story prompts of Tables 9, 14 and 15 speak of news articles and summaries.
-    assert re.findall(r"article|summar|document|news", plain(task, role), re.IGNORECASE) == []
-    if task != "story":
-        assert re.findall(r"\bstor(?:y|ies)\b", plain(task, role), re.IGNORECASE) == []
+def test_no_task_speaks_of_another_tasks_text():
+    def check(task, role):
+        # The dialogue and story prompts of Tables 9, 14 and 15 speak of news articles and summaries.
+        assert re.findall(r"article|summar|document|news", plain(task, role), re.IGNORECASE) == []
+        if task != "story":
+            assert re.findall(r"\bstor(?:y|ies)\b", plain(task, role), re.IGNORECASE) == []
+
+    assert (
+        offenders(
+            check,
+            itertools.product(
+                sorted(set(TASKS) - {"summarization", "document"}), sorted(set(ROLES) - {"subject"})
+            ),
+        )
+        == []
+    )
 
 
-@pytest.mark.parametrize(("task", "role"), PAIRS)
-def test_form(task, role):
-    source = (TEMPLATES / task / f"{role}.md").read_text(encoding="utf-8")
-    assert source.isascii()
-    assert source.endswith("\n")
-    assert not source.endswith("\n\n")
-    assert [line for line in source.split("\n") if line != line.rstrip()] == []
-    assert "\n\n\n" not in source
-    assert "\t" not in source
-    text = plain(task, role)
-    assert ("<dimension>: <description>\n" in text) == (role != "subject")
-    assert re.match(r"[A-Z][^<>\n]*(?:<dimension>)?\.", text), "starts with a sentence"
+def test_form():
+    def check(task, role):
+        source = (TEMPLATES / task / f"{role}.md").read_text(encoding="utf-8")
+        assert source.isascii()
+        assert source.endswith("\n")
+        assert not source.endswith("\n\n")
+        assert [line for line in source.split("\n") if line != line.rstrip()] == []
+        assert "\n\n\n" not in source
+        assert "\t" not in source
+        text = plain(task, role)
+        assert ("<dimension>: <description>\n" in text) == (role != "subject")
+        assert re.match(r"[A-Z][^<>\n]*(?:<dimension>)?\.", text), "starts with a sentence"
+
+    assert offenders(check, PAIRS) == []
 
 
-@pytest.mark.parametrize("task", TASKS)
-@pytest.mark.parametrize("role", JUDGING)
-def test_a_judging_prompt_ends_with_a_line_that_names_the_answers(task, role):
-    template = load_template(task, role)
-    last = plain(task, role).rstrip("\n").split("\n")[-1]
-    assert last.startswith("Answer ")
-    assert last.endswith(":")
-    assert "<" not in last
-    if role.startswith("direct"):
-        assert last == f"Answer with one whole number from 1 to {len(template.labels)}:"
-    elif role == "verifier":
-        assert last == "Answer with one letter from A to T:"
-    else:
-        assert re.findall(r'"([^"]+)"', last) == list(template.labels.values())
+def test_a_judging_prompt_ends_with_a_line_that_names_the_answers():
+    def check(task, role):
+        template = load_template(task, role)
+        last = plain(task, role).rstrip("\n").split("\n")[-1]
+        assert last.startswith("Answer ")
+        assert last.endswith(":")
+        assert "<" not in last
+        if role.startswith("direct"):
+            assert last == f"Answer with one whole number from 1 to {len(template.labels)}:"
+        elif role == "verifier":
+            assert last == "Answer with one letter from A to T:"
+        else:
+            assert re.findall(r'"([^"]+)"', last) == list(template.labels.values())
+
+    assert offenders(check, itertools.product(TASKS, JUDGING)) == []
 
 
-@pytest.mark.parametrize("task", TASKS)
-@pytest.mark.parametrize("role", WRITING)
-def test_a_writing_prompt_asks_for_the_text_alone_and_ends_with_material(task, role):
-    text = plain(task, role)
-    noun = PAIRWISE_LABELS[task][0].split()[0].lower()
-    assert f"\nGive only the {noun}: no title, no remark " in text
-    assert "It must not be empty" in text
-    assert re.search(r"at most\.|under 150 words|no longer than 200 words", text), "says how long"
-    assert text.endswith(">\n")
+def test_a_writing_prompt_asks_for_the_text_alone_and_ends_with_material():
+    def check(task, role):
+        text = plain(task, role)
+        noun = PAIRWISE_LABELS[task][0].split()[0].lower()
+        assert f"\nGive only the {noun}: no title, no remark " in text
+        assert "It must not be empty" in text
+        assert re.search(r"at most\.|under 150 words|no longer than 200 words", text), (
+            "says how long"
+        )
+        assert text.endswith(">\n")
+
+    assert offenders(check, itertools.product(TASKS, WRITING)) == []
 
 
 @pytest.mark.parametrize("task", TASKS)
@@ -267,12 +303,20 @@ def test_claims_read_well_in_the_question(task, claim, question):
     assert question.replace("NOUN", noun) in fill(template, slots, claim).text.split("\n")
 
 
-@pytest.mark.parametrize("task", ["dialogue", "open"])
-@pytest.mark.parametrize(
-    "role", sorted(set(ROLES) - {"subject", "compare-shared", "stated-shared"})
-)
-def test_an_empty_background_still_reads_well(task, role):
-    assert "\n\nBackground (empty if there is none):\n<background>\n" in plain(task, role)
+def test_an_empty_background_still_reads_well():
+    def check(task, role):
+        assert "\n\nBackground (empty if there is none):\n<background>\n" in plain(task, role)
+
+    assert (
+        offenders(
+            check,
+            itertools.product(
+                ["dialogue", "open"],
+                sorted(set(ROLES) - {"subject", "compare-shared", "stated-shared"}),
+            ),
+        )
+        == []
+    )
 
 
 @pytest.mark.parametrize("task", TASKS)
