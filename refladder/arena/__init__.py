@@ -1,1 +1,1 @@
-"""A contest of models, and the review page: runs in the browser, with ratings of people. The core imports neither."""
+"""A contest of models, and the review page: runs in the browser, with human ratings. The core imports neither."""

@@ -31,10 +31,14 @@ if TYPE_CHECKING:
 
 _NAME = re.compile(r"\w[\w .-]{0,59}")
 _KIND = re.compile(r"(\w+)(?::(.*))?", re.DOTALL)
-_FINISHED = (0, 3)  # exit codes of a command that wrote its results
-_PLANNING = 120.0  # seconds for a dry run
-_SHOWN = 12  # last lines of a run's messages
-_POLL = 0.05  # seconds between two looks at a process
+# Exit codes of a command that wrote its results.
+_FINISHED = (0, 3)
+# Seconds for a dry run.
+_PLANNING = 120.0
+# Number of the last lines of a run's messages that are shown.
+_SHOWN = 12
+# Seconds between two checks of a process.
+_POLL = 0.05
 
 
 class Process:
@@ -57,7 +61,7 @@ class Process:
 
     @property
     def exitcode(self) -> int | None:
-        """How the command ended; None while it runs."""
+        """Return the exit code of the command; None while it runs."""
         with self._lock:
             if self._code is None:
                 ended, status = os.waitpid(self._process, os.WNOHANG)
@@ -66,13 +70,13 @@ class Process:
             return self._code
 
     def terminate(self) -> None:
-        """End the command; what it wrote stays."""
+        """Stop the command; its files stay."""
         if self.exitcode is None:
             with suppress(ProcessLookupError):
                 os.kill(self._process, signal.SIGTERM)
 
     def join(self, timeout: float) -> int | None:
-        """Wait for the end, for a number of seconds at most; the exit code, None while it runs."""
+        """Wait for the end, at most this many seconds. Return the exit code, None while the command runs."""
         ends = time.monotonic() + timeout
         while self.exitcode is None and time.monotonic() < ends:
             time.sleep(_POLL)
@@ -91,7 +95,7 @@ class Builder:
         self._stopped = False
 
     def choices(self) -> dict[str, Any]:
-        """Tables, backends and folders that the form offers."""
+        """List tables, backends and folders that the form offers."""
         return {
             "tables": self._workspace.tables(),
             "backends": inventory("backends"),
@@ -100,22 +104,20 @@ class Builder:
         }
 
     def fill(self, form: object) -> dict[str, Any]:
-        """The prompt of the first rows of a table, and the variables that are no columns of it."""
+        """Fill the prompt with the first rows of a table, and list the variables that are not columns of it."""
         fields = _fields(form)
         preview = self._workspace.preview(_text(fields, "table"))
         prompt = parse_task_prompt(_text(fields, "prompt"), "prompt")
-        unknown = [name for name in dict.fromkeys(prompt.names) if name not in preview["columns"]]
+        columns = preview["columns"]
+        unknown = [name for name in dict.fromkeys(prompt.names) if name not in columns]
         filled = []
-        for row in [] if unknown else preview["rows"]:
-            values = dict(zip(preview["columns"], row, strict=True))
-            pieces = [prompt.literals[0]]
-            for name, literal in zip(prompt.names, prompt.literals[1:], strict=True):
-                pieces += [values[name], literal]
-            filled.append("".join(pieces))
-        return {"unknown": unknown, "columns": preview["columns"], "filled": filled}
+        if not unknown:
+            rows = [dict(zip(columns, row, strict=True)) for row in preview["rows"]]
+            filled = [prompt.filled(values).text for values in rows]
+        return {"unknown": unknown, "columns": columns, "filled": filled}
 
     def arguments(self, form: object) -> list[str]:
-        """The arguments of `refladder compete` that a form asks for; its paths are under folders named at the start."""
+        """Return the arguments of `refladder compete` that a form asks for; paths are under the named folders."""
         fields = _fields(form)
         if not self._workspace.folders:
             raise UsageError(
@@ -130,11 +132,9 @@ class Builder:
         for path in out.glob("*"):
             self._workspace.allowed(str(path))
         arguments = ["compete", f"--prompt-text={_text(fields, 'prompt')}", f"--out={out}"]
-        models = [
-            (_label(model), self._backend(_text(model, "backend")))
-            for model in _list(fields, "models")
-        ]
-        arguments += [f"--model={label}={backend}" for label, backend in models]
+        for model in _list(fields, "models"):
+            backend = self._backend(_text(model, "backend"))
+            arguments.append(f"--model={_label(model)}={backend}")
         arguments.append(f"--judge={self._backend(_text(fields, 'judge'))}")
         arguments += _criteria(_list(fields, "criteria"))
         if fields.get("explain") is True:
@@ -142,10 +142,11 @@ class Builder:
         return [*arguments, "--", str(self._workspace.file(_text(fields, "table")))]
 
     def plan(self, form: object) -> dict[str, Any]:
-        """What a run would ask and cost, and the command, without asking a model."""
+        """Return what a run would ask and cost, and the command, without asking a model."""
         arguments = self.arguments(form)
         with tempfile.TemporaryDirectory(prefix="refladder-plan-") as folder:
-            out, err = Path(folder) / "out", Path(folder) / "err"
+            out = Path(folder) / "out"
+            err = Path(folder) / "err"
             process = Process([arguments[0], "--dry-run", "--json", *arguments[1:]], out, err)
             code = process.join(_PLANNING)
             if code is None:
@@ -168,12 +169,13 @@ class Builder:
 
     def start(self, form: object) -> dict[str, Any]:
         """Start or resume a run."""
-        arguments, fields = self.arguments(form), _fields(form)
-        instances = read_instances(
-            arguments[-1], parse_task_prompt(_text(fields, "prompt"), "prompt")
-        )
+        arguments = self.arguments(form)
+        fields = _fields(form)
+        prompt = parse_task_prompt(_text(fields, "prompt"), "prompt")
+        instances = read_instances(arguments[-1], prompt)
         rows = sum(instance.prompt is not None for instance in instances)
-        models, criteria = len(_list(fields, "models")), len(_list(fields, "criteria"))
+        models = len(_list(fields, "models"))
+        criteria = len(_list(fields, "criteria"))
         with self._lock:
             if self._process is not None and self._process.exitcode is None:
                 raise UsageError("a run is under way; stop it first, or wait for its end")
@@ -198,21 +200,19 @@ class Builder:
         return self.progress()
 
     def progress(self) -> dict[str, Any]:
-        """How far the run is, from the files that it has written."""
+        """Report how far the run is, from the files that it has written."""
         if self._process is None:
             return {"state": "none"}
         code = self._process.exitcode
         folder = Path(self._running["folder"])
-        finished = code in _FINISHED and (folder / RESULTS).is_file()
-        state = (
-            "running"
-            if code is None
-            else "stopped"
-            if self._stopped
-            else "finished"
-            if finished
-            else "failed"
-        )
+        if code is None:
+            state = "running"
+        elif self._stopped:
+            state = "stopped"
+        elif code in _FINISHED and (folder / RESULTS).is_file():
+            state = "finished"
+        else:
+            state = "failed"
         judged = sum(max(0, _count_lines(path) - 1) for path in folder.glob("pairwise-*.jsonl"))
         return {
             "state": state,
@@ -234,29 +234,27 @@ class Builder:
         return self._logs / "out", self._logs / "err"
 
     def _backend(self, name: str) -> str:
-        """A backend that the page may name: paths in it are under the named folders."""
+        """Check that the page may name a backend: paths in it are under the named folders."""
         match = _KIND.fullmatch(name)
         kinds = [entry["name"] for entry in inventory("backends")]
         if match is None or match[1] not in kinds:
             raise UsageError(f"backend {name!r:.80} is unknown; choose one of {', '.join(kinds)}")
-        kind, what = match[1], match[2] or ""
-        if kind == "scripted" or (
-            kind == "hf" and (what.startswith((".", "/", "~")) or Path(what).exists())
-        ):
-            return f"{kind}:{self._workspace.allowed(what)}"
+        kind = match[1]
+        target = match[2] or ""
+        is_path = target.startswith((".", "/", "~")) or Path(target).exists()
+        if kind == "scripted" or (kind == "hf" and is_path):
+            return f"{kind}:{self._workspace.allowed(target)}"
         return name
 
 
 def _criteria(criteria: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    """The options that describe criteria."""
+    """Yield the options that describe criteria."""
     for criterion in criteria:
         label = _label(criterion)
         yield f"--criterion={label}={_text(criterion, 'description')}"
-        yield from (
-            f"--{end}={label}={_text(criterion, end)}"
-            for end in ("worst", "best")
-            if criterion.get(end)
-        )
+        for end in ("worst", "best"):
+            if criterion.get(end):
+                yield f"--{end}={label}={_text(criterion, end)}"
         weight = criterion.get("weight", 1)
         if weight != 1:
             if isinstance(weight, bool) or not isinstance(weight, int | float):
@@ -300,6 +298,6 @@ def _text(fields: Mapping[str, Any], name: str) -> str:
 
 def _list(fields: Mapping[str, Any], name: str) -> list[Mapping[str, Any]]:
     value = fields.get(name)
-    if not isinstance(value, list) or not all(isinstance(each, dict) for each in value):
+    if not isinstance(value, list) or not all(isinstance(entry, dict) for entry in value):
         raise UsageError(f"fill in {name!r}")
     return value

@@ -57,8 +57,10 @@ if TYPE_CHECKING:
     from refladder.scoring.question import Question
 
 
-GENERATED, RUN = "generated.jsonl", "run.json"
-BATCH = 256  # texts written and stored at a time
+GENERATED = "generated.jsonl"
+RUN = "run.json"
+# Number of texts written and stored at a time.
+BATCH = 256
 
 _WHY = parse_task_prompt(
     "Two responses to a request were compared, and one was judged better.\n\n"
@@ -70,21 +72,20 @@ _WHY = parse_task_prompt(
 
 
 def spent_before(folder: Path) -> list[dict[str, Any]]:
-    """What the backends of a contest were asked by its runs so far; nothing else of their configuration."""
+    """Read what the earlier runs of a contest asked its backends; nothing else of their configuration."""
     path = within(folder / RUN)
     if not path.is_file():
         return []
-    spent: list[dict[str, Any]] = parse_json(read_bytes(path), str(path), whole_file=True).get(
-        "spent", []
-    )
-    return spent
+    run: dict[str, list[dict[str, Any]]] = parse_json(read_bytes(path), str(path), whole_file=True)
+    return run.get("spent", [])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Contest(Shown):
-    """The result of a contest. `failures` are sentences on the rows and models without a text.
+    """The result of a contest.
 
-    `low_mass` judgments have a low label mass (see `ScoreReport`).
+    `failures` are sentences on the rows and models without a text. `low_mass` judgments have a low label mass (see
+    `ScoreReport`).
     """
 
     generated: tuple[Generated, ...]
@@ -120,7 +121,7 @@ class ContestSpec:
 
 
 def rehearse(spec: ContestSpec) -> None:
-    """Ask for the same texts and judgments in a copy of the folder, with nobody answering."""
+    """Ask for the same texts and judgments in a copy of the folder, without any answers."""
     with copied(spec.folder) as copy:
         _compete(replace(spec, folder=copy or spec.folder), Silent().progress)
 
@@ -130,7 +131,8 @@ def run(spec: ContestSpec, events: Events) -> Contest:
 
     Texts and judgments are stored line by line, for resuming; `results.jsonl` is written at the end.
     """
-    with locked_folder(spec.folder):  # before a model is loaded or a server is asked
+    # Locked before a model is loaded or a server is asked.
+    with locked_folder(spec.folder):
         kept = _Kept(spec, spent_before(spec.folder), events)
         contest = _compete(spec, kept.progress)
         kept.write(signature=contest.signature)
@@ -172,7 +174,8 @@ def _compete(
     instances, criteria, folder = spec.instances, spec.criteria, spec.folder
     sampling, explain = spec.sampling, spec.explain
     _check(spec.models, criteria)
-    models, judge = {name: each() for name, each in spec.models.items()}, spec.judge()
+    models = {name: open_model() for name, open_model in spec.models.items()}
+    judge = spec.judge()
     with bars("writing") as progress:
         texts = _generate(instances, models, folder / GENERATED, sampling, progress)
     template = judging_template(judge, TASK, "pairwise", spec.prompts)
@@ -181,9 +184,8 @@ def _compete(
     pair_judge = Asker(judge, template, log)
     with bars("judging") as progress:
         pairs = list(_pairs(instances, models, criteria, texts))
-        judgments = pair_judge.ask(
-            [question for pair in pairs for question in pair.questions], progress
-        )
+        questions = [question for pair in pairs for question in pair.questions]
+        judgments = pair_judge.ask(questions, progress)
     both_orders = list(zip(judgments[::2], judgments[1::2], strict=True))
     trials = [pair.trial(both) for pair, both in zip(pairs, both_orders, strict=True)]
     if explain:
@@ -195,11 +197,9 @@ def _compete(
             for pair, both in zip(pairs, both_orders, strict=True)
             if any(isinstance(judgment, NotJudged) for judgment in both)
         ]
+        possible = [pair.why(best) for pair in unjudged for best in (pair.one, pair.other)]
         with judge.at_most(len(unjudged)):
-            judge.write(
-                [pair.why(best) for pair in unjudged for best in (pair.one, pair.other)],
-                sampling,
-            )
+            judge.write(possible, sampling)
     standings = standings_of(
         trials,
         {key for key, generated in texts.items() if generated.text is not None},
@@ -269,7 +269,7 @@ def _key(prompt: Prompt, backend: Backend, sampling: Sampling) -> str:
 
 
 def _stored(path: Path) -> dict[tuple[str, str, str], Generated]:
-    """Texts in the file, by row, model and key. An incomplete last line is left out; failures are tried again."""
+    """Read the texts of a file by row, model and key. An incomplete last line is left out; failures are tried again."""
     stored = {}
     for where, line in read_appended(path):
         generated = from_line(Generated, line, where)
@@ -279,7 +279,7 @@ def _stored(path: Path) -> dict[tuple[str, str, str], Generated]:
 
 
 def _generated(row: str, model: str, key: str, completion: Completion) -> Generated:
-    """The text of a model for a row; a completion that cannot be used leaves the reason."""
+    """Return the text of a model for a row; a completion that cannot be used leaves the reason."""
     failure = None
     if completion.finish == "error":
         failure = completion.note or "the model failed"
@@ -304,7 +304,7 @@ def _generate(
     sampling: Sampling,
     progress: Progress | None,
 ) -> dict[tuple[str, str], Generated]:
-    """The text of every model for every row that has a prompt."""
+    """Let every model write a text for every row that has a prompt."""
     stored = _stored(path)
     texts: dict[tuple[str, str], Generated] = {}
     prompts = {
@@ -313,23 +313,21 @@ def _generate(
     for model, backend in models.items():
         drawn = sampling.filled(backend.default_sampling)
         keys = {row: _key(prompt, backend, drawn) for row, prompt in prompts.items()}
-        texts.update(
-            {
-                (row, model): stored[row, model, key]
-                for row, key in keys.items()
-                if (row, model, key) in stored
-            }
-        )
-        missing = [row for row in prompts if (row, model) not in texts]
+        missing = []
+        for row, key in keys.items():
+            if (row, model, key) in stored:
+                texts[row, model] = stored[row, model, key]
+            else:
+                missing.append(row)
         for batch in in_batches(backend, missing, BATCH):
             asked = [prompts[row] for row in batch]
             completions = whole(backend, asked, backend.write(asked, drawn))
-            fresh = [
-                _generated(row, model, keys[row], completion)
+            fresh = {
+                (row, model): _generated(row, model, keys[row], completion)
                 for row, completion in zip(batch, completions, strict=True)
-            ]
-            append_records(path, fresh)
-            texts.update({(generated.row, generated.model): generated for generated in fresh})
+            }
+            append_records(path, list(fresh.values()))
+            texts |= fresh
             if progress is not None:
                 progress(len(texts), len(prompts) * len(models))
     return {(row, model): texts[row, model] for row in prompts for model in models}
@@ -345,22 +343,24 @@ class _Pair(NamedTuple):
 
     @property
     def questions(self) -> list[Question]:
-        """Both orders, one after the other."""
+        """Ask in both orders, one after the other."""
         return [
             pair_question(self.context, self.criterion, first, second)
             for first, second in ((self.one, self.other), (self.other, self.one))
         ]
 
     def trial(self, judgments: Sequence[Judgment]) -> Trial:
-        """The result of the judgments of both orders."""
+        """Return the result of the judgments of both orders."""
         probabilities = first_probabilities(judgments)
         probabilities[1] = 1 - probabilities[1]
         decision, swapped = decisions(probabilities).tolist()
-        unparsed = math.isnan(decision) or math.isnan(swapped)
-        decided = not unparsed and decision == swapped != 0.5
         forward, backward = (
             None if math.isnan(value) else value for value in probabilities.tolist()
         )
+        winner = None
+        if decision == swapped != 0.5:
+            winner = self.one.system if decision == 1 else self.other.system
+        masses = [judgment.mass for judgment in judgments if judgment.mass is not None]
         return Trial(
             row=self.context.id,
             criterion=self.criterion.name,
@@ -368,16 +368,14 @@ class _Pair(NamedTuple):
             other=self.other.system,
             forward=forward,
             backward=backward,
-            winner=None if not decided else self.one.system if decision == 1 else self.other.system,
-            tie=not unparsed and not decided,
+            winner=winner,
+            tie=winner is None and forward is not None and backward is not None,
             note=next((judgment.note for judgment in judgments if judgment.logprobs is None), None),
-            mass=min(
-                (judgment.mass for judgment in judgments if judgment.mass is not None), default=None
-            ),
+            mass=min(masses, default=None),
         )
 
     def why(self, best: Output) -> Prompt:
-        """The prompt that asks why one of the texts is better."""
+        """Write the prompt that asks why one of the texts is better."""
         slots = {
             "context": self.context.text,
             "target": best.text,
@@ -385,9 +383,7 @@ class _Pair(NamedTuple):
             "dimension": self.criterion.name,
             "description": self.criterion.description,
         }
-        return Prompt(
-            task=TASK, role="explain", literals=_WHY.literals, names=_WHY.names, slots=slots
-        )
+        return _WHY.filled(slots, "explain")
 
 
 def _pairs(
@@ -396,7 +392,7 @@ def _pairs(
     criteria: Sequence[Dimension],
     texts: Mapping[tuple[str, str], Generated],
 ) -> Iterator[_Pair]:
-    """Every pair of texts for one row, on each criterion."""
+    """Yield every pair of texts for one row, on each criterion."""
     for instance in instances:
         if instance.prompt is None:
             continue
@@ -423,17 +419,16 @@ def _explained(
     explained = list(trials)
     done = 0
     for batch in in_batches(judge, decided, BATCH):
-        prompts = [
-            pair.why(pair.one if trial.winner == pair.one.system else pair.other)
-            for pair, trial in ((pairs[number], trials[number]) for number in batch)
-        ]
-        for number, completion in zip(
-            batch, whole(judge, prompts, judge.write(prompts, sampling)), strict=True
-        ):
+        prompts = []
+        for number in batch:
+            pair = pairs[number]
+            one_won = trials[number].winner == pair.one.system
+            prompts.append(pair.why(pair.one if one_won else pair.other))
+        completions = whole(judge, prompts, judge.write(prompts, sampling))
+        for number, completion in zip(batch, completions, strict=True):
             if completion.finish == "error":
-                explained[number] = replace(
-                    trials[number], note=f"no explanation: {completion.note}"
-                )
+                note = f"no explanation: {completion.note}"
+                explained[number] = replace(trials[number], note=note)
             else:
                 explained[number] = replace(trials[number], explanation=completion.text.strip())
         done += len(batch)

@@ -32,7 +32,10 @@ def criteria_of(
     best: Mapping[str, str],
     weights: Mapping[str, float],
 ) -> list[Criterion]:
-    """Criteria by name. An end of a scale is words, or as in `-2: incoherent` with a number; else 1 and 5."""
+    """Read criteria by name.
+
+    An end of a scale is words, or `-2: incoherent` with a number; the numbers default to 1 and 5.
+    """
     for given in (worst, best, weights):
         for name in given:
             if name not in descriptions:
@@ -50,8 +53,10 @@ def criteria_of(
                 f"weight {name}={weights[name]:g}: a weight must be a finite number, 0 or more"
             )
         parts = [description]
-        parts += [f"Worst ({low:g}): {lowest}"] if lowest else []
-        parts += [f"Best ({high:g}): {highest}"] if highest else []
+        if lowest:
+            parts.append(f"Worst ({low:g}): {lowest}")
+        if highest:
+            parts.append(f"Best ({high:g}): {highest}")
         criteria.append(
             Criterion(
                 name=name,
@@ -69,7 +74,7 @@ def criteria_of(
 
 
 def _end(text: str, usual: float) -> tuple[float, str]:
-    """The number and the words of one end of a scale."""
+    """Split one end of a scale into its number and its words."""
     match = _END.fullmatch(text)
     if match is None:
         return usual, text.strip()

@@ -16,7 +16,7 @@ from refladder.report.rendering import shared_legends
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from refladder.arena.sheet import Sheet
+    from refladder.arena.review_data import ReviewData
     from refladder.report.rendering import PlainTable
 
 PAGE = Path(__file__).parent / "page"
@@ -38,22 +38,23 @@ _IMPORT = re.compile(r"^import .*?;\n", re.MULTILINE | re.DOTALL)
 _EXPORT = re.compile(r"^export ", re.MULTILINE)
 _NUMBER = r"-?\d+\.\d+"
 _WITH_INTERVAL = re.compile(rf"({_NUMBER})\S* \[({_NUMBER}), ({_NUMBER})\]")
-_WIDTH = 120  # of the bar beside a number
+# Width of the bar beside a number.
+_WIDTH = 120
 
 
 def script() -> str:
-    """All modules as one: without imports and exports, so that the page needs no other file."""
+    """Join all modules, without imports and exports, so that the page needs no other file."""
     texts = ((PAGE / f"{name}.js").read_text(encoding="utf-8") for name in MODULES)
     return "\n".join(_EXPORT.sub("", _IMPORT.sub("", text)) for text in texts)
 
 
 def style() -> str:
-    """The style sheet of every page that refladder writes."""
+    """Read the style sheet of every page that refladder writes."""
     return (PAGE / "style.css").read_text(encoding="utf-8")
 
 
 def policy(*, served: bool) -> str:
-    """The content security policy: this script and this style, and no request but to the server of the page."""
+    """Return the content security policy: only this script and style, and requests only to the server of the page."""
     parts = [
         "default-src 'none'",
         f"script-src '{_hash(script())}'",
@@ -66,21 +67,21 @@ def policy(*, served: bool) -> str:
 
 
 def style_policy() -> str:
-    """The content security policy of a page without scripts."""
+    """Return the content security policy of a page without scripts."""
     return f"default-src 'none'; img-src data:; style-src '{_hash(style())}'; base-uri 'none'; form-action 'none'"
 
 
-def review_page(sheet: Sheet | None = None) -> str:
-    """The page with the data of a run (inert JSON, which its script removes first), or without it, for the server."""
-    data = ""
-    if sheet is not None:
-        parts = {"pool": sheet.pool, "key": sheet.key, "ratings": ratings_of(sheet)}
-        data = f'<script type="application/json" id="data">{inert_json(parts)}</script>\n'
+def review_page(data: ReviewData | None = None) -> str:
+    """Write the page with the data of a run, as inert JSON that its script removes first; or for the server without."""
+    island = ""
+    if data is not None:
+        parts = {"pool": data.pool, "key": data.key, "ratings": ratings_of(data)}
+        island = f'<script type="application/json" id="data">{inert_json(parts)}</script>\n'
     body = '<div id="page"><noscript>This page needs JavaScript, which it brings along.</noscript></div>\n'
     return _page(
         "refladder review",
-        policy(served=sheet is None),
-        f'{body}{data}<script type="module">{script()}</script>\n',
+        policy(served=data is None),
+        f'{body}{island}<script type="module">{script()}</script>\n',
         '<meta name="referrer" content="no-referrer">\n',
     )
 
@@ -95,15 +96,11 @@ def _page(title: str, security: str, body: str, meta: str = "") -> str:
 
 
 def inert_json(value: object) -> str:
-    """JSON for a script element: `<`, `>`, `&` and the line separators of JavaScript are escapes."""
+    """Write JSON for a script element: `<`, `>`, `&` and the line separators of JavaScript are escapes."""
     text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     for character in "<>&\u2028\u2029":
         text = text.replace(character, f"\\u{ord(character):04x}")
     return text.encode("utf-8", "backslashreplace").decode()
-
-
-def _data_url(svg: str) -> str:
-    return f"data:image/svg+xml;base64,{base64.b64encode(svg.encode()).decode()}"
 
 
 def _hash(text: str) -> str:
@@ -113,16 +110,16 @@ def _hash(text: str) -> str:
 def card_page(
     title: str, tables: Iterable[PlainTable], figures: Mapping[str, str], notes: Sequence[str]
 ) -> str:
-    """The report card as one page: tables, SVG figures by name as images, and notes on how it was made."""
+    """Write the report card as one page: tables, SVG figures by name as images, and notes on how it was made."""
     listed = "".join(f"<li>{escape(note)}</li>" for note in notes)
-    drawn = "".join(
-        f'<figure><img alt="{escape(name)}" src="{_data_url(svg)}"></figure>'
-        for name, svg in figures.items()
-    )
-    parts = [
-        *map(_table, shared_legends(tables)),
-        f"<div class=figures>{drawn}</div>" if drawn else "",
-    ]
+    images = []
+    for name, svg in figures.items():
+        encoded = base64.b64encode(svg.encode()).decode()
+        source = f"data:image/svg+xml;base64,{encoded}"
+        images.append(f'<figure><img alt="{escape(name)}" src="{source}"></figure>')
+    parts = list(map(_table, shared_legends(tables)))
+    if images:
+        parts.append(f"<div class=figures>{''.join(images)}</div>")
     made = f"<details class=made open><summary>How it was made</summary><ul class=signature>{listed}</ul></details>"
     body = f"<main>\n<h1>{escape(title)}</h1>\n{''.join(parts)}\n{made}\n</main>"
     return _page(escape(title), style_policy(), body)
@@ -130,10 +127,10 @@ def card_page(
 
 def _table(table: PlainTable) -> str:
     heads = "".join(f'<th scope="col">{escape(head)}</th>' for head in table.heads)
-    rows = "".join(
-        f'<tr><th scope="row">{escape(row[0])}</th>{"".join(f"<td>{_cell(cell)}</td>" for cell in row[1:])}</tr>'
-        for row in table.rows
-    )
+    rows = ""
+    for row in table.rows:
+        cells = "".join(f"<td>{_cell(cell)}</td>" for cell in row[1:])
+        rows += f'<tr><th scope="row">{escape(row[0])}</th>{cells}</tr>'
     lines = "".join(
         f"<dt>{escape(term)}</dt><dd>{escape(meaning)}</dd>" for term, meaning in table.legend
     )
@@ -146,15 +143,16 @@ def _table(table: PlainTable) -> str:
 
 
 def _cell(text: str) -> str:
-    """A cell; beside a number between -1 and 1 with an interval, both are drawn from 0, or -1, to 1."""
+    """Write a cell. A number between -1 and 1 with an interval gets a bar from 0, or -1, to 1."""
     match = _WITH_INTERVAL.fullmatch(text)
     if match is None:
         return escape(text)
     value, low, high = map(float, match.groups())
-    if min(value, low) < -1 or max(value, high) > 1:
+    lowest = min(value, low)
+    if lowest < -1 or max(value, high) > 1:
         return escape(text)
-    at = [_WIDTH * ((end + 1) / 2 if min(value, low) < 0 else end) for end in (value, low, high)]
-    zero = _WIDTH / 2 if min(value, low) < 0 else 0
+    start = -1 if lowest < 0 else 0
+    zero, *at = (_WIDTH * (end - start) / (1 - start) for end in (0, value, low, high))
     left, right = sorted((zero, at[0]))
     return (
         f'{escape(text)}<svg class="bar" viewBox="0 0 {_WIDTH} 16" aria-hidden="true">'

@@ -23,24 +23,28 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from refladder.arena.sheet import Sheet
+    from refladder.arena.review_data import ReviewData
 
 FIRST, SECOND, TIE = "first", "second", "tie"
-_PATIENCE = 5.0  # seconds to wait for another server that writes the same file
-_LONGEST = 80  # characters of a rater's name
+# Seconds to wait for another server that writes the same file.
+_PATIENCE = 5.0
+# Characters of a rater's name.
+_LONGEST = 80
+# Columns of every grade.
+_COLUMNS = ("output_id", "context_id", "system", "dimension", "value", "rater")
 _guard = threading.Lock()
 
 
-def add_rating(sheet: Sheet, rating: object) -> None:
+def add_rating(data: ReviewData, rating: object) -> None:
     """Store a rating of texts by their numbers in the pool; it is on the disk when this returns."""
-    path, line = _line(sheet, rating)
+    path, line = _line(data, rating)
     with _writing(path):
         append_lines(path, [to_json(line) + b"\n"])
 
 
-def remove_rating(sheet: Sheet, rating: object) -> bool:
+def remove_rating(data: ReviewData, rating: object) -> bool:
     """Remove the last stored rating that equals this one; whether there was one."""
-    path, line = _line(sheet, rating)
+    path, line = _line(data, rating)
     wanted = to_json(line).decode()
     with _writing(path):
         lines = [text for _, text in read_appended(path)]
@@ -52,16 +56,16 @@ def remove_rating(sheet: Sheet, rating: object) -> bool:
     return True
 
 
-def ratings_of(sheet: Sheet) -> list[dict[str, Any]]:
-    """The stored ratings of a run, with numbers of the pool; those of other texts or criteria are left out."""
+def ratings_of(data: ReviewData) -> list[dict[str, Any]]:
+    """Read the stored ratings of a run, with numbers of the pool; those of other texts or criteria are left out."""
     ratings = []
-    for path in (sheet.grades, sheet.pairs):
+    for path in (data.grades, data.pairs):
         for where, line in read_appended(path):
             fields = parse_json(line, where)
             try:
                 keys = {FIRST: FIRST, SECOND: SECOND} if FIRST in fields else {"text": "output_id"}
-                numbers = {key: sheet.numbers.get(fields[name]) for key, name in keys.items()}
-                criterion = sheet.criteria.get(fields["dimension"])
+                numbers = {key: data.numbers.get(fields[name]) for key, name in keys.items()}
+                criterion = data.criteria.get(fields["dimension"])
                 given = {
                     name: fields[name] for name in ("value", "winner", "rater") if name in fields
                 }
@@ -74,46 +78,31 @@ def ratings_of(sheet: Sheet) -> list[dict[str, Any]]:
     return ratings
 
 
-def _line(sheet: Sheet, rating: object) -> tuple[Path, dict[str, Any]]:
-    """The file of a rating, and its line."""
+def _line(data: ReviewData, rating: object) -> tuple[Path, dict[str, Any]]:
+    """Return the file of a rating, and its line."""
     if not isinstance(rating, dict):
         raise DataError("a rating is a JSON object")
-    criterion = _number_of(rating, "criterion", len(sheet.criteria))
-    dimension = list(sheet.criteria)[criterion]
-    rater = rating.get("rater")
-    if (
-        not isinstance(rater, str)
-        or not rater.strip()
-        or len(rater) > _LONGEST
-        or not rater.isprintable()
-    ):
+    criterion = _number_of(rating, "criterion", len(data.criteria))
+    dimension = list(data.criteria)[criterion]
+    rater: Any = rating.get("rater")
+    named = isinstance(rater, str) and rater.strip() and rater.isprintable()
+    if not named or len(rater) > _LONGEST:
         raise DataError(f"a rating needs the name of its rater, of 1 to {_LONGEST} characters")
     if "text" in rating:
-        text = sheet.texts[_number_of(rating, "text", len(sheet.texts))]
-        value, scale = rating.get("value"), sheet.pool["criteria"][criterion]
-        if (
-            isinstance(value, bool)
-            or not isinstance(value, int | float)
-            or not math.isfinite(value)
-        ):
+        text = data.texts[_number_of(rating, "text", len(data.texts))]
+        value: Any = rating.get("value")
+        scale = data.pool["criteria"][criterion]
+        if type(value) not in (int, float) or not math.isfinite(value):
             raise DataError(f"a grade must be a number, found {value!r:.60}")
         if not scale["low"] <= value <= scale["high"]:
             raise DataError(f"grade {value:g} is outside {scale['low']:g} to {scale['high']:g}")
-        return sheet.grades, {
-            "output_id": text.id,
-            "context_id": sheet.rows[text.row],
-            "system": text.system,
-            "dimension": dimension,
-            "value": value,
-            "rater": rater,
-            **{
-                name: value if name == dimension else None
-                for name in sheet.criteria
-                if name not in _TAKEN
-            },
-        }
+        columns = (text.id, data.rows[text.row], text.system, dimension, value, rater)
+        grade = dict(zip(_COLUMNS, columns, strict=True))
+        for name in data.criteria:
+            grade.setdefault(name, value if name == dimension else None)
+        return data.grades, grade
     first, second = (
-        sheet.texts[_number_of(rating, name, len(sheet.texts))] for name in (FIRST, SECOND)
+        data.texts[_number_of(rating, name, len(data.texts))] for name in (FIRST, SECOND)
     )
     if first.row != second.row or first.id == second.id:
         raise DataError("a preference is between two texts of one row")
@@ -121,24 +110,14 @@ def _line(sheet: Sheet, rating: object) -> tuple[Path, dict[str, Any]]:
         raise DataError(
             f"the winner must be {FIRST}, {SECOND} or {TIE}, found {rating.get('winner')!r:.60}"
         )
-    return sheet.pairs, {
-        "context_id": sheet.rows[first.row],
+    return data.pairs, {
+        "context_id": data.rows[first.row],
         "dimension": dimension,
         "first": first.id,
         "second": second.id,
         "winner": rating["winner"],
         "rater": rater,
     }
-
-
-_TAKEN = (
-    "output_id",
-    "context_id",
-    "system",
-    "dimension",
-    "value",
-    "rater",
-)  # columns of every grade
 
 
 def _number_of(rating: dict[str, Any], name: str, count: int) -> int:

@@ -1,14 +1,16 @@
-"""What `compete`, `score` or `evaluate` wrote, as a sheet for the review page."""
+"""Runs of `compete`, `score` or `evaluate` as data of the review page."""
 
 from __future__ import annotations
 
 import json
 import math
+from collections import defaultdict
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from refladder.arena.compete import spent_before
-from refladder.arena.sheet import GRADES, PAIRS, Sheet, Text, sheet_of
+from refladder.arena.review_data import GRADES, PAIRS, ReviewData, Text, review_data_of
 from refladder.errors import DataError, RefladderError, UsageError, plural
 from refladder.files.jsonl import read_bytes, read_lines, within
 from refladder.files.ladder_sets import load_ladders, published_names
@@ -32,11 +34,13 @@ if TYPE_CHECKING:
     from refladder.files.ladder_sets import LadderSet
     from refladder.records import Judgment, Run
 
-_ENDS = ("above_top", "below_bottom")  # keys of the record of `score`
-_MOST_LABELS = 12  # columns with numbers that the threshold view offers as labels
+# Keys of the record of `score`.
+_ENDS = ("above_top", "below_bottom")
+# Largest number of columns with numbers that the threshold view offers as labels.
+_MOST_LABELS = 12
 
 
-def read_run(run: Path, allowed: Callable[[str], Path] | None = None) -> Sheet:
+def read_run(run: Path, allowed: Callable[[str], Path] | None = None) -> ReviewData:
     """Read a run: a folder or a table. `allowed` raises UsageError for a file that may not be read; None allows all."""
     if run.is_dir():
         if is_scored(str(run)):
@@ -64,7 +68,7 @@ def read_run(run: Path, allowed: Callable[[str], Path] | None = None) -> Sheet:
 
 
 def _by_kind(path: Path) -> dict[str, list[dict[str, Any]]]:
-    kinds: dict[str, list[dict[str, Any]]] = {}
+    kinds: defaultdict[str, list[dict[str, Any]]] = defaultdict(list)
     for number, line in read_lines(path):
         fields = parse_json(line, f"{path}:{number}")
         if not isinstance(fields, dict) or not isinstance(fields.get("kind"), str):
@@ -77,85 +81,76 @@ def _by_kind(path: Path) -> dict[str, list[dict[str, Any]]]:
             raise DataError(
                 f"{path}:{number}: a number that is not finite; run the command again"
             ) from error
-        kinds.setdefault(fields["kind"], []).append(fields)
+        kinds[fields["kind"]].append(fields)
     return kinds
 
 
-def _sheet(
+def _review_data(
     folder: Path,
     kinds: Mapping[str, list[dict[str, Any]]],
     texts: Iterable[Text],
     key: Mapping[str, Any],
-) -> Sheet:
-    """The sheet of a folder with rows and criteria."""
-    return sheet_of(
-        [
-            {"id": row["row"], "prompt": row["prompt"], "note": row.get("note")}
-            for row in kinds.get("row", [])
-        ],
-        list(texts),
-        [_criterion(line) for line in kinds.get("criterion", [])],
-        key,
-        grades=folder / GRADES,
-        pairs=folder / PAIRS,
+) -> ReviewData:
+    """Make the view of a folder from its rows and criteria."""
+    rows = [
+        {"id": row["row"], "prompt": row["prompt"], "note": row.get("note")} for row in kinds["row"]
+    ]
+    criteria = [_criterion(line) for line in kinds["criterion"]]
+    return review_data_of(
+        rows, list(texts), criteria, key, grades=folder / GRADES, pairs=folder / PAIRS
     )
 
 
-def _contest(folder: Path, kinds: Mapping[str, list[dict[str, Any]]]) -> Sheet:
-    """A contest of models: texts, trials in both orders, and win rates."""
-    places = {row["row"]: number for number, row in enumerate(kinds.get("row", []))}
+def _contest(folder: Path, kinds: Mapping[str, list[dict[str, Any]]]) -> ReviewData:
+    """Read a contest of models: texts, trials in both orders, and win rates."""
+    row_numbers = {row["row"]: number for number, row in enumerate(kinds["row"])}
     signature = kinds["contest"][0]["signature"] if "contest" in kinds else ""
     # Nothing else of the configuration reaches the page: it may hold a key.
     cost = [f"{usage['backend']}: {cost_words(usage)}" for usage in spent_before(folder)]
-    sheet = _sheet(
-        folder,
-        kinds,
-        (
-            Text(
-                places[line["row"]],
-                line["model"],
-                f"{line['row']}/{line['model']}",
-                line["text"],
-                line["note"],
-            )
-            for line in kinds.get("text", [])
-        ),
-        {"kind": "compete", "signature": signature, "warnings": [], "cost": cost},
-    )
-    sheet.key["title"] = " : ".join(sheet.key["systems"])
-    sheet.key["trials"] = [
+    texts = []
+    for line in kinds["text"]:
+        row, model = line["row"], line["model"]
+        text_id = f"{row}/{model}"
+        texts.append(Text(row_numbers[row], model, text_id, line["text"], line["note"]))
+    key = {"kind": "compete", "signature": signature, "warnings": [], "cost": cost}
+    data = _review_data(folder, kinds, texts, key)
+    data.key["title"] = " : ".join(data.key["systems"])
+    data.key["trials"] = [
         [
-            sheet.criteria[line["criterion"]],
-            sheet.numbers[f"{line['row']}/{line['one']}"],
-            sheet.numbers[f"{line['row']}/{line['other']}"],
+            data.criteria[line["criterion"]],
+            data.numbers[f"{line['row']}/{line['one']}"],
+            data.numbers[f"{line['row']}/{line['other']}"],
             line["forward"],
             line["backward"],
-            0
-            if line["tie"]
-            else None
-            if line["winner"] is None
-            else 1
-            if line["winner"] == line["one"]
-            else -1,
+            _outcome(line),
             line.get("mass"),
             line["note"],
             line["explanation"],
         ]
-        for line in kinds.get("trial", [])
+        for line in kinds["trial"]
     ]
-    rates: dict[str, dict[str, float | None]] = {name: {} for name in sheet.criteria}
-    for line in kinds.get("standing", []):
+    rates: dict[str, dict[str, float | None]] = {name: {} for name in data.criteria}
+    for line in kinds["standing"]:
         if line["row"] is not None and line["criterion"] in rates:
             rates[line["criterion"]][f"{line['row']}/{line['model']}"] = line["rate"]
-    sheet.key["columns"] = [
+    data.key["columns"] = [
         _column(
             f"{column_names(name).score.removesuffix('_score')}_win_rate",
             number,
-            map(rates[name].get, sheet.numbers),
+            map(rates[name].get, data.numbers),
         )
-        for name, number in sheet.criteria.items()
+        for name, number in data.criteria.items()
     ]
-    return sheet
+    return data
+
+
+def _outcome(trial: Mapping[str, Any]) -> int | None:
+    """Return 1 if the first model of a trial won, -1 if the other did, 0 for a tie, None if it was unparsed."""
+    if trial["tie"]:
+        return 0
+    if trial["winner"] is None:
+        return None
+    return 1 if trial["winner"] == trial["one"] else -1
 
 
 def _criterion(fields: Mapping[str, Any]) -> dict[str, Any]:
@@ -170,117 +165,112 @@ def _criterion(fields: Mapping[str, Any]) -> dict[str, Any]:
 def _column(
     name: str, criterion: int | None, values: Iterable[float | None], kind: str = "score"
 ) -> dict[str, Any]:
-    """A number for each text, in the order of the pool; `kind` is score or label."""
+    """Return a number for each text, in the order of the pool; `kind` is score or label."""
     return {"name": name, "criterion": criterion, "kind": kind, "values": list(values)}
 
 
-def _evaluation(folder: Path, kinds: Mapping[str, list[dict[str, Any]]]) -> Sheet:
-    """An evaluation: texts with human ratings, scores of methods, and the tables of the report card."""
+def _evaluation(folder: Path, kinds: Mapping[str, list[dict[str, Any]]]) -> ReviewData:
+    """Read an evaluation: texts with human ratings, scores of methods, and the tables of the report card."""
     head = kinds["evaluation"][0]
-    places = {row["row"]: number for number, row in enumerate(kinds.get("row", []))}
-    tables = [
-        {name: line[name] for name in ("caption", "heads", "rows", "legend")}
-        for line in kinds["table"]
+    row_numbers = {row["row"]: number for number, row in enumerate(kinds["row"])}
+    names = ("caption", "heads", "rows", "legend")
+    key = {
+        "kind": "evaluate",
+        "title": head["benchmark"],
+        "signature": "",
+        "warnings": head["notes"],
+        "cost": [],
+        "tables": [{name: line[name] for name in names} for line in kinds["table"]],
+    }
+    texts = [
+        Text(row_numbers[line["row"]], line["system"], line["id"], line["text"])
+        for line in kinds["text"]
     ]
-    sheet = _sheet(
-        folder,
-        kinds,
-        (
-            Text(places[line["row"]], line["system"], line["id"], line["text"])
-            for line in kinds.get("text", [])
-        ),
-        {
-            "kind": "evaluate",
-            "title": head["benchmark"],
-            "signature": "",
-            "warnings": head["notes"],
-            "cost": [],
-            "tables": tables,
-        },
-    )
-    sheet.key["people"] = [
-        [sheet.numbers[line["id"]], sheet.criteria[line["criterion"]], line["value"], line["rater"]]
-        for line in kinds.get("rating", [])
-        if line["id"] in sheet.numbers
+    data = _review_data(folder, kinds, texts, key)
+    data.key["people"] = [
+        [data.numbers[line["id"]], data.criteria[line["criterion"]], line["value"], line["rater"]]
+        for line in kinds["rating"]
+        if line["id"] in data.numbers
     ]
-    scores: dict[tuple[str, str], dict[str, float | None]] = {}
-    for line in kinds.get("score", []):
-        scores.setdefault((line["method"], line["criterion"]), {})[line["id"]] = line["value"]
-    sheet.key["columns"] = [
-        _column(f"{method}: {criterion}", sheet.criteria[criterion], map(values.get, sheet.numbers))
+    scores: defaultdict[tuple[str, str], dict[str, float | None]] = defaultdict(dict)
+    for line in kinds["score"]:
+        scores[line["method"], line["criterion"]][line["id"]] = line["value"]
+    data.key["columns"] = [
+        _column(f"{method}: {criterion}", data.criteria[criterion], map(values.get, data.numbers))
         for (method, criterion), values in scores.items()
     ]
-    sheet.key["columns"] += _mean_ratings(sheet)
-    return sheet
+    data.key["columns"] += _mean_ratings(data)
+    return data
 
 
-def _mean_ratings(sheet: Sheet) -> list[dict[str, Any]]:
-    given: dict[int, dict[int, list[float]]] = {}
-    for text, criterion, value, _ in sheet.key["people"]:
-        given.setdefault(criterion, {}).setdefault(text, []).append(value)
-    names = list(sheet.criteria)
+def _mean_ratings(data: ReviewData) -> list[dict[str, Any]]:
+    given: defaultdict[tuple[int, int], list[float]] = defaultdict(list)
+    for text, criterion, value, _ in data.key["people"]:
+        given[criterion, text].append(value)
+    means = {key: sum(values) / len(values) for key, values in given.items()}
+    rated = {criterion for criterion, _ in means}
     columns = []
-    for criterion, by_text in sorted(given.items()):
-        means = {text: sum(values) / len(values) for text, values in by_text.items()}
-        values = map(means.get, range(len(sheet.texts)))
-        columns.append(
-            _column(f"mean human rating: {names[criterion]}", criterion, values, "label")
-        )
+    for name, criterion in data.criteria.items():
+        if criterion in rated:
+            values = [means.get((criterion, text)) for text in range(len(data.texts))]
+            columns.append(_column(f"mean human rating: {name}", criterion, values, "label"))
     return columns
 
 
-def _scored(path: Path, allowed: Callable[[str], Path]) -> Sheet:
-    """A scored table: texts with scores, and where the files beside it say so, their verdicts against each rung."""
+def _scored(path: Path, allowed: Callable[[str], Path]) -> ReviewData:
+    """Read a scored table: texts with scores and, if the files beside it have them, their verdicts against each rung."""
     config = within(path.with_name(f"{path.name}.run.json"))
-    recorded = _recorded(config) if config.is_file() else {"options": {}}
-    options = recorded["options"]
+    record = _run_record(config) if config.is_file() else {"options": {}}
+    options = record["options"]
     columns = mapped_columns(str(path))
     mapped = Mapped(columns=columns, context=options.get("context_id"))
     contexts: dict[str, str | None] = {}
-    places: dict[str, int] = {}
+    row_numbers: dict[str, int] = {}
     texts: dict[str, Text] = {}
     fields: dict[str, Mapping[str, Any]] = {}
-    without = 0
+    missing = 0
     for item in items(read_rows(str(path)), mapped, check_ids=True):
         if item.output is None:
-            without += 1
+            missing += 1
             continue
         context = item.output.context_id
-        place = places.setdefault(context, len(places))
+        row = row_numbers.setdefault(context, len(row_numbers))
         contexts[context] = contexts.get(context) or item.context_text
         system = str(item.row.fields.get(columns.get("system", "system")) or "")
-        texts.setdefault(item.output.id, Text(place, system, item.output.id, item.output.text))
+        texts.setdefault(item.output.id, Text(row, system, item.output.id, item.output.text))
         fields.setdefault(item.output.id, item.row.fields)
-    warned = [f"{plural(without, 'row')} without a text: not shown."] if without else []
-    warned += _check_of_judge(recorded.get("judge_check") or [], config)
-    warned += [f"{line}." for line in beyond_lines(*(recorded.get(name, {}) for name in _ENDS))]
+    warned = [f"{plural(missing, 'row')} without a text: not shown."] if missing else []
+    warned += _check_of_judge(record.get("judge_check") or [], config)
+    warned += [f"{line}." for line in beyond_lines(*(record.get(name, {}) for name in _ENDS))]
     judgments = Path(options.get("judgments") or f"{path}.judgments.jsonl")
     run, read = _judgments(judgments, allowed, warned)
     ladders = _ladders(options.get("ladders"), run, allowed, warned)
     if ladders is not None:
-        for context in places:
-            known = ladders.contexts.get(context)
-            contexts[context] = contexts[context] or (None if known is None else known.text)
-    sheet = sheet_of(
-        [{"id": context, "prompt": contexts[context], "note": None} for context in places],
+        for context in row_numbers:
+            context_of_set = ladders.contexts.get(context)
+            contexts[context] = contexts[context] or (
+                None if context_of_set is None else context_of_set.text
+            )
+    data = review_data_of(
+        [{"id": context, "prompt": contexts[context], "note": None} for context in row_numbers],
         list(texts.values()),
         _criteria(run, fields),
         {"kind": "score", "title": path.name, "warnings": warned, "cost": [], "table": path.name},
         grades=path.with_name(f"{path.name}.{GRADES}"),
         pairs=path.with_name(f"{path.name}.{PAIRS}"),
     )
-    _add_scores(sheet, [fields[text.id] for text in sheet.texts])
+    _add_scores(data, [fields[text.id] for text in data.texts])
     if run is not None:
-        sheet.key["climbs"] = _climbs(sheet, read, run.rungs)
+        data.key["climbs"] = _climbs(data, read, run.rungs)
     if ladders is not None:
-        sheet.key["rungs"] = [
-            [_rungs(ladders, row, name) for row in sheet.rows] for name in sheet.criteria
+        data.key["rungs"] = [
+            [_rungs(ladders, context, name) for context in data.rows] for name in data.criteria
         ]
-    return sheet
+    return data
 
 
 def _check_of_judge(checks: Any, config: Path) -> list[str]:
-    """What the run's record says about its judge."""
+    """Report what the run's record says about its judge."""
     again = "score the table again"
     read = parse_as(
         list[JudgeCheck], json.dumps(checks), str(config), "not the check of a judge", again
@@ -290,14 +280,14 @@ def _check_of_judge(checks: Any, config: Path) -> list[str]:
 
 
 def _rungs(ladders: LadderSet, context_id: str, dimension: str) -> list[str] | None:
-    """The texts of each level that a row is compared with, those of all anchors of a shared set; None without any."""
+    """Return the texts of each level that a row is compared with, of all anchors of a shared set; None without any."""
     made = [ladders.ladders.get((anchor, dimension)) for anchor in ladders.anchors or (context_id,)]
     levels = zip(*(ladder.rungs for ladder in made if ladder is not None), strict=True)
     return ["\n\n".join(rung.text for rung in level) for level in levels] or None
 
 
-def _recorded(config: Path) -> dict[str, Any]:
-    """The options that a table was scored with, and how many texts lie beyond the ladders."""
+def _run_record(config: Path) -> dict[str, Any]:
+    """Read the options that a table was scored with, and how many texts lie beyond the ladders."""
     parsed = parse_json(read_bytes(config), str(config), whole_file=True)
     fields: dict[str, Any] = parsed if isinstance(parsed, dict) else {}
     options, *ends = fields.get("options"), *(fields.get(name, {}) for name in _ENDS)
@@ -320,7 +310,7 @@ def _recorded(config: Path) -> dict[str, Any]:
 def _judgments(
     path: Path, allowed: Callable[[str], Path], warned: list[str]
 ) -> tuple[Run | None, Iterable[tuple[str, Judgment]]]:
-    """The judgments of a table, where there are any that may be read; else a warning says why not."""
+    """Read the judgments of a table, if there are any that may be read; otherwise add a warning with the reason."""
     try:
         allowed(str(path.absolute()))
     except UsageError as error:
@@ -332,7 +322,7 @@ def _judgments(
 def _ladders(
     name: str | None, run: Run | None, allowed: Callable[[str], Path], warned: list[str]
 ) -> LadderSet | None:
-    """The ladders that a table was scored with, where they are still the same; else a warning says why not."""
+    """Load the ladders that a table was scored with, if they are unchanged; otherwise add a warning with the reason."""
     if name is None or run is None:
         return None
     try:
@@ -352,7 +342,7 @@ def _ladders(
 
 
 def _criteria(run: Run | None, fields: Mapping[str, Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """The dimensions of the judgments, or where there are none, those that the columns are named by."""
+    """Return the dimensions of the judgments, or without judgments those that the columns are named by."""
     if run is not None:
         dimensions: Sequence[Dimension] = run.dimensions
     else:
@@ -361,45 +351,35 @@ def _criteria(run: Run | None, fields: Mapping[str, Mapping[str, Any]]) -> list[
         dimensions = [
             Dimension(name=stem, description="") for stem in stems if f"{stem}_score" in first
         ]
-    return [
-        _criterion(
-            {
-                "criterion": each.name,
-                "description": each.description,
-                "low": each.low,
-                "high": each.high,
-            }
-        )
-        for each in dimensions
-    ]
+    return [_criterion({"criterion": each.name, **asdict(each)}) for each in dimensions]
 
 
-def _add_scores(sheet: Sheet, rows: Sequence[Mapping[str, Any]]) -> None:
+def _add_scores(data: ReviewData, rows: Sequence[Mapping[str, Any]]) -> None:
     """Add the columns of scores, of notes, and the user's numbers, which may be labels."""
 
     def numbers(name: str) -> list[float | None]:
         return [_number(row.get(name)) for row in rows]
 
     added = {"signature"}
-    sheet.key["signature"] = str(rows[0].get("signature") or "") if rows else ""
-    sheet.key["columns"], sheet.key["notes"], sheet.key["masses"] = [], [], []
-    for number, name in enumerate(sheet.criteria):
+    data.key["signature"] = str(rows[0].get("signature") or "") if rows else ""
+    data.key["columns"], data.key["notes"], data.key["masses"] = [], [], []
+    for number, name in enumerate(data.criteria):
         names = column_names(name)
         added |= {*names, anchor_spread_column(name)}
         for column in (names.score, names.grade):
-            sheet.key["columns"].append(_column(column, number, numbers(column)))
-        sheet.key["masses"].append(numbers(names.mass))
-        sheet.key["notes"].append([row.get(names.note) or None for row in rows])
+            data.key["columns"].append(_column(column, number, numbers(column)))
+        data.key["masses"].append(numbers(names.mass))
+        data.key["notes"].append([row.get(names.note) or None for row in rows])
     first = rows[0] if rows else {}
     for column in OVERALL:
-        if len(sheet.criteria) > 1 and column in first and column not in added:
+        if len(data.criteria) > 1 and column in first and column not in added:
             added.add(column)
-            sheet.key["columns"].append(_column(column, None, numbers(column)))
+            data.key["columns"].append(_column(column, None, numbers(column)))
     low = sum(
-        mass is not None and mass < LOW_MASS for masses in sheet.key["masses"] for mass in masses
+        mass is not None and mass < LOW_MASS for masses in data.key["masses"] for mass in masses
     )
     if low:
-        sheet.key["warnings"].append(
+        data.key["warnings"].append(
             f"{plural(low, 'score')} with low label mass in a judgment; see the notes."
         )
     others = [
@@ -408,11 +388,11 @@ def _add_scores(sheet: Sheet, rows: Sequence[Mapping[str, Any]]) -> None:
         if column not in added
     ]
     others = [each for each in others if any(value is not None for value in each["values"])]
-    sheet.key["columns"] += others[:_MOST_LABELS]
+    data.key["columns"] += others[:_MOST_LABELS]
 
 
 def _number(value: object) -> float | None:
-    """A cell as a number; None for all else."""
+    """Return a cell as a number; None for anything else."""
     if isinstance(value, str):
         value = parse_number(value)
     if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
@@ -421,41 +401,40 @@ def _number(value: object) -> float | None:
 
 
 def _climbs(
-    sheet: Sheet, judgments: Iterable[tuple[str, Judgment]], rungs: int
+    data: ReviewData, judgments: Iterable[tuple[str, Judgment]], rungs: int
 ) -> list[dict[int, list[float | None]]]:
-    """For each criterion and text, the probability that it beats each rung, worst first; the mean of both orders."""
-    cells: dict[
-        tuple[str, str], list[list[float]]
-    ] = {}  # of a criterion and a text: for each rung what it won
+    """Average over both orders, for each criterion and text, the probability that it beats each rung, worst first."""
+    # For each rung, what a text won on a criterion.
+    cells: dict[tuple[str, str], list[list[float]]] = {}
     for where, judgment in judgments:
-        if judgment.dimension not in sheet.criteria:
+        if judgment.dimension not in data.criteria:
             raise DataError(
-                f"{where}: dimension {judgment.dimension!r} is not among the run's: {list(sheet.criteria)}"
+                f"{where}: dimension {judgment.dimension!r} is not among the run's: {list(data.criteria)}"
             )
         against = judgment.against or ""
-        text, rung = (
-            (against, judgment.subject)
-            if judgment.subject.startswith(RUNG)
-            else (judgment.subject, against)
-        )
+        text, rung = judgment.subject, against
+        if text.startswith(RUNG):
+            text, rung = rung, text
         level = level_of(rung)
-        if level is None or level > rungs or text not in sheet.numbers or judgment.logprobs is None:
+        if level is None or level > rungs or text not in data.numbers or judgment.logprobs is None:
             continue
         weights = dict(zip(judgment.outcomes, map(math.exp, judgment.logprobs), strict=True))
         if not (total := sum(weights.values())):
             continue
-        won = (
-            weights.get(WIN if text == judgment.subject else LOSS, 0.0) + weights.get(TIE, 0.0) / 2
-        )
+        win = WIN if text == judgment.subject else LOSS
+        won = weights.get(win, 0.0) + weights.get(TIE, 0.0) / 2
         by_rung = cells.setdefault((judgment.dimension, text), [[] for _ in range(rungs)])
         by_rung[level - 1].append(won / total)
-    return [
-        {
-            number: [
-                round(sum(won) / len(won), 4) if won else None for won in cells[criterion, text]
-            ]
-            for text, number in sheet.numbers.items()
-            if (criterion, text) in cells
-        }
-        for criterion in sheet.criteria
-    ]
+    climbs: list[dict[int, list[float | None]]] = []
+    for criterion in data.criteria:
+        by_text = {}
+        for text, number in data.numbers.items():
+            rungs_of_text = cells.get((criterion, text))
+            if rungs_of_text is not None:
+                by_text[number] = [_mean(won) for won in rungs_of_text]
+        climbs.append(by_text)
+    return climbs
+
+
+def _mean(shares: Sequence[float]) -> float | None:
+    return round(sum(shares) / len(shares), 4) if shares else None

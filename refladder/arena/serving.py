@@ -35,7 +35,8 @@ if TYPE_CHECKING:
     from refladder.arena.building import Builder
     from refladder.arena.workspace import Workspace
 
-_LARGEST = 1 << 20  # bytes of a request
+# Largest number of bytes of a request.
+_LARGEST = 1 << 20
 
 
 class _RefusedError(Exception):
@@ -49,7 +50,7 @@ class _RefusedError(Exception):
 def review_app(
     workspace: Workspace, builder: Builder, *, token: str, hosts: frozenset[str]
 ) -> ASGIApp:
-    """The server as an ASGI application: data need the `token`, and the header Host must be one of `hosts`."""
+    """Make the server as an ASGI application: data need the `token`, and the header Host must be one of `hosts`."""
 
     async def page(_request: Request) -> Response:
         return HTMLResponse(await run_in_threadpool(review_page))
@@ -70,19 +71,19 @@ def review_app(
 def _readers(
     workspace: Workspace, builder: Builder
 ) -> dict[str, Callable[[Mapping[str, str]], object]]:
-    """What can be asked, by name; each takes the query of the request."""
+    """Return what can be read, by name; each function gets the query of the request."""
 
     def key(query: Mapping[str, str]) -> object:
-        sheet = workspace.sheet(query.get("run", ""))
-        return {"key": sheet.key, "ratings": ratings_of(sheet)}
+        data = workspace.review_data(query.get("run", ""))
+        return {"key": data.key, "ratings": ratings_of(data)}
 
     def mine(query: Mapping[str, str]) -> object:
-        ratings = ratings_of(workspace.sheet(query.get("run", "")))
+        ratings = ratings_of(workspace.review_data(query.get("run", "")))
         return {"ratings": [rating for rating in ratings if rating["rater"] == query.get("rater")]}
 
     return {
         "start": lambda _query: {"run": workspace.first, **builder.choices()},
-        "pool": lambda query: {"pool": workspace.sheet(query.get("run", "")).pool},
+        "pool": lambda query: {"pool": workspace.review_data(query.get("run", "")).pool},
         "key": key,
         "mine": mine,
         "runs": lambda _query: {"runs": workspace.runs()},
@@ -94,16 +95,16 @@ def _readers(
 def _writers(
     workspace: Workspace, builder: Builder
 ) -> dict[str, Callable[[Mapping[str, str], object], object]]:
-    """What can be done, by name; each takes the query of the request and its JSON."""
+    """Return what can be done, by name; each function gets the query of the request and its JSON."""
 
     def rate(query: Mapping[str, str], body: object) -> object:
-        add_rating(workspace.sheet(query.get("run", "")), body)
+        add_rating(workspace.review_data(query.get("run", "")), body)
         return {"stored": True}
 
     return {
         "ratings": rate,
         "undo": lambda query, body: {
-            "removed": remove_rating(workspace.sheet(query.get("run", "")), body)
+            "removed": remove_rating(workspace.review_data(query.get("run", "")), body)
         },
         "fill": lambda _query, body: builder.fill(body),
         "plan": lambda _query, body: builder.plan(body),
@@ -145,10 +146,8 @@ async def _too_long(_request: Request, error: Exception) -> Response:
 
 
 async def _body(request: Request) -> Any:
-    if (
-        request.headers.get("content-type", "").partition(";")[0].strip().lower()
-        != "application/json"
-    ):
+    content_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if content_type != "application/json":
         raise _RefusedError(415, "send JSON, with Content-Type: application/json")
     data = b""
     async for part in request.stream():
@@ -188,15 +187,13 @@ def _guarded(app: ASGIApp, token: str, hosts: frozenset[str]) -> ASGIApp:
         origin = request.headers.get("origin")
         if origin is not None and _host_of(origin) not in hosts:
             return _error(403, "requests from other pages are refused")
-        given = request.headers.get("authorization", "").removeprefix("Bearer ")
-        if request.scope["path"] != "/" and not hmac.compare_digest(
-            given.encode("latin-1"), token.encode()
-        ):
-            return _error(
-                401,
-                "the key of this page is missing or old; open the address that `refladder review` printed last",
-            )
-        return None
+        given = request.headers.get("authorization", "").removeprefix("Bearer ").encode("latin-1")
+        if request.scope["path"] == "/" or hmac.compare_digest(given, token.encode()):
+            return None
+        return _error(
+            401,
+            "the key of this page is missing or old; open the address that `refladder review` printed last",
+        )
 
     async def guarded(request: Request, call_next: RequestResponseEndpoint) -> Response:
         response = refusal(request) or await call_next(request)

@@ -14,10 +14,13 @@ from refladder.loaders.fields import without_number
 from refladder.records import Prompt
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from refladder.files.tables import Row
 
 _PIECE = re.compile(r"\{\{|\}\}|\{\s*([^{}\s]+(?: [^{}\s]+)*)\s*\}|[{}]")
-TASK = "open"  # its template of role pairwise shows a request and two responses
+# The template of this task and role `pairwise` shows a request and two responses.
+TASK = "open"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,6 +30,12 @@ class TaskPrompt:
     where: str
     literals: tuple[str, ...]
     names: tuple[str, ...]
+
+    def filled(self, values: Mapping[str, str], role: str = "generate") -> Prompt:
+        """Fill in the variables."""
+        return Prompt(
+            task=TASK, role=role, literals=self.literals, names=self.names, slots=dict(values)
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,7 +50,9 @@ class Instance:
 
 def parse_task_prompt(text: str, where: str) -> TaskPrompt:
     """Split a prompt at its {variables}; {{ and }} are single braces."""
-    literals, names, start = [""], [], 0
+    literals = [""]
+    names = []
+    start = 0
     for piece in _PIECE.finditer(text):
         literals[-1] += text[start : piece.start()]
         start = piece.end()
@@ -65,7 +76,7 @@ def parse_task_prompt(text: str, where: str) -> TaskPrompt:
 
 
 def open_task_prompt(file: str | Path | None, text: str | None) -> TaskPrompt:
-    """The task prompt in a file, or one that was given as text."""
+    """Open the task prompt of a file, or one that was given as text."""
     if (file is None) == (text is None):
         raise UsageError(
             f"give the task prompt once: {option('prompt')} FILE or {option('prompt-text')} TEXT"
@@ -82,7 +93,7 @@ def open_task_prompt(file: str | Path | None, text: str | None) -> TaskPrompt:
 def read_instances(
     source: str, prompt: TaskPrompt, *, id_column: str | None = None, form: str | None = None
 ) -> list[Instance]:
-    """A prompt filled with every row of a table; the id is in `id_column`, None: in `id`, else the row's number."""
+    """Fill a prompt with every row of a table. The id is in `id_column`, or else in `id`, or else the row's number."""
     instances: list[Instance] = []
     rows_of_ids: dict[str, str] = {}
     for number, row in enumerate(read_rows(source, form), 1):
@@ -134,10 +145,7 @@ def _instance(row: Row, name: str, prompt: TaskPrompt) -> Instance:
             note = f"column {variable!r} is empty or absent"
             return Instance(id=name, where=row.where, prompt=None, note=note)
         slots[variable] = _text(row, variable, value)
-    filled = Prompt(
-        task=TASK, role="generate", literals=prompt.literals, names=prompt.names, slots=slots
-    )
-    return Instance(id=name, where=row.where, prompt=filled)
+    return Instance(id=name, where=row.where, prompt=prompt.filled(slots))
 
 
 def _text(row: Row, column: str, value: object) -> str:

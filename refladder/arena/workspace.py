@@ -1,4 +1,4 @@
-"""The runs and folders that the review server may read: those that were named at its start, and nothing beside them."""
+"""The runs and folders that the review server may read: those that were named at its start, and no others."""
 
 from __future__ import annotations
 
@@ -17,20 +17,18 @@ from refladder.jobs.evaluation_results import RESULTS
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from refladder.arena.sheet import Sheet
+    from refladder.arena.review_data import ReviewData
 
-_DEPTH, _MOST, _PREVIEW = (
-    3,
-    200,
-    5,
-)  # folders below a named one, files that are listed, rows of a preview
-_LONGEST = 300  # characters of a cell in a preview
-_PARTS = (
-    ".judgments.jsonl",
-    ".ratings.jsonl",
-    ".preferences.jsonl",
-    ".journal.jsonl",
-)  # ends of files of refladder
+# Depth of folders below a named one.
+_DEPTH = 3
+# Largest number of files that are listed.
+_MOST = 2000
+# Rows of a preview.
+_PREVIEW = 5
+# Characters of a cell in a preview.
+_LONGEST = 300
+# Ends of the names of refladder's own files.
+_PARTS = (".judgments.jsonl", ".ratings.jsonl", ".preferences.jsonl", ".journal.jsonl")
 
 
 class Workspace:
@@ -39,11 +37,11 @@ class Workspace:
     def __init__(self, run: Path | None, folders: Sequence[Path]) -> None:
         self.folders = [Path(os.path.realpath(folder)) for folder in folders]
         self.first = None if run is None else str(run)
-        self._sheets: dict[str, tuple[float, Sheet]] = {}
+        self._opened: dict[str, tuple[float, ReviewData]] = {}
         self._lock = threading.Lock()
 
-    def sheet(self, name: str) -> Sheet:
-        """A run by its name in `runs`; empty for the run that was named at the start."""
+    def review_data(self, name: str) -> ReviewData:
+        """Open a run by its name in `runs`; an empty name is the run that was named at the start."""
         if not name and self.first is None:
             raise UsageError("no run was named at the start; open one from the list of runs")
         named = name in {"", self.first}
@@ -51,16 +49,14 @@ class Workspace:
         source = path / RESULTS if path.is_dir() else path
         changed = source.stat().st_mtime if source.exists() else 0.0
         with self._lock:
-            stored = self._sheets.get(str(path))
+            stored = self._opened.get(str(path))
             if stored is None or stored[0] != changed:
-                stored = self._sheets[str(path)] = (
-                    changed,
-                    read_run(path, None if named else self.allowed),
-                )
+                stored = (changed, read_run(path, None if named else self.allowed))
+                self._opened[str(path)] = stored
         return stored[1]
 
     def allowed(self, name: str) -> Path:
-        """A path that is under a named folder, after symbolic links are followed."""
+        """Resolve a path, with symbolic links, and check that it is under a named folder."""
         if "\0" not in name and is_unicode(name):
             for folder in self.folders:
                 path = Path(os.path.realpath(folder / name))
@@ -72,7 +68,7 @@ class Workspace:
         )
 
     def file(self, name: str) -> Path:
-        """A file under a named folder; a folder or a pattern could stand for files that links lead to."""
+        """Check that a name is a file under a named folder; a folder or a pattern could lead elsewhere."""
         path = self.allowed(name)
         if not path.is_file():
             raise UsageError(
@@ -81,7 +77,7 @@ class Workspace:
         return path
 
     def runs(self) -> list[str]:
-        """The names of runs: the one named at the start, and those under the named folders."""
+        """List the names of runs: the one named at the start, and those under the named folders."""
         listed = [] if self.first is None else [self.first]
         first = None if self.first is None else Path(os.path.realpath(self.first))
         for folder, path in self._files():
@@ -90,7 +86,7 @@ class Workspace:
         return list(dict.fromkeys(listed))
 
     def tables(self) -> list[str]:
-        """The names of tables under the named folders."""
+        """List the names of tables under the named folders."""
         endings = tuple(f".{form}" for form in FORMATS)
         return [
             path.relative_to(folder).as_posix()
@@ -101,14 +97,13 @@ class Workspace:
         ]
 
     def _files(self) -> Iterator[tuple[Path, Path]]:
-        """Files under the named folders, with their folder; hidden ones are left out."""
+        """Yield files under the named folders, with their folder; hidden ones are left out."""
         files = ((folder, path) for folder in self.folders for path in _walk(folder, _DEPTH))
-        return islice(
-            ((at, path) for at, path in files if path.resolve().is_relative_to(at)), _MOST * 10
-        )
+        allowed = (file for file in files if file[1].resolve().is_relative_to(file[0]))
+        return islice(allowed, _MOST)
 
     def preview(self, name: str) -> dict[str, Any]:
-        """The columns of a table, its first rows as text, and the number of its rows."""
+        """Return the columns of a table, its first rows as text, and the number of its rows."""
         rows = read_rows(str(self.file(name)))
         first = list(islice(rows, _PREVIEW))
         if not first:

@@ -14,8 +14,8 @@ import click
 
 from refladder.commands.options import OF_BACKENDS, QUIET
 from refladder.errors import redacted
-from refladder.report import plain_text
 from refladder.report import progress as reporting
+from refladder.report import rendering
 from refladder.report.summary import (
     cost_words,
     essential_lines,
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 UNSCORED = 3  # exit code: finished, but some outputs have no score
 _WIDTH = 100  # of tables when standard output is not a terminal
-printable, printable_json, in_words = plain_text.printable, plain_text.printable_json, cost_words
+printable, printable_json, in_words = rendering.printable, rendering.printable_json, cost_words
 
 
 def check_prompts(folder: Path | None) -> None:

@@ -12,7 +12,7 @@ from refladder.commands import console
 from refladder.commands.calling import Call, check_paths, checked
 from refladder.commands.options import Command, options
 from refladder.options import like
-from refladder.report.link_table import link_table, link_warnings
+from refladder.report.certificate_tables import link_table, link_warnings
 from refladder.settings import LEAST_MASS, Scale, check_asking
 
 if TYPE_CHECKING:

@@ -29,7 +29,7 @@ from refladder.errors import (
 )
 from refladder.options import like
 from refladder.parsing import parse_toml
-from refladder.report.plain_text import printable
+from refladder.report.rendering import printable
 from refladder.version import __version__
 
 if TYPE_CHECKING:

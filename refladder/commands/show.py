@@ -70,7 +70,7 @@ def command(
 
 def _list_contexts(opened: LadderSet, dimensions: tuple[str, ...], *, as_json: bool) -> None:
     from refladder.jobs.show import contexts_in
-    from refladder.report.plain_text import short
+    from refladder.report.rendering import short
 
     for line in contexts_in(opened, dimensions):
         if as_json:

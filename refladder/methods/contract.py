@@ -283,12 +283,12 @@ class Comparisons:
 
     @property
     def names(self) -> list[str]:
-        """The ids of the outputs."""
+        """Return the ids of the outputs."""
         return [output.id for output in self.outputs]
 
     @property
     def arrays(self) -> tuple[int, IntArray, FloatArray]:
-        """The arguments of an estimator: the number of outputs, the pairs and their probabilities."""
+        """Return the arguments of an estimator: the number of outputs, the pairs and their probabilities."""
         return len(self.outputs), self.pairs, self.probabilities
 
     def debiased(self, thresholds: Mapping[str, float]) -> Comparisons:

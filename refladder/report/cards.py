@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -22,9 +23,12 @@ if TYPE_CHECKING:
     from refladder.records import Benchmark, Dimension
 
 ALL = "all"
-UNKNOWN = "unknown"  # a count that the backend does not report
+# A count that the backend does not report.
+UNKNOWN = "unknown"
 _SMALL = 0.1
-_COST, _JUDGMENTS, _SCORES = "cost", "judgments", "scores"
+_COST = "cost"
+_JUDGMENTS = "judgments"
+_SCORES = "scores"
 _CAPTIONS = {
     _COST: "{}, cost: what each method needed",
     _JUDGMENTS: "{}, judgments: faults and biases, with 95 % intervals over contexts",
@@ -32,9 +36,8 @@ _CAPTIONS = {
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Evidence:
-    """What one card is computed from: `measures` by name are (context, (points, of how many)); `whole` has costs."""
+class _Evidence(NamedTuple):
+    """The evidence for one card: `measures` by name are (context, (points, of how many)); `whole` has costs."""
 
     run: MethodRun
     whole: bool
@@ -97,12 +100,12 @@ def _column(compute: Callable[[_Evidence], Any], *shown: _Shown) -> dict[str, An
 
 
 def _cost(compute: Callable[[MethodRun], Any], *shown: _Shown) -> dict[str, Any]:
-    """A column that only the card for all dimensions has."""
+    """Describe a column that only the card for all dimensions has."""
     return _column(lambda evidence: compute(evidence.run) if evidence.whole else None, *shown)
 
 
 def _share_of(name: str, table: str, head: str, legend: str, *more: _Shown) -> dict[str, Any]:
-    """A column with the share of a measure."""
+    """Describe a column with the share of a measure."""
     return _column(
         lambda evidence: evidence.share(name), _Shown(head, legend, _share, table), *more
     )
@@ -243,7 +246,7 @@ def report_cards(
     benchmark: Benchmark,
     dimensions: Sequence[Dimension],
 ) -> list[Card]:
-    """For each method that gave scores one card for all dimensions, with its costs, and one for each dimension."""
+    """Make cards for each method with scores: one for all dimensions, with its costs, and one for each dimension."""
     first = next((run for run in runs if run.result.comparisons), None)
     human = human_means(benchmark.ratings)
     names = [dimension.name for dimension in dimensions]
@@ -253,30 +256,24 @@ def report_cards(
             continue
         scores = run.result.method.scores
         compared = () if first is None or run is first else first.result.comparisons
-        measures = _measures(run, benchmark, names, compared, human)
+        measures = _measures(run, scores, benchmark, names, compared, human=human)
         for name in (ALL, *names):
             covered = names if name == ALL else [name]
-            by_name: dict[str, list[tuple[str, tuple[float, int]]]] = {}
+            by_name: defaultdict[str, list[tuple[str, tuple[float, int]]]] = defaultdict(list)
             for part, counts in measures.items():
                 if part.dimension in covered:
-                    by_name.setdefault(part.name, []).append((part.context, counts))
+                    by_name[part.name].append((part.context, counts))
             keys = [(output.id, dimension) for output in benchmark.outputs for dimension in covered]
             unscored = sum(_number(scores.get(key)) is None for key in keys)
-            evidence = _Evidence(run=run, whole=name == ALL, unscored=unscored, measures=by_name)
+            evidence = _Evidence(run, name == ALL, unscored, by_name)
             values = {column.name: column.metadata["compute"](evidence) for column in _COLUMNS}
-            cards.append(
-                Card(
-                    method=run.result.method.name,
-                    benchmark=benchmark.name,
-                    dimension=name,
-                    **values,
-                )
-            )
+            method = run.result.method.name
+            cards.append(Card(method=method, benchmark=benchmark.name, dimension=name, **values))
     return cards
 
 
 def card_tables(cards: Sequence[Card]) -> list[PlainTable]:
-    """Cost, judgments and scores, of the cards for all dimensions; none when there are no cards."""
+    """Show cost, judgments and scores of the cards for all dimensions; no tables if there are no cards."""
     whole = [card for card in cards if card.dimension == ALL]
     if not whole:
         return []
@@ -306,14 +303,15 @@ def card_tables(cards: Sequence[Card]) -> list[PlainTable]:
 
 def _measures(
     run: MethodRun,
+    scores: Mapping[tuple[str, str], float | None],
     benchmark: Benchmark,
     dimensions: Sequence[str],
     compared: Sequence[Comparisons],
+    *,
     human: Mapping[tuple[str, str], float],
 ) -> Measures:
-    """Measures of a method: judgments, scores, comparisons, and of scores with those `compared` elsewhere."""
+    """Count the measures of a method: judgments, scores, comparisons, and scores against those `compared` elsewhere."""
     result = run.result
-    scores = result.method.scores if result.method is not None else {}
     measures = dict(result.measures)
     for dimension in dimensions:
         measures.update(_longer(benchmark, scores, dimension))
@@ -336,24 +334,22 @@ def _number(value: float | None) -> float | None:
 def _longer(
     benchmark: Benchmark, scores: Mapping[tuple[str, str], float | None], dimension: str
 ) -> Measures:
-    groups: dict[str, list[tuple[int, float]]] = {}
+    groups: defaultdict[str, list[tuple[int, float]]] = defaultdict(list)
     for output in benchmark.outputs:
         value = _number(scores.get((output.id, dimension)))
         if value is not None:
-            groups.setdefault(output.context_id, []).append((len(output.text), value))
+            groups[output.context_id].append((len(output.text), value))
     measures: Measures = {}
     for context, group in groups.items():
         lengths, values = np.array(group, dtype=np.float64).T
         first, second = np.triu_indices(len(group), 1)
         product = (lengths[first] - lengths[second]) * (values[first] - values[second])
-        measures[Part("longer", dimension, context)] = (
-            int((product > 0).sum()),
-            int((product != 0).sum()),
-        )
+        part = Part("longer", dimension, context)
+        measures[part] = int(np.count_nonzero(product > 0)), int(np.count_nonzero(product))
     return measures
 
 
 def _values(comparisons: Comparisons, given: Mapping[tuple[str, str], float | None]) -> FloatArray:
-    """The number of each output that was compared; NaN where it has none."""
+    """Return the number of each output that was compared; NaN if it has none."""
     values = [given.get((output.id, comparisons.dimension.name)) for output in comparisons.outputs]
     return np.array([math.nan if value is None else value for value in values])

@@ -10,7 +10,10 @@ from refladder.report.rendering import DASH, PlainTable, number, with_interval
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-_SHOWN = 5  # ladders that are named in a line
+    from refladder.records import Link
+
+# Number of ladders that are named in a line.
+_SHOWN = 5
 _STEPS = (
     ("in order", "ladders whose higher rung is better, of those that decide"),
     (
@@ -59,9 +62,10 @@ VERDICTS = {
 
 
 def certificate_tables(certificate: Mapping[str, Any]) -> list[PlainTable]:
-    """The steps of every dimension, and counts over ladders."""
+    """Show the steps of every dimension, and counts over ladders."""
     steps = []
-    heads = tuple(head for head in _STEPS if head[0] != "p" or certificate["tests"] is not None)
+    tested = certificate["tests"] is not None
+    heads = tuple(head for head in _STEPS if tested or head[0] != "p")
     for dimension in certificate["dimensions"]:
         levels = {level["level"]: level for level in dimension["levels"]}
         for step in dimension["steps"]:
@@ -71,7 +75,7 @@ def certificate_tables(certificate: Mapping[str, Any]) -> list[PlainTable]:
                 [
                     f"{dimension['dimension']} {step['from']} to {step['to']}",
                     f"{step['in_order']}/{step['decided']}",
-                    *([number(step["p_holm"], 4)] if certificate["tests"] is not None else []),
+                    *([number(step["p_holm"], 4)] if tested else []),
                     number(step["w"], 3),
                     number(step["surface_w"], 3),
                     number(gap, 2),
@@ -108,17 +112,18 @@ def certificate_tables(certificate: Mapping[str, Any]) -> list[PlainTable]:
 
 
 def certificate_lines(certificate: Mapping[str, Any]) -> list[str]:
-    """The verdict, what it counts, the rungs and ladders to look at, and notes."""
+    """List the verdict, its counts, the rungs and ladders to inspect, and notes."""
     counts = certificate["counts"]
-    rungs = counts["of_rungs"]
+    rungs = ", ".join(f"{count:,} {verdict}" for verdict, count in counts["of_rungs"].items())
     judged = (
+        f"{plural(counts['ladders'], 'ladder')} of {counts['rungs']} rungs, "
         f"{plural(counts['judgments'], 'judgment')} ({counts['unparsed']:,} unparsed, {counts['low_mass']:,} of low "
         "label mass)"
     )
     lines = [
         f"verdict: {certificate['verdict']} ({VERDICTS[certificate['verdict']]})",
-        f"certificate {certificate['digest']} by {certificate['judge']['fingerprint']}: {_size(counts)}, {judged}",
-        "rungs: " + ", ".join(f"{count:,} {verdict}" for verdict, count in rungs.items()),
+        f"certificate {certificate['digest']} by {certificate['judge']['fingerprint']}: {judged}",
+        f"rungs: {rungs}",
     ]
     for verdict in ("rewrite", "drop", "refuse"):
         named = [
@@ -140,7 +145,7 @@ def certificate_lines(certificate: Mapping[str, Any]) -> list[str]:
 
 
 def sharing_lines(certificate: Mapping[str, Any]) -> list[str]:
-    """How far the anchors of a shared set agree on its levels, and those that do not where it is refused."""
+    """Report how far the anchors of a shared set agree on its levels. If sharing is refused, name those that disagree."""
     sharing = certificate.get("sharing")
     if sharing is None or not sharing["of"]:
         return [] if sharing is None else ["sharing: no comparison of two anchors decides"]
@@ -164,28 +169,22 @@ def sharing_lines(certificate: Mapping[str, Any]) -> list[str]:
 
 
 def audit_tables(rows: Sequence[Mapping[str, Any]]) -> list[PlainTable]:
-    """The figures of an audit, one row for each measure and one column for each dimension."""
+    """Show the figures of an audit, one row for each measure and one column for each dimension."""
     dimensions = list(dict.fromkeys(row["dimension"] for row in rows))
     if len(dimensions) == 2:
         dimensions = dimensions[1:]
     cells = {(row["measure"], row["dimension"]): row for row in rows}
-    table = [
-        [measure, *(_figure(cells[measure, dimension]) for dimension in dimensions)]
-        for measure in dict.fromkeys(row["measure"] for row in rows)
-    ]
-    return [
-        PlainTable(
-            "audit, with 95 % intervals over contexts", ["measure", *dimensions], table, _AUDIT
-        )
-    ]
-
-
-def _figure(row: Mapping[str, Any]) -> str:
-    return with_interval(row["value"], row["low"], row["high"], digits=3)
+    table = []
+    for measure in dict.fromkeys(row["measure"] for row in rows):
+        figures = [cells[measure, dimension] for dimension in dimensions]
+        shown = [with_interval(row["value"], row["low"], row["high"], digits=3) for row in figures]
+        table.append([measure, *shown])
+    heads = ["measure", *dimensions]
+    return [PlainTable("audit, with 95 % intervals over contexts", heads, table, _AUDIT)]
 
 
 def ladder_line(certificate: Mapping[str, Any], context_id: str, dimension: str) -> str:
-    """The verdicts on the rungs of one ladder."""
+    """Show the verdicts on the rungs of one ladder."""
     (row,) = (
         row
         for row in certificate["of_ladders"]
@@ -197,16 +196,12 @@ def ladder_line(certificate: Mapping[str, Any], context_id: str, dimension: str)
 
 
 def climbable(certificate: Mapping[str, Any]) -> list[str]:
-    """The ladders that a rule of length alone orders fully, as `context (dimension)`."""
+    """List the ladders that a rule of length alone orders fully, as `context (dimension)`."""
     return [
         f"{row['context_id']} ({row['dimension']})"
         for row in certificate["of_ladders"]
         if row["length_climbs"]
     ]
-
-
-def _size(counts: Mapping[str, Any]) -> str:
-    return f"{plural(counts['ladders'], 'ladder')} of {counts['rungs']} rungs"
 
 
 def _named(what: str, names: Sequence[str]) -> list[str]:
@@ -218,3 +213,59 @@ def _named(what: str, names: Sequence[str]) -> list[str]:
 
 def _of(counted: Mapping[str, int], name: str) -> str:
     return f"{counted[name]}/{counted['of']}" if counted["of"] else DASH
+
+
+LINK_LEGEND = (
+    ("slope, shift", "of the log-odds of a win: second judge = slope * first judge + shift"),
+    ("map", "the map that the link uses: the one with the least error"),
+    (
+        "line",
+        "mean absolute error of scores linked by slope and shift, on contexts that were held out",
+    ),
+    ("unlinked", "the same error of the scores as they are"),
+    ("equipercentile", "the same error where scores of equal rank are taken as equal"),
+    ("one text", "half of the 95 % interval for the score of a single text"),
+)
+_NAMES = {"identity": "unlinked"}
+
+
+def link_table(link: Link) -> PlainTable:
+    """Show each linked column with its map, its line and the errors of all maps."""
+    heads = [
+        "column",
+        "rows",
+        "contexts",
+        "slope",
+        "shift",
+        "map",
+        "line",
+        "unlinked",
+        "equipercentile",
+        "one text",
+    ]
+    rows = [
+        [
+            column.column,
+            f"{column.rows:,}",
+            f"{column.contexts:,}",
+            number(column.slope, 2),
+            number(column.shift, 2),
+            _NAMES.get(column.map, column.map),
+            number(column.line_error, 2),
+            number(column.identity_error, 2),
+            number(column.equipercentile_error, 2),
+            number(column.half_width, 2),
+        ]
+        for column in link.columns
+    ]
+    return PlainTable("", heads, rows, LINK_LEGEND)
+
+
+def link_warnings(link: Link) -> list[str]:
+    """Warn about columns whose scores stay unchanged; nothing otherwise."""
+    same = [column.column for column in link.columns if column.map == "identity"]
+    return (
+        [f"Left as they are, since no map did better on held-out contexts: {', '.join(same)}."]
+        if same
+        else []
+    )

@@ -1,4 +1,4 @@
-"""Charts by matplotlib, the same bytes in every run: lines with bands, and numbered points."""
+"""Charts by matplotlib, with equal bytes in every run: lines with bands, and numbered points."""
 
 from __future__ import annotations
 
@@ -21,13 +21,16 @@ if TYPE_CHECKING:
 
 # Distinct for most forms of colour blindness (Okabe and Ito).
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
-WIDTH, HEIGHT = 4.2, 3.0  # inches; text of 9 points is then 11 pixels high on a screen of 390
-_ROW = 0.17  # inches of a row of the legend
-_NEAR = 0.03  # of an axis, which the number of a point takes
+# Size in inches; text of 9 points is then 11 pixels high on a screen of 390.
+WIDTH = 4.2
+HEIGHT = 3.0
+# Height of a row of the legend in inches.
+_ROW = 0.17
+# Share of an axis that the number of a point takes.
+_NEAR = 0.03
 _DARK = "<style>@media (prefers-color-scheme: dark) { svg { filter: invert(1) hue-rotate(180deg) } }</style>"
-_LONGEST_STEM = (
-    60  # characters: at most 240 bytes of UTF-8, where file systems take 255 with an ending
-)
+# Characters of a file name: at most 240 bytes of UTF-8, where file systems accept 255 with an ending.
+_LONGEST_STEM = 60
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,24 +58,15 @@ class Chart:
         """Return the numbers beside points; those that would be written over each other are one tag, as in "3, 7"."""
         if not self.points:
             return []
-        places = np.array([(np.log(x), y) for _, x, y in self.points])
-        spans = np.ptp(places, axis=0)
-        places = places / np.where(spans > 0, spans, 1.0)
-        found: list[tuple[int, list[str]]] = []
-        for number in range(len(places)):
-            near = [
-                names
-                for first, names in found
-                if np.abs(places[number] - places[first]).max() < _NEAR
-            ]
-            if near:
-                near[0].append(str(number + 1))
-            else:
-                found.append((number, [str(number + 1)]))
-        return [
-            (self.points[first][1], self.points[first][2], ", ".join(names))
-            for first, names in found
-        ]
+        positions = np.array([(np.log(x), y) for _, x, y in self.points])
+        spans = np.ptp(positions, axis=0)
+        positions = positions / np.where(spans > 0, spans, 1.0)
+        # The numbers of each tag, by its first point.
+        tags: dict[int, list[str]] = {}
+        for number, position in enumerate(positions):
+            near = (first for first in tags if np.abs(position - positions[first]).max() < _NEAR)
+            tags.setdefault(next(near, number), []).append(str(number + 1))
+        return [(*self.points[first][1:], ", ".join(names)) for first, names in tags.items()]
 
     def svg(self) -> str:
         """Return the chart as SVG. Its text stays text, and it has dark colours where the reader prefers them."""
@@ -91,27 +85,22 @@ class Chart:
         figure = matplotlib_figure(WIDTH, HEIGHT + _ROW * ((names + 1) // 2))
         axes = figure.add_subplot()
         for line in self.series:
-            colour, (xs, ys) = COLOURS[line.colour % len(COLOURS)], zip(*line.points, strict=True)
+            colour = COLOURS[line.colour % len(COLOURS)]
+            xs, ys = zip(*line.points, strict=True)
             axes.plot(xs, ys, "--" if line.dashed else "-", color=colour, label=_plain(line.name))
             if line.band:
-                axes.fill_between(
-                    xs, *zip(*line.band, strict=True), color=colour, alpha=0.12, linewidth=0
-                )
-        for number, (name, x, y) in enumerate(self.points, start=1):
-            axes.scatter(
-                [x],
-                [y],
-                color=COLOURS[(number - 1) % len(COLOURS)],
-                label=_plain(f"{number} {name}"),
-            )
+                lows, highs = zip(*line.band, strict=True)
+                axes.fill_between(xs, lows, highs, color=colour, alpha=0.12, linewidth=0)
+        for number, (name, x, y) in enumerate(self.points):
+            colour = COLOURS[number % len(COLOURS)]
+            axes.scatter([x], [y], color=colour, label=_plain(f"{number + 1} {name}"))
         for x, y, tag in self.tags():
             axes.annotate(tag, (x, y), xytext=(4, 4), textcoords="offset points", fontsize=8)
         if self.points:
             axes.set_xscale("log")
             ticks = _round_numbers(*axes.get_xlim())
-            axes.set_xticks(
-                ticks, [f"{tick:,.3g}" if tick < 1 else f"{tick:,.0f}" for tick in ticks]
-            )
+            labels = [f"{tick:,.3g}" if tick < 1 else f"{tick:,.0f}" for tick in ticks]
+            axes.set_xticks(ticks, labels)
             axes.minorticks_off()
         axes.set_title(_plain(self.title), loc="left", fontsize=9, wrap=True)
         axes.set_xlabel(_plain(self.across), fontsize=9)
@@ -145,15 +134,12 @@ def svg_of(figure: Any) -> str:
     with library.rc_context({"svg.fonttype": "none", "svg.hashsalt": "refladder"}):
         figure.savefig(stream, format="svg", metadata={"Date": None, "Creator": None})
     text = stream.getvalue()
-    text = text[text.index("<svg") :]
-    return (
-        "\n".join(line.rstrip() for line in text.replace(">", f">\n {_DARK}", 1).splitlines())
-        + "\n"
-    )
+    text = text[text.index("<svg") :].replace(">", f">\n {_DARK}", 1)
+    return "".join(f"{line.rstrip()}\n" for line in text.splitlines())
 
 
 def file_stems(names: Sequence[str]) -> dict[str, str]:
-    """Distinct, readable names for files, without an ending, and the same in every run.
+    """Make distinct, readable file names without an ending. They are equal in every run.
 
     A name with other characters than letters, digits, `_` and `-`, or equal to another but for case, gets its digest.
     """
@@ -172,15 +158,11 @@ def _round_numbers(low: float, high: float) -> list[float]:
     """Return round numbers along a logarithmic axis: powers of ten, and 2 and 5 times these on a short axis."""
     powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
     steps = (1.0,) if high / low > 100 else (1.0, 2.0, 5.0)
-    ticks = [
-        step * 10.0**power
-        for power in powers
-        for step in steps
-        if low <= step * 10.0**power <= high
-    ]
+    ticks = [step * 10.0**power for power in powers for step in steps]
+    ticks = [tick for tick in ticks if low <= tick <= high]
     return ticks if len(ticks) > 1 else [low, high]
 
 
 def _plain(text: str) -> str:
-    """Text in which matplotlib sees no formulas."""
+    """Escape text so that matplotlib finds no formulas in it."""
     return text.replace("$", r"\$")

@@ -23,8 +23,10 @@ if TYPE_CHECKING:
     from refladder.methods.contract import Comparisons
 
 
-POINTS = 10  # budgets of a curve, when none are given
-SIZES = (2, 3, 4, 6, 8, 12, 16)  # subsets of outputs
+# Number of budgets of a curve, if none are given.
+POINTS = 10
+# Sizes of the subsets of outputs.
+SIZES = (2, 3, 4, 6, 8, 12, 16)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,7 +72,7 @@ def budget_curve(
     draws: int = 20,
     seed: int = 0,
 ) -> list[CurvePoint]:
-    """Win ratio's agreement with people by budget, for every selection of pairs, plain and debiased.
+    """Compute win ratio's agreement with people by budget, for every selection of pairs, plain and debiased.
 
     A context with constant scores counts 0. The threshold is fitted over all contexts on the chosen comparisons alone.
     """
@@ -80,25 +82,18 @@ def budget_curve(
         {max(2, round(most * part / POINTS)) for part in range(1, POINTS + 1)}
     )
     matrices = [bias.square(items, context.pairs, context.probabilities) for context in compared]
-    ratings = np.array(
-        [
-            [human.get((output.id, dimension), np.nan) for output in context.outputs]
-            for context in compared
-        ]
-    )
+    ratings = np.array([_ratings(context, human) for context in compared])
     points = []
     for scheme in SCHEMES:
         for budget in budgets:
             if not 1 <= budget <= most_pairs(items, scheme):
                 continue
             drawn = np.array(
-                [_draw(matrices, ratings, scheme, budget, seed + draw) for draw in range(draws)],
-                dtype=np.float64,
+                [_draw(matrices, ratings, scheme, budget, seed + draw) for draw in range(draws)]
             )
-            points += [
-                _point(drawn[:, int(debiased)], dimension, scheme, budget, debiased=debiased)
-                for debiased in (False, True)
-            ]
+            for debiased in (False, True):
+                of_kind = drawn[:, int(debiased)]
+                points.append(_point(of_kind, dimension, scheme, budget, debiased=debiased))
     return points
 
 
@@ -110,47 +105,39 @@ def consistency_rows(
     draws: int = 10,
     seed: int = 0,
 ) -> list[ConsistencyRow]:
-    """Agreement of rankings of some outputs with the ranking of all (arXiv 2307.07889, table 8)."""
+    """Compare rankings of some outputs with the ranking of all (arXiv 2307.07889, table 8)."""
     items, compared = _compared(comparisons, dimension)
     sizes = [size for size in SIZES if size < items] + [items]
-    shares = np.array(
-        [
-            bias.self_consistency(
-                bias.square(items, context.pairs, context.probabilities),
-                sizes,
-                human=np.array(
-                    [human.get((output.id, dimension), np.nan) for output in context.outputs]
-                ),
-                draws=draws,
-                seed=seed + number,
-            )
-            for number, context in enumerate(compared)
-        ]
-    )
-    return [
-        ConsistencyRow(
-            dimension=dimension,
-            size=size,
-            final=_mean(shares[:, column, 1]),
-            gold=_mean(shares[:, column, 2]),
+    rows = []
+    for number, context in enumerate(compared):
+        matrix = bias.square(items, context.pairs, context.probabilities)
+        ratings = np.array(_ratings(context, human))
+        rows.append(
+            bias.self_consistency(matrix, sizes, human=ratings, draws=draws, seed=seed + number)
         )
-        for column, size in enumerate(sizes)
+    shares = np.array(rows)
+    return [
+        ConsistencyRow(dimension=dimension, size=size, final=_mean(final), gold=_mean(gold))
+        for size, final, gold in zip(sizes, shares[:, :, 1].T, shares[:, :, 2].T, strict=True)
     ]
 
 
+def _ratings(compared: Comparisons, human: Mapping[tuple[str, str], float]) -> list[float]:
+    """Return the rating of each output that was compared; NaN if it has none."""
+    return [human.get((output.id, compared.dimension.name), np.nan) for output in compared.outputs]
+
+
 def _mean(values: FloatArray) -> float | None:
-    """The mean of the values that are not NaN; None without any."""
+    """Average the values that are not NaN; None if there are none."""
     values = values[~np.isnan(values)]
     return float(values.mean()) if values.size else None
 
 
 def _compared(comparisons: Sequence[Comparisons], dimension: str) -> tuple[int, list[Comparisons]]:
-    """The number of outputs of every context, and the comparisons of one dimension."""
+    """Return the number of outputs of every context, and the comparisons of one dimension."""
     compared = [context for context in comparisons if context.dimension.name == dimension]
     sizes = {len(context.outputs) for context in compared}
-    if not compared or any(
-        len(context.pairs) != most_pairs(len(context.outputs), "random") for context in compared
-    ):
+    if not has_all_pairs(compared):
         raise UsageError(
             f"a budget curve of {dimension!r} needs every pair judged in both orders; run win-ratio without a budget"
         )
@@ -162,39 +149,32 @@ def _compared(comparisons: Sequence[Comparisons], dimension: str) -> tuple[int, 
     return sizes.pop(), compared
 
 
+def has_all_pairs(comparisons: Sequence[Comparisons]) -> bool:
+    """Return whether every pair of outputs was compared in both orders; not so without any."""
+    return bool(comparisons) and all(
+        len(context.pairs) == most_pairs(len(context.outputs), "random") for context in comparisons
+    )
+
+
 def _draw(
     matrices: Sequence[FloatArray], ratings: FloatArray, scheme: str, budget: int, seed: int
 ) -> list[tuple[float, float, float]]:
-    """(agreement, share of outputs without a score, P(first)), plain and debiased."""
+    """Compute (agreement, share of outputs without a score, P(first)), plain and debiased."""
     items = ratings.shape[1]
-    chosen = [
-        select_pairs(items, budget, scheme, seed * len(matrices) + number)
-        for number in range(len(matrices))
-    ]
-    answers = [
-        matrix[pairs[:, 0], pairs[:, 1]] for matrix, pairs in zip(matrices, chosen, strict=True)
-    ]
-    together = np.concatenate(answers)
-    threshold = bias.fit_threshold(together)
+    chosen = []
+    for number, matrix in enumerate(matrices):
+        pairs = select_pairs(items, budget, scheme, seed * len(matrices) + number)
+        chosen.append((pairs, matrix[pairs[:, 0], pairs[:, 1]]))
+    together = np.concatenate([answers for _, answers in chosen])
     points = []
-    for limit in (0.5, threshold):
-        scores = np.array(
-            [
-                np.full(items, np.nan)
-                if np.isnan(limit)
-                else win_ratio(items, pairs, answer, limit)
-                for pairs, answer in zip(chosen, answers, strict=True)
-            ]
-        )
+    for threshold in (0.5, bias.fit_threshold(together)):
+        scores = np.full(ratings.shape, np.nan)
+        if not np.isnan(threshold):
+            scores[:] = [win_ratio(items, pairs, answers, threshold) for pairs, answers in chosen]
         value = _mean(correlate_rows(scores, ratings, "spearman", "zero"))
         unscored = float(np.isnan(scores).mean())
-        points.append(
-            (
-                float("nan") if value is None else value,
-                unscored,
-                bias.share_of_first(together, limit),
-            )
-        )
+        first = bias.share_of_first(together, threshold)
+        points.append((float("nan") if value is None else value, unscored, first))
     return points
 
 

@@ -1,4 +1,4 @@
-"""The card of a published ladder set: YAML for the Hub, and a page, of which all but our part is kept."""
+"""The card of a published ladder set: YAML for the Hub, and a page. Only our part of an existing page is replaced."""
 
 from __future__ import annotations
 
@@ -22,7 +22,8 @@ T = TypeVar("T")
 BEGIN = "<!-- refladder: begin. `refladder publish` writes this part again; your own words belong above or below it -->"
 END = "<!-- refladder: end -->"
 TAGS = ("refladder", "synthetic")
-_CHECKS = 20  # most checks of a certificate that the card shows; the config has all
+# Largest number of checks of a certificate that the card shows; the config has all.
+_CHECKS = 20
 _BLOCK = re.compile(
     r"\A\ufeff?---[ \t]*\r?\n(.*?)(?:\r?\n)?^---[ \t]*(?:\r?\n|\Z)", re.DOTALL | re.MULTILINE
 )
@@ -36,7 +37,7 @@ _OURS = re.compile(rf"{re.escape(BEGIN[:21])}.*?{re.escape(END)}", re.DOTALL)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Facts:
-    """What a card says: `recipes` with their ladders; shortest, median and longest rung of a level, in characters."""
+    """The facts of a card: `recipes` with their ladders; shortest, median and longest rung of a level, in characters."""
 
     manifest: Manifest
     recipes: Mapping[Recipe, int]
@@ -48,16 +49,16 @@ class Facts:
 def merged_card(
     facts: Facts, repository: str, tag: str | None, licence: str | None, head: Head | None
 ) -> str:
-    """The card of a set in ORG/NAME: a new one, or the one of its newest commit with our part put in."""
+    """Write the card of a set in ORG/NAME: a new one, or the card of its newest commit with our part replaced."""
     existing = None if head is None else head.card
     data, text = _parsed(existing or "", repository)
     if licence is not None:
         data["license"] = licence
-    merged = _metadata(
-        facts.manifest, repository, data, {shard.config for shard in (head.shards if head else ())}
-    )
+    previous = {shard.config for shard in head.shards} if head else set()
+    merged = _metadata(facts.manifest, repository, data, previous)
     address = f"hub:{repository}@{tag or 'REVISION'}"
-    part = f"{BEGIN}\n{_page(facts, repository, address, ', '.join(_entries(data.get('license'), str)))}\n{END}"
+    stated = ", ".join(_entries(data.get("license"), str))
+    part = f"{BEGIN}\n{_page(facts, repository, address, stated)}\n{END}"
     if existing is None or not text.strip():
         text = f"# {facts.manifest.name.rpartition('/')[2]}\n\n{part}\n"
     elif _OURS.search(text):
@@ -105,25 +106,20 @@ def _metadata(
             )
     for config in configs:
         name = config.get("config_name", "default")
-        if (
-            name in ours
-            and name not in previous
-            and config != _config(name, default=bool(config.get("default")))
-        ):
+        foreign = name in ours and name not in previous
+        if foreign and config != _config(name, default=bool(config.get("default"))):
             raise UsageError(
                 f"{repository}: README.md has a config named {name!r} with other files already; rename it on "
                 "the Hub, or publish to another repository"
             )
-    others = [config for config in configs if config.get("config_name") not in previous | set(ours)]
+    replaced = previous | set(ours)
+    others = [config for config in configs if config.get("config_name") not in replaced]
     taken = any(config.get("default") for config in others)
     infos: list[dict[str, Any]] = _entries(data.get("dataset_info"), dict)
-    infos = [info for info in infos if info.get("config_name") not in previous | set(ours)]
+    infos = [info for info in infos if info.get("config_name") not in replaced]
     merged: dict[str, Any] = {"license": data["license"]} if data.get("license") else {}
-    merged |= {
-        key: value
-        for key, value in data.items()
-        if key not in ("license", "configs", "dataset_info", "tags")
-    }
+    ours_too = ("license", "configs", "dataset_info", "tags")
+    merged |= {key: value for key, value in data.items() if key not in ours_too}
     merged.setdefault("pretty_name", manifest.name.rpartition("/")[2])
     merged["tags"] = list(dict.fromkeys([*_entries(data.get("tags"), str), *TAGS]))
     if infos:
@@ -141,21 +137,16 @@ def _config(name: str, *, default: bool) -> dict[str, Any]:
 
 
 def _entries(value: object, kind: type[T]) -> list[T]:
-    """The entries of a kind, of a list or of a single value."""
-    return [
-        entry
-        for entry in (value if isinstance(value, list) else [value])
-        if isinstance(entry, kind)
-    ]
+    """Return the entries of a kind, of a list or of a single value."""
+    entries = value if isinstance(value, list) else [value]
+    return [entry for entry in entries if isinstance(entry, kind)]
 
 
 def _page(facts: Facts, repository: str, address: str, licence: str) -> str:
     manifest = facts.manifest
-    texts = (
-        "not included: they may not be distributed"
-        if manifest.contexts is None
-        else f"{manifest.contexts:,}"
-    )
+    texts = "not included: they may not be distributed"
+    if manifest.contexts is not None:
+        texts = f"{manifest.contexts:,}"
     compared = "An output gets its score by comparison with the texts of its context's ladder."
     if manifest.shared is not None:
         compared = (
@@ -174,15 +165,21 @@ def _page(facts: Facts, repository: str, address: str, licence: str) -> str:
         dimensions=_table(
             ["dimension", "human scale", "description"],
             [
-                [f"`{each.name}`", f"{each.low:g} to {each.high:g}", each.description]
-                for each in manifest.dimensions
+                [f"`{entry.name}`", f"{entry.low:g} to {entry.high:g}", entry.description]
+                for entry in manifest.dimensions
             ],
         ),
         recipes=_table(
             ["writer", "prompts", "sampling", "refladder", "ladders"],
             [
-                [f"`{each.backend}`", _prompts(each), _sampling(each), each.version, f"{count:,}"]
-                for each, count in facts.recipes.items()
+                [
+                    f"`{recipe.backend}`",
+                    ", ".join(f"`{prompt}`" for prompt in recipe.prompts),
+                    _sampling(recipe),
+                    recipe.version,
+                    f"{count:,}",
+                ]
+                for recipe, count in facts.recipes.items()
             ],
         ),
         lengths=_table(
@@ -197,12 +194,10 @@ def _page(facts: Facts, repository: str, address: str, licence: str) -> str:
 
 
 def _certificate(checks: Sequence[Mapping[str, str]]) -> str:
+    if not checks:
+        return ""
     rows = [[check["name"], f"**{check['verdict']}**", check["details"]] for check in checks]
-    return f"\n\n## Certificate\n\n{_table(['check', 'verdict', 'details'], rows)}" if rows else ""
-
-
-def _prompts(recipe: Recipe) -> str:
-    return ", ".join(f"`{prompt}`" for prompt in recipe.prompts)
+    return f"\n\n## Certificate\n\n{_table(['check', 'verdict', 'details'], rows)}"
 
 
 def _sampling(recipe: Recipe) -> str:

@@ -10,10 +10,9 @@ from refladder.errors import UsageError
 from refladder.metaeval.agreement import MEAN, human_means
 from refladder.ranking import SCHEMES
 from refladder.ranking.bias import NEAR
-from refladder.ranking.selection import most_pairs
 from refladder.report.cards import ALL
 from refladder.report.charts import Chart, Series, check_charts, file_stems
-from refladder.report.curves import budget_curve, consistency_rows
+from refladder.report.curves import budget_curve, consistency_rows, has_all_pairs
 from refladder.report.rendering import PlainTable, number
 
 if TYPE_CHECKING:
@@ -35,7 +34,10 @@ def draw_figures(
     dimensions: Sequence[Dimension],
     seed: int = 0,
 ) -> tuple[dict[str, str | bytes], list[str]]:
-    """Files by name: `cost.svg`, for all pairs `curve-DIMENSION.svg` and `curves.jsonl`; and what is missing."""
+    """Draw files by name: `cost.svg`, for all pairs `curve-DIMENSION.svg` and `curves.jsonl`.
+
+    Also list what is missing.
+    """
     charts: dict[str, Chart] = {}
     missing: list[str] = []
     figure = _cost(rows, cards, len(benchmark.outputs))
@@ -43,7 +45,8 @@ def draw_figures(
         missing.append("no cost figure: no method has both calls to a judge and a correlation")
     else:
         charts["cost"] = figure
-    comparisons = next((run.result.comparisons for run in runs if _has_all_pairs(run)), None)
+    judged = (run.result.comparisons for run in runs)
+    comparisons = next(filter(has_all_pairs, judged), None)
     if comparisons is None:
         missing.append(
             "no budget curves: they need every pair judged, as win-ratio does without --comparisons"
@@ -65,10 +68,11 @@ def draw_figures(
         if not drawn:
             missing.append(f"no budget curve of {dimension.name}: no context has a correlation")
             continue
-        title = f"{benchmark.name}, {dimension.name}: win ratio by budget, 90 % of the draws in the bands"
-        across, up = "comparisons of one context", "Spearman correlation within contexts"
         charts[f"curve-{stems[dimension.name]}"] = Chart(
-            title=title, across=across, up=up, series=drawn
+            title=f"{benchmark.name}, {dimension.name}: win ratio by budget, 90 % of the draws in the bands",
+            across="comparisons of one context",
+            up="Spearman correlation within contexts",
+            series=drawn,
         )
     data = "".join(json.dumps(asdict(point), allow_nan=False) + "\n" for point in points)
     return {**_files(charts, missing), "curves.jsonl": data}, missing
@@ -86,33 +90,26 @@ def _files(charts: Mapping[str, Chart], missing: list[str]) -> dict[str, str | b
 
 
 def consistency_tables(files: Mapping[str, str | bytes]) -> list[PlainTable]:
-    """Agreement of rankings of fewer outputs with that of all and with people, from `curves.jsonl`; none without it."""
+    """Show the self-consistency of rankings from `curves.jsonl`; no table without that file."""
     points = [json.loads(line) for line in str(files.get("curves.jsonl", "")).splitlines()]
-    rows = [
-        [
-            point["dimension"],
-            str(point["size"]),
-            number(point["final"], 3),
-            number(point["gold"], 3),
-        ]
-        for point in points
-        if point["kind"] == "self-consistency"
-    ]
+    points = [point for point in points if point["kind"] == "self-consistency"]
+    if not points:
+        return []
+    rows = []
+    for point in points:
+        shares = [number(point[name], 3) for name in ("final", "gold")]
+        rows.append([point["dimension"], str(point["size"]), *shares])
     legend = (
         ("outputs", "number of outputs of a context that are ranked"),
         ("all", "share of pairs in the order of the ranking of all outputs"),
         ("people", "share of pairs in the order of the ratings"),
     )
     heads = ["dimension", *(term for term, _ in legend)]
-    return (
-        [PlainTable("Self-consistency of rankings by win ratio", heads, rows, legend)]
-        if rows
-        else []
-    )
+    return [PlainTable("Self-consistency of rankings by win ratio", heads, rows, legend)]
 
 
 def _still_biased(points: Sequence[CurvePoint], dimension: str) -> list[str]:
-    """A sentence when P(first) of debiased points of a curve is not near 1/2; none otherwise."""
+    """Report that P(first) of debiased points of a curve is not near 1/2; nothing otherwise."""
     debiased = [point.first for point in points if point.debiased and point.first is not None]
     biased = [first for first in debiased if abs(first - 0.5) > NEAR]
     if not biased:
@@ -125,15 +122,8 @@ def _still_biased(points: Sequence[CurvePoint], dimension: str) -> list[str]:
     return [note]
 
 
-def _has_all_pairs(run: MethodRun) -> bool:
-    return bool(run.result.comparisons) and all(
-        len(context.pairs) == most_pairs(len(context.outputs), "random")
-        for context in run.result.comparisons
-    )
-
-
 def _cost(rows: Sequence[Agreement], cards: Sequence[Card], texts: int) -> Chart | None:
-    """Agreement against the prompts of a text: tokens where all are known and no answer was reused, else characters."""
+    """Plot agreement against prompt tokens per text, or characters if tokens are unknown or answers were reused."""
     first = rows[0]
     values = {
         row.method: row.value
@@ -164,18 +154,21 @@ def _series(points: Sequence[CurvePoint]) -> list[Series]:
     series = []
     for colour, selection in enumerate(SCHEMES):
         for debiased in (False, True):
-            drawn = [
-                (float(point.budget), point.value, point.low, point.high)
-                for point in points
-                if (point.selection, point.debiased) == (selection, debiased)
-                if point.value is not None and point.low is not None and point.high is not None
-            ]
+            drawn = []
+            band = []
+            for point in points:
+                if (point.selection, point.debiased) != (selection, debiased):
+                    continue
+                if point.value is None or point.low is None or point.high is None:
+                    continue
+                drawn.append((float(point.budget), point.value))
+                band.append((point.low, point.high))
             if drawn:
                 series.append(
                     Series(
                         name=f"{selection}, debiased" if debiased else selection,
-                        points=tuple((budget, value) for budget, value, _, _ in drawn),
-                        band=tuple((low, high) for _, _, low, high in drawn),
+                        points=tuple(drawn),
+                        band=tuple(band),
                         dashed=debiased,
                         colour=colour,
                     )

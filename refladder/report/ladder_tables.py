@@ -8,8 +8,7 @@ from rich import box
 from rich.table import Table
 from rich.text import Text
 
-from refladder.report.plain_text import printable, short
-from refladder.report.rendering import DASH, PlainTable, number
+from refladder.report.rendering import DASH, PlainTable, number, printable, short
 from refladder.scoring.columns import SPREAD_LEGEND, column_names, overall_column
 
 if TYPE_CHECKING:
@@ -20,14 +19,16 @@ if TYPE_CHECKING:
     from refladder.files.ladder_sets import LadderSet
     from refladder.records import Dimension, Ladder
 
-_SCORED = 200  # characters of a text in a table of scores
-_ON_LADDER = 300  # characters of a text beside its rung
+# Characters of a text in a table of scores.
+_SCORED = 200
+# Characters of a text beside its rung.
+_ON_LADDER = 300
 
 
 def score_table(
     texts: Sequence[str], columns: Sequence[Mapping[str, Any]], dimensions: Sequence[Dimension]
 ) -> PlainTable:
-    """Scores, grades and spreads of texts."""
+    """Show scores, grades and spreads of texts."""
     several = len(dimensions) > 1
     heads = ["text"]
     for dimension in dimensions:
@@ -58,7 +59,7 @@ def score_table(
 def ladder_view(
     ladders: LadderSet, ladder: Ladder, dimension: Dimension, outputs: Sequence[Mapping[str, Any]]
 ) -> list[RenderableType]:
-    """The context, its ladder with the outputs placed on it, best first, and a legend where an output has a spread."""
+    """Show the context and its ladder with the outputs placed on it, best first, and explain spreads."""
     shown: list[RenderableType] = []
     context = ladders.contexts.get(ladder.context_id)
     if context is not None:
@@ -71,42 +72,25 @@ def ladder_view(
     table.add_column("text", overflow="fold")
     # Rung i of N has the grade at (i - 1/2)/N of the scale: that of a text that equals it (rules.expected_grades).
     lines: list[tuple[float, str, tuple[str, ...]]] = []
+    step = (dimension.high - dimension.low) / len(ladder.rungs)
     for rung in ladder.rungs:
-        grade = dimension.low + (dimension.high - dimension.low) * (rung.level - 0.5) / len(
-            ladder.rungs
-        )
-        lines.append(
-            (
-                grade,
-                "",
-                (f"{grade:.2f}", "", "", f"rung {rung.level}", short(rung.text, _ON_LADDER)),
-            )
-        )
+        grade = dimension.low + step * (rung.level - 0.5)
+        text = short(rung.text, _ON_LADDER)
+        lines.append((grade, "", (f"{grade:.2f}", "", "", f"rung {rung.level}", text)))
+    unscored = []
     for output in outputs:
-        if _is_scored(output):
-            spread = "" if output["spread"] is None else f"{output['spread']:.2f}"
-            text = short(output["text"], _ON_LADDER)
-            cells: tuple[str, ...] = (
-                f"{output['grade']:.2f}",
-                spread,
-                f"{output['score']:+.2f}",
-                f"  {output['id']}",
-                text,
-            )
-            lines.append((output["grade"], "bold", cells))
-    for _, style, cells in sorted(lines, key=lambda line: -line[0]):
-        table.add_row(*(Text(printable(cell), style=style) for cell in cells))
-    for output in outputs:
-        if not _is_scored(output):
+        name = f"  {output['id']}"
+        if output["grade"] is None or output["score"] is None:
             reason = f"not scored: {output['note'] or 'no reason given'}"
-            table.add_row(
-                DASH, "", DASH, Text(printable(f"  {output['id']}")), Text(printable(reason))
-            )
+            unscored.append((0.0, "", (DASH, "", DASH, name, reason)))
+            continue
+        spread = "" if output["spread"] is None else f"{output['spread']:.2f}"
+        figures = (f"{output['grade']:.2f}", spread, f"{output['score']:+.2f}")
+        text = short(output["text"], _ON_LADDER)
+        lines.append((output["grade"], "bold", (*figures, name, text)))
+    for _, style, cells in (*sorted(lines, key=lambda line: -line[0]), *unscored):
+        table.add_row(*(Text(printable(cell), style=style) for cell in cells))
     shown.append(table)
     if any(output["spread"] is not None for output in outputs):
         shown.append(Text(SPREAD_LEGEND))
     return shown
-
-
-def _is_scored(output: Mapping[str, Any]) -> bool:
-    return output["grade"] is not None and output["score"] is not None

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from refladder.errors import plural
-from refladder.report.plain_text import printable
+from refladder.report.rendering import printable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -27,7 +27,7 @@ _FAST = 10  # a second, from which on the rate is told as a whole number
 def progress(
     what: str, watch: Callable[[], tuple[int, int | None]] | None = None
 ) -> Iterator[Progress]:
-    """How far a job is, with rate and estimate, on standard error: a bar in a terminal, else a line now and then.
+    """Show how far a job is, with rate and estimate, on standard error: a bar in a terminal, else a line now and then.
 
     `watch` returns the prompts that are answered so far, and the tokens that models ran for them.
     """
@@ -84,7 +84,7 @@ def progress(
 
 
 def _left(seconds: float) -> str:
-    """Return the remaining time in words."""
+    """Write the remaining time in words."""
     return f"about {duration_words(seconds)} left"
 
 

@@ -1,4 +1,4 @@
-"""The table of cut-offs with their labels, and what a calibration found, as sentences."""
+"""Tables of cut-offs with their labels, and of what more labels can promise."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from refladder.report.rendering import DASH, PlainTable, number
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-_WIDE = 20  # characters of a bar
+# Characters of a bar.
+_WIDE = 20
 _LEGEND = (
     ("kept", "share of the rows that reach the cut-off"),
     ("labels", "labelled rows that reach it"),
@@ -27,7 +28,7 @@ _MARKS = "*: the promised cut-off; n: the cut-off without a promise"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """A candidate cut-off; `counted` is what its labels are worth, `low` the bound of its precision by itself."""
+    """A candidate cut-off: `counted` is the effective number of its labels, `low` the bound of its own precision."""
 
     cutoff: float
     kept: int
@@ -41,7 +42,7 @@ class Step:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Batch:
-    """What `more` labels can promise: `bad_allowed` at the next look, or without any the `precision`.
+    """A promise of `more` labels: `bad_allowed` at the next look, or the `precision` if none is bad.
 
     `chance` is the probability of the promise if further labels are like those so far; None without labels.
     """
@@ -56,10 +57,10 @@ class Batch:
 def steps_table(
     column: str, steps: Sequence[Step], chosen: int | None, naive: int | None, share: float | None
 ) -> PlainTable:
-    """Cut-offs, strictest first, with a bar from the bound to the precision."""
+    """Show cut-offs, strictest first, with a bar from the bound to the precision."""
     rows = []
-    for place, step in enumerate(steps):
-        marks = f"{'*' if place == chosen else ''}{'n' if place == naive else ''}"
+    for position, step in enumerate(steps):
+        marks = f"{'*' if position == chosen else ''}{'n' if position == naive else ''}"
         rows.append(
             [
                 f"{step.cutoff:.4g} {marks}".rstrip(),
@@ -76,7 +77,7 @@ def steps_table(
 
 
 def plan_table(batches: Sequence[Batch], precision: float, sure: float) -> PlainTable:
-    """What more labels can promise."""
+    """Show what more labels can promise."""
     legend = (
         ("more", "further labels, all of rows that are drawn as below"),
         ("labels", "with those of such rows that exist"),
@@ -103,7 +104,8 @@ def plan_table(batches: Sequence[Batch], precision: float, sure: float) -> Plain
 def _bar(step: Step, share: float | None) -> str:
     if step.precision is None:
         return ""
-    low, high = round(step.low * _WIDE), round(step.precision * _WIDE)
+    low = round(step.low * _WIDE)
+    high = round(step.precision * _WIDE)
     cells = ["-"] * low + ["="] * (high - low) + [" "] * (_WIDE - high)
     if share is not None:
         cells[min(round(share * _WIDE), _WIDE - 1)] = "|"

@@ -1,4 +1,7 @@
-"""Tables of text as Markdown, LaTeX and JSON lines; what has no value is shown as a dash, never as a number."""
+"""Tables of text as Markdown, LaTeX and JSON lines, and text that is safe to print.
+
+A missing value is shown as a dash, never as a number.
+"""
 
 from __future__ import annotations
 
@@ -12,17 +15,25 @@ from pathlib import Path
 from string import Template
 from typing import TYPE_CHECKING, NamedTuple
 
+from refladder.errors import redacted
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from _typeshed import DataclassInstance
 
 DASH = "—"
-INTERVALS = "[ ]"  # their sign in a legend
-_COLUMN = (
-    7  # most columns of a LaTeX table that stays in one column of a page; a wider one spans all
-)
+# The sign of intervals in a legend.
+INTERVALS = "[ ]"
+# Most columns of a LaTeX table that stays in one column of a page; a wider one spans all.
+_COLUMN = 7
 _TEMPLATE = Path(__file__).with_name("templates") / "table.tex"
+
+# C1 controls, line ends of Unicode, all characters with the property Bidi_Control, half surrogate pairs.
+_UNSAFE = r"\x7f-\x9f\u2028\u2029\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff"
+_CONTROL = re.compile(rf"[\x00-\x08\x0b-\x1f{_UNSAFE}]")
+# JSON escapes those below U+0020 itself.
+_JSON_CONTROL = re.compile(f"[{_UNSAFE}]")
 
 _LATEX = str.maketrans(
     {
@@ -64,7 +75,7 @@ class PlainTable(NamedTuple):
 
 
 def number(value: float | None, digits: int) -> str:
-    """A number with this many decimals, or a dash."""
+    """Format a number with this many decimals, or a dash."""
     # Adding 0 turns what rounds to -0 into 0.
     return DASH if value is None else f"{round(value, digits) + 0.0:.{digits}f}"
 
@@ -72,7 +83,7 @@ def number(value: float | None, digits: int) -> str:
 def with_interval(
     value: float | None, low: float | None, high: float | None, *, digits: int = 2
 ) -> str:
-    """A number with three decimals (None: a dash), and its interval where it has one, with `digits` decimals."""
+    """Format a number with three decimals (None: a dash), and its interval, if it has one, with `digits` decimals."""
     if value is None:
         return DASH
     if low is None or high is None:
@@ -81,7 +92,7 @@ def with_interval(
 
 
 def shared_legends(tables: Iterable[PlainTable]) -> list[PlainTable]:
-    """The tables, where a legend that several tables in a row share is left to the last of them."""
+    """Keep only the last of equal legends of consecutive tables."""
     shown = list(tables)
     return [
         table._replace(legend=()) if after is not None and after.legend == table.legend else table
@@ -90,14 +101,14 @@ def shared_legends(tables: Iterable[PlainTable]) -> list[PlainTable]:
 
 
 def json_lines(records: Iterable[DataclassInstance]) -> str:
-    """One JSON object a line for each record; what has no value is null."""
+    """Write one JSON object a line for each record; a missing value is null."""
     return "".join(
         json.dumps(asdict(record), ensure_ascii=False, allow_nan=False) + "\n" for record in records
     )
 
 
 def csv_text(records: Sequence[Mapping[str, object]]) -> str:
-    """Records with the same keys as CSV with a header; what has no value is an empty cell."""
+    """Write records with equal keys as CSV with a header; a missing value is an empty cell."""
     stream = io.StringIO(newline="")
     writer = csv.DictWriter(stream, list(records[0]), lineterminator="\n")
     writer.writeheader()
@@ -106,14 +117,11 @@ def csv_text(records: Sequence[Mapping[str, object]]) -> str:
 
 
 def markdown(tables: Iterable[PlainTable]) -> str:
-    """Pipe tables, each under its caption and above its legend."""
+    """Write pipe tables, each under its caption and above its legend."""
 
     def line(cells: Iterable[str]) -> str:
-        return (
-            "| "
-            + " | ".join(cell.replace("\\", "\\\\").replace("|", "\\|") for cell in cells)
-            + " |"
-        )
+        escaped = [cell.replace("\\", "\\\\").replace("|", "\\|") for cell in cells]
+        return f"| {' | '.join(escaped)} |"
 
     def text(table: PlainTable) -> str:
         rule = ["---", *["---:"] * (len(table.heads) - 1)]
@@ -125,26 +133,25 @@ def markdown(tables: Iterable[PlainTable]) -> str:
 
 
 def latex(tables: Iterable[PlainTable], intervals: str = "full") -> str:
-    """`table` environments for booktabs and graphicx, scaled where too wide, with `intervals` of INTERVAL_SIZES."""
+    """Write `table` environments for booktabs and graphicx, scaled if too wide, with `intervals` of INTERVAL_SIZES."""
     template = Template(_TEMPLATE.read_text(encoding="utf-8"))
 
     def line(cells: Iterable[str]) -> str:
         return "  " + " & ".join(cells) + " \\\\"
 
-    def figure(table: PlainTable, row: int, column: int) -> str:
-        value, opening, interval = table.rows[row][column].partition(" [")
-        shown = _latex_text(value)
-        if (row, column) in table.best:
-            shown = rf"\textbf{{{shown}}}"
-        elif (row, column) in table.equal:
-            shown = rf"\underline{{{shown}}}"
-        if not opening or intervals == "none":
-            return shown
-        ends = _latex_text(f"[{interval}")
-        return f"{shown} {ends}" if intervals == "full" else rf"{shown} {{\scriptsize {ends}}}"
+    def row(table: PlainTable, number: int) -> str:
+        name, *cells = table.rows[number]
+        figures = [
+            _figure(cell, (number, column), table, intervals)
+            for column, cell in enumerate(cells, start=1)
+        ]
+        return f"{line([_latex_text(name), *figures])}\n"
 
     def heads(table: PlainTable) -> str:
-        shown, over, rules, column = list(table.heads), [""], [], 1
+        shown = list(table.heads)
+        over = [""]
+        rules = []
+        column = 1
         for name, width in table.groups:
             end = column + width
             shown[column:end] = [head.removeprefix(f"{name} ") for head in shown[column:end]]
@@ -161,32 +168,52 @@ def latex(tables: Iterable[PlainTable], intervals: str = "full") -> str:
             rf"  \textit{{{_latex_text(term)}}}: {_latex_text(meaning)}\par"
             for term, meaning in terms
         ]
-        rows = [
-            line(
-                [
-                    _latex_text(cells[0]),
-                    *(figure(table, row, column) for column in range(1, len(cells))),
-                ]
-            )
-            for row, cells in enumerate(table.rows)
-        ]
+        if legend:
+            legend = [r"  \par\medskip\raggedright\footnotesize", *legend, ""]
+        label = (table.label or table.caption.partition(":")[0]).lower()
         return template.substitute(
             star="*" if len(table.heads) > _COLUMN else "",
             caption=_latex_text(table.caption),
-            label=re.sub(
-                r"[^a-z0-9]+", "-", (table.label or table.caption.partition(":")[0]).lower()
-            ).strip("-"),
+            label=re.sub(r"[^a-z0-9]+", "-", label).strip("-"),
             figures="r" * (len(table.heads) - 1),
             heads=heads(table),
-            rows="".join(f"{row}\n" for row in rows),
-            legend="\n".join([r"  \par\medskip\raggedright\footnotesize", *legend, ""])
-            if legend
-            else "",
+            rows="".join(row(table, number) for number in range(len(table.rows))),
+            legend="\n".join(legend),
         )
 
     return "\n".join(map(text, tables))
 
 
+def _figure(cell: str, at: tuple[int, int], table: PlainTable, intervals: str) -> str:
+    """Write a figure for LaTeX, marked and with its interval."""
+    value, opening, interval = cell.partition(" [")
+    shown = _latex_text(value)
+    if at in table.best:
+        shown = rf"\textbf{{{shown}}}"
+    elif at in table.equal:
+        shown = rf"\underline{{{shown}}}"
+    if not opening or intervals == "none":
+        return shown
+    ends = _latex_text(f"[{interval}")
+    return f"{shown} {ends}" if intervals == "full" else rf"{shown} {{\scriptsize {ends}}}"
+
+
 def _latex_text(text: str) -> str:
-    """Text in which the characters that LaTeX reads as commands are escaped, and `--` is no dash."""
+    """Escape the characters that LaTeX reads as commands, and keep `--` from becoming a dash."""
     return text.replace("--", "-\u200b-").translate(_LATEX)
+
+
+def printable(text: str) -> str:
+    """Hide secrets; replace by U+FFFD what could move a cursor, break or reorder a line, or fail to be encoded."""
+    return redacted(_CONTROL.sub("\ufffd", text))
+
+
+def printable_json(text: str) -> str:
+    """Replace control characters in JSON text by their escapes, so that its meaning stays the same."""
+    return _JSON_CONTROL.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
+
+
+def short(text: str, width: int) -> str:
+    """Put a text on one line and cut it at `width` characters."""
+    flat = " ".join(text.split())
+    return flat if len(flat) <= width else flat[: width - 1] + "…"

@@ -6,8 +6,7 @@ import io
 from html import escape
 from typing import TYPE_CHECKING, Any
 
-from refladder.report.plain_text import printable
-from refladder.report.rendering import shared_legends
+from refladder.report.rendering import printable, shared_legends
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

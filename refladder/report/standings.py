@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from collections import defaultdict
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,13 +19,14 @@ if TYPE_CHECKING:
 
 OVERALL = "overall"
 _WIN, _TIE, _LOSS, _UNPARSED = range(4)
+# Keys of the counts, and their heads.
 _COUNTS = {
     "wins": "wins",
     "ties": "ties",
     "losses": "losses",
     "unparsed": "unparsed",
     "failed": "no text",
-}  # key to head
+}
 _LEGEND = (
     ("win rate", "(wins + ties / 2) / (wins + ties + losses)"),
     ("interval", "95 % interval over rows"),
@@ -89,7 +91,7 @@ def standings_of(
     criteria: Sequence[str],
     weights: Sequence[float] | None = None,
 ) -> list[Standing]:
-    """Standings by row, then over all rows, best model first within a criterion.
+    """Count standings by row, then over all rows, best model first within a criterion.
 
     `overall` adds up all criteria. With weights its rate is weighted, and its counts leave out criteria of weight 0.
     """
@@ -100,69 +102,56 @@ def standings_of(
             cell = row_numbers[trial.row], models.index(model), criteria.index(trial.criterion)
             counts[*cell, _kind(trial, model)] += 1
     failed = np.array([[(row, model) not in written for model in models] for row in rows])
-    relative = (
-        np.ones(len(criteria))
-        if weights is None
-        else np.array(weights) * len(criteria) / sum(weights)
-    )
+    relative = np.ones(len(criteria))
+    if weights is not None:
+        relative = np.array(weights) * len(criteria) / sum(weights)
+    if np.count_nonzero(relative) == 1:
+        relative = np.sign(relative)
     layers = [
         (name, counts[:, :, layer], counts[:, :, layer]) for layer, name in enumerate(criteria)
     ]
     if len(criteria) > 1:
-        weighted = (
-            counts * (relative if np.count_nonzero(relative) > 1 else relative > 0)[:, None]
-        ).sum(axis=2)
+        weighted = (counts * relative[:, None]).sum(axis=2)
         layers.append((OVERALL, counts[:, :, relative > 0].sum(axis=2), weighted))
-    by_row, over_rows = [], []
+    by_row = []
+    over_rows = []
     for criterion, layer_counts, layer_weighted in layers:
         points = layer_weighted[..., _WIN] + layer_weighted[..., _TIE] / 2
         trials_by_row = layer_weighted[..., :_UNPARSED].sum(axis=2).astype(np.float64)
         for line, row in enumerate(rows):
             for column, model in enumerate(models):
-                standing = _standing(
-                    layer_counts[line, column], int(failed[line, column]), row, model, criterion
-                )
-                by_row.append(
-                    replace(standing, rate=_rate(points[line, column], trials_by_row[line, column]))
-                )
+                at = (line, column)
+                standing = _standing(layer_counts[at], failed[at], points[at], trials_by_row[at])
+                by_row.append(Standing(row=row, model=model, criterion=criterion, **standing))
         intervals = share_intervals(points.T, trials_by_row.T)
         total = []
         for column, model in enumerate(models):
             low, high = (None if math.isnan(end) else end for end in intervals[column].tolist())
-            summed = layer_counts[:, column].sum(axis=0)
-            rate = _rate(points[:, column].sum(), trials_by_row[:, column].sum())
-            standing = _standing(summed, int(failed[:, column].sum()), None, model, criterion)
-            total.append(replace(standing, rate=rate, low=low, high=high))
-        over_rows += sorted(
-            total, key=lambda each: -1.0 if each.rate is None else each.rate, reverse=True
-        )
+            values = (layer_counts, failed, points, trials_by_row)
+            standing = _standing(*(value[:, column].sum(axis=0) for value in values))
+            standing |= {"low": low, "high": high}
+            total.append(Standing(row=None, model=model, criterion=criterion, **standing))
+        over_rows += sorted(total, key=_descending_rate)
     return [*by_row, *over_rows]
 
 
 def standing_tables(standings: Sequence[Mapping[str, Any]]) -> list[PlainTable]:
-    """A table for each criterion, of the standings over all rows."""
-    groups: dict[str, list[Mapping[str, Any]]] = {}
+    """Make a table for each criterion of the standings over all rows."""
+    groups: defaultdict[str, list[list[str]]] = defaultdict(list)
     for standing in standings:
-        if standing["row"] is None:
-            groups.setdefault(standing["criterion"], []).append(standing)
+        if standing["row"] is not None:
+            continue
+        interval = DASH
+        if standing["low"] is not None:
+            interval = f"[{standing['low']:.3f}, {standing['high']:.3f}]"
+        counts = [f"{standing[key]:,}" for key in _COUNTS]
+        row = [standing["model"], number(standing["rate"], 3), interval, *counts]
+        groups[standing["criterion"]].append(row)
+    heads = ["model", "win rate", "interval", *_COUNTS.values()]
+    caption = "{}: win rate over pairs of texts, each judged in both orders"
     return [
-        PlainTable(
-            f"{criterion}: win rate over pairs of texts, each judged in both orders",
-            ["model", "win rate", "interval", *_COUNTS.values()],
-            [
-                [
-                    standing["model"],
-                    number(standing["rate"], 3),
-                    DASH
-                    if standing["low"] is None
-                    else f"[{standing['low']:.3f}, {standing['high']:.3f}]",
-                    *(f"{standing[key]:,}" for key in _COUNTS),
-                ]
-                for standing in group
-            ],
-            _LEGEND,
-        )
-        for criterion, group in groups.items()
+        PlainTable(caption.format(criterion), heads, rows, _LEGEND)
+        for criterion, rows in groups.items()
     ]
 
 
@@ -175,21 +164,12 @@ def _kind(trial: Trial, model: str) -> int:
 
 
 def _standing(
-    counts: NDArray[np.int64], failed: int, row: str | None, model: str, criterion: str
-) -> Standing:
-    wins, ties, losses, unparsed = counts.tolist()
-    return Standing(
-        row=row,
-        model=model,
-        criterion=criterion,
-        rate=None,
-        wins=wins,
-        ties=ties,
-        losses=losses,
-        unparsed=unparsed,
-        failed=failed,
-    )
+    counts: NDArray[np.int64], failed: int, points: float, trials: float
+) -> dict[str, Any]:
+    """Return the rate and the counts of a standing."""
+    numbers = dict(zip(_COUNTS, [*counts.tolist(), int(failed)], strict=True))
+    return {"rate": float(points / trials) if trials else None, **numbers}
 
 
-def _rate(points: float, trials: float) -> float | None:
-    return float(points / trials) if trials else None
+def _descending_rate(standing: Standing) -> float:
+    return 1.0 if standing.rate is None else -standing.rate

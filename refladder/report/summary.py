@@ -11,20 +11,20 @@ if TYPE_CHECKING:
 
     from refladder.scoring.columns import ScoreReport
 
-_REASONS = 10  # shown of a run, the most frequent
+# Number of reasons that are shown, the most frequent first.
+_REASONS = 10
+
+
+_COUNTS = (
+    *("rows", "unscored", "reasons", "judgments", "reused", "above_top", "below_bottom"),
+    *("unparsed", "cut", "low_mass"),
+)
 
 
 def summary(report: ScoreReport) -> dict[str, Any]:
-    """The counts of a scoring run, as JSON values."""
+    """Return the counts of a scoring run as JSON values."""
     return {
-        **{
-            name: getattr(report, name)
-            for name in ("rows", "unscored", "reasons", "judgments", "reused")
-        },
-        **{name: getattr(report, name) for name in ("above_top", "below_bottom")},
-        "unparsed": report.unparsed,
-        "cut": report.cut,
-        "low_mass": report.low_mass,
+        **{name: getattr(report, name) for name in _COUNTS},
         "inconsistency": report.disagreements / report.order_pairs if report.order_pairs else None,
         "order_spread": report.order_spread,
         "signature": report.signature,
@@ -32,7 +32,7 @@ def summary(report: ScoreReport) -> dict[str, Any]:
 
 
 def summary_lines(report: ScoreReport) -> list[str]:
-    """The counts of a scoring run, its warnings, why scores are missing, and how many texts are beyond the ladders."""
+    """List the counts of a scoring run, its warnings, why scores are missing, and the texts beyond the ladders."""
     missing = sum(report.unscored.values())
     reasons = sorted(report.reasons.items(), key=lambda item: -item[1])
     judgments = f"{plural(report.judgments, 'judgment')} ({report.reused:,} reused, {report.unparsed:,} unparsed)"
@@ -56,12 +56,12 @@ def summary_lines(report: ScoreReport) -> list[str]:
 
 
 def essential_lines(report: ScoreReport) -> list[str]:
-    """What changes what the scores mean: warnings, and all counts where scores are missing."""
+    """List what changes the meaning of the scores: warnings, and all counts if scores are missing."""
     return warning_lines(report) if report.complete else summary_lines(report)
 
 
 def warning_lines(report: ScoreReport) -> list[str]:
-    """Warnings about judgments that were parsed but are unreliable; none for a run without them."""
+    """Warn about judgments that were parsed but are unreliable; nothing for a run without them."""
     lines = []
     if report.cut:
         lines.append(
@@ -77,13 +77,13 @@ def beyond_lines(
     of_above: Mapping[str, int] | None = None,
     of_below: Mapping[str, int] | None = None,
 ) -> list[str]:
-    """A line for each dimension with texts above the top rung or below the lowest, `of_...` the texts judged there."""
+    """Count by dimension the texts above the top rung or below the lowest; `of_...` are the texts judged there."""
     lines = []
     for name in {**above, **below}:
-        high, low = above.get(name, 0), below.get(name, 0)
-        of_high, of_low = (
-            None if judged is None else judged.get(name) for judged in (of_above, of_below)
-        )
+        high = above.get(name, 0)
+        low = below.get(name, 0)
+        of_high = (of_above or {}).get(name)
+        of_low = (of_below or {}).get(name)
         beyond = []
         if high:
             beyond.append(
@@ -105,7 +105,7 @@ def _texts(count: int, total: int | None) -> str:
 
 
 def low_mass_lines(count: int, judgments: int) -> list[str]:
-    """A warning about low label mass, or none."""
+    """Warn about low label mass; nothing without it."""
     if not count:
         return []
     warning = (
@@ -117,26 +117,22 @@ def low_mass_lines(count: int, judgments: int) -> list[str]:
 
 
 def spent_lines(spent: Sequence[Mapping[str, Any]]) -> list[str]:
-    """A line for each backend whose tokens or stored answers are known."""
+    """Report the cost of each backend whose tokens or stored answers are known."""
     lines = []
     for usage in spent:
         if usage["prompt_tokens"] is None and usage["from_store"] is None:
             continue
-        stored = (
-            ""
-            if usage["from_store"] is None
-            else f", {plural(usage['from_store'], 'answer')} from the store"
-        )
-        measured = usage["run_tokens"] and usage["seconds"]
-        speed = f", {usage['run_tokens'] / usage['seconds']:,.0f} tokens/s" if measured else ""
-        lines.append(
-            f"{usage['backend']}: {cost_words(usage)} in {usage['seconds']:,.1f} s{speed}{stored}"
-        )
+        line = f"{usage['backend']}: {cost_words(usage)} in {usage['seconds']:,.1f} s"
+        if usage["run_tokens"] and usage["seconds"]:
+            line += f", {usage['run_tokens'] / usage['seconds']:,.0f} tokens/s"
+        if usage["from_store"] is not None:
+            line += f", {plural(usage['from_store'], 'answer')} from the store"
+        lines.append(line)
     return lines
 
 
 def cost_words(counts: Mapping[str, Any]) -> str:
-    """Calls, tokens and price; characters where the number of tokens is unknown."""
+    """List calls, tokens and price; characters if the number of tokens is unknown."""
     parts = [plural(counts["calls"], "call")]
     if not counts["calls"]:
         return parts[0]
@@ -145,10 +141,10 @@ def cost_words(counts: Mapping[str, Any]) -> str:
     if counts["prompt_tokens"] is None:
         parts.append(f"{plural(counts['characters'], 'prompt character')} (tokens not known)")
     else:
-        run = (
-            "" if counts["run_tokens"] is None else f" ({counts['run_tokens']:,} through the model)"
-        )
-        parts.append(f"{plural(counts['prompt_tokens'], 'prompt token')}{run}")
+        tokens = plural(counts["prompt_tokens"], "prompt token")
+        if counts["run_tokens"] is not None:
+            tokens += f" ({counts['run_tokens']:,} through the model)"
+        parts.append(tokens)
         bound = "at most " if counts["requests"] is None else ""
         if counts["answer_tokens"]:
             parts.append(f"{bound}{plural(counts['answer_tokens'], 'answer token')}")

@@ -18,14 +18,13 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
 _NARROW = 8
-_PIECE = re.compile(
-    r"[^\s/_-]*[/_-]+|[^\s/_-]+"
-)  # of a name: a word with the sign behind it, where a line may end
+# A piece of a name: a word with the sign after it, where a line may end.
+_PIECE = re.compile(r"[^\s/_-]*[/_-]+|[^\s/_-]+")
 _INTERVAL = re.compile(r"(\S+) \[(\S+), (\S+)\]")
 
 
 def terminal_tables(tables: Iterable[PlainTable], width: int) -> list[RenderableType]:
-    """Captions, tables and legends, to be printed one after the other."""
+    """Lay out captions, tables and legends, to be printed in this order."""
     shown: list[RenderableType] = []
     for table in shared_legends(tables):
         for part_number, part in enumerate(fitted(table, width)):
@@ -46,15 +45,15 @@ def terminal_tables(tables: Iterable[PlainTable], width: int) -> list[Renderable
 
 
 def fitted(table: PlainTable, width: int) -> list[Table]:
-    """The parts of a table that fit a width: intervals go below figures, heads wrap, columns go to further parts."""
+    """Fit a table to a width: intervals go below figures, heads wrap, and columns go to further parts."""
     names = [table.heads[0], *(row[0] for row in table.rows)]
     _, narrow = _widths(table)
     if 2 + min(_widest(names), width // 3) + sum(narrow) > width:
         table = table._replace(rows=[[row[0], *map(_stacked, row[1:])] for row in table.rows])
-    shortest = min(
-        max(_NARROW, _widest(piece for name in names for piece in _pieces(name))), width // 3
-    )
-    room = width - 2 - shortest  # an edge on both sides
+    longest_piece = _widest(piece for name in names for piece in _pieces(name))
+    shortest = min(max(_NARROW, longest_piece), width // 3)
+    # The table has an edge on both sides.
+    room = width - 2 - shortest
     whole, narrow = _widths(table)
     widths = whole if sum(whole) <= room else narrow
     parts = _split(widths, room, table.repeated)
@@ -66,35 +65,28 @@ def fitted(table: PlainTable, width: int) -> list[Table]:
         shown.add_column(Text(_wrapped(table.heads[0], label)), overflow="fold", min_width=label)
         for column in part:
             head = Text(_wrapped(table.heads[column + 1], widths[column] - 1))
-            shown.add_column(
-                head,
-                justify="right",
-                overflow="fold",
-                min_width=max(1, min(widths[column], room) - 1),
-            )
+            least = max(1, min(widths[column], room) - 1)
+            shown.add_column(head, justify="right", overflow="fold", min_width=least)
         for row in table.rows:
-            shown.add_row(
-                Text(_wrapped(row[0], label)), *(Text(row[column + 1]) for column in part)
-            )
+            cells = [_wrapped(row[0], label), *(row[column + 1] for column in part)]
+            shown.add_row(*map(Text, cells))
         tables.append(shown)
     return tables
 
 
 def _widths(table: PlainTable) -> tuple[list[int], list[int]]:
-    """The width of each column of figures with the space before it: with its head as it is, and with a wrapped one."""
-    columns = [[row[column] for row in table.rows] for column in range(1, len(table.heads))]
-    whole = [
-        1 + _widest([head, *cells]) for head, cells in zip(table.heads[1:], columns, strict=True)
-    ]
-    narrow = [
-        1 + _widest([*_pieces(head), *cells])
-        for head, cells in zip(table.heads[1:], columns, strict=True)
-    ]
+    """Measure each column of figures with the space before it: with its head unwrapped, and wrapped."""
+    whole = []
+    narrow = []
+    for column, head in enumerate(table.heads[1:], start=1):
+        widest = _widest(row[column] for row in table.rows)
+        whole.append(1 + max(widest, _widest([head])))
+        narrow.append(1 + max(widest, _widest(_pieces(head))))
     return whole, narrow
 
 
 def _split(widths: Sequence[int], room: int, repeated: int) -> list[list[int]]:
-    """The columns of figures of each part, by number, so that their widths add up to no more than the room."""
+    """Split the columns of figures, by number, into parts whose widths add up to no more than the room."""
     last = list(range(len(widths) - repeated, len(widths)))
     if sum(widths[column] for column in last) + max(widths, default=0) > room:
         last = []
@@ -108,14 +100,11 @@ def _split(widths: Sequence[int], room: int, repeated: int) -> list[list[int]]:
 
 
 def _stacked(cell: str) -> str:
-    """A figure above its interval, without the zeros before the points, to keep columns narrow."""
+    """Put a figure above its interval, without the zeros before the points, to keep columns narrow."""
     match = _INTERVAL.fullmatch(cell)
     if match is None:
         return cell
-    ends = (
-        end.replace("0.", ".") if end.lstrip("-").startswith("0.") else end
-        for end in match.groups()[1:]
-    )
+    ends = [re.sub(r"^(-?)0\.", r"\1.", end) for end in match.groups()[1:]]
     return f"{match[1]}\n{' '.join(ends)}"
 
 
@@ -128,15 +117,14 @@ def _pieces(text: str) -> list[str]:
 
 
 def _wrapped(text: str, width: int) -> str:
-    """Lines no wider than this, cut at spaces and behind signs; a longer piece has a line to itself."""
+    """Wrap text to lines of this width, cut at spaces and after signs; a longer piece has a line of its own."""
     lines = []
     for part in text.splitlines() or [""]:
         lines.append("")
         for word in part.split():
             for piece_number, piece in enumerate(_PIECE.findall(word)):
-                joined = (
-                    f"{lines[-1]} {piece}" if piece_number == 0 and lines[-1] else lines[-1] + piece
-                )
+                gap = " " if piece_number == 0 and lines[-1] else ""
+                joined = lines[-1] + gap + piece
                 if lines[-1] and _widest([joined]) > width:
                     lines.append(piece)
                 else:

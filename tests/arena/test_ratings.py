@@ -14,7 +14,7 @@ from refladder.errors import DataError
 
 
 @pytest.fixture
-def sheet(tmp_path):
+def data(tmp_path):
     return read_run(contest(tmp_path, rows=3) / "run")
 
 
@@ -37,14 +37,14 @@ def lines(path):
     return [json.loads(line) for line in path.read_text().splitlines()]
 
 
-def test_grades_and_preferences_are_tables_of_labels(sheet):
-    add_rating(sheet, grade(2, 4))
-    add_rating(sheet, pair(1, 0, "tie"))
-    text, other = sheet.texts[2], sheet.texts[1]
-    assert lines(sheet.grades) == [
+def test_grades_and_preferences_are_tables_of_labels(data):
+    add_rating(data, grade(2, 4))
+    add_rating(data, pair(1, 0, "tie"))
+    text, other = data.texts[2], data.texts[1]
+    assert lines(data.grades) == [
         {
             "output_id": text.id,
-            "context_id": sheet.rows[text.row],
+            "context_id": data.rows[text.row],
             "system": text.system,
             "dimension": CRITERION,
             "value": 4,
@@ -52,25 +52,25 @@ def test_grades_and_preferences_are_tables_of_labels(sheet):
             CRITERION: 4,
         }
     ]
-    assert lines(sheet.pairs) == [
+    assert lines(data.pairs) == [
         {
             "context_id": "r0",
             "dimension": CRITERION,
             "first": other.id,
-            "second": sheet.texts[0].id,
+            "second": data.texts[0].id,
             "winner": "tie",
             "rater": "ann",
         }
     ]
-    assert ratings_of(sheet) == [grade(2, 4), pair(1, 0, "tie")]
+    assert ratings_of(data) == [grade(2, 4), pair(1, 0, "tie")]
 
 
-def test_undo_removes_the_last_equal_rating_only(sheet):
+def test_undo_removes_the_last_equal_rating_only(data):
     for rating in (grade(), grade(1), grade()):
-        add_rating(sheet, rating)
-    assert remove_rating(sheet, grade())
-    assert ratings_of(sheet) == [grade(), grade(1)]
-    assert not remove_rating(sheet, grade(value=1))
+        add_rating(data, rating)
+    assert remove_rating(data, grade())
+    assert ratings_of(data) == [grade(), grade(1)]
+    assert not remove_rating(data, grade(value=1))
 
 
 @pytest.mark.parametrize(
@@ -91,66 +91,66 @@ def test_undo_removes_the_last_equal_rating_only(sheet):
         (pair(winner="left"), "the winner must be first, second or tie, found 'left'"),
     ],
 )
-def test_what_is_no_rating_is_refused_and_nothing_is_written(sheet, rating, message):
+def test_what_is_no_rating_is_refused_and_nothing_is_written(data, rating, message):
     with pytest.raises(DataError, match=message):
-        add_rating(sheet, rating)
-    assert not sheet.grades.exists()
-    assert not sheet.pairs.exists()
+        add_rating(data, rating)
+    assert not data.grades.exists()
+    assert not data.pairs.exists()
 
 
-def test_a_line_cut_by_a_kill_is_removed_before_the_next(sheet):
-    add_rating(sheet, grade())
-    with sheet.grades.open("ab") as stream:
+def test_a_line_cut_by_a_kill_is_removed_before_the_next(data):
+    add_rating(data, grade())
+    with data.grades.open("ab") as stream:
         stream.write(b'{"output_id": "r0/')
-    add_rating(sheet, grade(1))
-    assert [line["output_id"] for line in lines(sheet.grades)] == [
-        sheet.texts[0].id,
-        sheet.texts[1].id,
+    add_rating(data, grade(1))
+    assert [line["output_id"] for line in lines(data.grades)] == [
+        data.texts[0].id,
+        data.texts[1].id,
     ]
 
 
-def test_reading_and_rating_keep_a_last_line_without_a_newline(sheet, command, tmp_path):
-    add_rating(sheet, grade())
-    sheet.grades.write_bytes(sheet.grades.read_bytes().rstrip(b"\n"))
-    before = sheet.grades.read_bytes()
+def test_reading_and_rating_keep_a_last_line_without_a_newline(data, command, tmp_path):
+    add_rating(data, grade())
+    data.grades.write_bytes(data.grades.read_bytes().rstrip(b"\n"))
+    before = data.grades.read_bytes()
     assert command("review", tmp_path / "run", "--html", tmp_path / "review.html").code == 0
-    assert ratings_of(sheet) == [grade()]
-    assert sheet.grades.read_bytes() == before
-    add_rating(sheet, grade(1))
-    assert ratings_of(sheet) == [grade(), grade(1)]
-    sheet.grades.write_bytes(sheet.grades.read_bytes().rstrip(b"\n"))
-    assert remove_rating(sheet, grade(1))
-    assert sheet.grades.read_bytes() == before + b"\n"
+    assert ratings_of(data) == [grade()]
+    assert data.grades.read_bytes() == before
+    add_rating(data, grade(1))
+    assert ratings_of(data) == [grade(), grade(1)]
+    data.grades.write_bytes(data.grades.read_bytes().rstrip(b"\n"))
+    assert remove_rating(data, grade(1))
+    assert data.grades.read_bytes() == before + b"\n"
 
 
-def test_ratings_are_not_written_through_a_link_to_another_folder(sheet, tmp_path):
+def test_ratings_are_not_written_through_a_link_to_another_folder(data, tmp_path):
     outside = tmp_path / "outside.jsonl"
     outside.write_bytes(b'{"output_id": "r0/')
-    sheet.grades.symlink_to(outside)
-    for use in (add_rating, remove_rating, lambda sheet, _: ratings_of(sheet)):
+    data.grades.symlink_to(outside)
+    for use in (add_rating, remove_rating, lambda data, _: ratings_of(data)):
         with pytest.raises(
             DataError,
             match=r"ratings\.jsonl: a link to .*outside\.jsonl, which is not in .*run; copy",
         ):
-            use(sheet, grade())
+            use(data, grade())
     assert outside.read_bytes() == b'{"output_id": "r0/'
 
 
-def test_a_damaged_line_is_reported(sheet):
-    sheet.grades.write_text('{"output_id": "x"}\n')
+def test_a_damaged_line_is_reported(data):
+    data.grades.write_text('{"output_id": "x"}\n')
     with pytest.raises(DataError, match=r"ratings\.jsonl:1: not a rating; correct the line"):
-        ratings_of(sheet)
+        ratings_of(data)
 
 
-def test_threads_lose_nothing(sheet):
+def test_threads_lose_nothing(data):
     def rate(name):
         for value in range(1, 6):
-            add_rating(sheet, grade(value=value, rater=name))
+            add_rating(data, grade(value=value, rater=name))
 
     threads = [threading.Thread(target=rate, args=(f"rater {number}",)) for number in range(4)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert len(lines(sheet.grades)) == 20
-    assert not list(sheet.grades.parent.glob(".*.lock"))
+    assert len(lines(data.grades)) == 20
+    assert not list(data.grades.parent.glob(".*.lock"))

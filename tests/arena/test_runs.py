@@ -14,25 +14,25 @@ from refladder.errors import DataError
 
 
 def test_a_contest_is_parted_into_what_may_be_seen_and_what_not(tmp_path):
-    sheet = read_run(contest(tmp_path, rows=3) / "run")
-    words = json.dumps(sheet.pool)
+    data = read_run(contest(tmp_path, rows=3) / "run")
+    words = json.dumps(data.pool)
     for clue in (*SYSTEMS, "winner", "forward", "rate", "r0", "aardvark", "It is better"):
         assert clue not in words
-    assert sheet.key["systems"] == list(SYSTEMS)
-    assert [len(sheet.pool["rows"]), len(sheet.pool["texts"]), len(sheet.key["trials"])] == [
+    assert data.key["systems"] == list(SYSTEMS)
+    assert [len(data.pool["rows"]), len(data.pool["texts"]), len(data.key["trials"])] == [
         3,
         6,
         3,
     ]
-    for criterion, first, second, forward, backward, winner, *_ in sheet.key["trials"]:
+    for criterion, first, second, forward, backward, winner, *_ in data.key["trials"]:
         assert criterion == 0
-        assert sheet.pool["texts"][first if winner == 1 else second][1].startswith("good")
+        assert data.pool["texts"][first if winner == 1 else second][1].startswith("good")
         assert (forward > 0.5) == (backward > 0.5) == (winner == 1)
 
 
 def test_the_number_of_a_text_does_not_follow_its_system(tmp_path):
-    sheet = read_run(contest(tmp_path, rows=40) / "run")
-    first = [sheet.key["texts"][number][0] for number in range(0, 80, 2)]
+    data = read_run(contest(tmp_path, rows=40) / "run")
+    first = [data.key["texts"][number][0] for number in range(0, 80, 2)]
     assert 8 < sum(first) < 32  # of 40; half of them by chance
 
 
@@ -41,17 +41,17 @@ def test_a_scored_table_shows_verdicts_against_each_rung(command, write_jsonl, r
     out = tmp_path / "scored.jsonl"
     given = ["--ladders", "demo/story", "--dimension", "coherence", "--both-orders"]
     assert command("score", write_jsonl(table), *given, "--out", out).code == 0
-    sheet = read_run(out)
-    assert list(sheet.criteria) == ["coherence"]
-    assert [column["name"] for column in sheet.key["columns"]] == [
+    data = read_run(out)
+    assert list(data.criteria) == ["coherence"]
+    assert [column["name"] for column in data.key["columns"]] == [
         "coherence_score",
         "coherence_grade",
         "quality",
     ]
     scored = {row["output_id"]: row for row in map(json.loads, out.read_text().splitlines())}
-    for number, text in enumerate(sheet.texts):
+    for number, text in enumerate(data.texts):
         row = scored[text.id]
-        score, grade, quality = (column["values"][number] for column in sheet.key["columns"])
+        score, grade, quality = (column["values"][number] for column in data.key["columns"])
         assert (score, grade, quality) == (
             row["coherence_score"],
             row["coherence_grade"],
@@ -74,11 +74,9 @@ def test_a_scored_table_shows_verdicts_against_each_rung(command, write_jsonl, r
             / sum(parts.values())
         )
     assert len(shares) == 2
-    assert sheet.key["climbs"][0][sheet.numbers["o1"]][2] == pytest.approx(
-        sum(shares) / 2, abs=1e-4
-    )
-    assert len(sheet.key["rungs"][0][0]) == 5
-    assert sheet.grades.name == "scored.jsonl.ratings.jsonl"
+    assert data.key["climbs"][0][data.numbers["o1"]][2] == pytest.approx(sum(shares) / 2, abs=1e-4)
+    assert len(data.key["rungs"][0][0]) == 5
+    assert data.grades.name == "scored.jsonl.ratings.jsonl"
 
 
 def test_a_changed_ladder_set_is_a_warning(command, write_jsonl, rows, tmp_path):
@@ -86,9 +84,9 @@ def test_a_changed_ladder_set_is_a_warning(command, write_jsonl, rows, tmp_path)
     assert command("score", write_jsonl(rows(2)), "--ladders", "demo/story", "--out", out).code == 0
     config = tmp_path / "scored.jsonl.run.json"
     config.write_text(config.read_text().replace("demo/story", "demo/dialogue"))
-    sheet = read_run(out)
-    assert "rungs" not in sheet.key
-    assert sheet.key["warnings"][-1:] == [
+    data = read_run(out)
+    assert "rungs" not in data.key
+    assert data.key["warnings"][-1:] == [
         "The rungs are not shown: the ladder set demo/dialogue has changed since the table was scored."
     ]
 
@@ -160,25 +158,25 @@ def test_an_evaluation_is_reviewed_with_its_ratings_and_tables(command, tmp_path
         command("evaluate", "demo/dialogue", "--methods", "ladder,win-ratio", "--work", work).code
         == 0
     )
-    sheet = read_run(work)
-    assert list(sheet.criteria) == ["engagingness"]
-    assert [column["name"] for column in sheet.key["columns"]] == [
+    data = read_run(work)
+    assert list(data.criteria) == ["engagingness"]
+    assert [column["name"] for column in data.key["columns"]] == [
         "ladder: engagingness",
         "win-ratio: engagingness",
         "mean human rating: engagingness",
     ]
-    assert len(sheet.texts) == len(sheet.key["people"]) == 84
+    assert len(data.texts) == len(data.key["people"]) == 84
     assert "demo/dialogue, cost: what each method needed" in [
-        table["caption"] for table in sheet.key["tables"]
+        table["caption"] for table in data.key["tables"]
     ]
     ratings = [
         line
         for line in map(json.loads, (work / "results.jsonl").read_text().splitlines())
         if line["kind"] == "rating"
     ]
-    values = sheet.key["columns"][2]["values"]
+    values = data.key["columns"][2]["values"]
     assert {line["id"]: line["value"] for line in ratings} == {
-        text.id: value for text, value in zip(sheet.texts, values, strict=True)
+        text.id: value for text, value in zip(data.texts, values, strict=True)
     }
 
 
@@ -187,15 +185,15 @@ def test_a_scored_table_without_judgments_or_configuration_is_still_shown(tmp_pa
     path.write_text(
         "context_id,system,output,clarity_score,clarity_grade,label\nc,a,Rain.,-2.5,2,1\nc,b,,1,3,0\n"
     )
-    sheet = read_run(path)
-    assert list(sheet.criteria) == ["clarity"]
-    assert [column["values"] for column in sheet.key["columns"]] == [
+    data = read_run(path)
+    assert list(data.criteria) == ["clarity"]
+    assert [column["values"] for column in data.key["columns"]] == [
         [-2.5],
         [2],
         [1],
     ]  # negative scores stay negative
-    assert sheet.key["warnings"] == ["1 row without a text: not shown."]
-    assert "climbs" not in sheet.key
+    assert data.key["warnings"] == ["1 row without a text: not shown."]
+    assert "climbs" not in data.key
 
 
 @pytest.fixture

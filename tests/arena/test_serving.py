@@ -153,7 +153,7 @@ def test_paths_stay_under_the_named_folders(tmp_path, folder, name):
     if name == "~/x":
         assert workspace.allowed(name).is_relative_to(folder)
         return
-    for use in (workspace.allowed, workspace.preview, workspace.sheet):
+    for use in (workspace.allowed, workspace.preview, workspace.review_data):
         with pytest.raises(UsageError, match="is not under a folder that was named at the start"):
             use(name)
     assert workspace.tables() == ["aardvark.jsonl", "badger.jsonl", "judge.jsonl", "rows.jsonl"]
@@ -188,18 +188,20 @@ def test_the_files_of_a_run_do_not_leave_the_named_folders(tmp_path, folder, com
     with pytest.raises(
         DataError, match=r"results\.jsonl: a link to .*elsewhere/results\.jsonl, which is not in"
     ):
-        workspace.sheet("run")
+        workspace.review_data("run")
     (folder / "texts.csv").write_text("context_id,output\nstory-01,A text.\n")
     kept = outside / "judgments.jsonl"
     given = ("--ladders", "demo/story", "--out", folder / "scored.csv", "--judgments", kept)
     assert command("score", folder / "texts.csv", *given).code == 0
-    sheet = workspace.sheet("scored.csv")
-    assert "climbs" not in sheet.key
+    data = workspace.review_data("scored.csv")
+    assert "climbs" not in data.key
     assert any(
         "judgments.jsonl' is not under a folder that was named" in each
-        for each in sheet.key["warnings"]
+        for each in data.key["warnings"]
     )
-    assert "climbs" in Workspace(folder / "scored.csv", [folder]).sheet("").key  # named by the user
+    assert (
+        "climbs" in Workspace(folder / "scored.csv", [folder]).review_data("").key
+    )  # named by the user
     config = folder / "scored.csv.run.json"
     config.write_text(
         config.read_text()
@@ -207,9 +209,9 @@ def test_the_files_of_a_run_do_not_leave_the_named_folders(tmp_path, folder, com
         .replace(str(kept), f"{folder}/kept.jsonl")
     )
     kept.rename(folder / "kept.jsonl")
-    sheet = Workspace(None, [folder]).sheet("scored.csv")
-    assert "climbs" in sheet.key
-    assert any("elsewhere' is not under a folder" in each for each in sheet.key["warnings"])
+    data = Workspace(None, [folder]).review_data("scored.csv")
+    assert "climbs" in data.key
+    assert any("elsewhere' is not under a folder" in each for each in data.key["warnings"])
 
 
 def test_a_run_is_not_written_through_a_link(folder, tmp_path):

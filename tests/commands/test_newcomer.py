@@ -8,7 +8,7 @@ import re
 import pytest
 
 from refladder.commands.main import run
-from refladder.report.plain_text import short
+from refladder.report.rendering import short
 
 
 @pytest.fixture(scope="module")

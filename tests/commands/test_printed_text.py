@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import refladder.commands.main
-from refladder.report.plain_text import printable, printable_json
+from refladder.report.rendering import printable, printable_json
 
 NASTY = "a\u202eb\u2066c\x1b[31md\x9bx\x07y\u200fz"  # override, isolate, escape sequence, C1 escape, bell, mark
 PLAIN = "a\ufffdb\ufffdc\ufffd[31md\ufffdx\ufffdy\ufffdz"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from refladder.errors import plural
-from refladder.report.plain_text import short
+from refladder.report.rendering import short
 from refladder.report.summary import (
     beyond_lines,
     cost_words,

@@ -1,4 +1,4 @@
-"""What the review page shows, in two parts: the pool, which can be rated blind, and the key, which says what is what.
+"""The data of the review page, in two parts: the pool, which can be rated blind, and the key, which identifies it.
 
 The pool holds prompts, texts and criteria. The key holds systems, ids, verdicts and scores, by the numbers that texts
 have in the pool. Within a row, texts are numbered by a digest, so a number says nothing about a system.
@@ -7,6 +7,7 @@ have in the pool. Within a row, texts are numbered by a digest, so a number says
 from __future__ import annotations
 
 import hashlib
+from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -16,11 +17,13 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
-GRADES, PAIRS = "ratings.jsonl", "preferences.jsonl"
+# Names of the files of ratings.
+GRADES = "ratings.jsonl"
+PAIRS = "preferences.jsonl"
 
 
 class Text(NamedTuple):
-    """A text of a run: its row, system and id, and its words (None where there are none, and then `note` says why)."""
+    """A text of a run: its row, system and id, and its words. If these are None, `note` has the reason."""
 
     row: int
     system: str
@@ -30,16 +33,17 @@ class Text(NamedTuple):
 
     @property
     def digest(self) -> bytes:
-        """Sorts the texts of a row in an order that does not depend on the order of systems."""
+        """Return a key that sorts the texts of a row independently of the order of systems."""
         words = f"{self.text}\0{self.id}\0{self.system}"
         return hashlib.blake2b(words.encode("utf-8", "surrogatepass"), digest_size=8).digest()
 
 
 @dataclass(slots=True, kw_only=True)
-class Sheet:
+class ReviewData:
     """A run as the review page shows it: `pool` and `key` are JSON values, `texts` in the order of the pool.
 
-    `grades` and `pairs` are the files that hold its ratings.
+    `grades` and `pairs` are the files that hold its ratings. `numbers` are those of the texts by id, `criteria` the
+    numbers of criteria by name.
     """
 
     pool: dict[str, Any]
@@ -48,8 +52,8 @@ class Sheet:
     texts: list[Text]
     grades: Path
     pairs: Path
-    numbers: dict[str, int] = field(init=False)  # of the texts, by id
-    criteria: dict[str, int] = field(init=False)  # their numbers, by name
+    numbers: dict[str, int] = field(init=False)
+    criteria: dict[str, int] = field(init=False)
 
     def __post_init__(self) -> None:
         self.numbers = {text.id: number for number, text in enumerate(self.texts)}
@@ -58,7 +62,7 @@ class Sheet:
         }
 
 
-def sheet_of(
+def review_data_of(
     rows: Sequence[Mapping[str, Any]],
     texts: Sequence[Text],
     criteria: Sequence[Mapping[str, Any]],
@@ -66,22 +70,21 @@ def sheet_of(
     *,
     grades: Path,
     pairs: Path,
-) -> Sheet:
-    """Number the texts of a run, and part what may be seen before a rating from what may not.
+) -> ReviewData:
+    """Number the texts of a run, and separate what may be seen before a rating from what may not.
 
     `trials`, `columns` and `climbs` are added to the key later, by text number.
     """
     ordered = sorted(texts, key=lambda text: (text.row, text.digest))
     shown = [text for text in ordered if text.text is not None]
-    if len({text.id for text in shown}) < len(shown):
-        seen: set[str] = set()
-        twice = next(text.id for text in shown if text.id in seen or seen.add(text.id))  # type: ignore[func-returns-value]
+    repeated, count = next(iter(Counter(text.id for text in shown).most_common(1)), ("", 1))
+    if count > 1:
         raise DataError(
-            f"output id {twice!r} appears twice, so its ratings would be mixed; make ids unique"
+            f"output id {repeated!r} appears twice, so its ratings would be mixed; make ids unique"
         )
     systems = sorted({text.system for text in texts})
     numbers = {system: number for number, system in enumerate(systems)}
-    return Sheet(
+    return ReviewData(
         pool={
             "schema": "review/1",
             "kind": key["kind"],
