@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import inspect
 import math
 import numbers
@@ -14,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from refladder.backends.protocol import Backend
 from refladder.errors import BackendError, UsageError
-from refladder.records import IMPOSSIBLE, LOSS, OUTCOMES, TIE, WIN, LabelReading
+from refladder.records import IMPOSSIBLE, LOSS, OUTCOMES, TIE, WIN, LabelReading, digest_of
 
 if TYPE_CHECKING:
     from refladder.records import Completion, Prompt, Sampling
@@ -180,4 +179,4 @@ def _identity(function: Judge, name: str) -> str:
         raise UsageError(
             f"{name}: {problem}, so nothing identifies it; name it: JUDGE.fingerprint = 'NAME'"
         )
-    return f"{name}@{hashlib.blake2b(source.encode(), digest_size=6).hexdigest()}"
+    return f"{name}@{digest_of(source, size=6)}"

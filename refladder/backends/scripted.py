@@ -17,7 +17,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import math
 from collections.abc import Mapping  # noqa: TC003  pydantic resolves the annotations at run time
@@ -29,7 +28,7 @@ from refladder.backends.protocol import Backend
 from refladder.errors import BackendUnavailableError, DataError, UsageError
 from refladder.files.jsonl import read_lines
 from refladder.parsing import parse_as
-from refladder.records import Completion, LabelReading
+from refladder.records import Completion, LabelReading, digest_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -98,7 +97,7 @@ class Scripted(Backend):
             rule for rule in rules if rule.answer is not None or rule.error is not None
         ]
         script = json.dumps([asdict(rule) for rule in rules], sort_keys=True)
-        self._digest = hashlib.blake2b(script.encode(), digest_size=6).hexdigest()
+        self._digest = digest_of(script, size=6)
 
     @property
     def fingerprint(self) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import sys
 import tempfile
@@ -14,6 +13,7 @@ from refladder.errors import DataError
 from refladder.files.jsonl import atomic, cannot_write, throw_away, writing
 from refladder.files.locks import locked, locked_folder
 from refladder.files.remote import filesystem, is_url, reaching
+from refladder.records import digest_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -129,7 +129,7 @@ class RemoteFolder(Folder):
     def __init__(self, address: str) -> None:
         super().__init__(address)
         self._system, self._root = filesystem(self.address)
-        digest = hashlib.blake2b(self.address.encode(), digest_size=8).hexdigest()
+        digest = digest_of(self.address)
         self._work = Path(tempfile.gettempdir()) / f"refladder-{_user()}" / digest
 
     @contextmanager

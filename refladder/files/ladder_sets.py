@@ -53,6 +53,7 @@ from refladder.records import (
     LadderFailure,
     Revision,
     Shared,
+    digest_of,
 )
 
 if TYPE_CHECKING:
@@ -341,7 +342,7 @@ def certificate_digest(certificate: Mapping[str, Any]) -> str:
     """Return twelve hexadecimal digits of a certificate without its key `digest`, in any order of its keys."""
     rest = {key: value for key, value in certificate.items() if key != "digest"}
     text = json.dumps(rest, sort_keys=True, ensure_ascii=True)
-    return hashlib.blake2b(text.encode(), digest_size=6).hexdigest()
+    return digest_of(text, size=6)
 
 
 def checked_certificate(certificate: object, where: str, digest: str) -> dict[str, Any]:

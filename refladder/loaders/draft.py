@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections import Counter
 from typing import TYPE_CHECKING
 
 from refladder.errors import DataError
 from refladder.loaders.fields import name_of, number_of, row_of, text_of
-from refladder.records import Benchmark, Context, Dimension, Output, Rating, text_id
+from refladder.records import Benchmark, Context, Dimension, Output, Rating, digest_of, text_id
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -176,5 +175,5 @@ def add_flat(
 
 def output_text_id(context_id: str, text: str) -> str:
     """Return an id for an output without one: its context's id and twelve hexadecimal digits of its text."""
-    digest = hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=6).hexdigest()
+    digest = digest_of(text, size=6)
     return f"{context_id}/{digest}"

@@ -25,7 +25,6 @@ no slot.
 
 from __future__ import annotations
 
-import hashlib
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -34,7 +33,7 @@ from typing import TYPE_CHECKING
 
 from refladder.errors import DataError, PromptError, UnknownNameError, similar
 from refladder.parsing import parse_toml
-from refladder.records import DOCUMENT, LOSS, NO, OUTPUT, REWARD, TIE, WIN, YES, Prompt
+from refladder.records import DOCUMENT, LOSS, NO, OUTPUT, REWARD, TIE, WIN, YES, Prompt, digest_of
 
 if TYPE_CHECKING:
     from refladder.records import Context, Dimension, Unwritten
@@ -148,11 +147,11 @@ def check_template(template: Template) -> None:
         raise PromptError(
             f"{template.path}: answer_prefix {needs}, found {prefix!r}; correct or delete it"
         )
-    words = list(template.labels.values())
-    text = "".join(template.literals)
     # No label is asked for.
     if template.role == REWARD:
         return
+    words = list(template.labels.values())
+    text = "".join(template.literals)
     for word in (words[0], words[-1]) if template.role in ROLE_GRADES else words:
         if word not in text:
             raise PromptError(
@@ -170,21 +169,13 @@ def fill(template: Template, slots: Mapping[str, str], claim: str | None = None)
             raise UnknownNameError(f"slot of {template.signature}", name, set(offered) - {"claim"})
         if not isinstance(value, str):
             raise PromptError(f"{template.signature}: slot {name!r} needs text, found {value!r}")
-    if claim is not None and not template.claims:
-        raise PromptError(
-            f"{template.signature}: role {template.role!r} has no claims, found {claim!r}"
-        )
-    if claim is None and template.claims:
-        raise PromptError(
-            f"{template.signature}: needs a claim, one of: {', '.join(template.claims)}"
-        )
-    if claim is not None:
-        if claim not in template.claims:
-            raise UnknownNameError("claim", claim, template.claims)
-        values["claim"] = template.claims[claim]
-    ended = {} if template.ending is None else {"ending": template.ending}
-    values |= ended
-    names = (*template.names, *ended, *((OUTPUT,) if template.role == REWARD else ()))
+    values |= _claimed(template, claim)
+    names = template.names
+    if template.ending is not None:
+        values["ending"] = template.ending
+        names += ("ending",)
+    if template.role == REWARD:
+        names += (OUTPUT,)
     for name in names:
         if name not in values:
             raise PromptError(f"{template.signature}: slot {{{{{name}}}}} has no value")
@@ -201,6 +192,22 @@ def fill(template: Template, slots: Mapping[str, str], claim: str | None = None)
     )
 
 
+def _claimed(template: Template, claim: str | None) -> dict[str, str]:
+    """Return the value of the slot `claim`, if the template has claims."""
+    claims = template.claims
+    if claim is None:
+        if claims:
+            raise PromptError(f"{template.signature}: needs a claim, one of: {', '.join(claims)}")
+        return {}
+    if not claims:
+        raise PromptError(
+            f"{template.signature}: role {template.role!r} has no claims, found {claim!r}"
+        )
+    if claim not in claims:
+        raise UnknownNameError("claim", claim, claims)
+    return {"claim": claims[claim]}
+
+
 def criterion(context: Context, dimension: Dimension) -> dict[str, str]:
     """Return the values of the slots of every template: those of the context and the dimension."""
     return {
@@ -214,20 +221,11 @@ def criterion(context: Context, dimension: Dimension) -> dict[str, str]:
 def with_text(template: Template, text: str) -> Template:
     """Replace the text of a template; the digest covers the new text, labels, claims and answer prefix."""
     literals, names = split_slots(text)
-    words = "\0".join(
-        [
-            text,
-            *template.labels.values(),
-            *template.claims.values(),
-            *filter(None, [template.prefix]),
-        ]
-    )
-    changed = replace(
-        template,
-        digest=hashlib.blake2b(words.encode("utf-8", "surrogatepass"), digest_size=6).hexdigest(),
-        literals=literals,
-        names=names,
-    )
+    words = [*template.labels.values(), *template.claims.values()]
+    if template.prefix:
+        words.append(template.prefix)
+    digest = digest_of(text, *words, size=6)
+    changed = replace(template, digest=digest, literals=literals, names=names)
     check_template(changed)
     return changed
 
@@ -240,10 +238,9 @@ def split_slots(text: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
 
 def text_of(template: Template) -> str:
     """Return the text of a template, with its slots."""
-    slots = [f"{{{{{name}}}}}" for name in template.names]
-    return "".join(
-        piece for pair in zip(template.literals, [*slots, ""], strict=True) for piece in pair
-    )
+    first, *others = template.literals
+    slots = zip(template.names, others, strict=True)
+    return first + "".join(f"{{{{{name}}}}}{literal}" for name, literal in slots)
 
 
 def _check_slots(template: Template) -> None:
@@ -265,13 +262,14 @@ def _check_slots(template: Template) -> None:
                 f"{template.path}:{line}: unknown slot {{{{{name}}}}}{hint} Role {template.role!r} has: "
                 f"{', '.join(offered)}"
             )
+    if template.role == REWARD:
+        return
     optional = OPTIONAL_SLOTS | (_CONTEXT_SLOTS if template.task == DOCUMENT else frozenset())
-    optional = frozenset(offered) if template.role == REWARD else optional
-    missing = [name for name in offered if name not in template.names and name not in optional]
-    if missing:
-        raise PromptError(
-            f"{template.path}: slot {{{{{missing[0]}}}}} is not in the text; role {template.role!r} needs it"
-        )
+    for name in offered:
+        if name not in (*template.names, *optional):
+            raise PromptError(
+                f"{template.path}: slot {{{{{name}}}}} is not in the text; role {template.role!r} needs it"
+            )
 
 
 def _check_words(template: Template, table: str, words: object, outcomes: tuple[str, ...]) -> None:
@@ -312,63 +310,51 @@ def load_template(task: str, role: str, folder: Path | None = None) -> Template:
     if folder is not None:
         _require_folder(folder)
     bases = (TEMPLATES,) if folder is None else (folder, TEMPLATES)
-    valid = _TASK.fullmatch(task) is not None
-    path = next(
-        (
-            base / task / f"{role}.md"
-            for base in bases
-            if valid and (base / task / f"{role}.md").is_file()
-        ),
-        None,
-    )
-    if path is not None:
-        return _parse(path, task, role)
+    for base in bases if _TASK.fullmatch(task) else ():
+        path = base / task / f"{role}.md"
+        if path.is_file():
+            return _parse(path, task, role)
     entries = [] if folder is None else folder.iterdir()
     user_tasks = [entry.name for entry in entries if entry.is_dir() and _TASK.fullmatch(entry.name)]
-    if folder is not None and task in user_tasks:
+    if task in user_tasks:
         raise PromptError(
-            f"{folder / task}: no file {role}.md; a new task needs a file for every role that is used, so add it"
+            f"{folder}/{task}: no file {role}.md; a new task needs a file for every role that is used, so add it"
         )
     raise UnknownNameError("task", task, {*TASKS, *user_tasks})
 
 
 def list_templates(folder: Path | None = None) -> list[Template]:
     """Return all templates: the shipped ones, replaced or extended by those of a user folder."""
-    shipped = [
-        (task, role)
+    found = [
+        load_template(task, role)
         for task in TASKS
         for role in ROLES
         if (TEMPLATES / task / f"{role}.md").is_file()
     ]
-    templates = {(task, role): load_template(task, role) for task, role in shipped}
     if folder is not None:
-        templates |= {(template.task, template.role): template for template in check_folder(folder)}
-    return list(templates.values())
+        found += check_folder(folder)
+    return list({(template.task, template.role): template for template in found}.values())
 
 
 def check_folder(folder: Path) -> list[Template]:
     """Return the templates of a user folder, sorted; refuse files that no prompt would use and misspelt task names."""
     _require_folder(folder)
-    files = [
-        path.relative_to(folder)
-        for path in sorted(folder.rglob("*"))
-        if path.is_file()
-        and not any(part.startswith(".") for part in path.relative_to(folder).parts)
-    ]
     templates = []
-    for file in files:
-        if file.name == "README.md":
+    for path in sorted(folder.rglob("*")):
+        file = path.relative_to(folder)
+        hidden = any(part.startswith(".") for part in file.parts)
+        if hidden or not path.is_file() or file.name == "README.md":
             continue
-        if len(file.parts) != len(("task", "role")) or file.suffix != ".md":
+        if len(file.parts) != 2 or file.suffix != ".md":
             raise PromptError(
-                f"{folder / file}: not named TASK/ROLE.md, so no prompt would use it; move or rename it"
+                f"{path}: not named TASK/ROLE.md, so no prompt would use it; move or rename it"
             )
         task = file.parts[0]
         _check_task_name(folder / task, task)
         try:
             templates.append(load_template(task, file.stem, folder))
         except UnknownNameError as error:
-            raise PromptError(f"{folder / file}: {error}") from error
+            raise PromptError(f"{path}: {error}") from error
     if not templates:
         raise PromptError(
             f"{folder}: contains no template; a template is a file TASK/ROLE.md, e.g. story/compare.md"
@@ -417,18 +403,16 @@ def _parse(path: Path, task: str, role: str) -> Template:
     except DataError as error:
         raise PromptError(str(error)) from error
     known = "slots", "labels", "claims", "answer_prefix"
-    unknown = sorted(set(head) - set(known))
-    if unknown:
-        raise PromptError(
-            f"{path}: unknown key {unknown[0]!r} in the head; known: {', '.join(known)}"
-        )
+    for key in head:
+        if key not in known:
+            raise PromptError(f"{path}: unknown key {key!r} in the head; known: {', '.join(known)}")
     body = parts[2].strip()
     literals, names = split_slots(body)
     grades = ROLE_OUTCOMES[role] if role.startswith(("direct", REWARD)) else ()
     template = Template(
         task=task,
         role=role,
-        digest=hashlib.blake2b(source.encode(), digest_size=6).hexdigest(),
+        digest=digest_of(source, size=6),
         path=path,
         line=source.count("\n", 0, parts.end(2) - len(parts[2].lstrip())) + 1,
         literals=literals,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import itertools
 import logging
 import math
@@ -12,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from refladder.backends.labels import both_count, reading_from_sequences, shortened, spellings_after
 from refladder.engine.trie import Read
 from refladder.errors import BackendUnavailableError, UsageError
-from refladder.records import LabelReading
+from refladder.records import LabelReading, digest_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -81,7 +80,7 @@ class Tokens:
         """Return eight hexadecimal digits of the chat template; `none` without one."""
         if self._template is None:
             return "none"
-        return hashlib.blake2b(self._template.encode(), digest_size=4).hexdigest()
+        return digest_of(self._template, size=4)
 
     def prompt(self, text: str) -> list[int]:
         """Return the ids of a prompt up to the start of the answer."""

@@ -10,7 +10,6 @@ answers.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import re
 import secrets
@@ -24,6 +23,7 @@ from refladder.files.jsonl import atomic, open_bytes, read_bytes, write_json
 from refladder.files.locks import locked_folder
 from refladder.files.streams import lines_of
 from refladder.parsing import parse_json
+from refladder.records import digest_of
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
@@ -48,7 +48,7 @@ _OF_A_VERSION = re.compile(r"[-@:][\d.-]+|[-:]latest")
 def digest(body: Mapping[str, Any]) -> str:
     """Return the custom_id of a request: the digest of its body."""
     text = json.dumps(body, sort_keys=True, separators=(",", ":"))
-    return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
+    return digest_of(text, size=16)
 
 
 @dataclass(slots=True)
