@@ -6,7 +6,7 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from refladder.errors import DataError
-from refladder.loaders.fields import name_of, number_of, row_of, text_of
+from refladder.loaders.fields import as_row, name_of, number_of, text_of, value_of
 from refladder.records import Benchmark, Context, Dimension, Output, Rating, digest_of, text_id
 
 if TYPE_CHECKING:
@@ -167,7 +167,7 @@ def add_flat(
         output_id = draft.add_output(
             row.where, context_id, system, clean(text_of(row, "system_output"))
         )
-        scores = row_of(row, "scores")
+        scores = as_row(f"{row.where}: scores", value_of(row, "scores"))
         draft.add_ratings(
             row.where, output_id, {name: number_of(scores, name) for name in dimensions}, MEAN
         )

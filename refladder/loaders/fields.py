@@ -147,11 +147,6 @@ def list_of(row: Row, column: str, length: int | None = None) -> list[Any]:
     return value
 
 
-def row_of(row: Row, column: str) -> Row:
-    """Return the JSON object in a column, as a row."""
-    return as_row(f"{row.where}: {column}", value_of(row, column))
-
-
 def as_row(where: str, value: object) -> Row:
     """Check that a value is a JSON object and return it as a row."""
     if not isinstance(value, dict):

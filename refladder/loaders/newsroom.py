@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from refladder.loaders.draft import Draft, add_flat
 from refladder.loaders.fields import name_of, number_of, text_of
-from refladder.loaders.sources import find_file, named, read_table
+from refladder.loaders.sources import find_copy, read_table
 from refladder.loaders.task_files import TASKS, read_task
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ def load(source: Path | None) -> Benchmark:
     whose order differs between documents: `system 1` .. `system 7` are positions, so compare systems only with the
     release.
     """
-    table = read_table(find_file(named(source, "newsroom", COPY), FILES))
+    table = read_table(find_copy(source, FILES, "newsroom", COPY))
     draft = Draft(TASK, DIMENSIONS)
     if "system_output" in table.rows[0].fields:
         names = [dimension.name for dimension in DIMENSIONS]

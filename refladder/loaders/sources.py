@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from refladder.errors import DataError, UsageError, option
 from refladder.files.jsonl import read_bytes
 from refladder.files.tables import Row, read_rows
+from refladder.loaders.fields import as_row
 from refladder.parsing import parse_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
-    from pathlib import Path
 
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
@@ -27,13 +28,9 @@ class Table:
     revision: str
 
 
-def _digest(data: bytes) -> str:
-    return hashlib.blake2b(data, digest_size=8).hexdigest()
-
-
 def find_beside(folder: Path, name: str) -> Path | None:
     """Return the file of that name in a folder, with or without `.gz`; None if there is none."""
-    return next((path for path in (folder / name, folder / f"{name}.gz") if path.is_file()), None)
+    return next(filter(Path.is_file, (folder / name, folder / f"{name}.gz")), None)
 
 
 def find_file(source: Path, names: Sequence[str]) -> Path:
@@ -51,14 +48,14 @@ def find_file(source: Path, names: Sequence[str]) -> Path:
     )
 
 
-def named(source: Path | None, benchmark: str, copy: str) -> Path:
-    """Return the source of a benchmark that cannot be downloaded; without one, say where its `copy` is."""
+def find_copy(source: Path | None, names: Sequence[str], benchmark: str, copy: str) -> Path:
+    """Find the file of a benchmark that the Hub does not have; without a source, say where its `copy` is."""
     if source is None:
         raise DataError(
             f"{benchmark}: there is no copy on the Hub to fetch; download {copy} and name it with "
             f"{option('source')} PATH"
         )
-    return source
+    return find_file(source, names)
 
 
 def read_table(path: Path) -> Table:
@@ -66,14 +63,20 @@ def read_table(path: Path) -> Table:
     data = read_bytes(path)
     head = data[:64].removeprefix(BYTE_ORDER_MARK).lstrip()
     if head.startswith(b"["):
-        rows = tuple(_numbered(str(path), read_json(path, data)))
-    elif head.startswith(b"PAR1"):
-        rows = tuple(read_rows(str(path), "parquet"))
+        rows: Iterable[Row] = _numbered(str(path), read_json(path, data))
     else:
-        rows = tuple(read_rows(str(path), "jsonl" if head.startswith(b"{") else "csv"))
-    if not rows:
-        raise DataError(f"{path}: it has no rows")
-    return Table(rows=rows, revision=f"{path.name.removesuffix('.gz')}@{_digest(data)}")
+        forms = {b"PAR1": "parquet", b"{": "jsonl"}
+        form = next((form for start, form in forms.items() if head.startswith(start)), "csv")
+        rows = read_rows(str(path), form)
+    digest = hashlib.blake2b(data, digest_size=8)
+    return _table(str(path), rows, f"{path.name.removesuffix('.gz')}@{digest.hexdigest()}")
+
+
+def _table(name: str, rows: Iterable[Row], revision: str = "") -> Table:
+    table = Table(rows=tuple(rows), revision=revision)
+    if not table.rows:
+        raise DataError(f"{name}: it has no rows")
+    return table
 
 
 def decode(path: Path, data: bytes) -> str:
@@ -94,21 +97,16 @@ def read_json(path: Path, data: bytes) -> Any:
 
 def table_of(name: str, rows: Iterable[Row]) -> Table:
     """Make a table of rows without a file of their own; its revision is a digest of the rows."""
-    all_rows = tuple(rows)
-    if not all_rows:
-        raise DataError(f"{name}: it has no rows")
+    table = _table(name, rows)
     digest = hashlib.blake2b(digest_size=8)
-    for row in all_rows:
+    for row in table.rows:
         digest.update(json.dumps(row.fields, sort_keys=True, default=str).encode() + b"\n")
-    return Table(rows=all_rows, revision=f"{name}@{digest.hexdigest()}")
+    return replace(table, revision=f"{name}@{digest.hexdigest()}")
 
 
 def _numbered(name: str, items: Iterable[Any]) -> Iterable[Row]:
     for number, fields in enumerate(items, start=1):
-        where = f"{name}: item {number}"
-        if not isinstance(fields, dict):
-            raise DataError(f"{where}: expected a JSON object, found {fields!r:.80}")
-        yield Row(where, fields)
+        yield as_row(f"{name}: item {number}", fields)
 
 
 def fetch_table(repository: str, split: str | None, advice: str) -> Table:

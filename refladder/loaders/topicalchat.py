@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from refladder.errors import DataError
 from refladder.loaders.draft import Draft, add_flat
 from refladder.loaders.fields import as_number, as_row, list_of, name_of, text_of
-from refladder.loaders.sources import find_file, named, read_table
+from refladder.loaders.sources import find_copy, read_table
 from refladder.loaders.task_files import TASKS, read_task
 from refladder.records import text_id
 
@@ -28,6 +28,7 @@ COLUMNS = {
     "Overall": "overall",
 }
 FILES = "tc_usr_data.json", "usr_topical_chat.json", "topical_chat.json"
+COPY = "http://shikib.com/tc_usr_data.json"
 NO_FACT = "_nofact"
 PERSONA_CHAT_MODELS = frozenset({"KV-MemNN", "Seq2Seq", "Language Model"})
 
@@ -39,9 +40,7 @@ def load(source: Path | None) -> Benchmark:
     dimensions have the names of UniEval: coherence is Maintains Context in USR, groundedness is Uses Knowledge. The id
     of a context is a digest of the dialogue and the fact.
     """
-    table = read_table(
-        find_file(named(source, "topicalchat", "http://shikib.com/tc_usr_data.json"), FILES)
-    )
+    table = read_table(find_copy(source, FILES, "topicalchat", COPY))
     draft = Draft(TASK, DIMENSIONS)
     if "system_output" in table.rows[0].fields:
         for row in table.rows:
@@ -96,5 +95,5 @@ def _refuse_persona_chat(row: Row, system: str) -> None:
     if system in PERSONA_CHAT_MODELS:
         raise DataError(
             f"{row.where}: a response of {system!r}: this is USR's PersonaChat file, which has the same field names, "
-            "not Topical-Chat; download http://shikib.com/tc_usr_data.json"
+            f"not Topical-Chat; download {COPY}"
         )

@@ -9,7 +9,7 @@ from refladder.errors import DataError, UnknownNameError
 from refladder.files.jsonl import read_lines
 from refladder.loaders.draft import MEAN, Draft
 from refladder.loaders.fields import name_of, number_of, text_of
-from refladder.loaders.sources import find_beside, find_file, named, read_table
+from refladder.loaders.sources import find_beside, find_copy, read_table
 from refladder.loaders.task_files import TASKS, read_task
 from refladder.records import text_id
 
@@ -41,7 +41,7 @@ def load(source: Path | None, systems: Collection[str] | None = None) -> Benchma
     `null` (no output of the system) become empty; empty texts keep their ratings. A context has one triple per line,
     and a digest as its id. References come from the .lex files and MRs.txt in the same folder, if present.
     """
-    path = find_file(named(source, "webnlg", COPY), FILES)
+    path = find_copy(source, FILES, "webnlg", COPY)
     table = read_table(path)
     individual = "grammaticality" in table.rows[0].fields
     columns = INDIVIDUAL if individual else AVERAGED
