@@ -14,7 +14,7 @@ import time
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
-sys.path.insert(0, str(Path(__file__).parents[1] / "tests/backends/openai"))
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests/support/openai"))
 
 from asked import LABELS, questions
 from endpoint_servers import served, tell

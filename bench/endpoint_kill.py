@@ -12,7 +12,7 @@ import tempfile
 import time
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "tests/backends/openai"))
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests/support/openai"))
 
 from fault_server import Faults, FaultServer
 from stored_client import start, stored_rows

@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 sys.path.insert(0, str(Path(__file__).parent))
-sys.path.insert(0, str(Path(__file__).parents[1] / "tests/backends/openai"))
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests/support/openai"))
 
 import aiohttp
 from asked import LABELS, questions

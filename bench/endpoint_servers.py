@@ -28,7 +28,7 @@ CHOICE = {
     "logprobs": {"content": [{**TOPS[0], "top_logprobs": TOPS}]},
 }
 USAGE = {"prompt_tokens": 10, "completion_tokens": 1}
-SERVERS = Path(__file__).parents[1] / "tests/backends/openai"
+SERVERS = Path(__file__).parents[1] / "tests/support/openai"
 
 
 class QuickServer(asyncio.Protocol):

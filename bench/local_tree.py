@@ -315,7 +315,7 @@ def operations(backend: TransformersBackend, prompts: list[Prompt]) -> float:
     """Operations that cannot be avoided: distinct tokens through all weights, attention to what they see, the head."""
     model = backend.scorer.model
     config = model.config
-    questions = [backend.tokens.question(prompt.text, LABELS) for prompt in prompts]
+    questions = [backend.tokens.questions([prompt.text], LABELS)[0] for prompt in prompts]
     local = sum(kind == "sliding_attention" for kind in getattr(config, "layer_types", None) or ())
     window = config.sliding_window if local else 0
     distinct: set[tuple[int, int]] = set()
@@ -409,7 +409,7 @@ def work(arguments: argparse.Namespace) -> None:
         return
     factor, run_method = methods[arguments.worker]
     facts = {"operations": operations(backend, prompts), "scale": factor, "prompts": len(prompts)}
-    facts["tokens"] = sum(len(backend.tokens.prompt(prompt.text)) for prompt in prompts)
+    facts["tokens"] = sum(len(backend.tokens.prompts([prompt.text])[0]) for prompt in prompts)
     print(json.dumps(facts), flush=True)
     for number, _ in enumerate(sys.stdin):
         if not number:  # memory left over from loading would hide what a method takes
@@ -523,8 +523,8 @@ def growth(*, quick: bool) -> list[str]:
     ]
     for words, rungs, outputs, dimensions in units[: 3 if quick else None]:
         prompts = texts.unit(words, rungs, outputs, dimensions)
-        questions = [backend.tokens.question(prompt.text, LABELS) for prompt in prompts]
-        context = len(backend.tokens.prompt(prompts[0].slots["context"]))
+        questions = [backend.tokens.questions([prompt.text], LABELS)[0] for prompt in prompts]
+        context = len(backend.tokens.prompts([prompts[0].slots["context"]])[0])
         total = sum(len(question.prompt) for question in questions)
         seen = distinct_tokens(questions)
         ctypes.CDLL(None).malloc_trim(0)  # what earlier units left would hide what this one takes
@@ -553,7 +553,7 @@ def distinct_tokens(questions: list[Any]) -> int:
 
 def writing(backend: TransformersBackend, prompts: list[Prompt], new: int = 32) -> list[str]:
     model = backend.scorer.model
-    ids = [torch.tensor([backend.tokens.prompt(prompt.text)]) for prompt in prompts]
+    ids = [torch.tensor([backend.tokens.prompts([prompt.text])[0]]) for prompt in prompts]
     began = clock()
     backend.write(prompts, Sampling(max_tokens=new))
     together = clock() - began

@@ -24,7 +24,7 @@ sys.path[:0] = [
     str(ROOT),
     str(ROOT / "tests"),
     str(ROOT / "tests/commands"),
-    str(ROOT / "tests/backends/openai"),
+    str(ROOT / "tests/support/openai"),
 ]
 
 import malformed  # noqa: E402

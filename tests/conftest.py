@@ -33,7 +33,7 @@ SLOWEST = (
     "backends/hf/test_hf_writing.py",
     "engine/test_self_check.py",
     "test_reproduce.py",
-    "backends/hf/test_hf_reading.py",
+    "backends/hf/test_backend.py",
     "jobs/test_two_runs.py",
     "backends/hf/test_hf_command_line.py",
     "hub/test_publish.py",

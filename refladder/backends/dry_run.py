@@ -11,11 +11,12 @@ from __future__ import annotations
 from collections import Counter
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from operator import add
 from typing import TYPE_CHECKING, NamedTuple
 
 from refladder.backends.cache.cached import LABELS, WRITE, label_keys, write_keys
 from refladder.backends.protocol import Wrapper
-from refladder.backends.usage import Usage, characters
+from refladder.backends.usage import Usage, characters, known_sum
 from refladder.records import Completion, NotAsked, Unwritten
 
 if TYPE_CHECKING:
@@ -58,12 +59,19 @@ class Estimate:
     seconds: float | None = None
 
 
+class _Size(NamedTuple):
+    """The length of a prompt; its tokens are None if unknown."""
+
+    tokens: int | None
+    characters: int
+
+
 class _Pool(NamedTuple):
-    """Prompts of which at most `most` will be asked, with their tokens (None if unknown) and characters."""
+    """Prompts of which at most `most` will be asked, with their sizes by key."""
 
     most: int
     answer_tokens: int
-    sizes: dict[bytes, tuple[int | None, int]]
+    sizes: dict[bytes, _Size]
 
 
 @dataclass(slots=True)
@@ -75,8 +83,6 @@ class _Asked:
     repeated: int = 0
     too_long: int = 0
     unwritten: bool = False
-    # Prompts of the pools that are certain to be asked.
-    least: int = 0
     keys: set[bytes] = field(default_factory=set)
     pools: list[_Pool] = field(default_factory=list)
     drawn: tuple[float, float] | None = None
@@ -87,23 +93,21 @@ class _Asked:
         """Return the usage with the most expensive prompts of every pool that are not certain to be asked."""
         usage, counted = self.usage, set(self.keys)
         for pool in self.pools:
-            left = [(size, key) for key, size in pool.sizes.items() if key not in counted]
-            chosen = sorted(left, key=lambda entry: entry[0][0] or entry[0][1], reverse=True)[
-                : pool.most
-            ]
+            left = {key: size for key, size in pool.sizes.items() if key not in counted}
+            by_size = sorted(
+                left, key=lambda key: left[key].tokens or left[key].characters, reverse=True
+            )
+            chosen = by_size[: pool.most]
             if not chosen:
                 continue
-            counted.update(key for _, key in chosen)
-            tokens = [size[0] for size, _ in chosen]
+            counted.update(chosen)
+            lengths = sorted((size.characters for size in left.values()), reverse=True)
             before = usage.prompt_tokens if usage.prompts else 0
             usage = replace(
                 usage,
                 prompts=usage.prompts + len(chosen),
-                characters=usage.characters
-                + sum(sorted((size[1] for size, _ in left), reverse=True)[: pool.most]),
-                prompt_tokens=None
-                if before is None or None in tokens
-                else before + sum(filter(None, tokens)),
+                characters=usage.characters + sum(lengths[: pool.most]),
+                prompt_tokens=known_sum([before, *(left[key].tokens for key in chosen)]),
                 answer_tokens=usage.answer_tokens + pool.answer_tokens * len(chosen),
             )
         return usage
@@ -115,8 +119,8 @@ class DryRunBackend(Wrapper):
     def __init__(self, backend: Backend) -> None:
         super().__init__(backend)
         self.asked = _Asked()
-        # Most and least prompts of each call.
-        self._bounds: tuple[int, int] | None = None
+        # Most prompts of each call that will be asked; None if all are.
+        self._most: int | None = None
 
     def load(self) -> None:
         """Load nothing."""
@@ -142,13 +146,13 @@ class DryRunBackend(Wrapper):
         return [NOT_ASKED if reading is None else reading for reading in stored]
 
     @contextmanager
-    def at_most(self, most: int, least: int = 0) -> Iterator[None]:
+    def at_most(self, most: int) -> Iterator[None]:
         """Count at most `most` prompts of each call in the `with` block, because answers decide which are asked."""
-        self._bounds = most, least
+        self._most = most
         try:
             yield
         finally:
-            self._bounds = None
+            self._most = None
 
     def estimate(self, price: Price | None = None) -> Estimate:
         """Return what the run will ask, counted by the backend's own tokenizer."""
@@ -157,7 +161,7 @@ class DryRunBackend(Wrapper):
         return Estimate(
             backend=self.fingerprint,
             usage=usage,
-            least=asked.usage.prompts + asked.least,
+            least=asked.usage.prompts,
             free=asked.free,
             repeated=asked.repeated,
             too_long=asked.too_long,
@@ -186,35 +190,28 @@ class DryRunBackend(Wrapper):
         labels: Sequence[str],
     ) -> None:
         """Count the prompts that have no stored answer; where answers are stored, each different prompt once."""
-        asked, bounds = self.asked, self._bounds
-        seen = asked.keys if bounds is None else set()
-        once = bounds is not None or self.stores_answers
+        asked = self.asked
+        seen = asked.keys if self._most is None else set()
+        once = self._most is not None or self.stores_answers
         # Rows and their keys.
         fresh: dict[int, bytes] = {}
         for row, (key, answer) in enumerate(zip(keys, stored, strict=True)):
             if answer is None and not (once and key in seen):
                 fresh[row] = key
                 seen.add(key)
-        written, limits = (
-            zip(*(_without_unwritten(prompts[row]) for row in fresh), strict=True)
-            if fresh
-            else ((), ())
-        )
+        split = [_without_unwritten(prompts[row]) for row in fresh]
+        written = [prompt for prompt, _ in split]
+        limits = [limit for _, limit in split]
         counts = self.count_tokens(written)
-        tokens = (
-            None
-            if counts is None
-            else [count + limit for count, limit in zip(counts, limits, strict=True)]
-        )
+        tokens = None if counts is None else list(map(add, counts, limits))
         kind = LABELS if labels else WRITE
-        asked.kinds[kind] += len(fresh) if bounds is None else min(bounds[0], len(fresh))
-        if bounds is not None:
-            asked.least += max(0, bounds[1] - (len(keys) - len(fresh)))
-            sizes = zip(tokens or [None] * len(fresh), map(characters, written), strict=True)
-            asked.pools.append(
-                _Pool(bounds[0], answer_tokens, dict(zip(fresh.values(), sizes, strict=True)))
-            )
+        if self._most is not None:
+            asked.kinds[kind] += min(self._most, len(fresh))
+            sizes = map(_Size, tokens or [None] * len(fresh), map(characters, written))
+            pool = _Pool(self._most, answer_tokens, dict(zip(fresh.values(), sizes, strict=True)))
+            asked.pools.append(pool)
             return
+        asked.kinds[kind] += len(fresh)
         unwritten = sum(limits)
         asked.free += len(keys) - len(fresh)
         asked.repeated += stored.count(None) - len(fresh)

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from refladder.backends.protocol import Streaming, Wrapper
-from refladder.backends.usage import Usage
+from refladder.backends.usage import Usage, known_sum
 from refladder.errors import BackendError, UsageError, plural
 
 if TYPE_CHECKING:
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from refladder.records import Completion, LabelReading, Prompt, Sampling
 
 T = TypeVar("T")
-Number = TypeVar("Number", int, float)
 SPENT = (
     *("calls", "requests", "characters", "prompt_tokens", "run_tokens", "answer_tokens"),
     *("seconds", "from_store", "usd"),
@@ -193,7 +192,7 @@ def all_spent(
         counts = (
             {}
             if before is None
-            else {name: _sum([before.get(name), usage[name]]) for name in SPENT}
+            else {name: known_sum([before.get(name), usage[name]]) for name in SPENT}
         )
         total[usage["backend"]] = {**usage, **counts}
     return list(total.values())
@@ -222,12 +221,7 @@ def total(parts: Sequence[Spent]) -> Spent:
     """
     sent, distinct = [part.sent for part in parts], [part.distinct for part in parts]
     usd = [part.usd for part in parts if part.usd is not None]
-    return Spent(_sum(sent), _sum(distinct), sum(usd) if usd else None)
-
-
-def _sum(numbers: Sequence[Number | None]) -> Number | None:
-    counted = [number for number in numbers if number is not None]
-    return sum(counted) if len(counted) == len(numbers) else None
+    return Spent(known_sum(sent), known_sum(distinct), sum(usd) if usd else None)
 
 
 def _spent(backend: Backend) -> Spent:

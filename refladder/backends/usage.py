@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from refladder.backends.prices import Price
     from refladder.records import Prompt
+
+Number = TypeVar("Number", int, float)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,7 +41,7 @@ class Usage:
             self,
             prompts=self.prompts + len(prompts),
             characters=self.characters + sum(map(characters, prompts)),
-            prompt_tokens=None if tokens is None or counted is None else counted + sum(tokens),
+            prompt_tokens=known_sum([counted, None if tokens is None else sum(tokens)]),
             answer_tokens=self.answer_tokens + answer_tokens * len(prompts),
         )
 
@@ -60,6 +62,12 @@ class Usage:
         if price is None or (self.prompt_tokens is None and self.prompts):
             return None
         return price.of(self.prompt_tokens or 0, self.answer_tokens)
+
+
+def known_sum(numbers: Sequence[Number | None]) -> Number | None:
+    """Return the sum of numbers; None if one of them is unknown."""
+    known = [number for number in numbers if number is not None]
+    return sum(known) if len(known) == len(numbers) else None
 
 
 def characters(prompt: Prompt) -> int:

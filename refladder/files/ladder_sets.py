@@ -119,11 +119,6 @@ class LadderSet:
         return "compare-shared" if self.anchors else "compare"
 
     @property
-    def ladders_each(self) -> int:
-        """Return the number of ladders that each text is compared with on a dimension."""
-        return max(len(self.anchors), 1)
-
-    @property
     def task(self) -> str:
         """Return the task of every ladder in the set."""
         return next(iter(self.ladders.values())).task

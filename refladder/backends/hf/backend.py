@@ -226,7 +226,7 @@ class TransformersBackend(Streaming):
 
     def count_label_tokens(self, prompt: Prompt, labels: Sequence[str]) -> list[int] | None:
         """Return the number of tokens of each label as the answer to a prompt; `read_labels` adds their log-probabilities."""
-        return [len(ids) for ids in self.tokens.question(prompt.text, labels).labels]
+        return [len(ids) for ids in self.tokens.questions([prompt.text], labels)[0].labels]
 
     def write_each(
         self, prompts: Sequence[Prompt], sampling: Sampling

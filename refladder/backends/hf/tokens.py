@@ -82,10 +82,6 @@ class Tokens:
             return "none"
         return digest_of(self._template, size=4)
 
-    def prompt(self, text: str) -> list[int]:
-        """Return the ids of a prompt up to the start of the answer."""
-        return self.prompts([text])[0]
-
     def prompts(self, texts: Sequence[str], prefix: str = "") -> list[list[int]]:
         """Return the ids of each prompt up to the start of the answer, or with the beginning of the answer."""
         return self._encode([self._pieces(text, prefix) for text in texts])
@@ -113,14 +109,10 @@ class Tokens:
         most = longest - len(self._before) - len(self._after)
         return [*self._before, *ids[:most], *self._after], len(ids) > most
 
-    def question(self, text: str, labels: Sequence[str], prefix: str = "") -> Question:
-        """Return a prompt with the ids of every label as its answer, each tokenised together with the prompt."""
-        return self.questions([text], labels, prefix)[0]
-
     def questions(
         self, texts: Sequence[str], labels: Sequence[str], prefix: str = ""
     ) -> list[Question]:
-        """Return `question` for each text; labels follow a prefix of the answer as they are spelt."""
+        """Return each prompt with the ids of every label as its answer; labels follow a prefix as they are spelt."""
         pieces_of = [self._pieces(text, prefix) for text in texts]
         prompts = self._encode(pieces_of)
         if self._encoder_decoder:

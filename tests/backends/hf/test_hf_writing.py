@@ -205,7 +205,7 @@ def test_a_text_stops_at_the_end_of_its_turn_or_at_the_limit(opened, prompts, mo
     found = opened("llama").write(prompts, replace(SAMPLING, max_tokens=3))
     assert {one.finish for one in found} == {"length"}
     backend = opened("llama")
-    first = backend.tokens.prompt(prompts[0].text)
+    first = backend.tokens.prompts([prompts[0].text])[0]
     logits = backend.scorer.model(input_ids=torch.tensor([first])).logits[0, -1]
     monkeypatch.setattr(backend.tokens, "end_ids", lambda _model: [int(logits.argmax())])
     ended = backend.write(prompts[:1], Sampling(max_tokens=3, temperature=0))[0]

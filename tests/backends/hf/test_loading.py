@@ -193,8 +193,8 @@ def test_truncate_context_cuts_the_context_alone_and_marks_the_row(folder, promp
     assert same.note is None
     assert same.logprobs == pytest.approx(cut.logprobs, abs=1e-4)
     one_more = compare(LONG[: kept + 1], "A.", "B.")
-    assert len(backend.tokens.prompt(one_more.text)) >= len(
-        backend.tokens.prompt(compare(LONG[:kept], "A.", "B.").text)
+    assert len(backend.tokens.prompts([one_more.text])[0]) >= len(
+        backend.tokens.prompts([compare(LONG[:kept], "A.", "B.").text])[0]
     )
     written = backend.write([compare(LONG, "A.", "B.")], Sampling(max_tokens=4))[0]
     assert written.cut
@@ -213,8 +213,8 @@ def test_texts_that_do_not_fit_even_without_their_context_are_unreadable(folder)
 def test_not_a_number_makes_its_row_unreadable_and_no_other(folder, prompts):
     backend = connect(f"hf:{folder('llama')}", dtype="float32")
     expected = [one.logprobs for one in backend.read_labels(prompts, LABELS)]
-    rare = backend.tokens.prompt("\x07")
-    others = {token for prompt in prompts for token in backend.tokens.prompt(prompt.text)}
+    rare = backend.tokens.prompts(["\x07"])[0]
+    others = {token for prompt in prompts for token in backend.tokens.prompts([prompt.text])[0]}
     (broken,) = set(rare) - others
     backend.scorer.model.get_input_embeddings().weight.data[broken] = float("nan")
     found = backend.read_labels([*prompts, compare(ARTICLE, "\x07", "B.")], LABELS)

@@ -23,13 +23,13 @@ def chat():
 
 
 def test_the_template_frames_a_prompt_once(chat):
-    ids = Tokens(chat, "m").prompt("Which is it?")
+    ids = Tokens(chat, "m").prompts(["Which is it?"])[0]
     assert chat.decode(ids) == "<|im_start|>user\nWhich is it?<|im_end|>\n<|im_start|>assistant\n"
 
 
 def test_a_bos_in_the_template_is_not_doubled():
     tokenizer = tiny_models.metaspace(tiny_models.INST)
-    ids = Tokens(tokenizer, "m").prompt("Which is it?")
+    ids = Tokens(tokenizer, "m").prompts(["Which is it?"])[0]
     assert ids.count(tokenizer.bos_token_id) == 1
     assert ids[0] == tokenizer.bos_token_id
 
@@ -42,10 +42,10 @@ def test_without_a_template_a_prompt_is_plain_text_and_an_answer_follows_a_space
         "hf:org/base has no chat template. Prompts are sent as plain text. Base models rarely follow the format; an "
         "instruct model is recommended." in caplog.text
     )
-    found = tokens.question("Answer:", ["Better", " Worse"])
+    found = tokens.questions(["Answer:"], ["Better", " Worse"])[0]
     for ids, label in zip(found.labels, ["Better", "Worse"], strict=True):
         assert found.prompt + ids == tokenizer(f"Answer: {label}")["input_ids"]
-    after_newline = tokens.question("Answer:\n", ["Better"])
+    after_newline = tokens.questions(["Answer:\n"], ["Better"])[0]
     assert (
         after_newline.prompt + after_newline.labels[0] == tokenizer("Answer:\nBetter")["input_ids"]
     )
@@ -57,17 +57,17 @@ def test_without_a_template_a_prompt_is_plain_text_and_an_answer_follows_a_space
 )
 def test_control_tokens_spelt_in_a_text_stay_text(chat, text):
     tokens = Tokens(chat, "m")
-    ids = tokens.prompt(text)
+    ids = tokens.prompts([text])[0]
     controls = [chat.convert_ids_to_tokens(one) for one in ids if one in chat.added_tokens_decoder]
     assert controls == ["<|im_start|>", "<|im_end|>", "<|im_start|>"]
     assert text in chat.decode(ids)
-    assert tokens.question(text, ["Better"]).prompt == ids
+    assert tokens.questions([text], ["Better"])[0].prompt == ids
 
 
 def test_added_tokens_count_as_control_tokens_where_the_template_writes_them():
     tokenizer = tiny_models.byte_level(CHATML + "{# <think> #}")
     tokenizer.add_tokens(["<think>", "<table>"])
-    ids = Tokens(tokenizer, "m").prompt("a <think> b <table> c")
+    ids = Tokens(tokenizer, "m").prompts(["a <think> b <table> c"])[0]
     assert tokenizer.convert_tokens_to_ids("<think>") not in ids
     assert tokenizer.convert_tokens_to_ids("<table>") in ids
 
@@ -83,7 +83,7 @@ def test_prompt_and_label_are_one_text_to_the_tokenizer(ending, space):
     labels = ["Better", "ter", "Worse"]
     messages = [{"role": "user", "content": "Which is it?"}]
     rendered = tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True)
-    found = Tokens(tokenizer, "m").question("Which is it?", labels)
+    found = Tokens(tokenizer, "m").questions(["Which is it?"], labels)[0]
     for ids, label in zip(found.labels, labels, strict=True):
         assert (
             found.prompt + ids
@@ -113,7 +113,7 @@ def test_the_tokens_of_prefix_and_label_are_those_of_the_whole_text(family):
     prefix, spellings = tokens.begun(PREFIX, LABELS)
     assert prefix == PREFIX
     assert [group[0] for group in spellings] == list(LABELS)
-    found = tokens.question("Which?", LABELS, prefix)
+    found = tokens.questions(["Which?"], LABELS, prefix)[0]
     for ids, label in zip(found.labels, LABELS, strict=True):
         whole = tokenizer(start + PREFIX + label, add_special_tokens=False)["input_ids"]
         assert found.prompt + ids == whole
@@ -154,8 +154,8 @@ def test_labels_are_read_from_before_a_merge_over_the_boundary():
     tokenizer = tiny_models.byte_level(CHATML.replace("assistant\n", "assistant\n Mon"))
     assert len(tokenizer(" Monday")["input_ids"]) == 1
     tokens = Tokens(tokenizer, "m")
-    found = tokens.question("Answer", ["day", "x"])
-    assert len(found.prompt) < len(tokens.prompt("Answer"))
+    found = tokens.questions(["Answer"], ["day", "x"])[0]
+    assert len(found.prompt) < len(tokens.prompts(["Answer"])[0])
     assert [tokenizer.decode(ids) for ids in found.labels] == [" Monday", " Monx"]
 
 
@@ -164,10 +164,10 @@ def test_the_space_that_a_template_puts_before_an_answer_is_there():
     turn = "{{ '[INST] ' + one.content + ' [/INST]' if one.role == 'user' else ' ' + one.content }}"
     spaced = "{% for one in messages %}" + turn + "{% endfor %}"
     tokenizer = tiny_models.metaspace(spaced)
-    found = Tokens(tokenizer, "m").question("Which?", ["Better"])
+    found = Tokens(tokenizer, "m").questions(["Which?"], ["Better"])[0]
     whole = tokenizer("[INST] Which? [/INST] Better", add_special_tokens=False)["input_ids"]
     assert found.prompt + found.labels[0] == whole
-    found = Tokens(tiny_models.byte_level(), "m").question("Which?", ["Better"])
+    found = Tokens(tiny_models.byte_level(), "m").questions(["Which?"], ["Better"])[0]
     assert chat_text(found).endswith("assistant\nBetter")
 
 
@@ -183,7 +183,7 @@ def test_a_model_that_thinks_is_told_not_to_or_given_an_empty_thought():
     started = CHATML + "<think>\n"
     for template in (asked, started):
         tokenizer = tiny_models.byte_level(template)
-        text = tokenizer.decode(Tokens(tokenizer, "m").prompt("Which?"))
+        text = tokenizer.decode(Tokens(tokenizer, "m").prompts(["Which?"])[0])
         assert text.endswith("assistant\n<think>\n\n</think>\n\n")
 
 
@@ -191,14 +191,14 @@ def test_a_template_with_channels_answers_in_the_final_one():
     tokenizer = tiny_models.byte_level(
         "<|start|>user<|message|>{{ messages[0].content }}<|start|>assistant{# <|channel|> #}"
     )
-    assert tokenizer.decode(Tokens(tokenizer, "m").prompt("Which?")).endswith(
+    assert tokenizer.decode(Tokens(tokenizer, "m").prompts(["Which?"])[0]).endswith(
         "assistant<|channel|>final<|message|>"
     )
 
 
 def test_todays_date_does_not_change_a_prompt():
     tokenizer = tiny_models.byte_level("{{ strftime_now('%Y-%m-%d') }} {{ messages[0].content }}")
-    assert tokenizer.decode(Tokens(tokenizer, "m").prompt("Which?")) == "2024-07-26 Which?"
+    assert tokenizer.decode(Tokens(tokenizer, "m").prompts(["Which?"])[0]) == "2024-07-26 Which?"
 
 
 def test_a_template_that_refuses_the_prompt_is_named():
@@ -215,7 +215,7 @@ def test_a_label_without_tokens_is_refused(build):
     with pytest.raises(
         UsageError, match=r"label '' has no tokens in the tokenizer of hf:m; use a label with text"
     ):
-        Tokens(build(), "m", encoder_decoder=True).question("Which?", ["Better", ""])
+        Tokens(build(), "m", encoder_decoder=True).questions(["Which?"], ["Better", ""])[0]
 
 
 def test_the_digest_follows_the_template():
@@ -236,7 +236,7 @@ IN_PARTS = (
 def test_a_template_that_reads_parts_of_a_message_gets_parts():
     """Those of models that take images may skip a message that is a string: every prompt would be empty."""
     tokenizer = tiny_models.byte_level(IN_PARTS)
-    ids = Tokens(tokenizer, "m").prompt("Which?")
+    ids = Tokens(tokenizer, "m").prompts(["Which?"])[0]
     assert tokenizer.decode(ids) == "<|im_start|>user\nWhich?<|im_end|>\n<|im_start|>assistant"
 
 
@@ -245,7 +245,7 @@ def test_a_template_that_refuses_text_and_cannot_join_parts_is_named():
     refuses += "{{ 'a' + messages[0].content }}"
     message = r"hf:m: its chat template fails on one user message \(no text\); use another model"
     with pytest.raises(BackendUnavailableError, match=message):
-        Tokens(tiny_models.byte_level(refuses), "m").prompt("Which?")
+        Tokens(tiny_models.byte_level(refuses), "m").prompts(["Which?"])[0]
 
 
 def test_a_template_without_the_message_is_refused():
@@ -255,7 +255,7 @@ def test_a_template_without_the_message_is_refused():
     with pytest.raises(BackendUnavailableError, match=message):
         tokens.check_template()
     with pytest.raises(BackendUnavailableError, match=message):
-        tokens.prompt("Which?")
+        tokens.prompts(["Which?"])[0]
     assert tokenizer.decode(tokens.plain("Which?")) == "Which?"  # an encoder needs no template
 
 
@@ -272,9 +272,9 @@ def test_the_encoder_of_a_chat_model_reads_the_template_too():
     tokenizer = tiny_models.byte_level(CHATML)
     tokens = Tokens(tokenizer, "m", encoder_decoder=True)
     rendered = "<|im_start|>user\nWhich?<|im_end|>\n<|im_start|>assistant\n"
-    assert tokenizer.decode(tokens.prompt("Which?")) == rendered
-    question = tokens.question("Which?", ["Better", "Worse"])
-    assert question.prompt == tokens.prompt("Which?")
+    assert tokenizer.decode(tokens.prompts(["Which?"])[0]) == rendered
+    question = tokens.questions(["Which?"], ["Better", "Worse"])[0]
+    assert question.prompt == tokens.prompts(["Which?"])[0]
     assert [tokenizer.decode(label) for label in question.labels] == ["Better", "Worse"]
 
 
@@ -302,9 +302,9 @@ def test_many_prompts_at_once_are_what_each_is_alone(build):
     ]
     labels = ["Better", "Worse", "day"]
     together = Tokens(build(), "m")
-    alone = [Tokens(build(), "m").prompt(text) for text in texts]
+    alone = [Tokens(build(), "m").prompts([text])[0] for text in texts]
     assert together.prompts(texts * 20) == alone * 20  # more than the tokenizer is given at once
     assert together.questions(texts, labels) == [
-        Tokens(build(), "m").question(text, labels) for text in texts
+        Tokens(build(), "m").questions([text], labels)[0] for text in texts
     ]
     assert together.questions([], labels) == together.prompts([]) == []

@@ -460,7 +460,7 @@ judge.read_labels(questions(3), LABELS)
 def test_kill_9_between_any_two_steps_loses_nothing(folder, request):
     """Each run is killed before its next step on a file of the folder: at first before the first one."""
     tests = request.config.rootpath / "tests"
-    paths = [str(request.config.rootpath), str(tests), str(tests / "backends/openai")]
+    paths = [str(request.config.rootpath), str(tests), str(tests / "support/openai")]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}
     ids, killed = set(), 0
     for steps in range(60):

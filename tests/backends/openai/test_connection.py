@@ -132,9 +132,10 @@ class SecureServer:
         writer.close()
 
 
+SUPPORT = Path(__file__).parents[2] / "support" / "openai"
 CLIENT = """
 import sys
-sys.path.insert(0, {folder!r})
+sys.path[:0] = {folders!r}
 from test_connection import LABELS, questions, to
 print(to({url!r}, probe_cache={cache!r}).read_labels(questions(1), LABELS)[0].logprobs is not None)
 """
@@ -143,7 +144,9 @@ print(to({url!r}, probe_cache={cache!r}).read_labels(questions(1), LABELS)[0].lo
 def test_a_certificate_from_the_environment(tmp_path, monkeypatch):
     with SecureServer(tmp_path) as server:
         code = CLIENT.format(
-            folder=str(Path(__file__).parent), url=server.url, cache=str(tmp_path / "probes.json")
+            folders=[str(Path(__file__).parent), str(SUPPORT)],
+            url=server.url,
+            cache=str(tmp_path / "probes.json"),
         )
         command = [sys.executable, "-W", "error", "-c", code]
         refused = subprocess.run(command, capture_output=True, text=True, check=False)

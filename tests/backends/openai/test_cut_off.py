@@ -8,8 +8,8 @@ from dataclasses import replace
 
 import pytest
 from fault_server import FaultServer
+from faulty_rows import HARSH, QUIET, ask, check
 from stored_client import start, stored_rows
-from test_faults import HARSH, QUIET, ask, check
 from waiting import HANG, until
 
 ROWS = 400

@@ -308,7 +308,7 @@ SLOW = """
     import sys, time
     from pathlib import Path
     sys.path[:0] = {tests!r}
-    from test_stored import LABELS, Counting, compare
+    from test_cached import LABELS, Counting, compare
     from refladder.backends.cache.cached import stored
 
     class Slow(Counting):
