@@ -509,7 +509,7 @@ class Completion:
     failed on this row; then `note` says why. `cut` is True if the prompt's context was shortened to fit.
     """
 
-    text: str
+    text: str = ""
     finish: str = "stop"
     note: str | None = None
     cut: bool = False
@@ -545,8 +545,8 @@ class LabelReading:
         note: for people; no code reads it.
     """
 
-    logprobs: tuple[float, ...] | None
-    mass: float | None
+    logprobs: tuple[float, ...] | None = None
+    mass: float | None = None
     reason: str | None = None
     cut: bool = False
     exactness: Exactness = "exact"

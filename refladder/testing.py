@@ -361,12 +361,12 @@ class _Unreadable(Backend):
     def write(self, prompts: Sequence[Prompt], sampling: Sampling) -> list[Completion]:
         del sampling
         self.asked += len(prompts)
-        return [Completion(text="", finish="error", note="no answer") for _ in prompts]
+        return [Completion(finish="error", note="no answer") for _ in prompts]
 
     def read_labels(self, prompts: Sequence[Prompt], labels: Sequence[str]) -> list[LabelReading]:
         del labels
         self.asked += len(prompts)
-        return [LabelReading(logprobs=None, mass=None, reason="no answer") for _ in prompts]
+        return [LabelReading(reason="no answer") for _ in prompts]
 
 
 def check_method(

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from refladder.backends.protocol import Backend
     from refladder.records import LabelReading, Prompt, Sampling
 
-NOT_ASKED = NotAsked(logprobs=None, mass=None, reason="not asked in a dry run")
+NOT_ASKED = NotAsked(reason="not asked in a dry run")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

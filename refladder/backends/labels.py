@@ -116,7 +116,7 @@ def checked_reading(
         reason = (
             f"the returned probabilities add to {total:.2f}, more than 1; they cannot be trusted"
         )
-        return LabelReading(logprobs=None, mass=None, reason=reason, cut=cut)
+        return LabelReading(reason=reason, cut=cut)
     return LabelReading(
         logprobs=tuple(logprobs), mass=min(1.0, mass), exactness=exactness, cut=cut, note=note
     )
@@ -125,11 +125,7 @@ def checked_reading(
 def possible(reading: LabelReading, whose: str) -> LabelReading:
     """Return a reading; without numbers, and with a reason (`whose` is its subject), if they are impossible."""
     wrong = None if reading.logprobs is None else impossible(reading.logprobs, reading.mass)
-    return (
-        reading
-        if wrong is None
-        else LabelReading(logprobs=None, mass=None, reason=f"{whose} {wrong}", cut=reading.cut)
-    )
+    return reading if wrong is None else LabelReading(reason=f"{whose} {wrong}", cut=reading.cut)
 
 
 def reading_from_sequences(
@@ -191,7 +187,7 @@ def reading_from_verdicts(
         )
         problem += f", e.g. {example!r}" if example else ""
     if not parsed:
-        return LabelReading(logprobs=None, mass=None, reason=problem or "no answers", cut=cut)
+        return LabelReading(reason=problem or "no answers", cut=cut)
     return LabelReading(
         logprobs=tuple(
             math.log(counts[label] / parsed) if counts[label] else NEVER for label in range(labels)

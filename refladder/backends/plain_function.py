@@ -131,7 +131,7 @@ class FunctionJudge(Backend):
     def _reading(self, answer: object, prompt: Prompt, labels: Sequence[str]) -> LabelReading:
         shares = _shares(answer)
         if isinstance(shares, str):
-            return LabelReading(logprobs=None, mass=None, reason=f"{self._name} gave {shares}")
+            return LabelReading(reason=f"{self._name} gave {shares}")
         if TIE not in prompt.outcomes:
             shares = {outcome: shares[outcome] + shares[TIE] / 2 for outcome in (WIN, LOSS)}
         meaning = dict(zip(prompt.labels, prompt.outcomes, strict=True))

@@ -41,9 +41,7 @@ def reward_reading(
 ) -> LabelReading:
     """Return log s(r) of a win and log s(-r) of a loss, s logistic, without mass; no reading if r is not finite."""
     if not np.isfinite(reward):
-        return LabelReading(
-            logprobs=None, mass=None, reason=f"the reward model gave {reward}", cut=cut
-        )
+        return LabelReading(reason=f"the reward model gave {reward}", cut=cut)
     share = {WIN: -float(np.logaddexp(0.0, -reward)), LOSS: -float(np.logaddexp(0.0, reward))}
     return LabelReading(
         logprobs=tuple(share[label] for label in labels), mass=None, note=note, cut=cut

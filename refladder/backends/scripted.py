@@ -115,25 +115,23 @@ class Scripted(Backend):
     def _write(self, prompt: Prompt, seed: int) -> Completion:
         rule = _first(self._writing, prompt)
         if rule is None:
-            return Completion(text="", finish="error", note=_unmatched(prompt))
+            return Completion(finish="error", note=_unmatched(prompt))
         if rule.error is not None:
-            return Completion(text="", finish="error", note=rule.error)
+            return Completion(finish="error", note=rule.error)
         text = rule.texts[seed % len(rule.texts)] if rule.texts is not None else rule.text or ""
         return Completion(text=text, finish=rule.finish or "stop")
 
     def _read(self, prompt: Prompt, labels: Sequence[str]) -> LabelReading:
         rule = _first(self._judging, prompt)
         if rule is None:
-            return LabelReading(logprobs=None, mass=None, reason=_unmatched(prompt))
+            return LabelReading(reason=_unmatched(prompt))
         if rule.answer is None:
-            return LabelReading(logprobs=None, mass=None, reason=rule.error)
+            return LabelReading(reason=rule.error)
         meaning = dict(zip(prompt.labels, prompt.outcomes, strict=True))
         outcomes = [meaning.get(label, label) for label in labels]
         for outcome in outcomes:
             if outcome not in rule.answer:
-                return LabelReading(
-                    logprobs=None, mass=None, reason=f"the rule's answer has no {outcome!r}"
-                )
+                return LabelReading(reason=f"the rule's answer has no {outcome!r}")
         logprobs = tuple(float(rule.answer[outcome]) for outcome in outcomes)
         return LabelReading(
             logprobs=logprobs, mass=min(1.0, sum(math.exp(value) for value in logprobs))

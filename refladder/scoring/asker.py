@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from refladder.scoring.question import Question
 
 BATCH = 4096  # questions asked and stored at a time
-NOT_RECORDED = LabelReading(logprobs=None, mass=None, reason="not among the recorded judgments")
+NOT_RECORDED = LabelReading(reason="not among the recorded judgments")
 
 
 def judging_template(

@@ -380,7 +380,7 @@ def _if_any(row: Row, column: str) -> str:
 def _reading(row: Row, columns: tuple[str, ...], comparison: Comparison) -> LabelReading:
     values = [value_of(row, column) for column in columns]
     if all(value is None or value == "" for value in values):
-        return LabelReading(logprobs=None, mass=None, reason=EMPTY)
+        return LabelReading(reason=EMPTY)
     match columns:
         case ("outcome",):
             outcome = row.fields["outcome"]

@@ -187,9 +187,7 @@ class Stated(NamedTuple):
         read = stated[~np.isnan(stated)]
         values = tuple(None if math.isnan(value) else value for value in stated.tolist())
         if not len(read):
-            return self.asker.judged(
-                question, LabelReading(logprobs=None, mass=None, reason=note, cut=cut), OUTCOMES
-            )
+            return self.asker.judged(question, LabelReading(reason=note, cut=cut), OUTCOMES)
         win = float(read.mean()) / HIGHEST
         logprobs = (_log(win), _log(1 - win), IMPOSSIBLE)
         reading = LabelReading(

@@ -184,7 +184,7 @@ class TransformersBackend(Streaming):
                 run / max(seconds, 1e-9),
             )
             readings = [
-                LabelReading(logprobs=None, mass=None, reason=note)
+                LabelReading(reason=note)
                 if question is None
                 else label_reading(question.labels, next(values), counts, note)
                 for question, note in group
@@ -241,7 +241,7 @@ class TransformersBackend(Streaming):
         )
         for row, (ids, note) in enumerate(fitted):
             if ids is None:
-                yield row, Completion(text="", finish="error", note=note)
+                yield row, Completion(finish="error", note=note)
             else:
                 fitting.append((row, ids, note))
         batches = self._in_batches([ids for _, ids, _ in fitting], sampling)
@@ -325,7 +325,7 @@ class TransformersBackend(Streaming):
         """Return a written text; `note` says how the context of its prompt was cut, if it was."""
         cut = note is not None
         if text.has_nan:
-            return Completion(text="", finish="error", note=NOT_FINITE.format("NaN"), cut=cut)
+            return Completion(finish="error", note=NOT_FINITE.format("NaN"), cut=cut)
         finish = "stop" if text.ended else "length"
         return Completion(text=self.tokens.text(text.ids), finish=finish, note=note, cut=cut)
 

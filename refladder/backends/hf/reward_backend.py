@@ -88,7 +88,7 @@ class RewardBackend(TransformersBackend):
             self._prompt_tokens_run += tokens
             for number, (ids, note) in enumerate(fitted, start=first):
                 if ids is None:
-                    yield number, LabelReading(logprobs=None, mass=None, reason=note)
+                    yield number, LabelReading(reason=note)
                 else:
                     yield (
                         number,

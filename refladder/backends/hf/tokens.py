@@ -368,7 +368,7 @@ def label_reading(
     cut = note is not None
     if not all(math.isfinite(value) for tokens in values for value in tokens):
         wrong = next(value for tokens in values for value in tokens if not math.isfinite(value))
-        return LabelReading(logprobs=None, mass=None, reason=NOT_FINITE.format(wrong), cut=cut)
+        return LabelReading(reason=NOT_FINITE.format(wrong), cut=cut)
     sequences = [tuple(ids) for ids in labels]
     logprobs = {ids: math.fsum(tokens) for ids, tokens in zip(sequences, values, strict=True)}
     rest = iter(sequences)

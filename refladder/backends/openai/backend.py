@@ -271,7 +271,7 @@ class OpenAIBackend(Streaming):
             return completion
 
         def failed(reason: str) -> Completion:
-            return Completion(text="", finish="error", note=reason)
+            return Completion(finish="error", note=reason)
 
         return self._first.watched_texts(sampling.max_tokens, self._each(prompts, answer, failed))
 
@@ -286,7 +286,7 @@ class OpenAIBackend(Streaming):
             return await read(client, capabilities, capabilities.messages(prompt), asked)
 
         def failed(reason: str) -> LabelReading:
-            return LabelReading(logprobs=None, mass=None, reason=reason)
+            return LabelReading(reason=reason)
 
         async def answer_together(client: Client, block: Sequence[Prompt]) -> list[LabelReading]:
             return await read_exact_together(

@@ -12,7 +12,7 @@ from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Literal
 
 from refladder.backends.labels import both_count, shortened, spellings_after
-from refladder.backends.openai.errors import Refusal, at
+from refladder.backends.openai.errors import Refusal, at, changed
 from refladder.backends.openai.responses import said
 from refladder.errors import BackendUnavailableError, plural
 
@@ -224,7 +224,7 @@ class Client:
             choices = _choices(await self.post("/chat/completions", body))
         except Refusal as refusal:
             if known and refusal.status in (400, 422) and _OF_THE_BEGINNING.search(refusal.reason):
-                raise Refusal(NOT_CONTINUED, ends_the_run=True, changed=True) from None
+                raise changed(NOT_CONTINUED) from None
             raise
         _check_number(choices, more.get("n", 1))
         if (
@@ -234,9 +234,9 @@ class Client:
         ):
             switch = self.dialect.switch
             reason = f"the model thinks again before it answers, though the handshake switched that off ({switch})"
-            raise Refusal(reason, ends_the_run=True, changed=True)
+            raise changed(reason)
         if known and any(_begins_anew(said(choice).text, begun) for choice in choices):
-            raise Refusal(NOT_CONTINUED, ends_the_run=True, changed=True)
+            raise changed(NOT_CONTINUED)
         return choices
 
     async def likely(self, messages: Messages, top: int, *, most: int = 1, **more: Any) -> Any:
@@ -244,19 +244,12 @@ class Client:
         asked = {"most": most, "temperature": 0, "logprobs": True, "top_logprobs": top}
         return (await self.chat(messages, **asked, **more))[0]
 
-    async def complete(self, prompt: Sequence[int], **more: Any) -> Any:
-        """Complete token ids by the most probable token."""
+    async def complete(self, prompts: Sequence[Sequence[int]], **more: Any) -> list[Any]:
+        """Complete each prompt of token ids by its most probable token, all in one request."""
+        prompt = prompts if len(prompts) > 1 else prompts[0]
         body = {"model": self.model, "prompt": prompt, "max_tokens": 1, "temperature": 0, **more}
-        return in_order_of_index(_choices(await self.post("/completions", body)), 1, "choices")[0]
-
-    async def complete_each(self, prompts: Sequence[list[int]], **more: Any) -> list[Any]:
-        """Complete several prompts of token ids in one request, in their order."""
-        if len(prompts) == 1:
-            return [await self.complete(prompts[0], **more)]
-        body = {"model": self.model, "prompt": prompts, "max_tokens": 1, "temperature": 0, **more}
-        return in_order_of_index(
-            _choices(await self.post("/completions", body)), len(prompts), "choices"
-        )
+        choices = _choices(await self.post("/completions", body))
+        return in_order_of_index(choices, len(prompts), "choices")
 
     @property
     def root(self) -> str:
@@ -419,15 +412,11 @@ def _is_copy(choice: Any, earlier: Sequence[Any]) -> bool:
 
 def _check_number(choices: Sequence[Any], most: int) -> None:
     """Refuse more answers than were asked for, and two with one index, since it is unclear which is which."""
-    numbers = [number for choice in choices if (number := at(choice, "index")) is not None]
-    if (
-        len(choices) > most
-        or any(type(number) is not int for number in numbers)
-        or len({*numbers}) < len(numbers)
-    ):
-        shown = ", ".join(f"{number!r:.20}" for number in numbers[:5])
+    numbers = [number for number in _indices(choices) if number is not None]
+    sound = all(type(number) is int for number in numbers) and len({*numbers}) == len(numbers)
+    if len(choices) > most or not sound:
         raise Refusal(
-            f"{len(choices)} choices with the indices {shown}, where {most} were asked for"
+            f"{len(choices)} choices with the indices {_few(numbers)}, where {most} were asked for"
         )
 
 
@@ -436,12 +425,19 @@ def in_order_of_index(entries: Sequence[Any], count: int, what: str) -> list[Any
 
     A single entry needs no `index`.
     """
-    numbers = [at(entry, "index") for entry in entries]
+    numbers = _indices(entries)
     if len(entries) == count == 1 and numbers[0] in (None, 0):
         return list(entries)
     if any(type(number) is not int for number in numbers) or sorted(numbers) != list(range(count)):
-        shown = ", ".join(f"{number!r:.20}" for number in numbers[:5])
-        raise Refusal(
-            f"{len(entries)} {what} with the indices {shown or 'none'} for {plural(count, 'text')}"
-        )
+        shown = _few(numbers) or "none"
+        raise Refusal(f"{len(entries)} {what} with the indices {shown} for {plural(count, 'text')}")
     return [entry for _, entry in sorted(zip(numbers, entries, strict=True), key=itemgetter(0))]
+
+
+def _indices(entries: Sequence[Any]) -> list[Any]:
+    return [at(entry, "index") for entry in entries]
+
+
+def _few(numbers: Sequence[Any]) -> str:
+    """Return the first of some numbers as they may be shown."""
+    return ", ".join(f"{number!r:.20}" for number in numbers[:5])

@@ -50,6 +50,11 @@ class Refusal(Exception):  # noqa: N818  never leaves this package: a row's reas
         return self.status is None or self.status >= 500 or self.status == TOO_MANY_REQUESTS
 
 
+def changed(reason: str) -> Refusal:
+    """Return the refusal that ends a run because the server is not what the handshake found."""
+    return Refusal(reason, ends_the_run=True, changed=True)
+
+
 @dataclass(eq=False)
 class TryAgain(Exception):  # noqa: N818  control flow of `server`
     """A request that failed in a way that may pass; the headers of its answer may ask for a pause."""
@@ -120,14 +125,10 @@ class Tally:
 def at(value: Any, *path: str | int) -> Any:
     """Return the value at a path of keys and positions in a server's JSON; None if the path ends early."""
     for step in path:
-        fits = (
-            isinstance(value, dict)
-            if isinstance(step, str)
-            else isinstance(value, list) and len(value) > step
-        )
-        if not fits:
-            return None
-        value = value.get(step) if isinstance(step, str) else value[step]
+        if isinstance(step, str):
+            value = value.get(step) if isinstance(value, dict) else None
+        else:
+            value = value[step] if isinstance(value, list) and len(value) > step else None
     return value
 
 
@@ -151,11 +152,10 @@ def shown(text: str, key: str | None, headers: Collection[str] = ()) -> str:
         *headers,
         *(word for value in headers for word in value.split() if len(word) >= _LONG_WORD),
     }
-    for secret, name in [
-        (key or "", "[key]"),
-        *((part, "[header]") for part in sorted(parts, key=len, reverse=True)),
-    ]:
-        text = text.replace(secret, name) if secret else text
+    if key:
+        text = text.replace(key, "[key]")
+    for part in sorted(parts, key=len, reverse=True):
+        text = text.replace(part, "[header]")
     text = _CONTROL.sub(" ", text).strip()
     return text if len(text) <= SHOWN_CHARACTERS else text[:SHOWN_CHARACTERS] + "…"
 

@@ -22,7 +22,7 @@ from refladder.backends.openai.client import (
     common_length,
     split_answer,
 )
-from refladder.backends.openai.errors import Refusal, at
+from refladder.backends.openai.errors import Refusal, at, changed
 from refladder.backends.openai.responses import first_choices, from_tokens, next_tokens, said
 
 if TYPE_CHECKING:
@@ -132,7 +132,7 @@ async def _same_prompt(
     client: Client, ids: Sequence[int], text: str, logprob: float | None
 ) -> None:
     """Check that a token-id prompt leads to the chat's first token; otherwise the ids are not those of the template."""
-    choice = await client.complete(ids, logprobs=1)
+    (choice,) = await client.complete([ids], logprobs=1)
     tokens = first_choices(choice)
     if logprob is not None and tokens:
         if abs(tokens[0].logprob - logprob) > SAME:
@@ -189,7 +189,7 @@ async def read_exact_together(
     parts: list[list[list[int]]] = [[]]
     for ids in whole:
         if label_ids.tail and tuple(ids[-len(label_ids.tail) :]) != label_ids.tail:
-            raise Refusal(NOT_CONTINUED, ends_the_run=True, changed=True)
+            raise changed(NOT_CONTINUED)
         if parts[-1] and sum(map(len, parts[-1])) + len(ids) > _MOST_TOKENS:
             parts.append([])
         parts[-1].append(ids[: len(ids) - label_ids.merged])
@@ -215,7 +215,7 @@ async def _by_beginnings(
 async def _token_ids(
     client: Client, prompts: Sequence[list[int]], wanted: list[int]
 ) -> list[dict[int, float]]:
-    choices = await client.complete_each(
+    choices = await client.complete(
         prompts, logprobs=1, logprob_token_ids=wanted, return_tokens_as_token_ids=True
     )
     return [_picked(choice, wanted) for choice in choices]
@@ -224,9 +224,9 @@ async def _token_ids(
 async def _vocabulary(
     client: Client, prompts: Sequence[list[int]], wanted: list[int]
 ) -> list[dict[int, float]]:
-    (prompt,), look = prompts, _FIRST_LOOK
+    look = _FIRST_LOOK
     while True:
-        choice = await client.complete(prompt, logprobs=look, return_tokens_as_token_ids=True)
+        (choice,) = await client.complete(prompts, logprobs=look, return_tokens_as_token_ids=True)
         try:
             return [_picked(choice, wanted)]
         except Refusal:

@@ -35,7 +35,7 @@ from refladder.backends.openai.client import (
     Messages,
     Mode,
 )
-from refladder.backends.openai.errors import LOG, Refusal
+from refladder.backends.openai.errors import LOG, Refusal, changed
 from refladder.backends.openai.exact_mode import find_exact, find_tokens, read_exact, shows_switch
 from refladder.backends.openai.responses import ENDED, Said, said
 from refladder.errors import (
@@ -101,9 +101,9 @@ async def still_as_found(client: Client, capabilities: Capabilities) -> None:
     """Check that the server continues a prefix and heeds a switch as in the handshake; Refusal if not."""
     goes_on = {"top": goes_on_from_a_token, "sample": goes_on_from_a_text}.get(capabilities.mode)
     if goes_on is not None and capabilities.prefix == "on" and not await goes_on(client):
-        raise Refusal(NOT_CONTINUED, ends_the_run=True, changed=True)
+        raise changed(NOT_CONTINUED)
     if capabilities.mode == "exact" and not await shows_switch(client):
-        raise Refusal(_IGNORED.format(capabilities.dialect.switch), ends_the_run=True, changed=True)
+        raise changed(_IGNORED.format(capabilities.dialect.switch))
 
 
 VOTES = "one answer a question, the same every time: votes, not probabilities"

@@ -249,9 +249,9 @@ def complete(
     )
     if not mass:
         reason = f"no label among the top {partial.top} tokens; the first is {partial.first!r:.40}"
-        return LabelReading(logprobs=None, mass=None, reason=reason)
+        return LabelReading(reason=reason)
     if any(bound > NEGLIGIBLE * mass for bound in bounds.values()):
-        return LabelReading(logprobs=None, mass=None, reason="; ".join(notes))
+        return LabelReading(reason="; ".join(notes))
     filled = tuple(
         value
         if value is not None and number not in bounds
@@ -324,7 +324,7 @@ def written(choice: Any) -> Completion:
     """Return a writer's answer as a completion; an answer without a text is an error with the reason."""
     answer = said(choice)
     if answer.missing is not None:
-        return Completion(text="", finish="error", note=answer.missing)
+        return Completion(finish="error", note=answer.missing)
     return Completion(
         text=answer.text.strip(), finish="length" if answer.finish == "length" else "stop"
     )

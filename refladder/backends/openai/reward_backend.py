@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from refladder.backends.openai.backend import PROVEN_FOR, OpenAIBackend, checked_packages
 from refladder.backends.openai.client import Capabilities, Client, Messages, in_order_of_index
-from refladder.backends.openai.errors import Refusal, at
+from refladder.backends.openai.errors import Refusal, at, changed
 from refladder.backends.openai.options import Options, read_headers, read_options
 from refladder.backends.rewards import NO_DIMENSION, ONLY_READS, check_role, reward_reading
 from refladder.errors import BackendUnavailableError, UsageError, option
@@ -78,7 +78,7 @@ class RewardServerBackend(OpenAIBackend):
                 client, way, [await _reward(client, way, messages) for messages in _TRIED]
             )
         except Refusal as refusal:
-            raise Refusal(refusal.reason, ends_the_run=True, changed=True) from None
+            raise changed(refusal.reason) from None
 
     @property
     def _mode(self) -> str:
@@ -113,7 +113,7 @@ class RewardServerBackend(OpenAIBackend):
             return reward_reading(await _reward(client, WAYS[self._way], prompt.messages), asked)
 
         def failed(reason: str) -> LabelReading:
-            return LabelReading(logprobs=None, mass=None, reason=reason)
+            return LabelReading(reason=reason)
 
         return self._each(prompts, answer, failed)
 
