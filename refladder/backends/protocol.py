@@ -76,7 +76,7 @@ class Backend(ABC):
         """
 
     def prepare_dry_run(self) -> str | None:
-        """Prepare for a dry run, which nobody answers; return what is not known in it, in one line for people."""
+        """Prepare for a dry run, which gets no answers; return what is unknown in it, in one line for people."""
         return None
 
     @property

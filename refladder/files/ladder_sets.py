@@ -32,7 +32,6 @@ from refladder.files.jsonl import (
     throw_away,
     to_line,
     write_json,
-    write_record,
     write_records,
 )
 from refladder.files.release import (
@@ -57,7 +56,7 @@ from refladder.records import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 T = TypeVar("T")
 
@@ -383,22 +382,18 @@ def load_ladders(name: str | Path, *, certified: bool = True) -> LadderSet:
             find_folder(name)
         return ladder_set_of_rows(read_rows(name), name=Path(name).name)
     parts = open_parts(name)
-    # Reading the ladders fills the digests.
-    ladders = list(parts.ladders)
-    digests = parts.context_digests.items()
-    anchors, serves = (
-        ((), ()) if parts.shared is None else (parts.shared.anchors, parts.shared.serves)
-    )
     opened = ladder_set(
         name,
         parts.dimensions,
         parts.contexts,
-        ladders,
+        # Reading the ladders fills the digests.
+        list(parts.ladders),
         parts.failures,
-        digests=digests,
-        anchors=anchors,
+        digests=parts.context_digests.items(),
+        anchors=() if parts.shared is None else parts.shared.anchors,
         earlier=parts.earlier,
     )
+    serves = () if parts.shared is None else parts.shared.serves
     opened = replace(opened, name=parts.name, serves=serves)
     where, certificate = f"{name}: {CERTIFICATE}", parts.certificate
     if (
@@ -508,20 +503,25 @@ def write_ladder_set(
     if not before.is_file() or before.read_bytes() != b"".join(map(to_line, ladders)):
         throw_away(folder / CERTIFICATE)
     write_records(folder / "dimensions.jsonl", dimensions)
+    _write_contexts(folder, contexts, {each.id: each.digest for each in contexts})
+    write_records(folder / "ladders.jsonl", ladders)
+    _write_if_any(folder / "failures.jsonl", failures)
+    _write_if_any(folder / SET, [] if shared is None else [shared])
+
+
+def _write_if_any(path: Path, records: Collection[object]) -> None:
+    if records:
+        write_records(path, records)
+    else:
+        throw_away(path)
+
+
+def _write_contexts(folder: Path, contexts: Iterable[Context], digests: Mapping[str, str]) -> None:
     write_records(folder / "contexts.jsonl", contexts)
     write_records(
         folder / "context_digests.jsonl",
-        [ContextDigest(context_id=each.id, digest=each.digest) for each in contexts],
+        [ContextDigest(context_id=key, digest=digest) for key, digest in digests.items()],
     )
-    write_records(folder / "ladders.jsonl", ladders)
-    if failures:
-        write_records(folder / "failures.jsonl", failures)
-    else:
-        throw_away(folder / "failures.jsonl")
-    if shared is None:
-        throw_away(folder / SET)
-    else:
-        write_record(folder / SET, shared)
 
 
 def append_ladders(
@@ -543,16 +543,9 @@ def append_ladders(
     if ladders:
         now = Revision(ladders=len(before.ladders), digest=before.digest)
         write_records(folder / REVISIONS, [*before.earlier, now])
-    write_records(folder / "contexts.jsonl", everything.values())
     digests = {**before.digests, **{each.id: each.digest for each in contexts}}
-    write_records(
-        folder / "context_digests.jsonl",
-        [ContextDigest(context_id=key, digest=each) for key, each in digests.items()],
-    )
-    if failed:
-        write_records(folder / "failures.jsonl", failed.values())
-    else:
-        throw_away(folder / "failures.jsonl")
+    _write_contexts(folder, everything.values(), digests)
+    _write_if_any(folder / "failures.jsonl", failed.values())
     path = folder / "ladders.jsonl"
     old = read_bytes(path)
     with atomic(path) as stream:

@@ -569,21 +569,15 @@ def _parquet_sink(
     writer.close()
 
 
-def arrow_schema(
-    rows: Sequence[Mapping[str, Any]],
-    columns: Iterable[str],
-    types: Mapping[str, Any] | None = None,
-) -> Any:
-    """Return the Arrow schema of columns: those of `types`, else the types of the rows; text for columns without a value."""
+def arrow_schema(rows: Sequence[Mapping[str, Any]], columns: Iterable[str]) -> Any:
+    """Return the Arrow schema of columns with the types of the rows; text for columns without a value."""
     pa, _ = parquet_library()
     found = {
         field.name: field.type
         for field in pa.Table.from_pylist(rows).schema
         if not pa.types.is_null(field.type)
     }
-    return pa.schema(
-        [(name, (types or {}).get(name) or found.get(name, "string")) for name in columns]
-    )
+    return pa.schema([(name, found.get(name, "string")) for name in columns])
 
 
 @contextmanager

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass, field, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING
@@ -69,10 +69,6 @@ def plan(rungs: int) -> tuple[tuple[Step, ...], ...]:
         waves.append(tuple(Step(level=sum(gap) // 2, role="between", between=gap) for gap in gaps))
         levels = sorted([*levels, *(step.level for step in waves[-1])])
     return tuple(waves)
-
-
-def _ignore(_prompts: Sequence[Prompt]) -> None:
-    """Count no prompts."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -139,7 +135,7 @@ def build_ladders(
     journal: Path | None = None,
     human: Mapping[tuple[str, str], Mapping[int, str]] | None = None,
     progress: Progress | None = None,
-    needed: Callable[[Sequence[Prompt]], None] = _ignore,
+    needed: Callable[[Sequence[Prompt]], None] | None = None,
 ) -> tuple[list[Ladder], list[LadderFailure]]:
     """Write a ladder for every context on every dimension, and a failure for each rung that no attempt gives.
 
@@ -166,11 +162,8 @@ def build_ladders(
         sampling=sampling,
         folder=prompts,
     )
-    opened = (
-        nullcontext() if journal is None else Journal(journal, _identity(drafts, rungs, attempts))
-    )
     total = sum(rungs - len(draft.texts) for draft in drafts)
-    rejected: Counter[str] = Counter()  # texts, by the kind of fault
+    rejected: Counter[str] = Counter()
     done = 0
 
     def report(done: int) -> None:
@@ -178,7 +171,7 @@ def build_ladders(
             counts = ", ".join(f"{count:,} {kind}" for kind, count in rejected.most_common())
             progress(done, total, f"rejected: {counts}" if rejected else "", 1)
 
-    with opened as record:
+    with _opened(journal, drafts, rungs, attempts) as record:
         writing = _Writing(
             backend=backend,
             sampling=sampling,
@@ -231,31 +224,17 @@ def name_subjects(
         sampling=sampling,
         folder=prompts,
     )
-    opened = (
-        nullcontext()
-        if journal is None or not drafts
-        else Journal(journal, _identity(drafts, 1, attempts))
-    )
-    with opened as record:
-        writing = _Writing(
-            backend=backend,
-            sampling=sampling,
-            attempts=attempts,
-            journal=record,
-            needed=_ignore,
-            rejected=Counter(),
-        )
+    with _opened(journal, drafts, 1, attempts) as record:
+        writing = _Writing(backend=backend, sampling=sampling, attempts=attempts, journal=record)
         list(writing.wave([(draft, step) for draft in drafts]))
     subjects = {draft.context.id: draft.texts[step.level] for draft in drafts if not draft.failures}
-    named = [
-        replace(each, text=each.text or subjects.get(each.id, ""), references=())
-        if each.task == DOCUMENT
-        else each
-        for each in contexts
-    ]
-    return [context for context in named if context.text], [
-        each for draft in drafts for each in draft.failures
-    ]
+    named = []
+    for context in contexts:
+        if context.task != DOCUMENT:
+            named.append(context)
+        elif text := context.text or subjects.get(context.id):
+            named.append(replace(context, text=text, references=()))
+    return named, [failure for draft in drafts for failure in draft.failures]
 
 
 def _check_request(
@@ -338,19 +317,24 @@ def _drafts(
             dimension=dimension,
             templates=templates[context.task],
             recipe=recipes[context.task],
-            texts=dict(human.get((context.id, dimension.name), {})),
-            human=frozenset(human.get((context.id, dimension.name), {})),
+            texts=dict(texts := human.get((context.id, dimension.name), {})),
+            human=frozenset(texts),
         )
         for context in contexts
         for dimension in dimensions
     ]
 
 
-def _identity(
-    drafts: Sequence[_Draft],
-    rungs: int,
-    attempts: int,
-) -> dict[str, object]:
+def _opened(
+    path: Path | None, drafts: Sequence[_Draft], rungs: int, attempts: int
+) -> AbstractContextManager[Journal | None]:
+    """Open the journal of drafts, if they have one."""
+    if path is None or not drafts:
+        return nullcontext()
+    return Journal(path, _identity(drafts, rungs, attempts))
+
+
+def _identity(drafts: Sequence[_Draft], rungs: int, attempts: int) -> dict[str, object]:
     """Return everything that determines the texts of a build, as JSON values whose names appear in errors."""
 
     def digest(values: Iterable[object]) -> str:
@@ -384,8 +368,9 @@ class _Writing:
     sampling: Sampling
     attempts: int
     journal: Journal | None
-    needed: Callable[[Sequence[Prompt]], None]
-    rejected: Counter[str]
+    needed: Callable[[Sequence[Prompt]], None] | None = None
+    # Texts by the kind of fault.
+    rejected: Counter[str] = field(default_factory=Counter)
 
     def wave(self, todo: Sequence[tuple[_Draft, Step]]) -> Iterator[int]:
         """Write one wave into its drafts; after each chunk, yield how many rungs it settled (written or given up)."""
@@ -412,7 +397,8 @@ class _Writing:
     def _answers(self, chunk: Sequence[tuple[_Draft, Step]], attempt: int) -> list[Entry]:
         """Return an attempt at each rung, from the journal as far as it goes; usable texts are put in the drafts."""
         prompts = [draft.prompt(step) for draft, step in chunk]
-        self.needed(prompts)
+        if self.needed is not None:
+            self.needed(prompts)
         entries: list[Entry] = []
         for draft, step in chunk:
             place = draft.context.id, draft.dimension.name, step.level, attempt

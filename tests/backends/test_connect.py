@@ -49,7 +49,6 @@ COMMANDS = [
     ),
     (["build", "demo/story", "--out", "there"], "--writer-option"),
     (["evaluate", "demo/story"], "--judge-option"),
-    (["evaluate", "demo/story"], "--writer-option"),
 ]
 
 

@@ -196,7 +196,7 @@ class OpenAIBackend(Streaming):
         self._key_of(self.options)
 
     def prepare_dry_run(self) -> str | None:
-        """Shake hands once; without an answer, assume that the server shows its most probable tokens."""
+        """Make the handshake once; without an answer, assume that the server shows its most probable tokens."""
         options = self.options
         self.options = replace(options, attempts=1)
         try:
