@@ -39,6 +39,7 @@ from refladder.report.agreement_tables import agreement_tables
 from refladder.report.cards import ALL
 from refladder.report.charts import Chart
 from refladder.report.rendering import DASH, PlainTable, markdown
+from refladder.session import Session
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -227,7 +228,7 @@ def measured(judge_name: str, name: str, real: Real | None = None) -> Measured:
         settings=settings,
         protocol=Protocol(resamples=200),
     )
-    (found,) = run(spec, Silent())
+    (found,) = run(spec, Session(store=False), Silent())
     seconds = sum(run.seconds for run in found.runs)
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (
         1 << (20 if sys.platform == "darwin" else 10)

@@ -3,6 +3,7 @@
 from refladder.events import Silent
 from refladder.jobs.evaluate import EvaluateSpec, run
 from refladder.methods.contract import MethodSettings
+from refladder.session import Session
 
 
 def evaluate(benchmark, *, judge, dimensions=None, methods=("ladder",), settings=None, **spec):
@@ -16,5 +17,5 @@ def evaluate(benchmark, *, judge, dimensions=None, methods=("ladder",), settings
         dimensions_named=True,
         **spec,
     )
-    (evaluation,) = run(given, Silent())
+    (evaluation,) = run(given, Session(store=False), Silent())
     return evaluation

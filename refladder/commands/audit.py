@@ -92,11 +92,11 @@ def command(
             "give the ladder set whose rungs are judged: SET, or --ladders SET (see `refladder list ladders`)"
         )
     session = spending.Spending(money)
-    open_judge = partial(session.open, judge.name, judge.options)
-    spec = audit_spec(named, asked, open_judge, contexts=contexts, seed=seed)
-    if not session.continues(partial(rehearse, spec), as_json=as_json):
+    of_judge = {"judge": judge.name, "judge_options": judge.options}
+    spec = audit_spec(named, asked, contexts=contexts, seed=seed, **of_judge)
+    if not session.approves(partial(rehearse, spec), as_json=as_json):
         return 0
-    rows = run(spec, console.Console(watch=session.under_way))
+    rows = run(spec, session, console.Console(watch=session.under_way))
     if as_json:
         for row in rows:
             console.say_json(row)
@@ -161,9 +161,10 @@ def audit(
 
     with Call(audit, locals(), table="") as call:
         session = call.enter_context(Session(store))
-        asked, open_judge = chosen(Asking, call.given), partial(session.open, judge, judge_options)
-        spec = audit_spec(ladders, asked, open_judge, contexts=contexts, seed=seed)
-        rows = run(spec, Log(watch=session.under_way))
+        of_judge = {"judge": judge, "judge_options": judge_options}
+        asked = chosen(Asking, call.given)
+        spec = audit_spec(ladders, asked, contexts=contexts, seed=seed, **of_judge)
+        rows = run(spec, session, Log(watch=session.under_way))
         for row in rows:
             if (row["dimension"], row["measure"]) == (ALL, "unparsed") and row["value"]:
                 count = round(row["value"] * row["of"])

@@ -177,21 +177,30 @@ def command(
         raise UsageError("name a benchmark or your table (BENCHMARK), or a table with --add")
     else:
         table = data.data()
-    spec = _spec(table, folder=out, human=human, attempts=attempts, prompts=prompts, **given)
+    spec = _spec(
+        table,
+        folder=out,
+        human=human,
+        attempts=attempts,
+        prompts=prompts,
+        certify=certify,
+        judge=judge.name,
+        judge_options=judge.options,
+        **given,
+    )
     session = spending.Spending(money)
     writer = context.params["writer"] = str(
         _writer(spec, writer, session.notify, own=table.is_table())
     )
-    writer_options = backend_options(writer, writer_option)
     spec = replace(
         spec,
-        writer=partial(session.open, writer, writer_options, "--writer-option"),
-        judge=partial(session.open, judge.name, judge.options) if certify else None,
+        writer=writer,
+        writer_options=backend_options(writer, writer_option),
         config=console.resolved(context),
     )
-    if not session.continues(partial(rehearse, spec), as_json=as_json):
+    if not session.approves(partial(rehearse, spec), as_json=as_json):
         return 0
-    report = run(spec, console.Console(watch=session.under_way))
+    report = run(spec, session, console.Console(watch=session.under_way))
     tell = _tell if add is None else _tell_added
     return tell(report, spec, session.spent(), as_json=as_json)
 
@@ -367,17 +376,20 @@ def build(
         else:
             table = Data(data, task, task_file, tuple(dimensions), columns, source, options)
         spec = _spec(
-            table, folder=folder, human=human, attempts=attempts, prompts=templates, **given
+            table,
+            folder=folder,
+            human=human,
+            attempts=attempts,
+            prompts=templates,
+            certify=certify,
+            judge=judge,
+            judge_options=judge_options,
+            **given,
         )
         session = call.enter_context(Session(store))
         writer = call.given["writer"] = _writer(spec, writer, session.notify, own=table.is_table())
-        spec = replace(
-            spec,
-            writer=partial(session.open, writer, writer_options, "--writer-option"),
-            judge=partial(session.open, judge, judge_options) if certify else None,
-            config=call.config(),
-        )
-        report = run(spec, Log(watch=session.under_way))
+        spec = replace(spec, writer=writer, writer_options=writer_options, config=call.config())
+        report = run(spec, session, Log(watch=session.under_way))
         if report.uncertified:
             LOG.warning("%s", list(_added_lines(report, spec))[-1])
         if report.failures:

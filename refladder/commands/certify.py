@@ -68,10 +68,10 @@ def command(
     from refladder.trust.certificate import REFUSE
 
     session = spending.Spending(money)
-    spec = certify_spec(ladders, asked, partial(session.open, judge.name, judge.options))
-    if not session.continues(partial(rehearse, spec), as_json=as_json):
+    spec = certify_spec(ladders, asked, judge=judge.name, judge_options=judge.options)
+    if not session.approves(partial(rehearse, spec), as_json=as_json):
         return 0
-    certificate, checks = run(spec, console.Console(watch=session.under_way))
+    certificate, checks = run(spec, session, console.Console(watch=session.under_way))
     if as_json:
         judge_check = [asdict(check) for check in checks]
         console.say_json({**certificate, "judge_check": judge_check, "spent": session.spent()})
@@ -140,11 +140,10 @@ def certify(
 
     with Call(certify, locals(), table="") as call:
         session = call.enter_context(Session(store))
-        open_judge = partial(session.open, judge, judge_options)
         events = Log(watch=session.under_way)
-        certificate, checks = run(
-            certify_spec(ladders, chosen(Asking, call.given), open_judge), events
-        )
+        asked = chosen(Asking, call.given)
+        spec = certify_spec(ladders, asked, judge=judge, judge_options=judge_options)
+        certificate, checks = run(spec, session, events)
         call.log(certificate["notes"])
         events.checked(checks)
         return ShownDict(

@@ -13,15 +13,17 @@ from refladder.commands.options import Command, options
 from refladder.errors import plural
 from refladder.events import Silent
 from refladder.files.jsonl import atomic, throw_away, to_json
-from refladder.files.ladder_sets import LadderSet, load_ladders
+from refladder.files.ladder_sets import load_ladders
 from refladder.options import like
+from refladder.session import Session
 from refladder.settings import Filtering, ScoreRun, Scoring, Tables
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
-    from refladder.records import Benchmark, Dimension
+    from refladder.files.ladder_sets import LadderSet
+    from refladder.records import Benchmark
     from refladder.scoring.columns import ScoreReport
 
 SETS = ("demo/summarization", "demo/dialogue", "demo/story")
@@ -53,7 +55,8 @@ def command(*, out: Path) -> None:
     """
     console.say(INTRODUCTION)
     for name in SETS:
-        _run(name, out / name.rpartition("/")[2])
+        with Session(store=False) as session:
+            _run(name, out / name.rpartition("/")[2], session)
     _picture(out)
     console.say(f"\nEverything the demo wrote is in {out}/. A text of yours on the same ladder:")
     console.say(
@@ -62,7 +65,7 @@ def command(*, out: Path) -> None:
     console.say(OWN_DATA)
 
 
-def _run(name: str, folder: Path) -> None:
+def _run(name: str, folder: Path, session: Session) -> None:
     from refladder.jobs import build, evaluate
     from refladder.jobs import filter as filtering
     from refladder.loaders import load_benchmark
@@ -84,16 +87,16 @@ def _run(name: str, folder: Path) -> None:
         contexts=benchmark.contexts,
         dimensions=dimensions,
         folder=folder / "ladders",
-        writer=lambda: backend,
+        writer=backend,
     )
-    built = build.run(spec, Silent())
+    built = build.run(spec, session, Silent())
     ladders = plural(built.ladders, "ladder")
     console.say(f"1. build: {ladders} of 5 texts of rising quality, {len(built.failures)} failed")
     opened = load_ladders(str(folder / "ladders"))
     outputs = folder / "outputs.jsonl"
     _write(outputs, _rows(benchmark))
     scored, passed = folder / "scored.jsonl", folder / "passed.jsonl"
-    report = _score(opened, dimensions, outputs, scored)
+    report = _score(opened, [dimension.name for dimension in dimensions], outputs, scored)
     console.say(
         f"2. score: {report.rows} outputs, {report.judgments} comparisons, {sum(report.unscored.values())} unscored"
     )
@@ -111,20 +114,18 @@ def _run(name: str, folder: Path) -> None:
         methods=["ladder"],
         settings=MethodSettings(ladders=str(folder / "ladders")),
     )
-    (evaluation,) = evaluate.run(evaluated, Silent())
+    (evaluation,) = evaluate.run(evaluated, session, Silent())
     rows = [row for row in evaluation.rows if row.statistic != PARTIAL]
     console.say_tables(agreement_tables(rows))
 
 
 def _score(
-    ladders: LadderSet, dimensions: Sequence[Dimension], source: Path, scored: Path
+    ladders: LadderSet, dimensions: Sequence[str], source: Path, scored: Path
 ) -> ScoreReport:
     from refladder.jobs.score import run
-    from refladder.session import Session
 
-    names = [dimension.name for dimension in dimensions]
     spec = ScoreRun(
-        asked=Scoring(ladders=ladders, dimensions=names, any_judge=True),
+        asked=Scoring(ladders=ladders, dimensions=dimensions, any_judge=True),
         tables=Tables(source=str(source), out=str(scored)),
         judge=connect("builtin"),
     )
@@ -140,7 +141,7 @@ def _picture(out: Path) -> None:
     _write(new, [{"output_id": "new", "context_id": CONTEXT, "output": NEW}])
     ladders = load_ladders(SETS[-1])
     dimension = ladders.dimensions[0]
-    _score(ladders, [dimension], new, scored)
+    _score(ladders, [dimension.name], new, scored)
     console.say("\n== A ladder of five texts that was written by hand, and a new text on it:")
     console.say(
         f"  refladder show {SETS[-1]} {CONTEXT} --dimension {dimension.name} --scores {scored}"

@@ -228,14 +228,15 @@ def command(
         # The table was read without the other dimensions.
         recorded = recorded.on(data.dimensions)
     session = spending.Spending(money)
-    open_writer = None
-    if ladders.writer not in (None, judge.judge):
-        open_writer = partial(session.open, ladders.writer, backend_options(ladders.writer, {}))
+    writer = None if ladders.writer == judge.judge else ladders.writer
     backends = (judge.judge, ladders.writer, *ladders.ladders)
     spec = EvaluateSpec(
         benchmarks=rated,
         ladders=sets,
-        judge=recorded or partial(session.open, judge.name, judge.options),
+        judge=recorded or judge.name,
+        judge_options=judge.options,
+        writer=writer,
+        writer_options=None if writer is None else backend_options(writer, {}),
         methods=methods_to_run(
             chosen.methods, recorded, scores_only=bool(chosen.scores) and not any(backends)
         ),
@@ -243,7 +244,6 @@ def command(
         score_columns=chosen.score_column,
         settings=MethodSettings(
             seed=seed,
-            writer=open_writer,
             rungs=ladders.rungs,
             rule=asked.rule,
             least_mass=asked.least_mass,
@@ -256,7 +256,6 @@ def command(
             prompts=asked.prompts,
             work=work,
             options=chosen.method_options,
-            checks=session.checks_of(judge.name),
         ),
         protocol=Protocol(
             levels=protocol.levels or (LEVELS if output.for_programs else LEVELS[:1]),
@@ -273,9 +272,9 @@ def command(
         config=console.resolved(context),
     )
     events = console.Console(watch=session.under_way)
-    if not session.continues(lambda: rehearse(spec, events), as_json=output.as_json):
+    if not session.approves(lambda dry: rehearse(spec, dry, events), as_json=output.as_json):
         return 0
-    evaluations = run(spec, events)
+    evaluations = run(spec, session, events)
     # The report card is printed for methods that were named: `ladder` alone, the default, has the summary of its run.
     _print(evaluations, output, with_cards=chosen.methods is not None)
     _draw(output, evaluations, seed)
@@ -478,25 +477,22 @@ def evaluate(
         spec = EvaluateSpec(
             benchmarks=rated,
             ladders=sets,
-            judge=recorded or partial(session.open, judge or "builtin", judge_options),
+            judge=recorded or judge or "builtin",
+            judge_options=judge_options,
+            writer=writer,
             methods=methods_to_run(
                 methods,
                 recorded,
                 scores_only=bool(scores) and all(each is None for each in backends),
             ),
             scores=[str(path) for path in scores],
-            settings=replace(
-                asked,
-                writer=asked.writer if writer is None else partial(session.open, writer),
-                work=asked.work if work is None else Path(work),
-                checks=asked.checks or session.checks_of(judge or "builtin"),
-            ),
+            settings=asked if work is None else replace(asked, work=Path(work)),
             protocol=protocol,
             dimensions_named=bool(dimensions),
             config=call.config(),
         )
         events = Log(watch=session.under_way)
-        evaluations = run(spec, events)
+        evaluations = run(spec, session, events)
         for evaluation in evaluations:
             call.log((*evaluation.limits, *evaluation.notes))
             events.checked(evaluation.checks)

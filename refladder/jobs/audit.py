@@ -17,7 +17,6 @@ from refladder.files.ladder_sets import LadderSet, load_ladders
 from refladder.jobs.certify import (
     RungsSpec,
     lengths_of,
-    open_asker,
     set_questions,
     verdict_arrays,
 )
@@ -34,11 +33,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
     from pathlib import Path
 
-    from refladder.backends import Backend
     from refladder.events import Events
     from refladder.records import Judgment, Progress
     from refladder.scoring.asker import Asker
     from refladder.scoring.question import Question
+    from refladder.session import Session
     from refladder.settings import Asking
 
 ALL = "all"
@@ -61,10 +60,10 @@ class Row(NamedTuple):
 def audit_spec(
     ladders: str | Path | LadderSet,
     asking: Asking,
-    judge: Callable[[], Backend],
     *,
     contexts: int | None = None,
     seed: int = 0,
+    **judge: Any,
 ) -> RungsSpec:
     """The rungs of a set, or of some contexts of it."""
     if asking.stated:
@@ -74,22 +73,24 @@ def audit_spec(
     if asking.prompts is not None:
         check_folder(asking.prompts)
     opened = ladders if isinstance(ladders, LadderSet) else load_ladders(ladders)
-    return RungsSpec(ladders=sample(opened, contexts, seed), asking=asking, judge=judge)
+    return RungsSpec(ladders=sample(opened, contexts, seed), asking=asking, **judge)
 
 
-def rehearse(spec: RungsSpec) -> int:
+def rehearse(spec: RungsSpec, session: Session) -> int:
     """Ask for the same judgments with nobody answering; return how many there are already."""
-    asker = open_asker(spec.ladders, spec.judge(), spec.asking)
+    asker = spec.asker(session)
     audit(spec.ladders, asker)
     return asker.log.reused
 
 
-def run(spec: RungsSpec, events: Events) -> list[dict[str, Any]]:
+def run(spec: RungsSpec, session: Session, events: Events) -> list[dict[str, Any]]:
     """Audit a judge: the rows of `audit` as JSON objects, which name the judge and the ladders."""
-    with spec.opened() as asker, events.progress("auditing") as progress:
-        rows = audit(spec.ladders, asker, progress)
-        names = {"judge": asker.signature, "ladders": spec.ladders.signature}
-        return [{"kind": "audit", **names, **row._asdict()} for row in rows]
+    with spec.locked():
+        asker = spec.asker(session)
+        with events.progress("auditing") as progress:
+            rows = audit(spec.ladders, asker, progress)
+    names = {"judge": asker.signature, "ladders": spec.ladders.signature}
+    return [{"kind": "audit", **names, **row._asdict()} for row in rows]
 
 
 def sample(ladders: LadderSet, contexts: int | None, seed: int = 0) -> LadderSet:

@@ -32,15 +32,15 @@ from refladder.synth.checks import letters_of
 from refladder.synth.journal import JOURNAL, SUBJECTS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
     from pathlib import Path
 
     from refladder.backends import Backend
+    from refladder.backends.plain_function import Judge
     from refladder.events import Events
     from refladder.files.ladder_sets import LadderSet
     from refladder.records import Context, Dimension, Ladder, LadderFailure, Progress
-
-    Opener = Callable[[], Backend]
+    from refladder.session import Session
 
 DEFAULT_SAMPLING = Sampling()
 log = logging.getLogger(__name__)
@@ -51,23 +51,27 @@ _HUMAN_FIELDS = {"context_id": str, "dimension": str, "level": int, "text": str}
 class BuildSpec:
     """The ladders to write into `folder`, and who writes them.
 
-    `human` are rungs written by people: (context id, dimension) to level to text. With `shared`, the contexts are
-    anchors from `draw_anchors`, and one with a failed rung is left out. `judge` certifies the ladders before they are
-    written, None for no certificate. `adds` is the set in the folder, from `open_to_add`, that gets ladders for those
-    of the contexts that have none there. `config` is written to run.json.
+    `writer` and `judge` are names of backends or open ones; the options are for names. `human` are rungs written by
+    people: (context id, dimension) to level to text. With `shared`, the contexts are anchors from `draw_anchors`, and
+    one with a failed rung is left out. With `certify`, the judge certifies the ladders before they are written. `adds`
+    is the set in the folder, from `open_to_add`, that gets ladders for those of the contexts that have none there.
+    `config` is written to run.json.
     """
 
     contexts: Sequence[Context]
     dimensions: Sequence[Dimension]
     folder: Path
-    writer: Opener | None = None
+    writer: str | Backend = "builtin"
+    writer_options: Mapping[str, object] | None = None
     rungs: int = 5
     sampling: Sampling = DEFAULT_SAMPLING
     attempts: int = 3
     prompts: Path | None = None
     human: Mapping[tuple[str, str], Mapping[int, str]] | None = None
     shared: bool = False
-    judge: Opener | None = None
+    certify: bool = False
+    judge: str | Backend | Judge = "builtin"
+    judge_options: Mapping[str, object] | None = None
     adds: LadderSet | None = None
     config: Mapping[str, Any] | None = None
 
@@ -105,31 +109,32 @@ class BuildReport:
     uncertified: bool = False
 
 
-def rehearse(spec: BuildSpec) -> None:
+def rehearse(spec: BuildSpec, session: Session) -> None:
     """Ask for the same texts and judgments, with nobody answering."""
     if not spec.new_contexts:
         return
     with copied(spec.folder) as copy:
-        contexts, ladders, _ = _written(spec, _opened(spec), copy, None)
-    if spec.judge is not None and ladders:
+        contexts, ladders, _ = _written(spec, _writer(spec, session), copy, None)
+    if spec.certify and ladders:
         anchors = [context.id for context in contexts] if spec.shared else []
         name = str(spec.folder)
         opened = ladder_set(name, spec.dimensions, contexts, ladders, anchors=anchors)
         asking = Asking(judgments=spec.folder / JUDGMENTS, prompts=spec.prompts)
-        open_asker(opened, spec.judge(), asking).ask(set_questions(opened))
+        judge = session.open(spec.judge, spec.judge_options)
+        open_asker(opened, judge, asking).ask(set_questions(opened))
 
 
-def run(spec: BuildSpec, events: Events) -> BuildReport:
+def run(spec: BuildSpec, session: Session, events: Events) -> BuildReport:
     """Write a ladder set, or add ladders to one.
 
     Every text is stored in a journal in the folder at once, so an interrupted build can be resumed.
     """
     if not spec.new_contexts:
         return BuildReport(ladders=0, failures=(), known=len(spec.contexts))
-    what = "writing" if spec.judge is None else "building"
     with locked_folder(spec.folder):  # before a model is loaded or a server is asked
-        writer, judge = _opened(spec), None if spec.judge is None else spec.judge()
-        with events.progress(what) as progress:
+        writer = _writer(spec, session)
+        judge = session.open(spec.judge, spec.judge_options) if spec.certify else None
+        with events.progress("building" if spec.certify else "writing") as progress:
             contexts, ladders, failures = _written(spec, writer, spec.folder, progress)
             if spec.adds is not None:
                 return _add(spec, spec.adds, contexts, ladders, failures)
@@ -162,10 +167,8 @@ def run(spec: BuildSpec, events: Events) -> BuildReport:
     )
 
 
-def _opened(spec: BuildSpec) -> Backend:
-    if spec.writer is None:
-        raise UsageError("the build has no writer; name one")
-    return spec.writer()
+def _writer(spec: BuildSpec, session: Session) -> Backend:
+    return session.open(spec.writer, spec.writer_options, "--writer-option")
 
 
 def _written(

@@ -50,13 +50,15 @@ from refladder.trust import certificate as trust
 from refladder.version import __version__
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from refladder.arrays import FloatArray
     from refladder.backends import Backend
+    from refladder.backends.plain_function import Judge
     from refladder.events import Events
     from refladder.records import JudgeCheck, Judgment, Ladder, Progress
     from refladder.scoring.question import Question
+    from refladder.session import Session
 
 JUDGMENTS = "certificate.judgments.jsonl"  # in the folder of the set
 BATCH = 256  # judgments asked and stored at a time; also what a kill can lose
@@ -69,46 +71,51 @@ class RungsSpec:
 
     ladders: LadderSet
     asking: Asking
-    judge: Callable[[], Backend]
+    judge: str | Backend | Judge = "builtin"
+    judge_options: Mapping[str, object] | None = None
     folder: Path | None = None
 
+    def asker(self, session: Session) -> Asker:
+        """Open the judge; that of a dry run asks nobody."""
+        return open_asker(self.ladders, session.open(self.judge, self.judge_options), self.asking)
+
     @contextmanager
-    def opened(self) -> Iterator[Asker]:
-        """Keep the files for this process, and then open the judge."""
+    def locked(self) -> Iterator[None]:
+        """Keep the files for this process; to be entered before a model is loaded or a server is asked."""
         with ExitStack() as stack:
             if self.folder is not None:
                 stack.enter_context(locked_folder(self.folder))
             if self.asking.judgments is not None:
                 stack.enter_context(locked(self.asking.judgments))
-            yield open_asker(self.ladders, self.judge(), self.asking)
+            yield
 
 
-def certify_spec(
-    ladders: str | Path | LadderSet, asking: Asking, judge: Callable[[], Backend]
-) -> RungsSpec:
+def certify_spec(ladders: str | Path | LadderSet, asking: Asking, **judge: Any) -> RungsSpec:
     """The rungs of a set without its certificate; a folder gets a new one, and the judgments without another file."""
     if asking.prompts is not None:
         check_folder(asking.prompts)
     if isinstance(ladders, LadderSet):
-        opened = replace(ladders, certificate=None)
-        return RungsSpec(ladders=opened, asking=asking, judge=judge)
+        return RungsSpec(ladders=replace(ladders, certificate=None), asking=asking, **judge)
     opened, path = load_ladders(ladders, certified=False), Path(ladders)
     if str(ladders) in published_names() or not path.is_dir():
-        return RungsSpec(ladders=opened, asking=asking, judge=judge)
+        return RungsSpec(ladders=opened, asking=asking, **judge)
     asking = replace(asking, judgments=asking.judgments or path / JUDGMENTS)
-    return RungsSpec(ladders=opened, asking=asking, judge=judge, folder=path)
+    return RungsSpec(ladders=opened, asking=asking, folder=path, **judge)
 
 
-def rehearse(spec: RungsSpec) -> int:
+def rehearse(spec: RungsSpec, session: Session) -> int:
     """Ask for the same judgments with nobody answering; return how many there are already."""
-    asker = open_asker(spec.ladders, spec.judge(), spec.asking)
+    asker = spec.asker(session)
     certify(spec.ladders, asker)
     return asker.log.reused
 
 
-def run(spec: RungsSpec, events: Events) -> tuple[dict[str, Any], list[JudgeCheck]]:
+def run(
+    spec: RungsSpec, session: Session, events: Events
+) -> tuple[dict[str, Any], list[JudgeCheck]]:
     """Certify a ladder set and store the certificate in its folder; and check the judge by its judgments."""
-    with spec.opened() as asker:
+    with spec.locked():
+        asker = spec.asker(session)
         with events.progress("judging rungs") as progress:
             certificate = certify(spec.ladders, asker, progress)
         if spec.folder is not None:

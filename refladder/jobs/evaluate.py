@@ -6,11 +6,11 @@ import itertools
 from collections import Counter
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from refladder.backends.dry_run import DryRunBackend
 from refladder.backends.metered import total
-from refladder.backends.protocol import Backend
 from refladder.errors import UnknownNameError, UsageError, column_option
 from refladder.files.jsonl import write_json
 from refladder.files.ladder_sets import LadderSet, load_ladders
@@ -42,10 +42,14 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
+    from refladder.backends import Backend
+    from refladder.backends.plain_function import Judge
     from refladder.events import Events
-    from refladder.methods.contract import Judge, Method
+    from refladder.methods.contract import Judge as OpenJudge
+    from refladder.methods.contract import Method
     from refladder.methods.method_runs import MethodRun
     from refladder.records import Benchmark, Dimension
+    from refladder.session import Session
 
 BASELINES = ("best", "all")
 BETWEEN = "between_systems"
@@ -104,13 +108,17 @@ class EvaluateSpec:
     """Which methods to compare on which benchmarks.
 
     `benchmarks` have their dimensions with them, which the user may have named. `ladders` has a set for each, None for
-    that of `settings`. `judge` is a backend that is open, recorded judgments, or a function that opens a backend.
-    `scores` are files with the scores of other programs. `config` is written to run.json in the folder `work`.
+    that of `settings`. `judge` is the name of a backend, an open one, a function or recorded judgments. `writer` None
+    is that of `settings`, else the judge. `scores` are files with the scores of other programs. `config` is written to
+    run.json in the folder `work`.
     """
 
     benchmarks: Sequence[tuple[Benchmark, Sequence[Dimension]]]
-    judge: Backend | Judge
     methods: Sequence[str]
+    judge: str | Backend | Judge = "builtin"
+    judge_options: Mapping[str, object] | None = None
+    writer: str | Backend | None = None
+    writer_options: Mapping[str, object] | None = None
     ladders: Sequence[str | Path | LadderSet | None] = (None,)
     scores: Sequence[str] = ()
     score_columns: Mapping[str, str] = field(default_factory=dict)
@@ -141,24 +149,26 @@ def methods_to_run(
     return [name.strip() for name in names if name.strip()]
 
 
-def rehearse(spec: EvaluateSpec, events: Events) -> None:
+def rehearse(spec: EvaluateSpec, session: Session, events: Events) -> None:
     """Ask for the same judgments and texts with nobody answering, and report what is left out and the notes."""
-    judge = DryRunBackend(spec.judge) if isinstance(spec.judge, Recorded) else spec.judge
-    for part in _parts(spec)[0]:
+    for part in _parts(spec, session)[0]:
         benchmark, dimensions, settings, left_out = part
-        said = rehearse_methods(spec.methods, benchmark, dimensions, _opener(judge), settings)
+        judge = _judge(spec, session)
+        said = rehearse_methods(spec.methods, benchmark, dimensions, judge, settings)
         for line in (*left_out, *(f"{name}: {sentence}" for name, sentence in said)):
             events.notice(line, warns=True)
 
 
-def run(spec: EvaluateSpec, events: Events) -> Evaluations:
+def run(spec: EvaluateSpec, session: Session, events: Events) -> Evaluations:
     """Score the outputs of benchmarks with methods, and correlate the scores with their ratings."""
-    parts, others = _parts(spec)
+    parts, others = _parts(spec, session)
     evaluations = []
     for number, part in enumerate(parts):
         work, settings = part.settings.work, replace(part.settings, progress=events.progress)
         with nullcontext() if work is None else locked_folder(work):
-            evaluation = _evaluated(spec, part._replace(settings=settings), others)
+            evaluation = _evaluated(
+                spec, part._replace(settings=settings), others, _judge(spec, session)
+            )
             if work is not None:
                 write_evaluation(work, evaluation, others)
                 write_json(work / "run.json", _config(spec, number, work, evaluation))
@@ -166,20 +176,23 @@ def run(spec: EvaluateSpec, events: Events) -> Evaluations:
     return Evaluations(evaluations)
 
 
-def _parts(spec: EvaluateSpec) -> tuple[list[Part], list[Method]]:
+def _parts(spec: EvaluateSpec, session: Session) -> tuple[list[Part], list[Method]]:
     """Return the parts of benchmarks that are evaluated, checked, and the methods whose scores are in files.
 
     Of several benchmarks, each has its ladders, and a folder in the folder `work`. Where the user has not named the
     dimensions, those without ladders or recorded judgments are left out; see `covered`.
     """
     recorded = spec.judge if isinstance(spec.judge, Recorded) else None
+    asked = replace(spec.settings, checks=spec.settings.checks or session.checks_of(spec.judge))
+    if spec.writer is not None:
+        asked = replace(asked, writer=partial(session.open, spec.writer, spec.writer_options))
     names = [benchmark.name for benchmark, _ in spec.benchmarks]
     for name, times in Counter(names).items():
         if times > 1:
             raise UsageError(f"benchmark {name!r} is named {times} times; name each benchmark once")
     stems, parts = file_stems(names), []
     for (benchmark, dimensions), its_ladders in zip(spec.benchmarks, spec.ladders, strict=True):
-        its = replace(spec.settings, ladders=its_ladders or spec.settings.ladders)
+        its = replace(asked, ladders=its_ladders or asked.ladders)
         if its.work is not None and len(names) > 1:
             its = replace(its, work=its.work / stems[benchmark.name])
         opened = None
@@ -202,9 +215,11 @@ def _parts(spec: EvaluateSpec) -> tuple[list[Part], list[Method]]:
     return parts, others
 
 
-def _evaluated(spec: EvaluateSpec, part: Part, others: Sequence[Method]) -> Evaluation:
+def _evaluated(
+    spec: EvaluateSpec, part: Part, others: Sequence[Method], judge: OpenJudge
+) -> Evaluation:
     benchmark, dimensions, settings, left_out = part
-    runs = run_methods(spec.methods, benchmark, dimensions, _opener(spec.judge), settings)
+    runs = run_methods(spec.methods, benchmark, dimensions, judge, settings)
     scored = scored_methods(runs, others)
     rows = agreement(benchmark, dimensions, scored, spec.agreement)
     return Evaluation(
@@ -220,8 +235,13 @@ def _evaluated(spec: EvaluateSpec, part: Part, others: Sequence[Method]) -> Eval
     )
 
 
-def _opener(judge: Backend | Judge) -> Judge:
-    return (lambda: judge) if isinstance(judge, Backend) else judge
+def _judge(spec: EvaluateSpec, session: Session) -> OpenJudge:
+    """Return the function that opens the judge for a method that asks it; recorded judgments are open already."""
+    recorded = spec.judge
+    if isinstance(recorded, Recorded):
+        opened = DryRunBackend(recorded) if session.dry_run else recorded
+        return lambda: opened
+    return partial(session.open, spec.judge, spec.judge_options)
 
 
 def _config(spec: EvaluateSpec, number: int, work: Path, evaluation: Evaluation) -> dict[str, Any]:

@@ -27,6 +27,11 @@ class NeverAsked(Double):
         raise AssertionError("asked to judge")
 
 
+class NeverOpened(NeverAsked):
+    def load(self):
+        raise AssertionError("opened")
+
+
 def test_one_call_gives_rows_runs_cards_notes_and_costs(tmp_path):
     settings = refladder.MethodSettings(ladders="demo/story", work=tmp_path / "work")
     evaluation = evaluate(
@@ -126,10 +131,7 @@ def test_scores_that_exist_need_no_judge(scores_in):
     ],
 )
 def test_a_wrong_request_is_refused_before_the_judge_is_opened(request_, error, message):
-    def judge():
-        raise AssertionError("opened")
-
-    request_ = {"benchmark": STORY, "judge": judge, **request_}
+    request_ = {"benchmark": STORY, "judge": NeverOpened(), **request_}
     with pytest.raises(error, match=message):
         evaluate(request_.pop("benchmark"), **request_)
 

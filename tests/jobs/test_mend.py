@@ -14,6 +14,7 @@ from refladder.events import Silent
 from refladder.files.ladder_sets import CERTIFICATE, load_ladders
 from refladder.jobs import build
 from refladder.records import Completion, Context, Dimension
+from refladder.session import Session
 
 CONTEXTS = [Context(id=f"c{number}", task="story", text=f"Idea {number}.") for number in range(12)]
 BEST = 4.0
@@ -49,12 +50,13 @@ def run(folder, writer, *, dimensions=(DIMENSION,), human=None, judge=None):
         contexts=CONTEXTS,
         dimensions=dimensions,
         folder=folder,
-        writer=lambda: writer,
+        writer=writer,
         rungs=3,
         human=human,
-        judge=lambda: judge or Comparing(),
+        certify=True,
+        judge=judge or Comparing(),
     )
-    return build.run(spec, Silent())
+    return build.run(spec, Session(store=False), Silent())
 
 
 def qualities(folder):

@@ -288,14 +288,14 @@ def built(folder, writer, anchors, **how):
         contexts=anchors,
         dimensions=[WORTH],
         folder=folder,
-        writer=lambda: writer,
+        writer=writer,
         rungs=3,
         sampling=Sampling(seed=3),
         attempts=2,
         shared=True,
         **how,
     )
-    return build.run(spec, Silent())
+    return build.run(spec, Session(store=False), Silent())
 
 
 def test_a_document_anchor_is_a_named_subject_and_a_limit_of_words(tmp_path):
@@ -472,14 +472,15 @@ def test_an_anchor_that_the_judge_finds_out_of_order_is_left_out_on_every_dimens
         contexts=anchors,
         dimensions=dimensions,
         folder=tmp_path,
-        writer=Ranks,
+        writer=Ranks(),
         rungs=3,
         sampling=Sampling(seed=3),
         attempts=1,
         shared=True,
-        judge=Numbers,
+        certify=True,
+        judge=Numbers(),
     )
-    report = build.run(spec, Silent())
+    report = build.run(spec, Session(store=False), Silent())
     assert set(report.anchors) == {"s0", "s2"}
     assert [(failure.context_id, failure.dimension) for failure in report.failures] == [
         ("s1", "wit")
