@@ -51,10 +51,12 @@ if TYPE_CHECKING:
 
     from refladder.arena.task_prompt import Instance
     from refladder.backends import Backend
+    from refladder.backends.plain_function import Judge
     from refladder.events import Events
     from refladder.records import Completion, Dimension, Judgment, Progress
     from refladder.report.rendering import PlainTable
     from refladder.scoring.question import Question
+    from refladder.session import Session
 
 
 GENERATED = "generated.jsonl"
@@ -104,37 +106,38 @@ class Contest(Shown):
 class ContestSpec:
     """A contest: `models` write a text for each of `instances`, and a judge compares them by `criteria`.
 
-    Models and judge are opened by the run. `folder` holds texts and judgments, for resuming. Its run.json holds
-    `config` and what backends were asked: `spent` returns that of this run.
+    Models and judge are names of backends, with options, or open ones. `folder` holds texts and judgments, for
+    resuming. Its run.json holds `config` and what backends were asked.
     """
 
     instances: Sequence[Instance]
-    models: Mapping[str, Callable[[], Backend]]
-    judge: Callable[[], Backend]
+    models: Mapping[str, str | Backend]
+    model_options: Mapping[str, Mapping[str, object]] = field(default_factory=dict)
+    judge: str | Backend | Judge
+    judge_options: Mapping[str, object] | None = None
     criteria: Sequence[Dimension]
     folder: Path
     sampling: Sampling = field(default_factory=Sampling)
     explain: bool = False
     prompts: Path | None = None
     config: Mapping[str, Any] = field(default_factory=dict)
-    spent: Callable[[], Sequence[Mapping[str, Any]]] = tuple
 
 
-def rehearse(spec: ContestSpec) -> None:
+def rehearse(spec: ContestSpec, dry: Session) -> None:
     """Ask for the same texts and judgments in a copy of the folder, without any answers."""
     with copied(spec.folder) as copy:
-        _compete(replace(spec, folder=copy or spec.folder), Silent().progress)
+        _compete(replace(spec, folder=copy or spec.folder), dry, Silent().progress)
 
 
-def run(spec: ContestSpec, events: Events) -> Contest:
+def run(spec: ContestSpec, session: Session, events: Events) -> Contest:
     """Let models write a text for every row, and a judge compare every pair of texts in both orders.
 
     Texts and judgments are stored line by line, for resuming; `results.jsonl` is written at the end.
     """
     # Locked before a model is loaded or a server is asked.
     with locked_folder(spec.folder):
-        kept = _Kept(spec, spent_before(spec.folder), events)
-        contest = _compete(spec, kept.progress)
+        kept = _Kept(spec, session, spent_before(spec.folder), events)
+        contest = _compete(spec, session, kept.progress)
         kept.write(signature=contest.signature)
     return contest
 
@@ -144,18 +147,19 @@ class _Kept:
     """Writes what the runs of a contest have asked, as soon as their answers are stored."""
 
     spec: ContestSpec
+    session: Session
     earlier: Sequence[Mapping[str, Any]]
     events: Events
 
     def write(self, **more: str) -> None:
         """Write run.json."""
-        spent = all_spent(self.earlier, self.spec.spent())
+        spent = all_spent(self.earlier, self.session.spent())
         write_json(self.spec.folder / RUN, {**self.spec.config, **more, "spent": spent})
 
     @contextmanager
     def progress(self, what: str) -> Iterator[Progress]:
         """Report progress, and write run.json with it."""
-        with self.events.progress(what) as show:
+        with self.events.progress(what, self.session.under_way) as show:
 
             def progress(done: int, total: int | None, note: str = "", each: int = 0, /) -> None:
                 self.write()
@@ -169,13 +173,18 @@ class _Kept:
 
 
 def _compete(
-    spec: ContestSpec, bars: Callable[[str], AbstractContextManager[Progress | None]]
+    spec: ContestSpec,
+    session: Session,
+    bars: Callable[[str], AbstractContextManager[Progress | None]],
 ) -> Contest:
     instances, criteria, folder = spec.instances, spec.criteria, spec.folder
     sampling, explain = spec.sampling, spec.explain
     _check(spec.models, criteria)
-    models = {name: open_model() for name, open_model in spec.models.items()}
-    judge = spec.judge()
+    models = {
+        name: session.open(model, spec.model_options.get(name))
+        for name, model in spec.models.items()
+    }
+    judge = session.open(spec.judge, spec.judge_options)
     with bars("writing") as progress:
         texts = _generate(instances, models, folder / GENERATED, sampling, progress)
     template = judging_template(judge, TASK, "pairwise", spec.prompts)

@@ -110,21 +110,19 @@ def command(
     spec = ContestSpec(
         criteria=criteria_of(asked.criteria, asked.worst, asked.best, asked.weights),
         instances=read_instances(table, prompt, id_column=id_column, form=table_format),
-        models={
-            name: partial(session.open, target, backend_options(target, {}))
-            for name, target in models.items()
-        },
-        judge=partial(session.open, judge.name, judge.options),
+        models=models,
+        model_options={name: backend_options(model, {}) for name, model in models.items()},
+        judge=judge.name,
+        judge_options=judge.options,
         folder=out,
         sampling=sampling,
         explain=explain,
         prompts=prompts,
         config=console.resolved(context),
-        spent=session.spent,
     )
-    if not session.continues(lambda: rehearse(spec), as_json=as_json):
+    if not session.approves(partial(rehearse, spec), as_json=as_json):
         return 0
-    contest = run(spec, console.Console(watch=session.under_way))
+    contest = run(spec, session, console.Console())
     if page is not None:
         with atomic(page) as stream:
             stream.write(review_page(read_run(out)).encode())
@@ -219,16 +217,16 @@ def compete(
         spec = ContestSpec(
             criteria=criteria_of(criteria, worst or {}, best or {}, weights or {}),
             instances=read_instances(call.source({*task.names, id or "id"}), task, id_column=id),
-            models={name: partial(session.open, model) for name, model in models.items()},
-            judge=partial(session.open, judge, judge_options),
+            models=models,
+            judge=judge,
+            judge_options=judge_options,
             folder=call.folder() if out is None else Path(out),
             sampling=sampling or Sampling(),
             explain=explain,
             prompts=folder_of_prompts,
             config=call.config(),
-            spent=session.spent,
         )
-        contest = run(spec, Log(watch=session.under_way))
+        contest = run(spec, session, Log())
         # Each trial has both orders.
         low_mass = low_mass_lines(contest.low_mass, 2 * len(contest.trials))
         log_lines([*contest.failures, *low_mass])

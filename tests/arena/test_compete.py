@@ -23,6 +23,7 @@ from refladder.events import Silent
 from refladder.metaeval.shares import share_intervals
 from refladder.records import Completion, Dimension, Sampling
 from refladder.report.standings import Trial, standings_of
+from refladder.session import Session
 
 CRITERIA = [
     Dimension(name="clarity", description="Plain words."),
@@ -58,12 +59,12 @@ class Says(Double):
 def contest(folder, rows, models, judge, **options):
     spec = ContestSpec(
         instances=read_instances(table(folder, *rows), PROMPT),
-        models={name: lambda model=model: model for name, model in models.items()},
-        judge=lambda: judge,
+        models=models,
+        judge=judge,
         folder=folder / "out",
         **{"criteria": CRITERIA[:1], **options},
     )
-    return run(spec, Silent())
+    return run(spec, Session(store=False), Silent())
 
 
 class OfItsOwn(Says):
