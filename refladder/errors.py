@@ -2,7 +2,7 @@
 
 RefladderError
 ├── UsageError (ValueError)       the call asks for something impossible
-│   ├── JudgeRefusedError         the judge does not tell the best rung of ladders from the worst
+│   ├── JudgeRefusedError         the judge does not distinguish the best rung of ladders from the worst
 │   ├── InUseError                another process is writing a file
 │   ├── OtherRunError             a file of judgments is that of another run
 │   ├── UnknownNameError          a name that does not exist; the message suggests a similar one
@@ -12,7 +12,7 @@ RefladderError
 ├── PromptError                   a template or its slots are invalid
 ├── BackendError                  the writer or the judge failed
 │   ├── BackendUnavailableError   it cannot be reached or loaded
-│   ├── AnswersAwaitedError       answers through files are not there yet; nothing failed
+│   ├── AnswersAwaitedError       answers through files have not arrived yet; nothing failed
 │   ├── LabelsUnavailableError    it does not give label probabilities
 │   └── BadCompletionError        its answer is unusable
 └── NotConvergedError             an iteration ended before its tolerance
@@ -32,21 +32,24 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
 
-_SHOWN = 40  # most names that a message lists
-
+# Largest number of names that a message lists.
+_SHOWN = 40
 
 T = TypeVar("T")
-# Of the call under way: its parameter for each option that messages name, without dashes.
+# The parameter of the current call for each option that messages name, without dashes.
 _PARAMETERS: ContextVar[Mapping[str, str] | None] = ContextVar("parameters", default=None)
 _HIDDEN = "***"
-_NAME = (  # of an option or a field that holds a secret
+# Names of options and fields that hold a secret.
+_NAME = (
     r"(?:[\w-]*[_-])?(?:api|access|secret|private|subscription|account)[_-]?key|apikey|(?:[\w-]*[_-])?(?:password|passwd)"
     r"|passphrase|(?:client[_-]?)?secret|authorization|(?:(?:access|api|auth|bearer|hf|refresh|security|session)[_-]?)?token"
 )
-_IN_URL = r"(?:[\w.-]*[_.-])?(?:signature|sig|credential|key|token)|awsaccesskeyid"  # further names of URLs
+# Further names in URLs.
+_IN_URL = r"(?:[\w.-]*[_.-])?(?:signature|sig|credential|key|token)|awsaccesskeyid"
 _FIELD = re.compile(_NAME, re.IGNORECASE)
+# The first is the user and the password in a URL.
 _SECRETS = (
-    re.compile(r"(://)[^/?#\s]*(?=@)"),  # user and password
+    re.compile(r"(://)[^/?#\s]*(?=@)"),
     re.compile(rf"""([?&;](?:{_NAME}|{_IN_URL})=)[^&;#\s'"]+""", re.IGNORECASE),
     re.compile(rf"""((?:^|(?<=[\s'"]))(?:{_NAME})=)[^\s'"]+""", re.IGNORECASE),
     re.compile(rf"""((["'])(?:{_NAME})\2\s*[:,]\s*(["']))(?:\\.|(?!\3).)*(?=\3)""", re.IGNORECASE),
@@ -64,59 +67,58 @@ def in_call(parameters: Mapping[str, str]) -> Iterator[None]:
 
 
 def plural(count: int, noun: str) -> str:
-    """A number with its noun, such as `1 label` and `2 labels`."""
+    """Write a number with its noun, such as `1 label` and `2 labels`."""
     return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
 def either(command: str, call: str) -> str:
-    """The words of a message that are others on the command line and in a call of Python."""
+    """Choose the words of a message that differ between the command line and a Python call."""
     return command if _PARAMETERS.get() is None else call
 
 
 def option(name: str) -> str:
-    """A setting in a message, as the user writes it: `--both-orders`, or in a call of Python `both_orders`.
+    """Write a setting as the user does: `--both-orders`, or in a Python call `both_orders`.
 
     Args:
-        name: of the option, without its dashes. One that the call has no parameter for stays an option.
+        name: name of the option, without its dashes. If the call has no parameter for it, it stays an option.
     """
     name = name.replace("_", "-")
     return (_PARAMETERS.get() or {}).get(name, f"--{name}")
 
 
 def column_option(field: str, name: str) -> str:
-    """The option that names the column of a field: `--column FIELD=NAME`, or `columns={'FIELD': 'NAME'}`."""
+    """Write the option that names the column of a field: `--column FIELD=NAME`, or `columns={'FIELD': 'NAME'}`."""
     return either(f"--column {field}={name}", f"columns={{{field!r}: {name!r}}}")
 
 
 def redacted(value: T) -> T:
-    """A text, or the texts in lists, tuples and dicts, without passwords, keys and signatures.
+    """Remove passwords, keys and signatures from a text, or from the texts in lists, tuples and dicts.
 
     It is for whatever is printed or written to a file: URLs, also of several file systems in a chain, and options.
     """
-    found: object = value
+    shown: object = value
     if isinstance(value, str):
-        found = value
+        shown = value
         for secret in _SECRETS:
-            found = secret.sub(rf"\g<1>{_HIDDEN}", found)
+            shown = secret.sub(rf"\g<1>{_HIDDEN}", shown)
     elif isinstance(value, dict):
-        found = {
-            redacted(key): _HIDDEN
-            if item and isinstance(key, str) and _FIELD.fullmatch(key)
-            else redacted(item)
-            for key, item in value.items()
-        }
+        fields = {}
+        for key, item in value.items():
+            is_secret = item and isinstance(key, str) and _FIELD.fullmatch(key)
+            fields[redacted(key)] = _HIDDEN if is_secret else redacted(item)
+        shown = fields
     elif isinstance(value, list | tuple):
-        found = type(value)(map(redacted, value))
-    return found  # type: ignore[return-value]
+        shown = type(value)(map(redacted, value))
+    return shown  # type: ignore[return-value]
 
 
 def similar(name: str, names: Iterable[object], cutoff: float = 0.6) -> str | None:
-    """The name that is most like a name, if one is at least as similar as `cutoff` (0 to 1)."""
+    """Find the name that is most like a name, if one is at least as similar as `cutoff` (0 to 1)."""
     return next(iter(difflib.get_close_matches(name, map(str, names), n=1, cutoff=cutoff)), None)
 
 
 def did_you_mean(name: str, names: Iterable[object], cutoff: float = 0.6, end: str = ";") -> str:
-    """`; did you mean 'NAME'?` for a message, or `end` where no name is similar."""
+    """Write `; did you mean 'NAME'?` for a message, or `end` if no name is similar."""
     near = similar(name, names, cutoff)
     return end if near is None else f"; did you mean {near!r}?"
 
@@ -133,7 +135,7 @@ class UsageError(RefladderError, ValueError):
 
 
 class JudgeRefusedError(UsageError):
-    """The judge does not tell the best rung of ladders from the worst."""
+    """The judge does not distinguish the best rung of ladders from the worst."""
 
 
 class InUseError(UsageError):
@@ -151,7 +153,7 @@ class UnknownNameError(UsageError):
         kind: what is named, in the singular ("benchmark").
         name: the requested name.
         available: the names that exist.
-        meant: what to say instead, if that is known; None looks for a similar name.
+        meant: the name that was probably meant, if known; None looks for a similar name.
     """
 
     def __init__(
@@ -195,7 +197,7 @@ class BackendUnavailableError(BackendError):
 
 
 class AnswersAwaitedError(BackendError):
-    """Requests were written to a folder and wait for their answers; the same call continues once they are there."""
+    """Requests were written to a folder and wait for their answers; an equal call continues once they exist."""
 
 
 class LabelsUnavailableError(BackendError):

@@ -22,10 +22,14 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-DEEPEST = 100  # levels of nested lists and objects
-_MOST_DIGITS = 308  # of an integer in JSON, so that it fits a float
-_LONGEST_TOML = 1 << 20  # tomllib reads about a million characters in a second
-_MOST_BITS = 1024  # the same limit for TOML, which has hexadecimal integers too
+# Levels of nested lists and objects.
+DEEPEST = 100
+# Digits of an integer in JSON that fits a float.
+_MOST_DIGITS = 308
+# tomllib reads about a million characters in a second.
+_LONGEST_TOML = 1 << 20
+# Bits of an integer that fits a float: TOML has hexadecimal integers too.
+_MOST_BITS = 1024
 _LINE_ENDS = ("\n", "\r\n", "")
 _AT_LINE = re.compile(r"at line (\d+)")
 _TOO_DEEP = f"nested more than {DEEPEST} levels deep"
@@ -47,22 +51,19 @@ def parse_json(text: str | bytes, where: str, rule: str = "", *, whole_file: boo
         if isinstance(text, bytes):
             text = text.decode("utf-8-sig")
         try:
-            value, end = _decode.raw_decode(
-                text
-            )  # the same as `decode` for an ordinary line, but faster
+            # This is `decode` for an ordinary line, but faster.
+            value, end = _decode.raw_decode(text)
         except ValueError:
             value = _decode.decode(text)
         else:
             if text[end:] not in _LINE_ENDS:
                 value = _decode.decode(text)
-        if (
-            text.count("[") + text.count("{") > DEEPEST
-        ):  # counting is fast, and few texts need the full check
+        # Counting is fast, and few texts need the full check.
+        if text.count("[") + text.count("{") > DEEPEST:
             _check(value)
     except (ValueError, RecursionError) as error:
-        reason = (
-            _TOO_DEEP if isinstance(error, RecursionError) else str(error)
-        )  # not the error: a cycle with its frames
+        # The text of the error, since the error itself would form a cycle with its frames.
+        reason = _TOO_DEEP if isinstance(error, RecursionError) else str(error)
         if whole_file and isinstance(error, json.JSONDecodeError):
             where, reason = f"{where}:{error.lineno}", error.msg
         raise DataError(f"{where}: not JSON ({reason}){f'; {rule}' if rule else ''}") from error
@@ -79,12 +80,12 @@ class Fault(NamedTuple):
 
     @property
     def field(self) -> str:
-        """The place as one text."""
+        """Return the place as one text."""
         return ".".join(map(str, self.place))
 
 
 def adapter(kind: type[T]) -> TypeAdapter[T]:
-    """The reader and writer of a type, made once."""
+    """Make the reader and writer of a type, once."""
     if kind not in _ADAPTERS:
         from pydantic import TypeAdapter
 
@@ -92,7 +93,7 @@ def adapter(kind: type[T]) -> TypeAdapter[T]:
     return _ADAPTERS[kind]
 
 
-def read_strict(kind: type[T], text: str | bytes, told: Callable[[Fault], str]) -> T:
+def read_strict(kind: type[T], text: str | bytes, message_of: Callable[[Fault], str]) -> T:
     """Read an object of a type: no field is missing, unknown, or converted from another type."""
     try:
         return adapter(kind).validate_json(text, strict=True, extra="forbid")
@@ -102,28 +103,25 @@ def read_strict(kind: type[T], text: str | bytes, told: Callable[[Fault], str]) 
         if not isinstance(error, ValidationError):
             raise
         first = error.errors(include_url=False, include_context=False)[0]
-        raise DataError(
-            told(Fault(first["type"], first["loc"], first["msg"], first["input"]))
-        ) from error
+        fault = Fault(first["type"], first["loc"], first["msg"], first["input"])
+        raise DataError(message_of(fault)) from error
 
 
 def parse_as(kind: type[T], text: str | bytes, where: str, what: str, step: str = "") -> T:
-    """As `read_strict`; the error says where it is, what it should be, the field, what was found, and the next step."""
+    """Read an object strictly; the error has its place, what it should be, the field, the value and the next step."""
 
-    def told(fault: Fault) -> str:
+    def message_of(fault: Fault) -> str:
         if fault.kind == "json_invalid":
             words = f"not JSON ({fault.message.removeprefix('Invalid JSON: ')})"
         else:
-            of_all = (
-                fault.kind == "value_error"
-            )  # of the record as a whole; what was found is all of it
-            known = of_all or fault.kind in {"missing", "unexpected_keyword_argument"}
-            found = "" if known else f", found {fault.found!r:.80}"
             at = f" field {fault.field!r}" if fault.field else ""
-            words = f"{what}{at}: {fault.message.removeprefix('Value error, ')}{found}"
+            words = f"{what}{at}: {fault.message.removeprefix('Value error, ')}"
+            # A `value_error` is about the record as a whole.
+            if fault.kind not in {"value_error", "missing", "unexpected_keyword_argument"}:
+                words += f", found {fault.found!r:.80}"
         return f"{where}: {words}{f'; {step}' if step else ''}"
 
-    return read_strict(kind, text, told)
+    return read_strict(kind, text, message_of)
 
 
 def parse_toml(text: str | bytes, where: str, what: str = "not TOML") -> dict[str, Any]:
@@ -141,12 +139,12 @@ def parse_toml(text: str | bytes, where: str, what: str = "not TOML") -> dict[st
 
 
 def each_leaf(value: Any, change: Callable[[Any], Any]) -> Any:
-    """A JSON value in which everything but objects and lists is changed."""
+    """Change everything in a JSON value but objects and lists."""
     if isinstance(value, dict):
         return {key: each_leaf(inner, change) for key, inner in value.items()}
-    return (
-        [each_leaf(inner, change) for inner in value] if isinstance(value, list) else change(value)
-    )
+    if isinstance(value, list):
+        return [each_leaf(inner, change) for inner in value]
+    return change(value)
 
 
 def _check(value: object) -> None:

@@ -8,37 +8,37 @@ from __future__ import annotations
 
 import functools
 import hashlib
-import itertools
 import json
 import math
 import re
-from collections.abc import (  # noqa: TC003  pydantic resolves the annotations at run time
-    Callable,
-    Mapping,
-    Sequence,
-)
+
+# pydantic resolves the annotations at run time.
+from collections.abc import Callable, Mapping, Sequence  # noqa: TC003
 from dataclasses import dataclass, replace
 from typing import Literal, Protocol, Self, TypeVar
 
 WIN, LOSS, TIE = "win", "loss", "tie"
 OUTCOMES = (WIN, LOSS, TIE)
 YES, NO = "yes", "no"
-IMPOSSIBLE = (
-    -1000.0
-)  # natural logarithm used for probability 0, which has none; exp gives exactly 0 again
-REWARD, OUTPUT = (
-    "reward",
-    "output",
-)  # the role of a prompt whose answer is known, and the slot that holds this answer
-DOCUMENT = "document"  # the task of texts that stand alone: its rows have no context, and its anchors have a subject
-TEXT = "text"  # the one outcome of a judgment that is the log-probability of a whole text
+# Natural logarithm used for probability 0, which has none; exp gives exactly 0 again.
+IMPOSSIBLE = -1000.0
+# The role of a prompt whose answer is known, and the slot that holds this answer.
+REWARD = "reward"
+OUTPUT = "output"
+# The task of texts without a context: its rows have no context, and its anchors have a subject.
+DOCUMENT = "document"
+# The one outcome of a judgment that is the log-probability of a whole text.
+TEXT = "text"
 
-LARGEST_SUM = 1.01  # sum of probabilities that rounding in half precision can reach
+# Sum of probabilities that rounding in half precision can reach.
+LARGEST_SUM = 1.01
 
-Exactness = Literal["exact", "bounded", "sampled"]  # of label probabilities, see LabelReading
+# Exactness of label probabilities, see LabelReading.
+Exactness = Literal["exact", "bounded", "sampled"]
 
 T = TypeVar("T")
-_BESIDE = re.compile(r"\|(certificate|earlier):[^|]*")  # parts of a signature that change no score
+# Parts of a signature that change no score.
+_NOT_OF_SCALE = re.compile(r"\|(certificate|earlier):[^|]*")
 _REVISION = re.compile(r"@([0-9a-f]{12})\|earlier:([0-9a-f,]+)")
 _COMMIT = re.compile(r"^(ladders:hub:[^@|]*)@[^@|]*@")
 
@@ -50,11 +50,12 @@ class Progress(Protocol):
         """Take the state of the job."""
 
 
-SCHEMAS: dict[type, str] = {}  # of the records that are lines of files: each begins with its schema
+# Schemas of the records that are lines of files: each line begins with its schema.
+SCHEMAS: dict[type, str] = {}
 
 
 def record(schema: str = "") -> Callable[[type[T]], type[T]]:
-    """A class whose floats must be finite where a file is read; with a `schema`, it is what a line of a file holds."""
+    """Refuse floats that are not finite when a class is read; with a `schema`, the class is a line of a file."""
 
     def made(kind: type[T]) -> type[T]:
         kind.__pydantic_config__ = {"allow_inf_nan": False}  # type: ignore[attr-defined]
@@ -82,7 +83,7 @@ class Dimension:
 @record("context/1")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Context:
-    """What the texts are about: an article, a dialogue so far, a story idea, a set of triples."""
+    """The subject of texts: an article, a dialogue so far, a story idea, a set of triples."""
 
     id: str
     task: str
@@ -92,19 +93,18 @@ class Context:
 
     @property
     def digest(self) -> str:
-        """The `text_id` of text and background."""
+        """Return the `text_id` of text and background."""
         return text_id(self.text, self.background)
 
 
 def digest_of(*parts: str, size: int = 8) -> str:
-    """A digest of texts in hexadecimal (BLAKE2b of `size` bytes); they may hold half a surrogate pair."""
-    return hashlib.blake2b(
-        "\0".join(parts).encode("utf-8", "surrogatepass"), digest_size=size
-    ).hexdigest()
+    """Compute a digest of texts in hexadecimal (BLAKE2b of `size` bytes); they may hold half a surrogate pair."""
+    data = "\0".join(parts).encode("utf-8", "surrogatepass")
+    return hashlib.blake2b(data, digest_size=size).hexdigest()
 
 
 def text_id(text: str, background: str = "") -> str:
-    """The id of a context without one: 16 hexadecimal digits (BLAKE2b, 8 bytes) of its text and, if any, background.
+    """Make the id of a context without one: 16 hexadecimal digits (BLAKE2b) of its text and any background.
 
     Raises:
         UnicodeEncodeError: half a surrogate pair, which the readers of tables refuse.
@@ -183,12 +183,13 @@ class Sampling:
     seed: int = 0
 
     def drawn(self, own: tuple[float, float] = (1.0, 1.0)) -> tuple[float, float]:
-        """Temperature and top-p, those of `own` where it has none."""
-        given = self.temperature, self.top_p
-        return (own[0] if given[0] is None else given[0], own[1] if given[1] is None else given[1])
+        """Return temperature and top-p; a missing one is that of `own`."""
+        temperature = own[0] if self.temperature is None else self.temperature
+        top_p = own[1] if self.top_p is None else self.top_p
+        return temperature, top_p
 
     def filled(self, own: tuple[float, float] = (1.0, 1.0)) -> Sampling:
-        """The same with the numbers that `drawn` gives."""
+        """Return the sampling with the numbers that `drawn` gives."""
         temperature, top_p = self.drawn(own)
         return replace(self, temperature=temperature, top_p=top_p)
 
@@ -196,10 +197,10 @@ class Sampling:
 @record("recipe/1")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recipe:
-    """All that can change what a backend answers.
+    """Everything that can change the answers of a backend.
 
-    `backend` is the backend's fingerprint, `prompts` are "task/role@digest" in the order they are used; there are none
-    where judgments were recorded elsewhere. A temperature or top-p that `sampling` does not name is 1: a judge's
+    `backend` is the backend's fingerprint. `prompts` are "task/role@digest" in the order of their use, none for
+    judgments that were recorded elsewhere. A temperature or top-p that `sampling` does not name is 1: a judge's
     answers are votes, and `filled` has given a writer its own.
     """
 
@@ -214,11 +215,10 @@ class Recipe:
 
     @property
     def signature(self) -> str:
-        """The recipe in one line, in the manner of sacrebleu: `key:value` pairs joined by bars."""
-        parts = [
-            f"backend:{self.backend}",
-            *([f"prompts:{'+'.join(self.prompts)}"] if self.prompts else []),
-        ]
+        """Write the recipe in one line, as sacrebleu does: `key:value` pairs joined by bars."""
+        parts = [f"backend:{self.backend}"]
+        if self.prompts:
+            parts.append(f"prompts:{'+'.join(self.prompts)}")
         if self.sampling is not None:
             drawn = self.sampling
             parts.append(
@@ -228,7 +228,7 @@ class Recipe:
 
     @property
     def digest(self) -> str:
-        """Twelve hexadecimal digits: a digest of the signature."""
+        """Return the digest of the signature: twelve hexadecimal digits."""
         return _digest_of_recipe(self)
 
 
@@ -239,24 +239,23 @@ def _digest_of_recipe(recipe: Recipe) -> str:
 
 
 def scale_of(signature: object) -> str | None:
-    """A signature as scales are compared: without certificate and earlier revisions of the ladders."""
-    return None if signature is None else _BESIDE.sub("", str(signature))
+    """Return a signature as scales are compared: without certificate and earlier revisions of the ladders."""
+    return None if signature is None else _NOT_OF_SCALE.sub("", str(signature))
 
 
 @functools.cache
 def is_revised(signature: object, earlier: object) -> bool:
-    """Whether a signature is that of a later revision of the same ladder set: ladders for more contexts were added."""
+    """Return whether a signature is of a later revision of an equal ladder set, to which contexts were added."""
     match = _REVISION.search(str(signature))
     if match is None:
         return False
-    own, wanted = (_COMMIT.sub(r"\1@", scale_of(each) or "") for each in (signature, earlier))
-    return wanted in (
-        own.replace(f"@{match[1]}", f"@{digest}", 1) for digest in match[2].split(",")
-    )
+    later, wanted = (_COMMIT.sub(r"\1@", scale_of(each) or "") for each in (signature, earlier))
+    digests = match[2].split(",")
+    return wanted in [later.replace(f"@{match[1]}", f"@{digest}", 1) for digest in digests]
 
 
 def same_scale(first: object, second: object) -> bool:
-    """Whether scores with two signatures are on one scale: they are equal, or of two revisions of one ladder set."""
+    """Return whether scores are on one scale: their signatures are equal, or of two revisions of one ladder set."""
     return (
         scale_of(first) == scale_of(second)
         or is_revised(first, second)
@@ -265,7 +264,7 @@ def same_scale(first: object, second: object) -> bool:
 
 
 def is_shared(signature: object) -> bool:
-    """Whether scores with a signature are against a shared set, so that their rows need no context."""
+    """Return whether scores with a signature are against a shared set, so that their rows need no context."""
     return "-shared@" in str(signature)
 
 
@@ -293,9 +292,9 @@ class Ladder:
 @record("ladder-set/1")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shared:
-    """That every text is compared with all ladders of a set: those of its `anchors`, drawn from the seeds by `seed`.
+    """A shared set: every text is compared with the ladders of all `anchors`, which were drawn by `seed`.
 
-    `serves` are tasks whose texts the set is for too, beside that of its ladders.
+    `serves` are further tasks whose texts the set is for, beside that of its ladders.
     """
 
     anchors: tuple[str, ...]
@@ -341,12 +340,12 @@ class Comparison:
 
 
 def impossible(logprobs: Sequence[float], mass: float | None, *, apart: bool = False) -> str | None:
-    """What is impossible in the log-probabilities of labels and their mass; None if nothing is.
+    """Describe what is impossible in the log-probabilities of labels and their mass; None if nothing is.
 
     Args:
         logprobs: natural logarithms, one for each label.
         mass: sum of the label probabilities, where it is known.
-        apart: whether each label answers a question of its own, so that the probabilities may add to more than 1.
+        apart: whether each label answers a question of its own, so that the probabilities may sum to more than 1.
     """
     if not all(map(math.isfinite, logprobs)):
         return f"log-probabilities that are not finite: {tuple(logprobs)}"
@@ -397,7 +396,7 @@ class Judgment:
             raise ValueError(f"{wrong}; correct the line, or delete the file")
 
     def logprobs_of(self, outcomes: tuple[str, ...]) -> tuple[float, ...] | None:
-        """The log-probabilities of some of the outcomes, in the order asked for; None if the judge gave no reading.
+        """Return the log-probabilities of some outcomes, in the requested order; None if the judge gave no reading.
 
         A tie is impossible where the judge chose between win and loss (a reward model).
         """
@@ -440,12 +439,12 @@ class Score:
 @record("run/2")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Run:
-    """The first line of a judgments file: what made it, so that the file can be read, resumed and rescored alone.
+    """The first line of a judgments file: its origin, so that the file can be read, resumed and rescored alone.
 
-    `rungs` is the number of rungs of every ladder, `orders` 1, or 2 when every pair was asked in both orders.
-    `answers` is how many answers were sampled for each question; 0 where label probabilities were read. `anchors` are
-    those of a shared set. `stated` is in how many orders each ladder was shown, where the judge stated probabilities;
-    else 0.
+    `rungs` is the number of rungs of every ladder, `orders` 1, or 2 if every pair was asked in both orders. `answers`
+    is the number of answers sampled for each question, 0 if label probabilities were read. `anchors` are those of a
+    shared set. `stated` is the number of orders in which each ladder was shown if the judge stated probabilities, else
+    0.
     """
 
     recipe: Recipe
@@ -459,18 +458,18 @@ class Run:
 
     @property
     def compared(self) -> int:
-        """The number of rungs that each text is compared with."""
+        """Return the number of rungs that each text is compared with."""
         return self.rungs * max(len(self.anchors), 1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prompt:
-    """A filled template: what a backend is asked.
+    """A filled template: a question to a backend.
 
     `literals` has one more entry than `names`; the text is literal, slot, literal, slot, ..., literal. Slot values are
-    put in once and never read for slots again, so user text may hold anything. `labels` are the answers the prompt
-    asks for and `outcomes` what each means; both are empty for a writing prompt. `claim` is the outcome a yes/no
-    question asks about. `prefix` is how the answer begins, for a backend that can begin it; empty for none.
+    filled in once and never searched for slots, so user text may hold anything. `labels` are the answers that the
+    prompt asks for and `outcomes` their meanings; both are empty for a writing prompt. `claim` is the outcome that a
+    yes/no question asks about. `prefix` is the beginning of the answer, for a backend that can set it; empty for none.
     """
 
     task: str
@@ -485,7 +484,7 @@ class Prompt:
 
     @property
     def text(self) -> str:
-        """The whole prompt as one string."""
+        """Return the whole prompt as one string."""
         pieces = [self.literals[0]]
         for name, literal in zip(self.names, self.literals[1:], strict=True):
             pieces += (self.slots[name], literal)
@@ -493,7 +492,7 @@ class Prompt:
 
     @property
     def messages(self) -> list[dict[str, str]]:
-        """The prompt as chat messages: one turn of the user, and in role reward the output as the assistant's turn."""
+        """Return the prompt as one turn of the user; in role `reward`, the output follows as the assistant's turn."""
         if self.role != REWARD:
             return [{"role": "user", "content": self.text}]
         answer = self.slots[OUTPUT]
@@ -503,10 +502,10 @@ class Prompt:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Completion:
-    """What a writer wrote.
+    """A text of a writer.
 
-    `finish` is `stop` if the text ended by itself, `length` if it reached the length limit, `error` if the backend
-    failed on this row; then `note` says why. `cut` is True if the prompt's context was shortened to fit.
+    `finish` is `stop` if the text is complete, `length` if it reached the length limit, `error` if the backend failed
+    on this row; then `note` has the reason. `cut` is True if the prompt's context was shortened to fit.
     """
 
     text: str = ""
@@ -518,9 +517,9 @@ class Completion:
 @record("generated/1")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Generated:
-    """What a model wrote for one row of a table; `text` is None if it failed, and then `note` says why.
+    """A model's text for one row of a table; `text` is None if the model failed, and then `note` has the reason.
 
-    `key` is a digest of the prompt and of all else that makes the text, so that it is used for nothing else.
+    `key` is a digest of the prompt and of everything else that makes the text.
     """
 
     row: str
@@ -587,13 +586,13 @@ class Unwritten(str):
 @record("judge-check/2")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JudgeCheck:
-    """Whether a judge tells the best rung of ladders from the worst, on one dimension of a set.
+    """The check whether a judge distinguishes the best rung of ladders from the worst, on one dimension of a set.
 
     It compared them in both orders, on `compared` ladders. An answer counts 1 for the best rung, 0 for the worst and
-    1/2 for neither; a ladder counts the mean of its answers. `right` is the sum over the `read` ladders with an answer
-    that could be read, and `low` and `high` are the ends of Wilson's 95 % interval of their share, None without such a
-    ladder. `unparsed` answers could not be read. The dimensions of a `shared` set count together. `ladders` and
-    `template` are digests.
+    1/2 for neither; a ladder counts the mean of its answers. `right` is the sum over the `read` ladders with a parsed
+    answer. `low` and `high` are the ends of Wilson's 95 % interval of their share, None without such a ladder.
+    `unparsed` is the number of other answers. The dimensions of a `shared` set count together. `ladders` and `template`
+    are digests.
     """
 
     judge: str
@@ -614,8 +613,8 @@ class JudgeCheck:
 class Look:
     """The last look at the labels of a score; `number` counts the looks, from 1.
 
-    Scores are those of a `column` with a `signature`, and labels those of the column `label`. A look with the same
-    `digest` is the same look: it is of the promise and of the labelled rows with their labels.
+    Scores are those of a `column` with a `signature`, and labels those of the column `label`. `digest` is that of the
+    promise and of the labelled rows with their labels: looks with an equal digest count once.
     """
 
     column: str
@@ -657,18 +656,15 @@ class Threshold:
     looks: tuple[Look, ...]
 
     def __post_init__(self) -> None:
-        if (
-            not self.looks
-            or self.looks[-1].column != self.column
-            or min(look.number for look in self.looks) < 1
-        ):
+        numbers = [look.number for look in self.looks]
+        if not numbers or self.looks[-1].column != self.column or min(numbers) < 1:
             raise ValueError(
                 "the last of its looks must be of its column, and each look must be 1 or more"
             )
 
     @property
     def look(self) -> int:
-        """The number of the look that made it."""
+        """Return the number of the look that made it."""
         return self.looks[-1].number
 
 
@@ -701,15 +697,12 @@ class LinkedColumn:
     line_error: float
 
     def __post_init__(self) -> None:
-        _check_knots(self.scores, self.values, self.least, self.most)
-
-
-def _check_knots(scores: tuple[float, ...], *others: tuple[float, ...]) -> None:
-    rising = all(low <= high for low, high in itertools.pairwise(scores))
-    if not scores or not rising or any(len(values) != len(scores) for values in others):
-        raise ValueError(
-            "it needs scores in rising order, and as many other numbers at these knots"
-        )
+        rising = list(self.scores) == sorted(self.scores)
+        others = {len(self.values), len(self.least), len(self.most)}
+        if not self.scores or not rising or others != {len(self.scores)}:
+            raise ValueError(
+                "it needs scores in rising order, and as many other numbers at these knots"
+            )
 
 
 @record("link/2")
@@ -749,12 +742,12 @@ class HeldOut:
 class Distilled:
     """A small regressor (a student) that has learned a column of scores from their texts.
 
-    `column` and `teacher` are the name and the
-    signature of the scores it learned from (None where they have none). `reads_context` says whether it reads the text
-    of the context beside the output. `rows` of `contexts` contexts trained it. Estimates are cut at `low` and `high`,
-    the least and the greatest score among these. `settings` are those of the training. `weights` is a digest of the
-    files of weights. `held_out_by` says what was held out for `held_out`: whole contexts, or texts where there is only
-    one context, or none. `half_width` is the .9 quantile of the absolute errors of held-out rows.
+    `column` and `teacher` are the name and the signature of the scores it learned from (None if they have none).
+    `reads_context` is True if it reads the text of the context beside the output. `rows` of `contexts` contexts trained
+    it. Estimates are cut at `low` and `high`, the least and the greatest score among these. `settings` are those of the
+    training. `weights` is a digest of the files of weights. `held_out_by` is what was held out for `held_out`: whole
+    contexts, or texts if there is at most one context. `half_width` is the .9 quantile of the absolute errors of
+    held-out rows.
     """
 
     column: str

@@ -24,12 +24,12 @@ def _registered(kind: str) -> dict[str, EntryPoint]:
 
 
 def names(kind: str, table: Mapping[str, Entry]) -> list[str]:
-    """The sorted names of one kind: built-in ones and those that other packages register under `refladder.KIND`."""
+    """Return the sorted names of one kind: built in, or registered by other packages under `refladder.KIND`."""
     return sorted({*table, *_registered(kind)})
 
 
 def describe(kind: str, table: Mapping[str, Entry]) -> dict[str, str]:
-    """The sorted names of one kind with their descriptions; names from other packages are marked as such."""
+    """Return the sorted names of one kind with their descriptions; names from other packages are marked."""
     return {
         name: table[name].about if name in table else "registered by another package"
         for name in names(kind, table)

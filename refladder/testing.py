@@ -54,7 +54,7 @@ _CRITERION = {
 _ARTICLES = (
     "The harbour of Lerwick was closed on Monday after a storm. The harbour master said it opens again on Thursday.",
     "A baker in Ghent gives yesterday's bread away. Students carry it through the town by bicycle every morning.",
-    "The library lends tools as well as books. Drills and ladders are the favourites, and nobody has lost one yet.",
+    "The library lends tools as well as books. Drills and ladders are the favourites, and no one has lost one yet.",
 )
 
 
@@ -128,11 +128,8 @@ def check_backend(backend: Backend, *, tolerance: float = 1e-6) -> None:
         )
     fingerprint = backend.fingerprint
     whose = f"backend {fingerprint!r}"
-    if (
-        not isinstance(fingerprint, str)
-        or fingerprint.splitlines() != [fingerprint]
-        or "|" in fingerprint
-    ):
+    is_line = isinstance(fingerprint, str) and fingerprint.splitlines() == [fingerprint]
+    if not is_line or "|" in fingerprint:
         raise BackendError(f"{whose}: a fingerprint is one line of text without '|'")
     _check_writing(backend, whose)
     _check_reading(backend, whose, tolerance)
@@ -143,10 +140,8 @@ def check_backend(backend: Backend, *, tolerance: float = 1e-6) -> None:
 
 
 def _check_writing(backend: Backend, whose: str) -> None:
-    prompts, sampling = (
-        _writing_prompts(),
-        Sampling(max_tokens=64, temperature=1.0, top_p=1.0, seed=1),
-    )
+    prompts = _writing_prompts()
+    sampling = Sampling(max_tokens=64, temperature=1.0, top_p=1.0, seed=1)
     together = backend.write(prompts, sampling)
     _check_count(f"{whose}: write", together, prompts)
     for completion in together:
@@ -183,9 +178,8 @@ def _check_reading(backend: Backend, whose: str, tolerance: float) -> None:
         _check_one_reading(reading, labels, whose)
     backwards = backend.read_labels(prompts[::-1], labels)
     _check_count(f"{whose}: read_labels", backwards, prompts)
-    for number, (prompt, first, turned) in enumerate(
-        zip(prompts, together, reversed(backwards), strict=True), start=1
-    ):
+    rows = zip(prompts, together, reversed(backwards), strict=True)
+    for number, (prompt, first, turned) in enumerate(rows, start=1):
         alone = backend.read_labels([prompt], labels)
         _check_count(f"{whose}: read_labels", alone, [prompt])
         if not (_close(first, turned, tolerance) and _close(first, alone[0], tolerance)):
@@ -255,8 +249,8 @@ def check_benchmark(benchmark: Benchmark) -> None:
     """Check what a benchmark loader returns.
 
     Raises:
-        DataError: it has no context or no dimension; an id stands twice; an output or a rating refers to what is not
-            there; a rating lies outside its dimension's scale; a dimension has no description or an empty scale;
+        DataError: it has no context or no dimension; an id appears twice; an output or a rating refers to a missing
+            record; a rating lies outside its dimension's scale; a dimension has no description or an empty scale;
             contexts have different tasks or no text.
     """
     check_integrity(benchmark)
@@ -299,10 +293,10 @@ def check_estimator(rule: Rule) -> None:
 
 
 def made_benchmark(task: str = "summarization") -> Benchmark:
-    """A small benchmark for `check_method`: three contexts with references, four systems, two dimensions, two raters.
+    """Make a small benchmark for `check_method` with 3 contexts and references, 4 systems, 2 dimensions and 2 raters.
 
     Args:
-        task: of the contexts; the texts are summaries of news whatever it is, and triples of data for data-to-text.
+        task: task of the contexts. The texts are summaries of news, or triples of data for data-to-text.
     """
     contexts = tuple(
         Context(
@@ -329,12 +323,12 @@ def made_benchmark(task: str = "summarization") -> Benchmark:
         Rating(
             output_id=output.id,
             dimension=dimension.name,
-            value=float(5 - int(output.system[1]) - own),
+            value=float(5 - int(output.system[1]) - number),
             rater=rater,
         )
         for output in outputs
         for dimension in dimensions
-        for own, rater in enumerate(("one", "two"))
+        for number, rater in enumerate(("one", "two"))
     )
     return Benchmark(
         name="made",
@@ -347,8 +341,8 @@ def made_benchmark(task: str = "summarization") -> Benchmark:
     )
 
 
-class _Unreadable(Backend):
-    """A judge that answers nothing; it counts what it was asked."""
+class _Mute(Backend):
+    """A judge that answers nothing and counts its prompts."""
 
     def __init__(self, fingerprint: str) -> None:
         self._fingerprint = fingerprint
@@ -380,20 +374,20 @@ def check_method(
     """Check that a method keeps to the contract of `refladder.methods.contract`, on a small benchmark.
 
     Checked: it gives a method of its own name with finite scores or None, for outputs and dimensions that were asked
-    for, and a signature of one line; or it says why it could not run. The same run gives the same scores, and so does
+    for, and a signature of one line; or it says why it could not run. A repeated run gives equal scores, and so does
     one without the ratings: no method may see them. A key of an option that it does not have is refused. Counts of
     judgments fit each other, by context and dimension. A judge that answers nothing gives no score, and is counted. A
     dry run counts as many prompts as the judge is asked, or more where the numbers are bounds.
 
     Args:
-        name: of the method, for its options and for messages.
+        name: name of the method, for its options and for messages.
         method: the method.
         judge: opens the judge that answers; the builtin one by default. It also writes the ladders where it can.
-        options: of the method, under `NAME.KEY`.
-        benchmark: what to run it on; `made_benchmark` by default.
+        options: options of the method, under `NAME.KEY`.
+        benchmark: the benchmark to run it on; `made_benchmark` by default.
 
     Returns:
-        What it gave, for checks of one's own.
+        The result of the method, for further checks.
 
     Raises:
         UsageError: what the method does, and what it should do.
@@ -423,21 +417,20 @@ def check_method(
         return result
     _check_scores(whose, name, result, made)
     _check_counts(whose, result, made)
-    unanswered, unwritten = DryRunBackend(opened()), DryRunBackend(writer)
+    unanswered = DryRunBackend(opened())
+    unwritten = DryRunBackend(writer)
     rehearsed = replace(settings(), dry_run=True, writer=lambda: unwritten)
     method.run(made, made.dimensions, lambda: unanswered, rehearsed)
     _check_dry_run(whose, unanswered.estimate(), counted.answered)
-    for again, words in (
-        (made, "a second time"),
-        (replace(made, ratings=()), "without the ratings"),
-    ):
+    repeats = ((made, "a second time"), (replace(made, ratings=()), "without the ratings"))
+    for again, words in repeats:
         other = run(again, opened).method
         if other is None or dict(other.scores) != dict(result.method.scores):
             raise UsageError(
                 f"{whose} gives other scores {words}; equal questions must have equal answers"
             )
     _check_options(whose, name, lambda more: run(made, opened, more))
-    mute = _Unreadable(opened().fingerprint)
+    mute = _Mute(opened().fingerprint)
     silent = run(made, lambda: mute)
     if mute.asked:
         _check_silence(whose, silent)
@@ -461,14 +454,13 @@ def _check_dry_run(whose: str, estimate: Estimate, asked: int) -> None:
         bound = "" if estimate.exact else "at most "
         raise UsageError(
             f"{whose} asks {asked} prompts, and {bound}{counted} in a dry run; where answers decide what is asked, ask "
-            "for all that there can be in a `with judge().at_most(...)` block"
+            "all possible prompts in a `with judge().at_most(...)` block"
         )
 
 
 def _check_silence(whose: str, silent: MethodResult) -> None:
-    if silent.method is not None and any(
-        value is not None for value in silent.method.scores.values()
-    ):
+    scores = {} if silent.method is None else silent.method.scores
+    if any(value is not None for value in scores.values()):
         raise UsageError(
             f"{whose} made numbers from a judge that answered nothing; what could not be judged is None"
         )
@@ -489,11 +481,9 @@ def _check_scores(whose: str, name: str, result: MethodResult, made: Benchmark) 
     signature = result.method.signature
     if signature.splitlines() != [signature]:
         raise UsageError(f"{whose}: the signature is one line of text, found {signature!r}")
-    known = {
-        (output.id, dimension.name) for output in made.outputs for dimension in made.dimensions
-    }
+    keys = {(output.id, dimension.name) for output in made.outputs for dimension in made.dimensions}
     for key, value in result.method.scores.items():
-        if key not in known:
+        if key not in keys:
             raise UsageError(
                 f"{whose} scored {key}, which is not an (output id, dimension name) of the benchmark"
             )
@@ -504,11 +494,10 @@ def _check_scores(whose: str, name: str, result: MethodResult, made: Benchmark) 
 
 
 def _check_counts(whose: str, result: MethodResult, made: Benchmark) -> None:
-    contexts, names = (
-        {context.id for context in made.contexts},
-        {dimension.name for dimension in made.dimensions},
-    )
-    unparsed, judgments = 0.0, 0
+    contexts = {context.id for context in made.contexts}
+    names = {dimension.name for dimension in made.dimensions}
+    unparsed = 0.0
+    judgments = 0
     for part, (points, count) in result.measures.items():
         if part.context not in contexts or part.dimension not in names:
             raise UsageError(
@@ -517,7 +506,8 @@ def _check_counts(whose: str, result: MethodResult, made: Benchmark) -> None:
         if not 0 <= points <= count:
             raise UsageError(f"{whose}: {part} is {points} of {count}, which is not a share")
         if part.name == "unparsed":
-            unparsed, judgments = unparsed + points, judgments + count
+            unparsed += points
+            judgments += count
     if result.method is not None and (unparsed, judgments) != (result.unparsed, result.judgments):
         raise UsageError(
             f"{whose} reports {result.unparsed} unparsed of {result.judgments} judgments, and its measures "

@@ -22,10 +22,10 @@ class Comparing(Double):
 
     fingerprint = "comparing/1"
 
-    def __init__(self, *, first=0.0, unreadable=lambda _target, _reference: False, raised_by=None):
-        self.first, self.unreadable, self.raised_by, self.asked = (
+    def __init__(self, *, first=0.0, unparsed=lambda _target, _reference: False, raised_by=None):
+        self.first, self.unparsed, self.raised_by, self.asked = (
             first,
-            unreadable,
+            unparsed,
             raised_by or {},
             0,
         )
@@ -35,7 +35,7 @@ class Comparing(Double):
         readings = []
         for prompt in prompts:
             target, reference = prompt.slots["target"], prompt.slots["reference"]
-            if self.unreadable(target, reference):
+            if self.unparsed(target, reference):
                 readings.append(LabelReading(logprobs=None, mass=None, reason="no answer"))
                 continue
             raised = sum(amount for words, amount in self.raised_by.items() if words in target)

@@ -57,7 +57,7 @@ def benchmark_of(qualities, task="story"):
 class Simulated(Double):
     """Log-odds that the first is better: the difference of qualities, a preference for the first, noise by the texts.
 
-    `bias_of` gives the preference for the first by the prompt's text; `unreadable` says of two texts whether they
+    `bias_of` gives the preference for the first by the prompt's text; `unparsed` says of two texts whether they
     cannot be read.
     """
 
@@ -69,14 +69,14 @@ class Simulated(Double):
         first=0.0,
         noise=0.0,
         sharpness=1.0,
-        unreadable=lambda _first, _second: False,
+        unparsed=lambda _first, _second: False,
         bias_of=None,
     ):
-        self.first, self.noise, self.sharpness, self.unreadable = (
+        self.first, self.noise, self.sharpness, self.unparsed = (
             first,
             noise,
             sharpness,
-            unreadable,
+            unparsed,
         )
         self.bias_of = bias_of
         self.asked = 0
@@ -94,7 +94,7 @@ class Simulated(Double):
         self.asked += len(prompts)
         found = []
         for prompt in prompts:
-            if self.unreadable(prompt.slots["first"], prompt.slots["second"]):
+            if self.unparsed(prompt.slots["first"], prompt.slots["second"]):
                 found.append(LabelReading(logprobs=None, mass=None, reason="no answer"))
                 continue
             gap = self._gap(prompt)

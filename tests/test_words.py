@@ -17,13 +17,20 @@ from support import prose
 from refladder.commands.main import COMMANDS, cli
 
 ROOT = Path(__file__).resolve().parent.parent
-# Packages whose docstrings, comments and messages are checked, and files with texts that are no messages.
-CHECKED = ("backends", "engine", "loaders", "prompts", "trust", "students", "synth", "files")
+# Packages and modules whose docstrings, comments and messages are checked, and files with texts that are no messages.
+CHECKED = (
+    *("errors", "records", "arrays", "parsing", "registry", "files", "prompts", "loaders"),
+    *("ranking", "metaeval", "trust", "engine", "backends", "synth", "methods", "report"),
+    *("arena", "students", "testing"),
+    *(f"scoring/{name}" for name in ("rules", "grades", "judging", "question", "stated")),
+    "scoring/stated_answer",
+)
 LITERATURE = ("backends/builtin/drafts.py", "backends/hf/tokens.py")
 SOURCES = {
     path.relative_to(ROOT / "refladder").as_posix(): path.read_text("utf-8")
-    for package in CHECKED
-    for path in sorted((ROOT / "refladder" / package).rglob("*.py"))
+    for name in CHECKED
+    for path in sorted((ROOT / "refladder").glob(f"{name}.py"))
+    + sorted((ROOT / "refladder" / name).rglob("*.py"))
 }
 DOCUMENTS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
 # What to avoid, and what to write instead.

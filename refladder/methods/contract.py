@@ -74,14 +74,14 @@ METHODS = {
     ),
     "win-ratio-debiased": _entry(
         "pairwise:win_ratio_debiased",
-        "win ratio, a preference for the first place taken out by a threshold",
+        "win ratio, debiased by a threshold for the position",
     ),
     "mean-probability": _entry(
         "pairwise:mean_probability", "mean probability of winning a comparison"
     ),
     "mean-probability-debiased": _entry(
         "pairwise:mean_probability_debiased",
-        "mean probability, a preference for the first place taken out by a weight",
+        "mean probability, debiased by a weight for the position",
     ),
     "bradley-terry": _entry("pairwise:bradley_terry", "Bradley-Terry strengths from soft wins"),
     "poe": _entry("pairwise:product_of_experts", "product of Gaussian experts, arXiv 2405.05894"),
@@ -96,7 +96,7 @@ METHODS = {
         "pairwise:pairs_beam", "PairS: merge sort with a beam and uncertainty pruning"
     ),
     "zepo": _entry(
-        "zepo:zepo", "win ratio with the instruction that favours no place, arXiv 2406.11370"
+        "zepo:zepo", "win ratio with the least biased instruction, arXiv 2406.11370"
     ),
     "direct-5": _entry("direct:direct_5", "the most probable grade of 1 to 5"),
     "direct-10": _entry("direct:direct_10", "the most probable grade of 1 to 10, arXiv 2307.07889"),
@@ -218,7 +218,7 @@ class MethodSettings:
 
     @property
     def sampling(self) -> Sampling:
-        """How texts and sampled answers are drawn: as the writer's own settings say, with the seed of the run."""
+        """Return the sampling of texts and answers: the writer's own settings, with the seed of the run."""
         return Sampling(seed=self.seed)
 
     def own(self, method: str, defaults: Mapping[str, str]) -> dict[str, str]:

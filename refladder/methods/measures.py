@@ -77,7 +77,7 @@ def of_judgments(judgments: Iterable[Judgment]) -> Measures:
         if len(judgment.outcomes) > 1:
             counted[3] += 1
             second, best = sorted(judgment.logprobs)[-2:]
-            # Of two answers near 1/2, log-probabilities that differ by 4 d are probabilities that differ by 2 d.
+            # If both answers are near 1/2, log-probabilities that differ by 4 d are probabilities that differ by 2 d.
             tie = judgment.outcomes[judgment.logprobs.index(best)] == TIE
             counted[4] += tie or best - second <= 4 * SAME
     measures: Measures = {}

@@ -33,7 +33,7 @@ def read_scores(
     """Read scores that any program made from a table with one row per output.
 
     A row names its output by `output_id` (or `id`), by `context_id` and `system`, or by `context_id` and the text of
-    the output; a `context` column stands for a missing `context_id`. The scores of a dimension are in the column that
+    the output; a `context` column replaces a missing `context_id`. The scores of a dimension are in the column that
     `named` has for it, else in the first of `coherence_score`, `coherence` and `score` that the first row has.
     """
     available = [dimension.name for dimension in dimensions]

@@ -95,7 +95,7 @@ class Evaluator:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReferenceMetric:
-    """An open metric: `score(texts, references)` of one context's texts; `note` tells what this machine lacks."""
+    """An open metric: `score(texts, references)` of one context's texts; `note` names what this machine lacks."""
 
     signature: str
     score: Callable[[Sequence[str], Sequence[str]], list[float]]

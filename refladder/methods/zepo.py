@@ -48,7 +48,7 @@ _DEFAULTS = {"pairs": "32", "instructions": "", "rewrites": "0", "rounds": "5"}
 # A reworded instruction that is longer is cut, and not used.
 _REWRITE_TOKENS = 256
 
-# WIN and LOSS stand for the names of the two texts in the template.
+# WIN and LOSS are placeholders for the names of the two texts in the template.
 INSTRUCTIONS = (
     """\
 Consider {{dimension}} and nothing else. Which of the two is better, WIN or LOSS?

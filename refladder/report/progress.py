@@ -17,10 +17,15 @@ if TYPE_CHECKING:
 
     from refladder.records import Progress
 
-FIRST_LINE, LINE_EVERY = 8.0, 30.0  # seconds to the first line and between two, without a terminal
-_PERIOD = 600.0  # seconds over which the bar's rate is taken: a batch of a slow model takes minutes
-_TWO = 2  # of a unit, from which on the remaining time is told in it
-_FAST = 10  # a second, from which on the rate is told as a whole number
+# Seconds to the first line and between two lines, without a terminal.
+FIRST_LINE = 8.0
+LINE_EVERY = 30.0
+# Seconds over which the bar's rate is measured: a batch of a slow model takes minutes.
+_PERIOD = 600.0
+# Number of units from which on the remaining time is given in that unit.
+_TWO = 2
+# Number per second from which on the rate is a whole number.
+_FAST = 10
 
 
 @contextmanager
@@ -35,11 +40,11 @@ def progress(
     started, before = time.monotonic(), watch() if watch is not None else (0, None)
 
     def answered() -> int:
-        """Prompts since the start."""
+        """Count prompts since the start."""
         return 0 if watch is None else watch()[0] - before[0]
 
     def work() -> str:
-        """Prompts and tokens since the start."""
+        """Count prompts and tokens since the start."""
         prompts, tokens = watch() if watch is not None else (0, None)
         parts = [plural(prompts - before[0], "prompt")] if prompts > before[0] else []
         if tokens is not None:
@@ -77,7 +82,8 @@ def progress(
         bar = bars.add_task(what, total=None, note="")
 
         def update(done: int, total: int | None, note: str = "", each: int = 0, /) -> None:
-            del each  # the bar's own estimate is drawn anew all the time
+            # The bar estimates the rest by itself.
+            del each
             bars.update(bar, completed=done, total=total, note=printable(note))
 
         yield update
@@ -106,10 +112,13 @@ class _Lines:
     def __init__(
         self, what: str, work: Callable[[], str], answered: Callable[[], int], started: float
     ) -> None:
-        self._what, self._work, self._answered = what, work, answered
+        self._what = what
+        self._work = work
+        self._answered = answered
         self._state: tuple[int, int | None, str] = (0, None, "")
         self._each = 0
-        self._since = (0, 0, started)  # units done, prompts and time when this total was first told
+        # Units done, prompts and time when this total was first reported.
+        self._since = (0, 0, started)
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._write_on, daemon=True)
 
@@ -135,7 +144,7 @@ class _Lines:
             pause = LINE_EVERY
 
     def line(self, now: float) -> str:
-        """How far the job is at a time, with an estimate of the rest."""
+        """Report how far the job is at a time, with an estimate of the rest."""
         done, total, note = self._state
         before, prompts, started = self._since
         parts = [self._work()]

@@ -95,7 +95,7 @@ def beyond_lines(
                 f"{texts} {'falls' if low == 1 else 'fall'} below the lowest{'' if high else ' rung'}"
             )
         if beyond:
-            lines.append(f"{name}: {', '.join(beyond)}; scores hardly tell such texts apart")
+            lines.append(f"{name}: {', '.join(beyond)}; scores hardly distinguish such texts")
     return lines
 
 

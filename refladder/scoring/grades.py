@@ -3,10 +3,10 @@
 A judgment is about one text: `against` is None and the outcomes are grades, "1" to "5", "10" or "100". A backend gives
 the log-probability of every grade as the answer; with `backends.sampled.Sampled` it is the share of sampled answers.
 
-A read grade's probability is that of the label as the beginning of the answer, as in the papers. "1" is the beginning
-of "10" too; where a tokenizer splits "10", the part of "1" that goes on to "10" is counted for 10 alone by the hf
-backend (p(1) * (1 - p(0 | 1))), and counted for both by a backend that does not look. Where 10 is one token there is no
-overlap. Either way "1" may also be the beginning of an answer that is no grade ("1st", "12").
+The probability of a grade is that of the label as the beginning of the answer, as in the papers. "1" is the beginning
+of "10" too. If a tokenizer splits "10", the hf backend counts the part of "1" that continues to "10" for 10 alone
+(p(1) * (1 - p(0 | 1))), and other backends count it for both. If 10 is one token, nothing overlaps. In any case, "1"
+may be the beginning of an answer that is not a grade ("1st", "12").
 """
 
 from __future__ import annotations
@@ -23,27 +23,25 @@ if TYPE_CHECKING:
 
 
 def grade_question(output: Output, context: Context, dimension: Dimension) -> Question:
-    """The question which grade one output deserves on one dimension."""
+    """Ask which grade one output deserves on one dimension."""
     return question_about(
         context, dimension, subject=output.id, against="", texts={"target": output.text}
     )
 
 
 def _shares(judgment: Judgment) -> dict[float, float]:
-    """Probabilities of the grades, summing to 1: a softmax over the labels."""
+    """Return the probabilities of the grades, summing to 1: a softmax over the labels."""
     if judgment.logprobs is None:
         return {}
     highest = max(judgment.logprobs)
     weights = [math.exp(value - highest) for value in judgment.logprobs]
     total = math.fsum(weights)
-    return {
-        float(grade): weight / total
-        for grade, weight in zip(judgment.outcomes, weights, strict=True)
-    }
+    grades = map(float, judgment.outcomes)
+    return {grade: weight / total for grade, weight in zip(grades, weights, strict=True)}
 
 
 def most_probable_grade(judgment: Judgment) -> float | None:
-    """The grade that a judge would give, the mean of equally probable ones; None if unparsed.
+    """Return the most probable grade, the mean of equally probable ones; None if unparsed.
 
     Source: arXiv 2307.07889, section 4.3.2; arXiv 2509.05440, section 3.
     """
@@ -56,7 +54,7 @@ def most_probable_grade(judgment: Judgment) -> float | None:
 
 
 def expected_grade(judgment: Judgment) -> float | None:
-    """The mean of the grades, weighed by their probabilities (G-Eval): sum over k of k * p(k); None if unparsed.
+    """Average the grades by their probabilities (G-Eval): sum over k of k * p(k); None if unparsed.
 
     Source: arXiv 2303.16634, equation 1.
     """
@@ -65,7 +63,7 @@ def expected_grade(judgment: Judgment) -> float | None:
 
 
 def on_scale(grade: float, grades: int, scale: tuple[float, float]) -> float:
-    """A grade from 1..`grades` on a dimension's human scale: 1 is its low end, `grades` its high end."""
+    """Put a grade from 1..`grades` on a dimension's human scale: 1 is its low end, `grades` its high end."""
     if grades < 2:
         raise UsageError(f"a scale has at least 2 grades, found {grades}")
     low, high = scale

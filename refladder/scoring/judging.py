@@ -20,7 +20,8 @@ if TYPE_CHECKING:
     from refladder.scoring.question import Question
 
 _UNPARSED = (math.nan,) * len(OUTCOMES)
-_OF_A_RUNG = (LOSS, WIN, TIE)  # the verdict was about the rung, so its win is the output's loss
+# A win of a rung is the output's loss.
+_OF_A_RUNG = (LOSS, WIN, TIE)
 
 
 def judgment_of(
@@ -35,7 +36,7 @@ def judgment_of(
     kind: type[Judgment] = Judgment,
     stated: tuple[float | None, ...] = (),
 ) -> Judgment:
-    """The judgment of a question; log-probabilities that are missing or impossible become None with a note."""
+    """Make the judgment of a question; missing or impossible log-probabilities become None with a note."""
     if logprobs is not None and (wrong := impossible(logprobs, mass, apart=True)):
         logprobs, note = None, f"the judge gave {wrong}"
     comparison = question.comparison
@@ -56,7 +57,7 @@ def judgment_of(
 
 
 def trusted(judgments: Sequence[Judgment], least_mass: float) -> list[Judgment]:
-    """Judgments as they are scored: those whose label mass is below `least_mass` are unparsed, with the reason."""
+    """Turn judgments whose label mass is below `least_mass` into unparsed ones, with the reason, as they are scored."""
     if not 0 <= least_mass <= 1:
         see = option("least-mass")
         raise UsageError(
@@ -74,43 +75,43 @@ def trusted(judgments: Sequence[Judgment], least_mass: float) -> list[Judgment]:
 
 
 def verdict_logprobs(judgments: Sequence[Judgment]) -> FloatArray:
-    """Natural logarithms of p(win, loss, tie), seen from the output, shape (judgments, 3); NaN rows where unparsed."""
-    rows = [
-        judgment.logprobs_of(_OF_A_RUNG if judgment.subject.startswith(RUNG) else OUTCOMES)
-        or _UNPARSED
-        for judgment in judgments
-    ]
+    """Return log p(win, loss, tie) as seen from the output, shape (judgments, 3); NaN rows where unparsed."""
+    rows = []
+    for judgment in judgments:
+        outcomes = _OF_A_RUNG if judgment.subject.startswith(RUNG) else OUTCOMES
+        rows.append(judgment.logprobs_of(outcomes) or _UNPARSED)
     return np.array(rows, dtype=np.float64).reshape(-1, len(OUTCOMES))
 
 
 def outcome_probabilities(judgments: Sequence[Judgment]) -> FloatArray:
-    """Probabilities of win, loss and tie of the text that each judgment is about, shape (n, 3); NaN if unparsed."""
+    """Return p(win, loss, tie) of the text that each judgment is about, shape (n, 3); NaN if unparsed."""
     rows = [judgment.logprobs_of(OUTCOMES) or _UNPARSED for judgment in judgments]
     return probabilities_from(np.array(rows, dtype=np.float64).reshape(-1, len(OUTCOMES)))
 
 
 def verdicts(judgments: Sequence[Judgment], rungs: int, orders: int) -> FloatArray:
-    """Verdict probabilities against each rung, shape (outputs, rungs, 3), the orders averaged; NaN if unparsed."""
+    """Average verdict probabilities over the orders: shape (outputs, rungs, 3), NaN if unparsed."""
     logprobs = verdict_logprobs(judgments).reshape(-1, rungs, orders, 3)
     return cast("FloatArray", np.mean(probabilities_from(logprobs), axis=2))
 
 
 def inconsistency(judgments: Sequence[Judgment]) -> tuple[int, int]:
-    """How many pairs' two orders disagree on the most probable outcome, of how many with both orders readable."""
+    """Count pairs whose orders disagree on the most probable outcome, and pairs with both orders parsed."""
     logprobs = verdict_logprobs(judgments).reshape(-1, 2, 3)
-    readable = ~np.isnan(logprobs).any(axis=(1, 2))
-    chosen = np.argmax(logprobs[readable], axis=2)
-    return int(np.sum(chosen[:, 0] != chosen[:, 1])), int(np.sum(readable))
+    parsed = ~np.isnan(logprobs).any(axis=(1, 2))
+    chosen = np.argmax(logprobs[parsed], axis=2)
+    return int(np.sum(chosen[:, 0] != chosen[:, 1])), int(np.sum(parsed))
 
 
 def first_probabilities(judgments: Sequence[Judgment]) -> FloatArray:
-    """P(first) / (P(first) + P(second)), shape (judgments,); NaN if unparsed. Source: arXiv 2307.07889, equation 3."""
+    """Return P(first) / (P(first) + P(second)) of each judgment, NaN if unparsed: arXiv 2307.07889, equation 3."""
     probabilities = np.full(len(judgments), np.nan)
     for position, judgment in enumerate(judgments):
-        if (logprobs := judgment.logprobs_of((WIN, LOSS))) is not None:
-            win, loss = logprobs
-            gap = loss - win
-            probabilities[position] = (
-                1 / (1 + math.exp(gap)) if gap < 0 else math.exp(-gap) / (1 + math.exp(-gap))
-            )
+        logprobs = judgment.logprobs_of((WIN, LOSS))
+        if logprobs is None:
+            continue
+        win, loss = logprobs
+        # The exponent is never positive, so that it cannot overflow.
+        odds = math.exp(-abs(win - loss))
+        probabilities[position] = 1 / (1 + odds) if win > loss else odds / (1 + odds)
     return probabilities

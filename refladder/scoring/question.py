@@ -1,8 +1,8 @@
-"""The question that a judge is asked: a comparison of two texts, or the grade of one text.
+"""Questions for a judge: a comparison of two texts, or the grade of one text.
 
-The questions of a ladder are made, stored and read in one order: output by output, dimension by dimension, rung by rung
-from the worst, and for each rung the paper's order (reference first) and then, when both orders are asked, the swapped
-pair.
+The questions of a ladder are made, stored and read in one order: output by output, dimension by dimension, and rung by
+rung from the worst. Each rung comes in the paper's order (reference first) and then, if both orders are asked, in the
+swapped one.
 """
 
 from __future__ import annotations
@@ -22,16 +22,17 @@ if TYPE_CHECKING:
 
     from refladder.records import Ladder, Output, Rung
 
-RUNG = "rung:"  # a rung's id in a Comparison is this and its level
+# The id of a rung in a Comparison is this and its level.
+RUNG = "rung:"
 
 
 def rung_id(level: int, anchor: str = "") -> str:
-    """The id of a rung in comparisons and judgments; `anchor` is that of its ladder in a shared set."""
+    """Return the id of a rung in comparisons and judgments; `anchor` is that of its ladder in a shared set."""
     return f"{RUNG}{level}@{anchor}" if anchor else f"{RUNG}{level}"
 
 
 def level_of(name: str) -> int | None:
-    """The level of a rung's id, from 1, whatever its anchor; None for another id."""
+    """Return the level of a rung's id, from 1, for any anchor; None for another id."""
     level = name.removeprefix(RUNG).partition("@")[0]
     return int(level) if level != name and re.fullmatch(r"[1-9]\d{0,8}", level, re.ASCII) else None
 
@@ -51,22 +52,22 @@ class Question:
 
     @property
     def slots(self) -> dict[str, str]:
-        """The values of the template's slots."""
+        """Return the values of the template's slots."""
         return {**criterion(self.context, self.dimension), **self.texts}
 
     def slots_of_each(self) -> Iterator[dict[str, str]]:
-        """The slots of each text by itself, as its `OUTPUT`, with its own context."""
+        """Yield the slots of each text alone, as its `OUTPUT`, with its own context."""
         slots = self.slots
         for name in ("target", "first", "reference", "second"):
             if name in slots:
-                whose = f"{name}_" if f"{name}_context" in slots else ""
-                own = {key: slots[f"{whose}{key}"] for key in ("context", "background")}
-                yield {**criterion(self.context, self.dimension), **own, OUTPUT: slots[name]}
+                prefix = f"{name}_" if f"{name}_context" in slots else ""
+                context = {key: slots[f"{prefix}{key}"] for key in ("context", "background")}
+                yield {**criterion(self.context, self.dimension), **context, OUTPUT: slots[name]}
 
 
 @functools.lru_cache(maxsize=256)
 def _digest_of(*texts: str) -> hashlib.blake2b:
-    """The digest of what the questions about a context and dimension share; copy it before it is extended."""
+    """Compute the digest that the questions about a context and dimension share; copy it before it is extended."""
     state = hashlib.blake2b(digest_size=8)
     for text in texts:
         _add(state, text)
@@ -74,23 +75,24 @@ def _digest_of(*texts: str) -> hashlib.blake2b:
 
 
 def _add(state: hashlib.blake2b, text: str) -> None:
+    # Lengths keep ("ab", "c") apart from ("a", "bc").
     encoded = text.encode("utf-8", "surrogatepass")
-    state.update(b"%d:" % len(encoded) + encoded)  # lengths keep ("ab", "c") apart from ("a", "bc")
+    state.update(b"%d:" % len(encoded) + encoded)
 
 
 def question_about(
     context: Context, dimension: Dimension, *, subject: str, against: str, texts: Mapping[str, str]
 ) -> Question:
-    """A question about `texts` by slot name, whose order is part of the key; `against` is empty for a grade."""
-    state = _digest_of(
-        context.text, context.background, dimension.name, dimension.description
-    ).copy()
+    """Make a question about `texts` by slot name, whose order is part of the key; `against` is empty for a grade."""
+    shared = (context.text, context.background, dimension.name, dimension.description)
+    state = _digest_of(*shared).copy()
     for text in texts.values():
         _add(state, text)
+    comparison = Comparison(
+        context_id=context.id, dimension=dimension.name, subject=subject, against=against
+    )
     return Question(
-        comparison=Comparison(
-            context_id=context.id, dimension=dimension.name, subject=subject, against=against
-        ),
+        comparison=comparison,
         key=state.hexdigest(),
         context=context,
         dimension=dimension,
@@ -101,7 +103,7 @@ def question_about(
 def pair_question(
     context: Context, dimension: Dimension, first: Output, second: Output
 ) -> Question:
-    """The question which of two outputs is better."""
+    """Ask which of two outputs is better."""
     texts = {"first": first.text, "second": second.text}
     return question_about(context, dimension, subject=first.id, against=second.id, texts=texts)
 
@@ -117,11 +119,10 @@ class Side(NamedTuple):
 def comparison_of(
     context: Context, dimension: Dimension, target: Side, reference: Side
 ) -> Question:
-    """The question whether one text is better than another; `context` is that of both, or in a shared set of a row."""
+    """Ask whether one text is better than another; `context` is that of both, or in a shared set of a row."""
     texts = {"target": target.text, "reference": reference.text}
-    if (
-        target.context is not None and reference.context is not None
-    ):  # in the place of the one context of a question
+    if target.context is not None and reference.context is not None:
+        # These replace the one context of a question.
         texts |= {
             "context": target.context.text,
             "background": target.context.background,
@@ -132,7 +133,7 @@ def comparison_of(
 
 
 def rung_side(rung: Rung, anchor: Context | None) -> Side:
-    """A rung in a comparison; `anchor` is the context of its ladder in a shared set."""
+    """Return a rung as a side of a comparison; `anchor` is the context of its ladder in a shared set."""
     return Side(rung_id(rung.level, "" if anchor is None else anchor.id), rung.text, anchor)
 
 
@@ -145,7 +146,7 @@ def ladder_questions(
     orders: int,
     anchor: Context | None = None,
 ) -> Iterator[Question]:
-    """Every comparison of an output with a ladder, in canonical order; `anchor` is its context in a shared set."""
+    """Yield all comparisons of an output with a ladder, in canonical order; `anchor` is its context in a shared set."""
     shown_output = Side(output.id, output.text, None if anchor is None else context)
     for rung in ladder.rungs:
         sides = shown_output, rung_side(rung, anchor)
@@ -156,7 +157,7 @@ def ladder_questions(
 def rung_questions(
     context: Context, dimension: Dimension, ladder: Ladder, *, shared: bool = False
 ) -> Iterator[Question]:
-    """Every comparison of two rungs, (1, 2), (1, 3), ..., (N - 1, N): about the higher one, then the lower one."""
+    """Yield comparisons of any two rungs in the order (1, 2), (1, 3) ...: about the higher one, then the lower one."""
     sides = [rung_side(rung, context if shared else None) for rung in ladder.rungs]
     for low, high in itertools.combinations(sides, 2):
         yield comparison_of(context, dimension, high, low)

@@ -44,35 +44,37 @@ DEFAULT_RULE = "ladder-sum"
 
 
 def rule_named(name: str) -> Rule:
-    """The rule of that name, built in or registered under `refladder.rule`."""
+    """Return the rule of that name, built in or registered under `refladder.rule`."""
     return cast("Rule", registry.find("rule", name, RULES))
 
 
 def of_anchors(
     rule: Rule, probabilities: FloatArray, anchors: int, scale: tuple[float, float]
 ) -> FloatArray:
-    """The values of a rule on each anchor's ladder: shape (outputs, anchors * rungs, 3) to (outputs, anchors)."""
+    """Apply a rule to each anchor's ladder: shape (outputs, anchors * rungs, 3) to (outputs, anchors)."""
     rungs = probabilities.shape[1] // anchors
     return rule(probabilities.reshape(-1, rungs, 3), scale).reshape(-1, anchors)
 
 
 def over_anchors(rule: Rule, anchors: int) -> Rule:
-    """The rule of a shared set: the mean over the anchors of the rule on the ladder of each."""
+    """Return the rule of a shared set: the mean over the anchors of the rule on the ladder of each."""
     if anchors == 1:
         return rule
-    return lambda probabilities, scale: np.mean(
-        of_anchors(rule, probabilities, anchors, scale), axis=1
-    )
+
+    def mean(probabilities: FloatArray, scale: tuple[float, float]) -> FloatArray:
+        return cast("FloatArray", of_anchors(rule, probabilities, anchors, scale).mean(axis=1))
+
+    return mean
 
 
 def probabilities_from(logprobs: FloatArray) -> FloatArray:
-    """Softmax over the last axis, in float64; NaN where a label has no probability.
+    """Compute the softmax over the last axis, in float64; NaN where a label has no probability.
 
     Args:
         logprobs: natural-log label probabilities, any shape, last axis the labels; they need not sum to 1.
 
     Returns:
-        The same shape, last axis summing to 1.
+        The shape of the input, last axis summing to 1.
     """
     shifted = logprobs - np.max(logprobs, axis=-1, keepdims=True)
     weights = np.exp(shifted)
@@ -115,7 +117,7 @@ def ladder_scores(probabilities: FloatArray, _scale: tuple[float, float]) -> Flo
 
 
 def mean_differences(probabilities: FloatArray, _scale: tuple[float, float]) -> FloatArray:
-    """Mean over the rungs of p(win) - p(loss): every rung has the same weight.
+    """Average p(win) - p(loss) over the rungs, with equal weight for every rung.
 
     Args:
         probabilities: as for `ladder_scores`.
@@ -127,13 +129,12 @@ def mean_differences(probabilities: FloatArray, _scale: tuple[float, float]) -> 
     Raises:
         ShapeError: as for `ladder_scores`.
     """
-    return cast(
-        "FloatArray", np.mean(_checked(probabilities)[:, :, 0] - probabilities[:, :, 1], axis=1)
-    )
+    differences = _checked(probabilities)[:, :, 0] - probabilities[:, :, 1]
+    return cast("FloatArray", np.mean(differences, axis=1))
 
 
 def expected_grades(probabilities: FloatArray, scale: tuple[float, float]) -> FloatArray:
-    """The position of an output on the ladder, on the dimension's human scale.
+    """Place outputs on the ladder, in units of the dimension's human scale.
 
     grade = low + (high - low) * (expected rungs beaten + half the expected ties) / N
 
@@ -156,7 +157,7 @@ def expected_grades(probabilities: FloatArray, scale: tuple[float, float]) -> Fl
 
 
 def hard_votes(probabilities: FloatArray, _scale: tuple[float, float]) -> FloatArray:
-    """`ladder_scores` of the most probable verdicts; equal probabilities of win and loss are a tie.
+    """Score outputs as `ladder_scores` does, by the most probable verdicts; equally probable wins and losses are ties.
 
     This is the score of a judge that answers once, with its most probable label. It is coarse and has many ties. A
     single answer sampled at temperature 1 agrees less with people.
@@ -172,15 +173,15 @@ def hard_votes(probabilities: FloatArray, _scale: tuple[float, float]) -> FloatA
         ShapeError: as for `ladder_scores`.
     """
     win, loss, tie = np.moveaxis(_checked(probabilities), 2, 0)
-    votes = np.where(
-        (win > loss) & (win > tie), 1.0, np.where((loss > win) & (loss > tie), -1.0, 0.0)
-    )
+    votes = np.zeros(win.shape)
+    votes[(win > loss) & (win > tie)] = 1.0
+    votes[(loss > win) & (loss > tie)] = -1.0
     votes[np.isnan(win)] = np.nan
     return _weighted_by_level(votes)
 
 
 def grade_spreads(probabilities: FloatArray, scale: tuple[float, float]) -> FloatArray:
-    """Standard deviation of the grade if each verdict is sampled once from its label probabilities.
+    """Compute the standard deviation of the grade if each verdict is sampled once from its label probabilities.
 
     Samples of different rungs are independent and count 1 (win), 1/2 (tie) or 0 (loss) of a rung. The spread is not an
     error interval: a judge that is certain of wrong verdicts has the spread 0.
@@ -203,7 +204,7 @@ def grade_spreads(probabilities: FloatArray, scale: tuple[float, float]) -> Floa
 
 
 def bounds_of(rule: Rule, rungs: int, scale: tuple[float, float]) -> tuple[float, float]:
-    """The least and the greatest value of a rule: losing to every rung, and beating every rung."""
+    """Return the least and the greatest value of a rule: losing to every rung, and beating every rung."""
     certain = np.zeros((2, rungs, 3))
     certain[0, :, 1] = 1.0
     certain[1, :, 0] = 1.0
@@ -212,7 +213,7 @@ def bounds_of(rule: Rule, rungs: int, scale: tuple[float, float]) -> tuple[float
 
 
 def rung_steps(rule: Rule, rungs: int, scale: tuple[float, float]) -> FloatArray:
-    """What beating each rung alone adds to the value of losing to all, shape (rungs,)."""
+    """Return what beating each rung alone adds to the value of losing to all, shape (rungs,)."""
     certain = np.zeros((rungs + 1, rungs, 3))
     certain[..., 1] = 1.0
     beaten = np.arange(rungs)
@@ -222,7 +223,7 @@ def rung_steps(rule: Rule, rungs: int, scale: tuple[float, float]) -> FloatArray
 
 
 def overall(values: FloatArray, bounds: FloatArray, weights: FloatArray) -> FloatArray:
-    """One number from several dimensions: the weighted mean of each value's position between its bounds.
+    """Combine several dimensions: the weighted mean of each value's position between its bounds.
 
     Args:
         values: shape (outputs, dimensions), NaN where a dimension has no score.
@@ -235,18 +236,13 @@ def overall(values: FloatArray, bounds: FloatArray, weights: FloatArray) -> Floa
     Raises:
         ShapeError: the axes do not agree.
     """
-    if (
-        values.ndim != 2
-        or bounds.shape != (values.shape[1], 2)
-        or weights.shape != (values.shape[1],)
-    ):
+    dimensions = values.shape[1:]
+    if len(dimensions) != 1 or bounds.shape != (*dimensions, 2) or weights.shape != dimensions:
         raise ShapeError(
             f"values {values.shape}, bounds {bounds.shape} and weights {weights.shape} do not agree"
         )
     counted = weights > 0
-    positions = (values[:, counted] - bounds[counted, 0]) / (
-        bounds[counted, 1] - bounds[counted, 0]
-    )
-    return cast(
-        "FloatArray", np.sum(positions * (weights[counted] / np.sum(weights[counted])), axis=1)
-    )
+    low, high = bounds[counted].T
+    positions = (values[:, counted] - low) / (high - low)
+    shares = weights[counted] / np.sum(weights[counted])
+    return cast("FloatArray", np.sum(positions * shares, axis=1))

@@ -1,14 +1,16 @@
 """Stated probabilities: a judge sees the rungs of a ladder in one prompt, and states how probably a text beats each.
 
 The rungs are the references, named by letters. They are shown in one of at most 8 fixed orders, which a digest of text
-and ladder chooses, so that a repeated run asks the same. Several orders are averaged.
+and ladder chooses, so that a repeated run asks equal questions. Several orders are averaged.
 """
 
 from __future__ import annotations
 
 import functools
+import itertools
 import math
 import string
+from collections import Counter, defaultdict
 from typing import TYPE_CHECKING, NamedTuple, cast
 
 import numpy as np
@@ -30,13 +32,15 @@ if TYPE_CHECKING:
     from refladder.scoring.asker import Asker
     from refladder.scoring.question import Question
 
-ORDERS = 8  # the most orders in which the rungs of a ladder are shown
+# Largest number of orders in which the rungs of a ladder are shown.
+ORDERS = 8
 LETTERS = string.ascii_uppercase
-_SHOWN = 60  # characters of an unparsed answer in a note
+# Characters of an unparsed answer in a note.
+_SHOWN = 60
 
 
 def check_orders(asked: int, rungs: int) -> None:
-    """Check that ladders have so many rungs that they can be shown in `asked` orders, and not more than letters."""
+    """Check that ladders have enough rungs for `asked` orders, and no more rungs than letters."""
     if rungs > len(LETTERS):
         raise UsageError(
             f"{option('answers')} stated names rungs by {len(LETTERS)} letters, and the ladders have {rungs} rungs; "
@@ -51,27 +55,25 @@ def check_orders(asked: int, rungs: int) -> None:
 
 @functools.cache
 def orders_of(rungs: int) -> tuple[tuple[int, ...], ...]:
-    """The fixed orders in which references are shown: different permutations of their numbers, from 0."""
+    """Return the fixed orders in which references are shown: distinct permutations of their numbers, from 0."""
     orders: dict[tuple[int, ...], None] = {}
     number = 0
     while len(orders) < min(ORDERS, math.factorial(rungs)):
-        drawn = sorted(
-            range(rungs), key=lambda rung: digest_of("order", *map(str, (rungs, number, rung)))
-        )
-        orders[tuple(drawn)] = None
+        digests = [digest_of("order", *map(str, (rungs, number, rung))) for rung in range(rungs)]
+        orders[tuple(sorted(range(rungs), key=digests.__getitem__))] = None
         number += 1
     return tuple(orders)
 
 
 def orders_for(ladder: Sequence[Question], number: int) -> list[tuple[int, ...]]:
-    """The orders in which the questions of a text and a ladder are asked; a digest of both chooses the first."""
+    """Choose the orders in which a text and a ladder are asked; a digest of both chooses the first."""
     orders = orders_of(len(ladder))
     first = int(digest_of(*(question.key for question in ladder)), 16)
     return [orders[(first + step) % len(orders)] for step in range(min(number, len(orders)))]
 
 
 def stated_prompt(template: Template, ladder: Sequence[Question], order: Sequence[int]) -> Prompt:
-    """The prompt about a text and the rungs of a ladder in this order; the text and the contexts are shown once."""
+    """Write the prompt about a text and the rungs of a ladder in this order; text and contexts are shown once."""
     listed = [
         f"{letter}:\n{ladder[rung].texts['reference']}"
         for letter, rung in zip(LETTERS, order, strict=False)
@@ -88,11 +90,11 @@ class Stated(NamedTuple):
 
     @property
     def orders(self) -> int:
-        """In how many orders each ladder is shown."""
+        """Return the number of orders in which each ladder is shown."""
         return self.asker.log.run.stated
 
     def characters(self, ladders: Iterable[Sequence[Question]]) -> int:
-        """The length of the prompts about texts and ladders, in characters."""
+        """Count the characters of the prompts about texts and ladders."""
         return sum(
             len(stated_prompt(self.asker.template, ladder, order).text)
             for ladder in ladders
@@ -107,8 +109,10 @@ class Stated(NamedTuple):
         log = self.asker.log
         questions = [question for ladder in ladders for question in ladder]
         new = log.unanswered(questions)
-        without = {id(question) for question in new}
-        asked = [ladder for ladder in ladders if any(id(each) in without for each in ladder)]
+        missing = {id(question) for question in new}
+        asked = [
+            ladder for ladder in ladders if any(id(question) in missing for question in ladder)
+        ]
         judged = {
             id(question): judgment
             for ladder, of_ladder in zip(asked, self._judge(asked), strict=True)
@@ -118,7 +122,7 @@ class Stated(NamedTuple):
         return log.answers(questions)
 
     def _judge(self, ladders: Sequence[Sequence[Question]]) -> list[list[Judgment]]:
-        """Ask about texts and whole ladders: a judgment for each question. If the judge fails, what it said is kept."""
+        """Ask about texts and whole ladders: a judgment for each question. If the judge fails, its answers are kept."""
         sampling = self.asker.log.run.recipe.sampling
         if sampling is None or not ladders:
             return [[] for _ in ladders]
@@ -128,34 +132,31 @@ class Stated(NamedTuple):
             for order in orders_for(ladder, self.orders)
         ]
         # Prompts that begin alike are next to each other: those of a context, or of an anchor, in one order.
-        asked.sort(key=lambda place: (*_beginning(ladders[place[0]][0]), place[1]))
-        prompts = [
-            stated_prompt(self.asker.template, ladders[number], order) for number, order in asked
-        ]
+        asked.sort(key=lambda pair: (*_beginning(ladders[pair[0]][0]), pair[1]))
+        template = self.asker.template
+        prompts = [stated_prompt(template, ladders[number], order) for number, order in asked]
         answers: dict[int, Completion] = {}
 
-        def judgments() -> dict[int, list[Judgment]]:
-            of_ladder: dict[int, list[tuple[tuple[int, ...], Completion | None]]] = {}
-            for position, (number, order) in enumerate(asked):
-                of_ladder.setdefault(number, []).append((order, answers.get(position)))
-            return {
-                number: self._judged(
-                    ladders[number], [(order, answer) for order, answer in given if answer]
-                )
-                for number, given in of_ladder.items()
-                if all(answer is not None for _, answer in given)
-            }
+        def judgments() -> list[list[Judgment]]:
+            """Return the judgments of each ladder that was answered in all orders."""
+            answered: defaultdict[int, list[tuple[tuple[int, ...], Completion]]] = defaultdict(list)
+            expected = Counter(number for number, _ in asked)
+            for position, answer in answers.items():
+                number, order = asked[position]
+                answered[number].append((order, answer))
+            return [
+                self._judged(ladder, sorted(answered[number], key=lambda given: given[0]))
+                for number, ladder in enumerate(ladders)
+                if len(answered[number]) == expected[number]
+            ]
 
         try:
             answers.update(self.asker.backend.write_each(prompts, sampling))
         except (BackendError, KeyboardInterrupt):
-            self.asker.log.keep(
-                [judgment for of_ladder in judgments().values() for judgment in of_ladder]
-            )
+            self.asker.log.keep(list(itertools.chain(*judgments())))
             raise
         whole(self.asker.backend, prompts, list(answers.values()))
-        judged = judgments()
-        return [judged[number] for number in range(len(ladders))]
+        return judgments()
 
     def _judged(
         self, ladder: Sequence[Question], answers: Sequence[tuple[tuple[int, ...], Completion]]
@@ -170,11 +171,9 @@ class Stated(NamedTuple):
                 problems.append(numbers)
             else:
                 stated[list(order), column] = numbers
-        note = (
-            f"{len(problems)} of {plural(len(answers), 'answer')} unparsed: {problems[0]}"
-            if problems
-            else None
-        )
+        note = None
+        if problems:
+            note = f"{len(problems)} of {plural(len(answers), 'answer')} unparsed: {problems[0]}"
         cut = any(answer.cut for _, answer in answers)
         return [
             self._judgment(question, of_rung, note, cut)
@@ -184,11 +183,11 @@ class Stated(NamedTuple):
     def _judgment(
         self, question: Question, stated: FloatArray, note: str | None, cut: bool
     ) -> Judgment:
-        read = stated[~np.isnan(stated)]
+        parsed = stated[~np.isnan(stated)]
         values = tuple(None if math.isnan(value) else value for value in stated.tolist())
-        if not len(read):
+        if not len(parsed):
             return self.asker.judged(question, LabelReading(reason=note, cut=cut), OUTCOMES)
-        win = float(read.mean()) / HIGHEST
+        win = float(parsed.mean()) / HIGHEST
         logprobs = (_log(win), _log(1 - win), IMPOSSIBLE)
         reading = LabelReading(
             logprobs=logprobs, mass=None, cut=cut, exactness="sampled", note=note
@@ -208,22 +207,20 @@ def _numbers_of(answer: Completion, rungs: int) -> list[float] | str:
     if answer.finish == "error":
         return answer.note or "no answer"
     numbers = stated_numbers(answer.text, LETTERS[:rungs], ended=answer.finish != "length")
-    return (
-        f"{numbers}; the answer is {answer.text[:_SHOWN]!r}"
-        if isinstance(numbers, str)
-        else numbers
-    )
+    if isinstance(numbers, str):
+        return f"{numbers}; the answer is {answer.text[:_SHOWN]!r}"
+    return numbers
 
 
 def order_scores(
     judgments: Sequence[Judgment], compared: int, orders: int, low: float, steps: FloatArray
 ) -> FloatArray:
-    """The score of each order in which a text was asked about, shape (texts, orders); NaN where one is unparsed.
+    """Score each order in which a text was asked about, shape (texts, orders); NaN where one is unparsed.
 
     Args:
-        judgments: of whole texts, `compared` for each: the rungs of one anchor after another.
+        judgments: judgments of whole texts, `compared` for each: the rungs of one anchor after another.
         compared: the number of rungs that each text is compared with.
-        orders: in which each ladder was shown.
+        orders: the number of orders in which each ladder was shown.
         low: the score of a text that loses to every rung.
         steps: what beating each rung adds, shape (compared,).
     """
@@ -234,9 +231,9 @@ def order_scores(
 
 
 def intervals_of(scores: FloatArray, low: float, high: float) -> FloatArray:
-    """95 % intervals of the mean score over all orders, shape (texts, 2), from `order_scores`.
+    """Compute 95 % intervals of the mean score over all orders, shape (texts, 2), from `order_scores`.
 
-    Student's t of the scores that were read. NaN for fewer than `LEAST_FOR_INTERVAL` of them; the ends are within
+    They are Student's t of the parsed scores. NaN for fewer than `LEAST_FOR_INTERVAL` of them; the ends are within
     `low` and `high`.
     """
     from scipy.special import stdtrit
@@ -245,9 +242,9 @@ def intervals_of(scores: FloatArray, low: float, high: float) -> FloatArray:
     enough = number >= LEAST_FOR_INTERVAL
     ends = np.full((len(scores), 2), np.nan)
     if enough.any():
-        read, count = scores[enough], number[enough]
-        half = stdtrit(count - 1, 0.975) * np.nanstd(read, axis=1, ddof=1) / np.sqrt(count)
-        ends[enough] = np.clip(
-            np.nanmean(read, axis=1)[:, None] + half[:, None] * np.array([-1.0, 1.0]), low, high
-        )
+        parsed = scores[enough]
+        count = number[enough]
+        half = stdtrit(count - 1, 0.975) * np.nanstd(parsed, axis=1, ddof=1) / np.sqrt(count)
+        mean = np.nanmean(parsed, axis=1)
+        ends[enough] = np.clip(np.stack([mean - half, mean + half], axis=1), low, high)
     return ends

@@ -1,6 +1,6 @@
 """Read the answer of a judge that states a probability for each letter: `A: 85`, one line a letter.
 
-Only the answer is read, never the prompt. What is not certain is no number: the reader says why.
+Only the answer is read, never the prompt. An uncertain number is no number: the reader gives the reason.
 """
 
 from __future__ import annotations
@@ -28,23 +28,27 @@ _NUMBER = re.compile(
     r"\s*(?P<number>[-−–+]?\d+(?:\.\d+)?)(?P<unit>\s*(?:%|percent\b|per cent\b|/\s*100\b|out of 100\b))?(?!\w|\.\d)\D*",  # noqa: RUF001
     re.IGNORECASE,
 )
-_SHOWN = 30  # characters of an unparsed line in a reason
+# Characters of an unparsed line in a reason.
+_SHOWN = 30
 
 
 class _Entry(NamedTuple):
-    """A line about a letter. `value` is None where it holds no single number from 0 to 100, and `fault` says why."""
+    """A line about a letter. `value` is None if it holds no single number from 0 to 100, and `fault` has the reason.
+
+    `is_share`: the number is at most 1 and has a decimal point and no percent sign.
+    """
 
     letter: str
     value: float | None
     fault: str = ""
-    is_share: bool = False  # written with a decimal point, without a percent sign, and at most 1
+    is_share: bool = False
 
 
 def stated_numbers(answer: str, letters: Sequence[str], *, ended: bool = True) -> list[float] | str:
     """Return the number of each letter, from 0 to 100, or the reason why they cannot be read.
 
     Thoughts, markup, percent signs and other text around the lines are skipped; an object of JSON is read like lines.
-    If the last lines name each letter once and in order, and stand apart from earlier lines, those do not count.
+    If the last lines name each letter once and in order, and are apart from earlier lines, only they count.
 
     Args:
         answer: the whole answer.
@@ -53,18 +57,17 @@ def stated_numbers(answer: str, letters: Sequence[str], *, ended: bool = True) -
     """
     text = without_thoughts(answer if ended else answer[: answer.rfind("\n") + 1])
     lines = enumerate(_LINES.split(_MARKUP.sub("", text)))
-    entries = [(place, entry) for place, line in lines if (entry := _entry_of(line, letters))]
+    entries = [(number, entry) for number, line in lines if (entry := _entry_of(line, letters))]
     numbers = _numbers(_last_block(entries, letters), letters)
-    return (
-        f"{numbers} (the answer was cut at the limit)"
-        if isinstance(numbers, str) and not ended
-        else numbers
-    )
+    if isinstance(numbers, str) and not ended:
+        return f"{numbers} (the answer was cut at the limit)"
+    return numbers
 
 
 def _last_block(entries: Sequence[tuple[int, _Entry]], letters: Sequence[str]) -> list[_Entry]:
-    """The last entries, one for each letter in order, if another line or a whole block is before them; else all."""
-    before, last = entries[: -len(letters)], entries[-len(letters) :]
+    """Return the last entries, one for each letter in order, if a line or a block precedes them; otherwise all."""
+    before = entries[: -len(letters)]
+    last = entries[-len(letters) :]
     is_block = [entry.letter for _, entry in last] == list(letters)
     if is_block and before:
         is_block = last[0][0] > before[-1][0] + 1 or before[-1][1].letter == letters[-1]
@@ -72,18 +75,18 @@ def _last_block(entries: Sequence[tuple[int, _Entry]], letters: Sequence[str]) -
 
 
 def _numbers(entries: Sequence[_Entry], letters: Sequence[str]) -> list[float] | str:
-    found: dict[str, float] = {}
+    numbers: dict[str, float] = {}
     for letter, value, fault, _ in entries:
         if value is None:
             return fault
-        if found.setdefault(letter, value) != value:
-            return f"{letter} has two numbers, {found[letter]:g} and {value:g}"
-    missing = [letter for letter in letters if letter not in found]
+        if numbers.setdefault(letter, value) != value:
+            return f"{letter} has two numbers, {numbers[letter]:g} and {value:g}"
+    missing = [letter for letter in letters if letter not in numbers]
     if missing:
         return f"no number for {', '.join(missing)}"
-    if all(value <= 1 for value in found.values()) and any(entry.is_share for entry in entries):
+    if max(numbers.values()) <= 1 and any(entry.is_share for entry in entries):
         return "shares of 1 and no numbers from 0 to 100"
-    return [found[letter] for letter in letters]
+    return [numbers[letter] for letter in letters]
 
 
 def _entry_of(line: str, letters: Sequence[str]) -> _Entry | None:
@@ -100,6 +103,5 @@ def _entry_of(line: str, letters: Sequence[str]) -> _Entry | None:
     value = float(number["number"].replace("−", "-").replace("–", "-"))  # noqa: RUF001
     if not 0 <= value <= HIGHEST:
         return _Entry(letter, None, f"{'above 100' if value > 0 else 'below 0'} in {shown}")
-    return _Entry(
-        letter, value, is_share=value <= 1 and "." in number["number"] and not number["unit"]
-    )
+    is_share = value <= 1 and "." in number["number"] and not number["unit"]
+    return _Entry(letter, value, is_share=is_share)

@@ -220,20 +220,20 @@ def test_a_row_that_fails_is_reported_and_counts_neither_for_nor_against(tmp_pat
     assert failed == {"low": 1, "high": 2, "silent": 3, "broken": 3}
 
 
-def test_an_unread_trial_is_neither_won_nor_tied(tmp_path):
-    def unreadable(first, second):
+def test_an_unparsed_trial_is_neither_won_nor_tied(tmp_path):
+    def unparsed(first, second):
         return "quality 1" in first and "bread" in second  # one order of one row
 
     models = {"low": Says("low", 1), "high": Says("high", 2)}
-    found = contest(tmp_path, ROWS, models, Simulated(sharpness=3.0, unreadable=unreadable))
-    unread = found.trials[1]
-    assert (unread.winner, unread.tie, unread.forward, unread.note) == (
+    found = contest(tmp_path, ROWS, models, Simulated(sharpness=3.0, unparsed=unparsed))
+    unparsed = found.trials[1]
+    assert (unparsed.winner, unparsed.tie, unparsed.forward, unparsed.note) == (
         None,
         False,
         None,
         "no answer",
     )
-    assert unread.backward is not None
+    assert unparsed.backward is not None
     assert [(one.wins, one.losses, one.unparsed) for one in found.standings if one.row is None] == [
         (1, 0, 1),
         (0, 1, 1),
@@ -359,7 +359,7 @@ def test_standings_by_hand_and_their_interval():
     written = {(row, model) for row in rows for model in "xy"}
     found = standings_of(trials, written, rows=rows, models=["y", "x"], criteria=["c"])
     best, worst = found[-2:]
-    # rows 0 .. 37: ten are multiples of 4, won by y; 28 by x; one tie, one unread
+    # rows 0 .. 37: ten are multiples of 4, won by y; 28 by x; one tie, one unparsed
     assert (best.model, best.wins, best.ties, best.losses, best.unparsed) == ("x", 28, 1, 10, 1)
     assert best.rate == pytest.approx(28.5 / 39)
     assert worst.rate == pytest.approx(10.5 / 39)

@@ -74,7 +74,7 @@ def test_position_preference():
 
 
 def test_what_is_unparsed_is_counted_and_left_out():
-    rows = rows_of(Comparing(unreadable=lambda target, _reference: REQUEST in target))
+    rows = rows_of(Comparing(unparsed=lambda target, _reference: REQUEST in target))
     assert rows["worth", "unparsed"].value == pytest.approx(12 / 72)
     assert rows["worth", "shift request"] == ("worth", "shift request", None, None, None, 0)
     assert rows["worth", "shift neutral"].value == 0.0

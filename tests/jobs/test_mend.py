@@ -138,7 +138,7 @@ def test_rungs_of_people_are_not_written_anew(tmp_path):
 
 
 def test_a_rung_that_cannot_be_judged_stays_and_is_refused(tmp_path):
-    judge = Comparing(unreadable=lambda target, _reference: "Idea 1. worst" in target)
+    judge = Comparing(unparsed=lambda target, _reference: "Idea 1. worst" in target)
     report = run(tmp_path, Writer([], until=0), judge=judge)
     assert report.ladders == 12
     assert report.certificate["counts"]["unparsed"] == 2

@@ -189,7 +189,7 @@ def test_exported_judgments_of_pairs_give_the_tables_of_the_judge(tmp_path, writ
     judge = Simulated(
         first=0.5,
         noise=1.0,
-        unreadable=lambda first, second: first[-1] == "0" and second[-1] == "3",
+        unparsed=lambda first, second: first[-1] == "0" and second[-1] == "3",
     )
     asked = evaluate(
         benchmark, judge=judge, methods=PAIRWISE, settings=MethodSettings(work=tmp_path / "work")

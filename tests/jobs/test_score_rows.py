@@ -185,8 +185,8 @@ def test_texts_beyond_the_ladders_are_counted_in_every_record_of_the_run(
     )
     out = tmp_path / "out.jsonl"
     told = [
-        "coherence: 5 of 6 texts beat the top rung, 1 falls below the lowest; scores hardly tell such texts apart",
-        "complexity: 6 of 6 texts beat the top rung; scores hardly tell such texts apart",
+        "coherence: 5 of 6 texts beat the top rung, 1 falls below the lowest; scores hardly distinguish such texts",
+        "complexity: 6 of 6 texts beat the top rung; scores hardly distinguish such texts",
     ]
     ends = {
         "above_top": {"coherence": 5, "complexity": 6},
@@ -217,8 +217,8 @@ def test_texts_beyond_the_ladders_are_counted_in_every_record_of_the_run(
         "Not shown: that the judge distinguishes the best rung from the worst on coherence, com"
     )
     assert beyond == [
-        "coherence: 5 texts beat the top rung, 1 falls below the lowest; scores hardly tell such texts apart.",
-        "complexity: 6 texts beat the top rung; scores hardly tell such texts apart.",
+        "coherence: 5 texts beat the top rung, 1 falls below the lowest; scores hardly distinguish such texts.",
+        "complexity: 6 texts beat the top rung; scores hardly distinguish such texts.",
     ]
     for name in (*ends, "judge_check"):  # as an older version wrote it
         del run[name]

@@ -150,7 +150,7 @@ def test_a_context_whose_comparisons_fall_apart_has_no_scores_and_is_told(name):
     def apart(first, second):
         return (quality_of(first) < 2) != (quality_of(second) < 2)
 
-    (found,) = run([name], Simulated(unreadable=apart))
+    (found,) = run([name], Simulated(unparsed=apart))
     assert set(found.result.method.scores.values()) == {None}
     assert any(
         "context 'c0', worth: the comparisons form 2 unconnected components" in note
@@ -161,7 +161,7 @@ def test_a_context_whose_comparisons_fall_apart_has_no_scores_and_is_told(name):
 def test_win_ratio_needs_no_connection_and_unread_comparisons_are_counted():
     (found,) = run(
         ["win-ratio"],
-        Simulated(unreadable=lambda first, second: 0 in map(quality_of, (first, second))),
+        Simulated(unparsed=lambda first, second: 0 in map(quality_of, (first, second))),
     )
     # the text of quality 0 has no readable comparison: 10 ordered pairs of each of four contexts
     assert found.result.unparsed == 40
@@ -174,7 +174,7 @@ def test_win_ratio_needs_no_connection_and_unread_comparisons_are_counted():
 def test_a_sort_with_an_unread_comparison_scores_none_of_its_context(name):
     (found,) = run(
         [name],
-        Simulated(unreadable=lambda first, second: "Idea" in first or "text 0" in first + second),
+        Simulated(unparsed=lambda first, second: "Idea" in first or "text 0" in first + second),
     )
     assert set(found.result.method.scores.values()) == {None}
     assert found.result.notes[0].endswith("unparsed, so its context cannot be sorted: no answer")
@@ -323,7 +323,7 @@ def test_zepo_options_are_numbers():
 
 
 def test_zepo_says_when_nothing_could_be_read():
-    (found,) = run(["zepo"], Simulated(unreadable=lambda _first, _second: True))
+    (found,) = run(["zepo"], Simulated(unparsed=lambda _first, _second: True))
     assert (
         "worth: no pair was read in both orders with any instruction; the template's own is used"
         in found.result.notes
@@ -494,10 +494,10 @@ def test_a_dry_run_counts_and_its_answers_stay_nowhere(tmp_path, capsys):
         "pairs-greedy: needs 98 to 154 comparisons, as its answers make it; counted at most"
         in printed.err
     )
-    assert "unreadable" not in printed.err
+    assert "unparsed" not in printed.err
     assert not list(tmp_path.glob("work/pairwise-*"))
     assert run_command([*command, "--resamples", "5"]) == 0
-    assert "unreadable" not in capsys.readouterr().err.replace("0 unparsed", "")
+    assert "unparsed" not in capsys.readouterr().err.replace("0 unparsed", "")
 
 
 def test_the_card_of_a_debiased_method_shows_its_debiased_choices():

@@ -51,10 +51,10 @@ def shares(dimension, first, second, place):
 
 
 class ByHand(Double):
-    """Answers by `shares`; the grade of `unreadable`, shown second, cannot be read."""
+    """Answers by `shares`; the grade of `unparsed`, shown second, cannot be read."""
 
-    def __init__(self, unreadable=None):
-        self.unreadable = unreadable
+    def __init__(self, unparsed=None):
+        self.unparsed = unparsed
         self.asked = 0
 
     def read_labels(self, prompts, labels):
@@ -62,7 +62,7 @@ class ByHand(Double):
         return [self._read(prompt.slots, labels) for prompt in prompts]
 
     def _read(self, slots, labels):
-        if slots["place"] == "2" and slots["second"] == self.unreadable:
+        if slots["place"] == "2" and slots["second"] == self.unparsed:
             return LabelReading(logprobs=None, mass=None, reason="no letter in the answer")
         found = shares(slots["dimension"], slots["first"], slots["second"], slots["place"])
         return LabelReading(logprobs=tuple(math.log(found[label]) for label in labels), mass=0.9)
@@ -88,7 +88,7 @@ def test_the_score_is_the_mean_expected_grade_of_all_pairs_in_both_orders(dialog
     last = dialogues.outputs[-1]
     judge = ByHand(last.text if lost else None)
     run = one(dialogues, judge)
-    questions, unreadable = 0, 0
+    questions, unparsed = 0, 0
     for dimension in dialogues.dimensions:
         for output in dialogues.outputs:
             others = [
@@ -101,7 +101,7 @@ def test_the_score_is_the_mean_expected_grade_of_all_pairs_in_both_orders(dialog
                 grades.append(value(dimension, output, other, 1))
                 questions += 2
                 if lost and output == last:
-                    unreadable += 1
+                    unparsed += 1
                 else:
                     grades.append(value(dimension, other, output, 2))
             expected = dimension.low + (dimension.high - dimension.low) * sum(grades) / len(grades)
@@ -109,9 +109,9 @@ def test_the_score_is_the_mean_expected_grade_of_all_pairs_in_both_orders(dialog
                 expected, abs=1e-12
             )
     assert judge.asked == run.result.judgments == run.calls == questions
-    assert run.result.unparsed == unreadable == (2 * len(dialogues.dimensions) if lost else 0)
+    assert run.result.unparsed == unparsed == (2 * len(dialogues.dimensions) if lost else 0)
     assert run.result.notes == (
-        (f"{unreadable} x unparsed: no letter in the answer",) if lost else ()
+        (f"{unparsed} x unparsed: no letter in the answer",) if lost else ()
     )
 
 

@@ -88,10 +88,10 @@ def test_a_judge_without_position_bias_is_exactly_fair():
 
 def test_a_pair_counts_only_where_both_orders_were_read():
     # The first is the better one in all that can be read, which says nothing about a preference for the position.
-    def unreadable(first, second):
+    def unparsed(first, second):
         return quality_of(first) < quality_of(second)
 
-    _, run = search(Simulated(sharpness=5.0, unreadable=unreadable))
+    _, run = search(Simulated(sharpness=5.0, unparsed=unparsed))
     assert (
         "worth: no pair was read in both orders with any instruction; the template's own is used"
         in run.result.notes

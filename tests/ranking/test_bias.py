@@ -13,7 +13,7 @@ from refladder.ranking.selection import all_pairs, select_pairs
 
 
 def test_share_of_first_by_hand():
-    # win, loss, tie, unread: (1 + 0 + .5) / 3
+    # win, loss, tie, unparsed: (1 + 0 + .5) / 3
     assert bias.share_of_first(np.array([0.9, 0.2, 0.5, np.nan])) == pytest.approx(0.5)
     assert np.isnan(bias.share_of_first(np.array([np.nan])))
 
@@ -239,7 +239,7 @@ def test_intransitive_triples_of_many_items_are_counted_once_each():
     assert wrong > 0
 
 
-def test_triples_with_an_unread_pair_are_left_out():
+def test_triples_with_an_unparsed_pair_are_left_out():
     pairs, p = np.array([[0, 1], [1, 2], [0, 2], [0, 3]]), np.array([0.9, 0.9, np.nan, 0.2])
     assert bias.intransitive_triples(4, pairs, p) == (0, 0)
 

@@ -25,7 +25,7 @@ GIVEN = np.array([0.9, 0.3, 0.5, np.nan])
 
 
 def test_win_ratio_by_hand():
-    # item 0: win, win, tie = 2.5 of 3; item 1: two losses, the unread one left out; item 2: the tie alone
+    # item 0: win, win, tie = 2.5 of 3; item 1: two losses, the unparsed one left out; item 2: the tie alone
     assert win_ratio(3, PAIRS, GIVEN) == pytest.approx([2.5 / 3, 0, 0.5])
 
 

@@ -71,7 +71,7 @@ def test_all_ties_give_one_number(items):
     assert found == pytest.approx(np.full(items, (items - 1) / 2))
 
 
-def test_unread_comparisons_are_left_out():
+def test_unparsed_comparisons_are_left_out():
     pairs = all_pairs(4)
     p = np.random.default_rng(3).random(12)
     p[[2, 7]] = np.nan

@@ -171,7 +171,7 @@ def test_all_ties_give_one_number(make):
     assert found.scores(6) == [2.5] * 6
 
 
-def test_an_unread_answer_ends_that_sort_alone():
+def test_an_unparsed_answer_ends_that_sort_alone():
     def ask(asked):
         return [math.nan if number == 0 else 0.9 for number, _, _ in asked]
 

@@ -43,7 +43,7 @@ MADE = replace(
 
 
 class Faulty(Simulated):
-    """Some answers cannot be read, some are faint, some are exactly undecided."""
+    """Some answers cannot be read, some have low label mass, some are exactly undecided."""
 
     def read_labels(self, prompts, labels):
         readings = super().read_labels(prompts, labels)
@@ -73,10 +73,10 @@ def choice(p):
 
 @pytest.fixture(scope="module")
 def found():
-    def unreadable(first, second):
+    def unparsed(first, second):
         return (round(quality_of(first) * 2) * 5 + round(quality_of(second) * 2)) % 9 == 0
 
-    judge = Faulty(noise=1.5, first=0.7, unreadable=unreadable)
+    judge = Faulty(noise=1.5, first=0.7, unparsed=unparsed)
     names = ["win-ratio", "pairs-greedy", "mean-probability"]
     runs = run_methods(names, MADE, [DIMENSION], lambda: judge, MethodSettings())
     cards = {

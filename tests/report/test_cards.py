@@ -99,10 +99,10 @@ def test_what_one_backend_does_not_know_is_not_known_in_all():
     assert total([]) == Spent(0, 0, None)
 
 
-def test_unread_and_tied_judgments_are_in_every_form():
+def test_unparsed_and_tied_judgments_are_in_every_form():
     # equal texts are tied; the pairs with the third cannot be read
     made = benchmark_of([[1.0, 1.0, 3.0]])
-    judge = Simulated(unreadable=lambda first, second: "3.000" in first + second)
+    judge = Simulated(unparsed=lambda first, second: "3.000" in first + second)
     runs = run_methods(["win-ratio"], made, [DIMENSION], lambda: judge, MethodSettings())
     cards = report_cards(runs, made, [DIMENSION])
     assert (cards[0].unparsed, cards[0].low_mass, cards[0].tied.value, cards[0].unscored) == (

@@ -114,7 +114,7 @@ def test_ten_budgets_are_drawn_by_default():
 
 def test_a_judge_that_could_not_be_read_has_no_curve():
     (point, *_rest) = curve(
-        Simulated(unreadable=lambda _first, _second: True), [10], draws=2
+        Simulated(unparsed=lambda _first, _second: True), [10], draws=2
     ).values()
     assert (point.value, point.low, point.high, point.unscored) == (None, None, None, 1)
 

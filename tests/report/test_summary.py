@@ -98,7 +98,7 @@ def test_warnings_and_reasons_follow_the_counts():
     ],
 )
 def test_texts_beyond_the_ladder_are_one_line_of_a_dimension(counts, line):
-    assert beyond_lines(*counts) == [f"{line}; scores hardly tell such texts apart"]
+    assert beyond_lines(*counts) == [f"{line}; scores hardly distinguish such texts"]
 
 
 def test_the_summary_names_only_dimensions_with_texts_beyond_the_ladder():
@@ -108,8 +108,8 @@ def test_the_summary_names_only_dimensions_with_texts_beyond_the_ladder():
         below_bottom={"wit": 1, "depth": 0, "calm": 0}, judged_bottom=judged,
     )  # fmt: skip
     assert summary_lines(report)[1:] == [
-        "wit: 1 of 4 texts falls below the lowest rung; scores hardly tell such texts apart",
-        "calm: 2 of 4 texts beat the top rung; scores hardly tell such texts apart",
+        "wit: 1 of 4 texts falls below the lowest rung; scores hardly distinguish such texts",
+        "calm: 2 of 4 texts beat the top rung; scores hardly distinguish such texts",
     ]
     shown = summary(report)
     assert shown["above_top"] == {"wit": 0, "depth": 0, "calm": 2}
