@@ -95,9 +95,7 @@ METHODS = {
     "pairs-beam": _entry(
         "pairwise:pairs_beam", "PairS: merge sort with a beam and uncertainty pruning"
     ),
-    "zepo": _entry(
-        "zepo:zepo", "win ratio with the least biased instruction, arXiv 2406.11370"
-    ),
+    "zepo": _entry("zepo:zepo", "win ratio with the least biased instruction, arXiv 2406.11370"),
     "direct-5": _entry("direct:direct_5", "the most probable grade of 1 to 5"),
     "direct-10": _entry("direct:direct_10", "the most probable grade of 1 to 10, arXiv 2307.07889"),
     "g-eval-5": _entry("direct:g_eval_5", "the expected grade of 1 to 5, arXiv 2303.16634"),

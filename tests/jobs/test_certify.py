@@ -115,9 +115,7 @@ def test_a_biased_judge_is_inconsistent_and_the_orders_cancel():
 
 
 def test_what_cannot_be_parsed_is_counted_and_no_number():
-    broken = Comparing(
-        unparsed=lambda target, reference: "c0 1" in target and "c0 2" in reference
-    )
+    broken = Comparing(unparsed=lambda target, reference: "c0 1" in target and "c0 2" in reference)
     found = certificate_of([[0, 1, 2]] * 12, broken)
     assert found["counts"]["unparsed"] == 1
     first = found["of_ladders"][0]
