@@ -22,8 +22,7 @@ from unittest import mock
 ROOT = Path(__file__).parents[1]
 sys.path[:0] = [
     str(ROOT),
-    str(ROOT / "tests"),
-    str(ROOT / "tests/commands"),
+    str(ROOT / "tests/support"),
     str(ROOT / "tests/support/openai"),
 ]
 

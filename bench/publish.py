@@ -104,7 +104,11 @@ def main() -> None:
         made(work / "large", given.ladders)
         size = sum(path.stat().st_size for path in (work / "large").iterdir()) / 1e6
         server = subprocess.Popen(
-            [sys.executable, str(ROOT / "tests" / "hub_server.py"), str(work / "blobs")],
+            [
+                sys.executable,
+                str(ROOT / "tests" / "support" / "hub_server.py"),
+                str(work / "blobs"),
+            ],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,

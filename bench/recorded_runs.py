@@ -151,7 +151,9 @@ class Servers:
         wanted = {
             name for _, text in case.steps for name in re.findall(r"\$(VLLM|TEXT|HUB)\b", text)
         }
-        sys.path[:0] = [str(ROOT / "tests"), str(ROOT / "tests/support/openai")] if wanted else []
+        sys.path[:0] = (
+            [str(ROOT / "tests/support"), str(ROOT / "tests/support/openai")] if wanted else []
+        )
         for name in sorted(wanted):
             self.running[name] = stack.enter_context(self._made(name))
 

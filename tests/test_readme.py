@@ -24,8 +24,8 @@ from importlib import import_module
 from pathlib import Path
 
 import click
-import command_server
 import pytest
+from support import command_server
 
 import refladder
 from refladder import registry

@@ -14,8 +14,8 @@ from functools import partial
 from http.server import BaseHTTPRequestHandler, SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
-import command_server
 import pytest
+from support import command_server
 from waiting import HANG
 
 from refladder.backends import BACKENDS, connect

@@ -57,7 +57,7 @@ def program():
         path.write_text(CLIENT.format(python=sys.executable, address=address), "utf-8")
         path.chmod(0o755)
         number = listener.fileno()
-        root = Path(__file__).parents[1]
+        root = Path(__file__).parents[2]
         environment = {
             **os.environ,
             "PYTHONPATH": str(root),
