@@ -120,6 +120,14 @@ class Session:
             for name, _, _, metered, stored in self._opened.values()
         ]
 
+    def readings(self) -> dict[str, Mapping[str, Any]]:
+        """Return how the answers of each backend are read, where there is a choice."""
+        return {
+            opened.name: opened.metered.read_mode
+            for opened in self._opened.values()
+            if opened.metered.read_mode is not None
+        }
+
     def under_way(self) -> tuple[int, int | None]:
         """Prompts answered so far, and tokens that models ran for them; None where no backend counts them."""
         meters = [opened.metered for opened in self._opened.values()]

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, cast
 
 from refladder import registry
 from refladder.backends.protocol import Backend, Wrapper, in_batches, in_order, whole
-from refladder.errors import UnknownNameError, UsageError
+from refladder.errors import UnknownNameError, UsageError, option
 from refladder.registry import Entry
 
 if TYPE_CHECKING:
@@ -56,6 +56,16 @@ _MODEL_OF_A_SERVER = re.compile(
     r"(chatgpt|claude|command|deepseek|gemini|gemma|glm|gpt|grok|kimi|llama|mi[ns]tral|mixtral|o\d|phi|qwen)[^/]*$",
     re.IGNORECASE,
 )
+# Programs and services with an OpenAI-compatible API, by what people write before the model.
+_SERVERS = {
+    "ollama": ", such as http://127.0.0.1:11434/v1",
+    "vllm": ", such as http://127.0.0.1:8000/v1",
+    "llama.cpp": ", such as http://127.0.0.1:8080/v1",
+    **dict.fromkeys(
+        ("azure", "anthropic", "gemini", "google", "groq", "mistral", "openrouter"), ""
+    ),
+    **dict.fromkeys(("sglang", "tgi", "together", "lmstudio", "http", "https"), ""),
+}
 # ORG/NAME
 _ON_THE_HUB = re.compile(r"[\w.-]+/[\w.-]+", re.ASCII)
 
@@ -84,20 +94,25 @@ def opener_of(name: str, options: Iterable[str]) -> Callable[..., Backend]:
         )
     names = registry.names("backend", BACKENDS)
     if kind not in names:
+        if kind.lower() in _SERVERS and ":" in name:
+            raise UsageError(
+                f"unknown backend {name!r}: a server is openai:{name.partition(':')[2]} with {option('base-url')} URL"
+                f"{_SERVERS[kind.lower()]}"
+            )
         raise UnknownNameError("backend", name, names, _with_kind(name))
     opener = registry.find("backend", kind, BACKENDS)
     parameters = inspect.signature(opener).parameters.values()
     option_names = [
         parameter.name for parameter in parameters if parameter.kind is parameter.KEYWORD_ONLY
     ]
-    for option in options:
-        if option not in option_names:
-            raise UnknownNameError(f"option of backend {kind!r}", option, option_names)
+    for name_of_option in options:
+        if name_of_option not in option_names:
+            raise UnknownNameError(f"option of backend {kind!r}", name_of_option, option_names)
     return cast("Callable[..., Backend]", opener)
 
 
 def _with_kind(name: str) -> str | None:
     """Return a model's name with the kind of backend that opens it; None if it does not look like a model's name."""
-    if _MODEL_OF_A_SERVER.match(name):
-        return f"openai:{name}"
+    if name.startswith("openai/") or _MODEL_OF_A_SERVER.match(name):
+        return f"openai:{name.removeprefix('openai/')}"
     return f"hf:{name}" if _ON_THE_HUB.fullmatch(name) else None

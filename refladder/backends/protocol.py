@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from operator import attrgetter
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from refladder.errors import BackendError, plural
 from refladder.records import Sampling
@@ -82,6 +82,11 @@ class Backend(ABC):
     @property
     def notice(self) -> str | None:
         """Return one line for the user, which is printed once when the backend is opened."""
+        return None
+
+    @property
+    def read_mode(self) -> Mapping[str, Any] | None:
+        """Return how answers are read and why not better, as JSON values; None where there is no choice."""
         return None
 
     @property

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, cast
 import click
 
 from refladder.commands import helping
+from refladder.commands.guesses import explain
 from refladder.commands.options import options, options_of
 from refladder.errors import (
     AnswersAwaitedError,
@@ -100,6 +101,8 @@ class _Lazy(click.Group):
     def resolve_command(
         self, context: click.Context, arguments: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
+        if arguments[0] == "help":
+            raise UsageError(f"run `refladder {' '.join([*arguments[1:2], '--help'])}`")
         if arguments[0] not in COMMANDS and not arguments[0].startswith("-"):
             raise UnknownNameError("command", arguments[0], COMMANDS)
         return super().resolve_command(context, arguments)
@@ -208,7 +211,7 @@ def run(arguments: Sequence[str] | None = None) -> int:
         return MISUSED
     except click.ClickException as error:
         shown = io.StringIO()
-        error.show(shown)
+        explain(error).show(shown)
         click.echo(
             printable(shown.getvalue()), err=True, nl=False
         )  # a value may come from a configuration file

@@ -70,6 +70,17 @@ class Spending(Session):
         """The progress bar of a step; None in a dry run."""
         return nullcontext() if self.rehearsing else console.progress(what, self.under_way)
 
+    def spent(self) -> list[dict[str, Any]]:
+        """Return what each backend was asked, and how its answers are read where there is a choice."""
+        readings = self.readings()
+        return [
+            {
+                **row,
+                **({"read_mode": readings[name]} if (name := row["backend"]) in readings else {}),
+            }
+            for row in super().spent()
+        ]
+
     def _price_of(self, name: str) -> Price | None:
         model = name.partition(":")[2] or name
         if self._options.prices is None or (

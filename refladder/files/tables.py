@@ -45,6 +45,7 @@ _NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
 _BATCH = 4096
 # Standard input or output.
 STANDARD = "-"
+_OF_SCORES = ("_score", "_grade")
 _SPREADSHEETS = {".xlsx", ".xls", ".xlsm", ".ods", ".numbers"}
 _DELIMITERS = {",": "commas", ";": "semicolons", "\t": "tabs"}
 
@@ -67,7 +68,9 @@ def format_of(path: str, given: str | None = None, *, output: bool = False) -> s
     suffix = Path(path.removesuffix(".gz")).suffix.lower()
     if suffix in _SPREADSHEETS:
         raise UsageError(
-            f"{path}: a spreadsheet, which refladder cannot read; save as CSV, and name that file"
+            f"{path}: a spreadsheet, which refladder cannot write; name a .csv file"
+            if output
+            else f"{path}: a spreadsheet, which refladder cannot read; save as CSV, and name that file"
         )
     form = "csv" if suffix == ".tsv" and not output else form_by_name(path)
     if form is None and is_many(path):
@@ -115,20 +118,26 @@ def cell_of(fields: Mapping[str, Any], column: str, default: Any = None) -> Any:
     return value
 
 
+def _without_column(row: Row, column: str) -> DataError:
+    """Return the error for a row without this column of numbers, with the column that was probably meant."""
+    names = list(map(str, row.fields))
+    ends = [name for name in (f"{column}_grade", f"{column}_score") if name in names]
+    meant = ends or [name for name in names if name.endswith(f"_{column}")]
+    if meant:
+        near = f"; did you mean {' or '.join(map(repr, meant))}?"
+    elif column.endswith(_OF_SCORES) and not any(name.endswith(_OF_SCORES) for name in names):
+        near = ", nor another column of scores; `refladder score` adds them."
+    else:
+        near = did_you_mean(column, names)
+    return DataError(
+        f"{row.where}: no column {column!r}{near} Columns: {', '.join(names) or 'none'}"
+    )
+
+
 def number_in(row: Row, column: str) -> float | None:
     """Return the number in a column of a row; None for null or an empty CSV cell."""
     if column not in row.fields:
-        of_scores = [
-            repr(name) for name in (f"{column}_grade", f"{column}_score") if name in row.fields
-        ]
-        near = (
-            f"; did you mean {' or '.join(of_scores)}?"
-            if of_scores
-            else did_you_mean(column, row.fields)
-        )
-        raise DataError(
-            f"{row.where}: no column {column!r}{near} Columns: {', '.join(map(str, row.fields)) or 'none'}"
-        )
+        raise _without_column(row, column)
     value = number = row.fields[column]
     if value is None or value == "":
         return None

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from refladder.errors import DataError, UnknownNameError, UsageError, column_option, option, plural
+from refladder.errors import DataError, UnknownNameError, UsageError, column_option, plural
 from refladder.files.tables import number_in, read_rows
 from refladder.jobs.score import SYSTEM, Mapped
 from refladder.jobs.scored_tables import mapped_columns, one_scale, score_column
@@ -101,10 +101,6 @@ def compare_systems(
         by = by or score_column(table, read.columns())
         check_scale = check_scale or one_scale([by], mix=mix)
         for row in read:
-            if by not in row.fields:
-                raise DataError(
-                    f"{row.where}: no column {by!r}; name the column of the scores with {option('by')}"
-                )
             system = _system_of(row, system_column, table, stems)
             rows[system] += 1
             value = number_in(row, by)

@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 from contextlib import ExitStack, nullcontext
 from dataclasses import dataclass, field, fields, replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from refladder.errors import DataError, UsageError, option, plural
 from refladder.files.jsonl import read_record
-from refladder.files.tables import STANDARD, Row, format_of, number_in, read_rows
+from refladder.files.tables import STANDARD, Row, format_of, number_in, parse_number, read_rows
 from refladder.jobs.link import open_link
 from refladder.jobs.scored_tables import (
     check_signature,
@@ -28,7 +29,6 @@ from refladder.settings import Filtering
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-    from pathlib import Path
 
     from refladder.events import Events
     from refladder.files.tables import Write
@@ -86,6 +86,11 @@ class Condition(Filtering):
 
 def promised_condition(threshold: Path | Threshold) -> Condition:
     """The condition of a threshold or its file, which keeps its promise only by itself."""
+    if isinstance(threshold, Path) and parse_number(str(threshold)) is not None:
+        raise UsageError(
+            f"{option('threshold')} {threshold}: must be a file of `refladder calibrate`; for a number, give "
+            f"{option('min')} COLUMN={threshold}"
+        )
     promise = threshold if isinstance(threshold, Threshold) else read_record(Threshold, threshold)
     if promise.cutoff is None:
         where = "the threshold" if promise is threshold else threshold

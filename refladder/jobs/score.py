@@ -87,7 +87,10 @@ class Mapped:
     def __post_init__(self) -> None:
         for name in self.columns:
             if name not in {*FIELDS, SYSTEM}:
-                raise UnknownNameError("column", name, [*FIELDS, SYSTEM])
+                fields = [*FIELDS, SYSTEM]
+                column = self.columns[name]
+                turned = column_option(column, name) if column in fields else None
+                raise UnknownNameError("field", name, fields, turned)
         if self.context is not None and "context_id" in self.columns:
             both = f"{option('context-id')} and {column_option('context_id', '...')}"
             raise UsageError(f"{both} both say the context; give one of them")

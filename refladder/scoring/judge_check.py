@@ -87,14 +87,21 @@ def prove(
     checks = [known[name] for name in drawn if name in known]
     refused = _failed(checks)[0]
     if refused and not any_judge:
-        old = ", ".join(
-            str(files[check.dimension]) for check in refused if check.dimension not in new
+        old = [files[check.dimension] for check in refused if check.dimension not in new]
+        advice = (
+            f"builtin counts words and reads no meaning, so name a judge model with {option('judge')}; "
+            if scorer.judge.fingerprint.startswith("builtin/")
+            else "`refladder certify` shows whether the judge or the ladders are at fault, and "
+        )
+        stored = (
+            f"results ({len(old)}) in {folder}"
+            if len(old) > 1
+            else f"result {old[0] if old else ''}"
         )
         raise JudgeRefusedError(
             f"{scorer.judge.fingerprint} does not distinguish the best rung from the worst ({_counts(refused)}): "
-            "`refladder certify` shows whether the judge or the ladders are at fault, and "
-            f"{option('any-judge')} scores anyway"
-            + (f"; delete the stored result {old} to ask again" if old else "")
+            f"{advice}{option('any-judge')} scores anyway"
+            + (f"; delete the stored {stored} to ask again" if old else "")
         )
     return checks
 
@@ -191,23 +198,21 @@ def check_lines(checks: Sequence[JudgeCheck]) -> tuple[list[str], list[str]]:
     """What the checks show; and the warnings, about dimensions that are refused and those without a proof."""
     if not checks:
         return [], []
-    failed, too_few, doubtful = (
-        ", ".join(check.dimension for check in some) for some in _failed(checks)
-    )
+    failed, too_few, doubtful = map(_counts, _failed(checks))
     warnings = []
     if failed:
         warnings.append(
-            f"The judge does not distinguish the best rung from the worst on {failed}; its scores mean nothing."
+            f"The judge does not distinguish the best rung from the worst ({failed}); its scores mean nothing."
         )
     if too_few:
         warnings.append(
-            f"The judge seems not to distinguish the best rung from the worst on {too_few}. It is not refused, because "
+            f"The judge seems not to distinguish the best rung from the worst ({too_few}). It is not refused, because "
             f"this needs {LEAST} ladders with an answer that can be read."
         )
     if doubtful:
         warnings.append(
-            f"Not shown: that the judge distinguishes the best rung from the worst on {doubtful}. This needs {FEWEST} "
-            f"ladders and a 95 % interval above {NEEDED:.0%}. `refladder certify` shows more."
+            f"The judge check is no proof ({doubtful}): a proof needs {FEWEST} ladders, and a 95 % interval of the "
+            f"share above {100 * NEEDED:.0f} %. `refladder certify` shows more."
         )
     return [f"judge check, best rung against the worst: {_counts(checks)}"], warnings
 

@@ -227,10 +227,7 @@ def test_the_judge_is_warned_about(opened, ladders_of, caplog):
     """It gives the same verdict in both orders: half a ladder, of which 12 do not prove that it is worse than 70 %."""
     judge = Watched(opened)
     refladder.score(ROWS, ladders=ladders_of(12), judge=judge)
-    assert (
-        "Not shown: that the judge distinguishes the best rung from the worst on clarity"
-        in caplog.text
-    )
+    assert "The judge check is no proof (clarity " in caplog.text
     assert len(judge.seen) > 24  # 12 ladders in both orders, and the rows
 
 

@@ -214,7 +214,7 @@ def test_texts_beyond_the_ladders_are_counted_in_every_record_of_the_run(
         == "judge check, best rung against the worst: coherence 6 of 12 ladders, complexity 6 of 12 ladders."
     )
     assert doubtful.startswith(
-        "Not shown: that the judge distinguishes the best rung from the worst on coherence, com"
+        "The judge check is no proof (coherence 6 of 12 ladders, complexity 6 of 12 ladders): "
     )
     assert beyond == [
         "coherence: 5 texts beat the top rung, 1 falls below the lowest; scores hardly distinguish such texts.",

@@ -164,7 +164,7 @@ def test_any_judge_scores_all_the_same_with_a_warning(judge, command, table):
     done = command("score", table, *COHERENCE, "--any-judge")
     assert (done.code, len(done.rows)) == (0, 1)
     assert (
-        "The judge does not distinguish the best rung from the worst on coherence; its scores mean nothing.\n"
+        "The judge does not distinguish the best rung from the worst (coherence 0 of 12 ladders); its scores mean nothing.\n"
         in done.err
     )
 
@@ -179,10 +179,9 @@ def test_the_ends_of_the_interval_decide(judge, command, table, wrong, doubtful)
     judge(wrong=wrong)
     done = command("score", table, *COHERENCE)
     assert done.code == (2 if doubtful is None else 0)
-    warning = (
-        "Not shown: that the judge distinguishes the best rung from the worst on coherence. This needs 12 ladders and "
-        "a 95 % interval above 70%. `refladder certify` shows more.\n"
-    )
+    warning = "The judge check is no proof (coherence "
+    advice = ": a proof needs 12 ladders, and a 95 % interval of the share above 70 %. `refladder certify` shows more.\n"
+    assert (advice in done.err) == bool(doubtful)
     assert (warning in done.err) == bool(doubtful)
 
 
@@ -193,14 +192,11 @@ def test_what_cannot_be_read_is_left_out_and_named(judge, command, table):
         "best rung against the worst: coherence 12 of 12 ladders and 12 answers unparsed\n"
         in done.err
     )
-    assert "Not shown" not in done.err  # 12 of 12 begins at .758 (scipy)
+    assert "no proof" not in done.err  # 12 of 12 begins at .758 (scipy)
     judge(None, None)
     done = command("score", table, *COHERENCE, "--no-store")
     assert "best rung against the worst: coherence no verdict (24 answers unparsed)\n" in done.err
-    assert (
-        "Not shown: that the judge distinguishes the best rung from the worst on coherence"
-        in done.err
-    )
+    assert "The judge check is no proof (coherence no verdict (24 answers unparsed))" in done.err
 
 
 def test_an_answer_of_low_mass_counts(judge, fails, table):
@@ -216,7 +212,7 @@ def test_few_ladders_are_no_proof(caplog):
     )
     assert "judge check, best rung against the worst: coherence 11 of 11 ladders" in caplog.messages
     assert any(
-        "Not shown: that the judge distinguishes the best rung" in message
+        "The judge check is no proof (coherence 11 of 11 ladders)" in message
         for message in caplog.messages
     )
 
@@ -237,8 +233,8 @@ def test_fewer_than_five_ladders_refuse_no_judge(caplog, last, refused):
         len(refladder.score(ROWS, **arguments)) == 1
     )  # 0 of 4 ends at .490, 2 of 5 at .769 (scipy)
     assert (
-        "The judge seems not to distinguish the best rung from the worst on coherence. It is not refused, because this "
-        "needs 5 ladders with an answer that can be read." in caplog.messages
+        "The judge seems not to distinguish the best rung from the worst (coherence 0 of 4 ladders). It is not refused, "
+        "because this needs 5 ladders with an answer that can be read." in caplog.messages
     )
 
 
@@ -258,7 +254,7 @@ def test_all_dimensions_of_a_shared_set_count_together(caplog, refused):
         return
     assert len(refladder.score(ROWS, ladders=shared, judge=made)) == 1
     assert any(
-        "distinguishes the best rung from the worst on coherence, complexity." in each
+        "is no proof (coherence 0 of 3 ladders, complexity 3 of 3 ladders): " in each
         for each in caplog.messages
     )
 
@@ -359,7 +355,7 @@ def test_evaluate_shows_it_and_refuses_no_judge(judge, command, tmp_path, table,
     assert (done.code, made.ends) == (0, 24)
     assert "judge check, best rung against the worst: coherence 0 of 12 ladders\n" in done.err
     assert (
-        "The judge does not distinguish the best rung from the worst on coherence; its scores mean nothing.\n"
+        "The judge does not distinguish the best rung from the worst (coherence 0 of 12 ladders); its scores mean nothing.\n"
         in done.err
     )
     (check,) = json.loads((work / "run.json").read_text())["judge_check"]
@@ -401,7 +397,10 @@ def test_quiet_keeps_the_warning_of_a_check_and_json_prints_none(
         return command("score", table, *COHERENCE, "--any-judge", "--out", next(outs), *arguments)
 
     shown = "judge check, best rung against the worst: coherence 0 of 12 ladders\n"
-    warning = "The judge does not distinguish the best rung from the worst on coherence; its scores mean nothing.\n"
+    warning = (
+        "The judge does not distinguish the best rung from the worst (coherence 0 of 12 ladders); its scores mean "
+        "nothing.\n"
+    )
     assert shown + warning in go().err
     quiet = go("--quiet").err
     assert warning in quiet
@@ -456,7 +455,7 @@ def test_the_page_of_review_shows_the_record(judge, command, table, tmp_path):
         "judge check, best rung against the worst: coherence 0 of 12 ladders." in page.read_text()
     )
     assert (
-        "The judge does not distinguish the best rung from the worst on coherence"
+        "The judge does not distinguish the best rung from the worst (coherence 0 of 12 ladders)"
         in page.read_text()
     )
     config = out.with_name("out.jsonl.run.json")

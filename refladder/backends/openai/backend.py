@@ -168,7 +168,7 @@ class OpenAIBackend(Streaming):
 
     @property
     def notice(self) -> str:
-        """Return how labels are read, and why no better mode is used, in one line for people."""
+        """Return how labels are read, in one line for people; `read_mode` has the reasons."""
         if self._files is not None:
             return f"{self.model}: answers come from files in {self.options.folder}"
         capabilities, samples = self.capabilities, self.options.samples
@@ -181,8 +181,18 @@ class OpenAIBackend(Streaming):
             how += f", its thoughts switched off ({capabilities.dialect.switch})"
         elif capabilities.thinks:
             how += f", each after a thought: {capabilities.answers(self.options)} thoughts for each comparison of a text"
-        why = f" (not better: {'; '.join(capabilities.refused)})" if capabilities.refused else ""
-        return f"{self.model} at {self.options.base_url}: {how} [{capabilities.name(samples)}, prefix:{capabilities.prefix}]{why}"
+        return f"{self.model} at {self.options.base_url}: {how}"
+
+    @property
+    def read_mode(self) -> dict[str, Any] | None:
+        """Return the mode of reading labels, and why no better one is used."""
+        if self._capabilities is None or self._files is not None:
+            return None
+        return {
+            "mode": self._capabilities.name(self.options.samples),
+            "prefix": self._capabilities.prefix,
+            "not_better": list(self._capabilities.refused),
+        }
 
     @property
     def wants_all(self) -> bool:

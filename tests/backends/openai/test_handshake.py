@@ -245,9 +245,13 @@ def test_a_mode_that_is_demanded_and_impossible(serve, quirks, mode, reason):
 
 
 def test_the_reasons_against_better_modes_are_told(serve):
-    notice = to(serve(TRANSFORMERS)).notice
-    assert "not better: exact: no token ids" in notice
-    assert "top: log-probabilities were asked for and not returned" in notice
+    backend = to(serve(TRANSFORMERS))
+    assert backend.notice.endswith(
+        ": one answer a question, the same every time: votes, not probabilities"
+    )  # one plain sentence
+    reasons = backend.read_mode["not_better"]
+    assert reasons[0].startswith("exact: no token ids")
+    assert any("top: log-probabilities were asked for and not returned" in each for each in reasons)
 
 
 def test_the_dialect_of_newer_models(serve):

@@ -43,7 +43,7 @@ GEMINI = replace(OPENAI, most_answers=8, strict=True, thinks=True, thoughts="hid
 class Row(NamedTuple):
     quirks: Quirks
     mode: str  # the end of the fingerprint
-    told: str  # what the notice says of it
+    told: str  # what the notice says of it, or why no better mode is used
     requests: int  # for one row of three labels, `Worse` of two tokens, without /tokenize
     exactness: str = "exact"
     options: dict = {}  # noqa: RUF012  never changed
@@ -51,7 +51,7 @@ class Row(NamedTuple):
 
 SERVERS = {
     "OpenAI gpt-4.1": Row(
-        OPENAI, "prefix:unsupported top20", "from the 20 most probable tokens [top20,", 1, "bounded"
+        OPENAI, "prefix:unsupported top20", "from the 20 most probable tokens", 1, "bounded"
     ),
     "OpenAI o3, gpt-5": Row(
         GPT_5,
@@ -84,7 +84,7 @@ SERVERS = {
     "vLLM": Row(
         VLLM,
         "prefix:on exact:token-ids",
-        "exact label probabilities [exact:token-ids, prefix:on]",
+        "exact label probabilities",
         2,
     ),
     "vLLM 0.8": Row(
@@ -99,10 +99,10 @@ SERVERS = {
     "vLLM behind a proxy of /v1": Row(
         replace(VLLM, under_v1=True),
         "prefix:on exact:token-ids",
-        "exact label probabilities [exact:token-ids,",
+        "exact label probabilities",
         2,
     ),
-    "SGLang": Row(SGLANG, "prefix:on exact:score", "exact label probabilities [exact:score,", 1),
+    "SGLang": Row(SGLANG, "prefix:on exact:score", "exact label probabilities", 1),
     "SGLang, DeepSeek V3.1": Row(
         replace(SGLANG, thinks=True, switch={"chat_template_kwargs": {"thinking": False}}),
         "thoughts:off(template-thinking) prefix:on exact:score",
@@ -113,7 +113,7 @@ SERVERS = {
     "llama-cpp-python": Row(
         LLAMA_CPP_PYTHON,
         "prefix:unsupported top115-completed",
-        "the 115 most probable tokens [top115-completed,",
+        "the 115 most probable tokens",
         2,
     ),
     "DeepSeek": Row(
@@ -153,7 +153,7 @@ SERVERS = {
     "Claude": Row(
         replace(TEXT_ONLY, several="refused", header="anthropic-workspace-id"),
         "prefix:unsupported sample20-shares",
-        "label shares of 20 sampled answers [sample20, prefix:unsupported] (not better:",
+        "label shares of 20 sampled answers",
         20,
         "sampled",
     ),
@@ -246,7 +246,7 @@ def test_each_server_is_read_in_its_best_way_and_says_so(name, judge):
     server, backend = judge(row)
     version = "?api-version=2024-10-21" if name == "Azure" else ""
     assert backend.fingerprint == f"openai:toy@127.0.0.1:{server.port}/v1{version} {row.mode}"
-    assert row.told in backend.notice
+    assert row.told in f"{backend.notice}, {'; '.join(backend.read_mode['not_better'])}"
     backend.read_labels(questions(1), LABELS)  # the tokens of the labels are asked for once
     server.asked.clear()
     (reading,) = backend.read_labels(questions(1), LABELS)
