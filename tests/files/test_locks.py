@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from waiting import until
 
-from refladder.errors import DataError, UsageError
+from refladder.errors import UsageError
 from refladder.files import locks
 from refladder.files.locks import has_ended, locked, locked_folder
 
@@ -61,30 +61,6 @@ def test_a_thread_may_enter_again_and_another_may_not(tmp_path):
         )
         assert message.endswith(" UTC; wait for it to finish, or choose another path")
     assert in_a_thread(lambda: enter(path)) == []
-
-
-def test_a_lock_without_a_name(tmp_path):
-    fcntl = pytest.importorskip("fcntl", reason="this system has no such locks")
-    with (tmp_path / ".kept.lock").open("w") as other:
-        fcntl.flock(other, fcntl.LOCK_EX)
-        with pytest.raises(
-            UsageError,
-            match=r"kept: another process has been writing it; wait for it to finish, or choose",
-        ):
-            enter(tmp_path / "kept")
-
-
-def test_devices_need_no_lock():
-    with locked(Path(os.devnull)):
-        assert not list(Path(os.devnull).parent.glob(".null*"))
-
-
-def test_a_lock_file_that_cannot_be_made(tmp_path):
-    (tmp_path / "file").touch()
-    with pytest.raises(
-        DataError, match=r"kept: cannot be written \(.*\); free space or choose another path"
-    ):
-        enter(tmp_path / "file" / "kept")
 
 
 def test_a_lock_file_that_its_last_holder_removes_is_opened_anew(tmp_path, monkeypatch):

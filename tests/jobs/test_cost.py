@@ -191,8 +191,9 @@ def test_nobody_answers_what_is_not_stored(tmp_path):
         assert (
             type(second) is NotAsked
         )  # a share of one answer would be another judgment than that of the run
+        estimate = unanswered.estimate()
     assert len(judge.sent) == sent
-    assert (unanswered.estimate().usage.prompts, unanswered.estimate().free) == (2, 4)
+    assert (estimate.usage.prompts, estimate.free) == (2, 4)
 
 
 def test_a_judgment_that_nobody_gave_is_never_stored(tmp_path):

@@ -11,7 +11,7 @@ from waiting import HANG, count_lines, until
 
 import refladder
 from refladder.backends.scripted import Rule, Scripted
-from refladder.errors import DataError, UsageError
+from refladder.errors import DataError
 from refladder.files.jsonl import to_line
 from refladder.records import Sampling
 from refladder.synth import build_ladders
@@ -97,24 +97,6 @@ def test_a_journal_cut_anywhere_goes_on_to_the_same_bytes(build, tmp_path, monke
         journal.write_bytes(kept[:cut])
         assert build(journal) == whole
         assert journal.read_bytes() == kept
-
-
-def test_an_interrupt_leaves_a_journal_that_goes_on(build, tmp_path, monkeypatch):
-    monkeypatch.setattr(synth, "CHUNK", 4)
-    whole = build(tmp_path / "one.jsonl")
-
-    class Interrupted(Scripted):
-        def write(self, prompts, sampling):
-            if prompts[0].role == "between":
-                raise KeyboardInterrupt
-            return super().write(prompts, sampling)
-
-    journal = tmp_path / "two.jsonl"
-    with pytest.raises(KeyboardInterrupt):
-        build(journal, backend=Interrupted(build.rules))
-    assert journal.read_bytes().count(b"\n") == 1 + 12 + 3  # the header and wave 0
-    assert build(journal) == whole
-    assert journal.read_bytes() == (tmp_path / "one.jsonl").read_bytes()
 
 
 SLOW_BUILD = """
@@ -235,44 +217,6 @@ def test_a_full_disk_is_said_and_what_was_written_before_it_is_kept(templates, t
     assert journal.read_bytes() == (tmp_path / "one.jsonl").read_bytes()
 
 
-def test_a_failed_flush_is_said(build, tmp_path, monkeypatch):
-    def no_space(_descriptor):
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(os, "fsync", no_space)
-    message = "journal.jsonl: cannot be written (No space left on device); free space or choose another path"
-    with pytest.raises(DataError, match=re.escape(message)):
-        build(tmp_path / "journal.jsonl")
-
-
-def test_a_torn_line_that_cannot_be_cut_off_is_said(build, tmp_path, monkeypatch):
-    journal = tmp_path / "journal.jsonl"
-    build(journal)
-    journal.write_bytes(journal.read_bytes()[:-5])
-
-    def refuse(_descriptor, _length):
-        raise OSError(5, "Input/output error")
-
-    monkeypatch.setattr(os, "truncate", refuse)
-    with pytest.raises(
-        DataError, match=r"journal\.jsonl: cannot be written \(Input/output error\)"
-    ):
-        build(journal)
-
-
-def test_a_folder_that_cannot_be_made_is_said(build, tmp_path):
-    (tmp_path / "file").write_text("", encoding="utf-8")
-    with pytest.raises(
-        DataError, match=r"file/journal\.jsonl: cannot be written \((File exists|Not a directory)\)"
-    ):
-        build(tmp_path / "file" / "journal.jsonl")
-
-
-def test_a_folder_in_place_of_the_journal_is_said(build, tmp_path):
-    with pytest.raises(UsageError, match=r": a folder; name a file in it$"):
-        build(tmp_path)
-
-
 @pytest.mark.parametrize(
     ("changes", "named"),
     [
@@ -368,31 +312,3 @@ def test_text_that_is_not_unicode_is_journaled_legibly_and_written_again(build, 
     entry = json.loads(journal.read_text(encoding="utf-8").splitlines()[1])
     assert (entry["text"], entry["unusable"][:6]) == ("half ?", "failed")
     assert build(journal, backend=backend) == first
-
-
-def test_a_text_that_an_earlier_build_accepted_stays_accepted(build, tmp_path):
-    """Before, texts that talk about themselves were accepted; such a build goes on with what its journal says."""
-    path = tmp_path / "journal.jsonl"
-    build(path, rungs=2)
-    header, *entries = path.read_text(encoding="utf-8").splitlines()
-    numbers = [
-        number for number, line in enumerate(entries) if json.loads(line)["unusable"] is None
-    ][:1]
-    old = {**json.loads(entries[numbers[0]]), "text": "Here is a revised response: Rain."}
-    kept = [header, *entries[: numbers[0]], json.dumps(old)]
-    path.write_text("\n".join(kept) + "\n", encoding="utf-8")
-    assert b"Here is a revised response: Rain." in build(path, rungs=2)
-
-
-def test_a_text_that_talks_about_itself_is_written_again(build, tmp_path):
-    build.rules.insert(
-        0,
-        Rule(
-            role="worst",
-            contains={"context": "article 2"},
-            texts=("Sure! Here is a story: Rain.", "Snow."),
-        ),
-    )
-    built = build(tmp_path / "journal.jsonl", rungs=2)
-    assert b'"text":"Snow."' in built
-    assert b"Here is a story" not in built

@@ -126,12 +126,16 @@ def test_other_commands(folder, table, command, waves):
 
 def test_evaluate_and_certify(folder, tmp_path, request):
     source = request.config.rootpath / "published_data/demo/story"
+    few = [*judge(folder), "--judge-option", "samples=2"]
     ladders = tmp_path / "set"
     ladders.mkdir()
-    for path in source.iterdir():
-        (ladders / path.name).write_bytes(path.read_bytes())
-    waves, code = exchanges(folder, ["certify", str(ladders), *judge(folder)])
-    assert (waves, code) == ([480], 3)
+    for name in ("contexts", "dimensions", "ladders"):
+        lines = (source / f"{name}.jsonl").read_text("utf-8").splitlines(keepends=True)
+        if name in {"dimensions", "ladders"}:
+            lines = [line for line in lines if '"coherence"' in line]
+        (ladders / f"{name}.jsonl").write_text("".join(lines), "utf-8")
+    waves, code = exchanges(folder, ["certify", str(ladders), *few])
+    assert (waves, code) == ([20 * len(lines)], 3)  # 10 pairs of 5 rungs, in both orders
     command = [
         "evaluate",
         "demo/story",
@@ -139,7 +143,9 @@ def test_evaluate_and_certify(folder, tmp_path, request):
         str(ladders),
         "--methods",
         "ladder",
-        *judge(folder),
+        "--dimension",
+        "coherence",
+        *few,
     ]
     _, code = exchanges(folder, command)
     assert code in {0, 3}

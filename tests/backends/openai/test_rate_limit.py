@@ -53,25 +53,16 @@ def entered(limiter, number, tokens=0):
     return asyncio.run(enter())
 
 
-@pytest.mark.parametrize(
-    ("header", "seconds"),
-    [
-        ("2", 2.0),
-        ("0.25", 0.25),
-        ("6m0s", 360.0),
-        ("20ms", 0.02),
-        ("1h2m", 3720.0),
-        ("soon", None),
-        ("", None),
-        ("-1", None),
-    ],
-)
-def test_durations_in_headers(header, seconds):
-    assert seconds_in(header) == seconds
-
-
-def test_a_date_in_retry_after():
-    assert seconds_in("Wed, 21 Oct 2015 07:28:00 GMT") == 0  # long past
+def test_durations_in_headers():
+    times = {"2": 2.0, "0.25": 0.25, "6m0s": 360.0, "20ms": 0.02, "1h2m": 3720.0}
+    times["Wed, 21 Oct 2015 07:28:00 GMT"] = 0  # long past
+    assert {header: seconds_in(header) for header in times} == times
+    wrong = ["soon", "", "-1", "nan", "inf", ",,,", "9" * 400 + "h"]
+    wrong += [
+        "Wed, 21 Oct 99999999999999999999 07:28:00 GMT",
+        "Wed, 21 Oct 2015 99:28:00 GMT",
+    ]
+    assert [header for header in wrong if seconds_in(header) is not None] == []
 
 
 def test_headers_that_ask_for_a_pause():
@@ -109,14 +100,6 @@ def test_a_full_round_of_answers_adds_one():
     assert int(limiter.limit) == 21
 
 
-def test_it_does_not_grow_while_fewer_are_in_flight_than_may_be():
-    limiter = RateLimiter(most=30, clock=Clock())
-    entered(limiter, 5)
-    for _ in range(50):
-        limiter.succeeded()
-    assert limiter.limit == 20
-
-
 def test_a_storm_halves_once_for_all_that_were_in_flight():
     limiter = RateLimiter(most=40, clock=Clock())
     tickets = entered(limiter, 20)
@@ -128,27 +111,6 @@ def test_a_storm_halves_once_for_all_that_were_in_flight():
     (late,) = entered(limiter, 1)
     limiter.throttled(late, 0.0)
     assert limiter.limit == 5
-
-
-def test_many_server_errors_stop_the_growth_and_nothing_else():
-    limiter = RateLimiter(most=30, clock=Clock())
-    entered(limiter, 20)
-    for _ in range(3):
-        limiter.faulted()  # 1 - .95 ** 3 = .14 of the latest answers
-    for _ in range(6):
-        limiter.succeeded()  # .14 * .95 ** 6 = .105
-    assert limiter.limit == 20
-    limiter.succeeded()  # .0996
-    assert limiter.limit > 20
-
-
-def test_nothing_starts_while_the_server_asks_for_a_pause():
-    async def wait(clock):
-        limiter = RateLimiter(clock=clock)
-        limiter.pause(15)
-        await asyncio.gather(*(limiter.enter(0) for _ in range(3)))
-
-    assert timeless(wait) == (None, pytest.approx(15, abs=0.001))
 
 
 def test_no_more_in_flight_than_allowed():
@@ -206,17 +168,6 @@ def test_requests_a_minute_are_kept():
     assert timeless(run) == (None, pytest.approx(10 / 50, abs=0.001))  # for the 60 - 50 more
 
 
-def test_a_server_that_asks_for_a_day_is_asked_again_after_a_minute():
-    clock = Clock()
-    limiter = RateLimiter(clock=clock)
-    limiter.pause(86_400)
-    assert limiter._delay() == 60
-    clock.now += 59.9
-    assert not limiter._may_start()
-    clock.now += 0.2
-    assert limiter._may_start()
-
-
 def test_patience_ends_only_when_nothing_was_answered_for_so_long():
     clock = Clock()
     limiter = RateLimiter(patience=100, clock=clock)
@@ -234,21 +185,6 @@ def test_patience_ends_only_when_nothing_was_answered_for_so_long():
     assert not limiter.out_of_patience
 
 
-@pytest.mark.parametrize(
-    "header",
-    [
-        "9" * 400 + "h",
-        "Wed, 21 Oct 99999999999999999999 07:28:00 GMT",
-        "Wed, 21 Oct 2015 99:28:00 GMT",
-        ",,,",
-        "nan",
-        "inf",
-    ],
-)
-def test_headers_that_name_no_time(header):
-    assert seconds_in(header) is None
-
-
 def test_pauses_that_the_server_does_not_name_double_until_an_answer_comes():
     clock = Clock()
     limiter = RateLimiter(most=40, clock=clock)
@@ -264,25 +200,6 @@ def test_pauses_that_the_server_does_not_name_double_until_an_answer_comes():
     (ticket,) = entered(limiter, 1)
     limiter.throttled(ticket, None)
     assert limiter._delay() == pytest.approx(0.5)
-
-
-def test_the_limit_stays_between_one_and_the_most():
-    limiter = RateLimiter(most=21, clock=Clock())
-    entered(limiter, 20)
-    for _ in range(100):
-        limiter.succeeded()
-    assert limiter.limit == 21
-    for _ in range(9):
-        limiter._started += 1  # each of them after the decrease before
-        limiter.throttled(limiter._started, 0.0)
-    assert limiter.limit == 1
-
-
-def test_a_shorter_pause_does_not_end_a_longer_one():
-    limiter = RateLimiter(clock=Clock())
-    limiter.pause(30)
-    limiter.pause(1)
-    assert limiter._delay() == 30
 
 
 def test_tokens_a_minute_are_taken_and_given_back():

@@ -5,6 +5,7 @@ the labels; `Worse` is two tokens, as in the vocabularies of GPT-4, Llama 3 and 
 """
 
 import hashlib
+import re
 
 import numpy as np
 
@@ -28,25 +29,17 @@ WORDS = (
 CHARACTERS = tuple(map(chr, range(32, 127))) + ("\n", "…")  # noqa: RUF005
 VOCABULARY = (*SPECIAL, *(word for word in WORDS if len(word) > 1), *CHARACTERS)
 NUMBER = {token: number for number, token in enumerate(VOCABULARY)}
+# The longest piece of the vocabulary at each place, or any character.
+PIECES = re.compile(
+    "|".join(map(re.escape, sorted(VOCABULARY, key=len, reverse=True))) + "|.", re.DOTALL
+)
 PREFIX = 'Answer: "'  # of the shipped templates; the model says after it what it says without
 NO_THOUGHT = "<think></think>"  # what a template writes where thoughts are off; the model says after it what it says
 LIKED = ("Better", "W", "Similar", " Better", "better")
 
 
 def encode(text):
-    ids, place = [], 0
-    longest = max(map(len, VOCABULARY))
-    while place < len(text):
-        for length in range(longest, 0, -1):
-            piece = text[place : place + length]
-            if piece in NUMBER:
-                ids.append(NUMBER[piece])
-                break
-        else:
-            ids.append(NUMBER["…"])
-            length = 1
-        place += length
-    return ids
+    return [NUMBER.get(piece, NUMBER["…"]) for piece in PIECES.findall(text)]
 
 
 def render(messages, *, generation=True):
@@ -87,7 +80,7 @@ class ToyModel:
         if key not in self._known:
             digest = hashlib.blake2b(repr(key).encode(), digest_size=8).digest()
             logits = np.random.default_rng(int.from_bytes(digest)).normal(size=len(VOCABULARY))
-            text = "".join(VOCABULARY[number] for number in key)
+            text = "".join(map(VOCABULARY.__getitem__, key))
             if not self._flat:
                 for token, bonus in self._bonuses(text):
                     logits[NUMBER[token]] += bonus
