@@ -10,7 +10,7 @@ import shutil
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from refladder.backends import Backend, connect
 from refladder.backends.cache.cached import Stored
@@ -33,7 +33,6 @@ COSTLY = (
     "openai",
 )  # kinds of backends whose answers are stored unless the user says no: they cost money
 _LOG = logging.getLogger("refladder")
-T = TypeVar("T")
 
 
 class _Opened(NamedTuple):
@@ -72,7 +71,6 @@ class Session:
         self._passing: list[
             TemporaryDirectory[str]
         ] = []  # folders of stores that end with the session
-        self.rehearsing = False
         self.only_estimates = False  # no run follows the dry run, so no server is needed
         self.dry_run = False
 
@@ -82,17 +80,17 @@ class Session:
         options: Mapping[str, object] | None = None,
         flag: str = "--judge-option",
     ) -> Backend:
-        """Open and load a backend by name, or one that is open, or a function that judges; `DryRunBackend` in a rehearsal.
+        """Open and load a backend by name, or one that is open, or a function that judges; `DryRunBackend` in a dry run.
 
         `flag` is the command-line option that `options` come from, for messages.
         """
         opened = self._once(backend, options, flag)
-        asked = opened.unanswered if self.dry_run or self.rehearsing else opened.asking
+        asked = opened.unanswered if self.dry_run else opened.asking
         asked.load()
         return asked
 
     def rehearsal(self) -> Self:
-        """Return this session for a dry run: it opens the same backends, and they are `Unanswered`."""
+        """Return this session for a dry run: it opens the same backends, and they answer nothing."""
         dry = copy.copy(self)
         dry.dry_run = True
         return dry
@@ -103,15 +101,6 @@ class Session:
             (opened.name, opened.metered.price, opened.unanswered.estimate(opened.metered.price))
             for opened in self._opened.values()
         ]
-
-    def rehearse(self, run: Callable[[], T]) -> tuple[T, list[tuple[str, Price | None, Estimate]]]:
-        """Make a run with backends that are `DryRunBackend`: its result; and name, price and estimate of each."""
-        self.rehearsing = True
-        try:
-            result = run()
-        finally:
-            self.rehearsing = False
-        return result, self.estimates()
 
     def spent(self) -> list[dict[str, Any]]:
         """What each backend was asked in this run, as JSON values."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,13 +17,11 @@ from refladder.session import Session
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
-    from contextlib import AbstractContextManager
     from pathlib import Path
     from typing import Self
 
     from refladder.backends.dry_run import Estimate
     from refladder.backends.prices import Price
-    from refladder.records import Progress
 
 FREE = (
     "builtin",
@@ -66,10 +63,6 @@ class Spending(Session):
         if (context := click.get_current_context(silent=True)) is not None:
             context.call_on_close(self.close)
 
-    def progress(self, what: str) -> AbstractContextManager[Progress | None]:
-        """The progress bar of a step; None in a dry run."""
-        return nullcontext() if self.rehearsing else console.progress(what, self.under_way)
-
     def spent(self) -> list[dict[str, Any]]:
         """Return what each backend was asked, and how its answers are read where there is a choice."""
         readings = self.readings()
@@ -88,10 +81,6 @@ class Spending(Session):
         ):
             return None
         return price_of(self._prices, model, self._options.prices)
-
-    def continues(self, run: Callable[[], int | None], *, as_json: bool) -> bool:
-        """As `approves`, for a run that opens its backends with this session itself."""
-        return self.approves(lambda _dry: self.rehearse(run)[0], as_json=as_json)
 
     def approves(self, run: Callable[[Self], int | None], *, as_json: bool) -> bool:
         """Return whether a run follows its estimate, which --dry-run prints and a budget is compared with.

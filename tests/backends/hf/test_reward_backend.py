@@ -197,7 +197,8 @@ def test_every_different_text_is_read_once_in_a_session_and_a_store(models, tmp_
 
 def test_a_dry_run_counts_the_different_texts(models):
     with Session() as session:
-        _, [(_, _, estimate)] = session.rehearse(lambda: scored(session, models(), OUTPUTS))
+        scored(session.rehearsal(), models(), OUTPUTS)
+        [(_, _, estimate)] = session.estimates()
         assert estimate.usage.prompts == 6
         assert estimate.free == estimate.repeated  # nothing is stored, and each text is read once
         scored(session, models(), OUTPUTS)
@@ -338,13 +339,10 @@ def test_methods_that_a_reward_model_cannot_answer(models):
 
 def test_a_dry_run_of_methods_reads_nothing(models):
     with Session() as session:
-
-        def rehearsed():
-            opened = session.open(f"reward:{models()}", {"dtype": "float32"})
-            names = ["reward", "win-ratio", f"reward:{models()}"]
-            return rehearse_methods(names, benchmark(), [QUALITY], lambda: opened, MethodSettings())
-
-        _, [(_, _, estimate)] = session.rehearse(rehearsed)
+        opened = session.rehearsal().open(f"reward:{models()}", {"dtype": "float32"})
+        names = ["reward", "win-ratio", f"reward:{models()}"]
+        rehearse_methods(names, benchmark(), [QUALITY], lambda: opened, MethodSettings())
+        [(_, _, estimate)] = session.estimates()
     assert estimate.usage.prompts == 3
 
 
