@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import dataclasses
+import itertools
 import json
 
 import pytest
+from evaluating import evaluate
 
+from refladder.backends.builtin.backend import Builtin
 from refladder.errors import UsageError
 from refladder.files.ladder_sets import load_ladders
 from refladder.loaders import load_benchmark
-from refladder.methods.ladder import ladders_for, score_benchmark
+from refladder.methods.contract import MethodSettings
+from refladder.methods.ladder import ladders_for
 from refladder.methods.surface import MEASURES
 
 KEYS = {
@@ -203,29 +208,20 @@ def test_a_work_folder_answers_the_second_time(command, tmp_path):
 
 
 def test_outputs_of_one_context_are_judged_together():
-    dialogue = load_benchmark("demo/dialogue")
     asked = []
 
-    class Recorded:
-        dimensions = ()
-        judge = None
+    class Noting(Builtin):
+        def read_labels_each(self, prompts, labels):
+            asked.extend(prompt.slots["context"] for prompt in prompts)
+            return super().read_labels_each(prompts, labels)
 
-        class report:  # noqa: N801
-            signature = "s"
-            rows = 0
-
-        run = None
-
-        def score(self, outputs, _notes, _log):
-            asked.extend(output.context_id for output in outputs)
-            return [() for _ in outputs]
-
+    dialogue = load_benchmark("demo/dialogue")
     shuffled = dialogue.outputs[::2] + dialogue.outputs[1::2]
-    import dataclasses
-
-    score_benchmark(Recorded(), dataclasses.replace(dialogue, outputs=shuffled))
-    assert asked == sorted(asked)
-    assert len(asked) == len(dialogue.outputs)
+    settings = MethodSettings(ladders="demo/dialogue")
+    evaluate(dataclasses.replace(dialogue, outputs=shuffled), judge=Noting(), settings=settings)
+    rows = asked[: 5 * len(dialogue.dimensions) * len(dialogue.outputs)]  # the judge check follows
+    together = [context for context, _ in itertools.groupby(rows)]
+    assert len(together) == len(set(together)) == len(dialogue.contexts)
 
 
 def test_ladders_that_exist(command, fails):
