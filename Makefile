@@ -17,11 +17,16 @@ TORCH ?= torch==2.13.0
 # One process of pytest for each core. A file is run by one of them; tests/conftest.py puts the slowest files first.
 PARALLEL := -n logical --maxprocesses 8 --dist loadfile --no-loadscope-reorder
 
+# The tests of `make check`: those of arrays, files, prompts, tables and rules, and those that read the source.
+QUICK := tests/files tests/metaeval tests/prompts tests/ranking tests/report tests/trust tests/scoring/test_rules.py \
+  tests/commands/test_help.py tests/commands/test_options.py tests/test_architecture.py tests/test_option_reference.py \
+  tests/test_public_names.py tests/test_registry.py tests/test_words.py --ignore=tests/report/test_curves.py
+
 # The tests start hundreds of processes: each is to find the package compiled.
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-integrations docs bench clean
+.PHONY: help demo check lint test test-integrations docs bench clean
 
 help: ## print this list
 	@sed -n 's/^\([a-z-]*\):.*## /make \1\t/p' $(MAKEFILE_LIST)
@@ -30,10 +35,15 @@ demo: $(VENV)/.installed ## run every step on shipped data
 	@$(BIN)/refladder demo
 	@echo "The command is $(BIN)/refladder; '. $(BIN)/activate' makes it refladder."
 
-test: $(VENV)/.developed ## run every check and test
+check: $(VENV)/.developed lint ## run the checks of format, rules and types, and the quick tests, in a minute
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q $(PARALLEL) $(QUICK)
+
+lint: $(VENV)/.developed
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
+
+test: $(VENV)/.developed lint ## run every check and test
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q $(PARALLEL)
 
 test-integrations: $(INTEGRATIONS)/.installed build/axe.min.js ## run the tests with TRL, Inspect, datatrove, Ray, S3, a small real model and a browser, in build/integrations
