@@ -12,7 +12,6 @@ from refladder.commands.calling import LOG, Call, Log, checked, output_path, rec
 from refladder.commands.options import Command, options
 from refladder.errors import UsageError, plural
 from refladder.files.jsonl import read_record
-from refladder.files.tables import STANDARD
 from refladder.options import like
 from refladder.records import Threshold
 
@@ -378,7 +377,7 @@ def calibrate(
             out=None if out is None else output_path(out),
             table=_labelled(call, labels, columns, by=by, label=label, good=good, unit=unit),
         )
-        result = _named(call, run(spec, Log()), spec.table.source)
+        result = run(spec, Log())
         if result.refused:
             could = "more labels are unlikely to change this"
             if result.labels_needed is not None:
@@ -434,7 +433,7 @@ def plan_labels(
             out=None if out is None else output_path(out),
             table=_labelled(call, labels, columns, by=by, label=label, good=good, unit=unit),
         )
-        plan = _named(call, run(spec, Log()), spec.table.source)
+        plan = run(spec, Log())
         call.log(plan.notes)
         return plan
 
@@ -478,7 +477,7 @@ def estimate_precision(
         record = chosen if isinstance(chosen, Threshold) else read_record(Threshold, chosen)
         how = {"by": record.column, "label": label, "good": good, "unit": unit or record.unit}
         spec = RateSpec(table=_labelled(call, labels, columns, **how), threshold=record)
-        result = _named(call, run(spec, Log()), spec.table.source)
+        result = run(spec, Log())
         call.log(result.notes)
         return result
 
@@ -497,7 +496,7 @@ def _labelled(
     from refladder.jobs.labelling import Good, LabelledTable
 
     table = LabelledTable(
-        source=STANDARD if call.frame else str(call.table),
+        source=call.source(),
         by=by,
         label=label,
         good=None if good is None else Good(good),
@@ -506,10 +505,3 @@ def _labelled(
     table = replace(table, columns=_columns(table.source, columns))
     paths = call.labels(labels, table.needed)
     return replace(table, source=call.source(table.needed), labels=paths)
-
-
-def _named(call: Call, result: Result, source: str) -> Result:
-    """Return a result whose notes name the table as the user knows it."""
-    if call.frame is None:
-        return result
-    return replace(result, notes=tuple(note.replace(source, "the table") for note in result.notes))

@@ -8,22 +8,22 @@ import logging
 import re
 import tempfile
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from refladder.commands import console
-from refladder.commands.frames import NUMBER, Frame
 from refladder.commands.options import options_of
-from refladder.errors import RefladderError, UsageError, in_call, option, redacted
+from refladder.errors import UsageError, in_call, option, redacted
+from refladder.files.frames import Frame
 from refladder.files.remote import is_url
-from refladder.files.tables import STANDARD
+from refladder.files.tables import STANDARD, Collected
 from refladder.options import OF_BACKENDS, Option
 from refladder.version import __version__
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator
+    from collections.abc import Callable, Collection, Iterable
     from contextlib import AbstractContextManager
 
     import click
@@ -62,24 +62,12 @@ class Call(ExitStack):
         """A temporary folder."""
         return Path(self.enter_context(tempfile.TemporaryDirectory(prefix="refladder-")))
 
-    def source(self, needed: Collection[str] | None = None, *, number: str | None = None) -> str:
-        """The path of the table; for one in memory a temporary file (see `Frame.write`), which no error names."""
-        return (
-            str(self.table)
-            if self.frame is None
-            else self._written(self.frame, needed, number, "the table")
-        )
-
-    def written(self, table: Any, needed: Collection[str], name: str) -> str:
-        """The path of another table, likewise; `name` is what the user calls it."""
-        return (
-            str(table)
-            if isinstance(table, str | Path)
-            else self._written(Frame(table), needed, None, name)
-        )
+    def source(self, needed: Collection[str] | None = None) -> str:
+        """Return the path of the table, or a table in memory, whose columns that are not `needed` are null."""
+        return str(self.table) if self.frame is None else self.frame.source(needed)
 
     def labels(self, labels: Any, needed: Collection[str]) -> tuple[str, ...]:
-        """The paths of tables of labels: those that are given, or that of a temporary file; none for None."""
+        """Return the paths of tables of labels, or the table in memory; none for None."""
         if isinstance(labels, str | Path):
             return (str(labels),)
         if (
@@ -88,15 +76,15 @@ class Call(ExitStack):
             and all(isinstance(path, str | Path) for path in labels)
         ):
             return tuple(map(str, labels))
-        return () if labels is None else (self.written(labels, needed, "labels"),)
+        return () if labels is None else (Frame(labels).source(needed, "labels"),)
 
-    def out(self, out: str | Path | None, stem: str) -> Path:
-        """The file that the call writes: the user's, or for a table in memory a temporary one."""
+    def out(self, out: str | Path | None) -> str:
+        """Return the file that the call writes; for a table in memory without one, the rows are collected."""
         if out is not None:
-            return output_path(out)
+            return str(output_path(out))
         if self.frame is None:
             raise UsageError("a table in a file is written to another file; give out=PATH")
-        return self.folder() / f"{stem}.{self.frame.form}"
+        return Collected(self.frame.form)
 
     def config(self) -> dict[str, Any]:
         """The configuration of the call, as a command stores it with its output."""
@@ -111,14 +99,6 @@ class Call(ExitStack):
     def log(self, lines: Iterable[str], level: int = logging.WARNING) -> None:
         """Give lines to the logger `refladder`."""
         log_lines(lines, level)
-
-    def _written(
-        self, frame: Frame, needed: Collection[str] | None, number: str | None, name: str
-    ) -> str:
-        path = self.folder() / f"table.{frame.form}"
-        frame.write(path, needed, number=number)
-        self.enter_context(_rows_named(str(path), name))
-        return str(path)
 
 
 class Log:
@@ -150,18 +130,6 @@ def log_lines(lines: Iterable[str], level: int = logging.WARNING) -> None:
     """Give lines to the logger `refladder`; notes of rows that they quote get the words of a call."""
     for line in lines:
         LOG.log(level, "%s", _FLAGS.sub(lambda flag: option(flag[1]) if flag[1] else flag[0], line))
-
-
-@contextmanager
-def _rows_named(path: str, name: str) -> Iterator[None]:
-    """Errors name the rows of a table in memory, not those of its temporary file; `name` is what the user calls it."""
-    try:
-        yield
-    except RefladderError as error:
-        of = "" if name == "the table" else f" of {name}"
-        text = re.sub(rf"{re.escape(path)}:(\d+)", rf"row \1{of}", str(error)).replace(path, name)
-        error.args = (text.replace(f", {NUMBER}", ""),)
-        raise
 
 
 def checked(command: click.Command) -> Callable[[Callable[P, T]], Callable[P, T]]:

@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from refladder.commands.frames import Frame
 from refladder.errors import DataError, UnknownNameError, UsageError, option, plural
+from refladder.files.frames import Frame
 from refladder.files.remote import is_url
 from refladder.files.table_files import form_by_name
 from refladder.files.tables import STANDARD
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from refladder.files.ladder_sets import LadderSet
-    from refladder.files.tables import Rows
     from refladder.records import Benchmark, Context, Dimension
 
 OWN = "own"
@@ -183,12 +182,16 @@ class Data:
     def _names(self) -> list[str]:
         return [each if isinstance(each, str) else each.name for each in self.dimensions]
 
-    def _rows(self) -> str | Rows:
+    def _rows(self) -> str:
         if self.source is not None or self.options:
             raise UsageError(
                 "source and options are for a benchmark by name, not a table; leave them out"
             )
-        return str(self.data.path) if isinstance(self.data, _Table) else Frame(self.data).rows()
+        return (
+            str(self.data.path)
+            if isinstance(self.data, _Table)
+            else Frame(self.data).source(as_json=False)
+        )
 
 
 class _Table(NamedTuple):

@@ -134,8 +134,6 @@ def distil(
             out=output_path(out),
         )
         record, notes = run(spec, Log())
-        call.log(
-            note if call.frame is None else note.replace(source, "the table") for note in notes
-        )
+        call.log(notes)
         call.log(surface_lines(record))
         return record

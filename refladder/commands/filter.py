@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar, cast
 
 import click
 
 from refladder.commands import console
 from refladder.commands.calling import LOG, Call, Log, checked
-from refladder.commands.frames import NUMBER, read_columns
 from refladder.commands.options import Command, options
 from refladder.errors import UsageError, plural
 from refladder.files.tables import STANDARD
@@ -19,7 +17,9 @@ from refladder.settings import Filtering, Tables, chosen
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from pathlib import Path
 
+    from refladder.files.tables import Collected
     from refladder.jobs.filter import FilterReport
     from refladder.records import Link, Threshold
 
@@ -159,7 +159,7 @@ def filter(  # noqa: A001  the name of the command
         )
         condition = condition_of(asked)
         if call.frame is None:
-            tables = Tables(source=call.source(), out=str(call.out(out, "passed")))
+            tables = Tables(source=call.source(), out=call.out(out))
         else:
             if out is not None or rejected is not None or unscored not in (KEEP, DROP):
                 raise UsageError(
@@ -168,8 +168,8 @@ def filter(  # noqa: A001  the name of the command
             if condition.best is not None and condition.by is None:
                 asked = replace(asked, by=score_column("the table", call.frame.names))
             tables = Tables(
-                source=call.source(condition_of(asked).needed, number=NUMBER),
-                out=str(call.out(None, "passed")),
+                source=call.source(condition_of(asked).needed),
+                out=call.out(None),
             )
         report = run(asked, tables, Log())
         call.log(report.notes)
@@ -184,5 +184,5 @@ def filter(  # noqa: A001  the name of the command
             )
         if call.frame is None:
             return type(table)(out)  # type: ignore[call-arg]
-        numbers = read_columns(Path(tables.out), {NUMBER: float})[NUMBER]
-        return cast("Table", call.frame.select([int(number) for number in numbers]))
+        passed = cast("Collected", tables.out)
+        return cast("Table", call.frame.select([row.number for row in passed.rows]))

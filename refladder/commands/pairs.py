@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 from dataclasses import asdict, replace
-from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar, cast
 
 import click
@@ -18,6 +17,7 @@ from refladder.settings import Pairing, Tables, chosen
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from pathlib import Path
 
     from refladder.files.ladder_sets import LadderSet
 
@@ -105,7 +105,7 @@ def pairs(
         DataError: a column is missing or wrong, a context has no text or two, or signatures differ; with path:line or
             the number of the row.
     """
-    from refladder.jobs.preference_pairs import pair_lines, run
+    from refladder.jobs.preference_pairs import NUMBERS, TEXTS, pair_lines, run
     from refladder.jobs.score import FIELDS
     from refladder.jobs.scored_tables import score_column
 
@@ -117,7 +117,7 @@ def pairs(
             asked = replace(asked, by=by)
             fields = {asked.columns.get(name, name) for name in FIELDS}
             needed = {*fields, by, "signature"}
-        tables = Tables(source=call.source(needed), out=str(call.out(out, "pairs")))
+        tables = Tables(source=call.source(needed), out=call.out(out))
         report = run(asked, tables, Log())
         call.log(
             pair_lines(report),
@@ -125,4 +125,4 @@ def pairs(
         )
         if call.frame is None:
             return type(table)(out)  # type: ignore[call-arg]
-        return cast("Table", call.frame.opened(Path(tables.out)))
+        return cast("Table", call.frame.made(tables.out, TEXTS, NUMBERS))

@@ -112,18 +112,18 @@ def rescore(
         DataError: the judgments or the link cannot be read, with path:line, or `out` cannot be written; or the link is
             of other scores.
     """
-    from refladder.files.tables import read_rows
+    from refladder.files.tables import Collected
     from refladder.jobs.rescore import rescore as rescored
     from refladder.report.summary import summary_lines, warning_lines
 
     with Call(rescore, locals(), table="") as call:
         check_paths(judgments=judgments)
         check_asking(least_mass=least_mass)
-        path = call.folder() / "rows.jsonl" if out is None else output_path(out)
+        path = None if out is None else output_path(out)
+        kept = Collected("jsonl")
+        tables = Tables(out=kept if path is None else str(path))
         scale = Scale(rule=rule, weights=dict(weights or {}), least_mass=least_mass)
         with console.progress("rescoring") as bar:
-            report = rescored(
-                judgments, Tables(out=str(path)), scale, link=record_or_path(link), progress=bar
-            )
+            report = rescored(judgments, tables, scale, link=record_or_path(link), progress=bar)
         call.log(warning_lines(report) if report.complete else summary_lines(report))
-        return [row.fields for row in read_rows(str(path))] if out is None else path
+        return kept.whole_rows() if path is None else path

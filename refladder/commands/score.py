@@ -12,7 +12,6 @@ import click
 
 from refladder.commands import console, spending
 from refladder.commands.calling import Call, Log, checked
-from refladder.commands.frames import read_columns
 from refladder.commands.many_files import (
     ManyFiles,
     check_judge,
@@ -33,6 +32,7 @@ from refladder.commands.recorded import (
 )
 from refladder.errors import UsageError
 from refladder.events import Silent
+from refladder.files.frames import added_values
 from refladder.files.jsonl import is_device
 from refladder.files.ladder_sets import LadderSet, choose_dimensions, load_ladders
 from refladder.files.tables import STANDARD, read_once
@@ -435,7 +435,7 @@ def score(
         asked = chosen(Scoring, call.given)
         if student is None:
             asked = replace(asked, ladders=open_set(asked))
-        files = Tables(source=call.source(needed), out=str(call.out(out, "scored")))
+        files = Tables(source=call.source(needed), out=call.out(out))
         kept = None if judgments is None else Path(judgments)
         if kept is None and out is not None and not recorded:
             kept = Path(f"{files.out}.judgments.jsonl")
@@ -485,4 +485,4 @@ def _returned(
     call.log(essential_lines(report))
     if call.frame is None:
         return type(table)(call.given["out"])  # type: ignore[call-arg]
-    return cast("Table", call.frame.with_columns(read_columns(Path(files.out), added), added))
+    return cast("Table", call.frame.with_columns(added_values(files.out, added), added))

@@ -113,7 +113,7 @@ def show(
         UsageError: scores without a context.
         DataError: the set, the scores or the link cannot be read.
     """
-    from refladder.commands.frames import Frame
+    from refladder.files.frames import Frame
     from refladder.jobs.show import contexts_in, ladder_json, ladders_of
 
     with Call(show, locals(), table="") as call:
@@ -124,6 +124,6 @@ def show(
             return list(contexts_in(opened, dimensions))
         path = None if scores is None else str(scores)
         if scores is not None and not isinstance(scores, str | Path):
-            path = call.written(scores, Frame(scores).names, "scores")
+            path = Frame(scores).source(name="scores")
         shown = ladders_of(opened, context_id, dimensions, path, record_or_path(link))
         return [ladder_json(ladder, outputs) for _, ladder, outputs in shown if ladder is not None]

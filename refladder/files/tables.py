@@ -32,6 +32,7 @@ from refladder.parsing import parse_json
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from typing import Self
 
     _Stream = Writer | IO[bytes]
 
@@ -52,17 +53,64 @@ _DELIMITERS = {",": "commas", ";": "semicolons", "\t": "tabs"}
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One row: its position `where` (path:line), its `fields`, and for JSON lines the line itself."""
+    """One row: its position `where` (path:line), its `fields`, and for JSON lines the line itself.
+
+    `number` is its number, from 0, in a table in memory.
+    """
 
     where: str
     fields: dict[str, Any]
     raw: str | None = None
+    number: int = 0
+
+
+class InMemory(str):
+    """A table in memory, in the place of the path of one. As text, it is what the user calls the table."""
+
+    __slots__ = ("form", "read", "schema")
+    form: str
+    read: Callable[[], Rows]
+    schema: Callable[[], Any]
+
+    def __new__(
+        cls, name: str, form: str, read: Callable[[], Rows], schema: Callable[[], Any]
+    ) -> Self:
+        """Make the place of a table that is like a file of the format `form`; `schema` returns its Arrow schema."""
+        table = super().__new__(cls, name)
+        table.form, table.read, table.schema = form, read, schema
+        return table
+
+
+class Collected(str):
+    """Rows that a job keeps in memory, in the place of the path of its output."""
+
+    __slots__ = ("form", "rows", "values")
+    form: str
+    rows: list[Row]
+    values: list[dict[str, Any]]
+
+    def __new__(cls, form: str) -> Self:
+        """Make an empty output; it takes the rows of a table that is like a file of the format `form`."""
+        kept = super().__new__(cls, "the result")
+        kept.form, kept.rows, kept.values = form, [], []
+        return kept
+
+    def write(self, row: Row, values: Mapping[str, Any] | None = None, /) -> None:
+        """Keep a row and its added columns."""
+        self.rows.append(row)
+        self.values.append(dict(values or {}))
+
+    def whole_rows(self) -> list[dict[str, Any]]:
+        """Return the rows with their added columns."""
+        return [row.fields | more for row, more in zip(self.rows, self.values, strict=True)]
 
 
 def format_of(path: str, given: str | None = None, *, output: bool = False) -> str:
     """Return the format of a file: `given`, or else by its extension, ignoring a final `.gz`; `-` is jsonl."""
     if given is not None:
         return given
+    if isinstance(path, InMemory | Collected):
+        return path.form
     if path == STANDARD:
         return "jsonl"
     suffix = Path(path.removesuffix(".gz")).suffix.lower()
@@ -96,7 +144,7 @@ def standard_form(path: str, source_form: str) -> str | None:
 
 def read_once(path: str) -> bool:
     """Return whether a table can be read only once: standard input, or a pipe such as `<(zcat FILE)`."""
-    return path == STANDARD or is_device(Path(path))
+    return not isinstance(path, InMemory) and (path == STANDARD or is_device(Path(path)))
 
 
 def parse_number(text: str) -> float | None:
@@ -187,6 +235,8 @@ class Rows:
 
 def read_rows(path: str, given: str | None = None) -> Rows:
     """Read the rows of a table in order, a few thousand in memory; only the end may have blank lines."""
+    if isinstance(path, InMemory):
+        return path.read()
     form = format_of(path, given)
     first, *others = table_files(path)
     rows = _read_file(first, form)
@@ -380,6 +430,9 @@ def open_sink(
     after the row's; `columns` make a header even without rows; `source` is the Parquet file whose column types are
     kept.
     """
+    if isinstance(path, Collected):
+        yield path.write
+        return
     if is_url(path):
         raise UsageError(
             f"{path}: a file is written on this machine only; name a file here, and copy it to the URL"
@@ -550,7 +603,9 @@ def _parquet_sink(
         nonlocal writer
         with fitting(path, "write .jsonl"):
             if writer is None:
-                if source:
+                if isinstance(source, InMemory):
+                    fields = source.schema()
+                elif source:
                     with open_parquet(table_files(source)[0]) as file:
                         fields = file.schema_arrow
                 else:

@@ -29,6 +29,7 @@ from refladder.files.ladder_sets import LadderSet, choose_dimensions, load_ladde
 from refladder.files.locks import locked
 from refladder.files.tables import (
     STANDARD,
+    Collected,
     Row,
     cell_of,
     read_once,
@@ -409,7 +410,8 @@ def score_rows(prepared: Prepared, session: Session, events: Events) -> ScoreRep
 def _locked_files(spec: ScoreRun) -> Iterator[None]:
     """Lock what a run writes, before a model is loaded or a server is asked."""
     with ExitStack() as locks:
-        if spec.tables.out != STANDARD:
+        out = spec.tables.out
+        if out != STANDARD and not isinstance(out, Collected):
             locks.enter_context(locked(Path(spec.tables.out)))
         if spec.judgments is not None:
             locks.enter_context(locked(spec.judgments))

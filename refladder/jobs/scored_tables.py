@@ -15,6 +15,7 @@ from refladder.files.scored_folders import RUN
 from refladder.files.table_files import is_many
 from refladder.files.tables import (
     STANDARD,
+    InMemory,
     format_of,
     open_sink,
     read_once,
@@ -62,6 +63,8 @@ def score_column(source: str, columns: Sequence[str] | None) -> str:
 
 def mapped_columns(source: str, given: Mapping[str, str] | None = None) -> dict[str, str]:
     """Return field to column of scored rows: `given`, and else what `score` used (the run.json of its output)."""
+    if isinstance(source, InMemory):
+        return dict(given or {})
     path = Path(source) / RUN if is_many(source) else Path(f"{source}.run.json")
     known: dict[str, str] = {}
     if source != STANDARD and not is_url(source) and path.is_file():

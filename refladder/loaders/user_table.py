@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from refladder.errors import DataError, UnknownNameError, UsageError, column_option, similar
 from refladder.files.ladder_sets import choose_dimensions
-from refladder.files.tables import Row, Rows, cell_of, read_rows
+from refladder.files.tables import InMemory, Row, cell_of, read_rows
 from refladder.loaders.draft import MEAN, Draft, output_text_id
 from refladder.loaders.fields import missing_column, name_of, numbers_of, text_of, texts_of
 from refladder.loaders.sources import fetch_table, read_table, table_of
@@ -56,7 +56,7 @@ def load_user_table(
 
 
 def read_user_table(
-    source: Path | str | Rows,
+    source: Path | str,
     task: str,
     described: Sequence[Dimension],
     *,
@@ -75,7 +75,7 @@ def read_user_table(
     names = [dimension.name for dimension in chosen]
     ignored = {dimension.name for dimension in described}.difference(names)
     mapped = {field: column for field, column in (columns or {}).items() if field not in ignored}
-    table = table_of("the table" if isinstance(source, Rows) else str(source), _read_source(source))
+    table = table_of(str(source), _read_source(source))
     first = _with_all_columns(table.rows)
     required = ("output",) if task == DOCUMENT else ("context", "output")
     columns = _find_columns(first, mapped, required=required, fields=(*FIELDS, *names))
@@ -143,13 +143,13 @@ def _add_ratings(
 
 
 def load_contexts(
-    source: Path | str | Rows, *, task: str, columns: Mapping[str, str] | None = None
+    source: Path | str, *, task: str, columns: Mapping[str, str] | None = None
 ) -> tuple[Context, ...]:
     """Read only contexts, for building ladders; ids are as in `load_user_table`, and in task `document` outputs are seeds."""
     draft = Draft(task, ())
     rows = tuple(_read_source(source))
     if not rows:
-        raise DataError(f"{'the table' if isinstance(source, Rows) else source}: it has no rows")
+        raise DataError(f"{source}: it has no rows")
     first = _with_all_columns(rows)
     required, fields = (
         (("output",), SEED_FIELDS) if task == DOCUMENT else (("context",), CONTEXT_FIELDS)
@@ -177,9 +177,9 @@ def _add_seed(draft: Draft, row: Row, columns: Mapping[str, str]) -> None:
     draft.add_context(row.where, seed_id, subject, references=(text,), alone=True)
 
 
-def _read_source(source: Path | str | Rows) -> Iterator[Row]:
-    if isinstance(source, Rows):
-        yield from source
+def _read_source(source: Path | str) -> Iterator[Row]:
+    if isinstance(source, InMemory):
+        yield from read_rows(source)
         return
     source = str(source)
     if source.startswith(HUB_PREFIX):

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from refladder.errors import UsageError, option
 from refladder.files.locks import locked
-from refladder.files.tables import STANDARD
+from refladder.files.tables import STANDARD, Collected
 from refladder.jobs.score import Mapped, check_input, open_table, write_settings
 from refladder.records import is_shared
 from refladder.scoring.columns import ScoreReport
@@ -96,7 +96,7 @@ def run(spec: ScoreRun, student: Student, ladders: LadderSet | None, events: Eve
     mapped = mapped_of(spec, student)
     total = check_input(spec.tables, mapped, None, None, events)
     out = spec.tables.out
-    with nullcontext() if out == STANDARD else locked(Path(out)):
+    with nullcontext() if out == STANDARD or isinstance(out, Collected) else locked(Path(out)):
         report = ScoreReport(signature=student.signature)
         added = estimate_columns(student)
         with (

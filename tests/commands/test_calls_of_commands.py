@@ -14,6 +14,7 @@ import refladder
 from refladder.errors import DataError, UsageError
 from refladder.files.jsonl import read_record
 from refladder.files.ladder_sets import find_folder
+from refladder.files.tables import read_rows
 from refladder.records import Threshold
 
 pa = pytest.importorskip("pyarrow")
@@ -127,6 +128,18 @@ def test_pairs_of_a_path_take_every_option(command, tmp_path, rows):
     assert refladder.pairs(plain, ladders="demo/story", **options) == [
         json.loads(line) for line in called.read_text("utf-8").splitlines()
     ]
+
+
+@pytest.mark.parametrize("ending", ["jsonl", "csv", "parquet"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_pairs_of_a_table_in_memory_are_those_of_their_file(kind, ending, rows, tmp_path):
+    table, asked = KINDS[kind](rows), {"margin": 0.01, "per_context": 1}
+    out = tmp_path / f"pairs.{ending}"
+    kept, written = refladder.pairs(table, **asked), refladder.pairs(table, out=out, **asked)
+    assert type(written) is type(kept) is type(table)
+    assert dicts(written) == dicts(kept)
+    assert len(dicts(written)) > 1
+    assert len(list(read_rows(str(out)))) == len(dicts(written))
 
 
 def test_pairs_say_what_was_not_paired(rows, caplog):

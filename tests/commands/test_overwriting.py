@@ -15,9 +15,9 @@ import refladder
 from refladder.commands import main as cli
 from refladder.commands import overwriting, score
 from refladder.commands.calling import checked
-from refladder.commands.frames import Frame
 from refladder.commands.options import Command, options, options_of
 from refladder.errors import UsageError
+from refladder.files.frames import Frame
 from refladder.options import OPTIONS, Option, under
 
 PREFIX = {

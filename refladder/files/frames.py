@@ -1,4 +1,4 @@
-"""Tables in memory: read by the jobs through a temporary file, and returned as the same kind with columns added.
+"""Tables in memory: read by the jobs row by row, and returned as the same kind with columns added.
 
 Lists of dicts, pandas and polars data frames, Arrow tables and data sets of the package `datasets`. The user's own
 columns are never converted: the score columns are added to the object that was given.
@@ -11,14 +11,22 @@ import numbers
 from typing import TYPE_CHECKING, Any
 
 from refladder.errors import DataError, UsageError
-from refladder.files.tables import Row, Rows, format_of, parse_number, read_rows
+from refladder.files.tables import (
+    Collected,
+    InMemory,
+    Row,
+    Rows,
+    arrow_schema,
+    format_of,
+    parse_number,
+    read_rows,
+)
+from refladder.parsing import parse_json
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
-    from pathlib import Path
-
 KINDS = "a path, a list of dicts, a pandas or polars DataFrame, a pyarrow Table or a Dataset of `datasets`"
-NUMBER = "number of the row"  # a column of temporary tables, which no message names
+TABLE = "the table"  # what a user calls a table without another name
 _BATCH = 4096  # rows converted at a time
 
 
@@ -44,7 +52,7 @@ class Frame:
 
     @property
     def form(self) -> str:
-        """The format of the temporary file."""
+        """The format of a file that is like the table."""
         return "jsonl" if self._kind == "rows" else "parquet"
 
     @property
@@ -56,64 +64,43 @@ class Frame:
             self._table.column_names if self._kind in ("arrow", "datasets") else self._table.columns
         )
 
-    def rows(self) -> Rows:
-        """All rows, with every column."""
-        if self._kind == "rows":
-            return Rows(
-                Row(f"row {number}", fields) for number, fields in enumerate(self._table, start=1)
-            )
-        return Rows(self._arrow_rows())
+    def source(
+        self, needed: Collection[str] | None = None, name: str = TABLE, *, as_json: bool = True
+    ) -> InMemory:
+        """Return what jobs take in the place of a path; columns that are not `needed` are null.
 
-    def write(
-        self, path: Path, needed: Collection[str] | None = None, *, number: str | None = None
-    ) -> None:
-        """Write a file of the format `form`; columns not `needed` are null, and the column `number` counts rows."""
+        With `as_json`, the values of a list are those that JSON lines would have.
+        """
         if needed is not None:
-            needed = {*needed, *(name.partition(".")[0] for name in needed)}
-        if self._kind == "rows":
-            with path.open("wb") as stream:
-                for count, fields in enumerate(self._table):
-                    cells = {
-                        name: value if _is_needed(name, needed) else None
-                        for name, value in fields.items()
-                    }
-                    stream.write(
-                        _json_line(count + 1, cells | ({} if number is None else {number: count}))
-                    )
-            return
-        from pyarrow import parquet
+            needed = {*needed, *(column.partition(".")[0] for column in needed)}
 
-        pa, written, writer = _pyarrow(), 0, None
-        try:
-            for batch in self._arrow(needed):
-                if number is not None:
-                    batch = batch.append_column(  # noqa: PLW2901
-                        number, pa.array(range(written, written + batch.num_rows))
-                    )
-                writer = writer or parquet.ParquetWriter(path, batch.schema)
-                writer.write_table(batch)
-                written += batch.num_rows
-        except (pa.ArrowException, OverflowError) as error:
-            raise DataError(
-                f"the table: a column does not fit Arrow ({error}); convert it or leave it out"
-            ) from error
-        finally:
-            if writer is not None:
-                writer.close()
+        def read() -> Rows:
+            of = "" if name == TABLE else f" of {name}"
+            if self._kind == "rows":
+                return Rows(self._listed(needed, of, as_json=as_json))
+            return Rows(self._arrow_rows(needed, of), self.names)
 
-    def with_columns(self, columns: Mapping[str, Sequence[Any]], types: Mapping[str, type]) -> Any:
-        """The table with columns of `types` (float or str) added at its end; None is a missing value."""
+        return InMemory(name, self.form, read, lambda: next(self._arrow(needed)).schema)
+
+    def _listed(self, needed: Collection[str] | None, of: str, *, as_json: bool) -> Iterator[Row]:
+        for number, fields in enumerate(self._table):
+            where = f"row {number + 1}"
+            if not as_json:
+                yield Row(f"{where}{of}", fields, None, number)
+                continue
+            cells = {
+                name: value if _is_needed(name, needed) else None for name, value in fields.items()
+            }
+            line = _json_line(where, cells)
+            yield Row(f"{where}{of}", parse_json(line, f"{where}{of}"), line, number)
+
+    def with_columns(self, values: Sequence[dict[str, Any]], types: Mapping[str, type]) -> Any:
+        """Return the table with added columns of `types` (float or str) at its end; None is a missing value."""
         if self._kind == "rows":
-            added = [
-                dict(zip(columns, values, strict=True))
-                for values in zip(*columns.values(), strict=True)
-            ]
-            return [{**row, **more} for row, more in zip(self._table, added, strict=True)]
+            return [{**row, **more} for row, more in zip(self._table, values, strict=True)]
         pa = _pyarrow()
-        arrow_types = {float: pa.float64(), str: pa.string()}
-        more = pa.table(
-            {name: pa.array(values, arrow_types[types[name]]) for name, values in columns.items()}
-        )
+        arrow_types = {name: _arrow_type(pa, kind) for name, kind in types.items()}
+        more = pa.Table.from_pylist(values, schema=pa.schema(arrow_types))
         if self._kind == "arrow":
             table = self._table
             for name in more.column_names:
@@ -144,13 +131,21 @@ class Frame:
             return self._table.take(_pyarrow().array(numbers, _pyarrow().int64()))
         return self._table.select(numbers)
 
-    def opened(self, path: Path) -> Any:
-        """A file of the format `form` as a table of the same kind."""
+    def made(self, out: str, columns: Sequence[str], types: Mapping[str, type]) -> Any:
+        """Return what a job wrote or kept as a table of the same kind: `columns`, and added ones with `types`."""
+        if isinstance(out, Collected):
+            rows = out.whole_rows()
+        else:
+            cells = added_values(out, types)
+            rows = [row.fields | more for row, more in zip(read_rows(out), cells, strict=True)]
         if self._kind == "rows":
-            return [row.fields for row in read_rows(str(path))]
-        from pyarrow import parquet
+            return rows
+        pa = _pyarrow()
+        added = [(name, _arrow_type(pa, kind)) for name, kind in types.items()]
+        schema = pa.schema([*arrow_schema(rows, columns), *added])
+        return self._of_arrow(pa.Table.from_pylist(rows, schema=schema))
 
-        table = parquet.read_table(path)
+    def _of_arrow(self, table: Any) -> Any:
         if self._kind == "arrow":
             return table
         if self._kind == "pandas":
@@ -168,9 +163,16 @@ class Frame:
         pa = _pyarrow()
         names = self.names
         chosen = [name for name in names if _is_needed(name, needed)] or names[:1]
-        for part in self._parts(chosen):
-            columns = [part[name] if name in chosen else pa.nulls(part.num_rows) for name in names]
-            yield pa.table([_plain(pa, column) for column in columns], names=names)
+        try:
+            for part in self._parts(chosen):
+                columns = [
+                    part[name] if name in chosen else pa.nulls(part.num_rows) for name in names
+                ]
+                yield pa.table([_plain(pa, column) for column in columns], names=names)
+        except (pa.ArrowException, OverflowError) as error:
+            raise DataError(
+                f"the table: a column does not fit Arrow ({error}); convert it or leave it out"
+            ) from error
 
     def _parts(self, names: list[str]) -> Iterator[Any]:
         pa = _pyarrow()
@@ -185,28 +187,28 @@ class Frame:
         else:
             yield self._table.data.table.slice(0, 0)
 
-    def _arrow_rows(self) -> Iterator[Row]:
+    def _arrow_rows(self, needed: Collection[str] | None, of: str) -> Iterator[Row]:
         number = 0
-        for part in self._arrow(None):
+        for part in self._arrow(needed):
             for batch in part.to_batches(max_chunksize=_BATCH):
                 for fields in batch.to_pylist():
+                    yield Row(f"row {number + 1}{of}", fields, None, number)
                     number += 1
-                    yield Row(f"row {number}", fields)
 
 
-def read_columns(
-    path: Path, types: Mapping[str, type], given: str | None = None
-) -> dict[str, list[Any]]:
-    """Some columns (name to float or str) of a table that a job wrote; None where a value is missing."""
-    columns: dict[str, list[Any]] = {name: [] for name in types}
-    as_text = format_of(str(path), given) == "csv"
-    for row in read_rows(str(path), given):
-        for name, kind in types.items():
-            value = row.fields.get(name)
-            if as_text:
-                value = parse_number(value or "") if kind is float else value or None
-            columns[name].append(value)
-    return columns
+def added_values(out: str, types: Mapping[str, type]) -> list[dict[str, Any]]:
+    """Return the added columns (name to float or str) of the rows that a job wrote or kept."""
+    if isinstance(out, Collected):
+        return out.values
+    as_text = format_of(out) == "csv"
+    values = []
+    for row in read_rows(out):
+        cells = {name: row.fields.get(name) for name in types}
+        for name, kind in types.items() if as_text else ():
+            cell = cells[name] or ""
+            cells[name] = parse_number(cell) if kind is float else cell or None
+        values.append(cells)
+    return values
 
 
 def _kind_of(table: object) -> str:
@@ -236,6 +238,10 @@ def _pyarrow() -> Any:
     return pa
 
 
+def _arrow_type(pa: Any, kind: type) -> Any:
+    return pa.float64() if kind is float else pa.string()
+
+
 def _plain(pa: Any, column: Any) -> Any:
     """A column without a dictionary (categories), which a file's reader would have to build again."""
     return column.cast(column.type.value_type) if pa.types.is_dictionary(column.type) else column
@@ -245,21 +251,18 @@ def _is_needed(name: object, needed: Collection[str] | None) -> bool:
     return needed is None or name in needed
 
 
-def _json_line(number: int, fields: Mapping[str, Any]) -> bytes:
+def _json_line(where: str, fields: Mapping[str, Any]) -> str:
     def refuse(value: object) -> object:
         if isinstance(value, numbers.Real) and hasattr(value, "item"):  # a number of numpy
             return value.item()
         raise DataError(
-            f"row {number}: a value of type {type(value).__name__} has no equivalent in JSON, found {value!r:.60}; "
+            f"{where}: a value of type {type(value).__name__} has no equivalent in JSON, found {value!r:.60}; "
             "convert it to text or a number"
         )
 
     for name in fields:
         if not isinstance(name, str):
-            raise DataError(
-                f"row {number}: the name of column {name!r} is not text; rename the column"
-            )
+            raise DataError(f"{where}: the name of column {name!r} is not text; rename the column")
     text = json.dumps(fields, default=refuse, ensure_ascii=False)
-    return (
-        text.encode("utf-8", "backslashreplace") + b"\n"
-    )  # half a surrogate pair stays a JSON escape
+    # Half a surrogate pair stays a JSON escape.
+    return text.encode("utf-8", "backslashreplace").decode()
