@@ -8,7 +8,8 @@ RefladderError
 │   ├── UnknownNameError          a name that does not exist; the message suggests a similar one
 │   └── ShapeError                an array with the wrong axes
 ├── DataError                     a file or a row does not follow its schema; text starts with path:line
-│   └── ChangedInputError         stored judgments are of another text than the input has
+│   ├── ChangedInputError         stored judgments are of another text than the input has
+│   └── NoRowsError               a table has a header and no rows
 ├── PromptError                   a template or its slots are invalid
 ├── BackendError                  the writer or the judge failed
 │   ├── BackendUnavailableError   it cannot be reached or loaded
@@ -194,6 +195,10 @@ class BackendError(RefladderError):
 
 class BackendUnavailableError(BackendError):
     """The backend cannot be reached or loaded."""
+
+
+class NoRowsError(DataError):
+    """A table has no rows; nothing is wrong with it, and nothing can be done."""
 
 
 class AnswersAwaitedError(BackendError):

@@ -87,6 +87,7 @@ class Filtering:
     Thresholds `min` and `max` by column; of the rows that meet them, the share `top` by column `by`, or the `best` for
     each value of column `per`. `threshold` (of `calibrate`) or its file stands in the place of these. `link` or its
     file maps scores to the conditions' scale. `unscored` is `keep`, `drop` or a file. `mix` allows several signatures.
+    `columns` maps fields to columns.
     """
 
     min: Mapping[str, float] = field(default_factory=dict)
@@ -100,6 +101,7 @@ class Filtering:
     rejected: str | None = None
     unscored: str = "drop"
     mix: bool = False
+    columns: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -40,8 +40,15 @@ _ENDS = ("above_top", "below_bottom")
 _MOST_LABELS = 12
 
 
-def read_run(run: Path, allowed: Callable[[str], Path] | None = None) -> ReviewData:
-    """Read a run: a folder or a table. `allowed` raises UsageError for a file that may not be read; None allows all."""
+def read_run(
+    run: Path,
+    allowed: Callable[[str], Path] | None = None,
+    columns: Mapping[str, str] | None = None,
+) -> ReviewData:
+    """Read a run: a folder or a table. `allowed` raises UsageError for a file that may not be read; None allows all.
+
+    `columns` maps fields of a table to columns, beside those that `score` used.
+    """
     if run.is_dir():
         if is_scored(str(run)):
             raise DataError(
@@ -64,7 +71,7 @@ def read_run(run: Path, allowed: Callable[[str], Path] | None = None) -> ReviewD
         raise DataError(
             f"{run}: no such run; give a folder of `compete` or `evaluate --work`, or a table of `score`"
         )
-    return _scored(run, allowed or Path)
+    return _scored(run, allowed or Path, columns)
 
 
 def _by_kind(path: Path) -> dict[str, list[dict[str, Any]]]:
@@ -217,12 +224,14 @@ def _mean_ratings(data: ReviewData) -> list[dict[str, Any]]:
     return columns
 
 
-def _scored(path: Path, allowed: Callable[[str], Path]) -> ReviewData:
+def _scored(
+    path: Path, allowed: Callable[[str], Path], given: Mapping[str, str] | None = None
+) -> ReviewData:
     """Read a scored table: texts with scores and, if the files beside it have them, their verdicts against each rung."""
     config = within(path.with_name(f"{path.name}.run.json"))
     record = _run_record(config) if config.is_file() else {"options": {}}
     options = record["options"]
-    columns = mapped_columns(str(path))
+    columns = mapped_columns(str(path), given)
     mapped = Mapped(columns=columns, context=options.get("context_id"))
     contexts: dict[str, str | None] = {}
     row_numbers: dict[str, int] = {}
@@ -242,9 +251,10 @@ def _scored(path: Path, allowed: Callable[[str], Path]) -> ReviewData:
     warned = [f"{plural(missing, 'row')} without a text: not shown."] if missing else []
     warned += _check_of_judge(record.get("judge_check") or [], config)
     warned += [f"{line}." for line in beyond_lines(*(record.get(name, {}) for name in _ENDS))]
-    judgments = Path(options.get("judgments") or f"{path}.judgments.jsonl")
+    folder = _folder_of_run(path, options.get("out"))
+    judgments = folder / (options.get("judgments") or f"{path.absolute()}.judgments.jsonl")
     run, read = _judgments(judgments, allowed, warned)
-    ladders = _ladders(options.get("ladders"), run, allowed, warned)
+    ladders = _ladders(_name_in(folder, options.get("ladders")), run, allowed, warned)
     if ladders is not None:
         for context in row_numbers:
             context_of_set = ladders.contexts.get(context)
@@ -305,6 +315,20 @@ def _run_record(config: Path) -> dict[str, Any]:
     raise DataError(
         f"{config}: damaged; score the table again, or delete this file if the columns have default names"
     )
+
+
+def _folder_of_run(path: Path, out: object) -> Path:
+    """Return the folder that the paths of a run are relative to: where `score` ran, as its output `out` says."""
+    whole = path.absolute()
+    parts = Path(out).parts if isinstance(out, str) else ()
+    if parts and not Path(str(out)).is_absolute() and whole.parts[-len(parts) :] == parts:
+        return Path(*whole.parts[: -len(parts)])
+    return whole.parent
+
+
+def _name_in(folder: Path, name: str | None) -> str | None:
+    """Return the name of a ladder set, as a path if it is a folder beside the run."""
+    return str(folder / name) if name is not None and (folder / name).is_dir() else name
 
 
 def _judgments(

@@ -15,7 +15,7 @@ from refladder.files.tables import FORMATS, read_rows
 from refladder.jobs.evaluation_results import RESULTS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from refladder.arena.review_data import ReviewData
 
@@ -34,7 +34,10 @@ _PARTS = (".judgments.jsonl", ".ratings.jsonl", ".preferences.jsonl", ".journal.
 class Workspace:
     """The run to open first, if any, and the tables and runs under the folders that were named at the start."""
 
-    def __init__(self, run: Path | None, folders: Sequence[Path]) -> None:
+    def __init__(
+        self, run: Path | None, folders: Sequence[Path], columns: Mapping[str, str] | None = None
+    ) -> None:
+        self._columns = columns
         self.folders = [Path(os.path.realpath(folder)) for folder in folders]
         self.first = None if run is None else str(run)
         self._opened: dict[str, tuple[float, ReviewData]] = {}
@@ -51,7 +54,8 @@ class Workspace:
         with self._lock:
             stored = self._opened.get(str(path))
             if stored is None or stored[0] != changed:
-                stored = (changed, read_run(path, None if named else self.allowed))
+                allowed, columns = (None, self._columns) if named else (self.allowed, None)
+                stored = (changed, read_run(path, allowed, columns))
                 self._opened[str(path)] = stored
         return stored[1]
 

@@ -45,6 +45,7 @@ KEEP, DROP = "keep", "drop"
     ),
     "threshold",
     "link",
+    "column",
     "out",
     "rejected",
     "unscored",
@@ -96,7 +97,9 @@ def command(*, asked: Filtering, tables: Tables, as_json: bool) -> int:
                 f"no row passes: {', '.join(_range_of(column, report) for column in report.columns)}",
                 err=True,
             )
-    return 0
+    if not report.rows:
+        console.say("The table has no rows, so nothing was filtered", err=True)
+    return 0 if report.rows else console.UNSCORED
 
 
 def _range_of(column: str, report: FilterReport) -> str:
@@ -122,6 +125,7 @@ def filter(  # noqa: A001  the name of the command
     rejected: str | Path | None = None,
     unscored: str | Path = DROP,
     mix: bool = False,
+    columns: Mapping[str, str] | None = None,
 ) -> Table:
     """Select the rows that meet every threshold, as `refladder filter`. Rows and their order stay unchanged.
 
@@ -139,6 +143,7 @@ def filter(  # noqa: A001  the name of the command
         rejected: file for the rows that do not pass, likewise.
         unscored: rows without a number in a column: `drop`, `keep`, or, where `table` is a path, a file for them.
         mix: allow scores with different signatures, which can be on different scales.
+        columns: field (such as context_id) to the name of its column, for `per`; None for those that `score` used.
 
     Returns:
         The same kind of table; for a path, the path of `out`. A warning of the logger `refladder` counts the rows that

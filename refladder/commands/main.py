@@ -23,6 +23,7 @@ from refladder.commands.options import options, options_of
 from refladder.errors import (
     AnswersAwaitedError,
     DataError,
+    NoRowsError,
     PromptError,
     RefladderError,
     UnknownNameError,
@@ -46,7 +47,7 @@ HEADINGS = {
     "Tools": ("demo", "list", "distil", "export", "store"),
 }
 COMMANDS = tuple(sorted(name for names in HEADINGS.values() for name in names))
-FAILED, MISUSED, AWAITED, INTERRUPTED, PIPE_CLOSED = 1, 2, 4, 130, 141
+FAILED, MISUSED, UNSCORED, AWAITED, INTERRUPTED, PIPE_CLOSED = 1, 2, 3, 4, 130, 141
 _MENDABLE = (UsageError, DataError, PromptError)
 
 
@@ -252,6 +253,8 @@ def _told(error: Exception) -> int:
     click.echo(f"refladder: {printable(' '.join(str(error).split(chr(10))))}", err=True)
     if isinstance(error, AnswersAwaitedError):
         return AWAITED
+    if isinstance(error, NoRowsError):
+        return UNSCORED
     return (
         FAILED
         if isinstance(error, RefladderError) and not isinstance(error, _MENDABLE)

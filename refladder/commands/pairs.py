@@ -64,7 +64,9 @@ def command(*, asked: Pairing, tables: Tables, as_json: bool) -> int:
     else:
         for line in pair_lines(report):
             console.notify(line, warns=not report.pairs)
-    return 0
+    if not report.rows:
+        console.say("The table has no rows, so nothing was paired", err=True)
+    return 0 if report.rows else console.UNSCORED
 
 
 @checked(command)

@@ -13,7 +13,9 @@ from refladder.errors import UsageError
 from refladder.options import like
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping
+
+    from refladder.arena.workspace import Workspace
 
 _LOOPBACK = "127.0.0.1"
 _ANY = ("0.0.0.0", "::", "")  # noqa: S104  refused
@@ -24,6 +26,11 @@ _ANY = ("0.0.0.0", "::", "")  # noqa: S104  refused
 )
 @options(
     "run",
+    like(
+        "column",
+        help="Column of context_id, context, output, output_id or system in the table, if named otherwise and not said "
+        "to `score`. Repeatable.",
+    ),
     like("page", help="Write the page as one HTML file instead of serving it."),
     "folders",
     "port",
@@ -33,6 +40,7 @@ _ANY = ("0.0.0.0", "::", "")  # noqa: S104  refused
 def command(
     *,
     run: Path | None,
+    column: Mapping[str, str],
     page: Path | None,
     folders: tuple[Path, ...],
     port: int,
@@ -53,23 +61,25 @@ def command(
     """
     from refladder.arena.html import review_page
     from refladder.arena.runs import read_run
+    from refladder.arena.workspace import Workspace
     from refladder.files.jsonl import atomic
 
     if page is not None:
         if run is None:
             raise UsageError("--html needs the run to show; give RUN")
         with atomic(page) as stream:
-            stream.write(review_page(read_run(run)).encode())
+            stream.write(review_page(read_run(run, columns=column)).encode())
         return
     for folder in folders:
         if not folder.is_dir():
             raise UsageError(f"--folder {folder}: no such folder")
     if run is not None:
-        read_run(run)  # a wrong run is reported here
-    _serve(run, folders or (Path(),), port=port, host=host, opens=not no_browser)
+        read_run(run, columns=column)  # a wrong run is reported here
+    workspace = Workspace(run, folders or (Path(),), column)
+    _serve(workspace, port=port, host=host, opens=not no_browser)
 
 
-def _serve(run: Path | None, folders: Sequence[Path], *, port: int, host: str, opens: bool) -> None:
+def _serve(workspace: Workspace, *, port: int, host: str, opens: bool) -> None:
     import secrets
     import socket
     import webbrowser
@@ -89,7 +99,6 @@ def _serve(run: Path | None, folders: Sequence[Path], *, port: int, host: str, o
             f"the server of the page needs {error.name}; pip install starlette uvicorn, or write the page with --html"
         ) from error
     from refladder.arena.building import Builder
-    from refladder.arena.workspace import Workspace
 
     try:
         family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
@@ -98,7 +107,7 @@ def _serve(run: Path | None, folders: Sequence[Path], *, port: int, host: str, o
         raise UsageError(
             f"--host {host} --port {port}: cannot listen there ({error.strerror}); choose another port"
         ) from error
-    with listening, closing(Builder(workspace := Workspace(run, folders))) as builder:
+    with listening, closing(Builder(workspace)) as builder:
         port = listening.getsockname()[1]
         names = {host, _LOOPBACK, "localhost"} if host == _LOOPBACK else {host}
         hosts = frozenset(f"[{name}]:{port}" if ":" in name else f"{name}:{port}" for name in names)

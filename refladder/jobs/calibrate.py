@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from refladder.errors import DataError, UsageError, option, plural
+from refladder.errors import DataError, NoRowsError, UsageError, option, plural
 from refladder.files.jsonl import is_device, read_record, write_record
 from refladder.jobs.good_share import good_shares
 from refladder.jobs.labelling import read_pool
@@ -260,6 +260,8 @@ def calibrate(
 ) -> Calibration:
     """Choose the cut-off that keeps the most rows (with a recall: the fewest) under a promise."""
     if not len(pool.scores):
+        if not pool.unscored:
+            raise NoRowsError(f"{table.source}: no rows, so there is nothing to calibrate")
         raise DataError(f"no row has a number in {table.by}; score the rows first")
     if not pool.marked or table.label is None or table.good is None:
         raise DataError(

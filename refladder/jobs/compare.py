@@ -10,7 +10,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from refladder.errors import DataError, UnknownNameError, UsageError, column_option, plural
+from refladder.errors import (
+    DataError,
+    NoRowsError,
+    UnknownNameError,
+    UsageError,
+    column_option,
+    plural,
+)
 from refladder.files.tables import number_in, read_rows
 from refladder.jobs.score import SYSTEM, Mapped
 from refladder.jobs.scored_tables import mapped_columns, one_scale, score_column
@@ -110,6 +117,8 @@ def compare_systems(
                 continue
             check_scale(row)
             scores[system][context_id].append(value)
+    if not rows:
+        raise NoRowsError(f"{', '.join(tables)}: no rows, so nothing was compared")
     for name in systems:
         if name not in rows:
             raise UnknownNameError("system", name, rows)

@@ -74,14 +74,14 @@ class Condition(Filtering):
                 raise UsageError(f"threshold {column}={value}: a threshold must be a finite number")
 
     @property
-    def columns(self) -> list[str]:
-        """The columns of the condition, each once."""
+    def scores(self) -> list[str]:
+        """Return the columns whose numbers are compared, each once."""
         return list(dict.fromkeys([*self.min, *self.max, *([self.by] if self.by else [])]))
 
     @property
     def needed(self) -> set[str]:
         """Every column that `run` reads, once `by` is known: groups and signature too."""
-        return {*self.columns, "signature", *([self.per] if self.per else [])}
+        return {*self.scores, "signature", *([self.per] if self.per else [])}
 
 
 def promised_condition(threshold: Path | Threshold) -> Condition:
@@ -143,7 +143,7 @@ class _Thresholds:
     def __init__(self, condition: Condition, linker: Linker | None = None) -> None:
         self.ranges: dict[str, tuple[float, float]] = {}
         self._least, self._most = list(condition.min.items()), list(condition.max.items())
-        self._columns = condition.columns
+        self._columns = condition.scores
         self._check_scale = one_scale(self._columns, mix=condition.mix)
         self._promise = condition.promise
         self._linker = linker
@@ -252,7 +252,8 @@ def run(asked: Filtering, tables: Tables, events: Events) -> FilterReport:
         columns = rows.columns()
         if condition.per is not None and condition.per not in (columns or ()):
             condition = replace(
-                condition, per=mapped_columns(named).get(condition.per, condition.per)
+                condition,
+                per=mapped_columns(named, asked.columns).get(condition.per, condition.per),
             )
         best = _best_rows(source, form, condition) if selects else None
 
@@ -263,7 +264,7 @@ def run(asked: Filtering, tables: Tables, events: Events) -> FilterReport:
         passed = sink(tables.out)
         failed = sink(asked.rejected) if asked.rejected is not None else _drop
         without = {KEEP: passed, DROP: _drop}.get(asked.unscored) or sink(asked.unscored)
-        report = FilterReport(unscored_to=asked.unscored, columns=condition.columns)
+        report = FilterReport(unscored_to=asked.unscored, columns=condition.scores)
         passes = _Thresholds(condition, linker)
         progress = stack.enter_context(events.progress("filtering"))
         for number, row in reported(rows, progress):

@@ -31,7 +31,7 @@ SAMPLED = 2000  # texts that are measured for the surface baseline, besides thos
 TEXT = "text:"  # before digests of a text
 _NAMES = ("output_id", "id")
 _ONE = ("output_id",)
-_IDS = (("output_id",), ("id",), ("context_id", "system", "output"))
+_IDS = (("output_id",), ("id",), ("context_id", "context", "system", "output"))
 _CONDITION = re.compile(r"\s*(>=|<=|==|!=|>|<|=)\s*(.*\S)\s*")
 _COMPARISONS: dict[str, Callable[[Any, Any], Any]] = {
     ">=": operator.ge, ">": operator.gt, "<=": operator.le, "<": operator.lt,

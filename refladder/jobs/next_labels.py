@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.special import betainc
 
-from refladder.errors import DataError, UsageError, either
+from refladder.errors import DataError, NoRowsError, UsageError, either
 from refladder.files.tables import Row, open_sink, read_once, read_rows, standard_form
 from refladder.jobs.calibrate import calibrate, further_units, sampled
 from refladder.jobs.labelling import id_columns, named, read_pool, sampled_above
@@ -67,6 +67,8 @@ def plan_labels(pool: Pool, table: LabelledTable, promise: Promise) -> tuple[Lab
     if promise.precision is None:
         raise UsageError("--plan is about --precision; leave out --recall")
     if not len(pool.scores):
+        if not pool.unscored:
+            raise NoRowsError(f"{table.source}: no rows, so there is nothing to calibrate")
         raise DataError(f"no row has a number in {table.by}; score the rows first")
     result = calibrate(pool, table, promise) if len(pool.labelled) else None
     lowest = None if result is None else result.lowest

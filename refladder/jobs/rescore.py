@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import itertools
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from refladder.errors import DataError, UsageError, option
-from refladder.files.tables import Row, open_sink
+from refladder.files.jsonl import is_device, write_json
+from refladder.files.tables import STANDARD, Row, open_sink
 from refladder.jobs.link import open_link
+from refladder.jobs.scored_tables import mapped_columns
 from refladder.scoring.columns import Columns
 from refladder.scoring.judging import trusted
 from refladder.scoring.judgment_file import check_outcomes, outcomes_of, read_judgments
@@ -18,13 +21,13 @@ from refladder.settings import LINEAR
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
     from refladder.records import Judgment, Link, Progress, Run
     from refladder.scoring.columns import ScoreReport
     from refladder.settings import Scale, Tables
 
 
+JUDGMENTS = ".judgments.jsonl"
 BATCH = 2048  # outputs held at a time
 
 
@@ -36,7 +39,10 @@ def rescore(
     link: Path | Link | None = None,
     progress: Progress | None = None,
 ) -> ScoreReport:
-    """Compute scores from stored judgments, without a model: one row for each output, in the order of judging."""
+    """Compute scores from stored judgments, without a model: one row for each output, in the order of judging.
+
+    The columns of ids have the names that the scored table has.
+    """
     rule_named(scale.rule)
     linker = None if link is None else open_link(link)
     run, located = read_judgments(judgments)
@@ -54,7 +60,10 @@ def rescore(
     verdicts = Verdicts(run, scale)
     report = verdicts.report
     outputs = _judged_outputs(located, run)
-    header = ["output_id", "context_id"]
+    scored = str(judgments).removesuffix(JUDGMENTS)
+    mapped = mapped_columns(scored)
+    names = {name: mapped.get(name, name) for name in ("output_id", "context_id")}
+    header = list(names.values())
     added = columns.added
     if linker is not None:
         added = {**added, **linker.added(report.signature, added)}
@@ -82,10 +91,14 @@ def rescore(
                 absent,
             )
             for (ids, _), values in zip(batch, columns.rows(scores), strict=True):
-                write(Row("", ids), values if linker is None else values | linker.values(values))
+                row = Row("", {names[name]: value for name, value in ids.items()})
+                write(row, values if linker is None else values | linker.values(values))
             if progress is not None:
                 progress(report.judgments, None)
     report.reused = report.judgments
+    renamed = [f"{field}={name}" for field, name in names.items() if name != field]
+    if renamed and tables.out != STANDARD and not is_device(Path(tables.out)):
+        write_json(Path(f"{tables.out}.run.json"), {"options": {"column": renamed}})
     return report
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 
@@ -209,3 +210,43 @@ def test_a_system_that_is_no_column_is_noticed_by_score(scored, command):
     done = command("score", scored.with_name("in.jsonl"), "--ladders", "demo/story", *words)
     assert done.code == 2
     assert "no column 'x' for the system" in done.err
+
+
+def test_filter_and_review_take_columns_that_come_first(told, command, tmp_path):
+    best = ("--best", 1, "--per", "context_id", "--by", "overall_score")
+    done = command("filter", told, *best, "--column", "context_id=model")
+    assert [row["model"] for row in done.rows] == ["a", "b"]
+    page = tmp_path / "page.html"
+    assert command("review", told, "--html", page, "--column", "system=id").code == 0
+    assert read_run(told, columns={"system": "id"}).key["systems"] == [
+        f"r{n}" for n in (*range(2), 10, 11, *range(2, 10))
+    ]
+    assert read_run(told).key["systems"] == ["a", "b"]
+
+
+def test_rescore_names_ids_as_the_table_does(told, command, tmp_path):
+    out = tmp_path / "rescored.jsonl"
+    done = command("rescore", f"{told}.judgments.jsonl", "--rule", "hard-votes", "--out", out)
+    assert done.code == 0
+    rows = [json.loads(line) for line in out.read_text().splitlines()]
+    assert [row["ticket"] for row in rows[:3]] == ["story-01", "story-01", "story-02"]
+    assert "context_id" not in rows[0]
+    best = command("filter", out, "--best", 1, "--per", "context_id", "--by", "overall_score")
+    assert len(best.rows) == 6
+
+
+def test_a_run_is_reviewed_from_another_folder(command, tmp_path, monkeypatch):
+    """The paths of a run are relative to where it was made, as its output says."""
+    here = tmp_path / "here"
+    (here / "results").mkdir(parents=True)
+    monkeypatch.chdir(here)
+    refladder.build("demo/story", out="mine", writer="builtin")
+    row = {"context_id": "story-01", "output": "The keeper wept."}
+    Path("in.jsonl").write_text(json.dumps(row) + "\n")
+    words = ("--ladders", "mine", "--out", "results/out.jsonl", "--judgments", "judged.jsonl")
+    assert command("score", "in.jsonl", *words).code == 0
+    monkeypatch.chdir(tmp_path)
+    key = read_run(Path("here/results/out.jsonl")).key
+    assert key["rungs"][0][0] is not None
+    assert key["climbs"][0]
+    assert not any("not shown" in warning for warning in key["warnings"])

@@ -70,3 +70,38 @@ def test_a_header_without_rows_is_no_success(tmp_path, command, text):
     )
     assert done.code == 3
     assert "The table has no rows, so nothing was scored\n" in done.err
+
+
+LABELLED = ["calibrate", "--by", "a_score", "--label", "ok", "--good", ">=1", "--precision", "0.8"]
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (
+            ("filter", "--min", "a_score=1", "--out", "o.csv"),
+            "The table has no rows, so nothing was filtered",
+        ),
+        (
+            ("pairs", "--margin", 1, "--by", "a_score"),
+            "The table has no rows, so nothing was paired",
+        ),
+        (("compare", "--by", "a_score"), "no rows, so nothing was compared"),
+        (
+            LABELLED,
+            "no rows, so there is nothing to calibrate",
+        ),
+        (
+            ("calibrate", "--by", "a_score", "--plan", "--precision", 0.8),
+            "no rows, so there is nothing to calibrate",
+        ),
+    ],
+)
+def test_a_header_without_rows_is_no_failure_and_no_success(
+    command, tmp_path, monkeypatch, words, said
+):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "t.csv").write_text("context_id,context,output,system,ok,a_score,signature\n")
+    done = command(words[0], "t.csv", *words[1:])
+    assert done.code == 3
+    assert said in done.err

@@ -316,3 +316,17 @@ def test_a_file_that_is_no_threshold_is_not_overwritten(fails, write_jsonl, tmp_
         error,
     )
     assert other.read_text() == "mine"
+
+
+def test_one_text_under_many_prompts_needs_no_ids(command, tmp_path):
+    """A stock answer comes back under each prompt; its labels are beside the scores."""
+    rows = [
+        {"context": f"prompt {number % 20}", "system": "a", "output": ["Wait.", f"Answer {number}."][number < 40],
+         "clarity_score": number % 7, "rating": 5 if number % 7 > 2 else 1}
+        for number in range(60)
+    ]  # fmt: skip
+    table = tmp_path / "t.jsonl"
+    table.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    done = command("calibrate", table, *ASKED, "--json")
+    assert done.code in {0, 3}, done.err
+    assert json.loads(done.out)["labels"] == 60

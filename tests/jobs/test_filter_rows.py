@@ -168,8 +168,9 @@ def test_a_table_without_passing_rows_keeps_its_header(command, tmp_path):
     empty = tmp_path / "empty.jsonl"
     empty.write_bytes(b"")
     done = command("filter", empty, "--min", "score=9")
-    assert (done.code, done.out) == (0, "")
-    assert done.err == "0 rows: 0 passed, 0 rejected, 0 unscored (dropped)\n"
+    assert (done.code, done.out) == (3, "")
+    counts = "0 rows: 0 passed, 0 rejected, 0 unscored (dropped)\n"
+    assert done.err == f"{counts}The table has no rows, so nothing was filtered\n"
 
 
 def test_json_lines_to_csv(command, write_jsonl):
