@@ -1,4 +1,4 @@
-"""Writers and judges behind one seam (see `protocol`).
+"""Writers and judges behind one interface (see `protocol`).
 
 `connect("builtin")`, `connect("hf:ORG/MODEL")`: a kind and, after a colon, the model or file.
 """

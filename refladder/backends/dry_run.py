@@ -1,4 +1,4 @@
-"""A dry run: the run's own path without answers, and an estimate of its cost from what was asked.
+"""A dry run: the run takes its usual path without answers, and its cost is estimated from what it asks.
 
 `DryRunBackend` takes the place of a backend. A prompt may hold a text that an earlier prompt of the run is to produce: an
 `Unwritten` value, which counts at its length limit. Where answers decide which prompts are asked, `at_most` says how
@@ -31,7 +31,7 @@ NOT_ASKED = NotAsked(reason="not asked in a dry run")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Estimate:
-    """What a run will ask one backend."""
+    """The prompts and tokens that a run will ask of one backend."""
 
     # The fingerprint of the backend.
     backend: str
@@ -76,7 +76,7 @@ class _Pool(NamedTuple):
 
 @dataclass(slots=True)
 class _Asked:
-    """What one backend is asked. `keys` are those of the prompts that are certain to be asked."""
+    """Prompts that one backend is asked so far; `keys` are those of prompts that are certain to be asked."""
 
     usage: Usage = field(default_factory=Usage)
     free: int = 0
@@ -114,7 +114,7 @@ class _Asked:
 
 
 class DryRunBackend(Wrapper):
-    """A backend in a dry run: it counts what it is asked, and gives the answers of a response store, or none."""
+    """A backend in a dry run: it counts prompts and returns stored answers, or none."""
 
     def __init__(self, backend: Backend) -> None:
         super().__init__(backend)

@@ -39,7 +39,7 @@ Answer = TypeVar("Answer")
 
 
 class FirstAnswers:
-    """Warns once of a judge, and once of a writer, whose first answers are of no use."""
+    """Warn once about a judge, and once about a writer, if the first answers are useless."""
 
     def __init__(self, log: Logger, name: str) -> None:
         self._log = log

@@ -1,4 +1,4 @@
-"""From what a model returned to one reading for a prompt: token log-probabilities, an answer's text, counted answers.
+"""Readings of labels from token log-probabilities, the text of an answer, or the counts of sampled answers.
 
 Every backend makes its readings here, so that these rules exist once: a label that begins another label, probabilities
 that are impossible, which label an answer names, and the log-probability of a label that no answer named.
@@ -139,25 +139,18 @@ def reading_from_sequences(
     """Label log-probabilities from those of token sequences, without continuations; spellings of a label add up."""
     alone = {}
     for sequence, logprob in logprobs.items():
-        longer = [
-            other for other in logprobs if len(other) > len(sequence) and _begins(sequence, other)
-        ]
-        nearest = [
-            other
-            for other in longer
-            if not any(len(prefix) < len(other) and _begins(prefix, other) for prefix in longer)
-        ]
+        longer = [other for other in logprobs if _begins(sequence, other)]
+        # Those that continue the sequence directly, not through another one.
+        nearest = [other for other in longer if not any(_begins(one, other) for one in longer)]
         alone[sequence] = without_continuations(logprob, [logprobs[other] for other in nearest])
-    values = [
-        log_sum([alone[sequence] for sequence in dict.fromkeys(group)]) for group in spellings
-    ]
+    values = [log_sum([alone[ids] for ids in dict.fromkeys(group)]) for group in spellings]
     return checked_reading(
         values, mass=math.fsum(map(math.exp, alone.values())), seen=seen, cut=cut, note=note
     )
 
 
 def _begins(prefix: tuple[int, ...], sequence: tuple[int, ...]) -> bool:
-    return sequence[: len(prefix)] == prefix
+    return len(prefix) < len(sequence) and sequence[: len(prefix)] == prefix
 
 
 def reading_from_verdicts(

@@ -1,4 +1,4 @@
-"""A backend whose use is counted, in prompts, tokens, seconds and money, and that stops when a budget is spent."""
+"""A backend that counts prompts, tokens, seconds and money, and stops when a budget is spent."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ SPENT = (
 
 
 class Metered(Streaming, Wrapper):
-    """A backend that counts what it is asked in `usage`, and asks nothing that its budget does not cover.
+    """A backend that counts its prompts in `usage` and sends none that its budget does not cover.
 
     One meter is inside the response store, with price and budget: it counts what is sent. Another is around the store
     while a method runs: its `usage` counts answers from the store too, and its `spent` what was sent for that method. A
@@ -219,7 +219,8 @@ def total(parts: Sequence[Spent]) -> Spent:
 
     Tokens are None if one backend does not know them; money is that of the backends that know it.
     """
-    sent, distinct = [part.sent for part in parts], [part.distinct for part in parts]
+    sent = [part.sent for part in parts]
+    distinct = [part.distinct for part in parts]
     usd = [part.usd for part in parts if part.usd is not None]
     return Spent(known_sum(sent), known_sum(distinct), sum(usd) if usd else None)
 

@@ -1,4 +1,4 @@
-"""A judge that is a plain function of Python: it is asked questions with the texts, not prompts."""
+"""A Python function as a judge: it gets questions with texts instead of prompts."""
 
 from __future__ import annotations
 
@@ -96,10 +96,8 @@ class FunctionJudge(Backend):
         except Exception as error:
             # The second is the line of the function.
             frames = traceback.extract_tb(error.__traceback__)[:2]
-            where, words = (
-                f"{Path(frames[-1].filename).name}:{frames[-1].lineno}",
-                " ".join(str(error).split()),
-            )
+            where = f"{Path(frames[-1].filename).name}:{frames[-1].lineno}"
+            words = " ".join(str(error).split())
             raise BackendError(
                 f"{self.fingerprint} raised {type(error).__name__}: {words:.200} ({where})"
             ) from error

@@ -1,4 +1,4 @@
-"""Money: what a model's tokens cost, tables of prices, and budgets."""
+"""Prices of tokens, price tables and budgets."""
 
 from __future__ import annotations
 

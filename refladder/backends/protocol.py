@@ -1,4 +1,4 @@
-"""The seam: what a writer or judge is, whatever runs it.
+"""The interface of writers and judges, independent of what runs the model.
 
 A plug-in subclasses `Backend` and implements its three abstract members. Everything else has a default and is
 overridden where the backend can do better.
@@ -27,7 +27,7 @@ STATED_TOKENS = 300
 
 
 class Backend(ABC):
-    """A writer and judge. Batch first and synchronous; concurrency stays inside.
+    """A writer and judge: synchronous calls with batches of prompts; a backend hides its concurrency.
 
     Prompts of one context arrive next to each other, so that a backend can share their prefix. The answer to a prompt
     must not depend on the other prompts of its batch. `refladder.testing.check_backend` tests a subclass.

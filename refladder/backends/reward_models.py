@@ -1,4 +1,4 @@
-"""Opens `reward:MODEL`: with `base_url` on a server, else with transformers here."""
+"""Open `reward:MODEL`, on a server with `base_url`, else with transformers on this machine."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ _MASS_SLACK = 1e-6
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rule:
-    """What to answer to which prompts; the fields are described at the top of this module."""
+    """A rule: which prompts it matches and what it answers. The top of this module describes the fields."""
 
     __pydantic_config__: ClassVar[dict[str, Any]] = {"allow_inf_nan": False}
     role: str | None = None

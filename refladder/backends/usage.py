@@ -1,4 +1,4 @@
-"""What backends are asked, in prompts, characters and tokens."""
+"""Counts of prompts, characters and tokens that backends are asked."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Number = TypeVar("Number", int, float)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Usage:
-    """What a backend was asked, or is to be asked."""
+    """Prompts that a backend was asked, or will be asked."""
 
     prompts: int = 0
     # HTTP requests; None for a backend that is not a server.

@@ -107,15 +107,15 @@ def _hiding(hidden: NDArray[np.bool_], dtype: Any) -> Any:
 
 
 def _batch(segment: Segment, pieces: list[Piece], dtype: Any, window: int | None) -> Batch:
-    most_queries, most_keys = (
-        max(piece.last - piece.first for piece in pieces),
-        max(map(_piece_keys, pieces)),
-    )
+    most_queries = max(piece.last - piece.first for piece in pieces)
+    most_keys = max(map(_piece_keys, pieces))
     queries = np.full((len(pieces), most_queries + -most_queries % STEP), segment.tokens.size)
     keys = np.zeros((len(pieces), most_keys + -most_keys % STEP), dtype=np.int64)
     visible = np.zeros((*queries.shape, keys.shape[1]), dtype=bool)
     for number, (first, last, before) in enumerate(pieces):
-        tokens, past, size = np.arange(first, last), keys_in(before), last - first
+        tokens = np.arange(first, last)
+        past = keys_in(before)
+        size = last - first
         present = past + size
         queries[number, :size] = tokens
         keys[number, :present] = np.concatenate(
@@ -222,10 +222,8 @@ def _capped_attention(
 
     (rows, heads, tokens, width), group = query.shape, query.shape[1] // key.shape[1]
     key, value = (tensor.repeat_interleave(group, dim=1) for tensor in (key, value))
-    output, logs = (
-        torch.empty_like(query),
-        query.new_empty(rows, heads, tokens, dtype=torch.float32),
-    )
+    output = torch.empty_like(query)
+    logs = query.new_empty(rows, heads, tokens, dtype=torch.float32)
     for first in range(0, tokens, _CAPPED_CHUNK):
         some = slice(first, first + _CAPPED_CHUNK)
         scores = query[:, :, some] @ key.transpose(2, 3) * (width**-0.5 if scale is None else scale)
@@ -266,10 +264,12 @@ def _attend(
             0, gathered.results
         )
     else:
-        merged, logs = torch.empty_like(flat), flat.new_empty(len(flat), dtype=torch.float32)
+        merged = torch.empty_like(flat)
+        logs = flat.new_empty(len(flat), dtype=torch.float32)
     merged, logs = merged.view(tokens, heads, width), logs.view(tokens, heads)
     for first, last in parts.runs:
-        queries, run_keys = slice(first, last), slice(total - tokens + first, total - tokens + last)
+        queries = slice(first, last)
+        run_keys = slice(total - tokens + first, total - tokens + last)
         output, log = kernel(
             query[:, :, queries], key[:, :, run_keys], value[:, :, run_keys], is_causal=True
         )

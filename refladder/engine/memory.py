@@ -1,4 +1,4 @@
-"""Memory: how much is free, how many tokens fit in a forward pass, and what to do if memory runs out."""
+"""Free memory, tokens that fit in a forward pass, and smaller batches if memory runs out."""
 
 from __future__ import annotations
 

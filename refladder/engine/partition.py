@@ -1,4 +1,4 @@
-"""Which keys each token of a packed tree sees, as a few ranges: runs, pieces and spans. Pure Python and numpy.
+"""The keys that each token of a packed tree sees, as a few ranges: runs, pieces and spans. Pure Python and numpy.
 
 A token sees its ancestors only, and those lie in a few ranges of keys. Keys that many queries see (the article before
 them) form a span: all of these queries see all of its keys. Short runs and small subtrees are pieces: each has its
@@ -83,7 +83,8 @@ def partition(
         # Start of the tokens that are in no piece yet.
         first = index
         while index < last:
-            end, stop = int(ends[index]), int(edges[np.searchsorted(edges, index, side="right")])
+            end = int(ends[index])
+            stop = int(edges[np.searchsorted(edges, index, side="right")])
             if (end < last or stop - index <= short) and keys_in(before) > short:
                 parts.spans.extend(Span(index, last, *keys) for keys in before)
                 before = ()

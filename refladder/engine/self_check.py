@@ -1,4 +1,4 @@
-"""Which strategy a causal model is read with: the fastest that provably returns the numbers of plain inference.
+"""Choice of the fastest strategy that provably returns the numbers of plain inference.
 
 The structure (masks, positions, cache) is proved in float32 on a small copy of the architecture (see `reduced_model`). On
 the real weights a short check remains: the numbers are finite, and no further from float32 than those of plain

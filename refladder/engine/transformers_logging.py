@@ -1,4 +1,4 @@
-"""Silences transformers."""
+"""Silence the output of transformers."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ def silenced(*, bars: bool = True) -> Iterator[None]:
     """Silence the reports of transformers, and its progress bars if `bars` is False."""
     from transformers.utils import logging
 
-    verbosity, hidden = logging.get_verbosity(), not bars and logging.is_progress_bar_enabled()
+    verbosity = logging.get_verbosity()
+    hidden = not bars and logging.is_progress_bar_enabled()
     logging.set_verbosity_error()
     if hidden:
         logging.disable_progress_bar()

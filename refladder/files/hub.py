@@ -1,4 +1,4 @@
-"""Ladder sets on a Hub: an address becomes a commit, its files come from the usual cache, and new ones go up at once.
+"""Ladder sets on a Hub: find the commit of an address, read its files from the usual cache, and upload new ones.
 
 `hub:ORG/NAME@REVISION` names a set, where the revision is a commit, a tag or a branch. The token is the one that
 huggingface_hub finds (`HF_TOKEN`, or `hf auth login`); it is never read here.
@@ -223,7 +223,7 @@ class Head:
 
 
 class Publisher:
-    """A repository that is written to."""
+    """A repository that can be written."""
 
     def __init__(self, repository: str, endpoint: str | None = None) -> None:
         self.repository = check_repository(repository)

@@ -60,7 +60,9 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-CERTIFICATE, SET, REVISIONS = "certificate.json", "set.json", "revisions.jsonl"
+CERTIFICATE = "certificate.json"
+SET = "set.json"
+REVISIONS = "revisions.jsonl"
 CERTIFICATE_SCHEMA = "certificate/1"
 
 
@@ -244,7 +246,7 @@ def of_whole_anchors(ladders: Iterable[Ladder], dimensions: Sequence[Dimension])
 
 
 class Checks:
-    """Checks that ladders, given one after another, form one scale; keeps their ids and their digest only."""
+    """Check that ladders, given one after another, form one scale; only their ids and digest are kept."""
 
     def __init__(
         self, name: str, dimensions: Sequence[Dimension], tasks: Mapping[str, str]
@@ -401,7 +403,8 @@ def load_ladders(name: str | Path, *, certified: bool = True) -> LadderSet:
         and not name.startswith(hub.PREFIX)
         and (path := find_folder(name) / CERTIFICATE).is_file()
     ):
-        where, certificate = str(path), parse_json(read_bytes(path), str(path), whole_file=True)
+        where = str(path)
+        certificate = parse_json(read_bytes(path), str(path), whole_file=True)
     if not certified or certificate is None:
         return opened
     return replace(opened, certificate=checked_certificate(certificate, where, opened.digest))

@@ -149,7 +149,7 @@ def digest_of_file(path: Path) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parts:
-    """The records of a ladder set, read as they go; `ladders` fills `context_digests`."""
+    """The records of a ladder set, read while they are iterated; `ladders` fills `context_digests`."""
 
     name: str
     dimensions: tuple[Dimension, ...]
@@ -279,7 +279,8 @@ def write_shards(folder: Path, config: str, rows: Iterable[Mapping[str, Any]]) -
             schema = arrow_schema(group, list(group[0]))
     (folder / "data" / config).mkdir(parents=True, exist_ok=True)
     while group:
-        path, count = folder / "data" / config / f"{len(shards):05d}.parquet", 0
+        path = folder / "data" / config / f"{len(shards):05d}.parquet"
+        count = 0
         with (
             writing(path),
             fitting(config, _SAME_TYPES),

@@ -98,7 +98,7 @@ class _Counted:
 
 
 class _Limited(io.RawIOBase):
-    """See `limited`."""
+    """A stream that gives no more than its limit, see `limited`."""
 
     def __init__(self, stream: IO[bytes], name: str, *, packed: bool, whole: bool) -> None:
         self._source: Any = _Counted(stream)

@@ -407,7 +407,7 @@ def _parquet_rows(path: str, file: Any, pa: Any) -> Iterator[Row]:
 
 
 class Write(Protocol):
-    """Appends a row, with values for the added columns, to a sink."""
+    """A function that appends a row, with values for the added columns, to a sink."""
 
     def __call__(self, row: Row, values: Mapping[str, Any] | None = None, /) -> None:
         """Append the row."""

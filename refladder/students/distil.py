@@ -1,4 +1,4 @@
-"""distil: a table of scored rows -> a student that has learned one column, measured on contexts held out."""
+"""Train a student on a column of a scored table, and measure it on held-out contexts."""
 
 from __future__ import annotations
 

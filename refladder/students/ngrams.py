@@ -47,7 +47,7 @@ _FAR = 4.0
 
 
 class NgramStudent:
-    """Estimates scores: hashed n-grams (of norm 1) and surface measures (standardised), times weights."""
+    """Estimate scores from hashed n-grams (of norm 1) and surface measures (standardised), times weights."""
 
     def __init__(
         self, arrays: Mapping[str, FloatArray], settings: Mapping[str, float] | None = None

@@ -1,4 +1,4 @@
-"""Checks whether a generated text can be used as a rung."""
+"""Check whether a generated text can be used as a rung."""
 
 from __future__ import annotations
 

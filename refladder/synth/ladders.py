@@ -1,4 +1,4 @@
-"""Writes ladders: a reference text of each level, for every context and dimension.
+"""Write ladders: a reference text of each level, for every context and dimension.
 
 Source: arXiv 2509.05440, section 2.1: the worst and the best text first, then texts between those that exist.
 """
@@ -149,7 +149,8 @@ def build_ladders(
     Source: arXiv 2509.05440, section 2.1.
     """
     waves = plan(rungs)
-    human, sampling = human or {}, sampling.filled(backend.default_sampling)
+    human = human or {}
+    sampling = sampling.filled(backend.default_sampling)
     _check_request(contexts, dimensions, attempts)
     _check_human(human, contexts, dimensions, rungs)
     roles = list(dict.fromkeys(step.role for wave in waves for step in wave))

@@ -1,4 +1,4 @@
-"""What an audit of a judge measures: length preference and the shift of a verdict under added sentences."""
+"""Statistics of an audit: length preference, and the shift of a verdict when sentences are added."""
 
 from __future__ import annotations
 

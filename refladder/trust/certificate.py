@@ -1,4 +1,4 @@
-"""Does a ladder rise? Statistics of the judgments between the rungs of ladders.
+"""Statistics of judgments between the rungs of ladders, which show whether a ladder rises.
 
 w[i, j] is the probability that rung j is better than rung i: the mean over both orders of P(win) + P(tie) / 2. A ladder
 rises when w[i, j] is above 1/2 for every i < j. Indices are from 0; level 1 of a ladder is index 0.
@@ -154,10 +154,8 @@ def sign_test(successes: FloatArray, trials: FloatArray) -> FloatArray:
     Returns:
         p-values; 1 where there are no trials.
     """
-    successes, trials = (
-        np.asarray(successes, dtype=np.float64),
-        np.asarray(trials, dtype=np.float64),
-    )
+    successes = np.asarray(successes, dtype=np.float64)
+    trials = np.asarray(trials, dtype=np.float64)
     # P(X >= k) of n at 1/2 is the incomplete beta function I(k, n - k + 1) at 1/2.
     tails = betainc(np.maximum(successes, 1.0), trials - successes + 1, 0.5)
     return np.where(successes == 0, 1.0, tails)

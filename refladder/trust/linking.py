@@ -225,7 +225,8 @@ def map_of(
     if name == "equipercentile":
         first, second = scores
         knots, values = by_rank(first, second, common.scale)
-        order, ends = np.argsort(contexts, kind="stable"), np.cumsum(common.rows).astype(int)
+        order = np.argsort(contexts, kind="stable")
+        ends = np.cumsum(common.rows).astype(int)
         rows = np.split(order, ends[:-1])
         drawn = (np.concatenate([rows[number] for number in draw]) for draw in _draws(len(rows)))
         resampled = np.array(

@@ -29,7 +29,9 @@ if TYPE_CHECKING:
 
 # Shares of the rows that the candidates keep, and shares that are tried first where there are labels enough. More
 # candidates keep less: a walk ends at its first chance failure, and one bad label among a few is one.
-_SHARES, _FIRST, _ENOUGH = tuple(step / 20 for step in range(1, 21)), (0.01, 0.02, 0.03, 0.04), 40
+_SHARES = tuple(step / 20 for step in range(1, 21))
+_FIRST = (0.01, 0.02, 0.03, 0.04)
+_ENOUGH = 40
 # Contexts of which several rows are labelled, below which nothing is promised.
 LEAST_UNITS = 5
 # Share of the allowed error; every further look has half of the rest.
@@ -241,7 +243,8 @@ def counted(sums: UnitSums) -> Counted:
         / np.maximum(units - 1, 1)
     )
     variance = n * share * (1 - share)
-    excess, most = (residual - variance).sum(axis=-1), (variance * (size - 1)).sum(axis=-1)
+    excess = (residual - variance).sum(axis=-1)
+    most = (variance * (size - 1)).sum(axis=-1)
     alike = np.maximum(excess, 0) / np.where(most > 0, most, 1)
     effect = divisor(size, alike[..., np.newaxis], spread(sums))
     effect = np.where((size > 1) & (n < LEAST_UNITS * size), np.inf, effect)
@@ -393,10 +396,8 @@ def surely_complete(
         Shape (...): the number of the candidate, or -1 where none can be promised.
     """
     check_promise(recall, sure)
-    passed, skipped = (
-        passes(missed, good, recall, sure, allow),
-        ~passes(0 * np.asarray(missed), good, recall, sure, allow),
-    )
+    passed = passes(missed, good, recall, sure, allow)
+    skipped = ~passes(0 * np.asarray(missed), good, recall, sure, allow)
     backwards = _last_of_run((passed | skipped)[..., ::-1], ~skipped[..., ::-1])
     return cast("IntArray", np.where(backwards < 0, -1, passed.shape[-1] - 1 - backwards))
 

@@ -1,4 +1,4 @@
-"""Rungs without a model: a best text from the context, a worst one from scraps of it, and texts between two others.
+"""Rungs without a model: a best text made from the context, a worst one from scraps of it, and texts between two.
 
 `worth` is always a function that gives a text its quality; what is tried is tried in an order that the seed decides, so
 that the same seed gives the same text.
@@ -175,14 +175,12 @@ def _key_sentences(context: str, budget: int, random: random.Random) -> list[str
     chosen: list[int] = []
     covered: set[str] = set()
     while left:
-        gains = {
-            number: taste[number]
-            * sum(counts[word] for word in words - covered)
-            / (5 + sizes[number])
-            / (1 + number / 10)
-            for number, words in left.items()
-            if not chosen or sum(sizes[n] for n in chosen) + sizes[number] <= budget
-        }
+        used = sum(sizes[number] for number in chosen)
+        gains = {}
+        for number, words in left.items():
+            if not chosen or used + sizes[number] <= budget:
+                new = sum(counts[word] for word in words - covered)
+                gains[number] = taste[number] * new / (5 + sizes[number]) / (1 + number / 10)
         if not gains:
             break
         number = max(gains, key=gains.__getitem__)
@@ -284,7 +282,8 @@ def _thrown_together(lower: str, higher: str, random: random.Random) -> Iterator
     """Yield handfuls of the words of two texts, about as long as they are."""
     words = [*higher.split()[:400], *lower.split()[:400], *_SCRAPS]
     sizes = sorted((len(higher.split()), len(lower.split())))
-    shortest, longest = max(1, sizes[0] - 2), min(len(words), sizes[1] + 2)
+    shortest = max(1, sizes[0] - 2)
+    longest = min(len(words), sizes[1] + 2)
     for _ in range(_HANDFULS):
         chosen = sorted(
             random.sample(range(len(words)), random.randint(min(shortest, longest), longest))

@@ -1,4 +1,4 @@
-"""The quality of a text on a dimension: a fixed formula over the features of `features`, and what follows from it.
+"""The quality of a text on a dimension, by a fixed formula over surface features, and the verdicts that follow.
 
 The weights are chosen by the words that name and describe the dimension; verdicts come from a comparison model with
 ties over the difference of two such numbers. The features and round weights were set by hand, the same for every data

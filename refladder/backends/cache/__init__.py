@@ -1,1 +1,1 @@
-"""The response store: answers of backends on disk, so that none is paid for twice."""
+"""The response store: answers of backends on disk, so that no answer is paid for twice."""

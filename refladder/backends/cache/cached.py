@@ -43,7 +43,7 @@ def stored(backend: Backend, path: Path) -> Stored:
 
 
 class Stored(Wrapper):
-    """A backend that looks in a response store before it asks another."""
+    """A backend that asks another one only for answers that a response store lacks."""
 
     def __init__(self, backend: Backend, store: ResponseStore) -> None:
         super().__init__(backend)

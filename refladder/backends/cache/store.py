@@ -92,7 +92,7 @@ def _explained(path: Path) -> Iterator[None]:
 
 
 class ResponseStore:
-    """An open response store, made if `create`; use it in a `with`. Whatever is wrong with the file is a DataError."""
+    """An open response store, created if `create`; use it in a `with` block. Any fault of the file is a DataError."""
 
     def __init__(self, path: Path, *, create: bool = True) -> None:
         self.path = path

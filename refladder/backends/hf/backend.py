@@ -6,6 +6,7 @@ the model's architecture allows it (see `refladder.engine.causal`).
 
 from __future__ import annotations
 
+import itertools
 import logging
 import time
 from dataclasses import replace
@@ -71,7 +72,10 @@ class TransformersBackend(Streaming):
         self, opened: Opened, *, memory: int | None, truncate_context: bool, prefix: bool = True
     ) -> None:
         self.opened = opened
-        self._prefix = "unsupported" if opened.encoder_decoder else "on" if prefix else "off"
+        if opened.encoder_decoder:
+            self._prefix = "unsupported"
+        else:
+            self._prefix = "on" if prefix else "off"
         self._requested_memory = memory
         # Set once the weights are read.
         self._memory: int | None = None
@@ -167,18 +171,20 @@ class TransformersBackend(Streaming):
         self, prompts: Sequence[Prompt], labels: Sequence[str]
     ) -> Iterator[tuple[int, LabelReading]]:
         """Yield the number of each prompt and its reading, group by group; a group holds whole contexts."""
-        for rows in _groups(prompts):
-            start, run_before = time.monotonic(), self.scorer.tokens_run
-            group = self._questions([prompts[row] for row in rows], labels)
-            counts = [len(spellings) for spellings in self._begun(prompts[rows[0]], labels)[1]]
-            questions = [question for question, _ in group if question is not None]
+        row = 0
+        for group in _groups(prompts):
+            start = time.monotonic()
+            run_before = self.scorer.tokens_run
+            fitted = self._questions(group, labels)
+            counts = [len(spellings) for spellings in self._begun(group[0], labels)[1]]
+            questions = [question for question, _ in fitted if question is not None]
             self.tokens_sent += sum(len(question.prompt) for question in questions)
             values = iter(self._values(questions) if questions else ())
             seconds = time.monotonic() - start
             run = self.scorer.tokens_run - run_before
             log.info(
                 "read %d prompts (%s), %d tokens, %.0f tokens/s",
-                len(rows),
+                len(group),
                 self.scorer.strategy,
                 run,
                 run / max(seconds, 1e-9),
@@ -187,18 +193,15 @@ class TransformersBackend(Streaming):
                 LabelReading(reason=note)
                 if question is None
                 else label_reading(question.labels, next(values), counts, note)
-                for question, note in group
+                for question, note in fitted
             ]
             self._first.readings(labels, readings)
-            yield from zip(rows, readings, strict=True)
+            yield from enumerate(readings, start=row)
+            row += len(group)
 
     def count_tokens(self, prompts: Sequence[Prompt]) -> list[int]:
         """Return the number of tokens of each prompt, 0 for one that is too long; needs no weights."""
-        fitted = (
-            each
-            for rows in _groups(prompts)
-            for each in self._prompt_ids([prompts[row] for row in rows])
-        )
+        fitted = itertools.chain.from_iterable(map(self._prompt_ids, _groups(prompts)))
         return [len(ids or ()) for ids, _ in fitted]
 
     def _prompt_ids(
@@ -215,9 +218,9 @@ class TransformersBackend(Streaming):
         if not labels:
             return sum(self.count_tokens(prompts))
         distinct = 0
-        for rows in _groups(prompts):
-            group = self._questions([prompts[row] for row in rows], labels)
-            questions = [question for question, _ in group if question is not None]
+        for group in _groups(prompts):
+            fitted = self._questions(group, labels)
+            questions = [question for question, _ in fitted if question is not None]
             if self.opened.encoder_decoder:
                 distinct += sum(len(question.prompt) for question in questions)
             elif questions:
@@ -233,19 +236,13 @@ class TransformersBackend(Streaming):
     ) -> Iterator[tuple[int, Completion]]:
         """Yield the number of each prompt and its text, batch by batch; prompts with a common prefix share a batch."""
         fitting: list[tuple[int, list[int], str | None]] = []
-        groups = _groups(prompts)
-        fitted = (
-            each
-            for rows in groups
-            for each in self._prompt_ids([prompts[row] for row in rows], sampling.max_tokens)
-        )
-        for row, (ids, note) in enumerate(fitted):
+        groups = (self._prompt_ids(group, sampling.max_tokens) for group in _groups(prompts))
+        for row, (ids, note) in enumerate(itertools.chain.from_iterable(groups)):
             if ids is None:
                 yield row, Completion(finish="error", note=note)
             else:
                 fitting.append((row, ids, note))
-        batches = self._in_batches([ids for _, ids, _ in fitting], sampling)
-        for rows, texts in batches:
+        for rows, texts in self._in_batches([ids for _, ids, _ in fitting], sampling):
             self.tokens_sent += sum(len(fitting[row][1]) for row in rows)
             self._tokens_written += sum(len(text.ids) for text in texts)
             completions = [
@@ -364,7 +361,8 @@ class TransformersBackend(Streaming):
         group = list(fitted)
         for number, (question, _) in enumerate(group):
             if question is not None and not self._fits_in_memory(len(question.prompt)):
-                tokens, available = len(question.prompt), (self._memory or 0) / 2**20
+                tokens = len(question.prompt)
+                available = (self._memory or 0) / 2**20
                 group[number] = (
                     None,
                     _TOO_LITTLE_MEMORY.format(prompts[number].role, tokens, available),
@@ -432,21 +430,20 @@ class TransformersBackend(Streaming):
         return best, _CUT.format(f"{len(context):,}", f"{low:,}")
 
 
-def _groups(prompts: Sequence[Prompt]) -> Iterator[range]:
-    """Yield neighbouring rows to read together: those of a context and an answer prefix, up to a maximum."""
-    first = 0
-    for row in range(1, len(prompts) + 1):
-        count = row - first
-        if row < len(prompts) and count < _LARGEST_GROUP:
-            one, other = prompts[row - 1], prompts[row]
-            same = one.slots.get("context") == other.slots.get("context")
-            if (same or count < _GROUP) and (one.prefix, one.labels) == (
-                other.prefix,
-                other.labels,
-            ):
-                continue
-        yield range(first, row)
-        first = row
+def _groups(prompts: Sequence[Prompt]) -> Iterator[list[Prompt]]:
+    """Yield neighbours to read together: prompts of a context and an answer prefix, up to a maximum."""
+    group: list[Prompt] = []
+    for prompt in prompts:
+        if group:
+            last = group[-1]
+            same = prompt.slots.get("context") == last.slots.get("context")
+            alike = (prompt.prefix, prompt.labels) == (last.prefix, last.labels)
+            if not alike or len(group) >= (_LARGEST_GROUP if same else _GROUP):
+                yield group
+                group = []
+        group.append(prompt)
+    if group:
+        yield group
 
 
 def open_hf(

@@ -49,7 +49,7 @@ _UNITS = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
 
 
 class _Named(NamedTuple):
-    """What the user typed: a prefix such as `hf:`, and a name of the Hub, a folder or a GGUF file."""
+    """A model as the user named it: a prefix such as `hf:`, and a name on the Hub, a folder or a GGUF file."""
 
     prefix: str
     target: str

@@ -68,7 +68,8 @@ class Reader:
         self, first: Sequence[int], second: Sequence[int], tail: Sequence[int] = ()
     ) -> Row | None:
         """Return two texts with special tokens, the first cut at its end to fit; None if nothing of it is left."""
-        frame, width = list(self._frame["input_ids"]), len(self._placeholder)
+        frame = list(self._frame["input_ids"])
+        width = len(self._placeholder)
         starts = [
             index
             for index in range(len(frame))

@@ -1,4 +1,4 @@
-"""From a prompt and its labels to token ids: chat template, empty thought, no control tokens from a user's text."""
+"""Token ids of prompts and labels: chat template, empty thought, no control tokens from a user's text."""
 
 from __future__ import annotations
 
@@ -73,7 +73,8 @@ class Tokens:
         start = next(
             (index for index in range(len(framed)) if framed[index : index + len(bare)] == bare), 0
         )
-        self._before, self._after = framed[:start], framed[start + len(bare) :]
+        self._before = framed[:start]
+        self._after = framed[start + len(bare) :]
 
     @property
     def template_digest(self) -> str:
@@ -116,17 +117,13 @@ class Tokens:
         pieces_of = [self._pieces(text, prefix) for text in texts]
         prompts = self._encode(pieces_of)
         if self._encoder_decoder:
-            answers = self._ids(labels)
-            questions = [Question(prompt, answers) for prompt in prompts]
+            label_ids = self._ids(labels)
+            questions = [Question(prompt, label_ids) for prompt in prompts]
         else:
-            questions = [
-                self._with_labels(
-                    prompt,
-                    pieces,
-                    labels if prefix else [self._answer(pieces[-1], each) for each in labels],
-                )
-                for prompt, pieces in zip(prompts, pieces_of, strict=True)
-            ]
+            questions = []
+            for prompt, pieces in zip(prompts, pieces_of, strict=True):
+                answers = labels if prefix else [self._answer(pieces[-1], each) for each in labels]
+                questions.append(self._with_labels(prompt, pieces, answers))
         for question in questions:
             for label, ids in zip(labels, question.labels, strict=True):
                 if not ids:

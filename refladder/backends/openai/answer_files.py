@@ -1,4 +1,4 @@
-"""Answers through files: requests are written to a folder, and whoever answers them puts the answers beside them.
+"""Answers through files: requests are written to a folder, and answers are read from the same folder.
 
     folder.json            the folder's id, which is part of the fingerprint
     requests-0001.jsonl    requests in the input format of OpenAI's Batch interface; `custom_id` digests the body
@@ -73,7 +73,7 @@ class _Found:
 
 @dataclass(slots=True)
 class _Read:
-    """What the folder's files held when they were read last."""
+    """The content of the folder's files when they were last read."""
 
     # custom_id: name of the file.
     requests: dict[str, str] = field(default_factory=dict)
@@ -308,7 +308,8 @@ def _answer(line: Mapping[str, Any], where: str) -> _Found | str:
             return "text must be a text or a list of texts"
         choices = [_choice(place, text) for place, text in enumerate(texts)]
         return _Found(where, {"choices": choices})
-    status, body = at(line, "response", "status_code"), at(line, "response", "body")
+    status = at(line, "response", "status_code")
+    body = at(line, "response", "body")
     reason = error_text(line.get("error")) or error_text(body)
     if not isinstance(status, int):
         return reason or "it holds no answer"

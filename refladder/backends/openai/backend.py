@@ -72,7 +72,7 @@ T = TypeVar("T")
 
 
 class OpenAIBackend(Streaming):
-    """A model on a server; writes and judges. Keeps no connection open between calls."""
+    """A model on a server that writes and judges; no connection stays open between calls."""
 
     kind = "openai"
 

@@ -288,7 +288,8 @@ async def read_sampled(
 ) -> LabelReading:
     """Label shares of answers at temperature 1, or of one where all are the same."""
     messages = await client.shortened(messages, tuple(labels))
-    number, most = capabilities.answers(client.options), capabilities.answer_tokens(client.options)
+    number = capabilities.answers(client.options)
+    most = capabilities.answer_tokens(client.options)
     several = capabilities.several and not capabilities.fixed
     answers = [
         said(choice) for choice in await _drawn(client, messages, number, most, several=several)

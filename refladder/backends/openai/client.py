@@ -1,4 +1,4 @@
-"""Requests to one model in the dialect of its server, what is known of that server, and tokens from its tokenizer."""
+"""Requests to one model in the dialect of its server, the server's capabilities, and tokens from its tokenizer."""
 
 from __future__ import annotations
 

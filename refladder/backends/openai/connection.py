@@ -1,4 +1,4 @@
-"""The connection to a server: one pool of connections, one layer of retries, and limits on what is read.
+"""HTTP connections to a server, with one layer of retries and limits on the size of answers.
 
 aiohttp sends the requests, and tenacity says how long to wait before the next try. Only broken connections, broken
 bodies, 408, 409, 425, 429 and 5xx are tried again. Nothing of aiohttp's exceptions is shown, as their requests hold the
@@ -75,7 +75,7 @@ Answer = TypeVar("Answer")
 
 
 class Connection:
-    """An open connection, inside one event loop; proxies and certificates are those that the environment names."""
+    """An open connection in one event loop; the environment names its proxies and certificates."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""What every request of this backend shares: how it can fail, what is counted, and the error that ends a run."""
+"""Failures and counts of requests, and the error that ends a run."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ class NotYet(Exception):  # noqa: N818  control flow of answers through files
 
 
 class Identities:
-    """Notices when a server gives one answer, by its id (long ones only: others repeat), to two different requests."""
+    """Detect a server that gives one answer, by its id, to two different requests; short ids may repeat."""
 
     def __init__(self) -> None:
         self._seen: OrderedDict[str, int] = OrderedDict()
@@ -101,7 +101,7 @@ class Identities:
 
 @dataclass(slots=True)
 class Tally:
-    """What was sent and what came back, over the life of an endpoint."""
+    """Counts of requests and answers over the life of a backend."""
 
     counts: Counter[str] = field(default_factory=Counter)
     identities: Identities = field(default_factory=Identities)

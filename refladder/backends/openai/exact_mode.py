@@ -203,12 +203,11 @@ async def _by_beginnings(
 ) -> list[Values]:
     """Ask `after` for the tokens that follow each beginning of a label, behind all bases."""
     wanted = next_tokens(sequences)
-    readings = await asyncio.gather(
-        *(
-            after(client, [[*base, *beginning] for base in bases], ids)
-            for beginning, ids in wanted.items()
-        )
-    )
+
+    async def read(beginning: Tokens, ids: list[int]) -> list[dict[int, float]]:
+        return await after(client, [[*base, *beginning] for base in bases], ids)
+
+    readings = await asyncio.gather(*(read(*item) for item in wanted.items()))
     return [dict(zip(wanted, of_base, strict=True)) for of_base in zip(*readings, strict=True)]
 
 
@@ -262,22 +261,20 @@ async def _by_score(
         "item_first": False,
     }
     scores = (await client.post("/score", body)).get("scores")
-    rows = (
-        [row if isinstance(row, list) else [] for row in scores] if isinstance(scores, list) else []
-    )
-    if [len(row) for row in rows] != [len(every)] * len(wanted) * len(bases):
+    rows = scores if isinstance(scores, list) else []
+    whole = all(isinstance(row, list) and len(row) == len(every) for row in rows)
+    if not whole or len(rows) != len(wanted) * len(bases):
         raise Refusal("/score gave no row of scores for each item")
-    if not all(
-        type(value) in {int, float} and 0 < value <= 1 + 1e-3 for row in rows for value in row
-    ):
-        raise Refusal("/score gave what are no probabilities")
-    logs = iter(
-        [
-            {token: min(0.0, math.log(value)) for token, value in zip(every, row, strict=True)}
-            for row in rows
-        ]
-    )
+    for value in itertools.chain(*rows):
+        if type(value) not in {int, float} or not 0 < value <= 1 + 1e-3:
+            raise Refusal("/score gave what are no probabilities")
+    logs = (dict(zip(every, map(_capped_log, row), strict=True)) for row in rows)
     return [{beginning: next(logs) for beginning in wanted} for _ in bases]
+
+
+def _capped_log(probability: float) -> float:
+    """Return a log-probability; rounding may put a probability slightly above 1."""
+    return min(0.0, math.log(probability))
 
 
 _READERS: dict[Way, _Reader] = {

@@ -1,4 +1,4 @@
-"""What a user may set on an endpoint, and where its key comes from."""
+"""Options of a model on a server, and the source of its key."""
 
 from __future__ import annotations
 
@@ -37,10 +37,8 @@ _OF_SERVERS = (
 )
 _CACHE = "endpoints.json"
 _HEADERS = "REFLADDER_HEADERS"
-_HEADER_NAME, _HEADER_VALUE = (
-    r"[!#$%&'*+.^_`|~0-9A-Za-z-]+",
-    r"[\x21-\x7e]([\x20-\x7e]*[\x21-\x7e])?",
-)
+_HEADER_NAME = r"[!#$%&'*+.^_`|~0-9A-Za-z-]+"
+_HEADER_VALUE = r"[\x21-\x7e]([\x20-\x7e]*[\x21-\x7e])?"
 _OF_THE_CLIENT = {
     "accept-encoding",
     "connection",

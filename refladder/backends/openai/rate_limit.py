@@ -1,4 +1,4 @@
-"""How fast an endpoint is asked: adaptive concurrency, pauses that the server asks for, requests and tokens a minute.
+"""Rate limits: adaptive concurrency, pauses that the server asks for, requests and tokens a minute.
 
 Additive increase, multiplicative decrease: the limit starts at 20 requests in flight, grows by one for each full round
 of answers, and is halved by a 429, once for all requests that were in flight together. `Retry-After` and the rate-limit
@@ -109,7 +109,7 @@ class Bucket:
 
 
 class RateLimiter:
-    """Decides when the next request may start. An endpoint has one; it is used from one event loop at a time."""
+    """Decide when the next request may start. A backend has one limiter, used from one event loop at a time."""
 
     def __init__(
         self,

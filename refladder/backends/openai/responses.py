@@ -1,4 +1,4 @@
-"""From what a server returned to the log-probabilities of labels. Pure functions, no network.
+"""Log-probabilities of labels from the responses of a server, by pure functions without network.
 
 A label is read exactly from its own tokens, or from the most probable tokens of the first position: all its spellings
 (`Better`, ` better`, `BETTER`) add up. A label outside the returned tokens has a bound, and its row is unparsed unless
