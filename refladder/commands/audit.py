@@ -10,7 +10,7 @@ from click.core import ParameterSource
 
 from refladder.commands import console, spending
 from refladder.commands.calling import LOG, Call, Log, checked
-from refladder.commands.options import Command, JudgeOptions, options
+from refladder.commands.options import JudgeOptions, subcommand
 from refladder.errors import UsageError
 from refladder.options import OF_BACKENDS, OF_COST, like
 from refladder.session import Session
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from refladder.files.ladder_sets import LadderSet
 
 
-@click.command(cls=Command, short_help="Measure the biases of a judge.")
-@options(
+@subcommand(
+    "Measure the biases of a judge.",
     "ladder_set",
     "judge",
     "judge_option",
@@ -50,10 +50,7 @@ if TYPE_CHECKING:
     asked=Asking,
     judge=JudgeOptions,
 )
-@click.pass_context
 def command(
-    context: click.Context,
-    /,
     *,
     money: spending.SpendingOptions,
     asked: Asking,
@@ -83,7 +80,8 @@ def command(
 
     if (
         ladder_set is not None
-        and context.get_parameter_source("ladders") is ParameterSource.COMMANDLINE
+        and click.get_current_context().get_parameter_source("ladders")
+        is ParameterSource.COMMANDLINE
     ):
         raise UsageError("SET and --ladders both name the ladder set; give one of them")
     named = ladder_set or ladders

@@ -8,19 +8,16 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import click
-
 from refladder.commands import console, spending
 from refladder.commands.calling import LOG, Call, Log, checked
 from refladder.commands.data import Data, DataOptions
 from refladder.commands.options import (
-    Command,
     JudgeOptions,
     backend_options,
     given_options,
-    options,
     options_of,
     pairs,
+    subcommand,
 )
 from refladder.errors import UsageError, option, plural
 from refladder.files.jsonl import read_bytes
@@ -103,8 +100,8 @@ def _writer_of(folder: Path) -> tuple[str | None, dict[str, str]]:
     )
 
 
-@click.command(cls=Command, short_help="Generate ladders for a benchmark or a table.")
-@options(
+@subcommand(
+    "Generate ladders for a benchmark or a table.",
     "benchmark",
     "benchmark_source",
     *OF_DATA,
@@ -129,10 +126,7 @@ def _writer_of(folder: Path) -> tuple[str | None, dict[str, str]]:
     judge=JudgeOptions,
     money=spending.SpendingOptions,
 )
-@click.pass_context
 def command(
-    context: click.Context,
-    /,
     *,
     data: DataOptions,
     sampling: Sampling,
@@ -166,7 +160,7 @@ def command(
     console.check_prompts(prompts)
     given: dict[str, Any] = {"rungs": rungs, "sampling": sampling, "shared": shared}
     if add is not None:
-        _alone(each.flag for each in given_options(context) if each.of_new_set)
+        _alone(each.flag for each in given_options() if each.of_new_set)
         ladders = open_to_add(out)
         table = Data(add, ladders.task, dimensions=ladders.dimensions, columns=data.columns)
         given = _of_set(ladders)
@@ -189,14 +183,12 @@ def command(
         **given,
     )
     session = spending.Spending(money)
-    writer = context.params["writer"] = str(
-        _writer(spec, writer, session.notify, own=table.is_table())
-    )
+    writer = str(_writer(spec, writer, session.notify, own=table.is_table()))
     spec = replace(
         spec,
         writer=writer,
         writer_options=backend_options(writer, writer_option),
-        config=console.resolved(context),
+        config=console.resolved(writer=writer),
     )
     if not session.approves(partial(rehearse, spec), as_json=as_json):
         return 0

@@ -5,11 +5,9 @@ from __future__ import annotations
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
-import click
-
 from refladder.commands import console
 from refladder.commands.calling import LOG, Call, Log, checked, output_path, record_or_path
-from refladder.commands.options import Command, options
+from refladder.commands.options import subcommand
 from refladder.errors import UsageError, plural
 from refladder.files.jsonl import read_record
 from refladder.options import like
@@ -28,10 +26,8 @@ if TYPE_CHECKING:
 Result = TypeVar("Result", "Calibration", "LabelPlan", "KeptRate")
 
 
-@click.command(
-    cls=Command, short_help="Choose a cut-off that keeps a promise, from labels of some rows."
-)
-@options(
+@subcommand(
+    "Choose a cut-off that keeps a promise, from labels of some rows.",
     like("source", metavar="SCORED", required=True),
     "labels",
     "label",

@@ -6,11 +6,9 @@ from dataclasses import asdict
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-import click
-
 from refladder.commands import console, spending
 from refladder.commands.calling import Call, Log, checked
-from refladder.commands.options import Command, JudgeOptions, options
+from refladder.commands.options import JudgeOptions, subcommand
 from refladder.options import OF_BACKENDS, OF_COST, like
 from refladder.session import Session
 from refladder.settings import LEAST_MASS, Asking, chosen
@@ -24,8 +22,8 @@ if TYPE_CHECKING:
     from refladder.files.ladder_sets import LadderSet
 
 
-@click.command(cls=Command, short_help="Check that the rungs of ladders rise.")
-@options(
+@subcommand(
+    "Check that the rungs of ladders rise.",
     "set_argument",
     "judge",
     "judge_option",

@@ -6,19 +6,17 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import click
-
 from refladder.commands import console
 from refladder.commands.calling import Call, checked
-from refladder.commands.options import Command, options
+from refladder.commands.options import subcommand
 from refladder.options import like
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 
-@click.command(cls=Command, short_help="Compare two or more systems by their scores.")
-@options(
+@subcommand(
+    "Compare two or more systems by their scores.",
     like("source", metavar="SCORED [SCORED ...]", multiple=True, required=True),
     "by",
     "systems",

@@ -6,16 +6,13 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import click
-
 from refladder.commands import console, spending
 from refladder.commands.calling import Call, Log, checked, log_lines
 from refladder.commands.options import (
-    Command,
     CriteriaOptions,
     JudgeOptions,
     backend_options,
-    options,
+    subcommand,
 )
 from refladder.files.jsonl import atomic
 from refladder.options import OF_BACKENDS, OF_COST, OF_GENERATION, like
@@ -31,10 +28,8 @@ if TYPE_CHECKING:
     from refladder.backends.plain_function import Judge
 
 
-@click.command(
-    cls=Command, short_help="Generate texts with several models and compare them pairwise."
-)
-@options(
+@subcommand(
+    "Generate texts with several models and compare them pairwise.",
     "table",
     "prompt_file",
     "prompt_text",
@@ -65,10 +60,7 @@ if TYPE_CHECKING:
     asked=CriteriaOptions,
     money=spending.SpendingOptions,
 )
-@click.pass_context
 def command(
-    context: click.Context,
-    /,
     *,
     table: str,
     prompt_file: Path | None,
@@ -118,7 +110,7 @@ def command(
         sampling=sampling,
         explain=explain,
         prompts=prompts,
-        config=console.resolved(context),
+        config=console.resolved(),
     )
     if not session.approves(partial(rehearse, spec), as_json=as_json):
         return 0

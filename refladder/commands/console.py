@@ -94,11 +94,12 @@ class Console:
         notify(text, warns=warns)
 
 
-def resolved(context: click.Context) -> dict[str, Any]:
-    """The configuration of this run, as it is stored with its output: every option with its value."""
+def resolved(**changed: Any) -> dict[str, Any]:
+    """Return the configuration of this run, as it is stored with its output: every option with its value."""
+    context = click.get_current_context()
     values = {
         name: str(value) if isinstance(value, Path) else value
-        for name, value in context.params.items()
+        for name, value in {**context.params, **changed}.items()
     }
     for chosen in context.meta.get(OF_BACKENDS, {}).values():
         values.update(chosen)

@@ -9,7 +9,7 @@ import click
 from refladder.backends import connect
 from refladder.backends.builtin import NOTICE
 from refladder.commands import console
-from refladder.commands.options import Command, options
+from refladder.commands.options import subcommand
 from refladder.errors import plural
 from refladder.events import Silent
 from refladder.files.jsonl import atomic, throw_away, to_json
@@ -42,8 +42,10 @@ OWN_DATA = (
 )
 
 
-@click.command(cls=Command, short_help="Run every step on shipped data.")
-@options(like("out_folder", default="demo-output", help="Output folder of the demo."))
+@subcommand(
+    "Run every step on shipped data.",
+    like("out_folder", default="demo-output", help="Output folder of the demo."),
+)
 def command(*, out: Path) -> None:
     """Build ladders, score outputs, filter by a threshold and evaluate against ratings, on shipped data.
 

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import click
-
 from refladder.commands import console
-from refladder.commands.options import Command, options
+from refladder.commands.options import subcommand
 from refladder.files.ladder_sets import LadderSet
 from refladder.jobs.diff import Difference, compare_sets
 
@@ -18,8 +16,9 @@ if TYPE_CHECKING:
 CHANGED = 3  # exit code
 
 
-@click.command(cls=Command, short_help="Compare two ladder sets, or two revisions of one.")
-@options("first_set", "second_set", "as_json")
+@subcommand(
+    "Compare two ladder sets, or two revisions of one.", "first_set", "second_set", "as_json"
+)
 def command(*, first: str, second: str, as_json: bool) -> int:
     """Print which ladders, recipes, contexts and dimensions differ between two ladder sets.
 

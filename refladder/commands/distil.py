@@ -6,11 +6,9 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import click
-
 from refladder.commands import console
 from refladder.commands.calling import Call, Log, checked, output_path
-from refladder.commands.options import Command, options
+from refladder.commands.options import subcommand
 from refladder.files.ladder_sets import load_ladders
 from refladder.options import like
 
@@ -21,8 +19,8 @@ if TYPE_CHECKING:
     from refladder.records import Distilled
 
 
-@click.command(cls=Command, short_help="Train a small regressor on scores.")
-@options(
+@subcommand(
+    "Train a small regressor on scores.",
     like("source", metavar="SCORED", required=True),
     like("by", help="Column of the scores to learn, such as NAME_score.", required=True),
     like("out_folder", help="Output folder for the student.", required=True),

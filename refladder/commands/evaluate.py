@@ -9,12 +9,10 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, cast, overload
 
-import click
-
 from refladder.commands import console, spending
 from refladder.commands.calling import LOG, Call, Log, checked
 from refladder.commands.data import Data, DataOptions, one_alone, one_each
-from refladder.commands.options import Command, JudgeOptions, backend_options, options
+from refladder.commands.options import JudgeOptions, backend_options, subcommand
 from refladder.commands.recorded import (
     asking_arguments,
     asking_options,
@@ -116,8 +114,8 @@ class OutputOptions:
         return self.table_format in {"json", "csv"}
 
 
-@click.command(cls=Command, short_help="Measure the agreement of scores with human ratings.")
-@options(
+@subcommand(
+    "Measure the agreement of scores with human ratings.",
     like("benchmark", metavar="BENCHMARK...", multiple=True, required=True),
     like(
         "benchmark_source",
@@ -182,10 +180,7 @@ class OutputOptions:
     output=OutputOptions,
     money=spending.SpendingOptions,
 )
-@click.pass_context
 def command(
-    context: click.Context,
-    /,
     *,
     data: DataOptions,
     chosen: MethodOptions,
@@ -223,7 +218,7 @@ def command(
     )
     rated = [each.rated(None) for each in data.each()]
     table = (*(data.source or ()), *data.names)[0]
-    recorded = open_recorded(judgments_from, asking_options(context), console.notify, source=table)
+    recorded = open_recorded(judgments_from, asking_options(), console.notify, source=table)
     if recorded is not None and data.task_file is not None and data.dimensions:
         # The table was read without the other dimensions.
         recorded = recorded.on(data.dimensions)
@@ -269,7 +264,7 @@ def command(
             against_best=output.table_format == "latex",
         ),
         dimensions_named=bool(data.dimensions),
-        config=console.resolved(context),
+        config=console.resolved(),
     )
     events = console.Console(watch=session.under_way)
     if not session.approves(lambda dry: rehearse(spec, dry, events), as_json=output.as_json):

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import click
-
 from refladder.commands import console
 from refladder.commands.data import DataOptions
-from refladder.commands.options import Command, options
+from refladder.commands.options import subcommand
 from refladder.errors import plural
 from refladder.files.tables import STANDARD
 from refladder.options import OF_DATA, like
 
 
-@click.command(cls=Command, short_help="Export a benchmark as one table.")
-@options(
+@subcommand(
+    "Export a benchmark as one table.",
     like("benchmark", required=True),
     "benchmark_source",
     *OF_DATA,

@@ -5,11 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar, cast
 
-import click
-
 from refladder.commands import console
 from refladder.commands.calling import LOG, Call, Log, checked
-from refladder.commands.options import Command, options
+from refladder.commands.options import subcommand
 from refladder.errors import UsageError, plural
 from refladder.files.tables import STANDARD
 from refladder.options import like
@@ -27,10 +25,8 @@ Table = TypeVar("Table")
 KEEP, DROP = "keep", "drop"
 
 
-@click.command(
-    cls=Command, short_help="Select scored rows by threshold, top fraction or rank in a group."
-)
-@options(
+@subcommand(
+    "Select scored rows by threshold, top fraction or rank in a group.",
     like("source", default="-"),
     "min",
     "max",

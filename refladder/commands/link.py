@@ -6,11 +6,9 @@ import dataclasses
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import click
-
 from refladder.commands import console
 from refladder.commands.calling import Call, check_paths, checked
-from refladder.commands.options import Command, options
+from refladder.commands.options import subcommand
 from refladder.options import like
 from refladder.report.certificate_tables import link_table, link_warnings
 from refladder.settings import LEAST_MASS, Scale, check_asking
@@ -19,8 +17,8 @@ if TYPE_CHECKING:
     from refladder.records import Link
 
 
-@click.command(cls=Command, short_help="Map the scores of one judge to the scale of another.")
-@options(
+@subcommand(
+    "Map the scores of one judge to the scale of another.",
     "first",
     "second",
     like("out_file", help="Output file for the link.", required=True),

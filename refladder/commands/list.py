@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import click
-
 from refladder.commands import console
-from refladder.commands.options import Command, options
+from refladder.commands.options import subcommand
 from refladder.errors import UnknownNameError
 
 if TYPE_CHECKING:
@@ -16,10 +14,9 @@ if TYPE_CHECKING:
 KINDS = ("benchmarks", "ladders", "backends", "methods", "rules", "prompts")
 
 
-@click.command(
-    cls=Command, short_help="List the available benchmarks, ladders, backends, methods, ..."
+@subcommand(
+    "List the available benchmarks, ladders, backends, methods, ...", "kind", "prompts", "as_json"
 )
-@options("kind", "prompts", "as_json")
 def command(*, kind: str | None, prompts: Path | None, as_json: bool) -> None:
     """List the names that other commands accept, all of them or those of one KIND.
 

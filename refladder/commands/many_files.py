@@ -19,8 +19,6 @@ from refladder.report.summary import summary
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    import click
-
     from refladder.commands.console import Console
     from refladder.fleet.run import FilesReport
     from refladder.fleet.worker import Task
@@ -70,9 +68,9 @@ class ManyFiles:
         return int(match[1]), int(match[2])
 
 
-def check_options(context: click.Context) -> None:
+def check_options() -> None:
     """Refuse the options that do not go with a folder of scored files."""
-    for option in given_options(context):
+    for option in given_options():
         if not option.with_many_files:
             raise UsageError(
                 f"{option.flag} does not work with a folder of scored files; leave it out, or give --out FILE"
@@ -109,7 +107,6 @@ def check_judge(
 
 
 def score_many_files(
-    context: click.Context,
     many: ManyFiles,
     task: Task,
     mapped: Mapped,
@@ -142,7 +139,7 @@ def score_many_files(
             events.notice(f"--budget: each of {workers.number} workers may spend {budget:.4g} USD")
         return workers, replace(task, judge_options=options, budget=budget)
 
-    config = console.resolved(context)
+    config = console.resolved()
     report = score_files(open_workers, task, mapped, events, part=many.part, config=config)
     return _tell(report, task.judge, task.folder, as_json=as_json)
 

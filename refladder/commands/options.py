@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 import os
+from collections.abc import Callable
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,8 +18,9 @@ from refladder.files.tables import parse_number
 from refladder.options import OPTIONS, Option
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
+_Function = Callable[..., Any]
 _NOT_FINITE = ("nan", "inf", "infinity")  # refused by each command in words of its own
 OF_BACKENDS = "refladder.of_backends"  # in a context's meta: options for all backends of a kind
 QUIET = "refladder.quiet"  # likewise: whether notices and progress are left out
@@ -153,8 +155,9 @@ def given_by_user(context: click.Context, name: str | None) -> bool:
     return context.get_parameter_source(name or "") in sources
 
 
-def given_options(context: click.Context) -> Iterator[Option]:
-    """Yield the options of a command that the user gave."""
+def given_options() -> Iterator[Option]:
+    """Yield the options of the running command that the user gave."""
+    context = click.get_current_context()
     for option in options_of(context.command):
         if given_by_user(context, option.name):
             yield option
@@ -293,6 +296,16 @@ def _label(parameter: click.Parameter) -> str:
     return (
         parameter.opts[0] if isinstance(parameter, click.Option) else parameter.human_readable_name
     )
+
+
+def subcommand(about: str, *given: str | Option, **records: type) -> Callable[[_Function], Command]:
+    """Make a command of a function; `about` is its line in `refladder --help`, and the rest is as for `options`."""
+
+    def apply(function: _Function) -> Command:
+        made = click.command(cls=Command, short_help=about)
+        return made(options(*given, **records)(function))
+
+    return apply
 
 
 class Group(Command, click.Group):

@@ -6,11 +6,9 @@ import logging
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, TypeVar, cast
 
-import click
-
 from refladder.commands import console
 from refladder.commands.calling import Call, Log, checked
-from refladder.commands.options import Command, options
+from refladder.commands.options import subcommand
 from refladder.files.tables import STANDARD
 from refladder.options import like
 from refladder.settings import Pairing, Tables, chosen
@@ -24,8 +22,8 @@ if TYPE_CHECKING:
 Table = TypeVar("Table")
 
 
-@click.command(cls=Command, short_help="Pair better and worse outputs for training.")
-@options(
+@subcommand(
+    "Pair better and worse outputs for training.",
     like("source", default="-"),
     "margin",
     "per_context",

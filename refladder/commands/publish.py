@@ -5,11 +5,9 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
-import click
-
 from refladder.commands import console
 from refladder.commands.calling import Call, checked
-from refladder.commands.options import Command, options
+from refladder.commands.options import subcommand
 from refladder.options import like
 
 if TYPE_CHECKING:
@@ -18,8 +16,8 @@ if TYPE_CHECKING:
     from refladder.jobs.publish import Publication
 
 
-@click.command(cls=Command, short_help="Publish a ladder set on the Hugging Face Hub.")
-@options(
+@subcommand(
+    "Publish a ladder set on the Hugging Face Hub.",
     "set_argument",
     "repository",
     "private",

@@ -16,9 +16,9 @@ if TYPE_CHECKING:
     from refladder.scoring.recorded import Recorded
 
 
-def asking_options(context: click.Context) -> Iterator[str]:
+def asking_options() -> Iterator[str]:
     """Yield the options of a command that the user gave and that determine how a judge is asked."""
-    return (option.flag for option in given_options(context) if option.asks)
+    return (option.flag for option in given_options() if option.asks)
 
 
 def asking_arguments(command: click.Command, given: Mapping[str, object]) -> Iterator[str]:

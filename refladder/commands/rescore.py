@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, overload
 
-import click
-
 from refladder.commands import console
 from refladder.commands.calling import Call, check_paths, checked, output_path, record_or_path
-from refladder.commands.options import Command, options
+from refladder.commands.options import subcommand
 from refladder.files.tables import STANDARD
 from refladder.options import like
 from refladder.settings import LEAST_MASS, Scale, Tables, check_asking
@@ -20,8 +18,8 @@ if TYPE_CHECKING:
     from refladder.records import Link
 
 
-@click.command(cls=Command, short_help="Recompute scores from saved judgments, without a model.")
-@options(
+@subcommand(
+    "Recompute scores from saved judgments, without a model.",
     "judgments_argument",
     like("out", help="Output file for the scores; - is standard output."),
     "out_format",

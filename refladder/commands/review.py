@@ -5,10 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import click
-
 from refladder.commands import console
-from refladder.commands.options import Command, options
+from refladder.commands.options import subcommand
 from refladder.errors import UsageError
 from refladder.options import like
 
@@ -21,10 +19,8 @@ _LOOPBACK = "127.0.0.1"
 _ANY = ("0.0.0.0", "::", "")  # noqa: S104  refused
 
 
-@click.command(
-    cls=Command, short_help="Look at a run, rate it blind, or build one, in the browser."
-)
-@options(
+@subcommand(
+    "Look at a run, rate it blind, or build one, in the browser.",
     "run",
     like(
         "column",

@@ -18,13 +18,7 @@ from refladder.commands.many_files import (
     check_options,
     score_many_files,
 )
-from refladder.commands.options import (
-    Command,
-    JudgeOptions,
-    given_options,
-    options,
-    options_of,
-)
+from refladder.commands.options import JudgeOptions, given_options, options_of, subcommand
 from refladder.commands.recorded import (
     asking_arguments,
     asking_options,
@@ -61,8 +55,8 @@ class FileOptions:
     judgments_from: tuple[str, ...]
 
 
-@click.command(cls=Command, short_help="Score outputs against ladders.")
-@options(
+@subcommand(
+    "Score outputs against ladders.",
     "source",
     "ladders",
     "dimension",
@@ -103,10 +97,7 @@ class FileOptions:
     money=spending.SpendingOptions,
     many=ManyFiles,
 )
-@click.pass_context
 def command(
-    context: click.Context,
-    /,
     *,
     asked: Scoring,
     tables: Tables,
@@ -140,10 +131,10 @@ def command(
     from refladder.jobs.score import open_set
     from refladder.students.first_pass import PREFIX
 
-    _check_text_options(context, text, tables)
+    _check_text_options(text, tables)
     many = many.into(tables)
     if many.given and not money.dry_run:
-        check_options(context)
+        check_options()
     spec = ScoreRun(
         asked=asked,
         tables=tables,
@@ -153,15 +144,15 @@ def command(
         columns=column,
         context_id=context_id,
         judgments=_judgments(files, tables.out),
-        config=console.resolved(context),
+        config=console.resolved(),
     )
     events = console.Console(as_json=as_json)
     if judge.name.startswith(PREFIX):
-        return _score_with_student(context, spec, many, events, as_json=as_json)
+        return _score_with_student(spec, many, events, as_json=as_json)
     if asked.ladders is None:
         raise click.MissingParameter(
-            ctx=context,
-            param=next(option for option in context.command.params if option.name == "ladders"),
+            ctx=click.get_current_context(),
+            param=next(each for each in command.params if each.name == "ladders"),
         )
     ladders = open_set(asked)
     spec = replace(spec, asked=replace(asked, ladders=ladders))
@@ -172,13 +163,13 @@ def command(
     if many.given and not money.dry_run:
         spec = replace(spec, judgments=files.judgments)
         return _score_many_files(
-            context, spec, str(asked.ladders), session, many, events=events, as_json=as_json
+            spec, str(asked.ladders), session, many, events=events, as_json=as_json
         )
     if read_once(tables.source) and money.budget is not None and not money.dry_run:
         raise UsageError(
             "--budget reads SOURCE twice, so it cannot be standard input or a pipe; give a file"
         )
-    refuse_asking(files.judgments_from, asking_options(context), tables.source)
+    refuse_asking(files.judgments_from, asking_options(), tables.source)
     return _score_table(spec, session, events, as_json=as_json)
 
 
@@ -189,7 +180,7 @@ def _judgments(files: FileOptions, out: str) -> Path | None:
     return None if out == STANDARD or is_device(Path(out)) else Path(f"{out}.judgments.jsonl")
 
 
-def _check_text_options(context: click.Context, text: tuple[str, ...], tables: Tables) -> None:
+def _check_text_options(text: tuple[str, ...], tables: Tables) -> None:
     """Refuse options that do not go with --text, and a table beside it."""
     if bool(text) == (tables.source is not None):
         raise UsageError(
@@ -197,8 +188,9 @@ def _check_text_options(context: click.Context, text: tuple[str, ...], tables: T
             if text
             else "give a SOURCE table, or --text"
         )
-    given = (option.name for option in given_options(context) if not option.with_text)
-    if text and any(context.params[name] != STANDARD for name in given):
+    params = click.get_current_context().params
+    given = (option.name for option in given_options() if not option.with_text)
+    if text and any(params[name] != STANDARD for name in given):
         raise UsageError(
             "--text prints its scores and writes no file; --out, --judgments and similar options need a SOURCE table"
         )
@@ -278,7 +270,6 @@ def _score_texts(
 
 
 def _score_many_files(
-    context: click.Context,
     spec: ScoreRun,
     ladders: str,
     session: spending.Spending,
@@ -309,11 +300,10 @@ def _score_many_files(
         checks=session.checks_of(judge) is not None,
     )
     gpus = judge.startswith(("hf:", "reward:")) and "base_url" not in options
-    return score_many_files(context, many, task, opened.mapped, events, gpus=gpus, as_json=as_json)
+    return score_many_files(many, task, opened.mapped, events, gpus=gpus, as_json=as_json)
 
 
 def _score_with_student(
-    context: click.Context,
     spec: ScoreRun,
     many: ManyFiles,
     events: console.Console,
@@ -325,7 +315,7 @@ def _score_with_student(
     from refladder.students.first_pass import mapped_of, run, student_folder, student_judge
 
     judge, tables, ladders = str(spec.judge), spec.tables, spec.asked.ladders
-    refused = [option.flag for option in given_options(context) if not option.with_student]
+    refused = [option.flag for option in given_options() if not option.with_student]
     student = student_judge(judge, refused)
     if tables.source is None:
         raise UsageError("give a SOURCE table")
@@ -337,7 +327,7 @@ def _score_with_student(
             student=str(student_folder(judge)),
         )
         mapped = mapped_of(spec, student)
-        return score_many_files(context, many, task, mapped, events, gpus=False, as_json=as_json)
+        return score_many_files(many, task, mapped, events, gpus=False, as_json=as_json)
     report = run(spec, student, texts, events)
     return console.tell(report, as_json=as_json, to_stderr=tables.out == STANDARD)
 

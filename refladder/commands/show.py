@@ -5,12 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import click
-
 from refladder.commands import console
 from refladder.commands.calling import Call, checked, record_or_path
 from refladder.commands.certify import print_certificate
-from refladder.commands.options import Command, options
+from refladder.commands.options import subcommand
 from refladder.errors import UsageError
 from refladder.files.ladder_sets import LadderSet, load_ladders
 from refladder.options import like
@@ -21,8 +19,8 @@ if TYPE_CHECKING:
     from refladder.records import Link
 
 
-@click.command(cls=Command, short_help="Print the ladder of a context, with scored outputs on it.")
-@options(
+@subcommand(
+    "Print the ladder of a context, with scored outputs on it.",
     "set_argument",
     "context_argument",
     "dimension",
