@@ -68,7 +68,7 @@ def models(tmp_path_factory):
     pytest.importorskip("torch", reason="torch is not installed; pip install torch transformers")
     import tiny_models
     import torch
-    from scoring import small_models
+    from support import small_models
 
     torch.set_num_threads(1)
     folder = tmp_path_factory.mktemp("models")
