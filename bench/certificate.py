@@ -32,7 +32,7 @@ from refladder.metaeval.correlation import correlate
 from refladder.methods.ladder import score_benchmark
 from refladder.records import LabelReading, Sampling
 from refladder.scoring.scorer import LadderScorer
-from refladder.settings import Scoring
+from refladder.settings import BuildSpec, Scoring
 from refladder.synth import build_ladders
 from refladder.trust.audit_statistics import mean_over_contexts
 
@@ -249,10 +249,8 @@ def study(name: str) -> list[tuple[str, ...]]:
             ]
             before_rows = scored_pairs(benchmark, dimensions, worse, judge, human)
             with tempfile.TemporaryDirectory() as folder:
-                mender = Mender(
-                    writer=writer, judge=judge, contexts=contexts, dimensions=dimensions, folder=Path(folder),
-                    sampling=Sampling(), attempts=3,
-                )  # fmt: skip
+                spec = BuildSpec(contexts=contexts, dimensions=dimensions, folder=Path(folder))
+                mender = Mender(spec=spec, contexts=contexts, writer=writer, judge=judge)
                 mended, _, certificate = mender(worse, [])
             after_rows = scored_pairs(benchmark, dimensions, mended, judge, human)
             whole, before, after = within(intact_rows), within(before_rows), within(after_rows)

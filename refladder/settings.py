@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from refladder.errors import UsageError, option
+from refladder.records import Sampling
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from refladder.backends import Backend
     from refladder.backends.plain_function import Judge
     from refladder.files.ladder_sets import LadderSet
-    from refladder.records import Link, Threshold
+    from refladder.records import Context, Dimension, Link, Threshold
 
 LEAST_MASS = (
     0.05  # default; a judge that gives its labels less than this would have answered something else
@@ -202,6 +203,40 @@ class ScoreRun:
     judgments: Path | None = None
     config: Mapping[str, Any] | None = None
     is_part: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BuildSpec:
+    """The ladders to write into `folder`, and who writes them.
+
+    `writer` and `judge` are names of backends or open ones; the options are for names. `human` are rungs written by
+    people: (context id, dimension) to level to text. With `shared`, the contexts are anchors, see `draw_anchors` of
+    jobs/build.py, and one with a failed rung is left out. With `certify`, the judge certifies the ladders before they
+    are written. `adds` is the set in the folder, from `open_to_add`, that gets ladders for those of the contexts that
+    have none there. `config` is written to run.json.
+    """
+
+    contexts: Sequence[Context]
+    dimensions: Sequence[Dimension]
+    folder: Path
+    writer: str | Backend = "builtin"
+    writer_options: Mapping[str, object] | None = None
+    rungs: int = 5
+    sampling: Sampling = field(default_factory=Sampling)
+    attempts: int = 3
+    prompts: Path | None = None
+    human: Mapping[tuple[str, str], Mapping[int, str]] | None = None
+    shared: bool = False
+    certify: bool = False
+    judge: str | Backend | Judge = "builtin"
+    judge_options: Mapping[str, object] | None = None
+    adds: LadderSet | None = None
+    config: Mapping[str, Any] | None = None
+
+    @property
+    def how(self) -> dict[str, Any]:
+        """How texts are drawn, as `refladder.synth` takes it."""
+        return {"sampling": self.sampling, "attempts": self.attempts, "prompts": self.prompts}
 
 
 def stated_orders(answers: int | str) -> int:

@@ -26,13 +26,14 @@ from refladder.options import OF_BACKENDS, OF_COST, OF_DATA, OF_GENERATION, like
 from refladder.parsing import parse_json
 from refladder.records import Sampling
 from refladder.session import Session
+from refladder.settings import BuildSpec
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from refladder.backends import Backend
     from refladder.backends.plain_function import Judge
-    from refladder.jobs.build import BuildReport, BuildSpec
+    from refladder.jobs.build import BuildReport
     from refladder.records import Dimension, LadderFailure
 
 
@@ -49,7 +50,7 @@ def _alone(given: Iterable[str]) -> None:
 
 def _spec(data: Data, *, shared: int | None, human: str | Path | None, **given: Any) -> BuildSpec:
     """Return the ladders to write for the contexts of data, or to add to a set; `given` are further settings."""
-    from refladder.jobs.build import BuildSpec, draw_anchors, read_human_rungs
+    from refladder.jobs.build import draw_anchors, read_human_rungs
 
     contexts, dimensions = data.contexts(shared=shared is not None)
     return BuildSpec(
@@ -76,13 +77,16 @@ def _writer(
     spec: BuildSpec, named: str | Backend | None, tell: Callable[[str], object], *, own: bool
 ) -> str | Backend:
     """Return the writer; only a benchmark gets the built-in one without being named, and `tell` says what it is."""
-    if own and spec.needs_writer and named is None:
+    from refladder.jobs.build import needs_writer
+
+    needed = own and needs_writer(spec)
+    if needed and named is None:
         raise UsageError(
             f"no writer is named for the ladders of your table. Name a model with {option('writer')} MODEL; give "
             f"every rung as a text with {option('human')} TABLE; or build nothing, and score with a general set, "
             "such as `refladder score TABLE --ladders general/reply`"
         )
-    if own and spec.needs_writer and named == "builtin":
+    if needed and named == "builtin":
         tell(STOCK)
     return named or "builtin"
 

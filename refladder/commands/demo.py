@@ -16,7 +16,7 @@ from refladder.files.jsonl import atomic, throw_away, to_json
 from refladder.files.ladder_sets import load_ladders
 from refladder.options import like
 from refladder.session import Session
-from refladder.settings import Filtering, ScoreRun, Scoring, Tables
+from refladder.settings import BuildSpec, Filtering, ScoreRun, Scoring, Tables
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -85,7 +85,7 @@ def _run(name: str, folder: Path, session: Session) -> None:
     )
     console.say(f"\n== {name}: {counts}")
     throw_away(folder / "ladders" / JOURNAL)  # of another version of the demo
-    spec = build.BuildSpec(
+    spec = BuildSpec(
         contexts=benchmark.contexts,
         dimensions=dimensions,
         folder=folder / "ladders",

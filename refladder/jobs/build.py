@@ -24,7 +24,7 @@ from refladder.jobs.certify import JUDGMENTS, open_asker, set_questions
 from refladder.jobs.mend import Mender
 from refladder.loaders.fields import row_id
 from refladder.prompts import load_template
-from refladder.records import DOCUMENT, Sampling, Shared, digest_of
+from refladder.records import DOCUMENT, Shared, digest_of
 from refladder.session import copied
 from refladder.settings import Asking
 from refladder.synth import build_ladders, name_subjects
@@ -36,61 +36,14 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from refladder.backends import Backend
-    from refladder.backends.plain_function import Judge
     from refladder.events import Events
     from refladder.files.ladder_sets import LadderSet
-    from refladder.records import Context, Dimension, Ladder, LadderFailure, Progress
+    from refladder.records import Context, Ladder, LadderFailure, Progress, Sampling
     from refladder.session import Session
+    from refladder.settings import BuildSpec
 
-DEFAULT_SAMPLING = Sampling()
 log = logging.getLogger(__name__)
 _HUMAN_FIELDS = {"context_id": str, "dimension": str, "level": int, "text": str}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BuildSpec:
-    """The ladders to write into `folder`, and who writes them.
-
-    `writer` and `judge` are names of backends or open ones; the options are for names. `human` are rungs written by
-    people: (context id, dimension) to level to text. With `shared`, the contexts are anchors from `draw_anchors`, and
-    one with a failed rung is left out. With `certify`, the judge certifies the ladders before they are written. `adds`
-    is the set in the folder, from `open_to_add`, that gets ladders for those of the contexts that have none there.
-    `config` is written to run.json.
-    """
-
-    contexts: Sequence[Context]
-    dimensions: Sequence[Dimension]
-    folder: Path
-    writer: str | Backend = "builtin"
-    writer_options: Mapping[str, object] | None = None
-    rungs: int = 5
-    sampling: Sampling = DEFAULT_SAMPLING
-    attempts: int = 3
-    prompts: Path | None = None
-    human: Mapping[tuple[str, str], Mapping[int, str]] | None = None
-    shared: bool = False
-    certify: bool = False
-    judge: str | Backend | Judge = "builtin"
-    judge_options: Mapping[str, object] | None = None
-    adds: LadderSet | None = None
-    config: Mapping[str, Any] | None = None
-
-    @property
-    def new_contexts(self) -> Sequence[Context]:
-        """The contexts that get ladders."""
-        return self.contexts if self.adds is None else without_ladders(self.adds, self.contexts)
-
-    @property
-    def needs_writer(self) -> bool:
-        """Whether a text is to be written that no person gives."""
-        new, texts = self.new_contexts, sum(map(len, (self.human or {}).values()))
-        unnamed = self.shared and any(each.task == DOCUMENT and not each.text for each in new)
-        return unnamed or texts < len(new) * len(self.dimensions) * self.rungs
-
-    @property
-    def how(self) -> dict[str, Any]:
-        """How texts are drawn, as `refladder.synth` takes it."""
-        return {"sampling": self.sampling, "attempts": self.attempts, "prompts": self.prompts}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,9 +62,21 @@ class BuildReport:
     uncertified: bool = False
 
 
+def new_contexts(spec: BuildSpec) -> Sequence[Context]:
+    """Return the contexts that get ladders."""
+    return spec.contexts if spec.adds is None else without_ladders(spec.adds, spec.contexts)
+
+
+def needs_writer(spec: BuildSpec) -> bool:
+    """Whether a text is to be written that no person gives."""
+    new, texts = new_contexts(spec), sum(map(len, (spec.human or {}).values()))
+    unnamed = spec.shared and any(each.task == DOCUMENT and not each.text for each in new)
+    return unnamed or texts < len(new) * len(spec.dimensions) * spec.rungs
+
+
 def rehearse(spec: BuildSpec, session: Session) -> None:
     """Ask for the same texts and judgments, with nobody answering."""
-    if not spec.new_contexts:
+    if not new_contexts(spec):
         return
     with copied(spec.folder) as copy:
         contexts, ladders, _ = _written(spec, _writer(spec, session), copy, None)
@@ -129,7 +94,7 @@ def run(spec: BuildSpec, session: Session, events: Events) -> BuildReport:
 
     Every text is stored in a journal in the folder at once, so an interrupted build can be resumed.
     """
-    if not spec.new_contexts:
+    if not new_contexts(spec):
         return BuildReport(ladders=0, failures=(), known=len(spec.contexts))
     with locked_folder(spec.folder):  # before a model is loaded or a server is asked
         writer = _writer(spec, session)
@@ -144,15 +109,7 @@ def run(spec: BuildSpec, session: Session, events: Events) -> BuildReport:
                 _warn_of_other_letters(spec.contexts, ladders)
             if judge is not None:
                 mend = Mender(
-                    writer=writer,
-                    judge=judge,
-                    contexts=contexts,
-                    dimensions=spec.dimensions,
-                    folder=spec.folder,
-                    human=spec.human,
-                    shared=spec.shared,
-                    progress=progress,
-                    **spec.how,
+                    spec=spec, contexts=contexts, writer=writer, judge=judge, progress=progress
                 )
                 ladders, failures, certificate = mend(ladders, failures)
         anchors = tuple(dict.fromkeys(each.context_id for each in ladders)) if spec.shared else ()
@@ -178,7 +135,7 @@ def _written(
 
     The journals are in `folder`.
     """
-    journal, contexts = JOURNAL, spec.new_contexts
+    journal, contexts = JOURNAL, new_contexts(spec)
     unnamed: list[LadderFailure] = []
     if spec.adds is not None:
         check_recipe(spec.adds, writer, spec.prompts)

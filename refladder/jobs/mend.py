@@ -16,12 +16,12 @@ from refladder.trust.certificate import DROP, REWRITE
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-    from pathlib import Path
 
     from refladder.backends import Backend
     from refladder.files.ladder_sets import LadderSet
-    from refladder.records import Context, Dimension, Ladder, Progress, Sampling
+    from refladder.records import Context, Ladder, Progress
     from refladder.scoring.asker import Asker
+    from refladder.settings import BuildSpec
 
     Key = tuple[str, str]  # context id, dimension
 
@@ -30,21 +30,15 @@ ROUNDS = 2  # in which rungs are written anew
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mender:
-    """Writer, judge and settings of a build whose ladders are certified; call it with the ladders that were built.
+    """A build whose ladders are certified, with its contexts, writer and judge; call it with the ladders that were built.
 
-    `human` are rungs written by people, which are never written anew.
+    Rungs that people wrote are never written anew.
     """
 
+    spec: BuildSpec
+    contexts: Sequence[Context]
     writer: Backend
     judge: Backend
-    contexts: Sequence[Context]
-    dimensions: Sequence[Dimension]
-    folder: Path
-    sampling: Sampling
-    attempts: int
-    prompts: Path | None = None
-    human: Mapping[Key, Mapping[int, str]] | None = None
-    shared: bool = False
     progress: Progress | None = None
 
     def __call__(
@@ -61,7 +55,7 @@ class Mender:
                 "no ladder could be written, so none can be certified; try another --writer"
             )
         opened = self._set(current)
-        asking = Asking(judgments=self.folder / JUDGMENTS, prompts=self.prompts)
+        asking = Asking(judgments=self.spec.folder / JUDGMENTS, prompts=self.spec.prompts)
         asker = open_asker(opened, self.judge, asking)
         certificate = certify(opened, asker, self.progress)
         rewritten: set[tuple[Key, int]] = set()
@@ -105,16 +99,16 @@ class Mender:
         """The ladders that did not fail; of a shared set, those of anchors none of whose ladders failed."""
         lost = {(failure.context_id, failure.dimension) for failure in failed}
         left = [ladder for key, ladder in current.items() if key not in lost]
-        left = of_whole_anchors(left, self.dimensions) if self.shared else left
+        left = of_whole_anchors(left, self.spec.dimensions) if self.spec.shared else left
         return {(ladder.context_id, ladder.dimension): ladder for ladder in left}
 
     def _set(self, ladders: Mapping[Key, Ladder]) -> LadderSet:
         anchors = (
-            list(dict.fromkeys(context_id for context_id, _ in ladders)) if self.shared else ()
+            list(dict.fromkeys(context_id for context_id, _ in ladders)) if self.spec.shared else ()
         )
         return ladder_set(
-            self.folder.name,
-            self.dimensions,
+            self.spec.folder.name,
+            self.spec.dimensions,
             self.contexts,
             list(ladders.values()),
             anchors=anchors,
@@ -122,7 +116,7 @@ class Mender:
 
     def _to_rewrite(self, certificate: Mapping[str, Any]) -> dict[Key, list[int]]:
         """The levels to write anew, by ladder; people's rungs are left out."""
-        human = self.human or {}
+        human = self.spec.human or {}
         wanted = {
             key: [level for level in levels if level not in human.get(key, {})]
             for key, levels in _out_of_order(certificate).items()
@@ -134,8 +128,10 @@ class Mender:
     ) -> set[tuple[Key, int]]:
         """Write rungs anew with further seeds, between the rungs that are kept; returns those that were written."""
         done: set[tuple[Key, int]] = set()
-        sampling = replace(self.sampling, seed=self.sampling.seed + number * self.attempts)
-        for dimension in self.dimensions:
+        sampling = replace(
+            self.spec.sampling, seed=self.spec.sampling.seed + number * self.spec.attempts
+        )
+        for dimension in self.spec.dimensions:
             contexts = [
                 context for context in self.contexts if (context.id, dimension.name) in wanted
             ]
@@ -153,10 +149,8 @@ class Mender:
                 contexts,
                 [dimension],
                 rungs=len(next(iter(current.values())).rungs),
-                sampling=sampling,
-                attempts=self.attempts,
-                prompts=self.prompts,
-                journal=self.folder
+                **{**self.spec.how, "sampling": sampling},
+                journal=self.spec.folder
                 / f"rewrite-{number}-{digest_of(dimension.name, size=4)}.journal.jsonl",
                 human=fixed,
                 progress=self.progress,

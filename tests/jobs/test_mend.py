@@ -15,6 +15,7 @@ from refladder.files.ladder_sets import CERTIFICATE, load_ladders
 from refladder.jobs import build
 from refladder.records import Completion, Context, Dimension
 from refladder.session import Session
+from refladder.settings import BuildSpec
 
 CONTEXTS = [Context(id=f"c{number}", task="story", text=f"Idea {number}.") for number in range(12)]
 BEST = 4.0
@@ -46,7 +47,7 @@ class Writer(Double):
 
 
 def run(folder, writer, *, dimensions=(DIMENSION,), human=None, judge=None):
-    spec = build.BuildSpec(
+    spec = BuildSpec(
         contexts=CONTEXTS,
         dimensions=dimensions,
         folder=folder,

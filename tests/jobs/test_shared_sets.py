@@ -36,7 +36,7 @@ from refladder.scoring.columns import added_columns
 from refladder.scoring.judgment_file import JudgmentLog, OtherRunError
 from refladder.scoring.scorer import LadderScorer
 from refladder.session import Session
-from refladder.settings import ScoreRun, Scoring, Tables
+from refladder.settings import BuildSpec, ScoreRun, Scoring, Tables
 
 WORTH = Dimension(name="worth", description="What a text is worth.")
 RECIPE = Recipe(backend="by hand", prompts=(), sampling=None, version="1")
@@ -284,7 +284,7 @@ class Writer(Double):
 
 
 def built(folder, writer, anchors, **how):
-    spec = build.BuildSpec(
+    spec = BuildSpec(
         contexts=anchors,
         dimensions=[WORTH],
         folder=folder,
@@ -468,7 +468,7 @@ class Ranks(Double):
 def test_an_anchor_that_the_judge_finds_out_of_order_is_left_out_on_every_dimension(tmp_path):
     anchors = draw_anchors(seeds(3), 3, Sampling(seed=3))
     dimensions = [WORTH, Dimension(name="wit", description="How witty it is.")]
-    spec = build.BuildSpec(
+    spec = BuildSpec(
         contexts=anchors,
         dimensions=dimensions,
         folder=tmp_path,
