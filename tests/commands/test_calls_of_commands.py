@@ -5,17 +5,15 @@ from __future__ import annotations
 import json
 import logging
 import shutil
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 import refladder
 from refladder.errors import DataError, UsageError
-from refladder.files.jsonl import read_record
 from refladder.files.ladder_sets import find_folder
 from refladder.files.tables import read_rows
-from refladder.records import Threshold
 
 pa = pytest.importorskip("pyarrow")
 pd = pytest.importorskip("pandas")
@@ -39,13 +37,6 @@ WORDS = (
     "lamp",
     "door",
 )
-KINDS = {
-    "rows": lambda rows: rows,
-    "arrow": pa.Table.from_pylist,
-    "pandas": pd.DataFrame,
-    "polars": pl.DataFrame,
-    "datasets": datasets.Dataset.from_list,
-}
 
 
 @pytest.fixture(scope="module")
@@ -158,26 +149,6 @@ def test_pairs_say_what_was_not_paired(rows, caplog):
         refladder.pairs([{"context_id": "a", "output": "b", "a_score": 1.0}], margin=1)
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_the_best_of_each_group(kind, rows, scored, command):
-    table = KINDS[kind](rows)
-    expected = [
-        row["output_id"]
-        for row in command("filter", scored, "--best", "2", "--per", "context_id").rows
-    ]
-    assert [
-        row["output_id"] for row in dicts(refladder.filter(table, best=2, per="context_id"))
-    ] == expected
-    by = refladder.filter(
-        table, best=1, per="context_id", by="complexity_score", min={"coherence_score": -100}
-    )
-    typed = command(
-        *("filter", scored, "--best", "1", "--per", "context_id"),
-        *("--by", "complexity_score", "--min", "coherence_score=-100"),
-    )
-    assert [row["output_id"] for row in dicts(by)] == [row["output_id"] for row in typed.rows]
-
-
 def test_a_group_that_is_no_column():
     with pytest.raises(
         DataError, match=r"^row 1: no column 'b' to group by; Columns: a_score, context_id$"
@@ -200,22 +171,6 @@ TYPED = (
 )
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_calibrate_gives_the_cut_off_of_the_command(kind, rows, scored, command, tmp_path):
-    result = refladder.calibrate(KINDS[kind](rows), out=tmp_path / "called.json", **ASKED)
-    done = command("calibrate", scored, *TYPED, "--out", tmp_path / "typed.json", "--json")
-    assert done.code == 0, done.err
-    assert (tmp_path / "called.json").read_bytes() == (tmp_path / "typed.json").read_bytes()
-    assert result.threshold == read_record(Threshold, tmp_path / "called.json")
-    (typed,) = done.rows
-    assert (result.refused, result.auc) == (typed["refused"], typed["auc"])
-    assert [asdict(step) for step in result.steps] == typed["candidates"]
-    unlabelled = [{name: value for name, value in row.items() if name != "rating"} for row in rows]
-    labels = [{"output_id": row["output_id"], "rating": row["rating"]} for row in rows]
-    beside = refladder.calibrate(KINDS[kind](unlabelled), labels=KINDS[kind](labels), **ASKED)
-    assert beside.threshold.cutoff == result.threshold.cutoff
-
-
 def test_labels_in_files(rows, tmp_path):
     unlabelled = [{name: value for name, value in row.items() if name != "rating"} for row in rows]
     for part in (0, 1):
@@ -228,45 +183,6 @@ def test_labels_in_files(rows, tmp_path):
     assert (
         refladder.calibrate(unlabelled, labels=tmp_path / "0.csv", **ASKED).threshold.labels == 30
     )
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_plan_labels_draws_the_rows_of_the_command(kind, rows, scored, command, tmp_path):
-    unlabelled = [{name: value for name, value in row.items() if name != "rating"} for row in rows]
-    called, typed = tmp_path / "called.csv", tmp_path / "typed.csv"
-    of = {"by": "coherence_score", "precision": 0.8}
-    plan = refladder.plan_labels(KINDS[kind](unlabelled), **of, out=called)
-    line = ("calibrate", scored, "--by", "coherence_score", "--precision", "0.8", "--plan")
-    (told,) = command(*line, "--out", typed, "--json").rows
-    assert json.loads(json.dumps(asdict(plan))) == {key: told[key] for key in asdict(plan)}
-    assert plan.drawn == 60
-    assert called.read_bytes() == typed.read_bytes()
-    asked = {name: value for name, value in ASKED.items() if name != "sure"}
-    after = refladder.plan_labels(KINDS[kind](rows), **asked)
-    (told,) = command("calibrate", scored, *TYPED[:-2], "--plan", "--json").rows
-    assert json.loads(json.dumps(asdict(after))) == {key: told[key] for key in asdict(after)}
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_estimate_precision_is_the_rate_of_the_command(kind, rows, scored, command, tmp_path):
-    first, out = tmp_path / "first.csv", tmp_path / "threshold.json"
-    lines = [f"{row['output_id']},{row['rating']}\n" for row in rows[::2]]
-    first.write_text("output_id,rating\n" + "".join(lines), "utf-8")
-    assert command("calibrate", scored, *TYPED, "--labels", first, "--out", out).code == 0
-    (told,) = command("calibrate", scored, *TYPED[:4], "--rate", out, "--json").rows
-    asked = {"label": "rating", "good": ">=3"}
-    threshold = read_record(Threshold, out)
-    for given in (out, str(out), threshold):
-        result = refladder.estimate_precision(KINDS[kind](rows), threshold=given, **asked)
-        assert (result.labels, result.reused, result.kept) == (
-            *(told["labels"], told["reused"], told["kept"]),
-        )
-        assert result.rate._asdict() == told["rate"]
-    assert result.reused == 30
-    # By hand: the kept rows whose labels did not choose the threshold.
-    new = [row["rating"] >= 3 for row in rows[1::2] if row["coherence_score"] >= threshold.cutoff]
-    assert result.labels == len(new) > 0
-    assert result.rate.value == pytest.approx(sum(new) / len(new))
 
 
 def test_calls_about_labels_say_what_is_missing(rows):

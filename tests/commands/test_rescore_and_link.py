@@ -58,26 +58,6 @@ def judged(tmp_path_factory):
     )
 
 
-OPTIONS = {
-    "defaults": ({}, ()),
-    "another rule": ({"rule": "hard-votes"}, ("--rule", "hard-votes")),
-    "weights": ({"weights": {"coherence": 3}}, ("--weight", "coherence=3")),
-}
-
-
-@pytest.mark.parametrize("options", OPTIONS)
-def test_rescored_rows_are_those_of_the_command(options, judged, command, tmp_path):
-    called, typed = OPTIONS[options]
-    done = command("rescore", judged[0], *typed)
-    assert done.code == 0
-    assert len(done.rows) == 72
-    assert refladder.rescore(judged[0], **called) == done.rows
-    out = refladder.rescore(str(judged[0]), out=str(tmp_path / "called.csv"), **called)
-    assert out == tmp_path / "called.csv"
-    command("rescore", judged[0], *typed, "--out", tmp_path / "typed.csv")
-    assert out.read_bytes() == (tmp_path / "typed.csv").read_bytes()
-
-
 def test_the_scores_are_those_of_the_judge_and_the_weights_count(judged):
     first, stored = refladder.rescore(judged[0])[0], lines_of(judged[2])[0]
     assert first == {name: stored[name] for name in first}

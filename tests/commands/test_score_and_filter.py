@@ -180,39 +180,6 @@ def test_out_keeps_the_judgments_of_a_table_in_memory(ending, tmp_path, by_comma
         assert pl.read_parquet(out).select(table.columns).equals(table)
 
 
-def test_columns_contexts_and_judging_are_those_of_the_command(tmp_path, command):
-    table = [{"reply": row["output"]} for row in ROWS]
-    (tmp_path / "in.jsonl").write_text("".join(json.dumps(row) + "\n" for row in table))
-    options = (
-        "--column",
-        "output=reply",
-        "--context-id",
-        "story-03",
-        "--both-orders",
-        "--rule",
-        "expected-grade",
-    )
-    typed = command(
-        "score",
-        tmp_path / "in.jsonl",
-        "--ladders",
-        "demo/story",
-        *options,
-        "--weight",
-        "coherence=3",
-    ).rows
-    called = refladder.score(
-        table,
-        ladders="demo/story",
-        columns={"output": "reply"},
-        context_id="story-03",
-        both_orders=True,
-        rule="expected-grade",
-        weights={"coherence": 3},
-    )
-    assert called == typed
-
-
 @pytest.mark.parametrize("kind", MAKE)
 def test_filter_keeps_rows_of_the_same_kind(kind, caplog):
     scored = refladder.score(MAKE[kind](), ladders="demo/story")

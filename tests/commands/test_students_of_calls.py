@@ -20,32 +20,10 @@ datasets.disable_progress_bars()
 COLUMN = "coherence_score"
 TYPED = ("--ladders", "demo/story", "--dimension", "coherence")
 CHECK = "judge check, best rung against the worst: coherence 12 of 12 ladders"
-KINDS = {
-    "rows": lambda rows: rows,
-    "arrow": pa.Table.from_pylist,
-    "pandas": pd.DataFrame,
-    "polars": pl.DataFrame,
-    "datasets": datasets.Dataset.from_list,
-}
 
 
 def lines(path):
     return [json.loads(line) for line in path.read_text("utf-8").splitlines()]
-
-
-def dicts(table):
-    """A table as a list of dicts; NaN, which pandas has for a missing value, as None."""
-    if isinstance(table, pl.DataFrame):
-        return table.to_dicts()
-    if isinstance(table, pd.DataFrame):
-        return pa.Table.from_pandas(table, preserve_index=False).to_pylist()
-    return (
-        table
-        if isinstance(table, list)
-        else table.to_list()
-        if hasattr(table, "to_list")
-        else table.to_pylist()
-    )
 
 
 def logged(caplog):
@@ -72,17 +50,6 @@ def made(tmp_path_factory):
 @pytest.fixture
 def rows(made):
     return lines(made[0])
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_a_student_of_every_kind_of_table_is_that_of_the_command(kind, made, tmp_path):
-    record = refladder.distil(KINDS[kind](lines(made[1])), by=COLUMN, out=tmp_path / "called")
-    assert (
-        json.loads((tmp_path / "called" / "student.json").read_text())["half_width"]
-        == record.half_width
-    )
-    for name in ("student.json", "weights.npz", "README.md"):
-        assert (tmp_path / "called" / name).read_bytes() == (made[2] / name).read_bytes()
 
 
 def test_distil_takes_what_the_command_takes(command, made, tmp_path):
@@ -144,16 +111,6 @@ def test_distil_warns_of_what_people_should_know(made, tmp_path, caplog):
         "WARNING",
         "a surface measure agrees with the teacher as well as the student does.",
     ) in logged(caplog)
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_a_student_scores_every_kind_of_table_alone(kind, command, made, rows, caplog):
-    judge = f"distilled:{made[2]}"
-    table = KINDS[kind](rows)
-    scored = refladder.score(table, judge=judge)
-    assert type(scored) is type(table)
-    assert dicts(scored) == command("score", made[0], "--judge", judge).rows
-    assert logged(caplog) == []
 
 
 def test_a_student_scores_a_file_alone(command, made, tmp_path):

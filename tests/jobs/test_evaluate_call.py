@@ -63,31 +63,6 @@ def test_one_call_gives_rows_runs_cards_notes_and_costs(tmp_path):
         evaluation.rows = ()
 
 
-def test_the_command_and_the_call_agree(command):
-    protocol = replace(QUICK, levels=("pooled",), statistics=("kendall",))
-    settings = refladder.MethodSettings(ladders="demo/story")
-    called = evaluate(
-        STORY, judge=refladder.connect("builtin"), settings=settings, protocol=protocol
-    )
-    line = (
-        "--ladders",
-        "demo/story",
-        "--level",
-        "pooled",
-        "--statistic",
-        "kendall",
-        "--resamples",
-        "20",
-        "--json",
-    )
-    printed = [
-        row for row in command("evaluate", "demo/story", *line).rows if row.get("kind") != "card"
-    ]
-    assert [(row.method, row.value, row.low, row.high) for row in called.rows] == [
-        (row["method"], row["value"], row["low"], row["high"]) for row in printed
-    ]
-
-
 @pytest.fixture
 def scores_in(tmp_path):
     def write(name):
