@@ -300,17 +300,17 @@ def _run_record(config: Path) -> dict[str, Any]:
     """Read the options that a table was scored with, and how many texts lie beyond the ladders."""
     parsed = parse_json(read_bytes(config), str(config), whole_file=True)
     fields: dict[str, Any] = parsed if isinstance(parsed, dict) else {}
-    options, *ends = fields.get("options"), *(fields.get(name, {}) for name in _ENDS)
-    counted = all(
-        isinstance(end, dict) and all(type(count) is int for count in end.values()) for end in ends
-    )
-    if isinstance(options, dict) and counted:
+    options = fields.get("options")
+    ends = [fields.get(name, {}) for name in _ENDS]
+    if isinstance(options, dict) and all(isinstance(end, dict) for end in ends):
+        counts = [count for end in ends for count in end.values()]
         columns = options.get("column") or []
         texts = [options.get(name) for name in ("context_id", "ladders", "judgments")]
-        pairs = isinstance(columns, list) and all(
+        valid = isinstance(columns, list) and all(
             isinstance(column, str) and "=" in column for column in columns
         )
-        if pairs and all(isinstance(text, str | None) for text in texts):
+        valid = valid and all(isinstance(text, str | None) for text in texts)
+        if valid and all(type(count) is int for count in counts):
             return fields
     raise DataError(
         f"{config}: damaged; score the table again, or delete this file if the columns have default names"
@@ -386,7 +386,7 @@ def _add_scores(data: ReviewData, rows: Sequence[Mapping[str, Any]]) -> None:
 
     added = {"signature"}
     data.key["signature"] = str(rows[0].get("signature") or "") if rows else ""
-    data.key["columns"], data.key["notes"], data.key["masses"] = [], [], []
+    data.key |= {"columns": [], "notes": [], "masses": []}
     for number, name in enumerate(data.criteria):
         names = column_names(name)
         added |= {*names, anchor_spread_column(name)}
@@ -406,13 +406,12 @@ def _add_scores(data: ReviewData, rows: Sequence[Mapping[str, Any]]) -> None:
         data.key["warnings"].append(
             f"{plural(low, 'score')} with low label mass in a judgment; see the notes."
         )
-    others = [
-        _column(str(column), None, numbers(column), "label")
-        for column in first
-        if column not in added
-    ]
-    others = [each for each in others if any(value is not None for value in each["values"])]
-    data.key["columns"] += others[:_MOST_LABELS]
+    labels = []
+    for column in first:
+        values = numbers(column)
+        if column not in added and values.count(None) < len(values):
+            labels.append(_column(str(column), None, values, "label"))
+    data.key["columns"] += labels[:_MOST_LABELS]
 
 
 def _number(value: object) -> float | None:

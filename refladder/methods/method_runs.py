@@ -109,11 +109,9 @@ def rehearse_methods(
 
 def _checks(result: MethodResult, settings: MethodSettings) -> tuple[JudgeCheck, ...]:
     """Check the judge of a ladder. It is not refused, since the agreement with people shows its quality."""
-    return (
-        ()
-        if result.scorer is None
-        else tuple(prove(result.scorer, settings.checks, any_judge=True))
-    )
+    if result.scorer is None:
+        return ()
+    return tuple(prove(result.scorer, settings.checks, any_judge=True))
 
 
 def _methods(names: Sequence[str], settings: MethodSettings) -> dict[str, EvaluationMethod]:

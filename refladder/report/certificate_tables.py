@@ -264,8 +264,6 @@ def link_table(link: Link) -> PlainTable:
 def link_warnings(link: Link) -> list[str]:
     """Warn about columns whose scores stay unchanged; nothing otherwise."""
     same = [column.column for column in link.columns if column.map == "identity"]
-    return (
-        [f"Left as they are, since no map did better on held-out contexts: {', '.join(same)}."]
-        if same
-        else []
-    )
+    if not same:
+        return []
+    return [f"Left as they are, since no map did better on held-out contexts: {', '.join(same)}."]

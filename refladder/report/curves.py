@@ -81,7 +81,9 @@ def budget_curve(
     budgets = budgets or sorted(
         {max(2, round(most * part / POINTS)) for part in range(1, POINTS + 1)}
     )
-    matrices = [bias.square(items, context.pairs, context.probabilities) for context in compared]
+    matrix = np.concatenate(
+        [bias.square(items, context.pairs, context.probabilities) for context in compared]
+    )
     ratings = np.array([_ratings(context, human) for context in compared])
     points = []
     for scheme in SCHEMES:
@@ -89,7 +91,7 @@ def budget_curve(
             if not 1 <= budget <= most_pairs(items, scheme):
                 continue
             drawn = np.array(
-                [_draw(matrices, ratings, scheme, budget, seed + draw) for draw in range(draws)]
+                [_draw(matrix, ratings, scheme, budget, seed + draw) for draw in range(draws)]
             )
             for debiased in (False, True):
                 of_kind = drawn[:, int(debiased)]
@@ -157,23 +159,27 @@ def has_all_pairs(comparisons: Sequence[Comparisons]) -> bool:
 
 
 def _draw(
-    matrices: Sequence[FloatArray], ratings: FloatArray, scheme: str, budget: int, seed: int
+    matrix: FloatArray, ratings: FloatArray, scheme: str, budget: int, seed: int
 ) -> list[tuple[float, float, float]]:
-    """Compute (agreement, share of outputs without a score, P(first)), plain and debiased."""
-    items = ratings.shape[1]
-    chosen = []
-    for number, matrix in enumerate(matrices):
-        pairs = select_pairs(items, budget, scheme, seed * len(matrices) + number)
-        chosen.append((pairs, matrix[pairs[:, 0], pairs[:, 1]]))
-    together = np.concatenate([answers for _, answers in chosen])
+    """Compute (agreement, share of outputs without a score, P(first)), plain and debiased.
+
+    `matrix` has shape (contexts * items, items): the comparisons of one context below those of another.
+    """
+    contexts, items = ratings.shape
+    # Items are numbered over all contexts, so that one estimate covers them all.
+    pairs = np.concatenate(
+        [
+            select_pairs(items, budget, scheme, seed * contexts + number) + number * items
+            for number in range(contexts)
+        ]
+    )
+    answers = matrix[pairs[:, 0], pairs[:, 1] % items]
     points = []
-    for threshold in (0.5, bias.fit_threshold(together)):
-        scores = np.full(ratings.shape, np.nan)
-        if not np.isnan(threshold):
-            scores[:] = [win_ratio(items, pairs, answers, threshold) for pairs, answers in chosen]
+    for threshold in (0.5, bias.fit_threshold(answers)):
+        scores = win_ratio(contexts * items, pairs, answers, threshold).reshape(ratings.shape)
         value = _mean(correlate_rows(scores, ratings, "spearman", "zero"))
         unscored = float(np.isnan(scores).mean())
-        first = bias.share_of_first(together, threshold)
+        first = bias.share_of_first(answers, threshold)
         points.append((float("nan") if value is None else value, unscored, first))
     return points
 

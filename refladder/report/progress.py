@@ -37,7 +37,8 @@ def progress(
     `watch` returns the prompts that are answered so far, and the tokens that models ran for them.
     """
     what = printable(what)
-    started, before = time.monotonic(), watch() if watch is not None else (0, None)
+    started = time.monotonic()
+    before = watch() if watch is not None else (0, None)
 
     def answered() -> int:
         """Count prompts since the start."""
@@ -72,10 +73,13 @@ def progress(
         """Drawn anew several times a second, also while a batch is under way."""
 
         def render(self, task: Task) -> Text:
-            parts = [f"{task.speed:,.{0 if task.speed >= _FAST else 1}f}/s"] if task.speed else []
-            left = [_left(task.time_remaining)] if task.time_remaining else []
-            notes = filter(None, [work(), *left, task.fields["note"]])
-            return Text(", ".join([*parts, *notes]))
+            speed = left = ""
+            if task.speed:
+                speed = f"{task.speed:,.{0 if task.speed >= _FAST else 1}f}/s"
+            if task.time_remaining:
+                left = _left(task.time_remaining)
+            parts = [speed, work(), left, task.fields["note"]]
+            return Text(", ".join(filter(None, parts)))
 
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), Work())
     with Progress(*columns, console=Console(stderr=True), speed_estimate_period=_PERIOD) as bars:
@@ -152,11 +156,12 @@ class _Lines:
             answered = (self._answered() - prompts) / self._each if self._each else 0.0
             finished = min(max(done - before, answered), total - before)
             done = max(done, before + int(finished))
-            parts.append(
-                _left((total - before - finished) * (now - started) / finished)
-                if finished
-                else "no estimate before the first answers"
-            )
+            if finished:
+                parts.append(_left((total - before - finished) * (now - started) / finished))
+            else:
+                parts.append("no estimate before the first answers")
+        line = f"{self._what}: {done:,}"
+        if total is not None:
+            line += f" of {total:,}"
         details = ", ".join(filter(None, [*parts, printable(note)]))
-        count = f"{done:,}{'' if total is None else f' of {total:,}'}"
-        return f"{self._what}: {count}{f' ({details})' if details else ''}"
+        return f"{line} ({details})" if details else line

@@ -13,8 +13,10 @@ if TYPE_CHECKING:
 
     from refladder.report.rendering import PlainTable
 
-# Characters of a result as text, and columns of its tables.
-LONGEST, WIDTH = 3900, 100
+# Characters of a result as text.
+LONGEST = 3900
+# Columns of its tables.
+WIDTH = 100
 
 
 class Shown:

@@ -197,7 +197,7 @@ def grade_spreads(probabilities: FloatArray, scale: tuple[float, float]) -> Floa
         ShapeError: as for `ladder_scores`.
     """
     low, high = scale
-    win, tie = _checked(probabilities)[:, :, 0], probabilities[:, :, 2]
+    win, _, tie = np.moveaxis(_checked(probabilities), 2, 0)
     mean = win + tie / 2
     variance = np.maximum(win + tie / 4 - mean**2, 0.0)
     return cast("FloatArray", (high - low) * np.sqrt(np.sum(variance, axis=1)) / mean.shape[1])

@@ -51,11 +51,11 @@ def test_a_page_that_cannot_be_written_is_told_after_the_tables(command, tmp_pat
     (tmp_path / "file").write_text("")
     page = tmp_path / "file" / "page.html"
     done = command(
-        "evaluate", "demo/dialogue", "--methods", "win-ratio", "--resamples", "5", "--html", page
+        "evaluate", "demo/dialogue", "--methods", "direct-5", "--resamples", "5", "--html", page
     )
     assert done.code == 2
     assert "page.html: cannot be written" in done.err
-    assert "win-ratio" in done.out
+    assert "direct-5" in done.out
 
 
 def test_a_report_card_on_one_page(command, tmp_path):

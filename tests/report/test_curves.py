@@ -185,15 +185,21 @@ def test_nothing_to_draw_is_refused():
         Chart(title="T", across="across", up="up").svg()
 
 
-def test_without_matplotlib_the_data_are_written_and_a_line_says_what_is_missing(
-    tmp_path, command, monkeypatch
-):
+def drawn(made, dimensions):
+    """The files of figures of all pairs, and the sentences on what is missing."""
+    runs = run_methods(["win-ratio"], made, dimensions, Simulated, MethodSettings())
+    protocol = Protocol(levels=["within_context"], statistics=["spearman"], resamples=2)
+    rows = agreement(made, dimensions, scored_methods(runs, []), protocol)
+    cards = report_cards(runs, made, dimensions)
+    return draw_figures(rows, cards, runs, made, dimensions=dimensions)
+
+
+def test_without_matplotlib_the_data_are_drawn_and_a_line_says_what_is_missing(monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)  # as if it were not installed
-    asked = ("evaluate", "demo/dialogue", "--resamples", "5", "--methods", "win-ratio")
-    done = command(*asked, "--figures", tmp_path / "figures")
-    assert done.code == 0
-    assert [path.name for path in (tmp_path / "figures").iterdir()] == ["curves.jsonl"]
-    assert "charts need matplotlib; pip install matplotlib\n" in done.err
+    made = benchmark_of(np.random.default_rng(0).standard_normal((3, 4)))
+    files, missing = drawn(made, made.dimensions)
+    assert list(files) == ["curves.jsonl"]
+    assert "charts need matplotlib; pip install matplotlib" in missing
 
 
 def test_the_command_draws_figures(tmp_path, capsys):
@@ -346,16 +352,6 @@ def test_every_dimension_has_a_curve():
     made = benchmark_of(np.random.default_rng(0).standard_normal((3, 4)))
     ratings = [replace(one, dimension=name) for one in made.ratings for name in ("fit?", "fit!")]
     made = replace(made, dimensions=(first, second), ratings=tuple(ratings))
-    runs = run_methods(["win-ratio"], made, [first, second], Simulated, MethodSettings())
-    protocol = Protocol(levels=["within_context"], statistics=["spearman"], resamples=2)
-    rows = agreement(made, [first, second], scored_methods(runs, []), protocol)
-    files, _ = draw_figures(
-        rows, report_cards(runs, made, [first, second]), runs, made, dimensions=[first, second]
-    )
-    curves = [
-        text for name, text in files.items() if name.startswith("curve-") and name.endswith(".svg")
-    ]
-    assert [name in curves[position] for position, name in enumerate(["fit?", "fit!"])] == [
-        True,
-        True,
-    ]
+    files, _ = drawn(made, [first, second])
+    curves = [files[name] for name in files if re.fullmatch(r"curve-.*\.svg", name)]
+    assert [name in text for name, text in zip(["fit?", "fit!"], curves, strict=True)] == [True] * 2
