@@ -26,8 +26,10 @@ from refladder.parsing import parse_json
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
 KINDS = "a path, a list of dicts, a pandas or polars DataFrame, a pyarrow Table or a Dataset of `datasets`"
-TABLE = "the table"  # what a user calls a table without another name
-_BATCH = 4096  # rows converted at a time
+# The name of a table without another name.
+TABLE = "the table"
+# Number of rows converted at a time.
+_BATCH = 4096
 
 
 class Frame:
@@ -52,12 +54,12 @@ class Frame:
 
     @property
     def form(self) -> str:
-        """The format of a file that is like the table."""
+        """Return the format of a file that is like the table."""
         return "jsonl" if self._kind == "rows" else "parquet"
 
     @property
     def names(self) -> list[str]:
-        """The names of the columns; those of the first row in a list."""
+        """Return the names of the columns; for a list, those of its first row."""
         if self._kind == "rows":
             return list(self._table[0]) if self._table else []
         return list(
@@ -118,7 +120,7 @@ class Frame:
         return datasets.concatenate_datasets([self._table, datasets.Dataset(more)], axis=1)
 
     def select(self, numbers: Sequence[int]) -> Any:
-        """The rows with these numbers, from 0, in this order."""
+        """Return the rows with these numbers, from 0, in this order."""
         if self._kind == "rows":
             return [self._table[number] for number in numbers]
         if self._kind == "pandas":
@@ -159,7 +161,7 @@ class Frame:
         return datasets.Dataset(table)
 
     def _arrow(self, needed: Collection[str] | None) -> Iterator[Any]:
-        """The table as Arrow tables, one after the other."""
+        """Yield the table as Arrow tables, one after the other."""
         pa = _pyarrow()
         names = self.names
         chosen = [name for name in names if _is_needed(name, needed)] or names[:1]
@@ -243,7 +245,7 @@ def _arrow_type(pa: Any, kind: type) -> Any:
 
 
 def _plain(pa: Any, column: Any) -> Any:
-    """A column without a dictionary (categories), which a file's reader would have to build again."""
+    """Return a column without a dictionary (categories), which the reader of a file would build again."""
     return column.cast(column.type.value_type) if pa.types.is_dictionary(column.type) else column
 
 
@@ -253,7 +255,8 @@ def _is_needed(name: object, needed: Collection[str] | None) -> bool:
 
 def _json_line(where: str, fields: Mapping[str, Any]) -> str:
     def refuse(value: object) -> object:
-        if isinstance(value, numbers.Real) and hasattr(value, "item"):  # a number of numpy
+        # Numbers of numpy have `item`.
+        if isinstance(value, numbers.Real) and hasattr(value, "item"):
             return value.item()
         raise DataError(
             f"{where}: a value of type {type(value).__name__} has no equivalent in JSON, found {value!r:.60}; "
