@@ -39,6 +39,15 @@ WORDS = (
 )
 
 
+KINDS = {
+    "rows": lambda rows: rows,
+    "arrow": pa.Table.from_pylist,
+    "pandas": pd.DataFrame,
+    "polars": pl.DataFrame,
+    "datasets": datasets.Dataset.from_list,
+}
+
+
 @pytest.fixture(scope="module")
 def scored(tmp_path_factory):
     """Sixty scored rows of twelve contexts with a rating that rises with the score, and their judgments."""
@@ -83,42 +92,6 @@ def dicts(table):
         if hasattr(table, "to_list")
         else table.to_pylist()
     )
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_pairs_of_every_kind_of_table_are_those_of_the_command(kind, rows, scored, command):
-    table = KINDS[kind](rows)
-    paired = refladder.pairs(table, margin=0.01, per_context=2)
-    assert type(paired) is type(table)
-    expected = command("pairs", scored, "--margin", "0.01", "--per-context", "2").rows
-    assert dicts(paired) == expected
-    assert 0 < len(expected) <= 24
-
-
-def test_pairs_of_a_path_take_every_option(command, tmp_path, rows):
-    plain = [
-        {name: value for name, value in row.items() if name not in ("context", "background")}
-        for row in rows
-    ]
-    (tmp_path / "plain.jsonl").write_text("".join(json.dumps(row) + "\n" for row in plain), "utf-8")
-    options = {"margin": 0.5, "by": "coherence_score", "conversational": True}
-    called = refladder.pairs(
-        tmp_path / "plain.jsonl", ladders=STORY, out=tmp_path / "a.jsonl", **options
-    )
-    named = [
-        "--ladders",
-        "demo/story",
-        "--by",
-        "coherence_score",
-        "--conversational",
-        "--out",
-        tmp_path / "b.jsonl",
-    ]
-    command("pairs", tmp_path / "plain.jsonl", "--margin", "0.5", *named)
-    assert called.read_bytes() == (tmp_path / "b.jsonl").read_bytes()
-    assert refladder.pairs(plain, ladders="demo/story", **options) == [
-        json.loads(line) for line in called.read_text("utf-8").splitlines()
-    ]
 
 
 @pytest.mark.parametrize("ending", ["jsonl", "csv", "parquet"])
