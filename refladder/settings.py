@@ -239,6 +239,27 @@ class BuildSpec:
         return {"sampling": self.sampling, "attempts": self.attempts, "prompts": self.prompts}
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Publishing:
+    """A ladder set to publish as the data set `repository` (ORG/NAME) of a Hub, in one commit.
+
+    With `dry_run`, nothing is sent or written. `out` is a new folder that gets the files; then nothing is sent either.
+    `licence` None keeps that of the card. `baseline` allows ladders of the built-in writer.
+    """
+
+    ladders: str
+    repository: str
+    private: bool = False
+    tag: str | None = None
+    message: str | None = None
+    without_contexts: bool = False
+    licence: str | None = None
+    baseline: bool = False
+    dry_run: bool = False
+    out: Path | None = None
+    endpoint: str | None = None
+
+
 def stated_orders(answers: int | str) -> int:
     """K of `stated:K`, 1 of `stated`, and 0 of a number of answers."""
     orders = None if isinstance(answers, int) else STATED.fullmatch(answers)
@@ -260,7 +281,13 @@ def check_asking(*, least_mass: float, answers: int | str = 0) -> None:
         raise UsageError(f"{option('answers')}={answers}: must be 0 or more")
 
 
-_FILES = ("prompts", "threshold", "link", "judgments")  # paths, which a call may give as text
+_FILES = (
+    "prompts",
+    "threshold",
+    "link",
+    "judgments",
+    "out",
+)  # paths, which a call may give as text
 
 
 def chosen(kind: type[Settings], given: Mapping[str, Any]) -> Settings:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from refladder.commands import console
-from refladder.commands.calling import Call, checked
+from refladder.commands.calling import Call, Log, checked
 from refladder.commands.options import subcommand
 from refladder.options import like
+from refladder.settings import Publishing, chosen
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -32,15 +33,9 @@ if TYPE_CHECKING:
     ),
     "endpoint",
     "as_json",
+    asked=Publishing,
 )
-def command(
-    *,
-    ladders: str,
-    repository: str,
-    out: Path | None,
-    as_json: bool,
-    **asked: Any,
-) -> None:
+def command(*, asked: Publishing, as_json: bool) -> None:
     """Publish SET as the data set ORG/NAME: Parquet files, a manifest and a card, in one commit.
 
     The card of an existing repository keeps its prose and its other configs. The token comes from `hf auth login` or
@@ -50,21 +45,22 @@ def command(
         refladder publish my-ladders ORG/NAME --license cc-by-4.0 --dry-run
         refladder publish my-ladders ORG/NAME --license cc-by-4.0 --tag v1
     """
-    from refladder.jobs.publish import publish
+    from refladder.jobs.publish import run
 
-    with console.progress("preparing") as progress:
-        done = publish(ladders, repository, out=out, **asked, progress=progress)
+    done = run(asked, console.Console())
     console.say_lines(done.notices)
     if as_json:
         keys = ("address", "commit", "url", "files", "removed", "card")
         console.say_json({key: getattr(done, key) for key in keys})
-    elif out is not None:
-        console.notify(f"{out} holds the {len(done.files)} files of the release; nothing was sent")
+    elif asked.out is not None:
+        console.notify(
+            f"{asked.out} holds the {len(done.files)} files of the release; nothing was sent"
+        )
     elif done.commit is None:
         _print_plan(done)
     else:
         console.notify(f"{done.url} is now at {done.commit}")
-        console.say(f"hub:{repository}@{done.commit}")
+        console.say(f"hub:{asked.repository}@{done.commit}")
 
 
 def _print_plan(done: Publication) -> None:
@@ -119,10 +115,9 @@ def publish(
         UsageError: an argument is wrong, or the set is not for publishing.
         DataError: a file is wrong; or the Hub refuses or cannot be reached, and then nothing was changed.
     """
-    from refladder.jobs.publish import publish as published
+    from refladder.jobs.publish import run
 
-    with Call(publish, locals(), table="", without=("ladders", "repository")) as call:
-        with console.progress("preparing") as bar:
-            done = published(str(ladders), repository, **call.given, progress=bar)
+    with Call(publish, locals(), table="") as call:
+        done = run(chosen(Publishing, {**call.given, "ladders": str(ladders)}), Log())
         call.log(done.notices)
         return done

@@ -22,8 +22,9 @@ from refladder.version import __version__
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from refladder.events import Events
     from refladder.files.release import Manifest
-    from refladder.records import Progress
+    from refladder.settings import Publishing
 
 
 _CERTIFICATE = "certificate"  # the config
@@ -62,65 +63,47 @@ class Publication:
         return None if self.commit is None else f"hub:{self.repository}@{self.commit}"
 
 
-def publish(
-    ladders: str | Path,
-    repository: str,
-    *,
-    private: bool = False,
-    tag: str | None = None,
-    message: str | None = None,
-    without_contexts: bool = False,
-    licence: str | None = None,
-    baseline: bool = False,
-    dry_run: bool = False,
-    out: str | Path | None = None,
-    endpoint: str | None = None,
-    progress: Progress | None = None,
-) -> Publication:
+def run(asked: Publishing, events: Events) -> Publication:
     """Publish a ladder set to a Hub in one commit; a commit of somebody else that comes first is merged."""
-    hub.check_repository(repository)
-    offline = dry_run or out is not None
+    _check(asked)
+    with tempfile.TemporaryDirectory(prefix="refladder-") as scratch:
+        with events.progress("preparing") as progress:
+            staged = stage(
+                Path(scratch),
+                asked.ladders,
+                without_contexts=asked.without_contexts,
+                baseline=asked.baseline,
+                progress=progress,
+            )
+        if not asked.dry_run and asked.out is None:
+            return _send(hub.Publisher(asked.repository, asked.endpoint), staged, asked)
+        card = merged_card(staged.facts, asked.repository, asked.tag, asked.licence, None)
+        if asked.out is not None:
+            _write(asked.out, _files(staged, card))
+        return _planned(asked.repository, staged, card)
+
+
+def _check(asked: Publishing) -> None:
+    """Check everything that can be wrong before the set is read."""
+    hub.check_repository(asked.repository)
+    out, offline = asked.out, asked.dry_run or asked.out is not None
     needed = {"huggingface_hub": "huggingface_hub", "pyarrow": "pyarrow", "yaml": "PyYAML"}
     missing = [needed[name] for name in list(needed)[offline:] if find_spec(name) is None]
     if missing:
         raise UsageError(f"publish needs {' and '.join(missing)}; pip install '.[hub]'")
-    if dry_run and out is not None:
+    if asked.dry_run and out is not None:
         dry = option("dry-run")
         raise UsageError(
             f"{option('out')} writes the release, and {dry} writes nothing; give one of them"
         )
-    if (
-        out is not None
-        and Path(out).exists()
-        and not (Path(out).is_dir() and not any(Path(out).iterdir()))
-    ):
+    if out is not None and out.exists() and not (out.is_dir() and not any(out.iterdir())):
         raise UsageError(f"{option('out')} {out}: exists already; name a new or empty folder")
-    if str(ladders).startswith(hub.PREFIX):
-        raise UsageError(f"{ladders}: it is published already; name a folder of `refladder build`")
-    if tag is not None and not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*", tag):
-        raise UsageError(f"{option('tag')} {tag!r} must be letters, digits, '.', '_' and '-'")
-    with tempfile.TemporaryDirectory(prefix="refladder-") as scratch:
-        staged = stage(
-            Path(scratch),
-            str(ladders),
-            without_contexts=without_contexts,
-            baseline=baseline,
-            progress=progress,
+    if asked.ladders.startswith(hub.PREFIX):
+        raise UsageError(
+            f"{asked.ladders}: it is published already; name a folder of `refladder build`"
         )
-        if offline:
-            card = merged_card(staged.facts, repository, tag, licence, None)
-            if out is not None:
-                _write(Path(out), _files(staged, card))
-            return _planned(repository, staged, card)
-        message = message or f"Publish {staged.facts.manifest.name} with refladder {__version__}"
-        return _send(
-            hub.Publisher(repository, endpoint),
-            staged,
-            private=private,
-            tag=tag,
-            message=message,
-            licence=licence,
-        )
+    if asked.tag is not None and not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*", asked.tag):
+        raise UsageError(f"{option('tag')} {asked.tag!r} must be letters, digits, '.', '_' and '-'")
 
 
 def _files(staged: Staged, card: str) -> dict[str, Path | bytes]:
@@ -157,15 +140,9 @@ def _planned(repository: str, staged: Staged, card: str) -> Publication:
     )
 
 
-def _send(
-    publisher: hub.Publisher,
-    staged: Staged,
-    *,
-    private: bool,
-    tag: str | None,
-    message: str,
-    licence: str | None,
-) -> Publication:
+def _send(publisher: hub.Publisher, staged: Staged, asked: Publishing) -> Publication:
+    private, tag = asked.private, asked.tag
+    message = asked.message or f"Publish {staged.facts.manifest.name} with refladder {__version__}"
     publisher.create(private=private)
     for attempt in (1, 2):
         head = publisher.head()
@@ -179,7 +156,7 @@ def _send(
                 f"{publisher.repository}: tag {tag!r} exists already, for commit {head.tags[tag][:12]}; choose another"
             )
         current = _carried(staged, head)
-        card = merged_card(current.facts, publisher.repository, tag, licence, head)
+        card = merged_card(current.facts, publisher.repository, tag, asked.licence, head)
         removed = _superseded(publisher.repository, current.facts.manifest, head)
         try:
             commit = publisher.commit(head.commit, _files(current, card), removed, message)

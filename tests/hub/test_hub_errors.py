@@ -9,10 +9,10 @@ import sys
 import pytest
 from hub_server import READER, WRITER
 
+from refladder import publish
 from refladder.errors import DataError, UsageError
 from refladder.files.hub import parse_address
 from refladder.files.ladder_sets import ladder_set_of_rows, load_ladders
-from refladder.jobs.publish import publish
 
 constants = pytest.importorskip("huggingface_hub.constants")
 

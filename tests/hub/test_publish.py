@@ -16,8 +16,8 @@ from ladders_to_publish import CONTEXTS, RECIPE
 from waiting import HANG, until
 
 import refladder
+from refladder import publish
 from refladder.files.ladder_sets import load_ladders
-from refladder.jobs.publish import publish
 from refladder.jobs.staging import without_model_path, without_paths
 from refladder.records import LadderFailure
 
