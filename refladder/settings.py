@@ -184,7 +184,7 @@ class Scoring:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ScoreRun:
+class ScoreSpec:
     """A table to score: what determines its scores, the judge, the tables, and where judgments are kept.
 
     `judge` is the name of a backend, an open one or a function. Judgments of the files `judgments_from` stand in its

@@ -16,7 +16,7 @@ from refladder.files.jsonl import atomic, throw_away, to_json
 from refladder.files.ladder_sets import load_ladders
 from refladder.options import like
 from refladder.session import Session
-from refladder.settings import BuildSpec, Filtering, ScoreRun, Scoring, Tables
+from refladder.settings import BuildSpec, Filtering, ScoreSpec, Scoring, Tables
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -126,7 +126,7 @@ def _score(
 ) -> ScoreReport:
     from refladder.jobs.score import run
 
-    spec = ScoreRun(
+    spec = ScoreSpec(
         asked=Scoring(ladders=ladders, dimensions=dimensions, any_judge=True),
         tables=Tables(source=str(source), out=str(scored)),
         judge=connect("builtin"),

@@ -32,7 +32,7 @@ from refladder.files.ladder_sets import LadderSet, choose_dimensions, load_ladde
 from refladder.files.tables import STANDARD, read_once
 from refladder.options import OF_BACKENDS, OF_COST, like
 from refladder.session import Session
-from refladder.settings import LEAST_MASS, ScoreRun, Scoring, Tables, chosen
+from refladder.settings import LEAST_MASS, ScoreSpec, Scoring, Tables, chosen
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -135,7 +135,7 @@ def command(
     many = many.into(tables)
     if many.given and not money.dry_run:
         check_options()
-    spec = ScoreRun(
+    spec = ScoreSpec(
         asked=asked,
         tables=tables,
         judge=judge.name,
@@ -205,7 +205,7 @@ def _notices(dimensions: Sequence[Dimension]) -> Iterator[str]:
 
 
 def _score_table(
-    spec: ScoreRun, session: spending.Spending, events: console.Console, *, as_json: bool
+    spec: ScoreSpec, session: spending.Spending, events: console.Console, *, as_json: bool
 ) -> int:
     from refladder.jobs.score import prepare, score_rows
 
@@ -225,7 +225,7 @@ def _score_table(
 
 
 def _score_texts(
-    spec: ScoreRun,
+    spec: ScoreSpec,
     ladders: LadderSet,
     session: spending.Spending,
     texts: tuple[str, ...],
@@ -270,7 +270,7 @@ def _score_texts(
 
 
 def _score_many_files(
-    spec: ScoreRun,
+    spec: ScoreSpec,
     ladders: str,
     session: spending.Spending,
     many: ManyFiles,
@@ -304,7 +304,7 @@ def _score_many_files(
 
 
 def _score_with_student(
-    spec: ScoreRun,
+    spec: ScoreSpec,
     many: ManyFiles,
     events: console.Console,
     *,
@@ -429,7 +429,7 @@ def score(
         kept = None if judgments is None else Path(judgments)
         if kept is None and out is not None and not recorded:
             kept = Path(f"{files.out}.judgments.jsonl")
-        spec = ScoreRun(
+        spec = ScoreSpec(
             asked=asked,
             tables=files,
             judge=judge,

@@ -37,7 +37,7 @@ from refladder.records import scale_of
 from refladder.scoring.columns import ScoreReport  # noqa: TC001  pydantic reads the annotation
 from refladder.scoring.scorer import LadderScorer
 from refladder.session import Session, default_store
-from refladder.settings import ScoreRun, Scoring, Tables, chosen
+from refladder.settings import ScoreSpec, Scoring, Tables, chosen
 from refladder.students import first_pass
 from refladder.students.student import open_student
 
@@ -115,7 +115,7 @@ class Task(Scoring):
         return json.dumps(asdict(self), default=str)
 
 
-def task_of(spec: ScoreRun, ladders: str, opened: LadderSet | None) -> Task:
+def task_of(spec: ScoreSpec, ladders: str, opened: LadderSet | None) -> Task:
     """Return what workers need to score the files of a run; they find the set, which is `opened` here, at `ladders`."""
     asked: dict[str, Any] = {each.name: getattr(spec.asked, each.name) for each in fields(Scoring)}
     if opened is not None:
@@ -369,7 +369,7 @@ class Worker:
         task, folder = self._task, self._folder
         out, judged = folder.work_file(file.name), judgments_name(file.name)
         judgments = folder.fetched(judged) if task.judgments else None
-        spec = ScoreRun(
+        spec = ScoreSpec(
             asked=task if self._student is not None else self._asked,
             tables=Tables(
                 source=file.source,

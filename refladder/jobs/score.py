@@ -60,7 +60,7 @@ if TYPE_CHECKING:
     from refladder.scoring.columns import ScoreReport
     from refladder.scoring.recorded import Recorded
     from refladder.session import Session
-    from refladder.settings import ScoreRun, Scoring, Tables
+    from refladder.settings import ScoreSpec, Scoring, Tables
 
 EMPTY = "the output is empty"
 FIELDS = (
@@ -230,14 +230,14 @@ class Prepared:
     `rows` is the number of rows, None if it is not known.
     """
 
-    spec: ScoreRun
+    spec: ScoreSpec
     ladders: LadderSet
     mapped: Mapped
     recorded: Recorded | None
     rows: int | None
 
 
-def run(spec: ScoreRun, session: Session, events: Events) -> ScoreReport:
+def run(spec: ScoreSpec, session: Session, events: Events) -> ScoreReport:
     """Score a table: every row comes out again, in order, with the score columns at its end.
 
     Memory does not grow with the number of rows, except for the check that ids are unique. Judgments are stored batch
@@ -246,7 +246,7 @@ def run(spec: ScoreRun, session: Session, events: Events) -> ScoreReport:
     return score_rows(prepare(spec, events), session, events)
 
 
-def prepare(spec: ScoreRun, events: Events) -> Prepared:
+def prepare(spec: ScoreSpec, events: Events) -> Prepared:
     """Open the ladder set and check the whole input, so that bad input is an error before any judge is asked.
 
     A table that can be read twice is therefore read once more than scoring needs.
@@ -257,7 +257,7 @@ def prepare(spec: ScoreRun, events: Events) -> Prepared:
     return replace(opened, rows=rows)
 
 
-def open_run(spec: ScoreRun, events: Events) -> Prepared:
+def open_run(spec: ScoreSpec, events: Events) -> Prepared:
     """Open the ladder set and recorded judgments; the rows of the table are not checked."""
     ladders = open_set(spec.asked)
     mapped = Mapped(columns=spec.columns, context=spec.context_id, alone=bool(ladders.anchors))
@@ -407,7 +407,7 @@ def score_rows(prepared: Prepared, session: Session, events: Events) -> ScoreRep
 
 
 @contextmanager
-def _locked_files(spec: ScoreRun) -> Iterator[None]:
+def _locked_files(spec: ScoreSpec) -> Iterator[None]:
     """Lock what a run writes, before a model is loaded or a server is asked."""
     with ExitStack() as locks:
         out = spec.tables.out
@@ -485,7 +485,7 @@ def open_table(
 
 
 def write_settings(
-    spec: ScoreRun, report: ScoreReport, checks: Sequence[JudgeCheck] | None = None
+    spec: ScoreSpec, report: ScoreReport, checks: Sequence[JudgeCheck] | None = None
 ) -> None:
     """Write the configuration of a run beside its output, with the signature of the scores."""
     out = spec.tables.out

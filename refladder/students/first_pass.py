@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from refladder.events import Events
     from refladder.files.ladder_sets import LadderSet
     from refladder.scoring.scorer import Item
-    from refladder.settings import ScoreRun
+    from refladder.settings import ScoreSpec
     from refladder.students.student import Student
 
 # A student is named with this prefix and its folder.
@@ -85,13 +85,15 @@ def estimate_columns(student: Student) -> dict[str, type]:
     }
 
 
-def mapped_of(spec: ScoreRun, student: Student) -> Mapped:
+def mapped_of(spec: ScoreSpec, student: Student) -> Mapped:
     """Return the columns of a table for a student; rows need no context if its teacher's ladders were shared."""
     alone = is_shared(student.record.teacher)
     return Mapped(columns=spec.columns, context=spec.context_id, alone=alone)
 
 
-def run(spec: ScoreRun, student: Student, ladders: LadderSet | None, events: Events) -> ScoreReport:
+def run(
+    spec: ScoreSpec, student: Student, ladders: LadderSet | None, events: Events
+) -> ScoreReport:
     """Estimate the score of every row of a table, without a judge; `ladders` may have the texts of contexts."""
     mapped = mapped_of(spec, student)
     total = check_input(spec.tables, mapped, None, None, events)

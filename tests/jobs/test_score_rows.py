@@ -27,7 +27,7 @@ from refladder.scoring.columns import added_columns, column_names, overall_colum
 from refladder.scoring.rules import RULES
 from refladder.scoring.scorer import batches
 from refladder.session import Session
-from refladder.settings import ScoreRun, Scoring, Tables
+from refladder.settings import ScoreSpec, Scoring, Tables
 
 LADDERS = ("--ladders", "demo/story")
 OF_DIMENSION = ["score", "grade", "spread", "mass", "note"]
@@ -277,7 +277,7 @@ def test_a_judge_that_gives_no_mass_is_scored(stories, tmp_path):
             return [replace(reading, mass=None) for reading in super().read_labels(prompts, labels)]
 
     opened, out = load_ladders("demo/story"), tmp_path / "out.jsonl"
-    spec = ScoreRun(
+    spec = ScoreSpec(
         asked=Scoring(ladders=opened, least_mass=1.0, any_judge=True),
         tables=Tables(source=str(stories), out=str(out)),
         judge=NoMass(),
@@ -514,7 +514,7 @@ def test_rescoring_is_scoring_by_that_rule_with_no_judge(judged, rule, orders):
     kept = judged / f"kept{orders}.jsonl"
     asked = Scoring(ladders=opened, rule=rule, weights={"complexity": 2.0}, both_orders=orders > 1)
     tables = Tables(source=str(judged / "in.jsonl"), out=str(judged / "out.jsonl"))
-    spec = ScoreRun(asked=asked, tables=tables, judgments=kept)
+    spec = ScoreSpec(asked=asked, tables=tables, judgments=kept)
     first = run(spec, Session(store=False), Silent())
     report = rescore(kept, Tables(out=str(judged / "again.jsonl")), asked.scale)
     assert report.reused == report.judgments == 3 * 2 * 5 * orders

@@ -36,7 +36,7 @@ from refladder.scoring.columns import added_columns
 from refladder.scoring.judgment_file import JudgmentLog, OtherRunError
 from refladder.scoring.scorer import LadderScorer
 from refladder.session import Session
-from refladder.settings import BuildSpec, ScoreRun, Scoring, Tables
+from refladder.settings import BuildSpec, ScoreSpec, Scoring, Tables
 
 WORTH = Dimension(name="worth", description="What a text is worth.")
 RECIPE = Recipe(backend="by hand", prompts=(), sampling=None, version="1")
@@ -107,7 +107,7 @@ class Told(Silent):
 def spec_of(source, out, judge, ladders):
     """A run whose judge is asked about the rows alone."""
     tables = Tables(source=str(source), out=str(out))
-    return ScoreRun(asked=Scoring(ladders=ladders), tables=tables, judge=judge, is_part=True)
+    return ScoreSpec(asked=Scoring(ladders=ladders), tables=tables, judge=judge, is_part=True)
 
 
 def scored(ladders, texts, *, judge=None, contexts=(), **how):
