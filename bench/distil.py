@@ -22,8 +22,8 @@ from certificate import JUDGES, RUNGS, SOURCES, Qualities, Simulated, Writer
 from refladder.backends import connect
 from refladder.files.ladder_sets import ladder_set
 from refladder.files.tables import Row
+from refladder.jobs.input_rows import Mapped
 from refladder.jobs.labelling import LabelledTable
-from refladder.jobs.score import Mapped
 from refladder.loaders import load_benchmark
 from refladder.metaeval.agreement import human_means
 from refladder.scoring.judgment_file import JudgmentLog

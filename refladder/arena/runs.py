@@ -18,7 +18,7 @@ from refladder.files.scored_folders import is_scored
 from refladder.files.table_files import table_files
 from refladder.files.tables import parse_number, read_rows
 from refladder.jobs.evaluation_results import RESULTS
-from refladder.jobs.score import Mapped, items
+from refladder.jobs.input_rows import Mapped, items
 from refladder.jobs.scored_tables import mapped_columns
 from refladder.parsing import parse_as, parse_json
 from refladder.records import LOSS, TIE, WIN, Dimension, JudgeCheck

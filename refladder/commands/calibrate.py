@@ -120,7 +120,7 @@ def command(
 
 def _columns(source: str, given: Mapping[str, str] | None) -> Mapping[str, str]:
     """Return the columns of fields: those that are given, and those that `score` used."""
-    from refladder.jobs.score import Mapped
+    from refladder.jobs.input_rows import Mapped
     from refladder.jobs.scored_tables import mapped_columns
 
     return Mapped(columns=mapped_columns(source, given)).columns

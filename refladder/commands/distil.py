@@ -58,8 +58,8 @@ def command(
     Examples:
         refladder distil scored.jsonl --by overall_score --out student
     """
+    from refladder.jobs.input_rows import Mapped
     from refladder.jobs.labelling import LabelledTable
-    from refladder.jobs.score import Mapped
     from refladder.students.distil import DistilSpec, run
     from refladder.students.student import student_lines, student_table
 
@@ -115,8 +115,8 @@ def distil(
         DataError: a column is missing or wrong, scores have several signatures, or there are too few of them; with
             path:line or the number of the row.
     """
+    from refladder.jobs.input_rows import FIELDS, Mapped
     from refladder.jobs.labelling import LabelledTable
-    from refladder.jobs.score import FIELDS, Mapped
     from refladder.students.distil import DistilSpec, run
     from refladder.students.student import surface_lines
 

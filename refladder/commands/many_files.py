@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from refladder.fleet.run import FilesReport
     from refladder.fleet.worker import Task
     from refladder.fleet.workers import Workers
-    from refladder.jobs.score import Mapped
+    from refladder.jobs.input_rows import Mapped
     from refladder.settings import Tables
 
 

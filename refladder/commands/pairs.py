@@ -105,8 +105,8 @@ def pairs(
         DataError: a column is missing or wrong, a context has no text or two, or signatures differ; with path:line or
             the number of the row.
     """
+    from refladder.jobs.input_rows import FIELDS
     from refladder.jobs.preference_pairs import NUMBERS, TEXTS, pair_lines, run
-    from refladder.jobs.score import FIELDS
     from refladder.jobs.scored_tables import score_column
 
     with Call(pairs, locals()) as call:

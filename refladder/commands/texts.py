@@ -9,7 +9,8 @@ from refladder.commands.calling import Log
 from refladder.errors import UsageError
 from refladder.files.ladder_sets import choose_dimensions
 from refladder.files.tables import Row
-from refladder.jobs.score import Mapped, items, open_set, report_check
+from refladder.jobs.input_rows import Mapped, items
+from refladder.jobs.score import open_set, report_check
 from refladder.scoring.columns import Columns
 from refladder.scoring.judgment_file import JudgmentLog
 from refladder.scoring.scorer import LadderScorer

@@ -33,7 +33,7 @@ from refladder.files.table_files import form_by_name, is_glob, is_many, table_fi
 from refladder.files.tables import STANDARD, format_of, read_once, read_rows
 from refladder.fleet.worker import read_counts
 from refladder.fleet.workers import DEATHS
-from refladder.jobs.score import check_ladders
+from refladder.jobs.input_rows import check_ladders
 from refladder.records import scale_of
 from refladder.scoring.columns import ScoreReport
 
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from refladder.files.folders import Folder
     from refladder.fleet.worker import Answer, Counts, Task
     from refladder.fleet.workers import Workers
-    from refladder.jobs.score import Mapped
+    from refladder.jobs.input_rows import Mapped
     from refladder.records import JudgeCheck, Progress
 
 _SHOWN = 10  # most failed files in the message

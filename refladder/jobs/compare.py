@@ -19,7 +19,7 @@ from refladder.errors import (
     plural,
 )
 from refladder.files.tables import number_in, read_rows
-from refladder.jobs.score import SYSTEM, Mapped
+from refladder.jobs.input_rows import SYSTEM, Mapped
 from refladder.jobs.scored_tables import mapped_columns, one_scale, score_column
 from refladder.metaeval.bootstrap import LEAST_CONTEXTS, mean_difference
 from refladder.metaeval.correction import SIGNIFICANT, holm

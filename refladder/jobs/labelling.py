@@ -15,7 +15,7 @@ import numpy as np
 
 from refladder.errors import DataError, UsageError, column_option, either, option, plural
 from refladder.files.tables import Row, Rows, number_in, parse_number, read_rows
-from refladder.jobs.score import Mapped
+from refladder.jobs.input_rows import Mapped
 from refladder.jobs.scored_tables import reported
 from refladder.loaders.draft import output_text_id
 from refladder.loaders.fields import numbers_of, without_number

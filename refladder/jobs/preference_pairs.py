@@ -23,7 +23,7 @@ from refladder.files.tables import (
     read_rows,
     standard_form,
 )
-from refladder.jobs.score import Mapped, items
+from refladder.jobs.input_rows import Mapped, items
 from refladder.jobs.scored_tables import (
     mapped_columns,
     one_scale,

@@ -13,8 +13,8 @@ from refladder.errors import DataError, UsageError, option, plural
 from refladder.files.jsonl import atomic
 from refladder.files.locks import locked_folder
 from refladder.files.tables import format_of, number_in, read_rows
+from refladder.jobs.input_rows import items
 from refladder.jobs.labelling import LabelledTable, read_pool
-from refladder.jobs.score import items
 from refladder.jobs.scored_tables import read_twice
 from refladder.metaeval.correlation import correlate
 from refladder.metaeval.levels import mean_within
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from refladder.arrays import BoolArray, FloatArray, IntArray
     from refladder.events import Events
     from refladder.files.ladder_sets import LadderSet
-    from refladder.jobs.score import Mapped
+    from refladder.jobs.input_rows import Mapped
 
 # Share of the contexts.
 HELD_OUT = 0.2

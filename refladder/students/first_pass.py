@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 from refladder.errors import UsageError, option
 from refladder.files.locks import locked
 from refladder.files.tables import STANDARD, Collected
-from refladder.jobs.score import Mapped, check_input, open_table, write_settings
+from refladder.jobs.input_rows import Mapped, check_input, open_table
+from refladder.jobs.score import write_settings
 from refladder.records import is_shared
 from refladder.scoring.columns import ScoreReport
 

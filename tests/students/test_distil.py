@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from refladder.jobs.input_rows import Mapped
 from refladder.jobs.labelling import LabelledTable
-from refladder.jobs.score import Mapped
 from refladder.students.distil import read_lessons
 from refladder.students.student import open_student
 
