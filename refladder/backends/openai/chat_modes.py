@@ -29,13 +29,13 @@ from refladder.backends.openai.responses import (
     first_choices,
     from_top,
     is_logprob,
-    said,
+    parse_answer,
 )
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from refladder.backends.openai.client import Capabilities, Continued
+    from refladder.backends.openai.client import Capabilities, Completed
     from refladder.records import LabelReading
 
 # Most probable tokens to ask for: without a limit, OpenAI's limit, the smallest limit in use.
@@ -69,27 +69,27 @@ async def find_top(client: Client, capabilities: Capabilities) -> Capabilities:
             if refusal.ends_the_run or top == TOPS[-1]:
                 raise
     tokens = _top_tokens(first_choices(choice), choice, _FEWEST)
-    goes_on: Continued = ""
-    continues = await goes_on_from_a_token(client)
+    completion: Completed = ""
+    continues = await continues_from_a_token(client)
     if continues:
-        goes_on = "prefill"
+        completion = "prefill"
     elif await _keeps_to_a_form(client, tokens):
-        goes_on = "grammar"
+        completion = "grammar"
     return replace(
         capabilities,
         top=min(top, len(tokens)),
-        goes_on=goes_on,
+        completion=completion,
         prefix="on" if continues else "unsupported",
     )
 
 
 def _top_tokens(tokens: list[Choice], choice: Any, fewest: int) -> list[Choice]:
     if len(tokens) < fewest:
-        raise Refusal(ENDED if said(choice).ended_at_once else _NOT_RETURNED)
+        raise Refusal(ENDED if parse_answer(choice).ended_at_once else _NOT_RETURNED)
     return tokens
 
 
-async def goes_on_from_a_token(client: Client) -> bool:
+async def continues_from_a_token(client: Client) -> bool:
     """Return whether the server continues a begun answer: its second token must be as probable as in one go."""
     # The first asks for one word, which may be one token.
     for question in (
@@ -116,7 +116,7 @@ async def goes_on_from_a_token(client: Client) -> bool:
     return False
 
 
-async def goes_on_from_a_text(client: Client) -> bool:
+async def continues_from_a_text(client: Client) -> bool:
     """Return whether the server continues a begun answer: the next word, and the space before it, must be the same."""
     for question in (*QUESTIONS[1:], QUESTIONS[0]):
         try:
@@ -149,7 +149,7 @@ async def _keeps_to_a_form(client: Client, tokens: Sequence[Choice]) -> bool:
     try:
         # Some tokenizers make another token of the text of a token.
         for token in words[:_TRIED]:
-            if await _said(client, client.question, token, "") is not None:
+            if await _forced(client, client.question, token, "") is not None:
                 return True
     except Refusal:
         pass
@@ -159,17 +159,19 @@ async def _keeps_to_a_form(client: Client, tokens: Sequence[Choice]) -> bool:
 async def read_top(
     client: Client, capabilities: Capabilities, messages: Messages, labels: Sequence[str]
 ) -> LabelReading:
-    """Label log-probabilities from the most probable first tokens; begun labels are completed (`Capabilities.goes_on`)."""
+    """Label log-probabilities from the most probable first tokens; begun labels are completed (`Capabilities.completion`)."""
     messages = await client.shortened(messages, tuple(labels))
     choice = await client.likely(messages, capabilities.top)
     partial = from_top(_top_tokens(checked_choices(choice), choice, 1), labels)
-    if not capabilities.goes_on:
+    if not capabilities.completion:
         return complete(partial, labels)
     names = [bare(label) for label in labels]
 
     async def ending(name: str, beginning: Choice) -> float | None:
-        if capabilities.goes_on == "grammar":
-            return await _said(client, messages, beginning, name[len(bare(beginning.text or "")) :])
+        if capabilities.completion == "grammar":
+            return await _forced(
+                client, messages, beginning, name[len(bare(beginning.text or "")) :]
+            )
         return await _continued(client, messages, name, beginning, capabilities.top)
 
     values = await asyncio.gather(
@@ -197,7 +199,7 @@ async def _continued(
     return total
 
 
-async def _said(client: Client, messages: Messages, beginning: Choice, rest: str) -> float | None:
+async def _forced(client: Client, messages: Messages, beginning: Choice, rest: str) -> float | None:
     """Return the log-probability of an answer forced to be a token and a rest.
 
     The first value must be that without the form.
@@ -252,15 +254,15 @@ async def find_sampling(client: Client, capabilities: Capabilities) -> Capabilit
         if several and _all_equal(drawn):
             several = False
             drawn = await _drawn(client, question, DRAWS, PLAIN_TOKENS, several=False)
-        answers = [said(choice) for choice in drawn]
+        answers = [parse_answer(choice) for choice in drawn]
         if not all(answer.ended_at_once for answer in answers):
             fixed = _all_equal(drawn) and not all(answer.cut_before_a_word for answer in answers)
-            goes_on = await goes_on_from_a_text(client)
+            continues = await continues_from_a_text(client)
             return replace(
                 capabilities,
                 several=several,
                 fixed=fixed,
-                prefix="on" if goes_on else "unsupported",
+                prefix="on" if continues else "unsupported",
             )
     raise Refusal(ENDED)
 
@@ -292,7 +294,8 @@ async def read_sampled(
     most = capabilities.answer_tokens(client.options)
     several = capabilities.several and not capabilities.fixed
     answers = [
-        said(choice) for choice in await _drawn(client, messages, number, most, several=several)
+        parse_answer(choice)
+        for choice in await _drawn(client, messages, number, most, several=several)
     ]
     verdicts = [
         (

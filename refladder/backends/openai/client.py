@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from refladder.backends.labels import both_count, shortened, spellings_after
 from refladder.backends.openai.errors import Refusal, at, changed
-from refladder.backends.openai.responses import said
+from refladder.backends.openai.responses import parse_answer
 from refladder.errors import BackendUnavailableError, plural
 
 if TYPE_CHECKING:
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 Messages = list[dict[str, str]]
 Source = Literal["server", "template", "local"]
 Mode = Literal["exact", "top", "sample"]
-Way = Literal["", "token-ids", "score", "vocabulary"]
-Continued = Literal["", "prefill", "grammar"]
+Variant = Literal["", "token-ids", "score", "vocabulary"]
+Completed = Literal["", "prefill", "grammar"]
 PrefixUse = Literal["on", "off", "unsupported"]
 
 PROBE_LABELS = "Better", "Worse", "Similar"
@@ -100,12 +100,12 @@ class Capabilities:
     # See `handshake`.
     mode: Mode
     # Variant of `exact`.
-    way: Way = ""
+    variant: Variant = ""
     dialect: Dialect = field(default_factory=Dialect)
     # Number of most probable tokens in an answer, in the mode `top`.
     top: int = 0
     # `top`: how a begun answer is completed, by the server or in a given form.
-    goes_on: Continued = ""
+    completion: Completed = ""
     # Whether a request can return several answers.
     several: bool = False
     # Whether a request can hold many prompts, in the mode `exact`.
@@ -128,8 +128,8 @@ class Capabilities:
         if self.mode == "sample":
             return "sample1-fixed" if self.fixed else f"sample{samples}"
         if self.mode == "top":
-            return f"top{self.top}{'-completed' if self.goes_on else ''}"
-        return f"{self.mode}:{self.way}" if self.way else self.mode
+            return f"top{self.top}{'-completed' if self.completion else ''}"
+        return f"{self.mode}:{self.variant}" if self.variant else self.mode
 
     def answers(self, options: Options) -> int:
         """Number of answers that are sampled for a prompt."""
@@ -174,7 +174,7 @@ def split_answer(messages: Messages) -> tuple[Messages, str]:
 
 @dataclass(slots=True, kw_only=True)
 class Client:
-    """One model on an open server; `ways` keeps the token ids of labels between rows.
+    """One model on an open server; `label_tasks` keeps the token ids of labels between rows.
 
     The handshake asks `question` wherever it needs an answer: the first of QUESTIONS that the model answers. While
     `settling`, after a first answer, a 401 or 403 is the refusal of a feature or a path, and not of the key.
@@ -185,7 +185,9 @@ class Client:
     options: Options
     tally: Tally
     dialect: Dialect = field(default_factory=Dialect)
-    ways: dict[tuple[tuple[str, ...], str], asyncio.Task[LabelIds]] = field(default_factory=dict)
+    label_tasks: dict[tuple[tuple[str, ...], str], asyncio.Task[LabelIds]] = field(
+        default_factory=dict
+    )
     question: Messages = field(default_factory=lambda: PROBE)
     settling: bool = False
 
@@ -230,12 +232,12 @@ class Client:
         if (
             self.dialect.switch
             and not self.settling
-            and any(said(choice).thought for choice in choices)
+            and any(parse_answer(choice).thought for choice in choices)
         ):
             switch = self.dialect.switch
             reason = f"the model thinks again before it answers, though the handshake switched that off ({switch})"
             raise changed(reason)
-        if known and any(_begins_anew(said(choice).text, begun) for choice in choices):
+        if known and any(_begins_anew(parse_answer(choice).text, begun) for choice in choices):
             raise changed(NOT_CONTINUED)
         return choices
 
@@ -314,9 +316,9 @@ class Client:
 
     async def label_ids(self, labels: tuple[str, ...], prefix: str = "") -> LabelIds:
         """Return the token ids of labels as answers, after as much of a prefix as they can follow; asked once for all rows."""
-        if (labels, prefix) not in self.ways:
-            self.ways[labels, prefix] = asyncio.create_task(self._label_ids(labels, prefix))
-        return await asyncio.shield(self.ways[labels, prefix])
+        if (labels, prefix) not in self.label_tasks:
+            self.label_tasks[labels, prefix] = asyncio.create_task(self._label_ids(labels, prefix))
+        return await asyncio.shield(self.label_tasks[labels, prefix])
 
     async def shortened(self, messages: Messages, labels: tuple[str, ...]) -> Messages:
         """Return messages with as much of the answer's prefix as labels can follow; all of it without a tokenizer."""

@@ -1,6 +1,6 @@
 """Exact label probabilities: token-id prompts, and the log-probability of each label token after its own beginning.
 
-Three ways, the cheapest first. `token-ids`: vLLM's `logprob_token_ids`. `score`: SGLang's /v1/score. `vocabulary`: as
+Three variants, the cheapest first. `token-ids`: vLLM's `logprob_token_ids`. `score`: SGLang's /v1/score. `vocabulary`: as
 many of the most probable tokens as it takes to find the label's (llama-server has no limit).
 """
 
@@ -23,12 +23,17 @@ from refladder.backends.openai.client import (
     split_answer,
 )
 from refladder.backends.openai.errors import Refusal, at, changed
-from refladder.backends.openai.responses import first_choices, from_tokens, next_tokens, said
+from refladder.backends.openai.responses import (
+    first_choices,
+    from_tokens,
+    next_tokens,
+    parse_answer,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
 
-    from refladder.backends.openai.client import Capabilities, Source, Way
+    from refladder.backends.openai.client import Capabilities, Source, Variant
     from refladder.records import LabelReading, Prompt
 
 Tokens = tuple[int, ...]
@@ -40,7 +45,7 @@ if TYPE_CHECKING:
 
 # Nats: two requests that read the same token must agree this well.
 SAME = 0.05
-# Tokens asked for at first in the way `vocabulary`; ten times more until they include the labels.
+# Tokens asked for at first in the variant `vocabulary`; ten times more until they include the labels.
 _FIRST_LOOK = 100
 # No vocabulary is larger.
 _WHOLE = 1_000_000
@@ -99,19 +104,19 @@ async def find_exact(client: Client, capabilities: Capabilities) -> Capabilities
     except Refusal as refusal:
         raise Refusal(f"completions of token ids: {refusal.reason}") from None
     reasons = []
-    for way, read in _READERS.items():
+    for variant, read in _READERS.items():
         try:
             (values,) = await read(client, [base], labels.sequences)
             reading = from_tokens(labels.groups, values)
         except Refusal as refusal:
-            reasons.append(f"{way}: {refusal.reason}")
+            reasons.append(f"{variant}: {refusal.reason}")
             continue
         if reading.logprobs is not None and all(map(math.isfinite, reading.logprobs)):
-            together = way in _TOGETHER and await _same_together(
-                client, way, base, labels.sequences, values
+            together = variant in _TOGETHER and await _same_together(
+                client, variant, base, labels.sequences, values
             )
-            return replace(capabilities, way=way, prefix="on", together=together)
-        reasons.append(f"{way}: {reading.reason or 'values that are not finite'}")
+            return replace(capabilities, variant=variant, prefix="on", together=together)
+        reasons.append(f"{variant}: {reading.reason or 'values that are not finite'}")
     raise Refusal("; ".join(reasons))
 
 
@@ -124,7 +129,7 @@ async def _first_token(client: Client) -> tuple[str, float | None]:
             raise
         (choice, *_) = await client.chat(client.question, most=1, temperature=0)
     tokens = first_choices(choice)
-    text = said(choice).text
+    text = parse_answer(choice).text
     return (tokens[0].text or text, tokens[0].logprob) if tokens else (text, None)
 
 
@@ -150,10 +155,10 @@ async def _same_prompt(
 
 
 async def _same_together(
-    client: Client, way: Way, base: list[int], sequences: tuple[Tokens, ...], alone: Values
+    client: Client, variant: Variant, base: list[int], sequences: tuple[Tokens, ...], alone: Values
 ) -> bool:
     """Return whether two prompts in one request have the values that each has alone."""
-    longer, read = [*base, sequences[0][0]], _READERS[way]
+    longer, read = [*base, sequences[0][0]], _READERS[variant]
     try:
         (other,) = await read(client, [longer], sequences)
         found = await read(client, [longer, base], sequences)
@@ -193,7 +198,7 @@ async def read_exact_together(
         if parts[-1] and sum(map(len, parts[-1])) + len(ids) > _MOST_TOKENS:
             parts.append([])
         parts[-1].append(ids[: len(ids) - label_ids.merged])
-    read = _READERS[capabilities.way]
+    read = _READERS[capabilities.variant]
     values = await asyncio.gather(*(read(client, part, label_ids.sequences) for part in parts))
     return [from_tokens(label_ids.groups, each) for each in itertools.chain(*values)]
 
@@ -277,12 +282,12 @@ def _capped_log(probability: float) -> float:
     return min(0.0, math.log(probability))
 
 
-_READERS: dict[Way, _Reader] = {
+_READERS: dict[Variant, _Reader] = {
     "token-ids": partial(_by_beginnings, _token_ids),
     "score": _by_score,
     "vocabulary": partial(_by_beginnings, _vocabulary),
 }
-# Ways that read many prompts in one request; the others are given one.
+# Variants that read many prompts in one request; the others are given one.
 _TOGETHER = {"token-ids", "score"}
 
 

@@ -17,10 +17,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from refladder.backends.openai.chat_modes import (
+    continues_from_a_text,
+    continues_from_a_token,
     find_sampling,
     find_top,
-    goes_on_from_a_text,
-    goes_on_from_a_token,
     read_sampled,
     read_top,
 )
@@ -37,7 +37,7 @@ from refladder.backends.openai.client import (
 )
 from refladder.backends.openai.errors import LOG, Refusal, changed
 from refladder.backends.openai.exact_mode import find_exact, find_tokens, read_exact, shows_switch
-from refladder.backends.openai.responses import ENDED, Said, said
+from refladder.backends.openai.responses import ENDED, ParsedAnswer, parse_answer
 from refladder.errors import (
     BackendUnavailableError,
     DataError,
@@ -99,8 +99,10 @@ READERS: dict[Mode, _Reader] = {
 
 async def still_as_found(client: Client, capabilities: Capabilities) -> None:
     """Check that the server continues a prefix and heeds a switch as in the handshake; Refusal if not."""
-    goes_on = {"top": goes_on_from_a_token, "sample": goes_on_from_a_text}.get(capabilities.mode)
-    if goes_on is not None and capabilities.prefix == "on" and not await goes_on(client):
+    continues = {"top": continues_from_a_token, "sample": continues_from_a_text}.get(
+        capabilities.mode
+    )
+    if continues is not None and capabilities.prefix == "on" and not await continues(client):
         raise changed(NOT_CONTINUED)
     if capabilities.mode == "exact" and not await shows_switch(client):
         raise changed(_IGNORED.format(capabilities.dialect.switch))
@@ -114,7 +116,7 @@ async def handshake(client: Client) -> Capabilities:
     demanded, url = client.options.mode, client.options.base_url
     choice = await _first_answer(client)
     client.settling = True
-    answer, thinks = await _without_thoughts(client, said(choice))
+    answer, thinks = await _without_thoughts(client, parse_answer(choice))
     no_tokens = await find_tokens(client)
     refused: list[str] = []
     modes = [mode for mode in READERS if demanded in {"auto", mode}]
@@ -161,7 +163,7 @@ def without_handshake(options: Options, refused_fields: Collection[str]) -> Capa
     return Capabilities(mode="sample", several=True, dialect=dialect)
 
 
-async def _without_thoughts(client: Client, answer: Said) -> tuple[Said, bool]:
+async def _without_thoughts(client: Client, answer: ParsedAnswer) -> tuple[ParsedAnswer, bool]:
     """Return an answer without thoughts, if a switch turns them off, and whether the model still thinks."""
     # An answer that is cut before a word may be a hidden thought.
     if not (answer.thought or answer.cut_before_a_word):
@@ -173,7 +175,7 @@ async def _without_thoughts(client: Client, answer: Said) -> tuple[Said, bool]:
             continue
         client.dialect = replace(plain, switch=switch, tempered=True)
         with suppress(Refusal):
-            quick = said(await _answer(client, client.question))
+            quick = parse_answer(await _answer(client, client.question))
             if not (quick.thought or quick.missing):
                 return quick, False
     client.dialect = plain
@@ -184,7 +186,7 @@ async def _first_answer(client: Client) -> Any:
     """Ask QUESTIONS until one is answered, which becomes that of the handshake, and learn the server's dialect."""
     for question in QUESTIONS:
         choice = await _answer(client, question)
-        if not said(choice).ended_at_once:
+        if not parse_answer(choice).ended_at_once:
             client.question = question
             break
         LOG.info(
@@ -212,7 +214,7 @@ async def _answer(client: Client, question: Messages) -> Any:
                 raise
 
 
-SCHEMA = "endpoint-probe/4"
+SCHEMA = "endpoint-probe/5"
 # Seconds; servers are updated.
 _GOOD_FOR = 86400
 
@@ -232,9 +234,9 @@ def from_text(text: str) -> Capabilities | None:
         capabilities = parse_as(Capabilities, json.dumps(values), "the probe cache", SCHEMA)
     except (DataError, LookupError, TypeError, AttributeError):
         return None
-    sound = bool(capabilities.way) == (capabilities.mode == "exact") and (capabilities.top > 0) == (
-        capabilities.mode == "top"
-    )
+    sound = bool(capabilities.variant) == (capabilities.mode == "exact") and (
+        capabilities.top > 0
+    ) == (capabilities.mode == "top")
     known = not capabilities.dialect.switch or capabilities.dialect.switch in SWITCHES
     return capabilities if current and sound and known else None
 

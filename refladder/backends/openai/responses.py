@@ -277,7 +277,7 @@ ENDED = "the model ended its answer at once, before a first word"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Said:
+class ParsedAnswer:
     """The text of a choice without its thoughts, or `missing`: why there is none."""
 
     text: str = ""
@@ -296,10 +296,10 @@ class Said:
         return self.missing is not None and self.finish == "length"
 
 
-def said(choice: Any) -> Said:
+def parse_answer(choice: Any) -> ParsedAnswer:
     """Return the text of a choice of a chat answer, without thoughts."""
     if not isinstance(choice, dict):
-        return Said(missing="empty choice")
+        return ParsedAnswer(missing="empty choice")
     content = at(choice, "message", "content")
     # Parts, as some servers send them.
     if isinstance(content, list):
@@ -317,12 +317,14 @@ def said(choice: Any) -> Said:
         missing = "refusal"
     elif not text.strip():
         missing = "cut while it was thinking" if finish == "length" and thought else EMPTY
-    return Said(text="" if missing else text, finish=finish, missing=missing, thought=thought)
+    return ParsedAnswer(
+        text="" if missing else text, finish=finish, missing=missing, thought=thought
+    )
 
 
 def written(choice: Any) -> Completion:
     """Return a writer's answer as a completion; an answer without a text is an error with the reason."""
-    answer = said(choice)
+    answer = parse_answer(choice)
     if answer.missing is not None:
         return Completion(finish="error", note=answer.missing)
     return Completion(

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from refladder.records import Completion, Prompt, Sampling
 
 
-class _Way(NamedTuple):
+class _Route(NamedTuple):
     """A path of a server, the field for a conversation (`messages`, or its text), and that of the numbers."""
 
     path: str
@@ -27,14 +27,14 @@ class _Way(NamedTuple):
     found: str
 
 
-WAYS = {
+ROUTES = {
     # SGLang
-    "classify:text": _Way("/classify", "text", "embedding"),
+    "classify:text": _Route("/classify", "text", "embedding"),
     # The other paths belong to vLLM.
-    "pooling": _Way("/pooling", "messages", "data"),
-    "classify": _Way("/classify", "messages", "probs"),
-    "pooling:input": _Way("/pooling", "input", "data"),
-    "classify:input": _Way("/classify", "input", "probs"),
+    "pooling": _Route("/pooling", "messages", "data"),
+    "classify": _Route("/classify", "messages", "probs"),
+    "pooling:input": _Route("/pooling", "input", "data"),
+    "classify:input": _Route("/classify", "input", "probs"),
 }
 _TRIED: tuple[Messages, ...] = tuple(
     [
@@ -53,13 +53,13 @@ class RewardServerBackend(OpenAIBackend):
 
     kind = "reward"
     rewards = True
-    _way = ""
+    _route = ""
 
     @property
     def capabilities(self) -> Capabilities:
         """Return what is known of the server, which is found out at the first use."""
         if self._capabilities is None:
-            self._way = self._do(_find)
+            self._route = self._do(_find)
             self._unproven = PROVEN_FOR
             self._capabilities = Capabilities(mode="exact")
         return self._capabilities
@@ -67,15 +67,15 @@ class RewardServerBackend(OpenAIBackend):
     def _relying(self, capabilities: Capabilities, prompts: Sequence[Prompt]) -> int:
         """Return the number of texts whose reward may be squashed."""
         del capabilities
-        return 0 if WAYS[self._way].field == "text" else len(prompts)
+        return 0 if ROUTES[self._route].field == "text" else len(prompts)
 
     async def _check_again(self, client: Client, capabilities: Capabilities) -> None:
         """Raise Refusal if the server squashes rewards now."""
         del capabilities
-        way = WAYS[self._way]
+        route = ROUTES[self._route]
         try:
             await _check_raw(
-                client, way, [await _reward(client, way, messages) for messages in _TRIED]
+                client, route, [await _reward(client, route, messages) for messages in _TRIED]
             )
         except Refusal as refusal:
             raise changed(refusal.reason) from None
@@ -83,7 +83,7 @@ class RewardServerBackend(OpenAIBackend):
     @property
     def _mode(self) -> str:
         _ = self.capabilities
-        return self._way
+        return self._route
 
     @property
     def notice(self) -> str:
@@ -110,7 +110,9 @@ class RewardServerBackend(OpenAIBackend):
         asked = tuple(labels)
 
         async def answer(client: Client, prompt: Prompt) -> LabelReading:
-            return reward_reading(await _reward(client, WAYS[self._way], prompt.messages), asked)
+            return reward_reading(
+                await _reward(client, ROUTES[self._route], prompt.messages), asked
+            )
 
         def failed(reason: str) -> LabelReading:
             return LabelReading(reason=reason)
@@ -121,11 +123,11 @@ class RewardServerBackend(OpenAIBackend):
 async def _find(client: Client) -> str:
     """Return the name of the first path that gives one number for a text."""
     refused = []
-    for name, way in WAYS.items():
+    for name, route in ROUTES.items():
         try:
-            values = [await _reward(client, way, messages) for messages in _TRIED]
-            if way.field != "text":
-                await _check_raw(client, way, values)
+            values = [await _reward(client, route, messages) for messages in _TRIED]
+            if route.field != "text":
+                await _check_raw(client, route, values)
         except Refusal as refusal:
             if refusal.status is None or (refusal.ends_the_run and refusal.status != 404):
                 raise
@@ -138,9 +140,9 @@ async def _find(client: Client) -> str:
     )
 
 
-async def _check_raw(client: Client, way: _Way, values: Sequence[float]) -> None:
+async def _check_raw(client: Client, route: _Route, values: Sequence[float]) -> None:
     """Refuse a server that squashes rewards to 0..1 whatever `use_activation` says."""
-    squashed = [await _reward(client, way, messages, use_activation=True) for messages in _TRIED]
+    squashed = [await _reward(client, route, messages, use_activation=True) for messages in _TRIED]
     if list(values) == squashed and all(0 <= value <= 1 for value in values):
         shown = " and ".join(f"{value:.3g}" for value in values)
         raise Refusal(
@@ -150,25 +152,25 @@ async def _check_raw(client: Client, way: _Way, values: Sequence[float]) -> None
 
 
 async def _reward(
-    client: Client, way: _Way, messages: Messages, *, use_activation: bool = False
+    client: Client, route: _Route, messages: Messages, *, use_activation: bool = False
 ) -> float:
     """Return the one number that a server gives a conversation."""
     asked: Any = messages
-    if way.field != "messages":
+    if route.field != "messages":
         if client.options.tokenizer is None:
             raise Refusal(_NO_TOKENIZER)
         asked = [client.conversation(messages)]
-    switch = {} if way.field == "text" else {"use_activation": use_activation}
+    switch = {} if route.field == "text" else {"use_activation": use_activation}
     answer = await client.post(
-        f"{client.root}{way.path}", {"model": client.model, way.field: asked, **switch}
+        f"{client.root}{route.path}", {"model": client.model, route.field: asked, **switch}
     )
     entries = answer.get("data")
     (entry,) = in_order_of_index(entries if isinstance(entries, list) else [], 1, "entries of data")
-    numbers = at(entry, way.found)
+    numbers = at(entry, route.found)
     numbers = numbers if isinstance(numbers, list) else [numbers]
     if len(numbers) != 1 or isinstance(numbers[0], bool) or not isinstance(numbers[0], int | float):
         found = f"{len(numbers)} numbers" if len(numbers) > 1 else "no number"
-        raise Refusal(f"{way.path} gave {found} for a text, and a reward model gives one")
+        raise Refusal(f"{route.path} gave {found} for a text, and a reward model gives one")
     return float(numbers[0])
 
 

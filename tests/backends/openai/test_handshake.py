@@ -98,7 +98,7 @@ def test_top_with_a_server_that_continues_an_answer_is_exact_for_labels_of_sever
 def test_top_with_a_server_that_keeps_to_a_form_is_exact_for_labels_of_several_tokens(serve):
     server = serve(LLAMA_CPP_PYTHON)
     backend = to(server)
-    assert backend.capabilities.goes_on == "grammar"
+    assert backend.capabilities.completion == "grammar"
     for prompt, reading in zip(
         questions(4), backend.read_labels(questions(4), LABELS), strict=True
     ):
@@ -379,13 +379,13 @@ def test_a_cached_probe_of_another_kind_or_age_is_made_again():
     [
         {"mode": "best"},
         {"mode": ["top"]},
-        {"way": "token-ids"},
+        {"variant": "token-ids"},
         {"top": "20"},
         {"top": 20.0},
         {"top": True},
         {"top": 0},
-        {"goes_on": True},
-        {"goes_on": "somehow"},
+        {"completion": True},
+        {"completion": "somehow"},
         {"several": 1},
         {"fixed": "no"},
         {"thinks": None},
@@ -405,7 +405,7 @@ def test_a_cached_probe_of_another_kind_or_age_is_made_again():
 )
 def test_a_cached_probe_with_a_value_of_another_type_is_made_again(changed):
     values = json.loads(
-        to_text(Capabilities(mode="top", top=20, goes_on="prefill", refused=("exact: no",)))
+        to_text(Capabilities(mode="top", top=20, completion="prefill", refused=("exact: no",)))
     )
     assert from_text(json.dumps(values)) is not None
     assert from_text(json.dumps({**values, **changed})) is None
@@ -448,7 +448,7 @@ def test_labels_of_digits_where_one_begins_another(serve):
     ("quirks", "mode"), [(VLLM, "exact"), (LLAMA_SERVER, "exact"), (VLLM, "sample"), (VLLM, "top")]
 )
 def test_tokens_counted_before_a_run_are_the_tokens_sent(serve, quirks, mode):
-    backend = to(serve(replace(quirks, goes_on=False)), mode=mode, samples=5)
+    backend = to(serve(replace(quirks, continues=False)), mode=mode, samples=5)
     counted = sum(backend.count_tokens(questions(4)))
     before = backend.counts["prompt tokens"]
     assert all(

@@ -13,7 +13,7 @@ from refladder.backends.openai.client import Client
 from refladder.errors import BackendUnavailableError, UsageError
 
 TOP = replace(VLLM, tokenize="", completions=False)
-SAYS = replace(TEXT_ONLY, goes_on=True)  # continues a message, and gives no log-probabilities
+SAYS = replace(TEXT_ONLY, continues=True)  # continues a message, and gives no log-probabilities
 CHANGED = (
     "{}: it no longer continues an answer that was begun, as it did in the handshake (prefix:on), so no more rows are "
     "read; run the same command again to test what it can do now"
@@ -68,7 +68,7 @@ def test_a_sampled_answer_is_begun_where_messages_are_continued(serve):
 
 
 @pytest.mark.parametrize(
-    "quirks", [OPENAI, TEXT_ONLY, replace(TOP, goes_on=False), replace(VLLM, thinks=True)]
+    "quirks", [OPENAI, TEXT_ONLY, replace(TOP, continues=False), replace(VLLM, thinks=True)]
 )
 def test_a_server_that_ignores_a_beginning_or_thinks_gets_none(serve, quirks):
     server = serve(quirks)
@@ -94,7 +94,7 @@ def test_a_server_that_stops_to_continue_ends_the_run_before_a_row_is_read(serve
     server = serve(quirks)
     cache = tmp_path / "probes.json"
     assert prefix_of(to(server, probe_cache=str(cache))) == "prefix:on"
-    server.quirks = replace(quirks, goes_on=False)
+    server.quirks = replace(quirks, continues=False)
     backend = to(server, probe_cache=str(cache))  # takes the handshake from the cache
     with pytest.raises(BackendUnavailableError) as error:
         backend.read_labels(begun(1), LABELS)
@@ -108,7 +108,7 @@ def test_it_must_show_again_from_time_to_time_that_it_continues(serve, monkeypat
     server = serve(TOP)
     backend = to(server)
     assert all(reading.logprobs for reading in backend.read_labels(begun(4), LABELS))
-    server.quirks = replace(TOP, goes_on=False)
+    server.quirks = replace(TOP, continues=False)
     with pytest.raises(BackendUnavailableError, match="it no longer continues an answer"):
         backend.read_labels(begun(1), LABELS)
 

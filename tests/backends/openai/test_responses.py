@@ -15,7 +15,7 @@ from refladder.backends.openai.responses import (
     from_tokens,
     from_top,
     next_tokens,
-    said,
+    parse_answer,
     written,
 )
 
@@ -242,8 +242,8 @@ def test_an_invalid_entry_beside_a_label_is_no_improbable_token(entry):
         checked_choices(chosen)
 
 
-@pytest.mark.parametrize("goes_on", ["", "prefill", "grammar"])
-def test_a_row_with_an_invalid_entry_is_refused_and_the_run_is_not(goes_on):
+@pytest.mark.parametrize("completion", ["", "prefill", "grammar"])
+def test_a_row_with_an_invalid_entry_is_refused_and_the_run_is_not(completion):
     rows = [
         {"token": "Better", "logprob": -0.5},
         {"token": "W", "logprob": -1.5},
@@ -258,7 +258,7 @@ def test_a_row_with_an_invalid_entry_is_refused_and_the_run_is_not(goes_on):
 
         async def post(self, _path, _body):
             self.answers += 1
-            valid = rows[:2] if self.answers == 1 and goes_on else rows
+            valid = rows[:2] if self.answers == 1 and completion else rows
             return {
                 "choices": [
                     {"logprobs": {"content": [{**rows[0], "top_logprobs": valid}, rows[2]]}}
@@ -270,7 +270,7 @@ def test_a_row_with_an_invalid_entry_is_refused_and_the_run_is_not(goes_on):
         asyncio.run(
             read_top(
                 client,
-                Capabilities(mode="top", top=20, goes_on=goes_on),
+                Capabilities(mode="top", top=20, completion=completion),
                 [{"role": "user", "content": "x"}],
                 LABELS,
             )
@@ -324,7 +324,7 @@ def test_no_log_probabilities(choice):
     ],
 )
 def test_answers_that_are_missing(choice, missing):
-    assert said(choice).missing == missing
+    assert parse_answer(choice).missing == missing
 
 
 def test_a_writers_answer():
@@ -339,6 +339,8 @@ def test_a_writers_answer():
 
 def test_content_in_parts():
     assert (
-        said({"message": {"content": [{"type": "text", "text": "Bet"}, {"text": "ter"}]}}).text
+        parse_answer(
+            {"message": {"content": [{"type": "text", "text": "Bet"}, {"text": "ter"}]}}
+        ).text
         == "Better"
     )

@@ -115,7 +115,9 @@ def test_token_ids_that_do_not_show_the_switch_are_not_used():
         backend = to(server)
         assert " thoughts:off(enable_thinking) " in backend.fingerprint
         assert " top20" in backend.fingerprint
-        assert "exact: its prompts are the same with and without enable_thinking" in backend.notice
+        assert backend.capabilities.refused == (
+            "exact: its prompts are the same with and without enable_thinking",
+        )
 
 
 def test_a_field_that_the_user_sets_is_left_alone(serve):

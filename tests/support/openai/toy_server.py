@@ -32,13 +32,13 @@ class Quirks:
     together: str = (
         "yes"  # many prompts a request: yes, refused, reversed (numbered, the last first), mixed up
     )
-    longest: int = 4096  # tokens of a prompt of a completion
+    longest: int = 4096  # tokens of a prompt of a continues
     score: bool = False
     tokenize: str = ""  # server (messages), template (/apply-template and text), ""
     several: str = "yes"  # n > 1: yes, one (accepted, one answer), refused
     most_answers: int = 128  # the largest n
     fixed: bool = False  # temperature and seed ignored
-    goes_on: bool = False  # continues an answer that was begun
+    continues: bool = False  # continues an answer that was begun
     tokenizes_begun: bool = True  # and so in /tokenize
     form: str = "ignored"  # a grammar and a bias of tokens: kept, ignored, biased (and so are the values it returns)
     silent_after: tuple = ()  # parts of prompts after which the model ends its answer at once
@@ -59,15 +59,15 @@ class Quirks:
 
 
 OPENAI = Quirks(completions=False)
-VLLM = Quirks(tokenize="server", token_ids=True, goes_on=True)
+VLLM = Quirks(tokenize="server", token_ids=True, continues=True)
 VLLM_OLDER = replace(VLLM, token_ids=False)
-SGLANG = Quirks(tokenize="server", score=True, goes_on=True)
+SGLANG = Quirks(tokenize="server", score=True, continues=True)
 LLAMA_SERVER = Quirks(
     tokenize="template",
     completion_logprobs="chat",
     completion_limit=None,
     top_limit=None,
-    goes_on=True,
+    continues=True,
 )
 LLAMA_CPP_PYTHON = Quirks(top_limit=None, token_prompts=False, several="one", form="kept")
 TRANSFORMERS = Quirks(
@@ -157,7 +157,7 @@ class ToyServer(HttpServer):
         if quirks.answer is not None:
             return {"choices": [quirks.answer(messages, sent.get("seed", 0))]}
         ids = self.model.encode(
-            self._rendered(sent, begun=messages[-1]["role"] == "assistant" and quirks.goes_on)
+            self._rendered(sent, begun=messages[-1]["role"] == "assistant" and quirks.continues)
         )
         number = sent.get("n", 1)
         choices = [
