@@ -81,12 +81,10 @@ class OpenAIBackend(Streaming):
         model: str,
         options: Options,
         *,
-        key_of: Callable[[Options], str | None] = read_key,
         headers: Mapping[str, str] | None = None,
     ) -> None:
         self.model = model
         self.options = options
-        self._key_of = key_of
         self._headers = headers
         self._capabilities: Capabilities | None = None
         # Rows that may be asked before the server must show again what they rely on.
@@ -203,7 +201,7 @@ class OpenAIBackend(Streaming):
         """Keep the id of a folder of answers before anything is stored under it."""
         if self._files is not None:
             self._files.keep_id()
-        self._key_of(self.options)
+        read_key(self.options)
 
     def prepare_dry_run(self) -> str | None:
         """Make the handshake once; without an answer, assume that the server shows its most probable tokens."""
@@ -351,7 +349,7 @@ class OpenAIBackend(Streaming):
         from refladder.backends.openai.connection import Connection
 
         async with Connection(
-            self.options, self._key_of(self.options), self._limiter, self._tally, self._headers
+            self.options, read_key(self.options), self._limiter, self._tally, self._headers
         ) as server:
             client = Client(
                 server=server, model=self.model, options=self.options, tally=self._tally

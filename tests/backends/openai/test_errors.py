@@ -13,6 +13,7 @@ from waiting import HANG
 
 from refladder.backends import connect
 from refladder.backends.openai.errors import Refusal, unavailable
+from refladder.backends.openai.options import Options, read_key
 from refladder.errors import BackendUnavailableError, UnknownNameError, UsageError
 from refladder.records import Sampling
 
@@ -238,19 +239,19 @@ def test_where_the_key_comes_from(serve, monkeypatch, tmp_path):
     with pytest.raises(
         BackendUnavailableError, match="the key must be one line of ASCII without spaces"
     ):
-        to(server, api_key_file=str(path))
+        to(server, api_key_file=str(path)).load()
     with pytest.raises(
         BackendUnavailableError,
         match=r"cannot read the key \(No such file or directory\); name a file",
     ):
-        to(server, api_key_file=str(tmp_path / "none"))
+        to(server, api_key_file=str(tmp_path / "none")).load()
 
 
 def test_the_usual_key_does_not_travel_in_clear_text(monkeypatch):
     monkeypatch.setenv("OPENAI_API_KEY", CANARY)
-    assert connect("openai:toy", base_url="http://10.0.0.9:8000/v1")._key is None
-    assert connect("openai:toy", base_url="https://10.0.0.9:8000/v1")._key == CANARY
-    assert connect("openai:toy", base_url="http://127.0.0.1:8000/v1")._key == CANARY
+    assert read_key(Options(base_url="http://10.0.0.9:8000/v1")) is None
+    assert read_key(Options(base_url="https://10.0.0.9:8000/v1")) == CANARY
+    assert read_key(Options(base_url="http://127.0.0.1:8000/v1")) == CANARY
 
 
 def test_openai_without_a_key():
@@ -258,7 +259,7 @@ def test_openai_without_a_key():
         BackendUnavailableError,
         match=r"https://api.openai.com/v1 needs a key; set OPENAI_API_KEY, name a file",
     ):
-        connect("openai:gpt-4o")
+        connect("openai:gpt-4o").load()
 
 
 def test_the_address_from_the_environment(monkeypatch):

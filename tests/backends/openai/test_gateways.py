@@ -176,8 +176,9 @@ def test_a_model_without_log_probabilities_is_sampled_though_the_server_says_403
     with Gateway(OPENAI, no_logprobs) as server:
         backend = to(server, samples="2")
         assert "sample2-shares" in backend.fingerprint
-        assert f"the server answered 403: {NO_LOGPROBS}" in backend.notice
-        assert "key" not in backend.notice
+        refused = "; ".join(backend.capabilities.refused)
+        assert f"the server answered 403: {NO_LOGPROBS}" in refused
+        assert "key" not in refused
         server.refuse = lambda *_: forbidden(
             "no more"
         )  # the way of reading is settled: now it is about the key
