@@ -281,25 +281,12 @@ def check_asking(*, least_mass: float, answers: int | str = 0) -> None:
         raise UsageError(f"{option('answers')}={answers}: must be 0 or more")
 
 
-_FILES = (
-    "prompts",
-    "threshold",
-    "link",
-    "judgments",
-    "out",
-)  # paths, which a call may give as text
-
-
 def chosen(kind: type[Settings], given: Mapping[str, Any]) -> Settings:
-    """Settings from the parameters of a call; None means the default."""
-    values = {
-        each.name: given[each.name]
-        for each in fields(kind)  # type: ignore[arg-type]
-        if given.get(each.name) is not None
-    }
-    return kind(
-        **{
-            name: Path(value) if name in _FILES and isinstance(value, str) else value
-            for name, value in values.items()
-        }
-    )
+    """Return settings from the parameters of a call; None means the default, and a path may be text."""
+    values = {}
+    for each in fields(kind):  # type: ignore[arg-type]
+        value = given.get(each.name)
+        if value is not None:
+            is_path = str(each.type).startswith("Path") and isinstance(value, str)
+            values[each.name] = Path(value) if is_path else value
+    return kind(**values)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -14,8 +13,8 @@ from refladder.commands.data import Data, DataOptions
 from refladder.commands.options import (
     JudgeOptions,
     backend_options,
+    given_arguments,
     given_options,
-    options_of,
     pairs,
     subcommand,
 )
@@ -348,15 +347,9 @@ def build(
         given: dict[str, Any] = {"rungs": rungs, "shared": shared}
         given["sampling"] = sampling or Sampling()
         if add is not None:
-            parameters = inspect.signature(build).parameters
-            of_set = {each.parameter for each in options_of(command) if each.of_new_set}
-            values = {**call.given, "data": data}
-            _alone(
-                name
-                for name in parameters
-                if name in {*of_set, "task", "sampling"}
-                and values[name] != parameters[name].default
-            )
+            values = given_arguments(command, {"data": data, **call.given})
+            # `task` and `sampling` are no options.
+            _alone(name for name, each in values if each is None or each.of_new_set)
             if out is None:
                 raise UsageError(
                     "add is a table whose ladders go into a set; name the set with out"

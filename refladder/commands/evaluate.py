@@ -12,12 +12,14 @@ from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, cast, overload
 from refladder.commands import console, spending
 from refladder.commands.calling import LOG, Call, Log, checked
 from refladder.commands.data import Data, DataOptions, one_alone, one_each
-from refladder.commands.options import JudgeOptions, backend_options, subcommand
-from refladder.commands.recorded import (
-    asking_arguments,
-    asking_options,
-    open_recorded,
+from refladder.commands.options import (
+    JudgeOptions,
+    backend_options,
+    given_arguments,
+    given_options,
+    subcommand,
 )
+from refladder.commands.recorded import open_recorded
 from refladder.errors import UsageError
 from refladder.metaeval import LEVELS, STATISTICS
 from refladder.options import OF_BACKENDS, OF_COST, OF_DATA, like
@@ -218,7 +220,8 @@ def command(
     )
     rated = [each.rated(None) for each in data.each()]
     table = (*(data.source or ()), *data.names)[0]
-    recorded = open_recorded(judgments_from, asking_options(), console.notify, source=table)
+    asking = (option.flag for option in given_options() if option.asks)
+    recorded = open_recorded(judgments_from, asking, console.notify, source=table)
     if recorded is not None and data.task_file is not None and data.dimensions:
         # The table was read without the other dimensions.
         recorded = recorded.on(data.dimensions)
@@ -461,7 +464,8 @@ def evaluate(
             for each, path, its in zip(listed, sources, sets, strict=True)
         ]
         asked = settings or MethodSettings()
-        asking = list(asking_arguments(command, call.given))
+        given = given_arguments(command, call.given)
+        asking = [name for name, each in given if each is not None and each.asks]
         asking += ["settings.prompts"] if asked.prompts is not None else []
         recorded = open_recorded(judgments_from, asking, partial(LOG.info, "%s"))
         if recorded is not None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sized
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -161,6 +161,19 @@ def given_options() -> Iterator[Option]:
     for option in options_of(context.command):
         if given_by_user(context, option.name):
             yield option
+
+
+def given_arguments(
+    command: click.Command, given: Mapping[str, object]
+) -> Iterator[tuple[str, Option | None]]:
+    """Yield the names of a call's arguments that are given and not the default, with their options, if they are one."""
+    of_parameter = {name: each for each in options_of(command) for name in each.names}
+    for name, value in given.items():
+        option = of_parameter.get(name)
+        default = None if option is None else option.default
+        empty = value is None or value is False or (isinstance(value, Sized) and not len(value))
+        if not empty and value != default:
+            yield name, option
 
 
 def pairs(given: Sequence[str], flag: str) -> dict[str, str]:

@@ -5,27 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from refladder.commands.options import given_options, options_of
 from refladder.errors import UsageError, option
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-
-    import click
+    from collections.abc import Callable, Iterable, Sequence
 
     from refladder.scoring.recorded import Recorded
-
-
-def asking_options() -> Iterator[str]:
-    """Yield the options of a command that the user gave and that determine how a judge is asked."""
-    return (option.flag for option in given_options() if option.asks)
-
-
-def asking_arguments(command: click.Command, given: Mapping[str, object]) -> Iterator[str]:
-    """Yield the arguments of a call that are given and that determine how a judge is asked."""
-    for name in dict.fromkeys(each.parameter for each in options_of(command) if each.asks):
-        if given.get(name) not in (None, 0, False, "builtin") and given[name] != {}:
-            yield name
 
 
 def refuse_asking(given: Sequence[str], asking: Iterable[str], source: str | None = None) -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Sized
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar, cast
@@ -18,12 +16,13 @@ from refladder.commands.many_files import (
     check_options,
     score_many_files,
 )
-from refladder.commands.options import JudgeOptions, given_options, options_of, subcommand
-from refladder.commands.recorded import (
-    asking_arguments,
-    asking_options,
-    refuse_asking,
+from refladder.commands.options import (
+    JudgeOptions,
+    given_arguments,
+    given_options,
+    subcommand,
 )
+from refladder.commands.recorded import refuse_asking
 from refladder.errors import UsageError
 from refladder.events import Silent
 from refladder.files.frames import added_values
@@ -169,7 +168,8 @@ def command(
         raise UsageError(
             "--budget reads SOURCE twice, so it cannot be standard input or a pipe; give a file"
         )
-    refuse_asking(files.judgments_from, asking_options(), tables.source)
+    asking = (option.flag for option in given_options() if option.asks)
+    refuse_asking(files.judgments_from, asking, tables.source)
     return _score_table(spec, session, events, as_json=as_json)
 
 
@@ -414,15 +414,17 @@ def score(
         fields = dict(columns or {})
         needed = {fields.get(name, name) for name in FIELDS} if out is None else None
         config = None if out is None else call.config()
+        given = list(given_arguments(command, call.given))
         student = None
         if isinstance(judge, str) and judge.startswith(first_pass.PREFIX):
-            student = first_pass.student_judge(judge, _asking(call.given))
+            refused = [name for name, each in given if each is None or not each.with_student]
+            student = first_pass.student_judge(judge, refused)
         elif ladders is None:
             raise UsageError(
                 f"give the ladder set: ladders=SET; only judge='{first_pass.PREFIX}FOLDER' needs none"
             )
         recorded = _paths(judgments_from)
-        refuse_asking(recorded, asking_arguments(command, call.given))
+        refuse_asking(recorded, (name for name, each in given if each is not None and each.asks))
         asked = chosen(Scoring, call.given)
         if student is None:
             asked = replace(asked, ladders=open_set(asked))
@@ -454,17 +456,6 @@ def score(
 def _paths(given: str | Path | Sequence[str | Path] | None) -> tuple[str, ...]:
     """Return the paths of an argument that may be one path, several, or None."""
     return tuple(str(path) for path in ([given] if isinstance(given, str | Path) else given or ()))
-
-
-def _asking(given: Mapping[str, object]) -> Iterator[str]:
-    """Yield the arguments of `score` that are given and that a student does not accept."""
-    accepted = {option.parameter for option in options_of(command) if option.with_student}
-    for name, parameter in inspect.signature(score).parameters.items():
-        if name in given and name not in accepted:
-            value = given[name]
-            empty = isinstance(value, Sized) and not len(value)
-            if value is not False and not empty and value != parameter.default:
-                yield name
 
 
 def _returned(
