@@ -94,7 +94,7 @@ def command(
     spec = audit_spec(named, asked, contexts=contexts, seed=seed, **of_judge)
     if not session.approves(partial(rehearse, spec), as_json=as_json):
         return 0
-    rows = run(spec, session, console.Console(watch=session.under_way))
+    rows = run(spec, session, console.Console())
     if as_json:
         for row in rows:
             console.say_json(row)
@@ -162,7 +162,7 @@ def audit(
         of_judge = {"judge": judge, "judge_options": judge_options}
         asked = chosen(Asking, call.given)
         spec = audit_spec(ladders, asked, contexts=contexts, seed=seed, **of_judge)
-        rows = run(spec, session, Log(watch=session.under_way))
+        rows = run(spec, session, Log())
         for row in rows:
             if (row["dimension"], row["measure"]) == (ALL, "unparsed") and row["value"]:
                 count = round(row["value"] * row["of"])

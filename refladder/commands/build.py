@@ -195,7 +195,7 @@ def command(
     )
     if not session.approves(partial(rehearse, spec), as_json=as_json):
         return 0
-    report = run(spec, session, console.Console(watch=session.under_way))
+    report = run(spec, session, console.Console())
     tell = _tell if add is None else _tell_added
     return tell(report, spec, session.spent(), as_json=as_json)
 
@@ -378,7 +378,7 @@ def build(
         session = call.enter_context(Session(store))
         writer = call.given["writer"] = _writer(spec, writer, session.notify, own=table.is_table())
         spec = replace(spec, writer=writer, writer_options=writer_options, config=call.config())
-        report = run(spec, session, Log(watch=session.under_way))
+        report = run(spec, session, Log())
         if report.uncertified:
             LOG.warning("%s", list(_added_lines(report, spec))[-1])
         if report.failures:

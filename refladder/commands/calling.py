@@ -104,14 +104,11 @@ class Call(ExitStack):
 class Log:
     """Events of a call: a progress bar in a terminal, and the logger `refladder`."""
 
-    def __init__(self, *, watch: Watch | None = None) -> None:
-        self._watch = watch
-
     def progress(
         self, what: str, watch: Watch | None = None
     ) -> AbstractContextManager[Progress | None]:
         """Show a bar in a terminal, else a line now and then."""
-        return console.progress(what, watch or self._watch)
+        return console.progress(what, watch)
 
     def checked(self, checks: Sequence[JudgeCheck]) -> None:
         """Log the check of a judge: its warnings, and for those who ask also what it shows."""

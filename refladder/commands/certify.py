@@ -69,7 +69,7 @@ def command(
     spec = certify_spec(ladders, asked, judge=judge.name, judge_options=judge.options)
     if not session.approves(partial(rehearse, spec), as_json=as_json):
         return 0
-    certificate, checks = run(spec, session, console.Console(watch=session.under_way))
+    certificate, checks = run(spec, session, console.Console())
     if as_json:
         judge_check = [asdict(check) for check in checks]
         console.say_json({**certificate, "judge_check": judge_check, "spent": session.spent()})
@@ -138,7 +138,7 @@ def certify(
 
     with Call(certify, locals(), table="") as call:
         session = call.enter_context(Session(store))
-        events = Log(watch=session.under_way)
+        events = Log()
         asked = chosen(Asking, call.given)
         spec = certify_spec(ladders, asked, judge=judge, judge_options=judge_options)
         certificate, checks = run(spec, session, events)

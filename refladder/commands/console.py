@@ -72,16 +72,15 @@ def progress(
 class Console:
     """Events of a command, on standard error. With JSON output, `checks` keeps the check of a judge for it."""
 
-    def __init__(self, *, as_json: bool = False, watch: Watch | None = None) -> None:
+    def __init__(self, *, as_json: bool = False) -> None:
         self._as_json = as_json
-        self._watch = watch
         self.checks: list[JudgeCheck] = []
 
     def progress(
         self, what: str, watch: Watch | None = None
     ) -> AbstractContextManager[Progress | None]:
         """Show a bar in a terminal, else a line now and then."""
-        return progress(what, watch or self._watch)
+        return progress(what, watch)
 
     def checked(self, checks: Sequence[JudgeCheck]) -> None:
         """Print the check of a judge."""

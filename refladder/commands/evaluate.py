@@ -269,7 +269,7 @@ def command(
         dimensions_named=bool(data.dimensions),
         config=console.resolved(),
     )
-    events = console.Console(watch=session.under_way)
+    events = console.Console()
     if not session.approves(lambda dry: rehearse(spec, dry, events), as_json=output.as_json):
         return 0
     evaluations = run(spec, session, events)
@@ -490,7 +490,7 @@ def evaluate(
             dimensions_named=bool(dimensions),
             config=call.config(),
         )
-        events = Log(watch=session.under_way)
+        events = Log()
         evaluations = run(spec, session, events)
         for evaluation in evaluations:
             call.log((*evaluation.limits, *evaluation.notes))

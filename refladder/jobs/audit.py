@@ -87,7 +87,7 @@ def run(spec: RungsSpec, session: Session, events: Events) -> list[dict[str, Any
     """Audit a judge: the rows of `audit` as JSON objects, which name the judge and the ladders."""
     with spec.locked():
         asker = spec.asker(session)
-        with events.progress("auditing") as progress:
+        with events.progress("auditing", session.under_way) as progress:
             rows = audit(spec.ladders, asker, progress)
     names = {"judge": asker.signature, "ladders": spec.ladders.signature}
     return [{"kind": "audit", **names, **row._asdict()} for row in rows]

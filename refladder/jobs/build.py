@@ -99,7 +99,8 @@ def run(spec: BuildSpec, session: Session, events: Events) -> BuildReport:
     with locked_folder(spec.folder):  # before a model is loaded or a server is asked
         writer = _writer(spec, session)
         judge = session.open(spec.judge, spec.judge_options) if spec.certify else None
-        with events.progress("building" if spec.certify else "writing") as progress:
+        what = "building" if spec.certify else "writing"
+        with events.progress(what, session.under_way) as progress:
             contexts, ladders, failures = _written(spec, writer, spec.folder, progress)
             if spec.adds is not None:
                 return _add(spec, spec.adds, contexts, ladders, failures)

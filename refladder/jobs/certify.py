@@ -116,7 +116,7 @@ def run(
     """Certify a ladder set and store the certificate in its folder; and check the judge by its judgments."""
     with spec.locked():
         asker = spec.asker(session)
-        with events.progress("judging rungs") as progress:
+        with events.progress("judging rungs", session.under_way) as progress:
             certificate = certify(spec.ladders, asker, progress)
         if spec.folder is not None:
             write_certificate(spec.folder, certificate)

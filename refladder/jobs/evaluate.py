@@ -162,9 +162,10 @@ def rehearse(spec: EvaluateSpec, session: Session, events: Events) -> None:
 def run(spec: EvaluateSpec, session: Session, events: Events) -> Evaluations:
     """Score the outputs of benchmarks with methods, and correlate the scores with their ratings."""
     parts, others = _parts(spec, session)
+    bars = partial(events.progress, watch=session.under_way)
     evaluations = []
     for number, part in enumerate(parts):
-        work, settings = part.settings.work, replace(part.settings, progress=events.progress)
+        work, settings = part.settings.work, replace(part.settings, progress=bars)
         with nullcontext() if work is None else locked_folder(work):
             evaluation = _evaluated(
                 spec, part._replace(settings=settings), others, _judge(spec, session)
