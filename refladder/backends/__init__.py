@@ -10,7 +10,7 @@ import re
 from typing import TYPE_CHECKING, cast
 
 from refladder import registry
-from refladder.backends.protocol import Backend, Wrapper, in_batches, in_order, whole
+from refladder.backends.protocol import Backend, Streaming, Wrapper, in_batches, in_order, whole
 from refladder.errors import UnknownNameError, UsageError, option
 from refladder.registry import Entry
 
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 __all__ = [
     "BACKENDS",
     "Backend",
+    "Streaming",
     "Wrapper",
     "connect",
     "in_batches",
