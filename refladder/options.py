@@ -1,6 +1,6 @@
 """The options of all commands, each declared here, once.
 
-To add an option, add an `Option` to `OPTIONS`, name it in the `@options(...)` of a command, and give the command a
+To add an option, add an `Option` to `OPTIONS`, name it in the `@subcommand(...)` of a command, and give the command a
 parameter of that name. Its place in the help, the check that no output overwrites an input, the keys of a configuration
 file and the reference page follow from it.
 """
