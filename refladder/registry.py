@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -19,7 +20,9 @@ class Entry(NamedTuple):
     about: str
 
 
+@cache
 def _registered(kind: str) -> dict[str, EntryPoint]:
+    """Return the entry points of a kind; to find them, the metadata of every installed package are read."""
     return {point.name: point for point in entry_points(group=f"refladder.{kind}")}
 
 

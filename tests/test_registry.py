@@ -17,8 +17,10 @@ def registered(monkeypatch):
         monkeypatch.setattr(
             registry, "entry_points", lambda group: [one for one in points if one.group == group]
         )
+        registry._registered.cache_clear()
 
-    return register
+    yield register
+    registry._registered.cache_clear()
 
 
 def test_built_in_and_registered_names(registered):

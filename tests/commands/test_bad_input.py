@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gzip
 import json
-import subprocess
 import sys
 
 import pytest
@@ -66,7 +65,7 @@ def test_a_mapped_column_that_is_not_there(score, text_file):
         "Map one with --column output_id=NAME\n"
     )
     assert score(path, "--column", "outputs=x") == (
-        "refladder: unknown column 'outputs'; did you mean 'output'? Known: background, context, context_id, output, "
+        "refladder: unknown field 'outputs'; did you mean 'output'? Known: background, context, context_id, output, "
         "output_id, system\n"
     )
     assert score(path, "--column", "output") == "refladder: --column 'output': must be KEY=VALUE\n"
@@ -407,7 +406,7 @@ def test_standard_output_on_a_full_disk(process, stories):
         )
 
 
-def test_a_file_size_limit_leaves_no_half_file(process, write_jsonl, rows, tmp_path):
+def test_a_file_size_limit_leaves_no_half_file(command, process, write_jsonl, rows, tmp_path):
     source = write_jsonl(rows(400))
     limit = "import resource, sys; resource.setrlimit(resource.RLIMIT_FSIZE, (40_000, 40_000)); "
     driver = ("-c", limit + "from refladder.commands.main import main; main(sys.argv[1:])")
@@ -422,11 +421,8 @@ def test_a_file_size_limit_leaves_no_half_file(process, write_jsonl, rows, tmp_p
         assert not out.exists()
         assert sorted(path.name for path in tmp_path.iterdir()) == ["in.jsonl", "kept.jsonl"]
     # with room again, the judgments that were kept are used, and all is as in one go
-    again = subprocess.run(
-        [sys.executable, "-m", "refladder", "score", source, *LADDERS, "--out", out, "--judgments", kept, "--json"],
-        capture_output=True, check=True, cwd=__file__.rpartition("/tests/")[0],
-    )  # fmt: skip
-    assert json.loads(again.stdout)["reused"] > 0
+    again = command("score", source, *LADDERS, "--out", out, "--judgments", kept, "--json")
+    assert json.loads(again.out)["reused"] > 0
     assert len(out.read_text().splitlines()) == 400
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from scored_folders import split
+from scored_folders import Inline, split
 
 import refladder
 from refladder.backends.builtin import Builtin
@@ -84,12 +84,13 @@ def test_missing_scores_are_none_and_counted(judged, command, caplog):
     assert "72 rows, 1 score missing; 720 judgments (720 reused, 1 unparsed)" in caplog.text
 
 
-def test_a_scored_folder_is_rescored(command, tmp_path):
+def test_a_scored_folder_is_rescored(command, tmp_path, monkeypatch):
+    monkeypatch.setattr("refladder.fleet.workers.Processes", Inline)
     rows = [
         {"output_id": f"o{n}", "context_id": "story-01", "output": f"The keeper read letter {n}."}
         for n in range(9)
     ]
-    named = ("--workers", "1", "--out", tmp_path / "scored")
+    named = ("--out", tmp_path / "scored")
     done = command("score", split(rows, tmp_path / "in", 4), "--ladders", "demo/story", *named)
     assert done.code == 0, done.err
     again = refladder.rescore(tmp_path / "scored")

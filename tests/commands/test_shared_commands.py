@@ -9,7 +9,7 @@ import statistics
 
 import numpy as np
 import pytest
-from scored_folders import split
+from scored_folders import Inline, split
 
 import refladder
 from refladder.arena.runs import read_run
@@ -188,9 +188,10 @@ def test_certify_writes_the_share_of_levels_above_those_of_other_anchors(made, r
     (made / "set" / "certificate.json").unlink()
 
 
-def test_files_of_two_workers_are_the_rows_of_one_run(made, run, tmp_path):
+def test_scored_files_are_the_rows_of_one_run(made, run, tmp_path, monkeypatch):
+    monkeypatch.setattr("refladder.fleet.workers.Processes", Inline)
     split(lines(made / "documents.jsonl"), tmp_path / "in", 20)
-    run("score OUT/in --ladders SET --out OUT/parts --workers 2")
+    run("score OUT/in --ladders SET --out OUT/parts")
     files = sorted((tmp_path / "parts").glob("*.jsonl"))
     assert len(files) > 1
     assert [row for file in files for row in lines(file)] == lines(made / "scored.jsonl")
@@ -555,7 +556,7 @@ def test_calibrate_finds_texts_in_a_column_of_another_name(made, command, tmp_pa
         f"refladder: {table}:1: no column 'txt'. Columns: {', '.join(rows[0])}\n",
     )
     assert command(*unlabelled, "--column", "outputs=text").err.startswith(
-        "refladder: unknown column 'outputs'; did"
+        "refladder: unknown field 'outputs'; did"
     )
     result = refladder.calibrate(
         table,
