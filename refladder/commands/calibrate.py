@@ -97,7 +97,7 @@ def command(
         good=None if good is None else Good(good),
         labels=labels,
         unit=unit or (threshold.unit if threshold else None),
-        columns=_columns(source, column),
+        columns=column,
     )
     events = console.Console()
     if threshold is not None:
@@ -116,14 +116,6 @@ def command(
     else:
         _print(result)
     return console.UNSCORED if result.refused else 0
-
-
-def _columns(source: str, given: Mapping[str, str] | None) -> Mapping[str, str]:
-    """Return the columns of fields: those that are given, and those that `score` used."""
-    from refladder.jobs.input_rows import Mapped
-    from refladder.jobs.scored_tables import mapped_columns
-
-    return Mapped(columns=mapped_columns(source, given)).columns
 
 
 def _tell_rate(result: KeptRate, *, as_json: bool) -> int:
@@ -492,12 +484,12 @@ def _labelled(
     from refladder.jobs.labelling import Good, LabelledTable
 
     table = LabelledTable(
-        source=call.source(),
+        source="",
         by=by,
         label=label,
         good=None if good is None else Good(good),
         unit=unit,
+        columns=dict(columns or {}),
     )
-    table = replace(table, columns=_columns(table.source, columns))
     paths = call.labels(labels, table.needed)
     return replace(table, source=call.source(table.needed), labels=paths)

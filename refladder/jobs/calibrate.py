@@ -12,7 +12,7 @@ import numpy as np
 from refladder.errors import DataError, NoRowsError, UsageError, option, plural
 from refladder.files.jsonl import is_device, read_record, write_record
 from refladder.jobs.good_share import good_shares
-from refladder.jobs.labelling import read_pool
+from refladder.jobs.labelling import open_pool
 from refladder.methods.surface import FOLDS, best_surface, measured
 from refladder.records import Look, Threshold, scale_of
 from refladder.report.promise_tables import Step
@@ -177,15 +177,13 @@ class Calibration:
 
 def run(spec: ThresholdSpec, events: Events) -> Calibration:
     """Choose the cut-off for a table of scores, and write it; an earlier file at `out` counts the looks."""
-    spec.table.check_labels()
-    if not spec.table.label:
+    if not spec.table.label and spec.table.good is None:
         raise UsageError(
             "give the column of the labels: --label COLUMN; `--plan` shows which rows to label"
         )
-    with events.progress("reading") as progress:
-        pool = read_pool(spec.table, progress)
+    table, pool = open_pool(spec.table, events)
     earlier = None if spec.out is None else earlier_threshold(spec.out)
-    result = calibrate(pool, spec.table, spec.promise, earlier)
+    result = calibrate(pool, table, spec.promise, earlier)
     if spec.out is not None:
         write_record(spec.out, result.threshold)
     return result

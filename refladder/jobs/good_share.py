@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from refladder.errors import UsageError, plural
-from refladder.jobs.labelling import TEXT, read_pool
+from refladder.jobs.labelling import TEXT, open_pool
 from refladder.metaeval.shares import residual_intervals, share_intervals
 from refladder.records import same_scale
 from refladder.trust.rate import (
@@ -122,10 +122,8 @@ class KeptRate:
 
 def run(spec: RateSpec, events: Events) -> KeptRate:
     """Estimate the share of good rows among those that a threshold keeps of a table."""
-    spec.table.check_labels()
-    with events.progress("reading") as progress:
-        pool = read_pool(spec.table, progress)
-    return kept_rate(pool, spec.table, spec.threshold)
+    table, pool = open_pool(spec.table, events)
+    return kept_rate(pool, table, spec.threshold)
 
 
 def kept_rate(pool: Pool, table: LabelledTable, threshold: Threshold) -> KeptRate:

@@ -16,7 +16,7 @@ import numpy as np
 from refladder.errors import DataError, UsageError, column_option, either, option, plural
 from refladder.files.tables import Row, Rows, number_in, parse_number, read_rows
 from refladder.jobs.input_rows import Mapped
-from refladder.jobs.scored_tables import reported
+from refladder.jobs.scored_tables import mapped_columns, reported
 from refladder.loaders.draft import output_text_id
 from refladder.loaders.fields import numbers_of, without_number
 from refladder.records import same_scale
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from refladder.arrays import BoolArray, FloatArray, IntArray
+    from refladder.events import Events
     from refladder.records import Progress
 
 SAMPLED = 2000  # texts that are measured for the surface baseline, besides those with labels
@@ -100,14 +101,6 @@ class LabelledTable:
             raise UsageError(f"give the column of the scores: {option('by')} COLUMN")
         if self.unit not in {None, "row", "context"}:
             raise UsageError(f"{option('unit')} {self.unit!r}: must be row or context")
-
-    def check_labels(self) -> None:
-        """Check that a condition says which labels are good."""
-        if bool(self.label) != (self.good is not None):
-            raise UsageError(
-                "give the column of the labels and which are good: "
-                + either("--label COLUMN --good '>=4'", "label=COLUMN, good='>=4'")
-            )
 
     @property
     def needed(self) -> set[str]:
@@ -238,6 +231,19 @@ def named(rows: Rows, columns: Mapping[str, str], *, all_of_them: bool = True) -
         for row in rows
     )
     return Rows(both, [*header, *(name for name in columns if name not in header)])
+
+
+def open_pool(table: LabelledTable, events: Events) -> tuple[LabelledTable, Pool]:
+    """Read scores and labels for a job of `calibrate`; return the table with the columns that `score` used, too."""
+    if bool(table.label) != (table.good is not None):
+        raise UsageError(
+            "give the column of the labels and which are good: "
+            + either("--label COLUMN --good '>=4'", "label=COLUMN, good='>=4'")
+        )
+    mapped = Mapped(columns=mapped_columns(table.source, table.columns))
+    table = replace(table, columns=mapped.columns)
+    with events.progress("reading") as progress:
+        return table, read_pool(table, progress)
 
 
 def read_pool(asked: LabelledTable, progress: Progress | None = None) -> Pool:

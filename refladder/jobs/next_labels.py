@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -11,7 +11,7 @@ from scipy.special import betainc
 from refladder.errors import DataError, NoRowsError, UsageError, either
 from refladder.files.tables import Row, open_sink, read_once, read_rows, standard_form
 from refladder.jobs.calibrate import calibrate, further_units, sampled
-from refladder.jobs.labelling import id_columns, named, read_pool, sampled_above
+from refladder.jobs.labelling import id_columns, named, open_pool, sampled_above
 from refladder.report.promise_tables import Batch
 from refladder.trust.threshold import Counted, counted, lower_bound, passes, walk_certainty
 
@@ -53,12 +53,10 @@ class LabelPlan:
 
 def run(spec: PlanSpec, events: Events) -> LabelPlan:
     """Plan the next labels of a table, and write the rows to label."""
-    spec.table.check_labels()
-    with events.progress("reading") as progress:
-        pool = read_pool(spec.table, progress)
-    plan, drawn = plan_labels(pool, spec.table, spec.promise)
+    table, pool = open_pool(spec.table, events)
+    plan, drawn = plan_labels(pool, table, spec.promise)
     if spec.out is not None:
-        _write_rows(spec, spec.out, plan, drawn)
+        _write_rows(replace(spec, table=table), spec.out, plan, drawn)
     return plan
 
 
