@@ -127,103 +127,103 @@ def check_backend(backend: Backend, *, tolerance: float = 1e-6) -> None:
             f"{type(backend).__name__}: a backend is a subclass of refladder.backends.Backend"
         )
     fingerprint = backend.fingerprint
-    whose = f"backend {fingerprint!r}"
+    subject = f"backend {fingerprint!r}"
     is_line = isinstance(fingerprint, str) and fingerprint.splitlines() == [fingerprint]
     if not is_line or "|" in fingerprint:
-        raise BackendError(f"{whose}: a fingerprint is one line of text without '|'")
-    _check_writing(backend, whose)
-    _check_reading(backend, whose, tolerance)
+        raise BackendError(f"{subject}: a fingerprint is one line of text without '|'")
+    _check_writing(backend, subject)
+    _check_reading(backend, subject, tolerance)
     if backend.fingerprint != fingerprint:
         raise BackendError(
-            f"{whose}: the fingerprint changed with use to {backend.fingerprint!r}; it must not"
+            f"{subject}: the fingerprint changed with use to {backend.fingerprint!r}; it must not"
         )
 
 
-def _check_writing(backend: Backend, whose: str) -> None:
+def _check_writing(backend: Backend, subject: str) -> None:
     prompts = _writing_prompts()
     sampling = Sampling(max_tokens=64, temperature=1.0, top_p=1.0, seed=1)
     together = backend.write(prompts, sampling)
-    _check_count(f"{whose}: write", together, prompts)
+    _check_count(f"{subject}: write", together, prompts)
     for completion in together:
         if not isinstance(completion, Completion) or not isinstance(completion.text, str):
             raise BackendError(
-                f"{whose}: write gave {completion!r:.80}; give a Completion with a text"
+                f"{subject}: write gave {completion!r:.80}; give a Completion with a text"
             )
         if completion.finish not in _FINISHES:
             raise BackendError(
-                f"{whose}: finish is one of {', '.join(_FINISHES)}, found {completion.finish!r}"
+                f"{subject}: finish is one of {', '.join(_FINISHES)}, found {completion.finish!r}"
             )
         if completion.finish == "error" and not completion.note:
             raise BackendError(
-                f"{whose}: a completion with finish 'error' has no note; say why it failed"
+                f"{subject}: a completion with finish 'error' has no note; say why it failed"
             )
     backwards = backend.write(prompts[::-1], sampling)
-    _check_count(f"{whose}: write", backwards, prompts)
+    _check_count(f"{subject}: write", backwards, prompts)
     for prompt, first, turned in zip(prompts, together, reversed(backwards), strict=True):
         alone = backend.write([prompt], sampling)
-        _check_count(f"{whose}: write", alone, [prompt])
+        _check_count(f"{subject}: write", alone, [prompt])
         if not first == turned == alone[0]:
             raise BackendError(
-                f"{whose}: the text for the {prompt.role!r} prompt depends on its batch or its place in it; "
+                f"{subject}: the text for the {prompt.role!r} prompt depends on its batch or its place in it; "
                 "the same prompt and seed must give the same text"
             )
 
 
-def _check_reading(backend: Backend, whose: str, tolerance: float) -> None:
+def _check_reading(backend: Backend, subject: str, tolerance: float) -> None:
     prompts = _judging_prompts()
     labels = prompts[0].labels
     together = backend.read_labels(prompts, labels)
-    _check_count(f"{whose}: read_labels", together, prompts)
+    _check_count(f"{subject}: read_labels", together, prompts)
     for reading in together:
-        _check_one_reading(reading, labels, whose)
+        _check_one_reading(reading, labels, subject)
     backwards = backend.read_labels(prompts[::-1], labels)
-    _check_count(f"{whose}: read_labels", backwards, prompts)
+    _check_count(f"{subject}: read_labels", backwards, prompts)
     rows = zip(prompts, together, reversed(backwards), strict=True)
     for number, (prompt, first, turned) in enumerate(rows, start=1):
         alone = backend.read_labels([prompt], labels)
-        _check_count(f"{whose}: read_labels", alone, [prompt])
+        _check_count(f"{subject}: read_labels", alone, [prompt])
         if not (_close(first, turned, tolerance) and _close(first, alone[0], tolerance)):
             raise BackendError(
-                f"{whose}: the reading of prompt {number} depends on its batch or its place in it by more than "
+                f"{subject}: the reading of prompt {number} depends on its batch or its place in it by more than "
                 f"{tolerance:g}; the same prompt must give the same reading"
             )
     turned_labels = backend.read_labels(prompts, labels[::-1])
-    _check_count(f"{whose}: read_labels", turned_labels, prompts)
+    _check_count(f"{subject}: read_labels", turned_labels, prompts)
     for first, turned in zip(together, turned_labels, strict=True):
         mirrored = None if turned.logprobs is None else turned.logprobs[::-1]
         if not _close(first, replace(turned, logprobs=mirrored), tolerance):
             raise BackendError(
-                f"{whose}: logprobs do not follow the order of the labels that were asked for"
+                f"{subject}: logprobs do not follow the order of the labels that were asked for"
             )
 
 
-def _check_one_reading(reading: LabelReading, labels: Sequence[str], whose: str) -> None:
+def _check_one_reading(reading: LabelReading, labels: Sequence[str], subject: str) -> None:
     if not isinstance(reading, LabelReading):
-        raise BackendError(f"{whose}: read_labels gave {reading!r:.80}; give a LabelReading")
+        raise BackendError(f"{subject}: read_labels gave {reading!r:.80}; give a LabelReading")
     if reading.logprobs is None:
         if not reading.reason:
             raise BackendError(
-                f"{whose}: a reading without logprobs has no reason; say why it could not be read"
+                f"{subject}: a reading without logprobs has no reason; say why it could not be read"
             )
         return
     if reading.reason is not None:
         raise BackendError(
-            f"{whose}: a reading with logprobs has the reason {reading.reason!r:.60} for their absence; "
+            f"{subject}: a reading with logprobs has the reason {reading.reason!r:.60} for their absence; "
             "put text for people in `note`"
         )
     if reading.exactness not in get_args(Exactness):
         raise BackendError(
-            f"{whose}: exactness is one of {', '.join(get_args(Exactness))}, found {reading.exactness!r}"
+            f"{subject}: exactness is one of {', '.join(get_args(Exactness))}, found {reading.exactness!r}"
         )
     if len(reading.logprobs) != len(labels):
         raise BackendError(
-            f"{whose}: {len(reading.logprobs)} logprobs for {len(labels)} labels; give one for each"
+            f"{subject}: {len(reading.logprobs)} logprobs for {len(labels)} labels; give one for each"
         )
     if wrong := impossible(reading.logprobs, None):
-        raise BackendError(f"{whose}: {wrong}; a row that cannot be read has None and a reason")
+        raise BackendError(f"{subject}: {wrong}; a row that cannot be read has None and a reason")
     if reading.mass is None or not 0 <= reading.mass <= 1 + _MASS_SLACK:
         raise BackendError(
-            f"{whose}: mass is the probability of all labels together, in [0, 1], found {reading.mass}"
+            f"{subject}: mass is the probability of all labels together, in [0, 1], found {reading.mass}"
         )
 
 
@@ -392,7 +392,7 @@ def check_method(
     Raises:
         UsageError: what the method does, and what it should do.
     """
-    whose = f"method {name!r}"
+    subject = f"method {name!r}"
     made = made_benchmark() if benchmark is None else benchmark
     opened = judge or (lambda: connect("builtin"))
     writer = connect("builtin")
@@ -408,92 +408,94 @@ def check_method(
     counted = Metered(opened())
     result = run(made, lambda: counted)
     if not isinstance(result, MethodResult):
-        raise UsageError(f"{whose} gave {result!r:.80}; give a MethodResult")
+        raise UsageError(f"{subject} gave {result!r:.80}; give a MethodResult")
     if result.method is None:
         if not result.skipped:
             raise UsageError(
-                f"{whose} gave neither scores nor a reason; say in `skipped` why, and what to do"
+                f"{subject} gave neither scores nor a reason; say in `skipped` why, and what to do"
             )
         return result
-    _check_scores(whose, name, result, made)
-    _check_counts(whose, result, made)
+    _check_scores(subject, name, result, made)
+    _check_counts(subject, result, made)
     unanswered = DryRunBackend(opened())
     unwritten = DryRunBackend(writer)
     rehearsed = replace(settings(), dry_run=True, writer=lambda: unwritten)
     method.run(made, made.dimensions, lambda: unanswered, rehearsed)
-    _check_dry_run(whose, unanswered.estimate(), counted.answered)
+    _check_dry_run(subject, unanswered.estimate(), counted.answered)
     repeats = ((made, "a second time"), (replace(made, ratings=()), "without the ratings"))
     for again, words in repeats:
         other = run(again, opened).method
         if other is None or dict(other.scores) != dict(result.method.scores):
             raise UsageError(
-                f"{whose} gives other scores {words}; equal questions must have equal answers"
+                f"{subject} gives other scores {words}; equal questions must have equal answers"
             )
-    _check_options(whose, name, lambda more: run(made, opened, more))
+    _check_options(subject, name, lambda more: run(made, opened, more))
     mute = _Mute(opened().fingerprint)
     silent = run(made, lambda: mute)
     if mute.asked:
-        _check_silence(whose, silent)
-        _check_counts(whose, silent, made)
+        _check_silence(subject, silent)
+        _check_counts(subject, silent, made)
     return result
 
 
-def _check_options(whose: str, name: str, run: Callable[[Mapping[str, str]], MethodResult]) -> None:
+def _check_options(
+    subject: str, name: str, run: Callable[[Mapping[str, str]], MethodResult]
+) -> None:
     try:
         run({f"{name}.no-such-option": "1"})
     except UnknownNameError:
         return
     raise UsageError(
-        f"{whose} takes an option that it does not have; call settings.own({name!r}, ...) first"
+        f"{subject} takes an option that it does not have; call settings.own({name!r}, ...) first"
     )
 
 
-def _check_dry_run(whose: str, estimate: Estimate, asked: int) -> None:
+def _check_dry_run(subject: str, estimate: Estimate, asked: int) -> None:
     counted = estimate.usage.prompts + estimate.free
     if asked > counted or (estimate.exact and asked != counted):
         bound = "" if estimate.exact else "at most "
         raise UsageError(
-            f"{whose} asks {asked} prompts, and {bound}{counted} in a dry run; where answers decide what is asked, ask "
+            f"{subject} asks {asked} prompts, and {bound}{counted} in a dry run; where answers decide what is asked, ask "
             "all possible prompts in a `with judge().at_most(...)` block"
         )
 
 
-def _check_silence(whose: str, silent: MethodResult) -> None:
+def _check_silence(subject: str, silent: MethodResult) -> None:
     scores = {} if silent.method is None else silent.method.scores
     if any(value is not None for value in scores.values()):
         raise UsageError(
-            f"{whose} made numbers from a judge that answered nothing; what could not be judged is None"
+            f"{subject} made numbers from a judge that answered nothing; what could not be judged is None"
         )
     if not silent.skipped and (silent.unparsed < 1 or silent.unparsed != silent.judgments):
         raise UsageError(
-            f"{whose} reported {silent.unparsed} unparsed of {silent.judgments} judgments of a judge that answered "
+            f"{subject} reported {silent.unparsed} unparsed of {silent.judgments} judgments of a judge that answered "
             "nothing; count each of them"
         )
 
 
-def _check_scores(whose: str, name: str, result: MethodResult, made: Benchmark) -> None:
+def _check_scores(subject: str, name: str, result: MethodResult, made: Benchmark) -> None:
     if result.method is None:
         return
     if result.method.name != name:
         raise UsageError(
-            f"{whose} calls itself {result.method.name!r}; tables would show another name"
+            f"{subject} calls itself {result.method.name!r}; tables would show another name"
         )
     signature = result.method.signature
     if signature.splitlines() != [signature]:
-        raise UsageError(f"{whose}: the signature is one line of text, found {signature!r}")
+        raise UsageError(f"{subject}: the signature is one line of text, found {signature!r}")
     keys = {(output.id, dimension.name) for output in made.outputs for dimension in made.dimensions}
     for key, value in result.method.scores.items():
         if key not in keys:
             raise UsageError(
-                f"{whose} scored {key}, which is not an (output id, dimension name) of the benchmark"
+                f"{subject} scored {key}, which is not an (output id, dimension name) of the benchmark"
             )
         if value is not None and not (isinstance(value, float) and math.isfinite(value)):
             raise UsageError(
-                f"{whose} gave {key} the score {value!r}; a score is a finite float or None"
+                f"{subject} gave {key} the score {value!r}; a score is a finite float or None"
             )
 
 
-def _check_counts(whose: str, result: MethodResult, made: Benchmark) -> None:
+def _check_counts(subject: str, result: MethodResult, made: Benchmark) -> None:
     contexts = {context.id for context in made.contexts}
     names = {dimension.name for dimension in made.dimensions}
     unparsed = 0.0
@@ -501,15 +503,15 @@ def _check_counts(whose: str, result: MethodResult, made: Benchmark) -> None:
     for part, (points, count) in result.measures.items():
         if part.context not in contexts or part.dimension not in names:
             raise UsageError(
-                f"{whose} has a measure of {part}, and the benchmark has no such context or dimension"
+                f"{subject} has a measure of {part}, and the benchmark has no such context or dimension"
             )
         if not 0 <= points <= count:
-            raise UsageError(f"{whose}: {part} is {points} of {count}, which is not a share")
+            raise UsageError(f"{subject}: {part} is {points} of {count}, which is not a share")
         if part.name == "unparsed":
             unparsed += points
             judgments += count
     if result.method is not None and (unparsed, judgments) != (result.unparsed, result.judgments):
         raise UsageError(
-            f"{whose} reports {result.unparsed} unparsed of {result.judgments} judgments, and its measures "
+            f"{subject} reports {result.unparsed} unparsed of {result.judgments} judgments, and its measures "
             f"{unparsed:g} of {judgments}; give measures of all judgments, as of_judgments makes them"
         )

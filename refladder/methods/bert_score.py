@@ -85,9 +85,9 @@ def bert_score(
     problems: Counter[str] = Counter()
 
     def score(texts: Sequence[str], references: Sequence[str]) -> list[float]:
-        wanted = list(dict.fromkeys([*texts, *references]))
-        embedded, shortened = _embed(reader, wanted, chosen)
-        vectors = dict(zip(wanted, embedded, strict=True))
+        distinct = list(dict.fromkeys([*texts, *references]))
+        embedded, shortened = _embed(reader, distinct, chosen)
+        vectors = dict(zip(distinct, embedded, strict=True))
         problems[CUT] += shortened
 
         def best(text: str) -> float:

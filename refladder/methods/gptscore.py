@@ -46,9 +46,9 @@ def _prompt(template: Template, question: Question) -> Prompt:
     return fill(template, criterion(question.context, question.dimension))
 
 
-def _groups(asked: Sequence[Question]) -> list[list[str]]:
+def _groups(questions: Sequence[Question]) -> list[list[str]]:
     """Group the texts of questions so that a backend can read them as labels: no text is the beginning of another."""
-    texts = list(dict.fromkeys(filter(None, (question.texts["target"] for question in asked))))
+    texts = list(dict.fromkeys(filter(None, (question.texts["target"] for question in questions))))
     prefixes = [
         text for text in texts if any(other != text and other.startswith(text) for other in texts)
     ]
@@ -57,14 +57,14 @@ def _groups(asked: Sequence[Question]) -> list[list[str]]:
 
 
 def read_texts(
-    backend: Backend, template: Template, recipe: str, asked: Sequence[Question]
+    backend: Backend, template: Template, recipe: str, questions: Sequence[Question]
 ) -> list[Judgment]:
     """Read the texts of one context on one dimension: a judgment with one outcome for each question."""
     logprobs: dict[str, float] = {}
     note: str | None = None
     cut = False
-    for group in _groups(asked):
-        readings = backend.read_labels([_prompt(template, asked[0])], group)
+    for group in _groups(questions):
+        readings = backend.read_labels([_prompt(template, questions[0])], group)
         if [len(reading.logprobs or group) for reading in readings] != [len(group)]:
             raise BackendError(
                 f"{backend.fingerprint}: asked for {len(group)} texts after 1 prompt, answered otherwise"
@@ -74,7 +74,7 @@ def read_texts(
         cut = cut or reading.cut
         logprobs.update(zip(group, reading.logprobs or (), strict=False))
     judgments = []
-    for question in asked:
+    for question in questions:
         text = question.texts["target"]
         logprob = logprobs.get(text)
         reason = note if text else "the text is empty"
@@ -93,26 +93,26 @@ def read_texts(
 
 
 def mean_logprobs(
-    judge: Backend, template: Template, asked: Sequence[Question], judgments: Sequence[Judgment]
+    judge: Backend, template: Template, questions: Sequence[Question], judgments: Sequence[Judgment]
 ) -> list[float | None]:
-    """Return the natural log-probability per token of each text, at most 0; None if the judge was not readable.
+    """Return the natural log-probability per token of each text, at most 0; None if the judge gave none.
 
     Source: arXiv 2302.04166, section 3 (weights 1/m for each of m tokens); arXiv 2307.07889, section 4.3.2.
     """
-    read = {
+    logprobs = {
         question.texts["target"]: judgment.logprobs[0]
-        for question, judgment in zip(asked, judgments, strict=True)
+        for question, judgment in zip(questions, judgments, strict=True)
         if judgment.logprobs is not None
     }
-    texts = list(read)
-    counts = judge.count_label_tokens(_prompt(template, asked[0]), texts) if texts else []
+    texts = list(logprobs)
+    counts = judge.count_label_tokens(_prompt(template, questions[0]), texts) if texts else []
     for text, count in zip(texts, counts or [], strict=True):
         if count < 1:
             raise BackendError(
                 f"the judge read the text {text[:40]!r} and counts {count} tokens in it"
             )
-        read[text] /= count
-    return [read.get(question.texts["target"]) for question in asked]
+        logprobs[text] /= count
+    return [logprobs.get(question.texts["target"]) for question in questions]
 
 
 def _run(
@@ -135,12 +135,14 @@ def _run(
     with settings.progress(NAME) as progress:
         for number, (context, outputs) in enumerate(by_context(benchmark), start=1):
             for dimension in dimensions:
-                asked = [grade_question(output, context, dimension) for output in outputs]
-                new = log.unanswered(asked)
+                questions = [grade_question(output, context, dimension) for output in outputs]
+                new = log.unanswered(questions)
                 log.append(read_texts(backend, template, recipe.digest, new))
-                judgments = log.answers(asked)
-                tally.add(judgments, characters(_prompt(template, asked[0])) * len(_groups(asked)))
-                values = mean_logprobs(backend, template, asked, judgments)
+                judgments = log.answers(questions)
+                tally.add(
+                    judgments, characters(_prompt(template, questions[0])) * len(_groups(questions))
+                )
+                values = mean_logprobs(backend, template, questions, judgments)
                 for output, value in zip(outputs, values, strict=True):
                     scores[output.id, dimension.name] = value
             if progress is not None:

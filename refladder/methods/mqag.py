@@ -118,15 +118,15 @@ def draw_choices(
         sampling = Sampling(
             max_tokens=_TOKENS, temperature=1.0, top_p=1.0, seed=(seed << 16) + number
         )
-        asked: list[tuple[int, str, str]] = []
+        pairs: list[tuple[int, str, str]] = []
         for row, written in enumerate(generator.write_ids(inputs, sampling)):
             parts = _parts(generator, written, separators)
             if len(parts) == 2 and all(parts):
-                asked.append((row, parts[0], parts[1]))
-        wrong = [(question, answer, texts[row]) for row, question, answer in asked]
+                pairs.append((row, parts[0], parts[1]))
+        wrong = [(question, answer, texts[row]) for row, question, answer in pairs]
         wrong_inputs = joined_inputs(distractors, wrong, wrong_separators[0], problems)
         options = distractors.write_ids(wrong_inputs, sampling)
-        for (row, question, answer), written in zip(asked, options, strict=True):
+        for (row, question, answer), written in zip(pairs, options, strict=True):
             parts = _parts(distractors, written, wrong_separators)
             different = tuple(dict.fromkeys([answer, *filter(None, parts)]))
             if len(different) > 1:
@@ -169,7 +169,7 @@ def _agreement(
     plain = reader.tokens.plain
     sources = [plain(text), plain(context)]
     rows: list[Row] = []
-    asked: list[Choice] = []
+    fitting_choices: list[Choice] = []
     for choice in choices:
         tail = [*plain(" "), beginning, *plain(f" {choice.question}")]
         option_rows = [
@@ -180,7 +180,7 @@ def _agreement(
         fitting = [row for row in option_rows if row is not None]
         if len(fitting) == len(option_rows):
             rows += fitting
-            asked.append(choice)
+            fitting_choices.append(choice)
     problems[CUT] += sum(row.cut for row in rows)
 
     def choice_logits(model: Any, arguments: dict[str, Any]) -> Any:
@@ -188,7 +188,7 @@ def _agreement(
 
     logits = iter(reader.run(rows, choice_logits))
     distances = []
-    for choice in asked:
+    for choice in fitting_choices:
         numbers = np.array([next(logits)[0] for _ in range(2 * len(choice.options))]).reshape(2, -1)
         if np.isfinite(numbers).all():
             distances.append(total_variation(*probabilities_from(numbers)))

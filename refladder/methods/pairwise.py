@@ -151,7 +151,7 @@ def compare_all(
     benchmark: Benchmark, dimensions: Sequence[Dimension], judge: Asker, settings: MethodSettings
 ) -> tuple[Sequence[Comparisons], Tally]:
     """Ask about the pairs of `choose_pairs`; methods of a run that compare the same pairs share the comparisons."""
-    made = settings.shared.comparisons
+    shared = settings.shared.comparisons
     key = (
         id(benchmark),
         tuple(dimensions),
@@ -159,8 +159,8 @@ def compare_all(
         settings.work,
         settings.seed,
     )
-    if key in made:
-        _, comparisons, tally = made[key]
+    if key in shared:
+        _, comparisons, tally = shared[key]
         return comparisons, replace(tally, reused=tally.judgments, reasons=tally.reasons.copy())
     chosen = choose_pairs(benchmark, dimensions, settings)
     questions = [question for cell, pairs in chosen for question in cell.questions(pairs.tolist())]
@@ -171,7 +171,7 @@ def compare_all(
         cell.compared(pairs, probabilities)
         for cell, pairs, probabilities in split_by_cell(chosen, first_probabilities(judgments))
     ]
-    made[key] = benchmark, comparisons, replace(tally, reasons=tally.reasons.copy())
+    shared[key] = benchmark, comparisons, replace(tally, reasons=tally.reasons.copy())
     return comparisons, tally
 
 
@@ -322,17 +322,19 @@ mean_probability = _method("mean-probability", _mean_probabilities)
 mean_probability_debiased = _method("mean-probability-debiased", _mean_probabilities, debiased=True)
 bradley_terry = _method(
     "bradley-terry",
-    lambda each, _: estimators.bradley_terry(*each.arrays, prior=PRIOR, names=each.names),
+    lambda compared, _: estimators.bradley_terry(
+        *compared.arrays, prior=PRIOR, names=compared.names
+    ),
 )
 # arXiv 2405.05894, with one position bias for each dimension.
 product_of_experts = _method(
     "poe",
-    lambda each, mean: estimators.product_of_experts(
-        *each.arrays, position_bias=mean, names=each.names
+    lambda compared, mean: estimators.product_of_experts(
+        *compared.arrays, position_bias=mean, names=compared.names
     ),
 )
 likelihood = _method(
-    "likelihood", lambda each, _: likelihood_ranking(*each.arrays, names=each.names)
+    "likelihood", lambda compared, _: likelihood_ranking(*compared.arrays, names=compared.names)
 )
 
 

@@ -65,7 +65,7 @@ what when where which while who whom whose why will with would yes yet you your
 _FUNCTION_WORDS = frozenset(_NO_NAMES.split())
 
 
-class Asked(NamedTuple):
+class SpanQuestion(NamedTuple):
     """A question, and the answer that it was written for."""
 
     question: str
@@ -143,42 +143,44 @@ def questeval(
 
 def _questions(
     generator: TransformersBackend, texts: Sequence[str], problems: Counter[str]
-) -> list[list[Asked]]:
+) -> list[list[SpanQuestion]]:
     """Write a question for every span of each text, by the most probable tokens.
 
     A question that two spans share counts twice.
     """
     separator = token_id(generator.opened, "eos_token_id", SUGGESTION)
-    wanted: dict[tuple[int, str], str] = {}
+    sentence_of: dict[tuple[int, str], str] = {}
     for row, text in enumerate(texts):
         for sentence in sentences(text):
             for span in spans(sentence):
-                wanted.setdefault((row, span), sentence)
-    parts = [(_PREFIX, span, sentence) for (_, span), sentence in wanted.items()]
+                sentence_of.setdefault((row, span), sentence)
+    parts = [(_PREFIX, span, sentence) for (_, span), sentence in sentence_of.items()]
     inputs = joined_inputs(generator, parts, separator, problems)
     questions = _greedy_texts(generator, inputs, _QUESTION)
     problems[UNUSABLE] += questions.count(None)
-    asked: list[list[Asked]] = [[] for _ in texts]
-    for question, (row, span) in zip(questions, wanted, strict=True):
+    written: list[list[SpanQuestion]] = [[] for _ in texts]
+    for question, (row, span) in zip(questions, sentence_of, strict=True):
         if question is not None:
-            asked[row].append(Asked(question=question, answer=span))
-    return asked
+            written[row].append(SpanQuestion(question=question, answer=span))
+    return written
 
 
 def _precisions(
     reader: TransformersBackend,
-    questions: Sequence[Sequence[Asked]],
+    questions: Sequence[Sequence[SpanQuestion]],
     context: str,
     problems: Counter[str],
 ) -> list[float | None]:
     """Average for each output the F1 of the answers that its context gives; None without an answer."""
-    inputs = [ids for asked in questions for ids in _asked(reader, asked, context, problems)]
+    inputs = [
+        ids for of_text in questions for ids in _reader_inputs(reader, of_text, context, problems)
+    ]
     answers = _greedy_texts(reader, inputs, _ANSWER)
     problems[UNUSABLE] += answers.count(None)
     given = iter(answers)
     means: list[float | None] = []
-    for asked in questions:
-        pairs = [(next(given), question.answer) for question in asked]
+    for of_text in questions:
+        pairs = [(next(given), question.answer) for question in of_text]
         matches = [token_f1(answer, expected) for answer, expected in pairs if answer is not None]
         means.append(float(np.mean(matches)) if matches else None)
     return means
@@ -186,12 +188,12 @@ def _precisions(
 
 def _recalls(
     reader: TransformersBackend,
-    questions: Sequence[Asked],
+    questions: Sequence[SpanQuestion],
     texts: Sequence[str],
     problems: Counter[str],
 ) -> list[float | None]:
     """Average for each output 1 - p(unanswerable) of its context's questions; None without a number."""
-    inputs = [ids for text in texts for ids in _asked(reader, questions, text, problems)]
+    inputs = [ids for text in texts for ids in _reader_inputs(reader, questions, text, problems)]
     if not inputs:
         return [None] * len(texts)
     logprobs = first_logprobs(reader, inputs, [reader.tokens.plain(_UNANSWERABLE)])
@@ -201,8 +203,11 @@ def _recalls(
     return [float(np.mean(shares)) if len(shares) else None for shares in answered]
 
 
-def _asked(
-    reader: TransformersBackend, questions: Sequence[Asked], text: str, problems: Counter[str]
+def _reader_inputs(
+    reader: TransformersBackend,
+    questions: Sequence[SpanQuestion],
+    text: str,
+    problems: Counter[str],
 ) -> list[list[int]]:
     """Join each question with a text to answer it from, as the reader's inputs."""
     separator = token_id(reader.opened, "eos_token_id", SUGGESTION)

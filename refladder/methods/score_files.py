@@ -44,7 +44,7 @@ def read_scores(
     by_text: defaultdict[tuple[str, str], list[str]] = defaultdict(list)
     for output in benchmark.outputs:
         by_text[output.context_id, output.text].append(output.id)
-    known = {output.id for output in benchmark.outputs}
+    output_ids = {output.id for output in benchmark.outputs}
     scores: Scores = {}
     columns: dict[str, str] | None = None
     seen: set[str] = set()
@@ -52,20 +52,20 @@ def read_scores(
         if columns is None:
             columns = _score_columns(row.where, row.fields, dimensions, named or {})
         for output_id in _output_ids(row, by_system, by_text):
-            if output_id not in known:
-                hint = did_you_mean(output_id, sorted(known), end="")
+            if output_id not in output_ids:
+                hint = did_you_mean(output_id, sorted(output_ids), end="")
                 raise DataError(
                     f"{row.where}: output {output_id!r} is not in {benchmark.name}{hint}"
                 )
-            read = {
+            values = {
                 (output_id, dimension): number_in(row, column) if column in row.fields else None
                 for dimension, column in columns.items()
             }
             by_name = not {"output_id", "id", "system"}.isdisjoint(row.fields)
-            if output_id in seen and (by_name or any(scores[key] != read[key] for key in read)):
+            if output_id in seen and (by_name or any(scores[key] != values[key] for key in values)):
                 raise DataError(f"{row.where}: output {output_id!r} appears twice")
             seen.add(output_id)
-            scores.update(read)
+            scores.update(values)
     if columns is None:
         raise DataError(f"{path}: no rows; a row for each output is needed")
     _refuse_ratings(path, benchmark, scores, columns)

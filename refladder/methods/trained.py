@@ -158,9 +158,9 @@ def yes_shares(
     if not inputs:
         return np.empty(0), 0
     separator = token_id(writer.opened, "eos_token_id", UNIEVAL_SUGGESTION)
-    asked = [joined(writer.tokens, parts, separator, UNIEVAL_LENGTH) for parts in inputs]
-    logprobs = first_logprobs(writer, [ids for ids, _ in asked], [[yes], [no]])
-    return 1 / (1 + np.exp(logprobs[:, 1] - logprobs[:, 0])), sum(cut for _, cut in asked)
+    joined_parts = [joined(writer.tokens, parts, separator, UNIEVAL_LENGTH) for parts in inputs]
+    logprobs = first_logprobs(writer, [ids for ids, _ in joined_parts], [[yes], [no]])
+    return 1 / (1 + np.exp(logprobs[:, 1] - logprobs[:, 0])), sum(cut for _, cut in joined_parts)
 
 
 def first_logprobs(
@@ -186,15 +186,15 @@ def unieval(
     references = context.references if question.needs_reference else ("",)
     if not references:
         return TextScores([None] * len(texts), Counter({NO_REFERENCE: len(texts)}))
-    asked = [
+    inputs_of = [
         unieval_inputs(question, context, text, reference)
         for text in texts
         for reference in references
     ]
-    shares, cut = yes_shares(writer, [parts for inputs in asked for parts in inputs])
+    shares, cut = yes_shares(writer, [parts for inputs in inputs_of for parts in inputs])
     problems = Counter({CUT: cut})
     put_together = np.sum if question.sentences == "sum" else np.mean
-    ends = np.cumsum([len(inputs) for inputs in asked])
+    ends = np.cumsum([len(inputs) for inputs in inputs_of])
     scores = [
         float(put_together(part)) if len(part) else None for part in np.split(shares, ends[:-1])
     ]

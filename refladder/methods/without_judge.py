@@ -78,9 +78,9 @@ class Evaluator:
         with settings.progress(name) as progress:
             for done, (context, outputs) in enumerate(by_context(benchmark), start=1):
                 for dimensions, score in self.functions:
-                    found = score(context, [output.text for output in outputs])
-                    problems += found.problems
-                    for output, value in zip(outputs, found.values, strict=True):
+                    scored = score(context, [output.text for output in outputs])
+                    problems += scored.problems
+                    for output, value in zip(outputs, scored.values, strict=True):
                         for dimension in dimensions:
                             scores[output.id, dimension.name] = value
                 if progress is not None:

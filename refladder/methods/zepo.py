@@ -130,13 +130,15 @@ def _run(
             if best.fairness == 0:
                 break
             writer = (settings.writer or judge)()
-            made, unusable = rewritten(
+            reworded, unusable = rewritten(
                 writer, best.template, rewrites, settings, start=number * rewrites
             )
             failed += unusable
             asked += rewrites
-            known = {candidate.template.digest for candidate in candidates}
-            candidates += [tried(template) for template in made if template.digest not in known]
+            digests = {candidate.template.digest for candidate in candidates}
+            candidates += [
+                tried(template) for template in reworded if template.digest not in digests
+            ]
         if settings.dry_run:
             templates = [candidate.template for candidate in candidates]
             _count_longest(benchmark, dimension, judge, settings, templates)

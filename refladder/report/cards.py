@@ -1,5 +1,7 @@
 """The report card: the cost of each method, and how far it can be trusted; a field of `Card` is a column."""
 
+# Calls in the defaults of `Card` make fields.
+# ruff: noqa: RUF009
 from __future__ import annotations
 
 import math
@@ -95,20 +97,20 @@ def _of(value: Share | None, card: Card) -> str:
     return _count(None if value is None else value.of, card)
 
 
-def _column(compute: Callable[[_Evidence], Any], *shown: _Shown) -> dict[str, Any]:
-    return {"compute": compute, "shown": shown}
+def _column(compute: Callable[[_Evidence], Any], *shown: _Shown) -> Any:
+    """Make a field of `Card` with its computation and its columns of tables."""
+    return field(metadata={"compute": compute, "shown": shown})
 
 
-def _cost(compute: Callable[[MethodRun], Any], *shown: _Shown) -> dict[str, Any]:
-    """Describe a column that only the card for all dimensions has."""
+def _cost(compute: Callable[[MethodRun], Any], *shown: _Shown) -> Any:
+    """Make a field that only the card for all dimensions has."""
     return _column(lambda evidence: compute(evidence.run) if evidence.whole else None, *shown)
 
 
-def _share_of(name: str, table: str, head: str, legend: str, *more: _Shown) -> dict[str, Any]:
-    """Describe a column with the share of a measure."""
-    return _column(
-        lambda evidence: evidence.share(name), _Shown(head, legend, _share, table), *more
-    )
+def _share_of(name: str, table: str, head: str, legend: str, *more: _Shown) -> Any:
+    """Make a field with the share of a measure."""
+    shown = _Shown(head, legend, _share, table)
+    return _column(lambda evidence: evidence.share(name), shown, *more)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -130,111 +132,79 @@ class Card:
     method: str
     benchmark: str
     dimension: str
-    judgments: int | None = field(
-        metadata=_column(
-            lambda evidence: evidence.count("unparsed"),
-            _Shown("judgments", "judgments needed", _count),
-        )
+    judgments: int | None = _column(
+        lambda evidence: evidence.count("unparsed"),
+        _Shown("judgments", "judgments needed", _count),
     )
-    unparsed: int | None = field(
-        metadata=_column(
-            lambda evidence: evidence.points("unparsed"),
-            _Shown("unparsed", "judgments without a usable answer", _count, _JUDGMENTS),
-        )
+    unparsed: int | None = _column(
+        lambda evidence: evidence.points("unparsed"),
+        _Shown("unparsed", "judgments without a usable answer", _count, _JUDGMENTS),
     )
-    low_mass: int | None = field(
-        metadata=_column(
-            lambda evidence: evidence.points("low_mass"),
-            _Shown(
-                "low mass",
-                "judgments whose labels have a total probability under 0.5",
-                _count,
-                _JUDGMENTS,
-            ),
-        )
-    )
-    reused: int | None = field(metadata=_cost(lambda run: run.result.reused))
-    unscored: int = field(metadata=_column(lambda evidence: evidence.unscored))
-    calls: int | None = field(
-        metadata=_cost(
-            lambda run: run.calls,
-            _Shown("calls", "prompts sent in this run, without stored or earlier answers", _count),
-        )
-    )
-    characters: int | None = field(
-        metadata=_cost(
-            _characters_of,
-            _Shown(
-                "characters", "length of all prompts, as if no answer had been reused", _characters
-            ),
-        )
-    )
-    prompt_tokens: int | None = field(
-        metadata=_cost(
-            lambda run: run.spent.sent, _Shown("tokens", "prompt tokens sent in this run", _tokens)
-        )
-    )
-    distinct_tokens: int | None = field(
-        metadata=_cost(
-            lambda run: run.spent.distinct,
-            _Shown(
-                "distinct",
-                "tokens that the model processed, with shared beginnings counted once",
-                _tokens,
-            ),
-        )
-    )
-    usd: float | None = field(
-        metadata=_cost(
-            lambda run: run.spent.usd, _Shown("USD", "price by the table of --prices", _usd)
-        )
-    )
-    seconds: float | None = field(
-        metadata=_cost(lambda run: run.seconds, _Shown("seconds", "wall-clock time", _seconds))
-    )
-    judge_seconds: float | None = field(metadata=_cost(lambda run: run.judge_seconds))
-    tied: Share | None = field(
-        metadata=_share_of("tied", _JUDGMENTS, "ties", "judgments that prefer neither text")
-    )
-    first: Share | None = field(
-        metadata=_share_of(
-            "first",
+    low_mass: int | None = _column(
+        lambda evidence: evidence.points("low_mass"),
+        _Shown(
+            "low mass",
+            "judgments whose labels have a total probability under 0.5",
+            _count,
             _JUDGMENTS,
-            "P(first)",
-            "how often the first text wins (0.5 = no position bias)",
-        )
+        ),
     )
-    longer: Share | None = field(
-        metadata=_share_of(
-            "longer",
-            _SCORES,
-            "longer",
-            "pairs of outputs in which the longer one has the higher score",
-        )
+    reused: int | None = _cost(lambda run: run.result.reused)
+    unscored: int = _column(lambda evidence: evidence.unscored)
+    calls: int | None = _cost(
+        lambda run: run.calls,
+        _Shown("calls", "prompts sent in this run, without stored or earlier answers", _count),
     )
-    inconsistency: Share | None = field(
-        metadata=_share_of(
-            "inconsistency", _JUDGMENTS, "inconsistent", "pairs whose two orders disagree"
-        )
+    characters: int | None = _cost(
+        _characters_of,
+        _Shown("characters", "length of all prompts, as if no answer had been reused", _characters),
     )
-    intransitive: Share | None = field(
-        metadata=_share_of(
-            "intransitive",
-            _JUDGMENTS,
-            "intransitive",
-            "triples without a consistent ranking",
-            _Shown("triples", "triples whose three pairs were parsed", _of, _JUDGMENTS),
-        )
+    prompt_tokens: int | None = _cost(
+        lambda run: run.spent.sent, _Shown("tokens", "prompt tokens sent in this run", _tokens)
     )
-    conflict: Share | None = field(
-        metadata=_share_of(
-            "conflict", _SCORES, "discordance", "comparisons that contradict the scores"
-        )
+    distinct_tokens: int | None = _cost(
+        lambda run: run.spent.distinct,
+        _Shown(
+            "distinct",
+            "tokens that the model processed, with shared beginnings counted once",
+            _tokens,
+        ),
     )
-    accuracy: Share | None = field(
-        metadata=_share_of(
-            "accuracy", _SCORES, "accuracy", "comparisons that agree with the human ratings"
-        )
+    usd: float | None = _cost(
+        lambda run: run.spent.usd, _Shown("USD", "price by the table of --prices", _usd)
+    )
+    seconds: float | None = _cost(
+        lambda run: run.seconds, _Shown("seconds", "wall-clock time", _seconds)
+    )
+    judge_seconds: float | None = _cost(lambda run: run.judge_seconds)
+    tied: Share | None = _share_of("tied", _JUDGMENTS, "ties", "judgments that prefer neither text")
+    first: Share | None = _share_of(
+        "first",
+        _JUDGMENTS,
+        "P(first)",
+        "how often the first text wins (0.5 = no position bias)",
+    )
+    longer: Share | None = _share_of(
+        "longer",
+        _SCORES,
+        "longer",
+        "pairs of outputs in which the longer one has the higher score",
+    )
+    inconsistency: Share | None = _share_of(
+        "inconsistency", _JUDGMENTS, "inconsistent", "pairs whose two orders disagree"
+    )
+    intransitive: Share | None = _share_of(
+        "intransitive",
+        _JUDGMENTS,
+        "intransitive",
+        "triples without a consistent ranking",
+        _Shown("triples", "triples whose three pairs were parsed", _of, _JUDGMENTS),
+    )
+    conflict: Share | None = _share_of(
+        "conflict", _SCORES, "discordance", "comparisons that contradict the scores"
+    )
+    accuracy: Share | None = _share_of(
+        "accuracy", _SCORES, "accuracy", "comparisons that agree with the human ratings"
     )
 
 
