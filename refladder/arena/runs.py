@@ -37,6 +37,8 @@ if TYPE_CHECKING:
 # Keys of the record of `score`.
 _ENDS = ("above_top", "below_bottom")
 # Largest number of columns with numbers that the threshold view offers as labels.
+# The beginning of what a check of a judge shows.
+CHECK = "judge check, "
 _MOST_LABELS = 12
 
 
@@ -185,7 +187,8 @@ def _evaluation(folder: Path, kinds: Mapping[str, list[dict[str, Any]]]) -> Revi
         "kind": "evaluate",
         "title": head["benchmark"],
         "signature": "",
-        "warnings": head["notes"],
+        "facts": [note for note in head["notes"] if note.startswith(CHECK)],
+        "warnings": [note for note in head["notes"] if not note.startswith(CHECK)],
         "cost": [],
         "tables": [{name: line[name] for name in names} for line in kinds["table"]],
     }
@@ -237,8 +240,9 @@ def _scored(
     row_numbers: dict[str, int] = {}
     texts: dict[str, Text] = {}
     fields: dict[str, Mapping[str, Any]] = {}
+    names: dict[str, str] = {}
     missing = 0
-    for item in items(read_rows(str(path)), mapped, check_ids=True):
+    for number, item in enumerate(items(read_rows(str(path)), mapped, check_ids=True), start=1):
         if item.output is None:
             missing += 1
             continue
@@ -248,8 +252,11 @@ def _scored(
         system = str(item.row.fields.get(columns.get("system", "system")) or "")
         texts.setdefault(item.output.id, Text(row, system, item.output.id, item.output.text))
         fields.setdefault(item.output.id, item.row.fields)
+        has_id = mapped.id_in(item.row, "output_id", needed=False) is not None
+        names.setdefault(item.output.id, item.output.id if has_id else f"row {number}")
     warned = [f"{plural(missing, 'row')} without a text: not shown."] if missing else []
-    warned += _check_of_judge(record.get("judge_check") or [], config)
+    facts, doubts = _check_of_judge(record.get("judge_check") or [], config)
+    warned += doubts
     warned += [f"{line}." for line in beyond_lines(*(record.get(name, {}) for name in _ENDS))]
     folder = _folder_of_run(path, options.get("out"))
     judgments = folder / (options.get("judgments") or f"{path.absolute()}.judgments.jsonl")
@@ -262,13 +269,27 @@ def _scored(
                 None if context_of_set is None else context_of_set.text
             )
     data = review_data_of(
-        [{"id": context, "prompt": contexts[context], "note": None} for context in row_numbers],
+        [
+            {"id": context, "prompt": contexts[context] if context else "", "note": None}
+            for context in row_numbers
+        ],
         list(texts.values()),
         _criteria(run, fields),
-        {"kind": "score", "title": path.name, "warnings": warned, "cost": [], "table": path.name},
+        {
+            "kind": "score",
+            "title": path.name,
+            "facts": facts,
+            "warnings": warned,
+            "cost": [],
+            "table": path.name,
+        },
         grades=path.with_name(f"{path.name}.{GRADES}"),
         pairs=path.with_name(f"{path.name}.{PAIRS}"),
     )
+    data.key["names"] = [names[text.id] for text in data.texts]
+    if columns.get("context_id", "context_id") not in next(iter(fields.values()), {}):
+        for number, row in enumerate(data.key["rows"], start=1):
+            row["name"] = f"context {number}"
     _add_scores(data, [fields[text.id] for text in data.texts])
     if run is not None:
         data.key["climbs"] = _climbs(data, read, run.rungs)
@@ -279,14 +300,14 @@ def _scored(
     return data
 
 
-def _check_of_judge(checks: Any, config: Path) -> list[str]:
-    """Report what the run's record says about its judge."""
+def _check_of_judge(checks: Any, config: Path) -> tuple[list[str], list[str]]:
+    """Return what the run's record says about its judge, and what it warns about."""
     again = "score the table again"
     read = parse_as(
         list[JudgeCheck], json.dumps(checks), str(config), "not the check of a judge", again
     )
     shown, warnings = check_lines(read)
-    return [*(f"{line}." for line in shown), *warnings]
+    return [f"{line}." for line in shown], warnings
 
 
 def _rungs(ladders: LadderSet, context_id: str, dimension: str) -> list[str] | None:

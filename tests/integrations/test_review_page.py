@@ -374,7 +374,7 @@ def test_a_threshold_is_moved_over_the_scores(opened, command, write_jsonl, rows
             facts.to_contain_text(f"{100 * bound:.1f} % with 90 % confidence")
         else:
             facts.to_contain_text("no labels above the threshold")
-    assert page.locator("figure").count() == 2  # systems a and b
+    assert page.locator("figure").count() == 3  # all, and systems a and b
     enter(page, "Value", -5)
     with page.expect_download() as waiting:
         page.get_by_role("button", name="Download what passes").click()
@@ -522,6 +522,110 @@ def test_every_view_is_accessible_and_fits(opened, run, scored, width, scheme):
         check(page)
 
 
+def scored_page(command, write_jsonl, tmp_path, table, *options):
+    """The page of a table that was scored with the shared set of replies."""
+    out, page_file = tmp_path / "scored.jsonl", tmp_path / "page.html"
+    given = ("--ladders", "general/reply", "--dimension", "helpfulness", "--out", out, *options)
+    assert command("score", write_jsonl(table), *given).code == 0
+    assert command("review", out, "--html", page_file).code == 0
+    return page_file
+
+
+TICKETS = [
+    {
+        "question": f"Question {number // 2}?",
+        "reply": f"Answer {number}.",
+        "model": "ab"[number % 2],
+    }
+    for number in range(6)
+]
+TICKET_COLUMNS = [
+    word
+    for column in ("context=question", "output=reply", "system=model")
+    for word in ("--column", column)
+]
+
+
+def test_cards_carry_rows_systems_and_prompts(opened, command, write_jsonl, tmp_path):
+    page = opened(scored_page(command, write_jsonl, tmp_path, TICKETS, *TICKET_COLUMNS), "examples")
+    status(page, "3 of 3 contexts, 6 rows, page 1 of 1")
+    assert page.locator("article h2").all_inner_texts() == [f"context {n}" for n in (1, 2, 3)]
+    assert page.locator("article .output h3").all_inner_texts() == ["a", "b"] * 3
+    assert page.locator("article .signature").all_inner_texts()[:2] == ["row 1", "row 2"]
+    show(page, "scores")
+    for card in page.locator(".output").all():
+        assert "Question" in card.inner_text()
+    # The counts of the histogram of all texts add up to them.
+    counts = page.locator(".whole svg text").all_text_contents()[:-2]
+    assert sum(map(int, counts)) == 6
+    names = page.locator("nav.views a").all_inner_texts()
+    assert names == ["Examples", "Blind rating", "Scores"]
+
+
+def test_the_check_of_a_judge_is_not_among_the_warnings(opened, command, write_jsonl, tmp_path):
+    page = opened(scored_page(command, write_jsonl, tmp_path, TICKETS, *TICKET_COLUMNS), "scores")
+    sync_api.expect(page.locator(".facts-box")).to_contain_text("judge check, best rung against")
+    assert "judge check, best" not in page.locator(".warnings").inner_text()
+
+
+def test_grades_have_words_and_a_rating_opens_the_agreement(opened, command, write_jsonl, tmp_path):
+    page = opened(scored_page(command, write_jsonl, tmp_path, TICKETS, *TICKET_COLUMNS), "blind")
+    start(page, what="text")
+    names = page.get_by_role("group", name="Grade").get_by_role("button").all_inner_texts()
+    assert [name.split("\n")[0].strip() for name in names] == [
+        "1 worst 1",
+        "2 2",
+        "3 3",
+        "4 4",
+        "5 best 5",
+    ]
+    page.get_by_role("button", name="5 best").click()
+    status(page, "1 of 6")
+    sync_api.expect(page.locator("nav.views a", has_text="Agreement")).to_have_count(1)
+
+
+def test_a_phone_shows_no_keys(opened, run):
+    page = opened(
+        run / "page.html",
+        "blind",
+        has_touch=True,
+        is_mobile=True,
+        viewport={"width": 390, "height": 844},
+    )
+    start(page)
+    page.wait_for_selector(".answer")
+    assert not page.locator("kbd").first.is_visible()
+
+
+def test_texts_without_their_prompts_are_not_rated(opened, command, write_jsonl, tmp_path):
+    table = [{"context_id": "story-01", "output": "A sea of words."}]
+    out, page_file = tmp_path / "scored.jsonl", tmp_path / "page.html"
+    given = ("--ladders", "demo/story", "--out", out)
+    assert command("score", write_jsonl(table), *given).code == 0
+    record = out.with_name("scored.jsonl.run.json")
+    fields = json.loads(record.read_text())
+    fields["options"]["ladders"] = "gone"
+    record.write_text(json.dumps(fields))
+    assert command("review", out, "--html", page_file).code == 0
+    page = opened(page_file, "blind")
+    text = page.locator("main").inner_text()
+    assert (
+        "1 of 1 contexts have no prompt here, and a text cannot be rated without its prompt."
+        in text
+    )
+    assert page.get_by_label("Your name").count() == 0
+
+
+def test_a_table_that_scrolls_says_so(opened, command, tmp_path):
+    work, page_file = tmp_path / "work", tmp_path / "page.html"
+    assert command("evaluate", "demo/story", "--methods", "ladder", "--work", work).code == 0
+    assert command("review", work, "--html", page_file).code == 0
+    narrow = opened(page_file, viewport={"width": 390, "height": 844})
+    sync_api.expect(narrow.locator(".hint").first).to_be_visible()
+    wide = opened(page_file, viewport={"width": 1280, "height": 900})
+    sync_api.expect(wide.locator(".hint").first).to_be_hidden()
+
+
 def check(page):
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
     page.evaluate(AXE.read_text(encoding="utf-8"))
@@ -534,7 +638,7 @@ def check(page):
 def test_the_modules_stay_small_and_plain():
     page = Path(__file__).parents[2] / "refladder" / "arena" / "page"
     assert (
-        sum(len(path.read_text(encoding="utf-8").splitlines()) for path in page.glob("*.js")) < 1450
+        sum(len(path.read_text(encoding="utf-8").splitlines()) for path in page.glob("*.js")) < 1500
     )
     for path in page.glob("*.js"):
         text = path.read_text(encoding="utf-8")

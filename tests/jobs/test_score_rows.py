@@ -208,7 +208,8 @@ def test_texts_beyond_the_ladders_are_counted_in_every_record_of_the_run(
     run = json.loads(Path(f"{out}.run.json").read_text())
     for counts in (of_rescore, of_score, run):
         assert {name: counts[name] for name in ends} == ends
-    check, doubtful, *beyond = read_run(out).key["warnings"]
+    key = read_run(out).key
+    (check,), (doubtful, *beyond) = key["facts"], key["warnings"]
     assert (
         check
         == "judge check, best rung against the worst: coherence 6 of 12 ladders, complexity 6 of 12 ladders."

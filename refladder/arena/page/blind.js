@@ -34,6 +34,12 @@ function remaining() {
 }
 
 export async function blind(screen) {
+  const { pool } = run;
+  const without = new Set(pool.texts.filter(([row]) => pool.kind === "score" && pool.rows[row].prompt === null).map(([row]) => row)).size;
+  if (without) {
+    return [h("h1", {}, "Blind rating"), empty(`${count(without)} of ${count(pool.rows.length)} contexts have no prompt here, and a text cannot be rated without its prompt. Open the table with `,
+      h("code", {}, "--column context=NAME"), ", or keep the ladder set where it was.")];
+  }
   if (!run.pool.texts.length) return [h("h1", {}, "Blind rating"), empty("There are no texts to rate in this run.")];
   return setting.started ? started(screen) : nameForm(screen);
 }
@@ -108,13 +114,14 @@ function turn(screen) {
   const answer = (value, label, key) => h("button", { class: "answer", onclick: () => act(screen, value) }, label, " ", h("kbd", {}, key));
   const answers = setting.what === "pair"
     ? [answer("left", "Left is better", "←"), answer("tie", "Tie", "t"), answer("right", "Right is better", "→")]
-    : grades(criterion).map((grade, index) => answer(grade, String(grade), String(index + 1)));
+    : grades(criterion).map((grade, index, all) => answer(grade,
+      `${grade}${index === 0 ? " worst" : index === all.length - 1 ? " best" : ""}`, String(index + 1)));
   return [...top,
     h("p", { class: "description" }, h("b", {}, criterion.name), ` ${criterion.description}`),
-    prompt === null ? "" : h("details", { open: true }, h("summary", {}, "Prompt"), h("p", { class: "text" }, prompt)),
+    !prompt ? "" : h("details", { open: true }, h("summary", {}, "Prompt"), h("p", { class: "text" }, prompt)),
     h("div", { class: "texts" }, turns.shown.map((text, side) => h("section", { class: "output" },
       h("h2", {}, names[side]), h("p", { class: "text" }, pool.texts[text][1])))),
-    setting.what === "text" ? h("div", { class: "scale" },
+    setting.what === "text" && (criterion.worst || criterion.best) ? h("div", { class: "scale" },
       h("span", {}, `${criterion.low}: ${criterion.worst || "worst"}`), h("span", {}, `${criterion.high}: ${criterion.best || "best"}`)) : "",
     h("p", { class: "answers", role: "group", "aria-label": setting.what === "pair" ? "Which text is better" : "Grade" }, answers),
     h("p", { class: "answers" }, h("button", { onclick: () => act(screen, "skip") }, "Skip ", h("kbd", {}, "s")), undo, end)];
@@ -143,6 +150,7 @@ async function act(screen, what) {
       const rating = setting.what === "text" ? { text: turns.shown[0], value: what, ...common }
         : { first: turns.shown[0], second: turns.shown[1], winner: { left: "first", right: "second", tie: "tie" }[what], ...common };
       await add(rating);
+      document.dispatchEvent(new Event("rated"));
       turns.given.push({ rating, shown: turns.shown });
     }
     redraw(screen, next(screen));

@@ -78,7 +78,9 @@ function indexed(pool, key) {
 }
 
 export const pairKey = (criterion, a, b) => `${criterion}/${Math.min(a, b)}/${Math.max(a, b)}`;
-export const systemOf = (text) => run.key.systems[run.key.texts[text][0]] || "text";
+export const systemOf = (text) => run.key.systems[run.key.texts[text][0]] || nameOf(text);
+// What a row is called: its id, or its number where the table has none.
+export const nameOf = (text) => run.key.names?.[text] ?? idOf(text);
 export const idOf = (text) => run.key.texts[text][1];
 
 // The first column of scores of a criterion; null where there is none.

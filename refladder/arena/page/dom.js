@@ -27,12 +27,14 @@ export const count = (value) => value.toLocaleString("en");
 export const interval = (ends, digits = 3) => (ends ? `[${number(ends[0], digits)}, ${number(ends[1], digits)}]` : "—");
 
 export function table(caption, heads, rows, legend = []) {
-  return h("div", { class: "figure" },
-    h("div", { class: "scroll", tabindex: "0", role: "group", "aria-label": caption },
+  const hint = h("p", { class: "hint", hidden: true }, "Scroll sideways: the table is wider than the page.");
+  const box = h("div", { class: "scroll", tabindex: "0", role: "group", "aria-label": caption },
       h("table", {}, h("caption", {}, h("span", {}, caption)),
         h("thead", {}, h("tr", {}, heads.map((head) => h("th", { scope: "col" }, head)))),
         h("tbody", {}, rows.map((row) => h("tr", {}, row.map((cell, column) => (
-          column ? h("td", {}, cell) : h("th", { scope: "row" }, cell)))))))),
+          column ? h("td", {}, cell) : h("th", { scope: "row" }, cell))))))));
+  new ResizeObserver(() => { hint.hidden = box.scrollWidth <= box.clientWidth; }).observe(box);
+  return h("div", { class: "figure" }, hint, box,
     legend.length ? h("dl", { class: "legend" }, legend.map(([term, meaning]) => [h("dt", {}, term), h("dd", {}, meaning)]))
       : null);
 }

@@ -1,6 +1,6 @@
 // Every row: its prompt, texts side by side, verdicts in both orders, scores, and where each text is on its ladder.
 
-import { idOf, run, systemOf, verdict } from "./data.js";
+import { idOf, nameOf, run, systemOf, verdict } from "./data.js";
 import { count, empty, field, h, marked, number, s, select, table } from "./dom.js";
 import { preferences } from "./ratings.js";
 
@@ -68,7 +68,9 @@ export function examples() {
     const pages = Math.max(1, Math.ceil(rows.length / PAGE));
     filters.page = Math.min(filters.page, pages - 1);
     const first = filters.page * PAGE;
-    status.textContent = rows.length ? `${count(rows.length)} of ${count(pool.rows.length)} rows, page ${count(filters.page + 1)} of ${count(pages)}`
+    const texts = rows.reduce((sum, row) => sum + run.index.textsOf[row].length, 0);
+    const what = pool.kind === "compete" ? "rows" : `contexts, ${count(texts)} ${pool.kind === "score" ? "rows" : "texts"}`;
+    status.textContent = rows.length ? `${count(rows.length)} of ${count(pool.rows.length)} ${what}, page ${count(filters.page + 1)} of ${count(pages)}`
       : "No row matches. Choose other filters, or clear the search.";
     shown.replaceChildren(...rows.slice(first, first + PAGE).map(rowCard));
     const go = (page) => { filters.page = page; draw(); status.scrollIntoView({ block: "nearest" }); };
@@ -84,7 +86,7 @@ export function examples() {
     clearTimeout(waiting);
     waiting = setTimeout(() => choose("text")(event.target.value), 120);
   } });
-  const systems = key.systems.map((system, index) => [String(index), system || "text"]);
+  const systems = key.systems.map((system, index) => [String(index), system || "no system"]);
   const controls = h("div", { class: "controls" },
     field("Search", search),
     key.systems.length > 1 ? field("Model", select([["", "all models"], ...systems], filters.system, choose("system"))) : null,
@@ -101,8 +103,8 @@ function rowCard(row) {
   const card = h("article", { class: "card" });
   let marks = false;
   const draw = () => card.replaceChildren(
-    h("h2", {}, key.rows[row].id),
-    pool.rows[row].prompt === null ? (key.rows[row].note ? h("p", { class: "missing" }, key.rows[row].note) : "")
+    h("h2", {}, key.rows[row].name ?? key.rows[row].id),
+    !pool.rows[row].prompt ? (key.rows[row].note ? h("p", { class: "missing" }, key.rows[row].note) : "")
       : h("details", { open: pool.rows[row].prompt.length < 1500 }, h("summary", {}, "Prompt"), h("p", { class: "text" }, pool.rows[row].prompt)),
     texts.length > 1 ? h("button", { "aria-pressed": String(marks), class: "small", onclick: () => { marks = !marks; draw(); } }, texts.length > 2 ? "Mark differences from the first text" : "Mark differences") : "",
     h("div", { class: "beside" }, h("div", { class: "texts" }, texts.map((text, position) => textCard(text,
@@ -118,7 +120,7 @@ function rowCard(row) {
 function textCard(text, words) {
   const { pool, key } = run;
   const values = key.columns.filter((column) => column.values[text] !== null && column.values[text] !== undefined);
-  return h("section", { class: "output" }, h("h3", {}, systemOf(text)), key.kind === "score" ? h("p", { class: "signature" }, idOf(text)) : null,
+  return h("section", { class: "output" }, h("h3", {}, systemOf(text)), key.kind === "score" && systemOf(text) !== nameOf(text) ? h("p", { class: "signature" }, nameOf(text)) : null,
     h("p", { class: "text" }, words),
     values.length ? h("dl", { class: "values" }, values.map((column) => [h("dt", {}, column.name), h("dd", {}, number(column.values[text], 2))]),
       pool.criteria.map((criterion, index) => (climbOf(text, index) ? [h("dt", {}, `${criterion.name} by rung`), h("dd", {}, climb(text, index))] : null))) : null,
@@ -137,12 +139,13 @@ export function climb(text, criterion) {
 }
 
 // The rungs of a row from worst to best, with the probability that each of these texts of the row is better.
-export function ladder(texts, criterion, open) {
+// Without `open`, a ladder of short rungs is open.
+export function ladder(texts, criterion, open = null) {
   const judged = texts.filter((text) => climbOf(text, criterion));
   if (!judged.length) return null;
   const rungs = run.key.rungs?.[criterion][run.pool.texts[texts[0]][0]];
-  const name = (text) => (judged.length === 1 ? "" : `${run.key.systems.length > 1 ? systemOf(text) : idOf(text)} `);
-  return h("details", { class: "ladder", open }, h("summary", {}, `Ladder of ${run.pool.criteria[criterion].name}`),
+  const name = (text) => (judged.length === 1 ? "" : `${run.key.systems.length > 1 ? systemOf(text) : nameOf(text)} `);
+  return h("details", { class: "ladder", open: open ?? (rungs ?? []).join("").length < 3000 }, h("summary", {}, `Ladder of ${run.pool.criteria[criterion].name}`),
     h("ol", { class: "rungs" }, climbOf(judged[0], criterion).map((_, rung) => h("li", {},
       judged.map((text) => h("b", {}, `${name(text)}better with ${number(climbOf(text, criterion)[rung], 2)}`)), rungs ? h("span", { class: "text" }, rungs[rung]) : null))));
 }

@@ -36,6 +36,13 @@ export function tally(pool, key) {
   return cells;
 }
 
+// The terms of the tables, without those that count nothing in this run.
+function legend(cells, key) {
+  const all = cells.flat();
+  const counts = { ties: all.some((cell) => cell.ties), unparsed: all.some((cell) => cell.unparsed), "no text": key.missing.length > 0 };
+  return LEGEND.filter(([term]) => counts[term] ?? true);
+}
+
 // Weighted win rates, best first. Weights are scaled to a mean of 1, so equal weights give the plain win rate.
 export function standings(cells, key, weights) {
   const total = weights.reduce((sum, weight) => sum + weight, 0);
@@ -90,7 +97,7 @@ export function leaderboard() {
     const last = index === pool.criteria.length - 1;
     parts.push(h("section", {}, h("h2", {}, criterion.name), described(criterion),
       standingTable("win rate over pairs of texts, each judged in both orders",
-        standings(cells, key, only(pool.criteria, index)), last ? LEGEND : []), faults(index)));
+        standings(cells, key, only(pool.criteria, index)), last ? legend(cells, key) : []), faults(index)));
   });
   return [...parts, made()];
 }
@@ -110,8 +117,10 @@ function faults(criterion) {
 
 export const described = (criterion) => h("p", { class: "description" }, criterion.description);
 
+// What is good to know, and in a box of its own what makes the numbers unreliable.
 export function notices() {
-  return run.key.warnings.length ? h("ul", { class: "warnings" }, run.key.warnings.map((warning) => h("li", {}, warning))) : null;
+  const list = (name, lines) => (lines?.length ? h("ul", { class: name }, lines.map((line) => h("li", {}, line))) : null);
+  return [list("facts-box", run.key.facts), list("warnings", run.key.warnings)];
 }
 
 export function made() {

@@ -21,6 +21,19 @@ const links = h("nav", { class: "views", "aria-label": "Views" });
 
 const current = () => (location.hash.slice(1) in VIEWS ? location.hash.slice(1) : run.name === null ? "build" : run.pool?.kind === "score" ? "scores" : "results");
 
+// A view that would be empty has no tab. Before a blind rating only the pool is read.
+function holds(name) {
+  if (SERVED.includes(name)) return isServed();
+  if (run.name === null || !run.pool) return true;
+  if (name === "results") return run.pool.kind !== "score";
+  return name !== "agreement" || run.pool.kind === "evaluate" || run.stored.length > 0;
+}
+
+function tabs(view) {
+  links.replaceChildren(...Object.entries(VIEWS).filter(([name]) => name === view || holds(name))
+    .map(([name, [label]]) => h("a", { href: `#${name}`, "aria-current": name === view ? "page" : null }, label)));
+}
+
 // `data-view` names the view that is drawn; while another one loads, nothing draws into the page.
 let latest = 0;
 async function show() {
@@ -30,12 +43,12 @@ async function show() {
   const view = current();
   const draw = (...body) => {
     if (turn !== latest) return;
+    tabs(view);
     screen.replaceChildren(...body.flat(9).filter(Boolean));
     screen.dataset.view = view;
   };
   delete screen.dataset.view;
-  links.replaceChildren(...Object.entries(VIEWS).filter(([name_]) => isServed() || !SERVED.includes(name_))
-    .map(([name_, [label]]) => h("a", { href: `#${name_}`, "aria-current": name_ === view ? "page" : null }, label)));
+  tabs(view);
   screen.replaceChildren(h("p", { role: "status" }, "Loading …"));
   try {
     if (view === "blind") await loadPool();
@@ -53,6 +66,7 @@ function open() {
   root.replaceChildren(h("a", { class: "skip", href: "#main", onclick: (event) => { event.preventDefault(); screen.focus(); } }, "Skip to the content"),
     h("header", {}, h("span", { class: "brand" }, "refladder"), links), screen);
   addEventListener("hashchange", () => { show(); scrollTo(0, 0); });
+  document.addEventListener("rated", () => tabs(current()));
   addEventListener("keydown", (event) => { if (current() === "blind") blindKey(screen, event); });
   show();
 }

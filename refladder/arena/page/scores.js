@@ -1,13 +1,15 @@
 // A column of scores: its distribution by system, a threshold that can be moved, and the texts on either side of it.
 
-import { idOf, run, systemOf } from "./data.js";
+import { idOf, nameOf, run, systemOf } from "./data.js";
 import { count, download, empty, field, h, lines, number, percent, s, select } from "./dom.js";
-import { notices } from "./leaderboard.js";
+import { made, notices } from "./leaderboard.js";
 import { ladder } from "./examples.js";
 import { exactLowerBound } from "./numbers.js";
 import { isPair } from "./ratings.js";
 
-const BINS = 40;
+const SMALL = [320, 70, 40]; // width and height of a histogram, and its bars
+// The histogram of all texts is as wide as the page, and has counts.
+const wide = () => (innerWidth < 700 ? [360, 140, 20] : [1200, 160, 40]);
 const CONFIDENCE = 0.9;
 const choice = { column: 0, label: "", bar: null, threshold: null };
 
@@ -53,7 +55,7 @@ export function scores() {
       choice.label = value;
       choice.bar = value === "" ? null : middle(sources[Number(value)][1]);
       draw();
-    })) : null), sources.length ? null : h("p", {}, "Grade single texts in ", h("a", { href: "#blind" }, "Blind rating"), " to see the precision of a threshold."), shown];
+    })) : null), sources.length ? null : h("p", {}, "Grade single texts in ", h("a", { href: "#blind" }, "Blind rating"), " to see the precision of a threshold."), shown, run.pool.kind === "score" ? made() : null];
 }
 
 function middle(values) {
@@ -69,17 +71,21 @@ function panel(column, sources) {
   const label = choice.label === "" ? null : sources[Number(choice.label)]?.[1];
   const facts = h("dl", { class: "facts" });
   const near = h("div");
+  const whole = h("div", { class: "whole" });
   const plots = h("div", { class: "plots" });
   const command = h("code", { class: "command" });
   const draw = () => {
     const result = kept(values, choice.threshold, label, choice.bar);
     facts.replaceChildren(...[
-      ["kept", `${count(result.kept)} of ${count(result.scored)} scored (${percent(result.scored ? result.kept / result.scored : null)})`],
+      [[swatch("fill"), "kept"], `${count(result.kept)} of ${count(result.scored)} scored (${percent(result.scored ? result.kept / result.scored : null)})`],
+      [[swatch("rest"), "not kept"], count(result.scored - result.kept)],
       ["without a score", count(values.length - result.scored)],
       label ? ["precision", result.labels ? `${percent(result.precision)}: ${count(result.good)} of ${count(result.labels)} labels above the threshold are good` : "no labels above the threshold"] : null,
       label ? ["lower bound", `${percent(result.bound)} with ${100 * CONFIDENCE} % confidence, for a threshold chosen before the labels were seen`] : null,
     ].filter(Boolean).flatMap(([term, meaning]) => [h("dt", {}, term), h("dd", {}, meaning)]));
-    plots.replaceChildren(...systemsOf(values).map(([system, own]) => histogram(system, own, low, high, move)));
+    const own = systemsOf(values);
+    whole.replaceChildren(histogram("all", values, low, high, move, wide(), true));
+    plots.replaceChildren(...(own.length > 1 ? own.map(([system, some]) => histogram(system, some, low, high, move)) : []));
     near.replaceChildren(...around(column));
     const table_ = run.key.table ?? "scored.jsonl";
     command.textContent = `refladder filter ${table_} --min ${quoted(`${column.name}=${choice.threshold}`)} --out passed.jsonl`;
@@ -97,7 +103,7 @@ function panel(column, sources) {
   return [
     h("div", { class: "controls wide" }, field("Threshold", slider), field("Value", text),
       label ? field("A label is good from", h("input", { type: "number", step: "any", value: choice.bar, onchange: (event) => { choice.bar = Number(event.target.value); draw(); } })) : null),
-    h("div", { role: "status" }, facts), plots, h("p", { class: "answers" }, h("button", { onclick: () => save_("passed.jsonl", column, choice.threshold) }, "Download what passes"),
+    h("div", { role: "status" }, facts), whole, plots, h("p", { class: "answers" }, h("button", { onclick: () => save_("passed.jsonl", column, choice.threshold) }, "Download what passes"),
       h("button", { onclick: () => save_("scored.jsonl", column, -Infinity) }, "Download all scores")),
     column.name.includes(": ") || run.key.kind === "compete" ? null : h("p", {}, "The same in the shell: ", command), calibrate, near];
 }
@@ -109,23 +115,31 @@ function systemsOf(values) {
   return groups.slice(0, 24);
 }
 
-function histogram(system, values, low, high, move) {
+const swatch = (name) => s("svg", { width: 12, height: 12, "aria-hidden": "true", class: "swatch" }, s("rect", { width: 12, height: 12, class: name }));
+
+function histogram(system, values, low, high, move, [width, height, bars] = SMALL, counted = false) {
   const numbers = values.filter((value) => typeof value === "number");
-  const bins = new Array(BINS).fill(0);
+  const bins = new Array(bars).fill(0);
   const at = (value) => (high > low ? (value - low) / (high - low) : 0.5);
-  numbers.forEach((value) => { bins[Math.min(BINS - 1, Math.floor(at(value) * BINS))] += 1; });
+  numbers.forEach((value) => { bins[Math.min(bars - 1, Math.floor(at(value) * bars))] += 1; });
   const most = Math.max(1, ...bins);
-  const [width, height] = [320, 70];
+  const top = counted ? 14 : 0; // room for the counts
   const x = width * at(choice.threshold);
   return h("figure", {}, h("figcaption", {}, `${system}: ${count(numbers.filter((value) => value >= choice.threshold).length)} of ${count(numbers.length)} kept`),
-    s("svg", { viewBox: `0 0 ${width} ${height + 16}`, role: "img", onclick: (event) => {
+    s("svg", { viewBox: `0 ${-top} ${width} ${height + top + 16}`, role: "img", onclick: (event) => {
       const box = event.currentTarget.getBoundingClientRect();
       move(low + ((high - low) * (event.clientX - box.left)) / box.width);
     }, "aria-label": `Distribution of the scores of ${system}, from ${number(low, 2)} to ${number(high, 2)}` },
-      bins.map((size, bin) => s("rect", { x: (bin * width) / BINS + 0.5, width: width / BINS - 1, y: height * (1 - size / most), height: (height * size) / most,
-        class: (bin + 0.5) / BINS >= at(choice.threshold) ? "fill" : "rest" })),
+      bins.map((held, bin) => s("rect", { x: (bin * width) / bars + 0.5, width: width / bars - 1, y: height * (1 - held / most), height: (height * held) / most,
+        class: (bin + 0.5) / bars >= at(choice.threshold) ? "fill" : "rest" })),
+      top ? bins.map((held, bin) => (held ? s("text", { x: ((bin + 0.5) * width) / bars, y: height * (1 - held / most) - 3, "text-anchor": "middle" }, count(held)) : null)) : null,
       s("line", { x1: x, x2: x, y1: 0, y2: height, class: "cut" }),
       s("text", { x: 0, y: height + 13 }, number(low, 1)), s("text", { x: width, y: height + 13, "text-anchor": "end" }, number(high, 1))));
+}
+
+function prompt(text) {
+  const words = run.pool.rows[run.pool.texts[text][0]].prompt;
+  return words ? h("details", { open: words.length < 300 }, h("summary", {}, "Prompt"), h("p", { class: "text" }, words)) : null;
 }
 
 // The three texts just above the threshold and the three just below, each on its ladder.
@@ -134,7 +148,7 @@ function around({ values, criterion }) {
   let cut = order.findIndex(([value]) => value >= choice.threshold);
   if (cut < 0) cut = order.length;
   const cards = (list) => h("div", { class: "texts" }, list.map(([value, text]) => h("section", { class: "output" },
-    h("h3", {}, number(value, 2), " ", systemOf(text)), h("p", { class: "signature" }, idOf(text)), h("p", { class: "text" }, run.pool.texts[text][1]), ladder([text], criterion ?? 0, true))));
+    h("h3", {}, number(value, 2), " ", systemOf(text)), systemOf(text) === nameOf(text) ? null : h("p", { class: "signature" }, nameOf(text)), prompt(text), h("p", { class: "text" }, run.pool.texts[text][1]), ladder([text], criterion ?? 0))));
   return [h("h2", {}, "Just above"), cut < order.length ? cards(order.slice(cut, cut + 3)) : empty("No text passes this threshold. Lower it."),
     h("h2", {}, "Just below"), cut > 0 ? cards(order.slice(Math.max(0, cut - 3), cut).reverse()) : empty("Every text passes this threshold. Raise it."), h("p", {}, h("a", { href: "#examples" }, "Examples"), " shows every text.")];
 }
