@@ -19,6 +19,7 @@ import hashlib
 import json
 from collections import Counter
 from dataclasses import dataclass, field, replace
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -137,12 +138,12 @@ def _root() -> Path:
     return installed if installed.is_dir() else package.parent / "published_data"
 
 
-def published_names() -> list[str]:
+@cache
+def published_names() -> tuple[str, ...]:
     """Return the names of the shipped ladder sets, such as `demo/story`."""
     root = _root()
-    return sorted(
-        path.parent.relative_to(root).as_posix() for path in root.glob("**/ladders.jsonl")
-    )
+    paths = root.glob("**/ladders.jsonl")
+    return tuple(sorted(path.parent.relative_to(root).as_posix() for path in paths))
 
 
 def rated_names() -> list[str]:
