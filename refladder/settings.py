@@ -216,9 +216,9 @@ class BuildSpec:
     have none there. `config` is written to run.json.
     """
 
-    contexts: Sequence[Context]
-    dimensions: Sequence[Dimension]
     folder: Path
+    contexts: Sequence[Context] = ()
+    dimensions: Sequence[Dimension] = ()
     writer: str | Backend = "builtin"
     writer_options: Mapping[str, object] | None = None
     rungs: int = 5

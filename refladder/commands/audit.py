@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -90,8 +91,8 @@ def command(
             "give the ladder set whose rungs are judged: SET, or --ladders SET (see `refladder list ladders`)"
         )
     session = spending.Spending(money)
-    of_judge = {"judge": judge.name, "judge_options": judge.options}
-    spec = audit_spec(named, asked, contexts=contexts, seed=seed, **of_judge)
+    spec = audit_spec(named, asked, contexts=contexts, seed=seed)
+    spec = replace(spec, judge=judge.name, judge_options=judge.options)
     if not session.approves(partial(rehearse, spec), as_json=as_json):
         return 0
     rows = run(spec, session, console.Console())
@@ -159,9 +160,9 @@ def audit(
 
     with Call(audit, locals(), table="") as call:
         session = call.enter_context(Session(store))
-        of_judge = {"judge": judge, "judge_options": judge_options}
         asked = chosen(Asking, call.given)
-        spec = audit_spec(ladders, asked, contexts=contexts, seed=seed, **of_judge)
+        spec = audit_spec(ladders, asked, contexts=contexts, seed=seed)
+        spec = replace(spec, judge=judge, judge_options=judge_options)
         rows = run(spec, session, Log())
         for row in rows:
             if (row["dimension"], row["measure"]) == (ALL, "unparsed") and row["value"]:

@@ -47,29 +47,33 @@ def _alone(given: Iterable[str]) -> None:
         )
 
 
-def _spec(data: Data, *, shared: int | None, human: str | Path | None, **given: Any) -> BuildSpec:
-    """Return the ladders to write for the contexts of data, or to add to a set; `given` are further settings."""
+def _to_add(
+    spec: BuildSpec, table: Any, columns: Mapping[str, str] | None
+) -> tuple[Data, BuildSpec]:
+    """Return the data of a table for the set in the folder, and settings with those of the set."""
+    from refladder.jobs.build import open_to_add
+
+    ladders = open_to_add(spec.folder)
+    data = Data(table, ladders.task, dimensions=ladders.dimensions, columns=columns)
+    drawn = (each.recipe.sampling for each in ladders.ladders.values())
+    sampling = next(filter(None, drawn), Sampling())
+    return data, replace(spec, adds=ladders, rungs=ladders.rungs, sampling=sampling)
+
+
+def _with_contexts(
+    spec: BuildSpec, data: Data, shared: int | None, human: str | Path | None
+) -> BuildSpec:
+    """Return settings with the contexts of data, the anchors among them, and the rungs that people wrote."""
     from refladder.jobs.build import draw_anchors, read_human_rungs
 
     contexts, dimensions = data.contexts(shared=shared is not None)
-    return BuildSpec(
-        contexts=contexts if shared is None else draw_anchors(contexts, shared, given["sampling"]),
+    return replace(
+        spec,
+        contexts=contexts if shared is None else draw_anchors(contexts, shared, spec.sampling),
         dimensions=dimensions,
         human=None if human is None else read_human_rungs(str(human)),
         shared=shared is not None,
-        **given,
     )
-
-
-def _of_set(ladders: LadderSet) -> dict[str, Any]:
-    """Return the settings of a set that its new ladders have too."""
-    drawn = (each.recipe.sampling for each in ladders.ladders.values())
-    return {
-        "adds": ladders,
-        "rungs": ladders.rungs,
-        "sampling": next(filter(None, drawn), Sampling()),
-        "shared": None,
-    }
 
 
 def _writer(
@@ -158,15 +162,22 @@ def command(
         refladder build summeval --writer openai:MODEL --prices prices.toml --budget 5 --out ladders
         refladder build --add new-questions.csv --out my-ladders
     """
-    from refladder.jobs.build import open_to_add, rehearse, run
+    from refladder.jobs.build import rehearse, run
 
     console.check_prompts(prompts)
-    given: dict[str, Any] = {"rungs": rungs, "sampling": sampling, "shared": shared}
+    spec = BuildSpec(
+        folder=out,
+        rungs=rungs,
+        sampling=sampling,
+        attempts=attempts,
+        prompts=prompts,
+        certify=certify,
+        judge=judge.name,
+        judge_options=judge.options,
+    )
     if add is not None:
         _alone(each.flag for each in given_options() if each.of_new_set)
-        ladders = open_to_add(out)
-        table = Data(add, ladders.task, dimensions=ladders.dimensions, columns=data.columns)
-        given = _of_set(ladders)
+        table, spec = _to_add(spec, add, data.columns)
         if writer is None:
             writer, its = _writer_of(out)
             writer_option = writer_option or its
@@ -174,17 +185,7 @@ def command(
         raise UsageError("name a benchmark or your table (BENCHMARK), or a table with --add")
     else:
         table = data.data()
-    spec = _spec(
-        table,
-        folder=out,
-        human=human,
-        attempts=attempts,
-        prompts=prompts,
-        certify=certify,
-        judge=judge.name,
-        judge_options=judge.options,
-        **given,
-    )
+    spec = _with_contexts(spec, table, shared, human)
     session = spending.Spending(money)
     writer = str(_writer(spec, writer, session.notify, own=table.is_table()))
     spec = replace(
@@ -338,14 +339,20 @@ def build(
         DataError: the data are wrong, with path:line or the number of the row; or the folder cannot be written.
         BackendError: the writer failed; the texts so far are stored, if `out` is given.
     """
-    from refladder.jobs.build import open_to_add, run
+    from refladder.jobs.build import run
 
     with Call(build, locals(), table="", without=("data",)) as call:
-        templates = None if prompts is None else Path(prompts)
-        console.check_prompts(templates)
-        folder = call.folder() / "ladders" if out is None else Path(out)
-        given: dict[str, Any] = {"rungs": rungs, "shared": shared}
-        given["sampling"] = sampling or Sampling()
+        spec = BuildSpec(
+            folder=call.folder() / "ladders" if out is None else Path(out),
+            rungs=rungs,
+            sampling=sampling or Sampling(),
+            attempts=attempts,
+            prompts=None if prompts is None else Path(prompts),
+            certify=certify,
+            judge=judge,
+            judge_options=judge_options,
+        )
+        console.check_prompts(spec.prompts)
         if add is not None:
             values = given_arguments(command, {"data": data, **call.given})
             # `task` and `sampling` are no options.
@@ -354,27 +361,15 @@ def build(
                 raise UsageError(
                     "add is a table whose ladders go into a set; name the set with out"
                 )
-            ladders = open_to_add(folder)
-            table = Data(add, ladders.task, dimensions=ladders.dimensions, columns=columns)
-            given = _of_set(ladders)
+            table, spec = _to_add(spec, add, columns)
             if writer is None:
-                writer, its = _writer_of(folder)
+                writer, its = _writer_of(spec.folder)
                 writer_options = writer_options or its
         elif data is None:
             raise UsageError("data is missing; give a table or a benchmark, or a table with add")
         else:
             table = Data(data, task, task_file, tuple(dimensions), columns, source, options)
-        spec = _spec(
-            table,
-            folder=folder,
-            human=human,
-            attempts=attempts,
-            prompts=templates,
-            certify=certify,
-            judge=judge,
-            judge_options=judge_options,
-            **given,
-        )
+        spec = _with_contexts(spec, table, shared, human)
         session = call.enter_context(Session(store))
         writer = call.given["writer"] = _writer(spec, writer, session.notify, own=table.is_table())
         spec = replace(spec, writer=writer, writer_options=writer_options, config=call.config())
@@ -385,4 +380,4 @@ def build(
             LOG.warning("%d ladders, %d rungs failed", report.ladders, len(report.failures))
         for failure in report.failures[:10]:
             LOG.warning("  %s", _place(failure))
-        return load_ladders(folder)
+        return load_ladders(spec.folder)

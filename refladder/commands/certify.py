@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -66,7 +66,7 @@ def command(
     from refladder.trust.certificate import REFUSE
 
     session = spending.Spending(money)
-    spec = certify_spec(ladders, asked, judge=judge.name, judge_options=judge.options)
+    spec = replace(certify_spec(ladders, asked), judge=judge.name, judge_options=judge.options)
     if not session.approves(partial(rehearse, spec), as_json=as_json):
         return 0
     certificate, checks = run(spec, session, console.Console())
@@ -140,7 +140,7 @@ def certify(
         session = call.enter_context(Session(store))
         events = Log()
         asked = chosen(Asking, call.given)
-        spec = certify_spec(ladders, asked, judge=judge, judge_options=judge_options)
+        spec = replace(certify_spec(ladders, asked), judge=judge, judge_options=judge_options)
         certificate, checks = run(spec, session, events)
         call.log(certificate["notes"])
         events.checked(checks)

@@ -63,7 +63,6 @@ def audit_spec(
     *,
     contexts: int | None = None,
     seed: int = 0,
-    **judge: Any,
 ) -> RungsSpec:
     """The rungs of a set, or of some contexts of it."""
     if asking.stated:
@@ -73,7 +72,7 @@ def audit_spec(
     if asking.prompts is not None:
         check_folder(asking.prompts)
     opened = ladders if isinstance(ladders, LadderSet) else load_ladders(ladders)
-    return RungsSpec(ladders=sample(opened, contexts, seed), asking=asking, **judge)
+    return RungsSpec(ladders=sample(opened, contexts, seed), asking=asking)
 
 
 def rehearse(spec: RungsSpec, session: Session) -> int:

@@ -90,17 +90,17 @@ class RungsSpec:
             yield
 
 
-def certify_spec(ladders: str | Path | LadderSet, asking: Asking, **judge: Any) -> RungsSpec:
+def certify_spec(ladders: str | Path | LadderSet, asking: Asking) -> RungsSpec:
     """The rungs of a set without its certificate; a folder gets a new one, and the judgments without another file."""
     if asking.prompts is not None:
         check_folder(asking.prompts)
     if isinstance(ladders, LadderSet):
-        return RungsSpec(ladders=replace(ladders, certificate=None), asking=asking, **judge)
+        return RungsSpec(ladders=replace(ladders, certificate=None), asking=asking)
     opened, path = load_ladders(ladders, certified=False), Path(ladders)
     if str(ladders) in published_names() or not path.is_dir():
-        return RungsSpec(ladders=opened, asking=asking, **judge)
+        return RungsSpec(ladders=opened, asking=asking)
     asking = replace(asking, judgments=asking.judgments or path / JUDGMENTS)
-    return RungsSpec(ladders=opened, asking=asking, folder=path, **judge)
+    return RungsSpec(ladders=opened, asking=asking, folder=path)
 
 
 def rehearse(spec: RungsSpec, session: Session) -> int:
