@@ -233,7 +233,8 @@ def test_checkpoints_by_path(small):
         "data-to-text", ("fluency", "semantics", "grammar"), (("a storm",), ("the storm",))
     )
     names = [f"{name}:{path}" for name, path in small.items()]
-    runs = run_methods(names, data, data.dimensions, no_judge, MethodSettings())
+    settings = MethodSettings(options={"mqag.questions": "2"})
+    runs = run_methods(names, data, data.dimensions, no_judge, settings)
     for name, run in zip(names, runs, strict=True):
         method = run.result.method
         assert method.name == name
@@ -246,14 +247,14 @@ def test_checkpoints_by_path(small):
                 output for (output, _), value in method.scores.items() if value is not None
             } == {"c0/0", "c1/0"}
             assert run.result.notes == (
-                "questions left out (no answer, no wrong option, cut off, or not answerable): 40",
+                "questions left out (no answer, no wrong option, cut off, or not answerable): 4",
                 "outputs about which no question could be parsed, without a score: 2",
             )
             assert re.match(
                 r"mqag\|models:generator@\w+,float32\+distractors@\w+,float32\+choice@",
                 method.signature,
             )
-            assert "|questions:20|seed:0|distance:total-variation|refladder:" in method.signature
+            assert "|questions:2|seed:0|distance:total-variation|refladder:" in method.signature
         else:
             assert scored == {"fluency", "semantics", "grammar"}
             assert len(method.scores) == len(data.outputs) * 3
@@ -261,20 +262,23 @@ def test_checkpoints_by_path(small):
 
 def test_the_machine_is_asked_for_by_option(small):
     data = benchmark("data-to-text", ("fluency",), (("a storm",),))
-    for name in small:
-        result = one(
-            f"{name}:{small[name]}", data, **{f"{name}.dtype": "bfloat16", f"{name}.device": "cpu"}
-        ).result
-        assert ",bfloat16|" in result.method.signature
+    for name, path in small.items():
+        few = {"mqag.questions": "1"} if name == "mqag" else {}
+
+        def run(name=name, path=path, few=few, **machine):
+            options = {f"{name}.{key}": value for key, value in machine.items()}
+            return one(f"{name}:{path}", data, **options, **few).result
+
+        assert ",bfloat16|" in run(dtype="bfloat16", device="cpu").method.signature
         with pytest.raises(
             UsageError,
             match="device=gpu9: torch has no such device here; use cpu, cuda or cuda:NUMBER",
         ):
-            one(f"{name}:{small[name]}", data, **{f"{name}.device": "gpu9"})
+            run(device="gpu9")
         with pytest.raises(
             UsageError, match="memory=lots: must be an amount such as 8G or 512M, or auto"
         ):
-            one(f"{name}:{small[name]}", data, **{f"{name}.memory": "lots"})
+            run(memory="lots")
 
 
 def test_draws_follow_the_seed_of_the_run(small):
