@@ -21,14 +21,13 @@ torch = pytest.importorskip(
 )
 transformers = pytest.importorskip("transformers", reason="transformers is not installed")
 
-SAMPLING = Sampling(max_tokens=24, temperature=0.8, top_p=0.95, seed=5)
+SAMPLING = Sampling(max_tokens=12, temperature=0.8, top_p=0.95, seed=5)
 
 
 @pytest.mark.parametrize(
     "name",
     [
         "llama",
-        "qwen3",
         "gemma3",
         "gemma4-images",
         "qwen3-vl",
@@ -73,7 +72,7 @@ def long_prompts():
     return [shared[:both] + draw.integers(10, 250, own).tolist() for both, own in lengths]
 
 
-@pytest.mark.parametrize("name", ["llama", "gemma2", "gemma3", "gpt2", "gpt-oss", "t5"])
+@pytest.mark.parametrize("name", ["llama", "gemma3", "gpt-oss", "t5"])
 def test_in_bfloat16_too_a_text_does_not_depend_on_its_batch(name, folder, long_prompts):
     backend = connect(f"hf:{folder(name)}", dtype="bfloat16", memory="2G")
     together = backend.write_ids(long_prompts, SAMPLING)
