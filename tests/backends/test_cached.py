@@ -330,7 +330,7 @@ SLOW = """
 
 def start(tmp_path, *, numbers, asked="asked.txt"):
     code = textwrap.dedent(SLOW).format(
-        tests=[str(Path(__file__).parent), str(Path(__file__).parent.parent)],
+        tests=[str(Path(__file__).parent), str(Path(__file__).parents[1] / "support")],
         numbers=numbers,
         asked=str(tmp_path / asked),
         hold=str(tmp_path / "hold"),
