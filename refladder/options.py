@@ -18,7 +18,8 @@ from refladder.ranking import SCHEMES
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-INTERVAL_SIZES = ("none", "small", "full")  # of the intervals beside figures in LaTeX tables
+# Sizes of the intervals beside figures in LaTeX tables.
+INTERVAL_SIZES = ("none", "small", "full")
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,17 +70,17 @@ class Option:
 
     @property
     def is_argument(self) -> bool:
-        """Whether it is given by its position, without a flag."""
+        """Return whether it is given by its position, without a flag."""
         return not self.flag.startswith("-")
 
     @property
     def is_text(self) -> bool:
-        """Whether its value is a text, a path or one of some words."""
+        """Return whether its value is a text, a path or one of some words."""
         return self.type in {str, Path} or isinstance(self.type, tuple)
 
     @property
     def names(self) -> tuple[str, str]:
-        """Its parameter in the Python call, and in the function of the command."""
+        """Return its parameter in the Python call, and in the function of the command."""
         return self.parameter, self.name
 
 
@@ -109,8 +110,9 @@ def under(heading: str, **options: Option) -> dict[str, Option]:
 
 
 OPTIONS: dict[str, Option] = {
+    # Arguments have no heading.
     **under(
-        "",  # arguments
+        "",
         ladder_set=Option(flag="SET", complete="ladders", reads="file"),
         benchmark=Option(
             flag="BENCHMARK",

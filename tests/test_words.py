@@ -21,7 +21,7 @@ ROOT = Path(__file__).resolve().parent.parent
 CHECKED = (
     *("errors", "records", "arrays", "parsing", "registry", "files", "prompts", "loaders"),
     *("ranking", "metaeval", "trust", "engine", "backends", "synth", "methods", "report"),
-    *("arena", "students", "testing"),
+    *("arena", "students", "testing", "options", "commands"),
     *(f"scoring/{name}" for name in ("rules", "grades", "judging", "question", "stated")),
     "scoring/stated_answer",
 )

@@ -206,7 +206,7 @@ def _place(failure: LadderFailure) -> str:
 
 
 def _added_lines(report: BuildReport, spec: BuildSpec) -> Iterator[str]:
-    """What was added to a set, in sentences."""
+    """Yield sentences on what was added to a set."""
     folder, before = spec.folder, 0 if spec.adds is None else len(spec.adds.ladders)
     if report.known:
         yield f"{plural(report.known, 'context')} of the table {'has' if report.known == 1 else 'have'} ladders already"

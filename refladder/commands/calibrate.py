@@ -173,7 +173,7 @@ def _tell_plan(plan: LabelPlan, spec: PlanSpec, *, as_json: bool) -> int:
 
 
 def _summary(result: Calibration) -> dict[str, Any]:
-    """The result as JSON values."""
+    """Return the result as JSON values."""
     record, surface = result.threshold, result.surface
     return {
         "threshold": record.cutoff,
@@ -266,7 +266,7 @@ def _advice(result: Calibration) -> str:
 
 
 def _sentences(result: Calibration) -> Iterator[str]:
-    """What the labels and scores show: counts, the naive cut-off, AUC, the promise and its notes, a line each."""
+    """Yield lines on what labels and scores show: counts, the naive cut-off, AUC, the promise and its notes."""
     record, surface = result.threshold, result.surface
     missing = f", {result.unscored:,} more without a score" if result.unscored else ""
     yield f"{plural(record.rows, 'row')}{missing}; {plural(record.labels, 'label')}, taken as a random sample of them"
@@ -402,7 +402,7 @@ def plan_labels(
         unit: what is drawn at random to be labelled, as for `calibrate`.
         columns: field to the name of its column.
         out: file for the rows to label, in the order of labelling, without their scores. Fill its column of labels, and
-            keep the others: they tell `calibrate` from which rows the sample was drawn.
+            keep the others: `calibrate` finds in them the rows from which the sample was drawn.
 
     Returns:
         What 20, 50, 100 and 200 more labels can promise (`batches`), the cut-off from which rows are drawn (`lowest`,

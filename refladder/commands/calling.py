@@ -35,8 +35,10 @@ Record = TypeVar("Record")
 P = ParamSpec("P")
 T = TypeVar("T")
 LOG = logging.getLogger("refladder")
-_FLAGS = re.compile(r"`[^`]*`|--([a-z]+(?:-[a-z]+)*)")  # not those in a command line
-_TABLES = ("table", "data")  # parameters that messages call "the table"
+# Flags in a sentence, but not those of a command line in it.
+_FLAGS = re.compile(r"`[^`]*`|--([a-z]+(?:-[a-z]+)*)")
+# Parameters that messages call "the table".
+_TABLES = ("table", "data")
 
 
 class Call(ExitStack):
@@ -59,7 +61,7 @@ class Call(ExitStack):
         )
 
     def folder(self) -> Path:
-        """A temporary folder."""
+        """Make a temporary folder."""
         return Path(self.enter_context(tempfile.TemporaryDirectory(prefix="refladder-")))
 
     def source(self, needed: Collection[str] | None = None) -> str:
@@ -87,7 +89,7 @@ class Call(ExitStack):
         return Collected(self.frame.form)
 
     def config(self) -> dict[str, Any]:
-        """The configuration of the call, as a command stores it with its output."""
+        """Return the configuration of the call, as a command stores it with its output."""
         from refladder.session import as_backend
 
         options = {
@@ -187,12 +189,12 @@ def check_paths(**judgments: object) -> None:
 
 
 def record_or_path(value: str | Path | Record) -> Path | Record:
-    """A record that a call of Python gave, or the path of its file."""
+    """Return a record that a call was given, or the path of its file."""
     return Path(value) if isinstance(value, str) else value
 
 
 def output_path(out: str | Path) -> Path:
-    """The file that a call writes: no standard output, and no URL."""
+    """Return the file that a call writes; refuse standard output and URLs."""
     if str(out) == STANDARD:
         raise UsageError("out='-': a call writes no standard output; give out=PATH")
     if is_url(str(out)):
@@ -203,7 +205,7 @@ def output_path(out: str | Path) -> Path:
 
 
 def _plain(value: object) -> object:
-    """A value as JSON can hold it; an object that was opened is named."""
+    """Return a value as JSON can hold it; an open object is replaced by its name."""
     from refladder.backends import Backend
     from refladder.files.ladder_sets import LadderSet
 

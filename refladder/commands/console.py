@@ -37,8 +37,10 @@ if TYPE_CHECKING:
     from refladder.report.rendering import PlainTable
     from refladder.scoring.columns import ScoreReport
 
-UNSCORED = 3  # exit code: finished, but some outputs have no score
-_WIDTH = 100  # of tables when standard output is not a terminal
+# Exit code: finished, but some outputs have no score.
+UNSCORED = 3
+# Width of tables when standard output is not a terminal.
+_WIDTH = 100
 printable, printable_json, in_words = rendering.printable, rendering.printable_json, cost_words
 
 
@@ -57,7 +59,7 @@ def say_once(text: str) -> None:
 
 
 def silent() -> bool:
-    """Whether this command prints no notices and no progress."""
+    """Return whether this command prints no notices and no progress."""
     context = click.get_current_context(silent=True)
     return context is not None and bool(context.meta.get(QUIET))
 
@@ -65,7 +67,7 @@ def silent() -> bool:
 def progress(
     what: str, watch: Callable[[], tuple[int, int | None]] | None = None
 ) -> AbstractContextManager[Progress | None]:
-    """The progress of a job on standard error; None with --quiet."""
+    """Show the progress of a job on standard error; give None with --quiet."""
     return nullcontext() if silent() else reporting.progress(what, watch)
 
 
@@ -106,7 +108,7 @@ def resolved(**changed: Any) -> dict[str, Any]:
 
 
 def console() -> RichConsole:
-    """Standard output for tables, 100 columns wide where it is no terminal; their text is made printable."""
+    """Return standard output for tables, 100 columns wide if it is no terminal; their text is made printable."""
     from rich.console import Console as RichConsole
     from rich.segment import Segment
 

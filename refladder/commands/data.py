@@ -26,7 +26,7 @@ _WORDS: dict[str, object] = {"true": True, "false": False}
 
 
 def benchmark_or_path(name: str, source: str | Path | None) -> tuple[str, str | Path | None]:
-    """The name of a benchmark and its source; the path of a table is the benchmark `own` with that source."""
+    """Return the name of a benchmark and its source; the path of a table is the benchmark `own` with that source."""
     from refladder import registry
     from refladder.files.hub import PREFIX
     from refladder.files.ladder_sets import rated_names
@@ -58,7 +58,7 @@ def one_alone(count: int, **given: object) -> None:
 def one_each(
     given: Any, count: int, what: str, *, name: str, one_for_all: bool = False
 ) -> list[Any]:
-    """What is given for each of `count` benchmarks, in the same order, or for all; None where nothing is given."""
+    """Return what is given for each of `count` benchmarks, in the same order, or for all; None if nothing is given."""
     values = list(given) if isinstance(given, list | tuple) else [given] * (given is not None)
     number = len(values)
     if number not in {0, count} and not (one_for_all and number == 1):
@@ -85,7 +85,7 @@ class Data:
     options: Mapping[str, Any] | None = None
 
     def __post_init__(self) -> None:
-        """A table is its path, whether it was named as the data or as the source of `own`."""
+        """Replace a table by its path, whether it was named as the data or as the source of `own`."""
         if isinstance(self.data, str | Path):
             name, source = benchmark_or_path(str(self.data), self.source)
             if name == OWN and source is not None:
@@ -93,7 +93,7 @@ class Data:
                 object.__setattr__(self, "source", None)
 
     def contexts(self, *, shared: bool = False) -> tuple[Sequence[Context], Sequence[Dimension]]:
-        """Contexts (seeds of `shared` ladders) and dimensions to build ladders for; a table may have no outputs."""
+        """Return the contexts (seeds of `shared` ladders) and dimensions to build ladders for."""
         from refladder.files.ladder_sets import choose_dimensions
         from refladder.loaders.user_table import load_contexts
 
@@ -115,7 +115,7 @@ class Data:
         return benchmark.contexts, chosen
 
     def rated(self, ladders: LadderSet | None) -> tuple[Benchmark, Sequence[Dimension]]:
-        """The benchmark, and the dimensions to evaluate; a table without a task has those of `ladders`."""
+        """Return the benchmark, and the dimensions to evaluate; a table without a task has those of `ladders`."""
         from refladder.files.ladder_sets import choose_dimensions
         from refladder.loaders import load_benchmark
         from refladder.loaders.user_table import read_user_table
@@ -141,7 +141,7 @@ class Data:
         return benchmark, choose_dimensions(benchmark.dimensions, self._names())
 
     def is_table(self, ladders: LadderSet | None = None) -> bool:
-        """Whether the data are a table: what is no benchmark, with a task or `ladders` that name one."""
+        """Return whether the data are a table; it must have a task, or `ladders` that name one."""
         from refladder.records import Benchmark
 
         if isinstance(self.data, Benchmark | str | Path):
@@ -151,7 +151,7 @@ class Data:
         return True
 
     def _described(self, ladders: LadderSet | None) -> tuple[str, tuple[Dimension, ...]]:
-        """The task, and all its dimensions."""
+        """Return the task, and all its dimensions."""
         from refladder.loaders.task_files import FIELDS, read_task
         from refladder.records import Dimension
 
@@ -211,11 +211,11 @@ class DataOptions:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The benchmarks that are named."""
+        """Return the benchmarks that are named."""
         return (self.benchmark,) if isinstance(self.benchmark, str) else self.benchmark or ()
 
     def each(self) -> list[Data]:
-        """The data of each benchmark, checked; see `data`."""
+        """Return the data of each benchmark; see `data`."""
         one_alone(
             len(self.names), task_file=self.task_file, column=self.columns, option=self.options
         )
@@ -226,7 +226,7 @@ class DataOptions:
         ]
 
     def data(self) -> Data:
-        """The data of one benchmark, checked."""
+        """Return the data of one benchmark, after checks of its options."""
         (benchmark,) = self.names
         name, source = benchmark_or_path(
             benchmark, None if isinstance(self.source, tuple) else self.source

@@ -84,7 +84,8 @@ def _run(name: str, folder: Path, session: Session) -> None:
         f"{plural(len(benchmark.contexts), 'context')}, {plural(len(benchmark.outputs), 'output')}"
     )
     console.say(f"\n== {name}: {counts}")
-    throw_away(folder / "ladders" / JOURNAL)  # of another version of the demo
+    # It may be that of another version of the demo.
+    throw_away(folder / "ladders" / JOURNAL)
     spec = BuildSpec(
         contexts=benchmark.contexts,
         dimensions=dimensions,

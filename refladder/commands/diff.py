@@ -13,7 +13,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-CHANGED = 3  # exit code
+# Exit code: the sets differ.
+CHANGED = 3
 
 
 @subcommand(

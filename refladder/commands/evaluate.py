@@ -107,12 +107,12 @@ class OutputOptions:
 
     @property
     def table_format(self) -> str:
-        """The format of the tables; `--json` wins over `--format`."""
+        """Return the format of the tables; `--json` wins over `--format`."""
         return "json" if self.as_json else self.form
 
     @property
     def for_programs(self) -> bool:
-        """Whether all levels and statistics are printed where none is named."""
+        """Return whether all levels and statistics are printed if none is named."""
         return self.table_format in {"json", "csv"}
 
 
@@ -499,7 +499,7 @@ def evaluate(
 
 
 def _are_benchmarks(data: object) -> bool:
-    """Whether data are a list of benchmarks, by name or as records, not the rows of a table."""
+    """Return whether data are a list of benchmarks, by name or as records, not the rows of a table."""
     from refladder.records import Benchmark
 
     return (

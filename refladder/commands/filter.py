@@ -142,7 +142,7 @@ def filter(  # noqa: A001  the name of the command
         columns: field (such as context_id) to the name of its column, for `per`; None for those that `score` used.
 
     Returns:
-        The same kind of table; for a path, the path of `out`. A warning of the logger `refladder` counts the rows that
+        A table of the same kind; for a path, the path of `out`. A warning of the logger `refladder` counts the rows that
         were dropped because they have no score, and those that an end of the link's interval would decide otherwise.
 
     Raises:

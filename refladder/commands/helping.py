@@ -15,12 +15,14 @@ if TYPE_CHECKING:
 
     from refladder.options import Option
 
-ALL = "refladder.help_all"  # in a context's meta, where every option is to be shown
-_GROUPED, _MANY = (
-    8,
-    20,
-)  # commands with more options have headings; those with more than many hide the rare ones
-_COLUMN = 26  # greatest width of the names of options
+# Key in the meta of a context: every option is shown.
+ALL = "refladder.help_all"
+# A command with more options has headings.
+_GROUPED = 8
+# A command with more options hides the rare ones.
+_MANY = 20
+# Greatest width of the names of options.
+_COLUMN = 26
 
 
 class Formatter(click.HelpFormatter):

@@ -79,7 +79,8 @@ class _Lazy(click.Group):
         return result
 
     def parse_args(self, context: click.Context, arguments: list[str]) -> list[str]:
-        with _printing():  # --help and --version
+        # --help and --version print here.
+        with _printing():
             return super().parse_args(context, arguments)
 
     def list_commands(self, _context: click.Context) -> list[str]:
@@ -180,7 +181,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 class _Messages(io.FileIO):
-    """Standard error; a message that it cannot take is lost, and the run goes on."""
+    """Standard error; a message that it cannot take is lost, and the run continues."""
 
     def write(self, data: Any, /) -> int:
         with suppress(OSError):
@@ -190,9 +191,11 @@ class _Messages(io.FileIO):
 
 def _open_streams() -> None:
     """Open the streams that the shell has closed, so that no file gets their numbers; messages cannot fail."""
-    if sys.stdin is None:  # all three may be None, which their types do not say
+    # All three may be None, although their types exclude it.
+    if sys.stdin is None:
         os.open(os.devnull, os.O_RDONLY)
-    if sys.stdout is None:  # to write it fails
+    # It is opened for reading, so that writing fails.
+    if sys.stdout is None:
         sys.stdout = os.fdopen(os.open(os.devnull, os.O_RDONLY), "w", encoding="utf-8")
     closed = sys.stderr is None
     number = os.open(os.devnull, os.O_WRONLY) if closed else sys.stderr.fileno()
@@ -213,13 +216,12 @@ def run(arguments: Sequence[str] | None = None) -> int:
     except click.ClickException as error:
         shown = io.StringIO()
         explain(error).show(shown)
-        click.echo(
-            printable(shown.getvalue()), err=True, nl=False
-        )  # a value may come from a configuration file
+        # A value may come from a configuration file.
+        click.echo(printable(shown.getvalue()), err=True, nl=False)
         return error.exit_code
     except (click.Abort, KeyboardInterrupt):
         click.echo(
-            "refladder: interrupted; run the same command again: build, score, compete and evaluate --work go on",
+            "refladder: interrupted; run the same command again: build, score, compete and evaluate --work resume",
             err=True,
         )
         return INTERRUPTED
@@ -235,9 +237,8 @@ def _of_the_system(error: MemoryError | OSError) -> RefladderError:
         return RefladderError("not enough memory; read a smaller file, or fewer rows at a time")
     if error.errno == errno.ENAMETOOLONG:
         return UsageError(f"{str(error.filename)[:60]}...: {error.strerror}; choose a shorter path")
-    if (
-        error.errno == errno.ENOENT and error.filename is None
-    ):  # of os.getcwd, which every relative path needs
+    # From os.getcwd, which every relative path needs.
+    if error.errno == errno.ENOENT and error.filename is None:
         return UsageError(
             "the current working folder no longer exists; change to another one and run the command again"
         )
@@ -248,7 +249,8 @@ def _told(error: Exception) -> int:
     if isinstance(error, _OutputFailedError):
         # What is still held back for standard output goes nowhere, so that leaving does not fail on it again.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        if isinstance(error.__cause__, BrokenPipeError):  # the reader of a pipe has had enough
+        # The reader of a pipe has had enough.
+        if isinstance(error.__cause__, BrokenPipeError):
             return PIPE_CLOSED
     click.echo(f"refladder: {printable(' '.join(str(error).split(chr(10))))}", err=True)
     if isinstance(error, AnswersAwaitedError):

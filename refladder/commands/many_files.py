@@ -37,7 +37,7 @@ class ManyFiles:
 
     @property
     def given(self) -> bool:
-        """Whether each file is scored by itself."""
+        """Return whether each file is scored by itself."""
         return any((self.shard, self.workers, self.engine))
 
     def into(self, table: Tables) -> ManyFiles:
@@ -57,7 +57,7 @@ class ManyFiles:
 
     @property
     def part(self) -> tuple[int, int]:
-        """(i, n) of --shard."""
+        """Return (i, n) of --shard."""
         if self.shard is None:
             return 1, 1
         match = re.fullmatch(r"([0-9]{1,9})/([0-9]{1,9})", self.shard)
@@ -89,7 +89,8 @@ def check_judge(
     from refladder.backends import opener_of
     from refladder.backends.openai.options import read_options
 
-    opener_of(judge, options)  # the options are written to files, where a key has no business
+    # The options are written to files, so a key among them is refused.
+    opener_of(judge, options)
     if judge.startswith("openai:") and read_options(options).folder is not None:
         raise UsageError(
             "--base-url file:FOLDER asks about a whole table at once; score the table with --out FILE"

@@ -21,9 +21,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
 _Function = Callable[..., Any]
-_NOT_FINITE = ("nan", "inf", "infinity")  # refused by each command in words of its own
-OF_BACKENDS = "refladder.of_backends"  # in a context's meta: options for all backends of a kind
-QUIET = "refladder.quiet"  # likewise: whether notices and progress are left out
+# Each command refuses these numbers itself.
+_NOT_FINITE = ("nan", "inf", "infinity")
+# Keys in the meta of a context: the options for all backends of a kind, and whether notices and progress are left out.
+OF_BACKENDS = "refladder.of_backends"
+QUIET = "refladder.quiet"
 
 
 class FromTable(click.Parameter):
@@ -150,7 +152,7 @@ def options_of(command: click.Command) -> list[Option]:
 
 
 def given_by_user(context: click.Context, name: str | None) -> bool:
-    """Whether an option is on the command line or in the configuration file."""
+    """Return whether an option is on the command line or in the configuration file."""
     sources = (click.core.ParameterSource.COMMANDLINE, click.core.ParameterSource.DEFAULT_MAP)
     return context.get_parameter_source(name or "") in sources
 
@@ -177,7 +179,7 @@ def given_arguments(
 
 
 def pairs(given: Sequence[str], flag: str) -> dict[str, str]:
-    """`KEY=VALUE` options as a mapping."""
+    """Return `KEY=VALUE` options as a mapping."""
     values: dict[str, str] = {}
     for option in given:
         key, equals, value = option.partition("=")
@@ -193,7 +195,7 @@ def pairs(given: Sequence[str], flag: str) -> dict[str, str]:
 
 
 def numbers(given: Sequence[str], flag: str) -> dict[str, float]:
-    """`KEY=NUMBER` options as a mapping."""
+    """Return `KEY=NUMBER` options as a mapping."""
     values = {}
     for key, value in pairs(given, flag).items():
         if key[-1:] in {"<", ">"}:
@@ -224,12 +226,12 @@ class JudgeOptions:
 
     @property
     def name(self) -> str:
-        """Its name, also where none is given."""
+        """Return its name, `builtin` if none is given."""
         return self.judge or "builtin"
 
     @property
     def options(self) -> dict[str, str]:
-        """Its options, and those of the command for every backend of its kind."""
+        """Return its options, and those of the command for every backend of its kind."""
         return backend_options(self.name, self.judge_options)
 
 
@@ -253,7 +255,8 @@ def _show_all(context: click.Context, _parameter: click.Parameter, value: bool) 
 def _silence(context: click.Context, _parameter: click.Parameter, value: bool) -> None:
     if value:
         context.meta[QUIET] = True
-        os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")  # which transformers reads too
+        # transformers reads it too.
+        os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
 
 
 class Command(click.Command):
@@ -266,7 +269,7 @@ class Command(click.Command):
         self.params.append(parameter(OPTIONS["quiet"], expose_value=False, callback=_silence))
 
     def get_params(self, context: click.Context) -> list[click.Parameter]:
-        """Its parameters, with --help and --help-all."""
+        """Return its parameters, with --help and --help-all."""
         help_all = parameter(
             OPTIONS["help_all"], expose_value=False, callback=_show_all, is_eager=True
         )
@@ -288,7 +291,7 @@ class Command(click.Command):
 
     @property
     def _help(self) -> tuple[str, str]:
-        """What the command does, and its examples."""
+        """Return what the command does, and its examples."""
         text, _, examples = inspect.cleandoc(self.help or "").partition("\n\nExamples:\n")
         return text, examples
 
@@ -322,7 +325,7 @@ def subcommand(about: str, *given: str | Option, **records: type) -> Callable[[_
 
 
 class Group(Command, click.Group):
-    """Such commands."""
+    """A command with commands."""
 
     command_class = Command
 

@@ -25,25 +25,15 @@ if TYPE_CHECKING:
     from refladder.options import Option
 
 JUDGMENTS_END = ".judgments.jsonl"
-_WORDS = (
-    "-",
-    "keep",
-    "drop",
-    "",
-)  # no files: standard input and output, and what else `unscored` can be
-_IN_FOLDERS = {  # what refladder looks for, and writes, in folders
-    f"{name}.jsonl"
-    for name in (
-        "build.journal",
-        "context_digests",
-        "contexts",
-        "dimensions",
-        "failures",
-        "generated",
-        "ladders",
-    )
-} | {f"{name}.jsonl" for name in ("outputs", "preferences", "ratings", "results")}
-_IN_FOLDERS |= {"certificate.json", "manifest.json", "run.json", "student.json"}
+# Values that are no files: standard input and output, and words of --unscored.
+_WORDS = ("-", "keep", "drop", "")
+# Files that refladder reads and writes in folders.
+_LINES = (
+    *("build.journal", "context_digests", "contexts", "dimensions", "failures", "generated"),
+    *("ladders", "outputs", "preferences", "ratings", "results"),
+)
+_RECORDS = ("certificate", "manifest", "run", "student")
+_IN_FOLDERS = {*(f"{name}.jsonl" for name in _LINES), *(f"{name}.json" for name in _RECORDS)}
 
 
 class Named(NamedTuple):
@@ -128,7 +118,8 @@ def _files(source: str) -> list[str]:
 
 
 def _same(one: str, other: str) -> bool:
-    with suppress(OSError, ValueError):  # one is missing, or no path
+    # One of them may be missing, or no path.
+    with suppress(OSError, ValueError):
         return os.path.realpath(one) == os.path.realpath(other) or Path(one).samefile(other)
     return False
 
@@ -139,7 +130,7 @@ def _matches(target: str, pattern: str) -> bool:
 
 
 def _is_in(folder: _Path, file: str) -> bool:
-    """Whether a file is one that a command reads, or writes, in the folder of an option."""
+    """Return whether a file is one that a command reads, or writes, in the folder of an option."""
     real, inside = Path(os.path.realpath(file)), Path(os.path.realpath(folder.path))
     if is_url(folder.path) or inside.is_file() or not real.is_relative_to(inside) or real == inside:
         return False

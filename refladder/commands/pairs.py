@@ -97,7 +97,7 @@ def pairs(
         mix: allow scores with different signatures, which can be on different scales.
 
     Returns:
-        The same kind of table with a row for each pair; for a path, the path of `out`. The logger `refladder` counts
+        A table of the same kind with a row for each pair; for a path, the path of `out`. The logger `refladder` counts
         the pairs and what was not paired: in a warning where rows are unscored or there is no pair.
 
     Raises:

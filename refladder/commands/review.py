@@ -70,7 +70,8 @@ def command(
         if not folder.is_dir():
             raise UsageError(f"--folder {folder}: no such folder")
     if run is not None:
-        read_run(run, columns=column)  # a wrong run is reported here
+        # A wrong run is reported here.
+        read_run(run, columns=column)
     workspace = Workspace(run, folders or (Path(),), column)
     _serve(workspace, port=port, host=host, opens=not no_browser)
 
@@ -123,5 +124,6 @@ def _serve(workspace: Workspace, *, port: int, host: str, opens: bool) -> None:
             server_header=False,
             lifespan="off",
         )
-        with suppress(KeyboardInterrupt):  # the usual end
+        # Ctrl-C is the usual end.
+        with suppress(KeyboardInterrupt):
             uvicorn.Server(config).run(sockets=[listening])

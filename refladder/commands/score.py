@@ -240,7 +240,8 @@ def _score_texts(
     from refladder.scoring.columns import Columns, bounds_text
     from refladder.scoring.scorer import LadderScorer
 
-    outputs = text_outputs(ladders, texts, spec.context_id)  # before a model is loaded
+    # Checked before a model is loaded.
+    outputs = text_outputs(ladders, texts, spec.context_id)
 
     def opened(session: Session, events: Events) -> LadderScorer:
         scorer = LadderScorer(session.open(spec.judge, spec.judge_options), ladders, spec.asked)
@@ -383,7 +384,7 @@ def score(
         both_orders: judge every pair in both orders.
         yes_no: ask three yes/no questions for each comparison.
         prompts: folder of templates that replace the shipped ones.
-        any_judge: score also with a judge that does not tell the best rung of ladders from the worst. Before the first
+        any_judge: score also with a judge that does not distinguish the best rung of ladders from the worst. Before the first
             row, it compares them on up to 16 ladders of each dimension, once for a named judge and a set.
         judgments_from: table of judgments that another program made, or a judgments file, instead of a judge; several
             count as one. No model is asked; a comparison that is not in it is unparsed.
@@ -394,12 +395,12 @@ def score(
         store: response store; None for the default of the command line, False for none.
 
     Returns:
-        The same kind of table with the columns added and its own columns unchanged; for a path, the path of `out`.
+        A table of the same kind with the columns added and its own columns unchanged; for a path, the path of `out`.
         Rows of a file are streamed and never held in memory together.
 
     Raises:
         UsageError, UnknownNameError: an argument is wrong; the judge was not asked.
-        JudgeRefusedError: the judge does not tell the best rung of ladders from the worst; see `any_judge`.
+        JudgeRefusedError: the judge does not distinguish the best rung of ladders from the worst; see `any_judge`.
         DataError: a row is wrong, with path:line or the number of the row; or a file cannot be read or written.
         BackendError: the judge failed; its judgments so far are stored, if they have a file.
     """
@@ -461,7 +462,7 @@ def _paths(given: str | Path | Sequence[str | Path] | None) -> tuple[str, ...]:
 def _returned(
     call: Call, table: Table, files: Tables, report: ScoreReport, added: Mapping[str, type]
 ) -> Table:
-    """The scored table, as the user gave it; the counts go to the logger."""
+    """Return the scored table, of the kind that the user gave; the counts go to the logger."""
     from refladder.report.summary import essential_lines
 
     call.log(essential_lines(report))

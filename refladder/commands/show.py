@@ -92,7 +92,7 @@ def show(
     scores: Any = None,
     link: str | Path | Link | None = None,
 ) -> list[dict[str, Any]]:
-    """The ladders of a context, with scored outputs on them, or the contexts of a set, as `refladder show --json`.
+    """Return the ladders of a context, with scored outputs on them, or the contexts of a set, as `refladder show --json`.
 
     Args:
         ladders: a shipped name, a folder, an address, or a set from `load_ladders`.

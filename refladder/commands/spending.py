@@ -23,12 +23,8 @@ if TYPE_CHECKING:
     from refladder.backends.dry_run import Estimate
     from refladder.backends.prices import Price
 
-FREE = (
-    "builtin",
-    "scripted",
-    "hf",
-    "reward",
-)  # kinds that cost nothing when the price table does not name their model
+# Kinds that cost nothing if the price table does not name their model.
+FREE = ("builtin", "scripted", "hf", "reward")
 UNKNOWN = (
     "{name}: the number of tokens, and so the price, is not known before the run; the run stops when the "
     "server reports that the budget is spent"

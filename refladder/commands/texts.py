@@ -45,7 +45,7 @@ class Scorer:
         both_orders: judge every pair in both orders.
         yes_no: ask three yes/no questions for each comparison.
         prompts: folder of templates that replace the shipped ones.
-        any_judge: score also with a judge that did not tell the best rung of ladders from the worst when it scored a
+        any_judge: score also with a judge that did not distinguish the best rung from the worst when it scored a
             table; the scorer itself makes no such check.
         store: response store, a file that keeps every answer for reuse; None for the default of the command line (a
             file in the user's cache folder for `openai`, else none), False for none.
@@ -53,7 +53,8 @@ class Scorer:
     Raises:
         UnknownNameError: no such ladder set, judge, option, dimension or rule.
         UsageError, DataError, PromptError: another argument, the ladder set or a template is wrong.
-        JudgeRefusedError: it is remembered that the judge does not tell the best rung from the worst; see `any_judge`.
+        JudgeRefusedError: an earlier check found that the judge does not distinguish the best rung from the worst; see
+            `any_judge`.
         BackendUnavailableError: the judge cannot be opened.
     """
 
@@ -93,17 +94,17 @@ class Scorer:
 
     @property
     def dimensions(self) -> tuple[str, ...]:
-        """The names of the dimensions that are scored, in order."""
+        """Return the names of the dimensions that are scored, in order."""
         return tuple(dimension.name for dimension in self._scorer.dimensions)
 
     @property
     def needs_contexts(self) -> bool:
-        """Whether each text needs a context: not with a shared ladder set."""
+        """Return whether each text needs a context: not with a shared ladder set."""
         return not self._scorer.ladders.anchors
 
     @property
     def signature(self) -> str:
-        """Everything that determines a score, in one line; every `Score` has it."""
+        """Return everything that determines a score, in one line; every `Score` has it."""
         return self._scorer.report.signature
 
     def score(
@@ -162,7 +163,7 @@ class Scorer:
         return [score for row in scored for score in row if dimension in (None, score.dimension)]
 
     def overall(self, scores: Sequence[Score]) -> list[float | None]:
-        """The weighted score of each text over its dimensions, between 0 and 1: the column `overall_score` of a table.
+        """Return the weighted score of each text over its dimensions, between 0 and 1: the column `overall_score` of a table.
 
         Args:
             scores: from `score`, all dimensions.
@@ -183,7 +184,7 @@ class Scorer:
 
 
 def _for_each(name: str, value: str | int | Sequence[str | int], count: int) -> list[str | int]:
-    """A value for every text: the same one, or those of a list."""
+    """Return a value for every text: one for all, or those of a list."""
     if isinstance(value, str) or not isinstance(value, Sized):
         return [value] * count
     if len(value) != count:

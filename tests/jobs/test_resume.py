@@ -72,7 +72,7 @@ def test_cut_off_and_run_again(process, write_jsonl, rows, tmp_path, cut):
     assert started.returncode == (130 if cut == signal.SIGINT else -signal.SIGKILL)
     if cut == signal.SIGINT:
         assert err.decode().splitlines()[-1] == (
-            "refladder: interrupted; run the same command again: build, score, compete and evaluate --work go on"
+            "refladder: interrupted; run the same command again: build, score, compete and evaluate --work resume"
         )
     assert not again.exists()
     lines = kept.read_bytes().count(b"\n")

@@ -14,16 +14,16 @@ IMPERATIVES = frozenset(
     accept acquire add advance allow append apply arrange ask assign attach average await begin bisect build
     calculate call change check choose claim clear close collect combine compare complete
     compute configure connect continue convert copy correct correlate count create cut decide declare decode
-    define delete derive describe detect discard divide download draw drop encode end ensure
+    decorate define delete derive describe detect discard divide download draw drop encode end ensure
     enter escape estimate evaluate examine exchange expand explain export extract fail fetch
     fill filter find finish fit flush forget form format gather generate get give group halve
     handle hide hold identify ignore import insert interpret join judge keep label lay leave
-    let limit link list load lock look make map mark match measure merge move name narrow note
-    number obtain open order pack pad parse pass pause pick place plan post predict prepare
-    plot present print produce propose prove publish put raise rank rate read rebuild receive record
+    let limit link list load lock log look make map mark match measure merge move name narrow note
+    number obtain open order pack pad pair parse pass pause pick place plan post predict prepare
+    plot present print produce propose prove publish put raise rank rate read rebuild receive recompute record
     recover reduce refuse register reject release remember remove rename render repair repeat
     replace report request require resample reset resolve restore restrict retry return round
-    run sample save scale score search see select send separate serve set shape shorten show
+    run sample save say scale score search see select send separate serve set shape shorten show
     shift shuffle sign silence simulate skip solve sort split stack standardise start stop store strip sum
     take test train translate trim try tune turn undo unpack update upload use validate verify
     visit wait walk warn watch wrap write yield
