@@ -51,6 +51,7 @@ AVOID = {
     r"goes on|go on|went on": "resumes, continues",
     r"thrown? away": "discard",
 }
+ANY = re.compile(rf"\b(?:{'|'.join(AVOID)})\b", re.IGNORECASE)
 BLOCKS = re.compile(r"^```.*?^```$", re.DOTALL | re.MULTILINE)
 CODE = re.compile(r"`[^`]+`|<!--.*?-->|\]\([^)]*\)")
 
@@ -58,6 +59,8 @@ CODE = re.compile(r"`[^`]+`|<!--.*?-->|\]\([^)]*\)")
 def avoided(text):
     """Words to avoid in a text, each with what to write instead."""
     prose = " ".join(CODE.sub("", BLOCKS.sub("", text)).split())
+    if not ANY.search(prose):
+        return {}
     return {
         found[0].lower(): better
         for words, better in AVOID.items()
