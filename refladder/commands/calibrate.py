@@ -463,9 +463,9 @@ def estimate_precision(
     with Call(estimate_precision, locals()) as call:
         chosen = record_or_path(threshold)
         record = chosen if isinstance(chosen, Threshold) else read_record(Threshold, chosen)
-        how = {"by": record.column, "label": label, "good": good, "unit": unit or record.unit}
-        spec = RateSpec(table=_labelled(call, labels, columns, **how), threshold=record)
-        result = run(spec, Log())
+        by, unit = record.column, unit or record.unit
+        scored = _labelled(call, labels, columns, by=by, label=label, good=good, unit=unit)
+        result = run(RateSpec(table=scored, threshold=record), Log())
         call.log(result.notes)
         return result
 
@@ -478,7 +478,7 @@ def _labelled(
     by: str,
     label: str | None,
     good: str | None,
-    unit: Any,
+    unit: Literal["row", "context"] | None,
 ) -> LabelledTable:
     """Return the scored table of a call and its tables of labels."""
     from refladder.jobs.labelling import Good, LabelledTable
