@@ -3,7 +3,6 @@
 import multiprocessing
 import os
 import sqlite3
-import threading
 
 import pytest
 from waiting import HANG
@@ -81,56 +80,6 @@ def test_many_processes_make_and_fill_one_file(path):
     assert [process.exitcode for process in processes] == [0] * 4
     with ResponseStore(path) as store:
         assert store.count() == 4 * 10 + 1
-
-
-@pytest.mark.parametrize("code", [sqlite3.SQLITE_BUSY, sqlite3.SQLITE_PROTOCOL])
-def test_a_file_that_many_open_at_once_is_waited_for(path, monkeypatch, code):
-    connect = response_store._connect
-
-    class Crowded:
-        def __init__(self, database):
-            self.database = database
-            self.left = 3
-
-        def __getattr__(self, name):
-            return getattr(self.database, name)
-
-        def execute(self, statement, *values):
-            if self.left and statement == "PRAGMA journal_mode = WAL":
-                self.left -= 1
-                error = sqlite3.OperationalError("locked")
-                error.sqlite_errorcode = code
-                raise error
-            return self.database.execute(statement, *values)
-
-    monkeypatch.setattr(response_store, "_connect", lambda path: Crowded(connect(path)))
-    with ResponseStore(path) as store:
-        assert store._database.left == 0
-        assert store.count() == 0
-
-
-def test_a_file_that_another_makes_between_two_looks_is_no_other_schema(path, monkeypatch):
-    """Version and application were read apart: 0 from before, and the store's own number from after."""
-    path.parent.mkdir(exist_ok=True)
-    makers = []
-
-    class Interrupted(sqlite3.Connection):
-        def execute(self, statement, *values):
-            if statement == "PRAGMA application_id" and not makers:
-                makers.append(threading.Thread(target=lambda: ResponseStore(path).close()))
-                makers[0].start()
-                makers[0].join(0.3)
-            return super().execute(statement, *values)
-
-    real = response_store._connect
-    first = [sqlite3.connect(path, timeout=HANG, isolation_level=None, factory=Interrupted)]
-    monkeypatch.setattr(
-        response_store, "_connect", lambda where: first.pop() if first else real(where)
-    )
-    ResponseStore(path).close()
-    makers[0].join()
-    with ResponseStore(path, create=False) as store:
-        assert store.count() == 0
 
 
 def test_another_schema_is_refused(path):

@@ -11,7 +11,7 @@ import logging
 import time
 from dataclasses import replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from refladder.backends.first_answers import FirstAnswers
 from refladder.backends.hf.loading import open_model, parse_memory
@@ -467,34 +467,22 @@ def open_hf(
     """Open a model of the Hub, a folder or a GGUF file; options are text, as on the command line."""
     if prefix not in PREFIXES:
         raise UsageError(f"prefix={prefix}: must be {' or '.join(PREFIXES)}")
-    given = {
-        "memory": memory,
-        "truncate_context": truncate_context,
-        "trust_remote_code": trust_remote_code,
-    }
-    opened, settings = open_parts(target, dtype=dtype, device=device, revision=revision, **given)
-    return TransformersBackend(opened, prefix=prefix == PREFIXES[0], **settings)
+    allowed = parse_memory(memory)
+    truncate = flag("truncate_context", truncate_context)
+    trust = flag("trust_remote_code", trust_remote_code)
+    opened = open_model(
+        target,
+        dtype=dtype,
+        device=device,
+        revision=revision,
+        trust_remote_code=trust,
+    )
+    return TransformersBackend(
+        opened, memory=allowed, truncate_context=truncate, prefix=prefix == PREFIXES[0]
+    )
 
 
-def open_parts(
-    target: str,
-    *,
-    memory: str = "auto",
-    truncate_context: str = "false",
-    trust_remote_code: str = "false",
-    **options: Any,
-) -> tuple[Opened, dict[str, Any]]:
-    """Return a model without its weights, and the settings that the options give."""
-    settings = {
-        "memory": parse_memory(memory),
-        "truncate_context": _flag("truncate_context", truncate_context),
-    }
-    return open_model(
-        target, trust_remote_code=_flag("trust_remote_code", trust_remote_code), **options
-    ), settings
-
-
-def _flag(option: str, text: str) -> bool:
+def flag(option: str, text: str) -> bool:
     """Return the value of an option that is true or false."""
     if text not in {"true", "false"}:
         raise UsageError(f"{option}={text}: must be true or false")

@@ -5,8 +5,8 @@ from __future__ import annotations
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from refladder.backends.hf.backend import TransformersBackend, open_parts
-from refladder.backends.hf.loading import CLASSIFIER
+from refladder.backends.hf.backend import TransformersBackend, flag
+from refladder.backends.hf.loading import CLASSIFIER, open_model, parse_memory
 from refladder.backends.hf.readers import Reader, Row
 from refladder.backends.rewards import NO_DIMENSION, ONLY_READS, check_role, reward_reading
 from refladder.engine.memory import usable_memory
@@ -110,7 +110,19 @@ class RewardBackend(TransformersBackend):
         return self.tokens.conversations([prompt.messages for prompt in prompts])
 
 
-def open_local(target: str, **given: Any) -> RewardBackend:
+def open_local(
+    target: str,
+    *,
+    memory: str = "auto",
+    truncate_context: str = "false",
+    trust_remote_code: str = "false",
+    **options: Any,
+) -> RewardBackend:
     """Open a reward model of the Hub or a folder; the options are those of `open_hf` but prefix."""
-    opened, settings = open_parts(target, kind=CLASSIFIER, prefix="reward:", **given)
-    return RewardBackend(opened, **settings)
+    allowed = parse_memory(memory)
+    truncate = flag("truncate_context", truncate_context)
+    trust = flag("trust_remote_code", trust_remote_code)
+    opened = open_model(
+        target, kind=CLASSIFIER, prefix="reward:", trust_remote_code=trust, **options
+    )
+    return RewardBackend(opened, memory=allowed, truncate_context=truncate)
