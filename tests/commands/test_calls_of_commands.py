@@ -106,6 +106,24 @@ def test_pairs_of_a_table_in_memory_are_those_of_their_file(kind, ending, rows, 
     assert len(list(read_rows(str(out)))) == len(dicts(written))
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_tables_in_memory_make_no_file(kind, rows, monkeypatch):
+    def refuse(*_, **__):
+        raise AssertionError("a temporary file")
+
+    for name in ("TemporaryDirectory", "NamedTemporaryFile", "mkdtemp", "mkstemp"):
+        monkeypatch.setattr(f"tempfile.{name}", refuse)
+    given = ("output_id", "context_id", "context", "background", "output")
+    table = KINDS[kind]([{name: row[name] for name in given} for row in rows])
+    scored = refladder.score(table, ladders="demo/story")
+    assert type(scored) is type(table)
+    assert [
+        row | {"rating": rated["rating"]} for row, rated in zip(dicts(scored), rows, strict=True)
+    ] == rows
+    assert len(dicts(refladder.filter(scored, best=1, per="context_id"))) == 12
+    assert len(dicts(refladder.pairs(scored, margin=0.01))) > 1
+
+
 def test_pairs_say_what_was_not_paired(rows, caplog):
     with caplog.at_level(logging.INFO, logger="refladder"):
         assert len(refladder.pairs(pl.DataFrame(rows), margin=1000, by="coherence_score")) == 0
