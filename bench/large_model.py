@@ -1,11 +1,13 @@
-"""What a large language model makes of ladders, from its recorded readings in bench/readings: no model is asked.
+"""Compute from recorded readings how well a large language model agrees with people; no model is asked.
 
 python bench/large_model.py ../shared/data     # a folder with the public releases; writes bench/results/large_model.md
+python bench/large_model.py ../shared/data --figure docs/explanation/large-model.svg
 """
 
+import argparse
 import gzip
 import json
-import sys
+import tempfile
 from collections import defaultdict
 from dataclasses import replace
 from pathlib import Path
@@ -18,16 +20,35 @@ READINGS = Path(__file__).parent / "readings"
 SOURCES = {
     "topicalchat": "topicalchat_usr/tc_usr_data.json",
     "summeval": "summeval/model_annotations.aligned.paired.jsonl.gz",
+    "hanna": "hanna/hanna_stories_annotations.csv.gz",
+    "newsroom": "newsroom/newsroom-human-eval.csv.gz",
+    "webnlg": "webnlg2017",
 }
-RUNS = [  # benchmark, dimension, ladders, readings of the ladders
-    ("topicalchat", "engagingness", "own", "topicalchat-engagingness-own"),
-    ("topicalchat", "engagingness", "general/reply", "topicalchat-engagingness-general"),
-    ("summeval", "coherence", "own", "summeval-coherence-own"),
+# Benchmark, dimension, and the ladders of the readings: a folder beside them, or a published set.
+RUNS = [
+    ("topicalchat", "engagingness", str(READINGS / "topicalchat-20")),
+    ("topicalchat", "overall", "topicalchat"),
+    ("summeval", "coherence", str(READINGS / "summeval-10")),
+    ("summeval", "relevance", "summeval"),
 ]
+# Other readings of some texts of a run: benchmark, dimension, ending of the file, words.
+OTHERS = [
+    ("topicalchat", "engagingness", "general", "stated, `general/reply`"),
+    ("topicalchat", "engagingness", "pairs", "win ratio over all pairs"),
+]
+WORDS = {
+    "own": "stated, own ladders",
+    "direct": "direct, expected rating",
+    "whole": "direct, whole rating",
+    "ladder": "`builtin`, own ladders",
+    "direct-5": "`builtin`, direct",
+    "best of the surface measures": "best surface measure",
+}
+LEVELS = ("within_context", "pooled")
 
 
-def stated(name: str) -> tuple[np.ndarray, dict[str, dict[str, float]]]:
-    """The stated percentages of each text, one column for each rung, and the ladder score of each text."""
+def stated(name):
+    """Return the stated percentages of each text: a row of each text and a column of each rung, and a dict."""
     rows = defaultdict(dict)
     with gzip.open(READINGS / f"{name}.jsonl.gz", "rt", encoding="utf-8") as stream:
         for line in list(stream)[1:]:
@@ -37,128 +58,280 @@ def stated(name: str) -> tuple[np.ndarray, dict[str, dict[str, float]]]:
     return np.array([[row[rung] for rung in rungs] for row in rows.values()]), dict(rows)
 
 
-def one_rating(name: str) -> tuple[float, int]:
-    """Share of the first factor of the standardised percentages, and the number of rank orders of the rungs."""
+def one_rating(name):
+    """Return the first factor's share of the standardised percentages, and the number of rank orders of the rungs."""
     values, _ = stated(name)
     spread = values.std(axis=0)
-    parts = (
-        np.linalg.svd(
-            (values - values.mean(axis=0)) / np.where(spread > 0, spread, 1.0), compute_uv=False
-        )
-        ** 2
-    )
+    standardised = (values - values.mean(axis=0)) / np.where(spread > 0, spread, 1.0)
+    parts = np.linalg.svd(standardised, compute_uv=False) ** 2
     orders = {tuple(np.argsort(-row, kind="stable")) for row in values}
     return parts[0] / parts.sum(), len(orders)
 
 
-def ladder_score(row: dict[str, float]) -> float:
-    """Score by arXiv 2509.05440, section 2.2: the sum over levels i of i p(win) - i p(loss)."""
+def ladder_score(row):
+    """Return the score of arXiv 2509.05440, section 2.2: the sum over levels i of i p(win) - i p(loss)."""
     return sum(
         int(rung.removeprefix("rung:").partition("@")[0]) * (2 * percent / 100 - 1)
         for rung, percent in row.items()
     )
 
 
-def passes(first: dict[str, float], second: dict[str, float]) -> tuple[int, float, float]:
-    """Mean shift between two passes in units of the first's spread, and the share of decisions that change.
+def ladder_scores(name):
+    """Return the ladder score of each text of recorded readings."""
+    return {text: ladder_score(row) for text, row in stated(name)[1].items()}
 
-    A decision is whether a text is at or above the median of the first pass.
+
+def rows_of(name):
+    """Return the rows of recorded direct ratings or pairs."""
+    return [json.loads(line) for line in (READINGS / f"{name}.jsonl").read_text("utf-8").splitlines()]
+
+
+def direct(name, column):
+    """Return the direct rating of each text."""
+    return {row["output_id"]: float(row[column]) for row in rows_of(name)}
+
+
+def win_ratios(name):
+    """Return the mean probability of each text that it is better than the others of its context."""
+    won = defaultdict(list)
+    for row in rows_of(name):
+        won[row["first"]].append(row["percent"] / 100)
+        won[row["second"]].append(1 - row["percent"] / 100)
+    return {text: float(np.mean(values)) for text, values in won.items()}
+
+
+def part_of(benchmark, dimension, texts):
+    """Return the benchmark with these texts, their contexts and one dimension."""
+    outputs = tuple(output for output in benchmark.outputs if output.id in texts)
+    contexts = {output.context_id for output in outputs}
+    return replace(
+        benchmark,
+        dimensions=tuple(each for each in benchmark.dimensions if each.name == dimension),
+        contexts=tuple(context for context in benchmark.contexts if context.id in contexts),
+        outputs=outputs,
+        ratings=tuple(
+            each
+            for each in benchmark.ratings
+            if each.output_id in texts and each.dimension == dimension
+        ),
+    )
+
+
+def evaluated(part, dimension, ladders, scores, folder, reference="own"):
+    """Return the agreement of scores with people, of `builtin` on the same ladders, and of the best surface measure.
+
+    `scores` are by name and text. The result has a row for each level and method.
+    """
+    files = []
+    for name, values in scores.items():
+        files.append(folder / f"{name}.jsonl")
+        rows = [{"output_id": text, dimension: score} for text, score in values.items()]
+        files[-1].write_text("".join(f"{json.dumps(row)}\n" for row in rows), "utf-8")
+    result = refladder.evaluate(
+        part,
+        ladders=ladders,
+        judge="builtin",
+        methods=["ladder", "direct-5"],
+        scores=files,
+        protocol=refladder.Protocol(levels=LEVELS, reference=reference),
+        work=folder / "work",
+        store=False,
+    )
+    return {
+        (row.level, row.method): row
+        for row in result.rows
+        if row.dimension == dimension and row.statistic == "spearman"
+    }
+
+
+def cells(rows, method):
+    """Return the agreement within contexts, its p-value against own ladders, and the pooled agreement, as cells."""
+    within, pooled = (rows[level, method] for level in LEVELS)
+    shown = [f"{row.value:.3f} [{row.low:.2f}, {row.high:.2f}]" for row in (within, pooled)]
+    p = "-" if within.p_value is None else f"{within.p_value:.3f}"
+    return [shown[0], p, shown[1]]
+
+
+def changes(first, second, cut):
+    """Return the shift of the mean in units of the first scores' spread, and the share of decisions that change.
+
+    A decision is whether a text is at or above the cut-off.
     """
     texts = sorted(first.keys() & second.keys())
     one, two = (np.array([scores[text] for text in texts]) for scores in (first, second))
-    cut = np.median(one)
     return len(texts), (two - one).mean() / one.std(), np.mean((one >= cut) != (two >= cut))
 
 
-def direct(name: str, column: str) -> dict[str, float]:
-    lines = (READINGS / f"{name}.jsonl").read_text("utf-8").splitlines()
-    return {row["output_id"]: row[column] for row in map(json.loads, lines)}
+def builtin_direct(folder):
+    """Return the expected direct rating of each text by the builtin judge."""
+    lines = (folder / "work" / "direct-5.judgments.jsonl").read_text("utf-8").splitlines()[1:]
+    return {
+        row["subject"]: float(np.exp(row["logprobs"]) @ np.arange(1, 6))
+        for row in map(json.loads, lines)
+    }
 
 
-def main() -> None:
-    data = Path(sys.argv[1])
+def builtin_ladders(folder, readings, dimension):
+    """Return the scores of the builtin judge on the ladders of readings, as they are and linked to those of the model."""
+    judgments = folder / "work" / "judgments.jsonl"
+    large = folder / "large.jsonl"
+    large.write_bytes(gzip.decompress((READINGS / f"{readings}.jsonl.gz").read_bytes()))
+    rows = refladder.rescore(judgments, link=refladder.link(judgments, to=large))
+    return [
+        {row["output_id"]: row[f"{dimension}_score{end}"] for row in rows} for end in ("", "_linked")
+    ]
+
+
+def table(heads, rows):
+    """Return the lines of a Markdown table; the first two columns are text."""
+    rule = ["---", "---", *["--:"] * (len(heads) - 2)]
+    return [f"| {' | '.join(cell)} |" for cell in (heads, rule, *rows)]
+
+
+def measure(data):
+    """Return the rows of the three tables, and what the figure shows: label, method, value, low, high."""
+    agreement, decisions, shown = [], [], []
+    for name, dimension, ladders in RUNS:
+        stem = f"{name}-{dimension}"
+        benchmark = refladder.load_benchmark(name, data / SOURCES[name])
+        own = ladder_scores(f"{stem}-own")
+        scores = {"own": own}
+        for kind, column in (("direct", dimension), ("whole", f"{dimension}_whole")):
+            rated = direct(f"{stem}-direct", column)
+            scores[kind] = {text: rated[text] for text in own}
+        label = f"{name}, {dimension}"
+        with tempfile.TemporaryDirectory() as temporary:
+            folder = Path(temporary)
+            rows = evaluated(part_of(benchmark, dimension, own), dimension, ladders, scores, folder)
+            share, orders = one_rating(f"{stem}-own")
+            for method, words in WORDS.items():
+                factor = [f"{share:.3f}", str(orders)] if method == "own" else ["-", "-"]
+                agreement.append([label, words, str(len(own)), *cells(rows, method), *factor])
+                row = rows["within_context", method]
+                shown.append((label, words, row.value, row.low, row.high))
+            cut = float(np.median(list(own.values())))
+            plain, linked = builtin_ladders(folder, f"{stem}-own", dimension)
+            rated = scores["direct"]
+            for words, first, second in (
+                ("own ladders", own, plain),
+                ("own ladders, linked", own, linked),
+                ("direct, expected rating", rated, builtin_direct(folder)),
+            ):
+                limit = cut if first is own else float(np.median(list(rated.values())))
+                count, shift, changed = changes(first, second, limit)
+                decisions.append([label, words, str(count), f"{shift:+.2f}", f"{changed:.2f}"])
+    return agreement, decisions, shown
+
+
+def other_readings(data):
+    """Return the rows of readings that were made of some texts of a run, beside own ladders on the same texts."""
+    rows = []
+    for name, dimension, ending, words in OTHERS:
+        stem = f"{name}-{dimension}"
+        ladders = next(each[2] for each in RUNS if each[:2] == (name, dimension))
+        read = win_ratios if ending == "pairs" else ladder_scores
+        other = read(f"{stem}-{ending}")
+        own = {text: score for text, score in ladder_scores(f"{stem}-own").items() if text in other}
+        rated = direct(f"{stem}-direct", dimension)
+        scores = {"own": own, ending: other, "direct": {text: rated[text] for text in other}}
+        benchmark = refladder.load_benchmark(name, data / SOURCES[name])
+        with tempfile.TemporaryDirectory() as temporary:
+            part = part_of(benchmark, dimension, other)
+            found = evaluated(part, dimension, ladders, scores, Path(temporary))
+        for method, label in ((ending, words), ("own", WORDS["own"]), ("direct", WORDS["direct"])):
+            rows.append([f"{name}, {dimension}", label, str(len(other)), *cells(found, method)])
+    return rows
+
+
+def second_pass():
+    """Return the rows of the second pass over a quarter of the texts of TopicalChat engagingness."""
+    stem = "topicalchat-engagingness"
+    pairs = {
+        "own ladders": [ladder_scores(f"{stem}-own{end}") for end in ("", "-pass2")],
+        "direct, expected rating": [
+            direct(f"{stem}-direct{end}", "engagingness") for end in ("", "-pass2")
+        ],
+    }
+    rows = []
+    for words, (first, second) in pairs.items():
+        again = {text: first[text] for text in second}
+        cut = float(np.median(list(again.values())))
+        count, shift, changed = changes(again, second, cut)
+        rows.append(["topicalchat, engagingness", words, str(count), f"{shift:+.2f}", f"{changed:.2f}"])
+    return rows
+
+
+def draw(shown, path):
+    """Draw agreement within contexts with 95 % intervals, a panel a dimension, legible at 390 pixels."""
+    import matplotlib
+
+    matplotlib.use("svg")
+    matplotlib.rcParams.update({"svg.hashsalt": "refladder", "font.size": 9})
+    from matplotlib import pyplot
+
+    labels = list(dict.fromkeys(label for label, *_ in shown))
+    methods = list(dict.fromkeys(words for _, words, *_ in shown))
+    figure, axes = pyplot.subplots(len(labels), 1, sharex=True, figsize=(4.6, 1.35 * len(labels)))
+    for axis, label in zip(axes, labels, strict=True):
+        rows = [row[1:] for row in shown if row[0] == label]
+        for place, (words, value, low, high) in enumerate(rows):
+            colour = "#1f5fa8" if words.startswith(("stated", "direct")) else "#8a8a8a"
+            axis.errorbar(
+                value, place, xerr=[[value - low], [high - value]], fmt="o", markersize=4, color=colour
+            )
+        axis.set_yticks(range(len(methods)), [words.replace("`", "") for words in methods])
+        axis.invert_yaxis()
+        axis.set_title(label, loc="left", fontsize=9, fontweight="bold")
+        axis.set_xlim(0, 1)
+        axis.grid(axis="x", color="#dddddd")
+        axis.spines[["top", "right", "left"]].set_visible(False)
+    axes[-1].set_xlabel("Spearman with people, within contexts")
+    figure.tight_layout()
+    figure.savefig(path, metadata={"Date": None})
+
+
+def main():
+    """Write bench/results/large_model.md, print it, and draw the figure if it is named."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("data", type=Path)
+    parser.add_argument("--figure", type=Path)
+    given = parser.parse_args()
+    agreement, decisions, shown = measure(given.data)
     lines = [
         "# A large language model as writer and judge",
         "",
         "`python bench/large_model.py DATA` recomputes this page from `bench/readings`; no model is asked.",
         "",
-        "Spearman with the human ratings, within contexts and over all texts, with 95 % intervals.",
+        "Spearman with the human ratings, within contexts and over all texts, with 95 % intervals. p is that of a paired",
+        "permutation test within contexts against own ladders.",
         "",
-        "| benchmark, dimension | texts | asked | within contexts | pooled | first factor | rank orders |",
-        "|---|--:|---|--:|--:|--:|--:|",
-    ]
-    for name, dimension, words, readings in RUNS:
-        benchmark = refladder.load_benchmark(name, data / SOURCES[name])
-        judged = set(stated(readings)[1])
-        outputs = [output for output in benchmark.outputs if output.id in judged]
-        kept = {output.context_id for output in outputs}
-        part = replace(
-            benchmark,
-            dimensions=tuple(each for each in benchmark.dimensions if each.name == dimension),
-            contexts=tuple(context for context in benchmark.contexts if context.id in kept),
-            outputs=tuple(outputs),
-            ratings=tuple(
-                each
-                for each in benchmark.ratings
-                if each.output_id in judged and each.dimension == dimension
-            ),
-        )
-        share, orders = one_rating(readings)
-        scores = {(text, dimension): ladder_score(row) for text, row in stated(readings)[1].items()}
-        columns = [
-            (
-                f"stated probabilities, {words} ladders"
-                if words == "own"
-                else f"stated probabilities, `{words}`",
-                scores,
-                f"{share:.3f}",
-                str(orders),
-            )
-        ]
-        if words == "own":
-            for column, label in (
-                (dimension, "direct, expected rating"),
-                (f"{dimension}_whole", "direct, whole rating"),
-            ):
-                rated = direct(f"{name}-{dimension}-direct", column)
-                columns.append(
-                    (label, {(text, dimension): float(rated[text]) for text in judged}, "-", "-")
-                )
-        for label, values, factor, order in columns:
-            cells = []
-            for level in ("within_context", "pooled"):
-                row, *_ = refladder.evaluate_method(
-                    part,
-                    values,
-                    method=label,
-                    signature=label,
-                    levels=[level],
-                    statistics=["spearman"],
-                )
-                cells.append(f"{row.value:.3f} [{row.low:.2f}, {row.high:.2f}]")
-            lines.append(
-                f"| {name}, {dimension} | {len(outputs)} | {label} | {' | '.join(cells)} | {factor} | {order} |"
-            )
-    own, again = (stated(f"topicalchat-engagingness-own{end}")[1] for end in ("", "-pass2"))
-    n, shift, changed = passes(
-        {t: ladder_score(r) for t, r in own.items()}, {t: ladder_score(r) for t, r in again.items()}
-    )
-    m, d_shift, d_changed = passes(
-        direct("topicalchat-engagingness-direct", "engagingness"),
-        direct("topicalchat-engagingness-direct-pass2", "engagingness"),
-    )
-    lines += [
+        *table(
+            ["benchmark, dimension", "asked", "texts", "within contexts", "p", "pooled", "first factor", "rank orders"],
+            agreement,
+        ),
         "",
-        "A second, independent pass over a quarter of TopicalChat engagingness. The cut-off is the first median.",
+        "Readings of some of these texts, beside the others on the same texts.",
         "",
-        "| asked | texts | mean shift, in standard deviations | decisions that change |",
-        "|---|--:|--:|--:|",
-        f"| own ladders | {n} | {shift:+.2f} | {changed:.3f} |",
-        f"| direct, expected rating | {m} | {d_shift:+.2f} | {d_changed:.3f} |",
-    ]
+        *table(
+            ["benchmark, dimension", "asked", "texts", "within contexts", "p", "pooled"],
+            other_readings(given.data),
+        ),
+        "",
+        "A cut-off is the median of the scores of the large model, and is used for the scores of another judge, `builtin`, on",
+        "the same texts. The shift is that of the mean, in standard deviations of the large model's scores. The link is made",
+        "on these texts too.",
+        "",
+        *table(["benchmark, dimension", "asked", "texts", "mean shift", "decisions that change"], decisions),
+        "",
+        "A second, independent pass of the large model over a quarter of the texts. The cut-off is the first median.",
+        "",
+        *table(["benchmark, dimension", "asked", "texts", "mean shift", "decisions that change"], second_pass()),
+    ]  # fmt: skip
     text = "\n".join(lines) + "\n"
     print(text)
     (Path(__file__).parent / "results" / "large_model.md").write_text(text, "utf-8")
+    if given.figure:
+        draw(shown, given.figure)
 
 
 if __name__ == "__main__":
