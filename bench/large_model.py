@@ -9,8 +9,10 @@ import gzip
 import json
 import tempfile
 from collections import defaultdict
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -30,6 +32,8 @@ RUNS = [
     ("topicalchat", "overall", "topicalchat"),
     ("summeval", "coherence", str(READINGS / "summeval-10")),
     ("summeval", "relevance", "summeval"),
+    ("hanna", "coherence", "hanna"),
+    ("webnlg", "semantics", "webnlg"),
 ]
 # Other readings of some texts of a run: benchmark, dimension, ending of the file, words.
 OTHERS = [
@@ -45,9 +49,11 @@ WORDS = {
     "best of the surface measures": "best surface measure",
 }
 LEVELS = ("within_context", "pooled")
+# Sample, method, agreement and its interval.
+Point = tuple[str, str, float, float, float]
 
 
-def stated(name):
+def stated(name: str) -> tuple[np.ndarray, dict[str, dict[str, float]]]:
     """Return the stated percentages of each text: a row of each text and a column of each rung, and a dict."""
     rows = defaultdict(dict)
     with gzip.open(READINGS / f"{name}.jsonl.gz", "rt", encoding="utf-8") as stream:
@@ -58,7 +64,7 @@ def stated(name):
     return np.array([[row[rung] for rung in rungs] for row in rows.values()]), dict(rows)
 
 
-def one_rating(name):
+def one_rating(name: str) -> tuple[float, int]:
     """Return the first factor's share of the standardised percentages, and the number of rank orders of the rungs."""
     values, _ = stated(name)
     spread = values.std(axis=0)
@@ -68,7 +74,7 @@ def one_rating(name):
     return parts[0] / parts.sum(), len(orders)
 
 
-def ladder_score(row):
+def ladder_score(row: dict[str, float]) -> float:
     """Return the score of arXiv 2509.05440, section 2.2: the sum over levels i of i p(win) - i p(loss)."""
     return sum(
         int(rung.removeprefix("rung:").partition("@")[0]) * (2 * percent / 100 - 1)
@@ -76,22 +82,24 @@ def ladder_score(row):
     )
 
 
-def ladder_scores(name):
+def ladder_scores(name: str) -> dict[str, float]:
     """Return the ladder score of each text of recorded readings."""
     return {text: ladder_score(row) for text, row in stated(name)[1].items()}
 
 
-def rows_of(name):
+def rows_of(name: str) -> list[dict[str, Any]]:
     """Return the rows of recorded direct ratings or pairs."""
-    return [json.loads(line) for line in (READINGS / f"{name}.jsonl").read_text("utf-8").splitlines()]
+    return [
+        json.loads(line) for line in (READINGS / f"{name}.jsonl").read_text("utf-8").splitlines()
+    ]
 
 
-def direct(name, column):
+def direct(name: str, column: str) -> dict[str, float]:
     """Return the direct rating of each text."""
     return {row["output_id"]: float(row[column]) for row in rows_of(name)}
 
 
-def win_ratios(name):
+def win_ratios(name: str) -> dict[str, float]:
     """Return the mean probability of each text that it is better than the others of its context."""
     won = defaultdict(list)
     for row in rows_of(name):
@@ -100,7 +108,9 @@ def win_ratios(name):
     return {text: float(np.mean(values)) for text, values in won.items()}
 
 
-def part_of(benchmark, dimension, texts):
+def part_of(
+    benchmark: refladder.Benchmark, dimension: str, texts: Collection[str]
+) -> refladder.Benchmark:
     """Return the benchmark with these texts, their contexts and one dimension."""
     outputs = tuple(output for output in benchmark.outputs if output.id in texts)
     contexts = {output.context_id for output in outputs}
@@ -117,7 +127,13 @@ def part_of(benchmark, dimension, texts):
     )
 
 
-def evaluated(part, dimension, ladders, scores, folder, reference="own"):
+def evaluated(
+    part: refladder.Benchmark,
+    dimension: str,
+    ladders: str,
+    scores: Mapping[str, Mapping[str, float]],
+    folder: Path,
+) -> dict[tuple[str, str], Any]:
     """Return the agreement of scores with people, of `builtin` on the same ladders, and of the best surface measure.
 
     `scores` are by name and text. The result has a row for each level and method.
@@ -133,7 +149,7 @@ def evaluated(part, dimension, ladders, scores, folder, reference="own"):
         judge="builtin",
         methods=["ladder", "direct-5"],
         scores=files,
-        protocol=refladder.Protocol(levels=LEVELS, reference=reference),
+        protocol=refladder.Protocol(levels=LEVELS, reference="own"),
         work=folder / "work",
         store=False,
     )
@@ -144,7 +160,7 @@ def evaluated(part, dimension, ladders, scores, folder, reference="own"):
     }
 
 
-def cells(rows, method):
+def cells(rows: Mapping[tuple[str, str], Any], method: str) -> list[str]:
     """Return the agreement within contexts, its p-value against own ladders, and the pooled agreement, as cells."""
     within, pooled = (rows[level, method] for level in LEVELS)
     shown = [f"{row.value:.3f} [{row.low:.2f}, {row.high:.2f}]" for row in (within, pooled)]
@@ -152,7 +168,9 @@ def cells(rows, method):
     return [shown[0], p, shown[1]]
 
 
-def changes(first, second, cut):
+def changes(
+    first: Mapping[str, float], second: Mapping[str, float], cut: float
+) -> tuple[int, float, float]:
     """Return the shift of the mean in units of the first scores' spread, and the share of decisions that change.
 
     A decision is whether a text is at or above the cut-off.
@@ -162,7 +180,7 @@ def changes(first, second, cut):
     return len(texts), (two - one).mean() / one.std(), np.mean((one >= cut) != (two >= cut))
 
 
-def builtin_direct(folder):
+def builtin_direct(folder: Path) -> dict[str, float]:
     """Return the expected direct rating of each text by the builtin judge."""
     lines = (folder / "work" / "direct-5.judgments.jsonl").read_text("utf-8").splitlines()[1:]
     return {
@@ -171,24 +189,25 @@ def builtin_direct(folder):
     }
 
 
-def builtin_ladders(folder, readings, dimension):
+def builtin_ladders(folder: Path, readings: str, dimension: str) -> list[dict[str, float]]:
     """Return the scores of the builtin judge on the ladders of readings, as they are and linked to those of the model."""
     judgments = folder / "work" / "judgments.jsonl"
     large = folder / "large.jsonl"
     large.write_bytes(gzip.decompress((READINGS / f"{readings}.jsonl.gz").read_bytes()))
     rows = refladder.rescore(judgments, link=refladder.link(judgments, to=large))
     return [
-        {row["output_id"]: row[f"{dimension}_score{end}"] for row in rows} for end in ("", "_linked")
+        {row["output_id"]: row[f"{dimension}_score{end}"] for row in rows}
+        for end in ("", "_linked")
     ]
 
 
-def table(heads, rows):
+def table(heads: list[str], rows: list[list[str]]) -> list[str]:
     """Return the lines of a Markdown table; the first two columns are text."""
     rule = ["---", "---", *["--:"] * (len(heads) - 2)]
     return [f"| {' | '.join(cell)} |" for cell in (heads, rule, *rows)]
 
 
-def measure(data):
+def measure(data: Path) -> tuple[list[list[str]], list[list[str]], list[Point]]:
     """Return the rows of the three tables, and what the figure shows: label, method, value, low, high."""
     agreement, decisions, shown = [], [], []
     for name, dimension, ladders in RUNS:
@@ -223,7 +242,7 @@ def measure(data):
     return agreement, decisions, shown
 
 
-def other_readings(data):
+def other_readings(data: Path) -> list[list[str]]:
     """Return the rows of readings that were made of some texts of a run, beside own ladders on the same texts."""
     rows = []
     for name, dimension, ending, words in OTHERS:
@@ -243,7 +262,7 @@ def other_readings(data):
     return rows
 
 
-def second_pass():
+def second_pass() -> list[list[str]]:
     """Return the rows of the second pass over a quarter of the texts of TopicalChat engagingness."""
     stem = "topicalchat-engagingness"
     pairs = {
@@ -257,32 +276,40 @@ def second_pass():
         again = {text: first[text] for text in second}
         cut = float(np.median(list(again.values())))
         count, shift, changed = changes(again, second, cut)
-        rows.append(["topicalchat, engagingness", words, str(count), f"{shift:+.2f}", f"{changed:.2f}"])
+        rows.append(
+            ["topicalchat, engagingness", words, str(count), f"{shift:+.2f}", f"{changed:.2f}"]
+        )
     return rows
 
 
-def draw(shown, path):
+def draw(shown: list[Point], path: Path) -> None:
     """Draw agreement within contexts with 95 % intervals, a panel a dimension, legible at 390 pixels."""
-    import matplotlib
+    import matplotlib as mpl
 
-    matplotlib.use("svg")
-    matplotlib.rcParams.update({"svg.hashsalt": "refladder", "font.size": 9})
-    from matplotlib import pyplot
+    mpl.use("svg")
+    mpl.rcParams.update({"svg.hashsalt": "refladder", "svg.fonttype": "none", "font.size": 9})
+    from matplotlib import pyplot as plt
 
     labels = list(dict.fromkeys(label for label, *_ in shown))
     methods = list(dict.fromkeys(words for _, words, *_ in shown))
-    figure, axes = pyplot.subplots(len(labels), 1, sharex=True, figsize=(4.6, 1.35 * len(labels)))
+    figure, axes = plt.subplots(len(labels), 1, sharex=True, figsize=(4.6, 1.35 * len(labels)))
     for axis, label in zip(axes, labels, strict=True):
         rows = [row[1:] for row in shown if row[0] == label]
         for place, (words, value, low, high) in enumerate(rows):
             colour = "#1f5fa8" if words.startswith(("stated", "direct")) else "#8a8a8a"
             axis.errorbar(
-                value, place, xerr=[[value - low], [high - value]], fmt="o", markersize=4, color=colour
+                value,
+                place,
+                xerr=[[value - low], [high - value]],
+                fmt="o",
+                markersize=4,
+                color=colour,
             )
         axis.set_yticks(range(len(methods)), [words.replace("`", "") for words in methods])
         axis.invert_yaxis()
         axis.set_title(label, loc="left", fontsize=9, fontweight="bold")
-        axis.set_xlim(0, 1)
+        axis.set_xlim(-0.4, 1)
+        axis.axvline(0, color="#bbbbbb", linewidth=1)
         axis.grid(axis="x", color="#dddddd")
         axis.spines[["top", "right", "left"]].set_visible(False)
     axes[-1].set_xlabel("Spearman with people, within contexts")
@@ -290,7 +317,7 @@ def draw(shown, path):
     figure.savefig(path, metadata={"Date": None})
 
 
-def main():
+def main() -> None:
     """Write bench/results/large_model.md, print it, and draw the figure if it is named."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("data", type=Path)
