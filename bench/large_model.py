@@ -4,19 +4,25 @@ python bench/large_model.py ../shared/data     # a folder with the public releas
 python bench/large_model.py ../shared/data --figure docs/explanation/large-model.svg
 """
 
+from __future__ import annotations
+
 import argparse
 import gzip
 import json
 import tempfile
 from collections import defaultdict
-from collections.abc import Collection, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 import refladder
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping
+
+    from refladder.records import Benchmark
 
 READINGS = Path(__file__).parent / "readings"
 SOURCES = {
@@ -108,9 +114,7 @@ def win_ratios(name: str) -> dict[str, float]:
     return {text: float(np.mean(values)) for text, values in won.items()}
 
 
-def part_of(
-    benchmark: refladder.Benchmark, dimension: str, texts: Collection[str]
-) -> refladder.Benchmark:
+def part_of(benchmark: Benchmark, dimension: str, texts: Collection[str]) -> Benchmark:
     """Return the benchmark with these texts, their contexts and one dimension."""
     outputs = tuple(output for output in benchmark.outputs if output.id in texts)
     contexts = {output.context_id for output in outputs}
@@ -128,7 +132,7 @@ def part_of(
 
 
 def evaluated(
-    part: refladder.Benchmark,
+    part: Benchmark,
     dimension: str,
     ladders: str,
     scores: Mapping[str, Mapping[str, float]],
