@@ -68,7 +68,9 @@ def root(tmp_path, monkeypatch, talks):
     )
     (folder / "topicalchat" / "contexts.jsonl").unlink()
     monkeypatch.setattr(ladder_sets, "_root", lambda: folder)
-    return folder
+    ladder_sets.published_names.cache_clear()
+    yield folder
+    ladder_sets.published_names.cache_clear()
 
 
 def listed(command, kind):
