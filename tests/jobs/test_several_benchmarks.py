@@ -31,7 +31,16 @@ FILES = (
     DATA / "topicalchat" / "unieval" / "topical_chat.json",
 )
 SOURCES = ("--source", FILES[0], "--source", FILES[1])
-RATED = ("--methods", "direct-5,g-eval-5", "--level", "within_context", "--statistic", "spearman")
+QUICK = ("--resamples", "20")
+RATED = (
+    *QUICK,
+    "--methods",
+    "direct-5,g-eval-5",
+    "--level",
+    "within_context",
+    "--statistic",
+    "spearman",
+)
 
 
 class NeverAsked(Double):
@@ -132,7 +141,7 @@ def test_one_table_has_benchmarks_as_groups_of_columns_and_their_mean(command):
 
 
 def test_a_method_without_a_value_on_one_benchmark_has_no_mean_over_benchmarks(command):
-    done = command("evaluate", *BOTH, "--methods", "direct-5,bleu", "--format", "markdown")
+    done = command("evaluate", *BOTH, *QUICK, "--methods", "direct-5,bleu", "--format", "markdown")
     assert done.code == 3
     heads, _, *rows = done.out.splitlines()[2:6]
     assert heads.startswith(
@@ -153,6 +162,7 @@ def test_figures_page_and_differences_are_of_each_benchmark(command, tmp_path):
         tmp_path / "page.html",
         "--reference",
         "direct-5",
+        *QUICK,
     )
     done = command("evaluate", *BOTH, "--methods", "direct-5,win-ratio", *extra)
     assert len(list(tmp_path.glob("drawn/*/cost.svg"))) == 2
@@ -192,7 +202,8 @@ main(sys.argv[1:])
 def test_a_run_killed_in_the_second_benchmark_goes_on_and_asks_nothing_twice(process, tmp_path):
     hold, asked = tmp_path / "hold", tmp_path / "asked"
     how = {"driver": ("-c", DRIVER), "env": {**os.environ, "HOLD": str(hold), "ASKED": str(asked)}}
-    line = ("evaluate", *BOTH, *SETS, "--judge", "slow", "--format", "markdown", "--work")
+    quick = ("--judge", "slow", *QUICK)
+    line = ("evaluate", *BOTH, *SETS, *quick, "--format", "markdown", "--work")
     # 72 stories and 84 dialogues with 5 rungs, on two dimensions and on one
     needed = 72 * 5 * 2 + 84 * 5
     one_go = process(*line, tmp_path / "one", **how)
@@ -238,8 +249,7 @@ def test_a_run_killed_in_the_second_benchmark_goes_on_and_asks_nothing_twice(pro
             name,
             "--ladders",
             name,
-            "--judge",
-            "slow",
+            *quick,
             "--work",
             tmp_path / "cut" / folder,
             **how,

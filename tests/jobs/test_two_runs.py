@@ -89,16 +89,8 @@ def compete(folder, source):
 
 def evaluate(folder, _source):
     out = folder / "work"
-    return [
-        "evaluate",
-        "demo/story",
-        "--ladders",
-        "demo/story",
-        "--judge",
-        "varying",
-        "--work",
-        out,
-    ], out
+    line = "evaluate demo/story --ladders demo/story --judge varying --resamples 20 --work"
+    return [*line.split(), out], out
 
 
 COMMANDS = {"score": score, "build": build, "compete": compete, "evaluate": evaluate}
