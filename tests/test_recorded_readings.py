@@ -38,7 +38,7 @@ def test_scores_are_those_of_the_judgments(name, bench, tmp_path):
     assert found == pytest.approx(
         {text: bench.ladder_score(row) / anchors for text, row in texts.items()}
     )
-    assert len(found) >= 30
+    assert len(found) >= 13
 
 
 @pytest.mark.parametrize(
