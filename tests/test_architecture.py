@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import functools
+import re
 import runpy
 import subprocess
 import sys
@@ -33,6 +34,17 @@ LEVELS = [
     {"commands"},
     {"testing", "integrations"},
 ]
+ROOT = PACKAGE.parent
+PAGES = {
+    path.name: path.read_text(encoding="utf-8")
+    for path in (ROOT / "CONTRIBUTING.md", ROOT / "docs/explanation/architecture.md")
+}
+PLACES = (
+    PACKAGE,
+    ROOT,
+    PACKAGE / "backends/openai",
+    ROOT / "tests/commands",
+)
 LEVEL_OF = {name: level for level, names in enumerate(LEVELS) for name in names}
 HEAVY = (
     "trl",
@@ -225,3 +237,21 @@ def test_the_files_that_run_first_are_there():
     tests = Path(__file__).parent
     slowest = runpy.run_path(str(tests / "conftest.py"))["SLOWEST"]
     assert [name for name in slowest if not (tests / name).is_file()] == []
+
+
+def test_the_architecture_page_has_the_levels():
+    rows = re.findall(r"^\| (\d+) \| ([a-z, ]+) \|$", PAGES["architecture.md"], re.MULTILINE)
+    assert [(int(level), set(names.split(", "))) for level, names in rows] == list(
+        enumerate(LEVELS, start=1)
+    )
+
+
+def test_pages_for_developers_name_files_and_functions_that_exist():
+    def found(path: str) -> Path:
+        return next(folder / path for folder in PLACES if (folder / path).exists())
+
+    for page in PAGES.values():
+        assert all(map(found, re.findall(r"`([\w/]+\.py)`", page)))
+        for name, path in re.findall(r"`([\w.]+)`(?: or `\w+`)? (?:in |\()`([\w/]+\.py)`", page):
+            defined = rf"^ *(def|class) {name.rpartition('.')[2]}\b|^{name}\b.* ="
+            assert re.search(defined, found(path).read_text(encoding="utf-8"), re.MULTILINE), name

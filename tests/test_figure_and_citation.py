@@ -42,3 +42,4 @@ def test_the_citation_has_the_data_of_the_package():
     assert f"\nversion: {project['version']}\nlicense: {project['license']}\n" in citation
     assert f"version = {{{project['version']}}},\n  license = {{{project['license']}}}" in page
     assert f"- name: {project['authors'][0]['name']}\n" in citation
+    assert all(f" {address}\n" in citation for address in project["urls"].values())
