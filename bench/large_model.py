@@ -39,6 +39,7 @@ RUNS = [
     ("summeval", "coherence", str(READINGS / "summeval-10")),
     ("summeval", "relevance", "summeval"),
     ("hanna", "coherence", "hanna"),
+    ("newsroom", "informativeness", "newsroom"),
     ("webnlg", "semantics", "webnlg"),
 ]
 # Other readings of some texts of a run: benchmark, dimension, ending of the file, words.
