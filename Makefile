@@ -7,7 +7,7 @@ INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 # The packages of test-integrations have an environment of their own, so that `make test` stays light. A new adapter adds
 # its extra here.
 INTEGRATIONS := build/integrations
-EXTRAS := distil,docs,endpoint,inspect,datatrove,ray,remote,review
+EXTRAS := distil,docs,endpoint,inspect,datatrove,plots,ray,remote,review
 # Checks that the review page is accessible; only the tests use it. It is fetched with npm, where there is one.
 AXE := axe-core@4.11
 # Plain torch would download gigabytes of GPU libraries, so the CPU build is a separate step. TORCH= omits it and skips
@@ -26,7 +26,7 @@ QUICK := tests/files tests/metaeval tests/prompts tests/ranking tests/report tes
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo check lint test test-integrations docs bench clean
+.PHONY: help demo check lint test test-integrations test-versions docs bench clean
 
 help: ## print this list
 	@sed -n 's/^\([a-z-]*\):.*## /make \1\t/p' $(MAKEFILE_LIST)
@@ -48,6 +48,21 @@ test: $(VENV)/.developed lint ## run every check and test
 
 test-integrations: $(INTEGRATIONS)/.installed build/axe.min.js ## run the tests with TRL, Inspect, datatrove, Ray, S3, a small real model and a browser, in build/integrations
 	OMP_NUM_THREADS=1 $(INTEGRATIONS)/bin/python -m pytest -q $(PARALLEL) tests/integrations tests/backends/hf/test_hf_gguf.py
+
+# Tests that need no optional package, and the oldest packages that pyproject.toml allows.
+CORE := tests/commands/test_newcomer.py tests/commands/test_messages_that_misled.py tests/commands/test_help.py \
+  tests/scoring/test_judgment_file.py
+BOUNDS := import tomllib; print(*[each.replace(">=", "==") for each in tomllib.load(open("pyproject.toml", "rb"))["project"]["dependencies"]])
+
+test-versions: ## run some tests with the oldest packages, and with the newest on Python 3.13 if there is one
+	@$(PYTHON) -m venv build/oldest
+	@build/oldest/bin/python -m pip install --quiet --disable-pip-version-check $$($(PYTHON) -c '$(BOUNDS)') pytest hypothesis
+	PYTHONPATH=. OMP_NUM_THREADS=1 build/oldest/bin/python -m pytest -q -p no:cacheprovider $(CORE)
+	@for python in python3.13 $(HOME)/.pyenv/versions/3.13*/bin/python; do \
+	  if $$python -c '' 2>/dev/null; then \
+	    $$python -m venv build/newest && build/newest/bin/python -m pip install --quiet --disable-pip-version-check . pytest hypothesis && \
+	    PYTHONPATH=. OMP_NUM_THREADS=1 build/newest/bin/python -m pytest -q -p no:cacheprovider $(CORE); exit; fi; done; \
+	  echo "no Python 3.13 here, so no test ran on it"
 
 docs: $(VENV)/.documented ## build the documentation site in build/site; broken links are errors
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict

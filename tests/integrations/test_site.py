@@ -49,6 +49,29 @@ def test_the_search_runs_from_disk(site, chromium):
     assert problems == []
 
 
+@pytest.mark.parametrize(
+    ("words", "pages"),
+    [
+        ("Chinese", ["index", "how-to/build-ladders"]),
+        ("Ollama", ["how-to/servers"]),
+        ("privacy", ["how-to/servers"]),
+        ("significance", ["how-to/compare-models"]),
+        ("no labels", ["how-to/threshold"]),
+        ("what does a score mean", ["index"]),
+        ("million rows", ["how-to/costs"]),
+        ("resume", ["index"]),
+    ],
+)
+def test_the_search_finds_what_people_ask(site, chromium, words, pages):
+    page, _ = new_page(chromium, offline=True)
+    page.goto(f"file://{site}/index.html")
+    page.keyboard.press("/")
+    page.keyboard.type(words)
+    for name in pages:
+        found = page.locator(f"a.md-search-result__link[href*='{site}/{name}.html']").first
+        sync_api.expect(found).to_be_visible()
+
+
 def test_the_site_follows_the_colours_of_the_system(site, chromium):
     for scheme, background in (("light", "rgb(255, 255, 255)"), ("dark", "rgb(30, 33, 41)")):
         page, _ = new_page(chromium, offline=True, color_scheme=scheme)
