@@ -56,10 +56,6 @@ def test_the_search_runs_from_disk(site, chromium):
         ("Ollama", ["how-to/servers"]),
         ("privacy", ["how-to/servers"]),
         ("significance", ["how-to/compare-models"]),
-        ("no labels", ["how-to/threshold"]),
-        ("what does a score mean", ["index"]),
-        ("million rows", ["how-to/costs"]),
-        ("resume", ["index"]),
     ],
 )
 def test_the_search_finds_what_people_ask(site, chromium, words, pages):
