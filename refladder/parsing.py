@@ -45,8 +45,10 @@ def _whole(digits: str) -> int:
 _decode = json.JSONDecoder(parse_int=_whole)
 
 
-def parse_json(text: str | bytes, where: str, rule: str = "", *, whole_file: bool = False) -> Any:
-    """Parse a JSON text; the error has `where` and `rule` (what the text must be), for a whole file also the line."""
+def parse_json(
+    text: str | bytes, where: str, expected: str = "", *, whole_file: bool = False
+) -> Any:
+    """Parse a JSON text; the error has `where` and `expected` (what the text must be), for a whole file also the line."""
     try:
         if isinstance(text, bytes):
             text = text.decode("utf-8-sig")
@@ -66,7 +68,9 @@ def parse_json(text: str | bytes, where: str, rule: str = "", *, whole_file: boo
         reason = _TOO_DEEP if isinstance(error, RecursionError) else str(error)
         if whole_file and isinstance(error, json.JSONDecodeError):
             where, reason = f"{where}:{error.lineno}", error.msg
-        raise DataError(f"{where}: not JSON ({reason}){f'; {rule}' if rule else ''}") from error
+        raise DataError(
+            f"{where}: not JSON ({reason}){f'; {expected}' if expected else ''}"
+        ) from error
     return value
 
 

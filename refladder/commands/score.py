@@ -265,7 +265,7 @@ def _score_texts(
             console.say_json({"context_id": spec.context_id, "output": text, **values})
     else:
         console.say_tables([score_table(texts, columns, scorer.dimensions)])
-        console.say(bounds_text(scorer.run, scorer.scale.rule))
+        console.say(bounds_text(scorer.run, scorer.scale))
         console.say(f"signature: {scorer.report.signature}")
     return 0 if scorer.report.complete else console.UNSCORED
 

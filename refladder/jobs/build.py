@@ -139,7 +139,7 @@ def _written(
     journal, contexts = JOURNAL, new_contexts(spec)
     unnamed: list[LadderFailure] = []
     if spec.adds is not None:
-        check_recipe(spec.adds, writer, spec.prompts)
+        _check_recipe(spec, spec.adds, writer)
         journal = add_journal(spec.adds)
     elif (spec.folder / REVISIONS).is_file():
         raise UsageError(
@@ -219,7 +219,7 @@ def without_ladders(ladders: LadderSet, contexts: Sequence[Context]) -> list[Con
     return [context for context in contexts if context.id not in have]
 
 
-def check_recipe(ladders: LadderSet, writer: Backend, prompts: Path | None) -> None:
+def _check_recipe(spec: BuildSpec, ladders: LadderSet, writer: Backend) -> None:
     """Check that new ladders get the recipe of those of a set, before the writer is asked."""
     recipe = next(iter(ladders.ladders.values())).recipe
     if writer.fingerprint != recipe.backend:
@@ -228,7 +228,9 @@ def check_recipe(ladders: LadderSet, writer: Backend, prompts: Path | None) -> N
             f"name the same one with {option('writer')}, or build a new set"
         )
     signatures = {
-        load_template(ladders.task, each.partition("@")[0].rpartition("/")[2], prompts).signature
+        load_template(
+            ladders.task, each.partition("@")[0].rpartition("/")[2], spec.prompts
+        ).signature
         for each in recipe.prompts
     }
     if signatures != set(recipe.prompts):

@@ -245,12 +245,12 @@ def signature_of(run: Run, scale: Scale) -> str:
     return f"ladders:{run.ladders}|{run.recipe.signature}|{answers}orders:{run.orders}|{rule}"
 
 
-def bounds_text(run: Run, rule: str) -> str:
+def bounds_text(run: Run, scale: Scale) -> str:
     """Three lines for people: the range of the score, and what grade and spread are."""
     human = (run.dimensions[0].low, run.dimensions[0].high)
-    low, high = bounds_of(rule_named(rule), run.rungs, human)
+    low, high = bounds_of(rule_named(scale.rule), run.rungs, human)
     return (
-        f"score: {rule}, from {low:g} (worse than all {run.compared} rungs) to {high:g} (better than all)\n"
+        f"score: {scale.rule}, from {low:g} (worse than all {run.compared} rungs) to {high:g} (better than all)\n"
         f"grade: position on the human scale\n{SPREAD_LEGEND}"
     )
 
