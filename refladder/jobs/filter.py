@@ -13,6 +13,7 @@ import numpy as np
 from refladder.errors import DataError, UsageError, option, plural
 from refladder.files.jsonl import read_record
 from refladder.files.tables import STANDARD, Row, format_of, number_in, parse_number, read_rows
+from refladder.jobs.input_rows import Mapped
 from refladder.jobs.link import open_link
 from refladder.jobs.scored_tables import (
     check_signature,
@@ -104,9 +105,13 @@ def promised_condition(threshold: Path | Threshold) -> Condition:
 def condition_of(asked: Filtering) -> Condition:
     """The condition that a user asks for: that of a threshold, or that of the other settings."""
     low, up, top, best, per, mix = map(option, ("min", "max", "top", "best", "per", "mix"))
+    columns = Mapped(columns=asked.columns).columns
     numbers = asked.min or asked.max or asked.top is not None or asked.best is not None
     if asked.threshold is None:
-        condition = Condition(**{each.name: getattr(asked, each.name) for each in fields(asked)})
+        given = {each.name: getattr(asked, each.name) for each in fields(asked)}
+        if asked.per is not None:
+            given["per"] = columns.get(asked.per, asked.per)
+        condition = Condition(**given)
     elif numbers or asked.by or asked.per or asked.mix:
         raise UsageError(
             f"{option('threshold')} cannot be combined with other conditions; leave out {low}, {up}, {top}, {best}, "
@@ -252,8 +257,7 @@ def run(asked: Filtering, tables: Tables, events: Events) -> FilterReport:
         columns = rows.columns()
         if condition.per is not None and condition.per not in (columns or ()):
             condition = replace(
-                condition,
-                per=mapped_columns(named, asked.columns).get(condition.per, condition.per),
+                condition, per=mapped_columns(named).get(condition.per, condition.per)
             )
         best = _best_rows(source, form, condition) if selects else None
 

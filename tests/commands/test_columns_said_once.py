@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pandas as pd
 import pytest
 
 import refladder
@@ -250,3 +251,20 @@ def test_a_run_is_reviewed_from_another_folder(command, tmp_path, monkeypatch):
     assert key["rungs"][0][0] is not None
     assert key["climbs"][0]
     assert not any("not shown" in warning for warning in key["warnings"])
+
+
+@pytest.mark.parametrize("kind", [list, pd.DataFrame])
+def test_groups_of_filter_are_in_the_column_that_is_named(kind):
+    """The table has a column of the field's own name too, whose values are all different."""
+    rows = [
+        {"context_id": f"row {number}", "topic": "ab"[number % 2], "good_score": float(number)}
+        for number in range(6)
+    ]
+    best = refladder.filter(kind(rows), best=1, per="context_id", columns={"context_id": "topic"})
+    assert list(pd.DataFrame(best)["good_score"]) == [4, 5]
+
+
+def test_an_unknown_field_of_filter_is_an_error(told, command):
+    done = command("filter", told, "--min", "overall_score=0", "--column", "contextid=ticket")
+    assert done.code == 2
+    assert "unknown field 'contextid'; did you mean 'context_id'?" in done.err
