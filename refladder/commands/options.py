@@ -174,7 +174,8 @@ def given_arguments(
         option = of_parameter.get(name)
         default = None if option is None else option.default
         empty = value is None or value is False or (isinstance(value, Sized) and not len(value))
-        if not empty and value != default:
+        # A data frame cannot be compared with a default.
+        if not empty and (default is None or value != default):
             yield name, option
 
 

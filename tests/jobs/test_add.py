@@ -7,6 +7,7 @@ import logging
 import shutil
 from dataclasses import replace
 
+import pandas as pd
 import pytest
 from doubles import Double
 
@@ -363,3 +364,12 @@ def test_build_needs_a_table(fails, tmp_path):
     assert "name a benchmark or your table (BENCHMARK), or a table with --add" in fails(
         2, "build", "--out", tmp_path
     )
+
+
+def test_a_data_frame_is_added_too(built):
+    added = refladder.build(add=pd.DataFrame(MORE), out=built)
+    assert len(added.ladders) == 3
+    with pytest.raises(
+        UsageError, match=r"takes task, criteria, rungs and sampling .* leave out data"
+    ):
+        refladder.build(pd.DataFrame(MORE), add=MORE, out=built)
