@@ -162,7 +162,7 @@ def command(
         refladder build summeval --writer openai:MODEL --prices prices.toml --budget 5 --out ladders
         refladder build --add new-questions.csv --out my-ladders
     """
-    from refladder.jobs.build import rehearse, run
+    from refladder.jobs.build import new_contexts, rehearse, run
 
     console.check_prompts(prompts)
     spec = BuildSpec(
@@ -194,7 +194,7 @@ def command(
         writer_options=backend_options(writer, writer_option),
         config=console.resolved(writer=writer),
     )
-    if not session.approves(partial(rehearse, spec), as_json=as_json):
+    if new_contexts(spec) and not session.approves(partial(rehearse, spec), as_json=as_json):
         return 0
     report = run(spec, session, console.Console())
     tell = _tell if add is None else _tell_added

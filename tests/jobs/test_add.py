@@ -74,9 +74,12 @@ def test_new_contexts_get_ladders_of_the_same_recipe(built, more, command):
     )  # its seed is 7
     assert [(each.ladders, each.digest) for each in now.earlier] == [(2, first.digest)]
     assert now.signature == f"set@{now.digest}|earlier:{first.digest}"
-    again = command("build", "--add", more, "--out", built)
-    assert (again.code, load_ladders(built).digest) == (0, now.digest)
-    assert "2 contexts of the table have ladders already\n0 ladders of 3 rungs added" in again.err
+    for dry_run in ((), ("--dry-run",)):
+        again = command("build", "--add", more, "--out", built, *dry_run)
+        assert (again.code, load_ladders(built).digest) == (0, now.digest)
+        assert (
+            "2 contexts of the table have ladders already\n0 ladders of 3 rungs added" in again.err
+        )
 
 
 def test_the_ladders_are_those_of_one_build(built, more, tmp_path, write_jsonl, command):
