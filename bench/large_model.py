@@ -46,6 +46,7 @@ RUNS = [
 OTHERS = [
     ("topicalchat", "engagingness", "general", "stated, `general/reply`"),
     ("topicalchat", "engagingness", "pairs", "win ratio over all pairs"),
+    ("summeval", "coherence", "general", "stated, `general/summary`"),
 ]
 WORDS = {
     "own": "stated, own ladders",
