@@ -29,9 +29,8 @@ if TYPE_CHECKING:
     from refladder.backends.plain_function import Judge
     from refladder.backends.prices import Budget, Price
 
-COSTLY = (
-    "openai",
-)  # kinds of backends whose answers are stored unless the user says no: they cost money
+# Kinds of backends whose answers are stored unless the user says no: they cost money.
+COSTLY = ("openai",)
 _LOG = logging.getLogger("refladder")
 
 
@@ -68,10 +67,10 @@ class Session:
         self.notify = notify or _warn_once
         self._opened: dict[tuple[object, ...], _Opened] = {}
         self._stores: dict[Path, ResponseStore] = {}
-        self._passing: list[
-            TemporaryDirectory[str]
-        ] = []  # folders of stores that end with the session
-        self.only_estimates = False  # no run follows the dry run, so no server is needed
+        # Folders of stores that end with the session.
+        self._passing: list[TemporaryDirectory[str]] = []
+        # No run follows the dry run, so no server is needed.
+        self.only_estimates = False
         self.dry_run = False
 
     def open(

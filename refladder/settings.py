@@ -24,9 +24,8 @@ if TYPE_CHECKING:
 LEAST_MASS = (
     0.05  # default; a judge that gives its labels less than this would have answered something else
 )
-STATED = re.compile(
-    r"stated(?::([1-9]\d{0,2}))?", re.ASCII
-)  # of --answers: probabilities that the judge writes
+# A value of --answers: the judge writes its probabilities.
+STATED = re.compile(r"stated(?::([1-9]\d{0,2}))?", re.ASCII)
 LINEAR = ("ladder-sum", "mean-difference", "expected-grade")  # rules for stated probabilities
 Settings = TypeVar("Settings")
 

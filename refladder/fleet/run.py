@@ -293,9 +293,8 @@ class _Driver:
     failed: dict[str, str] = field(default_factory=dict)
     notices: set[str] = field(default_factory=set)
     costs: Counter[str] = field(default_factory=Counter)
-    usd: dict[int, float] = field(
-        default_factory=dict
-    )  # that a worker told; one in its place may spend so much less
+    # What a worker reported as spent; its successor may spend that much less.
+    usd: dict[int, float] = field(default_factory=dict)
     checks: list[JudgeCheck] = field(default_factory=list)
     partly: dict[int, int] = field(default_factory=dict)  # rows done of each worker's file
     begun: float = field(default_factory=time.monotonic)
@@ -375,9 +374,8 @@ class _Driver:
             self.run = replace(
                 self.run, signature=self.run.signature or answer.signature, judge_check=told
             )
-            _write(
-                self.folder, self.run
-            )  # a killed run is continued by a judge of this signature only
+            # Only a judge of this signature may continue a killed run.
+            _write(self.folder, self.run)
         elif answer.counts is None:
             self.failed[file.name] = str(error)
             self.events.notice(f"{file.name}: failed: {error}")

@@ -115,9 +115,8 @@ class Processes:
 
 def _serve(pipe: Connection, task: str, environment: dict[str, str], gpu: int | None) -> None:
     """The life of a worker process: one answer for each file, until the driver has ended."""
-    signal.signal(
-        signal.SIGINT, signal.SIG_IGN
-    )  # Ctrl-C reaches the driver, which ends its workers
+    # Ctrl-C reaches the driver, which ends its workers.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
     os.environ.update(environment)  # before numpy and torch are imported
     threading.Thread(target=_end_with_driver, daemon=True).start()
     if gpu is not None:

@@ -431,9 +431,8 @@ def _fewest(
     units = least(lambda units: int(promise.chosen(grown(units), promise.look + 1)) > chosen)
     if promise.recall is None:
         have, fine = float(worth.rows[-1]), float(worth.rows[-1] - worth.bad[-1])
-        best = 1 - float(
-            lower_bound(fine, have, 1 - _UNLIKELY)
-        )  # the share of good rows is no greater, probably
+        # The share of good rows is probably no greater than this.
+        best = 1 - float(lower_bound(fine, have, 1 - _UNLIKELY))
         if best ** max(float(counted(grown(units)).rows[-1]) - have, 0) < _UNLIKELY:
             return None
     return math.ceil(units * rows[-1] - 1e-9), units

@@ -217,9 +217,8 @@ def _best_rows(source: str, form: str, condition: Condition) -> set[int]:
             if condition.per is not None:
                 groups.append(group_of.setdefault(_group(row, condition.per), len(group_of)))
     if condition.best is not None:
-        order = np.lexsort(
-            (-np.asarray(values), np.asarray(groups))
-        )  # stable: rows of equal values keep their order
+        # Stable: rows of equal values keep their order.
+        order = np.lexsort((-np.asarray(values), np.asarray(groups)))
         grouped = np.asarray(groups, dtype=np.int64)[order]
         rank = np.arange(len(order)) - np.searchsorted(grouped, grouped)
         return {numbers[index] for index in order[rank < condition.best].tolist()}

@@ -314,9 +314,8 @@ class _Reader:
                 f"{row.where}: the scores have another signature here than in {self.first}; calibrate each signature "
                 f"separately: {signature} and {self.signature}"
             )
-        cells = (
-            row.fields.get(name) for name in ("context_id", "context")
-        )  # its id, else its text
+        # Use its id, else its text.
+        cells = (row.fields.get(name) for name in ("context_id", "context"))
         context = next((str(cell) for cell in cells if cell is not None and cell != ""), None)
         self.with_context = self.with_context or context is not None
         self.context_of.append(hash((len(self.row_numbers),) if context is None else context))

@@ -36,11 +36,12 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 _PROGRESS_EVERY = 8192  # rows
+# Endings of columns that are comparable within one signature only.
 OF_SCORES = (
     "_score",
     "_grade",
     "_spread",
-)  # endings of columns that are comparable within one signature only
+)
 
 
 def score_column(source: str, columns: Sequence[str] | None) -> str:

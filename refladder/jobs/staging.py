@@ -77,9 +77,8 @@ class _Tally:
             {context_id: task for context_id, (task, _) in contexts.items()},
         )
         self.lengths: dict[int, array[int]] = {}
-        self.public = (
-            new_digest()
-        )  # of the ladders as they are published; that of the checks is of those here
+        # Digest of the published ladders; `checks` has the digest of the local ones.
+        self.public = new_digest()
         self.earlier: list[Revision] = []  # as they are published
         self._dimensions = {dimension.name: dimension for dimension in parts.dimensions}
         self._parts = parts

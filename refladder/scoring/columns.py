@@ -26,10 +26,11 @@ SPREAD_LEGEND = (
     "spread: how undecided the judge was, in units of the grade. Not a confidence interval."
 )
 LOW_MASS = 0.5  # below this label mass, everything else that the judge could answer was more probable than the labels
+# The second name is used where a dimension is called overall.
 OVERALL = (
     "overall_score",
     "all_dimensions_score",
-)  # the second where a dimension itself is called overall
+)
 LEAST_FOR_INTERVAL = 5  # orders of the rungs from which a score has an interval
 # An id or a length in a reason: left out, so that equal reasons are counted together.
 _QUOTED = re.compile(r"'[^']*'|\"[^\"]*\"|(?<=has )[\d,]+(?= tokens)|(?<=label mass )[\d.e-]+")

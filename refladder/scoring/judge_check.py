@@ -28,10 +28,11 @@ if TYPE_CHECKING:
     from refladder.scoring.question import Question
     from refladder.scoring.scorer import LadderScorer
 
+# How many ladders of a dimension are compared, and how many a pass needs to mean something.
 MOST, FEWEST = (
     16,
     12,
-)  # ladders of a dimension that are compared, and those from which a pass says something
+)
 LEAST = 5  # ladders that could be read, below which no judge is refused
 NEEDED = (
     0.7  # of the ladders: 5 of 12 is refused (interval .19 to .68), and 12 of 12 passes (.76 to 1)

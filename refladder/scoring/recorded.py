@@ -72,9 +72,8 @@ class Recorded(Backend):
         self.kind = kind
         self._readings = readings
         self._places = places
-        self._sets = (
-            sets or {}
-        )  # the set of ladders that a judgments file names, by the place where it does
+        # The ladder set that each judgments file names, by path and line.
+        self._sets = sets or {}
 
     @property
     def fingerprint(self) -> str:

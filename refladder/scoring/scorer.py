@@ -48,10 +48,11 @@ FIRST_BATCH, LARGEST_BATCH = 16, 1024  # rows judged, stored and written at a ti
 LARGEST_CONTEXT = 256  # rows of one context that stay in one batch
 HALF = 0.5  # a text that beats the top rung, or loses to the lowest, with more than this is beyond the ladder
 _OF_VALUE = (expected_grades, grade_spreads)  # which a text without a value has not
+# In seconds. After a quicker batch the next is twice as large, after a slower one half as large.
 QUICK, SLOW = (
     2.0,
     20.0,
-)  # seconds: after a quicker batch the next is twice as large, after a slower one half as large
+)
 
 
 def batches(
@@ -100,9 +101,8 @@ class Verdicts:
     def __init__(self, run: Run, scale: Scale) -> None:
         self.run = run
         self.report = ScoreReport(signature=signature_of(run, scale))
-        self._rule = rule_named(
-            scale.rule
-        )  # once: the look-up reads the metadata of every installed package
+        # Done once, as the look-up reads the metadata of every installed package.
+        self._rule = rule_named(scale.rule)
 
     def count(self, judgments: Sequence[Judgment]) -> None:
         """Add judgments to `report`: those of every rung for each text, in the canonical order."""
