@@ -6,7 +6,15 @@ from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from refladder.commands import console
-from refladder.commands.calling import LOG, Call, Log, checked, output_path, record_or_path
+from refladder.commands.calling import (
+    LOG,
+    Call,
+    Log,
+    checked,
+    log_lines,
+    output_path,
+    record_or_path,
+)
 from refladder.commands.options import subcommand
 from refladder.errors import UsageError, plural
 from refladder.files.jsonl import read_record
@@ -371,7 +379,7 @@ def calibrate(
             if result.labels_needed is not None:
                 could = f"this could change with {plural(result.labels_needed, 'more label')}, if all are good"
             LOG.warning("no cut-off can be promised; %s", could)
-        call.log(result.notes)
+        log_lines(result.notes)
         return result
 
 
@@ -422,7 +430,7 @@ def plan_labels(
             table=_labelled(call, labels, columns, by=by, label=label, good=good, unit=unit),
         )
         plan = run(spec, Log())
-        call.log(plan.notes)
+        log_lines(plan.notes)
         return plan
 
 
@@ -466,7 +474,7 @@ def estimate_precision(
         by, unit = record.column, unit or record.unit
         scored = _labelled(call, labels, columns, by=by, label=label, good=good, unit=unit)
         result = run(RateSpec(table=scored, threshold=record), Log())
-        call.log(result.notes)
+        log_lines(result.notes)
         return result
 
 

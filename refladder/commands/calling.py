@@ -98,10 +98,6 @@ class Call(ExitStack):
         }
         return {"command": self.command, "refladder": __version__, "options": redacted(options)}
 
-    def log(self, lines: Iterable[str], level: int = logging.WARNING) -> None:
-        """Give lines to the logger `refladder`."""
-        log_lines(lines, level)
-
 
 class Log:
     """Events of a call: a progress bar in a terminal, and the logger `refladder`."""

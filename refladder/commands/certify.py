@@ -7,7 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from refladder.commands import console, spending
-from refladder.commands.calling import Call, Log, checked
+from refladder.commands.calling import Call, Log, checked, log_lines
 from refladder.commands.options import JudgeOptions, subcommand
 from refladder.options import OF_BACKENDS, OF_COST, like
 from refladder.session import Session
@@ -142,7 +142,7 @@ def certify(
         asked = chosen(Asking, call.given)
         spec = replace(certify_spec(ladders, asked), judge=judge, judge_options=judge_options)
         certificate, checks = run(spec, session, events)
-        call.log(certificate["notes"])
+        log_lines(certificate["notes"])
         events.checked(checks)
         return ShownDict(
             certificate, certificate_tables(certificate), certificate_lines(certificate)

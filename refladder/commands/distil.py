@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from refladder.commands import console
-from refladder.commands.calling import Call, Log, checked, output_path
+from refladder.commands.calling import Call, Log, checked, log_lines, output_path
 from refladder.commands.options import subcommand
 from refladder.files.ladder_sets import load_ladders
 from refladder.options import like
@@ -132,6 +132,6 @@ def distil(
             out=output_path(out),
         )
         record, notes = run(spec, Log())
-        call.log(notes)
-        call.log(surface_lines(record))
+        log_lines(notes)
+        log_lines(surface_lines(record))
         return record

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, cast, overload
 
 from refladder.commands import console, spending
-from refladder.commands.calling import LOG, Call, Log, checked
+from refladder.commands.calling import LOG, Call, Log, checked, log_lines
 from refladder.commands.data import Data, DataOptions, one_alone, one_each
 from refladder.commands.options import (
     JudgeOptions,
@@ -493,7 +493,7 @@ def evaluate(
         events = Log()
         evaluations = run(spec, session, events)
         for evaluation in evaluations:
-            call.log((*evaluation.limits, *evaluation.notes))
+            log_lines((*evaluation.limits, *evaluation.notes))
             events.checked(evaluation.checks)
         return evaluations if several else evaluations[0]
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar, cast
 
 from refladder.commands import console
-from refladder.commands.calling import LOG, Call, Log, checked
+from refladder.commands.calling import LOG, Call, Log, checked, log_lines
 from refladder.commands.options import subcommand
 from refladder.errors import UsageError, plural
 from refladder.files.tables import STANDARD
@@ -173,7 +173,7 @@ def filter(  # noqa: A001  the name of the command
                 out=call.out(None),
             )
         report = run(asked, tables, Log())
-        call.log(report.notes)
+        log_lines(report.notes)
         if report.uncertain:
             LOG.warning(
                 "%d rows would be decided otherwise at an end of the link's 95 %% interval",

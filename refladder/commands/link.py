@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from refladder.commands import console
-from refladder.commands.calling import Call, check_paths, checked
+from refladder.commands.calling import Call, check_paths, checked, log_lines
 from refladder.commands.options import subcommand
 from refladder.options import like
 from refladder.report.certificate_tables import link_table, link_warnings
@@ -80,5 +80,5 @@ def link(
         check_asking(least_mass=least_mass)
         scale = Scale(rule=rule, least_mass=least_mass)
         record = linked(Path(judgments), Path(to), scale, None if out is None else Path(out))
-        call.log(link_warnings(record))
+        log_lines(link_warnings(record))
         return record

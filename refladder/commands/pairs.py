@@ -7,7 +7,7 @@ from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, TypeVar, cast
 
 from refladder.commands import console
-from refladder.commands.calling import Call, Log, checked
+from refladder.commands.calling import Call, Log, checked, log_lines
 from refladder.commands.options import subcommand
 from refladder.files.tables import STANDARD
 from refladder.options import like
@@ -119,7 +119,7 @@ def pairs(
             needed = {*fields, by, "signature"}
         tables = Tables(source=call.source(needed), out=call.out(out))
         report = run(asked, tables, Log())
-        call.log(
+        log_lines(
             pair_lines(report),
             logging.INFO if report.pairs and not report.unscored else logging.WARNING,
         )

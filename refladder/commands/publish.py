@@ -6,7 +6,7 @@ import math
 from typing import TYPE_CHECKING
 
 from refladder.commands import console
-from refladder.commands.calling import Call, Log, checked
+from refladder.commands.calling import Call, Log, checked, log_lines
 from refladder.commands.options import subcommand
 from refladder.options import like
 from refladder.settings import Publishing, chosen
@@ -119,5 +119,5 @@ def publish(
 
     with Call(publish, locals(), table="") as call:
         done = run(chosen(Publishing, {**call.given, "ladders": str(ladders)}), Log())
-        call.log(done.notices)
+        log_lines(done.notices)
         return done

@@ -5,7 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, overload
 
 from refladder.commands import console
-from refladder.commands.calling import Call, check_paths, checked, output_path, record_or_path
+from refladder.commands.calling import (
+    Call,
+    check_paths,
+    checked,
+    log_lines,
+    output_path,
+    record_or_path,
+)
 from refladder.commands.options import subcommand
 from refladder.files.tables import STANDARD
 from refladder.options import like
@@ -123,5 +130,5 @@ def rescore(
         scale = Scale(rule=rule, weights=dict(weights or {}), least_mass=least_mass)
         with console.progress("rescoring") as bar:
             report = rescored(judgments, tables, scale, link=record_or_path(link), progress=bar)
-        call.log(warning_lines(report) if report.complete else summary_lines(report))
+        log_lines(warning_lines(report) if report.complete else summary_lines(report))
         return kept.whole_rows() if path is None else path

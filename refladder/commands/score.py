@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, TypeVar, cast
 import click
 
 from refladder.commands import console, spending
-from refladder.commands.calling import Call, Log, checked
+from refladder.commands.calling import Call, Log, checked, log_lines
 from refladder.commands.many_files import (
     ManyFiles,
     check_judge,
@@ -465,7 +465,7 @@ def _returned(
     """Return the scored table, of the kind that the user gave; the counts go to the logger."""
     from refladder.report.summary import essential_lines
 
-    call.log(essential_lines(report))
+    log_lines(essential_lines(report))
     if call.frame is None:
         return type(table)(call.given["out"])  # type: ignore[call-arg]
     return cast("Table", call.frame.with_columns(added_values(files.out, added), added))
