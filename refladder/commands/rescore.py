@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 @subcommand(
     "Recompute scores from saved judgments, without a model.",
     "judgments_argument",
-    like("out", help="Output file for the scores; - is standard output."),
+    like("out", help="Output file for the scores; - is standard output.", beside=(".run.json",)),
     "out_format",
     "escape_formulas",
     "rule",

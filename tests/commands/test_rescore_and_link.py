@@ -241,3 +241,13 @@ def test_a_file_of_no_known_format_is_refused_without_naming_an_option(tmp_path)
         str(refused.value)
         == f"{tmp_path}/rows.txt: unknown file extension; use .jsonl, .csv or .parquet"
     )
+
+
+def test_the_file_beside_rescored_rows_is_an_output_too(command, tmp_path):
+    """It holds the names of id columns."""
+    record = tmp_path / "out.jsonl.run.json"
+    done = command(
+        "rescore", tmp_path / "j.jsonl", "--link", record, "--out", tmp_path / "out.jsonl"
+    )
+    assert done.code == 2
+    assert f"{record}: --link and --out must be different files" in done.err
