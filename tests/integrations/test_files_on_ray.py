@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 from pathlib import Path
 
@@ -97,7 +98,9 @@ def test_a_killed_node_costs_no_row(nodes, start, process, tmp_path):
     assert run.returncode == 0, err
     counts = {"files": 6, "reused": 0, "missing": 0, "rows": 1200, "scored": 1200, "unscored": 0}
     assert json.loads(printed)["files"] == counts
-    assert b"00.jsonl: the worker died (1 of at most 3 times); another worker scores it" in err
+    # The actor may outlive its node by a moment, finish its file, and die with the next one.
+    lost = rb"0\d\.jsonl: the worker died \(1 of at most 3 times\); another worker scores it"
+    assert re.search(lost, err)
     whole = tmp_path / "whole.jsonl"
     alone = process("score", tmp_path / "in", *LADDERS, "--judge", "slow", "--out", whole)
     _, err = alone.communicate(timeout=HANG)

@@ -328,7 +328,7 @@ def test_people_are_compared_with_each_other(opened, run):
 def test_single_texts_are_graded_on_the_scale(opened, run):
     page = opened(run / "page.html", "blind")
     start(page, what="text")
-    page.wait_for_selector("text=1: worst")
+    page.wait_for_selector("text=1 worst")
     for number in range(4):
         status(page, f"{number} of 48")
         page.keyboard.press("5" if page.inner_text(".output .text").startswith("good") else "2")
