@@ -476,7 +476,6 @@ OPTIONS: dict[str, Option] = {
             help="Format of the printed tables.",
             type=("text", "markdown", "latex", "json", "csv"),
             default="text",
-            rare=True,
         ),
         id_column=Option(
             flag="--id",
