@@ -27,7 +27,7 @@ KEEP, DROP = "keep", "drop"
 
 @subcommand(
     "Select scored rows by threshold, top fraction or rank in a group.",
-    like("source", default="-"),
+    like("source", default="-", beside=(".run.json", ".judgments.jsonl")),
     "min",
     "max",
     "top",

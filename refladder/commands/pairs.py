@@ -24,7 +24,7 @@ Table = TypeVar("Table")
 
 @subcommand(
     "Pair better and worse outputs for training.",
-    like("source", default="-"),
+    like("source", default="-", beside=(".run.json", ".judgments.jsonl")),
     "margin",
     "per_context",
     "by",

@@ -287,3 +287,20 @@ def test_the_file_of_options_is_read(table, fails):
     (table.parent / "options.toml").write_text("[filter]\nbest = 1\n")
     told = fails(2, "--config", "options.toml", "filter", "table.jsonl", "--out", "options.toml")
     assert told == "refladder: options.toml: --config and --out must be different files\n"
+
+
+@pytest.mark.parametrize("end", [".run.json", ".judgments.jsonl"])
+@pytest.mark.parametrize(
+    "words",
+    [("pairs", "--margin", "1"), ("filter", "--min", "x_score=0")],
+    ids=lambda words: words[0],
+)
+def test_the_files_beside_a_scored_table_are_not_overwritten(words, end, tmp_path):
+    table = tmp_path / "scored.jsonl"
+    table.write_text('{"output_id": "a", "context_id": "c", "x_score": 1}\n')
+    kept = tmp_path / f"scored.jsonl{end}"
+    kept.write_text("{}\n")
+    name, *options_given = words
+    result = CliRunner().invoke(cli.cli, [name, str(table), *options_given, "--out", str(kept)])
+    assert "SOURCE and --out must be different files" in str(result.exception)
+    assert kept.read_text() == "{}\n"
