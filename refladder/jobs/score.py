@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from refladder.errors import (
+    AnswersAwaitedError,
     UnknownNameError,
     UsageError,
     did_you_mean,
@@ -183,13 +184,16 @@ def check_judge(
 
     `folder` remembers the check, None for none. `progress` is that of the rows that follow.
     """
-    if scorer.judge.wants_all:
+    two = "the judge check is an exchange of files of its own, and the rows are the next: a first run takes two"
+    if session.dry_run and scorer.judge.wants_all:
         known = prove(scorer, folder, any_judge=True, ask=False)
         if missing_line(scorer, known):
-            session.notify(
-                "the judge check is an exchange of files of its own, and the rows are the next: a first run takes two"
-            )
-    checks = prove(scorer, folder, any_judge=any_judge, progress=progress)
+            session.notify(two)
+    try:
+        checks = prove(scorer, folder, any_judge=any_judge, progress=progress)
+    except AnswersAwaitedError:
+        session.notify(two)
+        raise
     events.checked(checks)
     return checks
 
