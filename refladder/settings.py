@@ -21,12 +21,12 @@ if TYPE_CHECKING:
     from refladder.files.ladder_sets import LadderSet
     from refladder.records import Context, Dimension, Link, Threshold
 
-LEAST_MASS = (
-    0.05  # default; a judge that gives its labels less than this would have answered something else
-)
+# Default. A judge that gives its labels less probability than this would have answered something else.
+LEAST_MASS = 0.05
 # A value of --answers: the judge writes its probabilities.
 STATED = re.compile(r"stated(?::([1-9]\d{0,2}))?", re.ASCII)
-LINEAR = ("ladder-sum", "mean-difference", "expected-grade")  # rules for stated probabilities
+# Rules for stated probabilities.
+LINEAR = ("ladder-sum", "mean-difference", "expected-grade")
 Settings = TypeVar("Settings")
 
 
@@ -53,8 +53,25 @@ class Scale:
     least_mass: float = LEAST_MASS
 
 
+class _Answered:
+    """How the answers of a judge are read, from the field `answers` of a record."""
+
+    __slots__ = ()
+    answers: int | str
+
+    @property
+    def sampled(self) -> int:
+        """Return the number of answers to sample for each question; 0 for probabilities of labels and stated ones."""
+        return self.answers if isinstance(self.answers, int) else 0
+
+    @property
+    def stated(self) -> int:
+        """Return in how many orders a ladder is shown to a judge that states probabilities; 0 for other judges."""
+        return stated_orders(self.answers)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asking:
+class Asking(_Answered):
     """How a judge of rungs is asked: `judgments` is the file that stores what it says.
 
     `answers` to sample for each question, 0 for label probabilities, or `stated`, `stated:K`; `prompts` is a folder of
@@ -68,16 +85,6 @@ class Asking:
 
     def __post_init__(self) -> None:
         check_asking(least_mass=self.least_mass, answers=self.answers)
-
-    @property
-    def sampled(self) -> int:
-        """The number of answers to sample for each question."""
-        return self.answers if isinstance(self.answers, int) else 0
-
-    @property
-    def stated(self) -> int:
-        """In how many orders a ladder is shown to a judge that states probabilities; 0 for other judges."""
-        return stated_orders(self.answers)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,8 +129,8 @@ class Pairing:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Scoring:
-    """All that decides the scores of texts, beside the judge; no dimensions are all of the set.
+class Scoring(_Answered):
+    """Settings that determine the scores, apart from the judge. If `dimensions` is empty, all of the set are scored.
 
     `answers` to sample for each question (0 reads label probabilities), or `stated`, `stated:K`.
     `any_judge` keeps a judge that fails.
@@ -162,23 +169,13 @@ class Scoring:
             )
 
     @property
-    def sampled(self) -> int:
-        """The number of answers to sample for each question; 0 for label probabilities and for stated ones."""
-        return self.answers if isinstance(self.answers, int) else 0
-
-    @property
-    def stated(self) -> int:
-        """In how many orders each ladder is shown to a judge that states probabilities; 0 for other judges."""
-        return stated_orders(self.answers)
-
-    @property
     def scale(self) -> Scale:
-        """Rule, weights and least label mass."""
+        """Return rule, weights and least label mass."""
         return Scale(rule=self.rule, weights=dict(self.weights), least_mass=self.least_mass)
 
     @property
     def orders(self) -> int:
-        """The number of orders in which a pair is asked."""
+        """Return the number of orders in which a pair is asked."""
         return 2 if self.both_orders else 1
 
 
@@ -234,7 +231,7 @@ class BuildSpec:
 
     @property
     def how(self) -> dict[str, Any]:
-        """How texts are drawn, as `refladder.synth` takes it."""
+        """Return how texts are drawn, as `refladder.synth` takes it."""
         return {"sampling": self.sampling, "attempts": self.attempts, "prompts": self.prompts}
 
 
@@ -260,7 +257,7 @@ class Publishing:
 
 
 def stated_orders(answers: int | str) -> int:
-    """K of `stated:K`, 1 of `stated`, and 0 of a number of answers."""
+    """Return K of `stated:K`, 1 of `stated`, and 0 of a number of answers."""
     orders = None if isinstance(answers, int) else STATED.fullmatch(answers)
     return 0 if orders is None else int(orders[1] or 1)
 
