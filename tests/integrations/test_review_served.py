@@ -179,6 +179,8 @@ def test_build_shows_an_example_with_the_columns_of_the_table(serve, browser, tm
         control = page.get_by_label(label, exact=True).first
         assert control.get_attribute("placeholder").split(":")[0] in known
         offered = page.locator(f"#{control.get_attribute('list')} option")
+        # The page fetches the list after it has drawn the form.
+        sync_api.expect(offered).to_have_count(len(known))
         assert [each.get_attribute("value").rstrip(":") for each in offered.all()] == known
     # A click misses where the table that arrives moves the page.
     page.get_by_text("Available backends").press("Enter")
