@@ -10,12 +10,14 @@ import argparse
 import gzip
 import json
 import tempfile
-from collections import defaultdict
+from collections import Counter, defaultdict
 from dataclasses import replace
+from itertools import permutations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from scipy.stats import spearmanr
 
 import refladder
 
@@ -116,6 +118,21 @@ def win_ratios(name: str) -> dict[str, float]:
     return {text: float(np.mean(values)) for text, values in won.items()}
 
 
+def rater_agreement(benchmark: Benchmark, dimension: str) -> float:
+    """Return the correlation of two people's ratings of a text, over all ordered pairs of raters.
+
+    This is Fisher's intraclass correlation (Statistical Methods for Research Workers, section 38): 1 where raters agree, and
+    about 0 where the rating of one person says nothing about that of another.
+    """
+    ratings = defaultdict(list)
+    for each in benchmark.ratings:
+        if each.dimension == dimension:
+            ratings[each.output_id].append(each.value)
+    pairs = [pair for values in ratings.values() for pair in permutations(values, 2)]
+    first, second = np.array(pairs, dtype=float).T
+    return float(np.corrcoef(first, second)[0, 1])
+
+
 def part_of(benchmark: Benchmark, dimension: str, texts: Collection[str]) -> Benchmark:
     """Return the benchmark with these texts, their contexts and one dimension."""
     outputs = tuple(output for output in benchmark.outputs if output.id in texts)
@@ -176,14 +193,15 @@ def cells(rows: Mapping[tuple[str, str], Any], method: str) -> list[str]:
 
 def changes(
     first: Mapping[str, float], second: Mapping[str, float], cut: float
-) -> tuple[int, float, float]:
-    """Return the shift of the mean in units of the first scores' spread, and the share of decisions that change.
+) -> tuple[int, float, int]:
+    """Return the number of texts, the shift of the mean, and the number of decisions that change.
 
-    A decision is whether a text is at or above the cut-off.
+    The shift is in standard deviations of the first scores. A decision is whether a text is at or above the cut-off.
     """
     texts = sorted(first.keys() & second.keys())
     one, two = (np.array([scores[text] for text in texts]) for scores in (first, second))
-    return len(texts), (two - one).mean() / one.std(), np.mean((one >= cut) != (two >= cut))
+    changed = int(np.sum((one >= cut) != (two >= cut)))
+    return len(texts), (two - one).mean() / one.std(), changed
 
 
 def builtin_direct(folder: Path) -> dict[str, float]:
@@ -208,14 +226,17 @@ def builtin_ladders(folder: Path, readings: str, dimension: str) -> list[dict[st
 
 
 def table(heads: list[str], rows: list[list[str]]) -> list[str]:
-    """Return the lines of a Markdown table; the first two columns are text."""
-    rule = ["---", "---", *["--:"] * (len(heads) - 2)]
+    """Return the lines of a Markdown table, with columns of words on the left and of numbers on the right."""
+    words = 2 if "asked" in heads else 1
+    rule = [*["---"] * words, *["--:"] * (len(heads) - words)]
     return [f"| {' | '.join(cell)} |" for cell in (heads, rule, *rows)]
 
 
-def measure(data: Path) -> tuple[list[list[str]], list[list[str]], list[Point]]:
-    """Return the rows of the three tables, and what the figure shows: label, method, value, low, high."""
-    agreement, decisions, shown = [], [], []
+def measure(
+    data: Path,
+) -> tuple[list[list[str]], list[list[str]], list[list[str]], list[Point]]:
+    """Return the rows of the tables of agreement, of readings and raters, and of decisions, and what the figure shows."""
+    agreement, consistency, decisions, shown = [], [], [], []
     for name, dimension, ladders in RUNS:
         stem = f"{name}-{dimension}"
         benchmark = refladder.load_benchmark(name, data / SOURCES[name])
@@ -225,9 +246,14 @@ def measure(data: Path) -> tuple[list[list[str]], list[list[str]], list[Point]]:
             rated = direct(f"{stem}-direct", column)
             scores[kind] = {text: rated[text] for text in own}
         label = f"{name}, {dimension}"
+        part = part_of(benchmark, dimension, own)
+        readings = [[values[text] for text in own] for values in (own, scores["direct"])]
+        between = spearmanr(*readings).statistic
+        raters = [rater_agreement(each, dimension) for each in (part, benchmark)]
+        consistency.append([label, f"{between:.3f}", *(f"{each:.3f}" for each in raters)])
         with tempfile.TemporaryDirectory() as temporary:
             folder = Path(temporary)
-            rows = evaluated(part_of(benchmark, dimension, own), dimension, ladders, scores, folder)
+            rows = evaluated(part, dimension, ladders, scores, folder)
             share, orders = one_rating(f"{stem}-own")
             for method, words in WORDS.items():
                 factor = [f"{share:.3f}", str(orders)] if method == "own" else ["-", "-"]
@@ -244,8 +270,10 @@ def measure(data: Path) -> tuple[list[list[str]], list[list[str]], list[Point]]:
             ):
                 limit = cut if first is own else float(np.median(list(rated.values())))
                 count, shift, changed = changes(first, second, limit)
-                decisions.append([label, words, str(count), f"{shift:+.2f}", f"{changed:.2f}"])
-    return agreement, decisions, shown
+                decisions.append(
+                    [label, words, str(count), f"{shift:+.2f}", f"{changed / count:.2f}"]
+                )
+    return agreement, consistency, decisions, shown
 
 
 def other_readings(data: Path) -> list[list[str]]:
@@ -268,9 +296,12 @@ def other_readings(data: Path) -> list[list[str]]:
     return rows
 
 
-def second_pass() -> list[list[str]]:
-    """Return the rows of a second pass over about a quarter of the texts, by other readers of the same model."""
-    rows = []
+def second_pass() -> tuple[list[list[str]], str]:
+    """Return the rows of a second pass over about a quarter of the texts, and a sentence with their sums.
+
+    The second pass is by other readers of the same model.
+    """
+    rows, totals = [], Counter()
     for name, dimension, _ in RUNS:
         stem = f"{name}-{dimension}"
         if not (READINGS / f"{stem}-own-pass2.jsonl.gz").exists():
@@ -283,10 +314,21 @@ def second_pass() -> list[list[str]]:
             again = {text: first[text] for text in second}
             cut = float(np.median(list(again.values())))
             count, shift, changed = changes(again, second, cut)
+            totals.update({f"{kind} texts": count, f"{kind} changed": changed})
             rows.append(
-                [f"{name}, {dimension}", words, str(count), f"{shift:+.2f}", f"{changed:.2f}"]
+                [
+                    f"{name}, {dimension}",
+                    words,
+                    str(count),
+                    f"{shift:+.2f}",
+                    f"{changed / count:.2f}",
+                ]
             )
-    return rows
+    sums = " and ".join(
+        f"{totals[f'{kind} changed']} of {totals[f'{kind} texts']} decisions with {words}"
+        for kind, words in (("own", "own ladders"), ("direct", "direct ratings"))
+    )
+    return rows, f"In all, {sums} change."
 
 
 def draw(shown: list[Point], path: Path) -> None:
@@ -330,7 +372,8 @@ def main() -> None:
     parser.add_argument("data", type=Path)
     parser.add_argument("--figure", type=Path)
     given = parser.parse_args()
-    agreement, decisions, shown = measure(given.data)
+    agreement, consistency, decisions, shown = measure(given.data)
+    again, totals = second_pass()
     lines = [
         "# A large language model as writer and judge",
         "",
@@ -342,6 +385,14 @@ def main() -> None:
         *table(
             ["benchmark, dimension", "asked", "texts", "within contexts", "p", "pooled", "first factor", "rank orders"],
             agreement,
+        ),
+        "",
+        "The Spearman correlation of the model's two readings, own ladders and expected ratings, over all texts. And how far two",
+        "people agree on a text: the intraclass correlation of one rating, in the sample and in the whole benchmark.",
+        "",
+        *table(
+            ["benchmark, dimension", "the two readings", "raters, sample", "raters, benchmark"],
+            consistency,
         ),
         "",
         "Readings of some of these texts, beside the others on the same texts.",
@@ -359,7 +410,9 @@ def main() -> None:
         "",
         "A second pass of the large model over some of the texts, by other readers. The cut-off is the first median.",
         "",
-        *table(["benchmark, dimension", "asked", "texts", "mean shift", "decisions that change"], second_pass()),
+        *table(["benchmark, dimension", "asked", "texts", "mean shift", "decisions that change"], again),
+        "",
+        totals,
     ]  # fmt: skip
     text = "\n".join(lines) + "\n"
     print(text)

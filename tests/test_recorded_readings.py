@@ -68,11 +68,14 @@ def test_the_page_is_recomputed(bench, monkeypatch, tmp_path, capsys):
     monkeypatch.setattr(bench, "__file__", str(tmp_path / "large_model.py"))
     monkeypatch.setattr(sys, "argv", ["large_model.py", str(DATA)])
     bench.main()
-    numbers, words = numbers_and_words(capsys.readouterr().out.strip())
-    shown, expected = numbers_and_words(page.strip())
-    assert words == expected
-    # One text may change sides of a cut-off where the last bits of a processor differ.
-    assert numbers == pytest.approx(shown, abs=0.026)
+    found = capsys.readouterr().out.strip().partition("A cut-off is")
+    expected = page.strip().partition("A cut-off is")
+    # The last bits of a processor decide a few ties of `builtin`, and may move one text of 41 across a cut-off.
+    for part, shown, tolerance in zip(found, expected, (0.011, 0, 0.026), strict=True):
+        numbers, words = numbers_and_words(part)
+        shown_numbers, shown_words = numbers_and_words(shown)
+        assert words == shown_words
+        assert numbers == pytest.approx(shown_numbers, abs=tolerance)
     # The page on the benchmarks shows the agreement of the table, without the zeros before the points.
     text = (ROOT / "docs/explanation/benchmark-figures.md").read_text("utf-8")
     figures = [
@@ -82,7 +85,8 @@ def test_the_page_is_recomputed(bench, monkeypatch, tmp_path, capsys):
         for cell in line.split(" | ")
         if "[" in cell
     ]
-    assert len(figures) >= 12 * len(bench.RUNS) * 5 // 6
+    # Within contexts and pooled, five methods of a run, and three readings of a part.
+    assert len(figures) == 2 * (5 * len(bench.RUNS) + 3 * len(bench.OTHERS))
     assert [figure for figure in figures if figure not in text] == []
 
 
