@@ -114,6 +114,8 @@ def test_faults_of_the_judge_are_beside_the_numbers(opened, tmp_path):
         sync_api.expect(line).to_contain_text("1 of 4 (25.0 %)")
         line.get_by_role("link").click()
         status(page, "1 of 4 rows")
+        kinds = page.get_by_label("Show").locator("option").all_inner_texts()
+        assert kinds == ["all rows", "orders disagree", "low label mass", "unparsed"]
         assert page.locator("article h2").inner_text() == ("r1", "r0", "r2")[number]
 
 
@@ -137,8 +139,9 @@ def test_examples_are_searched_filtered_sorted_and_marked(opened, run):
         assert part in words
     page.get_by_role("button", name="Mark differences").click()
     sync_api.expect(page.locator("mark")).to_have_text(["good", "poor"])
-    page.get_by_label("Show").select_option("orders")
+    page.get_by_label("Search").fill("nowhere")
     status(page, "No row matches")
+    sync_api.expect(page.get_by_label("Show")).to_have_count(0)  # no row is of another kind
 
 
 def test_payloads_stay_text(opened, hostile):

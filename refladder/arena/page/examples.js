@@ -87,11 +87,14 @@ export function examples() {
     waiting = setTimeout(() => choose("text")(event.target.value), 120);
   } });
   const systems = key.systems.map((system, index) => [String(index), system || "no system"]);
+  // Only what leads to rows is offered, and the kind that another view has chosen.
+  const all = { system: "", criterion: "", text: "" };
+  const kinds = ONLY.filter(([only]) => !only || only === filters.only || matching({ ...all, only }).length);
   const controls = h("div", { class: "controls" },
     field("Search", search),
     key.systems.length > 1 ? field("Model", select([["", "all models"], ...systems], filters.system, choose("system"))) : null,
     pool.criteria.length > 1 ? field("Criterion", select([["", "all criteria"], ...pool.criteria.map((each, index) => [String(index), each.name])], filters.criterion, choose("criterion"))) : null,
-    field("Show", select(ONLY, filters.only, choose("only"))),
+    kinds.length > 1 ? field("Show", select(kinds, filters.only, choose("only"))) : null,
     field("Sort", select(SORTS, filters.sort, choose("sort"))));
   draw();
   return [h("h1", {}, "Examples"), pool.rows.length ? null : empty("This run has no rows."), controls, status, shown, pager];
