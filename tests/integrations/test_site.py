@@ -56,6 +56,8 @@ def test_the_search_runs_from_disk(site, chromium):
         ("Ollama", ["how-to/servers"]),
         ("privacy", ["how-to/servers"]),
         ("significance", ["how-to/compare-models"]),
+        ("what does a score mean", ["explanation/ladder-scores"]),
+        ("compare two sets", ["how-to/publish"]),
     ],
 )
 def test_the_search_finds_what_people_ask(site, chromium, words, pages):
