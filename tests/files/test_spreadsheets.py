@@ -87,10 +87,7 @@ LABELLED = ["calibrate", "--by", "a_score", "--label", "ok", "--good", ">=1", "-
             "The table has no rows, so nothing was paired",
         ),
         (("compare", "--by", "a_score"), "no rows, so nothing was compared"),
-        (
-            LABELLED,
-            "no rows, so there is nothing to calibrate",
-        ),
+        (LABELLED, "no rows, so there is nothing to calibrate"),
         (
             ("calibrate", "--by", "a_score", "--plan", "--precision", 0.8),
             "no rows, so there is nothing to calibrate",

@@ -50,10 +50,7 @@ def test_a_cell_of_several_lines_is_named_by_its_first(tmp_path):
     path.write_text('x,y\n"a\nb",1\n"long ' + "x" * 200_000 + '",2\n')
     assert [
         (row.where.rpartition(":")[2], len(row.fields["x"])) for row in read_rows(str(path))
-    ] == [
-        ("2", 3),
-        ("4", 200_005),
-    ]
+    ] == [("2", 3), ("4", 200_005)]
 
 
 def test_added_values_stand_at_the_end_of_the_line(tmp_path, monkeypatch):
@@ -160,10 +157,7 @@ def test_numbers_that_json_has_not_are_null_counted_and_said(tmp_path, caplog, n
             write(row)
     assert [
         json.loads(line, parse_constant=pytest.fail) for line in out.read_text("utf-8").splitlines()
-    ] == [
-        {"a": 1, "b": None, "c": [None, 2]},
-        {"a": 3, "b": 0.5, "c": []},
-    ]
+    ] == [{"a": 1, "b": None, "c": [None, 2]}, {"a": 3, "b": 0.5, "c": []}]
     assert (
         "out.jsonl: NaN and Infinity are written as null, as JSON has neither: 2 values"
         in caplog.text

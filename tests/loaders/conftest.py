@@ -1,4 +1,4 @@
-"""Small files in every layout, written for these tests; and the real files, where they are."""
+"""Small files in every layout, written for these tests."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 DATA = Path(__file__).parent / "data"
-REAL = Path(__file__).parents[3] / "shared" / "data"
 
 
 @pytest.fixture
@@ -17,10 +16,17 @@ def data():
 
 
 @pytest.fixture
-def real():
-    if not REAL.is_dir():
-        pytest.skip("the real benchmark files are not in ../shared/data")
-    return REAL
+def edited(tmp_path):
+    """Copy a file of the data with some text replaced once."""
+
+    def copy(file, old, new):
+        text = (DATA / file).read_bytes().decode()
+        assert old in text
+        path = tmp_path / Path(file).name
+        path.write_bytes(text.replace(old, new, 1).encode())
+        return path
+
+    return copy
 
 
 @pytest.fixture

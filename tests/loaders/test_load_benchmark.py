@@ -32,39 +32,25 @@ SOURCES = [
 
 
 @pytest.mark.parametrize(("name", "folder", "options"), SOURCES)
-def test_contract(data, name, folder, options):
-    benchmark = load_benchmark(name, data / folder, **options)
+def test_contract_and_gzip(data, tmp_path, name, folder, options):
+    source = data / folder
+    benchmark = load_benchmark(name, source, **options)
     check_benchmark(benchmark)
     assert benchmark.name == name
     assert benchmark.outputs
     rated = {(rating.output_id, rating.dimension) for rating in benchmark.ratings}
     assert len(rated) == len(benchmark.outputs) * len(benchmark.dimensions)
+    for file in [source] if source.is_file() else source.iterdir():
+        (tmp_path / f"{file.name}.gz").write_bytes(gzip.compress(file.read_bytes()))
+    packed = tmp_path if source.is_dir() else tmp_path / f"{source.name}.gz"
+    again = load_benchmark(name, str(packed), **options)
+    assert again.outputs == benchmark.outputs
+    assert again.ratings == benchmark.ratings
+    assert again.revision == benchmark.revision
 
 
 def test_every_table_entry_is_tried():
     assert {name for name, _, _ in SOURCES} | {"own"} == set(BENCHMARKS)
-
-
-@pytest.mark.parametrize(("name", "folder", "options"), SOURCES)
-def test_gzip_is_the_same(data, tmp_path, name, folder, options):
-    source = data / folder
-    files = [source] if source.is_file() else sorted(source.iterdir())
-    for file in files:
-        (tmp_path / f"{file.name}.gz").write_bytes(gzip.compress(file.read_bytes()))
-    packed = tmp_path if source.is_dir() else tmp_path / f"{source.name}.gz"
-    plain = load_benchmark(name, source, **options)
-    again = load_benchmark(name, str(packed), **options)
-    assert again.outputs == plain.outputs
-    assert again.ratings == plain.ratings
-    assert again.revision == plain.revision
-
-
-def test_unknown_benchmark():
-    with pytest.raises(
-        UnknownNameError,
-        match=r"unknown benchmark 'sumeval'; did you mean 'summeval'\? Known: demo/.*, hanna,",
-    ):
-        load_benchmark("sumeval")
 
 
 @pytest.mark.parametrize("name", ["demo/dialogue", "demo/story", "demo/summarization"])
@@ -75,54 +61,32 @@ def test_shipped_sets(name):
     assert len(benchmark.outputs) == 6 * len(benchmark.contexts)
 
 
-def test_unknown_option(data):
-    match = r"unknown option of benchmark 'hanna' 'humans'; did you mean 'human'\? Known: human"
-    with pytest.raises(UnknownNameError, match=match):
+def test_wrong_names_and_options(data):
+    with pytest.raises(
+        UnknownNameError, match=r"'sumeval'; did you mean 'summeval'\? Known: demo/"
+    ):
+        load_benchmark("sumeval")
+    message = r"unknown option of benchmark 'hanna' 'humans'; did you mean 'human'\? Known: human"
+    with pytest.raises(UnknownNameError, match=message):
         load_benchmark("hanna", data / "hanna", humans=True)
+    message = "benchmark 'demo/story' is shipped and takes neither a source nor options; leave them"
+    for arguments, options in (((data,), {}), ((), {"human": True})):
+        with pytest.raises(UsageError, match=message):
+            load_benchmark("demo/story", *arguments, **options)
 
 
 @pytest.mark.parametrize(
-    ("name", "match"),
+    ("name", "copy"),
     [
-        (
-            "topicalchat",
-            r"topicalchat: there is no copy on the Hub .* download http://shikib\.com/tc_usr_data\.json ",
-        ),
-        (
-            "newsroom",
-            r"newsroom: there is no copy on the Hub .* newsroom-human-eval\.csv .*lil-lab/newsroom.*--source",
-        ),
-        (
-            "webnlg",
-            r"webnlg: there is no copy on the Hub .*gitlab\.com/webnlg/webnlg-human-evaluation .*--source PATH",
-        ),
+        ("topicalchat", r"http://shikib\.com/tc_usr_data\.json "),
+        ("newsroom", r"newsroom-human-eval\.csv .*lil-lab/newsroom"),
+        ("webnlg", r".*gitlab\.com/webnlg/webnlg-human-evaluation "),
     ],
 )
-def test_no_public_home_to_fetch(name, match):
-    with pytest.raises(DataError, match=match):
+def test_no_public_home_to_fetch(name, copy):
+    message = f"{name}: there is no copy on the Hub to fetch; download {copy}.*--source PATH"
+    with pytest.raises(DataError, match=message):
         load_benchmark(name)
-
-
-HUB = [
-    (
-        "summeval",
-        "mteb/summeval",
-        "test",
-        r"model_annotations\.aligned\.paired\.jsonl .*Yale-LILY/SummEval",
-    ),
-    (
-        "hanna",
-        "llm-aes/hanna",
-        "train",
-        r"hanna_stories_annotations\.csv .*dig-team/hanna-benchmark-asg",
-    ),
-    (
-        "podcast",
-        "potsawee/podcast_summary_assessment",
-        "evaluation",
-        r"podcast_summary_assessment\.json ",
-    ),
-]
 
 
 @pytest.fixture
@@ -143,94 +107,66 @@ def hub(monkeypatch):
     return install
 
 
-@pytest.mark.parametrize(("name", "repository", "_split", "advice"), HUB)
-def test_hub_without_network(hub, name, repository, _split, advice):
+@pytest.mark.parametrize(
+    ("name", "repository", "advice"),
+    [
+        ("summeval", "mteb/summeval", r"model_annotations\.aligned\.paired\.jsonl .*/SummEval"),
+        ("hanna", "llm-aes/hanna", r"hanna_stories_annotations\.csv .*/hanna-benchmark-asg"),
+        ("podcast", "potsawee/podcast_summary_assessment", r"podcast_summary_assessment\.json "),
+    ],
+)
+def test_the_hub_cannot_be_asked(hub, monkeypatch, name, repository, advice):
     def unreachable(path):
-        raise ConnectionError(
-            f"Couldn't reach {path!r} on the Hub (OfflineModeIsEnabled)\nsecond line"
-        )
+        raise ConnectionError(f"Couldn't reach {path!r} (OfflineModeIsEnabled)\nsecond line")
 
-    hub(unreachable)
-    told = "name it with --source"
-    match = rf"^{repository}: cannot be downloaded from the Hub \(Couldn't reach .*\); download {advice}.* {told}"
-    with pytest.raises(DataError, match=match):
-        load_benchmark(name)
-
-
-def test_hub_says_nothing(hub):
     def silent(_path):
         raise errors
 
     errors = hub(silent)()
-    with pytest.raises(
-        DataError, match=r"cannot be downloaded from the Hub \(DatasetsError\); download"
-    ):
-        load_benchmark("summeval")
-
-
-@pytest.mark.parametrize(("name", "repository", "_split", "advice"), HUB)
-def test_hub_without_datasets(monkeypatch, name, repository, _split, advice):
+    for answer, reason in ((unreachable, "Couldn't reach .*"), (silent, "DatasetsError")):
+        hub(answer)
+        message = (
+            rf"^{repository}: cannot be downloaded from the Hub \({reason}\); download {advice}"
+        )
+        with pytest.raises(DataError, match=f"{message}.* and name it with --source PATH"):
+            load_benchmark(name)
     monkeypatch.setitem(sys.modules, "datasets", None)
-    match = rf"{repository}: .* needs the package datasets; pip install datasets huggingface-hub, or download {advice}"
-    with pytest.raises(DataError, match=match):
+    message = (
+        f"{repository}: .* needs the package datasets; pip install datasets huggingface-hub, or"
+    )
+    with pytest.raises(DataError, match=f"{message} download {advice}"):
         load_benchmark(name)
 
 
-def test_hub_rows(hub):
-    row = {
-        "episode_id": "e",
-        "transcript": "t",
-        "summary": "s",
-        "system_id": "A1",
-        "score": "G",
-        "attributes": [],
-    }
+def test_hub_rows(hub, data):
+    row = {"episode_id": "e", "transcript": "t", "summary": "s", "system_id": "A1", "score": "G"}
     hub(lambda _path: {"evaluation": [row]})
-    benchmark = load_benchmark("podcast")
-    check_benchmark(benchmark)
-    assert benchmark.outputs[0].id == "e/A1"
-    assert benchmark.revision.startswith("hub:potsawee/podcast_summary_assessment:evaluation@")
-
-
-def test_hub_form_of_summeval(hub, data):
+    podcast = load_benchmark("podcast")
+    check_benchmark(podcast)
+    assert podcast.outputs[0].id == "e/A1"
+    assert podcast.revision.startswith("hub:potsawee/podcast_summary_assessment:evaluation@")
     lines = (data / "summeval/hub/mteb_summeval.test.jsonl").read_text().splitlines()
     hub(lambda _path: {"test": [json.loads(line) for line in lines]})
-    benchmark = load_benchmark("summeval")
-    assert [output.system for output in benchmark.outputs[:4]] == [
-        "system 1",
-        "system 2",
-        "system 3",
-        "system 4",
-    ]
-    assert len(benchmark.ratings) == 2 * 4 * 4
+    summeval = load_benchmark("summeval")
+    systems = [output.system for output in summeval.outputs[:4]]
+    assert systems == ["system 1", "system 2", "system 3", "system 4"]
+    assert len(summeval.ratings) == 2 * 4 * 4
 
 
-def test_hub_splits(hub, tmp_path):
-    task = tmp_path / "task.toml"
-    task.write_text(
-        'task = "open"\n[[dimensions]]\nname = "a"\ndescription = "b"\nlow = 1\nhigh = 2\n'
-    )
+def test_hub_splits(hub, data):
+    def load(name):
+        return load_user_table(name, task_file=data / "own/task.toml")
+
     row = {"context": "c", "system": "s", "output": "o"}
     hub(lambda _path: {"train": [row], "test": [row, {**row, "system": "t"}]})
-    assert len(load_user_table("hub:me/mine:test", task_file=task).outputs) == 2
-    match = r"hub:me/mine: it has several splits; use hub:me/mine:SPLIT with one of train, test"
-    with pytest.raises(UsageError, match=match):
-        load_user_table("hub:me/mine", task_file=task)
-    with pytest.raises(
-        UsageError, match=r"hub:me/mine: it has no split 'dev'; use .* one of train, test"
-    ):
-        load_user_table("hub:me/mine:dev", task_file=task)
+    assert len(load("hub:me/mine:test").outputs) == 2
+    message = "hub:me/mine: it has several splits; use hub:me/mine:SPLIT with one of train, test"
+    with pytest.raises(UsageError, match=message):
+        load("hub:me/mine")
+    with pytest.raises(UsageError, match=r"it has no split 'dev'; use .* one of train, test"):
+        load("hub:me/mine:dev")
     hub(lambda _path: {"train": [row]})
-    assert len(load_user_table("hub:me/mine", task_file=task).outputs) == 1
+    assert len(load("hub:me/mine").outputs) == 1
     hub(lambda _path: {"train": []})
     with pytest.raises(DataError, match=r"hub:me/mine:train: it has no rows"):
-        load_user_table("hub:me/mine", task_file=task)
-
-
-def test_shipped_sets_take_no_source(tmp_path):
-    match = (
-        "benchmark 'demo/story' is shipped and takes neither a source nor options; leave them out"
-    )
-    for arguments, options in (((tmp_path,), {}), ((), {"human": True})):
-        with pytest.raises(UsageError, match=match):
-            load_benchmark("demo/story", *arguments, **options)
+        load("hub:me/mine")

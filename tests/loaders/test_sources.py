@@ -11,10 +11,8 @@ from refladder.errors import DataError
 from refladder.loaders import load_benchmark
 from refladder.records import text_id
 
-
-def test_no_such_source(tmp_path):
-    with pytest.raises(DataError, match=r"nowhere: no such file or folder"):
-        load_benchmark("hanna", tmp_path / "nowhere")
+PODCAST = "podcast/podcast_summary_assessment.json"
+MTEB = "summeval/hub/mteb_summeval.test.jsonl"
 
 
 @pytest.mark.parametrize(
@@ -28,85 +26,55 @@ def test_no_such_source(tmp_path):
         ("webnlg", "all_data_final_scores_anonymised.csv, all_data_final_averaged.csv "),
     ],
 )
-def test_folder_without_known_files(tmp_path, name, names):
-    with pytest.raises(
-        DataError, match=rf"this folder has none of {names}.*\(with or without \.gz\)"
-    ):
+def test_a_source_without_known_files(tmp_path, name, names):
+    message = rf"this folder has none of {names}.*\(with or without \.gz\); give the file's path$"
+    with pytest.raises(DataError, match=message):
         load_benchmark(name, tmp_path)
+    with pytest.raises(DataError, match=r"nowhere: no such file or folder$"):
+        load_benchmark(name, tmp_path / "nowhere")
+
+
+@pytest.mark.parametrize("file", [PODCAST, MTEB, "hanna/hanna_stories_annotations.csv"])
+def test_truncated_gzip(data, tmp_path, file):
+    path = tmp_path / "cut.gz"
+    path.write_bytes(gzip.compress((data / file).read_bytes())[:-20])
+    message = r"cut\.gz: the stream is damaged or incomplete \(.*\); download or copy it again"
+    with pytest.raises(DataError, match=message):
+        load_benchmark(file.partition("/")[0], path)
 
 
 @pytest.mark.parametrize(
-    ("name", "file"),
+    ("name", "content", "message"),
     [
-        ("hanna", "hanna/hanna_stories_annotations.csv"),
-        ("podcast", "podcast/podcast_summary_assessment.json"),
-        ("summeval", "summeval/release/model_annotations.aligned.paired.jsonl"),
+        (
+            "podcast",
+            b'[{"a": 1},\n "\xff"]',
+            r":2: not UTF-8 \(byte 0xff\); convert the file to UTF-8",
+        ),
+        ("webnlg", b"id,mr\n1,\xe9lm\n", r":2: not UTF-8 \(byte 0xe9 "),
+        ("summeval", b"", r":1: an empty file"),
+        ("summeval", b"[]", r": it has no rows"),
+        ("summeval", b"[1]", r": item 1: expected a JSON object, found 1"),
+        ("summeval", b'[{"a": 1},\n {"b"}]', r":2: not JSON \(Expecting ':' delimiter\)"),
+        ("summeval", b'{"a": 1}\n{"b"\n', r":2: not JSON "),
     ],
 )
-def test_truncated_gzip(data, tmp_path, name, file):
-    path = tmp_path / "cut.gz"
-    path.write_bytes(gzip.compress((data / file).read_bytes())[:-20])
-    with pytest.raises(
-        DataError,
-        match=r"cut\.gz: the stream is damaged or incomplete \(.*\); download or copy it again",
-    ):
+def test_what_is_no_table(tmp_path, name, content, message):
+    path = tmp_path / "file.json"
+    path.write_bytes(content)
+    with pytest.raises(DataError, match=rf"file\.json{message}"):
         load_benchmark(name, path)
 
 
-def test_invalid_utf8_in_a_json_list(data, tmp_path):
-    lines = (data / "podcast/podcast_summary_assessment.json").read_bytes().split(b"\n")
-    lines[2] = lines[2].replace(b"bread", b"br\xffad")
-    path = tmp_path / "podcast.json"
-    path.write_bytes(b"\n".join(lines))
-    with pytest.raises(
-        DataError, match=r"podcast\.json:3: not UTF-8 \(byte 0xff\); convert the file to UTF-8"
-    ):
-        load_benchmark("podcast", path)
-
-
-def test_invalid_utf8_in_csv(data, tmp_path):
-    lines = (data / "webnlg/all_data_final_averaged.csv").read_bytes().split(b"\n")
-    lines[3] = lines[3].replace(b"elm", b"\xe9lm")
-    path = tmp_path / "webnlg.csv"
-    path.write_bytes(b"\n".join(lines))
-    with pytest.raises(DataError, match=r"webnlg\.csv:4: not UTF-8 \(byte 0xe9 "):
-        load_benchmark("webnlg", path)
-
-
-@pytest.mark.parametrize(
-    ("text", "match"),
-    [
-        ("", r"file\.json:1: an empty file"),
-        ("[]", r"file\.json: it has no rows"),
-        ("[1]", r"file\.json: item 1: expected a JSON object, found 1"),
-        ('[{"a": 1},\n {"b"}]', r"file\.json:2: not JSON \(Expecting ':' delimiter\)"),
-        ('{"a": 1}\n{"b"\n', r"file\.json:2: not JSON "),
-    ],
-)
-def test_not_a_table(tmp_path, text, match):
-    path = tmp_path / "file.json"
-    path.write_text(text)
-    with pytest.raises(DataError, match=match):
-        load_benchmark("summeval", path)
-
-
-def test_byte_order_mark_is_passed_over(data, tmp_path):
-    original = data / "podcast/podcast_summary_assessment.json"
-    path = tmp_path / "podcast.json"
-    path.write_bytes(b"\xef\xbb\xbf" + original.read_bytes())
-    assert load_benchmark("podcast", path).outputs == load_benchmark("podcast", original).outputs
-
-
-def test_parquet_by_content(data, tmp_path):
+def test_the_format_is_found_in_the_content(data, tmp_path):
     parquet = pytest.importorskip("pyarrow.parquet")
     pyarrow = pytest.importorskip("pyarrow")
-    rows = json.loads((data / "podcast/podcast_summary_assessment.json").read_text())
-    path = tmp_path / "0000.parquet"
-    parquet.write_table(pyarrow.Table.from_pylist(rows), path)
-    assert (
-        load_benchmark("podcast", path).outputs
-        == load_benchmark("podcast", data / "podcast").outputs
-    )
+    content = (data / PODCAST).read_bytes()
+    (tmp_path / "marked").write_bytes(b"\xef\xbb\xbf" + content)
+    parquet.write_table(pyarrow.Table.from_pylist(json.loads(content)), tmp_path / "parquet")
+    plain = load_benchmark("podcast", data / PODCAST)
+    for name in ("marked", "parquet"):
+        assert load_benchmark("podcast", tmp_path / name).outputs == plain.outputs
 
 
 def test_digest_depends_on_each_text():

@@ -72,12 +72,7 @@ class Simulated(Double):
         unparsed=lambda _first, _second: False,
         bias_of=None,
     ):
-        self.first, self.noise, self.sharpness, self.unparsed = (
-            first,
-            noise,
-            sharpness,
-            unparsed,
-        )
+        self.first, self.noise, self.sharpness, self.unparsed = (first, noise, sharpness, unparsed)
         self.bias_of = bias_of
         self.asked = 0
 
