@@ -1,4 +1,4 @@
-"""Loading and checking templates, with every message a user can meet."""
+"""Loading, checking and filling templates, with every message a user can meet."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ import re
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from refladder.errors import PromptError, UnknownNameError
 from refladder.prompts import (
@@ -15,10 +17,11 @@ from refladder.prompts import (
     TEMPLATES,
     check_folder,
     check_template,
+    fill,
     list_templates,
     load_template,
 )
-from refladder.prompts.template import fill, text_of, with_text
+from refladder.prompts.template import text_of, with_text
 
 COMPARE = """\
 +++
@@ -43,31 +46,44 @@ slots = ["dimension", "description", "context"]
 Good on {{dimension}}: {{description}}
 {{context}}
 """
+YESNO = (TEMPLATES / "story" / "compare-yesno.md").read_text()
+DIRECT = (TEMPLATES / "story" / "direct-5.md").read_text()
+SLOTS = {
+    "context": "a walk",
+    "background": "",
+    "dimension": "clarity",
+    "description": "easy to follow",
+    "reference": "old words",
+    "target": "new words",
+}
 
 
 @pytest.fixture
 def write(tmp_path):
+    """Write a file of a user's folder of templates, and return the folder."""
+
     def put(text, name="story/compare.md"):
         path = tmp_path / "mine" / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(text if isinstance(text, bytes) else text.encode())
-        return path
+        return tmp_path / "mine"
 
     return put
 
 
-def refused(path, role="compare", task="story"):
-    with pytest.raises(PromptError) as caught:
-        load_template(task, role, path.parents[1])
-    assert str(caught.value).startswith(str(path))
-    return str(caught.value)[len(str(path)) :]
+@pytest.fixture
+def read(write):
+    """Load what a file of a user's folder holds."""
+    return lambda text, role="compare": load_template(
+        "story", role, write(text, f"story/{role}.md")
+    )
 
 
 # Loading
 
 
 def test_a_file_in_the_users_folder_takes_the_place_of_one_shipped_file(write):
-    folder = write(COMPARE).parents[1]
+    folder = write(COMPARE)
     template = load_template("story", "compare", folder)
     assert template.literals[0] == "About "
     assert template.names == ("context", "dimension", "description", "reference", "target")
@@ -78,32 +94,36 @@ def test_a_file_in_the_users_folder_takes_the_place_of_one_shipped_file(write):
     assert load_template("dialogue", "compare", folder) == load_template("dialogue", "compare")
 
 
-def test_the_digest_changes_with_any_edit_and_not_with_line_ends_or_a_byte_order_mark(write):
-    plain = load_template("story", "compare", write(COMPARE).parents[1])
-    windows = write(b"\xef\xbb\xbf" + COMPARE.replace("\n", "\r\n").encode())
-    assert load_template("story", "compare", windows.parents[1]) == plain
-    edited = load_template("story", "compare", write(COMPARE.replace("Old:", "Old :")).parents[1])
-    assert edited.digest != plain.digest
+def test_the_digest_changes_with_any_edit_and_not_with_line_ends_or_a_byte_order_mark(read):
+    plain = read(COMPARE)
+    assert read(b"\xef\xbb\xbf" + COMPARE.replace("\n", "\r\n").encode()) == plain
+    edited = read(COMPARE.replace("Old:", "Old :"))
     assert re.fullmatch(r"story/compare@[0-9a-f]{12}", plain.signature)
+    assert edited.digest != plain.digest
     assert edited.signature != plain.signature
 
 
-def test_the_line_counts_blank_lines_before_the_text(write):
-    path = write(BEST.replace("+++\nGood", "+++\n\n\nGood"), "story/best.md")
-    assert load_template("story", "best", path.parents[1]).line == 6
+def test_blank_lines_and_plus_signs_in_the_text(read):
+    assert read(BEST.replace("+++\nGood", "+++\n\n\nGood"), "best").line == 6
+    assert "\n+++\nOld: " in read(COMPARE.replace("Old:", "+++\nOld:")).literals
 
 
-def test_a_line_of_plus_signs_may_stand_in_the_text(write):
-    text = COMPARE.replace("Old:", "+++\nOld:")
-    assert "\n+++\nOld: " in load_template("story", "compare", write(text).parents[1]).literals
-
-
-def test_unknown_role():
-    with pytest.raises(
-        UnknownNameError,
-        match=r"^unknown prompt role 'comapre'; did you mean 'compare'\? Known: best, ",
-    ):
+def test_unknown_roles_and_tasks_name_the_near_one_and_the_users_own(write):
+    with pytest.raises(UnknownNameError, match="role 'comapre'; did you mean 'compare'"):
         load_template("story", "comapre")
+    with pytest.raises(UnknownNameError, match="task 'sumarization'; did you mean 'summarization'"):
+        load_template("sumarization", "compare")
+    folder = write(COMPARE, "poetry/compare.md")
+    with pytest.raises(
+        UnknownNameError, match=r"did you mean 'poetry'\? Known: .*, open, poetry, "
+    ):
+        load_template("poety", "compare", folder)
+    assert load_template("poetry", "compare", folder).task == "poetry"
+    message = (
+        f"{folder}/poetry: no file best.md; a new task needs a file for every role that is used"
+    )
+    with pytest.raises(PromptError, match=f"^{re.escape(message)}"):
+        load_template("poetry", "best", folder)
 
 
 @pytest.mark.parametrize(
@@ -114,262 +134,171 @@ def test_a_task_is_a_name_and_never_a_path(task):
         load_template(task, "compare")
 
 
-def test_unknown_task_names_the_near_one_and_the_users_own(write):
-    with pytest.raises(
-        UnknownNameError,
-        match=r"^unknown task 'sumarization'; did you mean 'summarization'\? Known: d",
-    ):
-        load_template("sumarization", "compare")
-    folder = write(COMPARE, "poetry/compare.md").parents[1]
-    with pytest.raises(
-        UnknownNameError,
-        match=r"^unknown task 'poety'; did you mean 'poetry'\? Known: "
-        r"data-to-text, dialogue, document, open, poetry, story, summarization$",
-    ):
-        load_template("poety", "compare", folder)
+# What a file needs
 
 
-def test_a_task_of_the_users_own(write):
-    folder = write(COMPARE, "poetry/compare.md").parents[1]
-    assert load_template("poetry", "compare", folder).task == "poetry"
-    message = f"{folder / 'poetry'}: no file best.md; a new task needs a file for every role that is used, so add it"
-    with pytest.raises(PromptError, match=f"^{re.escape(message)}$"):
-        load_template("poetry", "best", folder)
+def edited(old, new, text=COMPARE):
+    assert old in text
+    return text.replace(old, new, 1)
+
+
+SLOT_LINE = COMPARE.split("\n")[1]
+IN_ORDER = "[labels] for win, loss, tie in this order, found"
+WORDS = "must be different non-empty strings without surrounding spaces, found"
+NO_PREFIX = "answer_prefix must be one line of text without surrounding spaces, found"
+NO_HEAD = ":1: a template starts with a TOML head between two lines of +++"
+SLOT_NAMES = (
+    ": slots in the head must list the slots of the text in the order of their first use: "
+    "['context', 'dimension', 'description', 'reference', 'target'], found"
+)
+
+
+def with_slot(text):
+    return edited("{{ target }}", text)
+
+
+def with_label(word):
+    return edited('"Worse"', word)
+
+
+def with_prefix(prefix):
+    return edited("[labels]", f"answer_prefix = {prefix}\n[labels]")
 
 
 @pytest.mark.parametrize(
-    "use", [check_folder, list_templates, lambda folder: load_template("story", "best", folder)]
+    ("text", "message"),
+    [
+        (COMPARE.encode().replace(b"Old", b"\xff"), ":12: not UTF-8; save the template as UTF-8"),
+        ("", NO_HEAD),
+        ("+++\nslots = []\n", NO_HEAD),
+        ("\n" + COMPARE, NO_HEAD),
+        ("+++\n+++", NO_HEAD),
+        (with_label("Worse"), ":6: the head is not TOML ("),
+        (
+            edited("[labels]", "[label]"),
+            ": unknown key 'label' in the head; known: slots, labels, claims, answer_prefix",
+        ),
+        (edited('"context", "dim', '"dim'), f"{SLOT_NAMES} ['dimension', 'description', 'ref"),
+        (edited(SLOT_LINE, "slots = 3"), f"{SLOT_NAMES} 3"),
+        (edited(SLOT_LINE, ""), f"{SLOT_NAMES} None"),
+        (
+            with_slot("{{targt}}"),
+            ":13: unknown slot {{targt}}; did you mean {{target}}? Role 'compare' has: context, bac",
+        ),
+        (with_slot("{{xyz}}"), ":13: unknown slot {{xyz}}; Role 'compare' has: context, "),
+        (
+            edited("{{reference}}", "something"),
+            ": slot {{reference}} is not in the text; role 'compare' needs it",
+        ),
+        (with_slot("{{tar-get}}"), ":13: '{{tar-get}}' is not a slot; a slot is written {{name}}"),
+        (with_slot("{{ target | upper }}"), ":13: '{{ target | upper }}' is not a slot"),
+        (with_slot("{{target}"), ":13: '{{target}' is not a slot"),
+        (with_slot("{{target}} }}"), ":13: '}}' is not a slot"),
+        (with_slot("{{}}"), ":13: '{{}}' is not a slot"),
+        (with_slot("{{target\n}}"), ":13: '{{target' is not a slot"),
+        (
+            edited('tie = "Similar"\n', ""),
+            f": role 'compare' needs {IN_ORDER} {{'win': 'Better', 'loss': 'Worse'}}",
+        ),
+        (
+            edited('win = "Better"\nloss = "Worse"', 'loss = "Worse"\nwin = "Better"'),
+            f": role 'compare' needs {IN_ORDER} {{'loss': 'Worse', 'win': 'Better', ",
+        ),
+        (
+            re.sub(r"\[labels\][^+]*", "labels = 3\n", COMPARE),
+            f": role 'compare' needs {IN_ORDER} 3",
+        ),
+        *[
+            (with_label(word), f": the labels {WORDS} ['Better', ")
+            for word in ('"Better"', '""', '" "', '"Worse "', "1", '["Worse"]', "{ a = 1 }", "true")
+        ],
+        *[
+            (with_prefix(prefix), f": {NO_PREFIX} ")
+            for prefix in ('"Answer: "', '" Answer:"', "3", '"a\\nb"', '["a"]')
+        ],
+        (
+            edited('"Similar"', '"Equal"'),
+            ":9: the text does not name the label 'Equal', so the judge does not know this answer",
+        ),
+        (
+            edited("[labels]", '[claims]\nwin = "x"\n[labels]'),
+            ": role 'compare' has no [claims], fo",
+        ),
+    ],
 )
-def test_a_folder_that_is_not_there(tmp_path, use):
-    folder = tmp_path / "nowhere"
-    message = f"{folder}: the folder of prompt templates does not exist; give a folder with files TASK/ROLE.md"
-    with pytest.raises(PromptError, match=f"^{re.escape(message)}$"):
-        use(folder)
-    folder.write_text("")
-    with pytest.raises(
-        PromptError, match=r": the folder of prompt templates is a file; give a folder with files"
-    ):
-        use(folder)
+def test_a_wrong_file_is_refused_with_its_place(write, text, message):
+    folder = write(text)
+    with pytest.raises(PromptError) as caught:
+        load_template("story", "compare", folder)
+    assert str(caught.value).startswith(f"{folder}/story/compare.md{message}")
 
 
-# The file
+@pytest.mark.parametrize(
+    ("role", "text", "message"),
+    [
+        (
+            "best",
+            edited("+++\nGood", '[labels]\nwin = "A"\n+++\nGood', BEST),
+            ": role 'best' has no [labels], found {'win': 'A'}",
+        ),
+        (
+            "best",
+            edited("+++\nGood", 'answer_prefix = "Text:"\n+++\nGood', BEST),
+            ": answer_prefix is for roles with labels, found 'Text:'; correct or delete it",
+        ),
+        (
+            "compare-yesno",
+            edited('tie = "about as good as"\n', "", YESNO),
+            ": role 'compare-yesno' needs [claims] for win, loss, tie in this order, found {'win'",
+        ),
+        (
+            "compare-yesno",
+            edited('"worse than"', '"better than"', YESNO),
+            f": the claims {WORDS} ['better than', 'better than', 'about as good as']",
+        ),
+        # Of a scale the text names the ends.
+        (
+            "direct-5",
+            edited('5 = "5"', '5 = "five"', DIRECT),
+            "the text does not name the label 'f",
+        ),
+        ("reward", '+++\nslots = ["output"]\n+++\nRate: {{output}}\n', "unknown slot {{output}}"),
+    ],
+)
+def test_a_wrong_file_of_another_role(read, role, text, message):
+    with pytest.raises(PromptError, match=re.escape(message)):
+        read(text, role)
 
 
-def test_not_utf8(write):
-    path = write(COMPARE.encode().replace(b"Old", b"\xff"))
-    assert refused(path) == ":12: not UTF-8; save the template as UTF-8"
-
-
-def test_unreadable(write, monkeypatch):
+def test_a_file_that_cannot_be_read(write, monkeypatch):
     def deny(_path):
         raise PermissionError(13, "Permission denied")
 
-    path = write(COMPARE)
+    folder = write(COMPARE)
     monkeypatch.setattr(Path, "read_bytes", deny)
-    assert refused(path) == ": cannot be read: Permission denied"
+    with pytest.raises(PromptError, match=r"compare\.md: cannot be read: Permission denied$"):
+        load_template("story", "compare", folder)
 
 
-@pytest.mark.parametrize(
-    "text", ["", "{{context}}", "+++\nslots = []\n", "\n" + COMPARE, "+++\n+++"]
-)
-def test_no_head(write, text):
-    assert refused(write(text)) == ":1: a template starts with a TOML head between two lines of +++"
-
-
-def test_head_is_not_toml(write):
-    message = refused(write(COMPARE.replace('"Worse"', "Worse")))
-    assert message.startswith(":6: the head is not TOML (")
-    assert "line 6" in message  # the line of the file, not of the head
-
-
-def test_unknown_key(write):
-    path = write(COMPARE.replace("[labels]", "[label]"))
-    assert (
-        refused(path)
-        == ": unknown key 'label' in the head; known: slots, labels, claims, answer_prefix"
-    )
-
-
-@pytest.mark.parametrize(
-    ("line", "found"),
-    [
-        (
-            'slots = ["dimension", "description", "context", "reference", "target"]',
-            "['dimension', 'description', ",
-        ),
-        (
-            'slots = ["context", "dimension", "description", "reference"]',
-            "['context', 'dimension', 'description', 'r",
-        ),
-        ("slots = 3", "3"),
-        ("", "None"),
-    ],
-)
-def test_head_lists_other_slots_than_the_text(write, line, found):
-    path = write(
-        COMPARE.replace(
-            'slots = ["context", "dimension", "description", "reference", "target"]', line
-        )
-    )
-    assert refused(path).startswith(
-        ": slots in the head must list the slots of the text in the order of their first use: "
-        f"['context', 'dimension', 'description', 'reference', 'target'], found {found}"
-    )
-
-
-# What a role needs
-
-
-def test_unknown_slot(write):
-    path = write(COMPARE.replace("{{ target }}", "{{targt}}"))
-    assert refused(path) == (
-        ":13: unknown slot {{targt}}; did you mean {{target}}? Role 'compare' has: "
-        "context, background, dimension, description, reference, target"
-    )
-    path = write(COMPARE.replace("{{ target }}", "{{xyz}}"))
-    assert refused(path).startswith(":13: unknown slot {{xyz}}; Role 'compare' has: context, ")
-
-
-def test_missing_slot(write):
-    path = write(COMPARE.replace("{{reference}}", "something"))
-    assert refused(path) == ": slot {{reference}} is not in the text; role 'compare' needs it"
-
-
-@pytest.mark.parametrize(
-    ("text", "found"),
-    [
-        ("{{tar-get}} {{target}}", "'{{tar-get}} '"),
-        ("{{ target | upper }} {{target}}", "'{{ target | upper }} '"),
-        ("{{target} {{target}}", "'{{target} '"),
-        ("{{target}} }}", "'}}'"),
-        ("{{}} {{target}}", "'{{}} '"),
-        ("{{target\n}} {{target}}", "'{{target'"),
-    ],
-)
-def test_braces_that_are_no_slot(write, text, found):
-    message = refused(write(COMPARE.replace("{{ target }}", text)))
-    assert message == f":13: {found} is not a slot; a slot is written {{{{name}}}}"
-
-
-@pytest.mark.parametrize(
-    ("old", "new", "found"),
-    [
-        ('tie = "Similar"\n', "", "{'win': 'Better', 'loss': 'Worse'}"),
-        (
-            'win = "Better"\nloss = "Worse"\n',
-            'loss = "Worse"\nwin = "Better"\n',
-            "{'loss': 'Worse', 'win': 'Better', ",
-        ),
-        (
-            'tie = "Similar"\n',
-            'tie = "Similar"\ndraw = "Equal"\n',
-            "{'win': 'Better', 'loss': 'Worse', 'tie': ",
-        ),
-    ],
-)
-def test_labels_for_other_outcomes(write, old, new, found):
-    message = refused(write(COMPARE.replace(old, new)))
-    assert message.startswith(
-        f": role 'compare' needs [labels] for win, loss, tie in this order, found {found}"
-    )
-
-
-def test_labels_that_are_no_table(write):
-    text = COMPARE.split("[labels]", maxsplit=1)[0] + "labels = 3\n+++" + COMPARE.split("+++")[2]
-    assert (
-        refused(write(text))
-        == ": role 'compare' needs [labels] for win, loss, tie in this order, found 3"
-    )
-
-
-def test_labels_for_a_writing_role(write):
-    path = write(BEST.replace("+++\nGood", '[labels]\nwin = "A"\n+++\nGood'), "story/best.md")
-    assert refused(path, "best") == ": role 'best' has no [labels], found {'win': 'A'}"
-
-
-@pytest.mark.parametrize(
-    "word", ['"Better"', '""', '" "', '"Worse "', "1", '["Worse"]', "{ word = 1 }", "true"]
-)
-def test_labels_that_are_not_different_words(write, word):
-    message = refused(write(COMPARE.replace('"Worse"', word)))
-    assert message.startswith(
-        ": the labels must be different non-empty strings without surrounding spaces, found ['Better', "
-    )
-
-
-def test_an_answer_prefix_is_part_of_the_digest(write):
-    plain = load_template("story", "compare", write(COMPARE).parents[1])
-    assert plain.prefix == ""
-    text = COMPARE.replace("[labels]", "answer_prefix = 'Verdict: \"'\n[labels]")
-    template = load_template("story", "compare", write(text).parents[1])
-    assert template.prefix == 'Verdict: "'
+def test_an_answer_prefix_is_part_of_the_digest(read):
+    plain, template = read(COMPARE), read(with_prefix("'Verdict: \"'"))
+    assert (plain.prefix, template.prefix) == ("", 'Verdict: "')
     assert template.digest != plain.digest
     shown = fill(template, dict.fromkeys(template.names, "x"))
     assert (shown.prefix, "Verdict" in shown.text) == ('Verdict: "', False)
     changed = with_text(template, text_of(template) + "\nAnswer.")
-    assert (
-        with_text(dataclasses.replace(template, prefix=""), text_of(changed)).digest
-        != changed.digest
-    )
-
-
-@pytest.mark.parametrize("prefix", ['"Answer: "', '" Answer:"', "3", '"a\\nb"', '["a"]'])
-def test_an_answer_prefix_that_cannot_be_one(write, prefix):
-    message = refused(write(COMPARE.replace("[labels]", f"answer_prefix = {prefix}\n[labels]")))
-    assert message.startswith(
-        ": answer_prefix must be one line of text without surrounding spaces, found "
-    )
-    assert message.endswith("; correct or delete it")
-
-
-def test_a_writing_role_has_no_answer_prefix(write):
-    path = write(BEST.replace("+++\nGood", 'answer_prefix = "Text:"\n+++\nGood'), "story/best.md")
-    assert (
-        refused(path, "best")
-        == ": answer_prefix is for roles with labels, found 'Text:'; correct or delete it"
-    )
-
-
-def test_a_label_that_the_text_never_names(write):
-    path = write(COMPARE.replace('"Similar"', '"Equal"'))
-    assert refused(path) == (
-        ":9: the text does not name the label 'Equal', so the judge does not know this answer; add it to the text"
-    )
-
-
-def test_of_a_scale_the_text_names_the_ends(write):
-    shipped = (TEMPLATES / "story" / "direct-5.md").read_text()
-    assert load_template("story", "direct-5").labels["2"] == "2"
-    path = write(shipped.replace('5 = "5"', '5 = "five"'), "story/direct-5.md")
-    assert "the text does not name the label 'five'" in refused(path, "direct-5")
-
-
-def test_claims(write):
-    shipped = (TEMPLATES / "story" / "compare-yesno.md").read_text()
-    path = write(shipped.replace('tie = "about as good as"\n', ""), "story/compare-yesno.md")
-    assert refused(path, "compare-yesno") == (
-        ": role 'compare-yesno' needs [claims] for win, loss, tie in this order, "
-        "found {'win': 'better than', 'loss': 'worse than'}"
-    )
-    path = write(shipped.replace('"worse than"', '"better than"'), "story/compare-yesno.md")
-    assert refused(path, "compare-yesno") == (
-        ": the claims must be different non-empty strings without surrounding spaces, "
-        "found ['better than', 'better than', 'about as good as']"
-    )
-    path = write(COMPARE.replace("[labels]", '[claims]\nwin = "x"\n[labels]'))
-    assert refused(path) == ": role 'compare' has no [claims], found {'win': 'x'}"
+    without = with_text(dataclasses.replace(template, prefix=""), text_of(changed))
+    assert without.digest != changed.digest
 
 
 def test_check_template_is_a_contract_for_templates_made_elsewhere():
     template = load_template("story", "compare")
     check_template(template)
     with pytest.raises(
-        PromptError, match=r"compare\.md: role 'compare' needs \[labels\] for win, loss, tie"
+        PromptError, match=r"compare\.md: role 'compare' needs \[labels\] for win, "
     ):
         check_template(dataclasses.replace(template, labels={}))
-    with pytest.raises(
-        UnknownNameError, match=r"^unknown prompt role 'compares'; did you mean 'compare'\?"
-    ):
+    with pytest.raises(UnknownNameError, match="role 'compares'; did you mean 'compare'"):
         check_template(dataclasses.replace(template, role="compares"))
 
 
@@ -377,23 +306,21 @@ def test_check_template_is_a_contract_for_templates_made_elsewhere():
 
 
 def test_check_folder_reads_every_file_and_list_templates_merges_them(write):
-    write("# mine", "README.md")
-    write("# mine", "story/README.md")
-    write("", ".git/config")
-    write("", "story/.compare.md.swp")
+    for name in ("README.md", "story/README.md", ".git/config", "story/.compare.md.swp"):
+        write("# mine", name)
     write(BEST, "story-2/best.md")
-    folder = write(COMPARE).parents[1]
+    folder = write(COMPARE)
     mine = check_folder(folder)
-    assert [(template.task, template.role) for template in mine] == [
-        ("story", "compare"),
-        ("story-2", "best"),
-    ]
+    names = [(template.task, template.role) for template in mine]
+    assert names == [("story", "compare"), ("story-2", "best")]
     merged = list_templates(folder)
-    assert (
-        len(merged) == len(TASKS) * (len(ROLES) - 1) + 1 + 1
-    )  # the role subject is of task document only
+    # The role subject is of task document only, and story-2 is new.
+    assert len(merged) == len(TASKS) * (len(ROLES) - 1) + 1 + 1
     assert all(template in merged for template in mine)
     assert load_template("story", "compare") not in merged
+
+
+NOT_NAMED = ": not named TASK/ROLE.md, so no prompt would use it; move or rename it"
 
 
 @pytest.mark.parametrize(
@@ -401,71 +328,159 @@ def test_check_folder_reads_every_file_and_list_templates_merges_them(write):
     [
         (
             "story/comapre.md",
-            ": unknown prompt role 'comapre'; did you mean 'compare'? Known: best, ",
+            "/story/comapre.md: unknown prompt role 'comapre'; did you mean 'comp",
         ),
-        ("story/notes.md", ": unknown prompt role 'notes'; Known: best, "),
-        ("compare.md", ": not named TASK/ROLE.md, so no prompt would use it; move or rename it"),
+        ("compare.md", f"/compare.md{NOT_NAMED}"),
+        ("story/compare.txt", f"/story/compare.txt{NOT_NAMED}"),
+        ("story/compare.md~", f"/story/compare.md~{NOT_NAMED}"),
+        ("story/old/compare.md", f"/story/old/compare.md{NOT_NAMED}"),
         (
-            "story/compare.txt",
-            ": not named TASK/ROLE.md, so no prompt would use it; move or rename it",
+            "summarisation/compare.md",
+            "/summarisation: unknown task 'summarisation'; did you mean 'summarization'? A new task",
+        ),
+        ("dialog/compare.md", "/dialog: unknown task 'dialog'; did you mean 'dialogue'?"),
+        ("Story/compare.md", "/Story: unknown task 'Story'; did you mean 'story'?"),
+        (
+            "data_to_text/best.md",
+            "/data_to_text: unknown task 'data_to_text'; did you mean 'data-t",
         ),
         (
-            "story/compare.md~",
-            ": not named TASK/ROLE.md, so no prompt would use it; move or rename it",
-        ),
-        (
-            "story/old/compare.md",
-            ": not named TASK/ROLE.md, so no prompt would use it; move or rename it",
+            "my+task/compare.md",
+            "/my+task: a task name consists of letters, digits, - _ and ., found 'my+task'",
         ),
     ],
 )
 def test_check_folder_refuses_files_that_no_prompt_would_use(write, name, message):
-    write(COMPARE)
-    path = write(COMPARE, name)
+    folder = write(COMPARE, name)
     with pytest.raises(PromptError) as caught:
-        check_folder(path.parents[len(Path(name).parts) - 1])
-    assert str(caught.value).startswith(f"{path}{message}")
-
-
-@pytest.mark.parametrize(
-    ("task", "near"),
-    [
-        ("summarisation", "summarization"),
-        ("dialog", "dialogue"),
-        ("Story", "story"),
-        ("data_to_text", "data-to-text"),
-    ],
-)
-def test_check_folder_refuses_a_misspelt_task(write, task, near):
-    path = write(COMPARE, f"{task}/compare.md")
-    message = f"{path.parent}: unknown task {task!r}; did you mean {near!r}? A new task needs a less similar name"
-    with pytest.raises(PromptError, match=f"^{re.escape(message)}$"):
-        check_folder(path.parents[1])
+        check_folder(folder)
+    assert str(caught.value).startswith(f"{folder}{message}")
 
 
 @pytest.mark.parametrize("task", ["history", "dialogue-2", "poetry", "summarization.de"])
 def test_check_folder_takes_a_task_of_the_users_own(write, task):
-    path = write(COMPARE, f"{task}/compare.md")
-    assert [template.task for template in check_folder(path.parents[1])] == [task]
+    folder = write(COMPARE, f"{task}/compare.md")
+    assert [template.task for template in check_folder(folder)] == [task]
 
 
-def test_check_folder_refuses_a_task_name_that_would_break_a_recipe(write):
-    path = write(COMPARE, "my+task/compare.md")
-    message = f"{path.parent}: a task name consists of letters, digits, - _ and ., found 'my+task'"
-    with pytest.raises(PromptError, match=f"^{re.escape(message)}$"):
-        check_folder(path.parents[1])
-
-
-def test_check_folder_refuses_a_broken_template(write):
-    path = write(COMPARE.replace("{{reference}}", "nothing"))
+def test_check_folder_refuses_a_broken_template_and_an_empty_folder(write):
+    folder = write(edited("{{reference}}", "nothing"))
     with pytest.raises(
-        PromptError,
-        match=r"compare\.md: slot \{\{reference\}\} is not in the text; role 'compare' needs",
+        PromptError, match=r"compare\.md: slot \{\{reference\}\} is not in the text"
     ):
-        check_folder(path.parents[1])
+        check_folder(folder)
+    (folder / "story" / "compare.md").unlink()
+    message = f"^{folder}: contains no template; a template is a file TASK/ROLE.md, e.g. story/comp"
+    with pytest.raises(PromptError, match=message):
+        check_folder(folder)
 
 
-def test_check_folder_refuses_a_folder_without_templates(tmp_path):
-    message = f"{tmp_path}: contains no template; a template is a file TASK/ROLE.md, e.g. story/compare.md"
-    with pytest.raises(PromptError, match=f"^{re.escape(message)}$"):
-        check_folder(tmp_path)
+@pytest.mark.parametrize(
+    "use", [check_folder, list_templates, lambda folder: load_template("story", "best", folder)]
+)
+def test_a_folder_that_is_not_there(tmp_path, use):
+    folder = tmp_path / "nowhere"
+    message = "the folder of prompt templates does not exist; give a folder with files TASK/ROLE.md"
+    with pytest.raises(PromptError, match=f"^{folder}: {message}$"):
+        use(folder)
+    folder.write_text("")
+    with pytest.raises(
+        PromptError, match=": the folder of prompt templates is a file; give a fold"
+    ):
+        use(folder)
+
+
+# Filling: values go in verbatim, once, and are never read for slots
+
+
+def test_fill_puts_hostile_values_in_once(read):
+    hostile = {
+        "context": r"{{target}} \g<0> {0} %s",
+        "target": "{{context}} {{{{ +++\n\x00 \\1",
+        "reference": "+++",
+    }
+    prompt = fill(read(COMPARE), SLOTS | hostile)
+    # Written by hand from COMPARE.
+    assert prompt.text == (
+        "About {{target}} \\g<0> {0} %s.\n\nclarity: easy to follow\nOld: +++\n"
+        "New: {{context}} {{{{ +++\n\x00 \\1\nIs the new one Better, Worse or Similar?"
+    )
+    assert prompt.labels == ("Better", "Worse", "Similar")
+    assert prompt.outcomes == ("win", "loss", "tie")
+    assert prompt.claim is None
+    assert prompt.messages == [{"role": "user", "content": prompt.text}]
+    assert prompt.slots["background"] == ""
+
+
+PAIRS = sorted((task, role) for task in TASKS for role in ROLES if role != "subject")
+AWKWARD = ["{{target}}", "{{ context }}", "{{", "}}", "{0}", "\\1", "\\g<0>", "+++\n", "\0", "%s"]
+# Values hold no private-use characters, so a mark of two of them makes every value countable.
+VALUES = st.lists(
+    st.sampled_from(AWKWARD) | st.text(st.characters(exclude_categories=["Co"]), max_size=8),
+    max_size=4,
+).map("".join)
+
+
+@given(pair=st.sampled_from(PAIRS), data=st.data(), claim=st.sampled_from(["win", "loss", "tie"]))
+def test_filled_text_is_literals_and_values_and_nothing_else(pair, data, claim):
+    template, role = load_template(*pair), pair[1]
+    offered = [name for name in ROLES[role] if name != "claim"]
+    slots = {name: f"\ue000{place}\ue001" + data.draw(VALUES) for place, name in enumerate(offered)}
+    prompt = fill(template, slots, claim if role == "compare-yesno" else None)
+    # The output of role reward, which is the turn of the assistant, follows the text of the template.
+    names = (*template.names, "output") if role == "reward" else template.names
+    literals = (*template.literals, "") if role == "reward" else template.literals
+    for place, name in enumerate(offered):
+        assert prompt.text.count(f"\ue000{place}\ue001") == names.count(name)
+        assert prompt.text.count(slots[name]) == names.count(name)
+    values = slots | ({"claim": template.claims[claim]} if role == "compare-yesno" else {})
+    rest = prompt.text
+    for literal, name in zip(literals[:-1], names, strict=True):
+        assert rest.startswith(literal + values[name])
+        rest = rest[len(literal) + len(values[name]) :]
+    assert rest == literals[-1]
+
+
+def test_a_reward_prompt_has_a_turn_of_the_user_and_one_of_the_assistant(read):
+    template = read('+++\nslots = ["context"]\n+++\nTell a story: {{context}}\n', "reward")
+    slots = {"context": "a fox", "background": "", "dimension": "d", "description": "e"}
+    for output in ("", "{{context}} a fox", "Tell a story: a fox"):
+        asked = {"role": "user", "content": "Tell a story: a fox"}
+        messages = [asked, {"role": "assistant", "content": output}]
+        assert fill(template, {**slots, "output": output}).messages == messages
+    with pytest.raises(
+        PromptError, match=r"^story/reward@\w{12}: slot \{\{output\}\} has no value$"
+    ):
+        fill(template, slots)
+
+
+def test_fill_needs_a_text_for_each_slot_of_the_template():
+    compare = load_template("story", "compare")
+    slots = {name: value for name, value in SLOTS.items() if name != "background"}
+    assert "a walk" in fill(compare, slots).text
+    with pytest.raises(PromptError, match=r"^dialogue/.*: slot \{\{background\}\} has no value$"):
+        fill(load_template("dialogue", "compare"), slots)
+    for value, shown in ((None, "None"), (3, "3"), (b"x", "b'x'")):
+        with pytest.raises(PromptError, match=rf": slot 'target' needs text, found {shown}$"):
+            fill(compare, SLOTS | {"target": value})
+    message = (
+        r"^unknown slot of story/compare@\w+ 'targt'; did you mean 'target'\? Known: background"
+    )
+    with pytest.raises(UnknownNameError, match=message):
+        fill(compare, SLOTS | {"targt": "x"})
+    with pytest.raises(UnknownNameError, match=r"^unknown slot of .* 'claim'; Known: background"):
+        fill(load_template("story", "compare-yesno"), SLOTS | {"claim": "better than"}, "win")
+
+
+def test_claims_are_given_where_they_are_asked_for_and_only_there():
+    yesno, compare = load_template("story", "compare-yesno"), load_template("story", "compare")
+    prompt = fill(yesno, SLOTS, "tie")
+    assert prompt.claim == "tie"
+    assert prompt.slots["claim"] == "about as good as"
+    assert (prompt.labels, prompt.outcomes) == (("Yes", "No"), ("yes", "no"))
+    with pytest.raises(PromptError, match=r"@\w+: needs a claim, one of: win, loss, tie$"):
+        fill(yesno, SLOTS)
+    with pytest.raises(UnknownNameError, match="claim 'wins'; did you mean 'win'"):
+        fill(yesno, SLOTS, "wins")
+    with pytest.raises(PromptError, match=r"@\w+: role 'compare' has no claims, found 'win'$"):
+        fill(compare, SLOTS, "win")
