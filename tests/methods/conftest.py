@@ -1,6 +1,10 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
+
+from refladder.loaders import load_benchmark
 
 
 @pytest.fixture(scope="session")
@@ -22,3 +26,13 @@ def models(tmp_path_factory):
         "choice": str(small_models.make_longformer_choice(folder / "choice")),
         "bert-choice": str(small_models.make_bert_choice(folder / "bert-choice")),
     }
+
+
+@pytest.fixture(scope="session")
+def dialogues():
+    """Three contexts of demo/dialogue with six outputs each, and no ratings."""
+    whole = load_benchmark("demo/dialogue")
+    contexts = whole.contexts[:3]
+    kept = {context.id for context in contexts}
+    outputs = tuple(output for output in whole.outputs if output.context_id in kept)
+    return replace(whole, contexts=contexts, outputs=outputs, ratings=())

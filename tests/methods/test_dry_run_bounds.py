@@ -27,25 +27,28 @@ class Counting(Simulated):
         return [len(prompt.text) for prompt in prompts]
 
     def write(self, prompts, sampling):
-        if prompts[0].role == "rewrite":
-            words = (
-                "On {{dimension}}, in other words "
-                + "again " * (sampling.seed % 4)
-                + "Story A or Story B?"
-            )
-            return [Completion(text=words) for _ in prompts]
-        return super().write(prompts, sampling)
+        if prompts[0].role != "rewrite":
+            return super().write(prompts, sampling)
+        again = "again " * (sampling.seed % 4)
+        words = f"On {{{{dimension}}}}, in other words {again}Story A or Story B?"
+        return [Completion(text=words) for _ in prompts]
 
 
-def told_and_asked(names, **options):
+def rehearsed(names, judge, **settings):
+    """The dry run, and what it says."""
+    dry = DryRunBackend(judge)
+    settings = MethodSettings(**settings)
+    return dry, rehearse_methods(names, MADE, [DIMENSION], lambda: dry, settings)
+
+
+def told_and_asked(names, **settings):
     """The estimate of a dry run, and the usage of the run itself."""
     judge = Counting(noise=2.0, first=0.3)
-    unanswered = DryRunBackend(judge)
-    rehearse_methods(names, MADE, [DIMENSION], lambda: unanswered, MethodSettings(**options))
+    dry, _ = rehearsed(names, judge, **settings)
     assert judge.asked == 0
     metered = Metered(judge, PRICE)
-    run_methods(names, MADE, [DIMENSION], lambda: metered, MethodSettings(**options))
-    return unanswered.estimate(PRICE), metered.usage
+    run_methods(names, MADE, [DIMENSION], lambda: metered, MethodSettings(**settings))
+    return dry.estimate(PRICE), metered.usage
 
 
 ROUNDS = {"zepo.pairs": "9", "zepo.rewrites": "3", "zepo.rounds": "2"}
@@ -73,38 +76,29 @@ def test_no_more_is_asked_than_was_told(names, options):
     assert asked.cost(PRICE) <= told.cost
 
 
-def pair_prompts(*lengths):
-    template = load_template("story", "pairwise")
-    slots = {
-        "context": "",
-        "background": "",
-        "dimension": "worth",
-        "description": "",
-        "first": "quality 1",
-    }
-    return [fill(template, {**slots, "second": "x" * length}) for length in lengths]
-
-
 def test_the_dearest_of_a_pool_are_counted_but_for_what_is_asked_for_sure():
     judge, labels = DryRunBackend(Counting()), ["Story A", "Story B"]
-    prompts = pair_prompts(10, 40, 20, 30)
+    slots = {"context": "", "background": "", "dimension": "worth", "description": ""}
+    prompts = [
+        fill(load_template("story", "pairwise"), {**slots, "first": "quality 1", "second": text})
+        for text in ("x" * 10, "x" * 40, "x" * 20, "x" * 30)
+    ]
     sizes = [len(prompt.text) for prompt in prompts]
+    dearest = sizes[1] + sizes[3]
     with judge.at_most(2):
         judge.read_labels(prompts, labels)
     estimate = judge.estimate(PRICE)
-    assert (estimate.usage.prompts, estimate.usage.prompt_tokens) == (2, sizes[1] + sizes[3])
-    assert (estimate.usage.characters, estimate.usage.answer_tokens) == (sizes[1] + sizes[3], 2)
-    assert estimate.cost == pytest.approx(PRICE.of(sizes[1] + sizes[3], 2))
+    usage = estimate.usage
+    assert (usage.prompts, usage.answer_tokens) == (2, 2)
+    assert (usage.prompt_tokens, usage.characters) == (dearest, dearest)
+    assert estimate.cost == pytest.approx(PRICE.of(dearest, 2))
     with judge.at_most(1):  # another sort of the same texts asks one more at most
         judge.read_labels(prompts, labels)
-    assert judge.estimate().usage.prompt_tokens == sizes[1] + sizes[3] + sizes[2]
+    assert judge.estimate().usage.prompt_tokens == dearest + sizes[2]
     judge.read_labels(prompts[1:], labels)  # three of them are asked for sure: one is left to both
     estimate = judge.estimate()
-    assert (estimate.usage.prompts, estimate.usage.prompt_tokens, estimate.exact) == (
-        4,
-        sum(sizes),
-        False,
-    )
+    assert (estimate.usage.prompts, estimate.usage.prompt_tokens) == (4, sum(sizes))
+    assert not estimate.exact
 
 
 def test_the_bound_is_the_worst_case_and_no_more():
@@ -121,34 +115,25 @@ def test_what_is_asked_for_sure_is_not_counted_twice():
     assert told.usage.prompt_tokens == asked.prompt_tokens
 
 
-def test_a_backend_that_cannot_count_tokens_is_told_in_characters():
+def test_a_backend_that_cannot_count_tokens_is_counted_in_characters():
     judge = Simulated(noise=2.0)
-    unanswered = DryRunBackend(judge)
-    rehearse_methods(["pairs-greedy"], MADE, [DIMENSION], lambda: unanswered, MethodSettings())
-    estimate = unanswered.estimate()
+    dry, _ = rehearsed(["pairs-greedy"], judge)
+    estimate = dry.estimate()
     assert (estimate.usage.prompt_tokens, estimate.cost) == (None, None)
     (run,) = run_methods(["pairs-greedy"], MADE, [DIMENSION], lambda: judge, MethodSettings())
     assert run.characters <= estimate.usage.characters
 
 
 def test_the_range_is_told():
-    def sentences(name, **settings):
-        judge = DryRunBackend(Simulated())
-        return rehearse_methods(
-            [name], MADE, [DIMENSION], lambda: judge, MethodSettings(**settings)
-        )
-
     # at least 5 comparisons of five texts (2 for the last merge, 1 and 2 for the halves), at most all 10; both orders
     words = "needs 30 to 60 comparisons, as its answers make it; counted at most"
-    assert sentences("pairs-beam", orders=2) == [("pairs-beam", words)]
+    assert rehearsed(["pairs-beam"], Simulated(), orders=2)[1] == [("pairs-beam", words)]
     words = "worth: counted with the longest instruction; the fairest is not known yet"
-    assert sentences("zepo") == [("zepo", words)]
+    assert rehearsed(["zepo"], Simulated())[1] == [("zepo", words)]
 
 
 def test_a_run_is_no_dry_run():
     settings = MethodSettings(dry_run=True)
-    with pytest.raises(
-        UsageError,
-        match="dry_run=True: `--dry-run` of the command sets it; leave it out of the sett",
-    ):
+    message = "dry_run=True: `--dry-run` of the command sets it; leave it out of the sett"
+    with pytest.raises(UsageError, match=message):
         run_methods(["win-ratio"], MADE, [DIMENSION], Simulated, settings)

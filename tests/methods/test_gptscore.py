@@ -3,24 +3,30 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 
 import pytest
 from doubles import Double
+from small_benchmarks import run_method, small_benchmark
 
 from refladder.backends import connect
+from refladder.backends.dry_run import DryRunBackend
 from refladder.errors import BackendError, LabelsUnavailableError
 from refladder.methods.contract import MethodSettings
 from refladder.methods.gptscore import check_reads_texts, mean_logprobs, read_texts
-from refladder.methods.method_runs import run_methods
+from refladder.methods.method_runs import rehearse_methods
 from refladder.prompts import criterion, fill, load_template
-from refladder.records import Benchmark, Context, Dimension, LabelReading, Output
+from refladder.records import Context, Dimension, LabelReading, Output
 from refladder.scoring.grades import grade_question
 
 CONTEXT = Context(id="c", task="story", text="A lighthouse keeper finds a letter.")
 DIMENSION = Dimension(name="surprise", description="The end surprises.")
 TEMPLATE = load_template("story", "best")
 PROMPT = fill(TEMPLATE, criterion(CONTEXT, DIMENSION))
+QUARTER, SIXTEENTH = math.log(1 / 4), math.log(1 / 16)
+# the last begins others, so it is asked alone
+MADE = small_benchmark(
+    [CONTEXT], ["the sea", "lighthouse keeper", "the lighthouse", "the"], ("surprise", "charm")
+)
 
 
 class Words(Double):
@@ -28,12 +34,15 @@ class Words(Double):
 
     fingerprint = "words/1"
 
+    def __init__(self):
+        self.asked = 0
+
     def read_labels(self, prompts, labels):
         assert not any(one != other and other.startswith(one) for one in labels for other in labels)
         assert CONTEXT.text in prompts[0].text
+        self.asked += 1
         found = tuple(
-            sum(math.log(1 / 16 if len(word) > 4 else 1 / 4) for word in text.split())
-            for text in labels
+            sum(SIXTEENTH if len(word) > 4 else QUARTER for word in text.split()) for text in labels
         )
         return [LabelReading(logprobs=found, mass=min(1.0, sum(map(math.exp, found))))]
 
@@ -42,35 +51,30 @@ class Words(Double):
 
 
 def ask(texts, backend):
-    outputs = [
-        Output(id=f"o{place}", context_id="c", system=str(place), text=text)
-        for place, text in enumerate(texts)
+    asked = [
+        grade_question(Output(id=text, context_id="c", system=text, text=text), CONTEXT, DIMENSION)
+        for text in texts
     ]
-    asked = [grade_question(output, CONTEXT, DIMENSION) for output in outputs]
     return asked, read_texts(backend, TEMPLATE, "recipe", asked)
 
 
 def test_the_mean_over_tokens_by_hand():
-    asked, judgments = ask(
-        ["the sea", "lighthouse keeper", "the lighthouse", "the sea", ""], Words()
-    )
+    texts = ["the sea", "lighthouse keeper", "the lighthouse", "the sea", ""]
+    asked, judgments = ask(texts, Words())
     values = mean_logprobs(Words(), TEMPLATE, asked, judgments)
-    quarter, sixteenth = math.log(1 / 4), math.log(1 / 16)
     # two short words; two long ones; one of each; the first once more; nothing
-    expected = [quarter, sixteenth, (quarter + sixteenth) / 2, quarter]
-    assert values[:4] == pytest.approx(expected)
+    assert values[:4] == pytest.approx([QUARTER, SIXTEENTH, (QUARTER + SIXTEENTH) / 2, QUARTER])
     assert values[4] is None
     assert judgments[4].note == "the text is empty"
-    assert judgments[0].logprobs == pytest.approx((2 * quarter,))
+    assert judgments[0].logprobs == pytest.approx((2 * QUARTER,))
     assert judgments[0].mass is None
 
 
 def test_a_text_that_begins_another_is_asked_alone():
     # `Words` refuses to be asked for both at once.
     asked, judgments = ask(["the", "the sea", "the sea is"], Words())
-    assert mean_logprobs(Words(), TEMPLATE, asked, judgments) == pytest.approx(
-        [math.log(1 / 4)] * 3
-    )
+    values = mean_logprobs(Words(), TEMPLATE, asked, judgments)
+    assert values == pytest.approx([QUARTER] * 3)
 
 
 def test_a_reading_that_failed_is_no_number():
@@ -81,15 +85,6 @@ def test_a_reading_that_failed_is_no_number():
     asked, judgments = ask(["the sea"], Deaf())
     assert judgments[0].note == "too long for the model"
     assert mean_logprobs(Deaf(), TEMPLATE, asked, judgments) == [None]
-
-
-def test_a_backend_that_cannot_count_is_not_asked():
-    with pytest.raises(
-        LabelsUnavailableError,
-        match=r"judge 'builtin/1' cannot read .*a whole text .*--judge hf:PATH",
-    ):
-        check_reads_texts(connect("builtin"), PROMPT)
-    check_reads_texts(Words(), PROMPT)
 
 
 def test_a_backend_that_breaks_its_word_is_refused():
@@ -103,44 +98,52 @@ def test_a_backend_that_breaks_its_word_is_refused():
     with pytest.raises(BackendError, match="asked for 2 texts after 1 prompt, answered otherwise"):
         ask(["the sea", "a letter"], Short())
     asked, judgments = ask(["the sea"], Short())
-    with pytest.raises(
-        BackendError, match="the judge read the text 'the sea' and counts 0 tokens in it"
-    ):
+    message = "the judge read the text 'the sea' and counts 0 tokens in it"
+    with pytest.raises(BackendError, match=message):
         mean_logprobs(Short(), TEMPLATE, asked, judgments)
 
 
-def test_the_characters_are_those_of_all_prompts_after_a_kill_too(tmp_path):
-    texts = [
-        "the sea",
-        "lighthouse keeper",
-        "the lighthouse",
-        "the",
-    ]  # the last begins others, so it is asked alone
-    outputs = [
-        Output(id=f"o{place}", context_id="c", system=str(place), text=text)
-        for place, text in enumerate(texts)
-    ]
-    made = Benchmark(
-        name="made",
-        revision="1",
-        licence="none",
-        dimensions=(DIMENSION, replace(DIMENSION, name="charm")),
-        contexts=(CONTEXT,),
-        outputs=tuple(outputs),
-        ratings=(),
-    )
-
-    def ran():
-        return run_methods(
-            ["gptscore"], made, made.dimensions, Words, MethodSettings(work=tmp_path)
-        )[0]
-
-    whole = ran()
+def test_a_run_goes_on_after_a_kill_and_knows_the_characters_of_all_its_prompts(tmp_path):
+    whole = run_method("gptscore", MADE, Words(), work=tmp_path)
+    assert whole.result.method.scores["c/2", "charm"] == pytest.approx((QUARTER + SIXTEENTH) / 2)
+    assert "rule:mean-logprob-per-token" in whole.result.method.signature
     assert whole.result.characters == whole.characters > 0
     path = tmp_path / "gptscore.judgments.jsonl"
-    path.write_bytes(
-        b"".join(path.read_bytes().splitlines(keepends=True)[:5])
-    )  # the run and one dimension of two
-    resumed = ran()
+    lines = path.read_bytes().splitlines(keepends=True)
+    path.write_bytes(b"".join(lines[:5]))  # the run and one dimension of two
+    resumed = run_method("gptscore", MADE, Words(), work=tmp_path)
     assert 0 < resumed.characters < whole.characters
-    assert resumed.result.characters == whole.characters
+    assert resumed.result.characters == whole.result.characters
+    again = run_method("gptscore", MADE, Words(), work=tmp_path)
+    assert (again.calls, again.result.reused) == (0, again.result.judgments)
+    assert again.result.method == resumed.result.method == whole.result.method
+
+
+def test_a_dry_run_counts_what_the_run_asks():
+    def sentences(judge):
+        asked = ["gptscore"], MADE, MADE.dimensions
+        return rehearse_methods(*asked, lambda: judge, MethodSettings())
+
+    judge = Words()
+    unanswered = DryRunBackend(judge)
+    assert sentences(unanswered) == []
+    assert judge.asked == 0
+    assert unanswered.estimate().usage.prompts == run_method("gptscore", MADE, Words()).calls > 0
+    ((name, reason),) = sentences(DryRunBackend(connect("builtin")))
+    assert name == "gptscore"
+    assert reason.startswith("judge 'builtin/1' cannot read the log-probability of a whole text")
+
+
+def test_a_judge_that_cannot_read_texts_is_not_asked(fails, command):
+    check_reads_texts(Words(), PROMPT)
+    message = r"judge 'builtin/1' cannot read the log-probability of a whole text .*--judge hf:PATH"
+    with pytest.raises(LabelsUnavailableError, match=message):
+        check_reads_texts(connect("builtin"), PROMPT)
+    given = ["evaluate", "demo/dialogue", "--resamples", "5", "--methods"]
+    assert "gptscore: judge 'builtin/1' cannot read" in fails(2, *given, "gptscore")
+    done = command(*given, "gptscore,direct-5", "--json")
+    assert done.code == 3
+    rows = [row for row in done.rows if row.get("method") == "gptscore" and "value" in row]
+    assert {row["value"] for row in rows} == {None}
+    (signature,) = {row["signature"] for row in rows}
+    assert signature.startswith("unavailable:judge 'builtin/1' cannot read")

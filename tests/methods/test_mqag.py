@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 
 import numpy as np
 import pytest
+from small_benchmarks import run_method, small_benchmark
 
 from refladder.backends.hf.loading import MULTIPLE_CHOICE
 from refladder.errors import BackendUnavailableError
+from refladder.methods import mqag as mqag_module
 from refladder.methods.mqag import (
     NO_QUESTION,
     SUGGESTION,
@@ -63,9 +66,8 @@ def opened(paths):
 
 def test_total_variation_by_hand():
     # |.7 - .1| + |.2 - .2| + |.1 - .7| = 1.2, half of it
-    assert total_variation(np.array([0.7, 0.2, 0.1]), np.array([0.1, 0.2, 0.7])) == pytest.approx(
-        0.6
-    )
+    distance = total_variation(np.array([0.7, 0.2, 0.1]), np.array([0.1, 0.2, 0.7]))
+    assert distance == pytest.approx(0.6)
     assert total_variation(np.array([1.0, 0.0]), np.array([0.0, 1.0])) == 1.0
 
 
@@ -104,22 +106,49 @@ def test_it_is_the_plain_chain(taught):
 
 
 def test_an_output_that_is_its_context_has_the_best_score(taught):
-    own = Context(id="o", task="summarization", text=TEXTS[0])
-    assert mqag(*opened(taught), own, TEXTS[:1], questions=2).values == pytest.approx([1.0])
+    itself = Context(id="o", task="summarization", text=TEXTS[0])
+    assert mqag(*opened(taught), itself, TEXTS[:1], questions=2).values == pytest.approx([1.0])
 
 
+def test_on_a_benchmark_draws_follow_the_seed_of_the_run(taught):
+    name = f"mqag:{'+'.join(taught)}"
+    made = small_benchmark([CONTEXT], TEXTS)
+    result = run_method(name, made, options={"mqag.questions": "2"}, seed=3).result
+    expected = mqag(*opened(taught), CONTEXT, TEXTS, questions=2, seed=3).values
+    assert list(result.method.scores.values()) == expected
+    assert [value is None for value in expected] == [False, False, True]
+    assert result.method.name == name
+    assert result.notes == (
+        "questions left out (no answer, no wrong option, cut off, or not answerable): 2",
+        "outputs about which no question could be parsed, without a score: 1",
+    )
+    models = r"generator@\w+,float32\+distractors@\w+,float32\+choice@\w+,float32"
+    words = rf"mqag\|models:{models}\|questions:2\|seed:3\|distance:total-variation\|refladder:"
+    assert re.match(words, result.method.signature)
+
+
+@pytest.fixture
+def few_tokens(monkeypatch):
+    """Random models hardly ever end: they write a few tokens only."""
+    monkeypatch.setattr(mqag_module, "_TOKENS", 12)
+
+
+@pytest.mark.usefixtures("few_tokens")
 def test_draws_follow_the_seed_and_nothing_else(models):
-    loose = opened((models["t5"], models["t5"], models["choice"]))
+    generator, distractors, _ = opened((models["t5"], models["t5"], models["choice"]))
+    write_ids = generator.write_ids
 
     def drawn(texts, seed):
-        written = loose[0].write_ids
         seen = []
-        loose[0].write_ids = lambda ids, sampling: (
-            seen.append(found := written(ids, sampling)) or found
-        )
-        draw_choices(*loose[:2], texts, questions=2, seed=seed, problems=Counter())
-        loose[0].write_ids = written
-        return [[one.ids for one in found] for found in seen]
+
+        def write(ids, sampling):
+            written = write_ids(ids, sampling)
+            seen.append([each.ids for each in written])
+            return written
+
+        generator.write_ids = write
+        draw_choices(generator, distractors, texts, questions=2, seed=seed, problems=Counter())
+        return seen
 
     first, second = drawn(TEXTS, 7)
     assert first != second  # two draws are not one
@@ -128,23 +157,34 @@ def test_draws_follow_the_seed_and_nothing_else(models):
     assert drawn(TEXTS[1:], 7) == [first[1:], second[1:]]
 
 
+@pytest.mark.usefixtures("few_tokens")
 def test_a_random_generator_has_nothing_to_ask(models, taught):
-    generator, distractors, reader = opened((models["t5"], *taught[1:]))
-    found = mqag(generator, distractors, reader, CONTEXT, TEXTS[:2], questions=2)
+    found = mqag(*opened((models["t5"], *taught[1:])), CONTEXT, TEXTS[:2], questions=2)
     assert found.values == [None, None]
     assert +found.problems == {UNUSABLE: 4, NO_QUESTION: 2}
+
+
+def left_out(models, context=CONTEXT):
+    """Neither of two questions about a text can be used."""
+    found = mqag(*models, context, TEXTS[:1], questions=2)
+    return found.values == [None] and +found.problems == {UNUSABLE: 2, NO_QUESTION: 1}
 
 
 def test_a_distractor_generator_that_only_knows_the_answer(taught, tmp_path):
     from support import small_models
 
-    same = str(
-        small_models.make_taught_t5(tmp_path / "same", dict.fromkeys(WRONG, "the harbour <sep>"))
-    )
-    generator, distractors, reader = opened((taught[0], same, taught[2]))
-    found = mqag(generator, distractors, reader, CONTEXT, TEXTS[:1], questions=2)
-    assert found.values == [None]
-    assert +found.problems == {UNUSABLE: 2, NO_QUESTION: 1}
+    lessons = dict.fromkeys(WRONG, "the harbour <sep>")
+    same = str(small_models.make_taught_t5(tmp_path / "same", lessons))
+    assert left_out(opened((taught[0], same, taught[2])))
+
+
+def test_what_is_not_a_number_or_does_not_fit_is_left_out(taught, monkeypatch):
+    *writers, reader = opened(taught)
+    monkeypatch.setattr(reader.opened.tokenizer, "model_max_length", 9)
+    assert left_out([*writers, reader])
+    *writers, reader = opened(taught)
+    reader.opened.model.get_input_embeddings().weight.data[:] = np.nan
+    assert left_out([*writers, reader])
 
 
 def test_a_long_context_is_cut_and_its_question_stays(taught):
@@ -154,16 +194,11 @@ def test_a_long_context_is_cut_and_its_question_stays(taught):
     assert +found.problems == {CUT: 2}  # once for each option
     reader = models[2]
     row = reader.pair(reader.tokens.plain(long.text), [11], tail=[7, 8, 9])
-    assert len(row.ids) == 64
     tokenizer = reader.opened.tokenizer
-    assert row.ids[-8:] == [
-        *tokenizer.encode(" storm", add_special_tokens=False),
-        *[7, 8, 9],
-        *[tokenizer.sep_token_id] * 2,
-        11,
-        tokenizer.sep_token_id,
-    ]
-    assert row.cut
+    (storm,) = tokenizer.encode(" storm", add_special_tokens=False)
+    end = tokenizer.sep_token_id
+    assert row.ids[-8:] == [storm, 7, 8, 9, end, end, 11, end]
+    assert (len(row.ids), row.cut) == (64, True)
     assert 0 < found.values[0] < 1
 
 
@@ -178,37 +213,16 @@ def test_a_pair_is_framed_as_the_tokenizer_frames_it(models, frame):
         assert not row.cut
 
 
-def test_what_is_not_a_number_or_does_not_fit_is_left_out(taught, monkeypatch):
-    models = opened(taught)
-    monkeypatch.setattr(models[2].opened.tokenizer, "model_max_length", 9)
-    found = mqag(*models, CONTEXT, TEXTS[:1], questions=2)
-    assert found.values == [None]
-    assert +found.problems == {UNUSABLE: 2, NO_QUESTION: 1}
-    models = opened(taught)
-    models[2].opened.model.get_input_embeddings().weight.data[:] = np.nan
-    found = mqag(*models, CONTEXT, TEXTS[:1], questions=2)
-    assert found.values == [None]
-    assert +found.problems == {UNUSABLE: 2, NO_QUESTION: 1}
+def test_models_that_do_not_fit(models, taught):
+    def refused(message, use, *arguments):
+        with pytest.raises(BackendUnavailableError, match=message):
+            use(*arguments)
 
-
-def test_tokenizers_without_their_separators(models, taught):
     generator, distractors, reader = opened(taught)
     generator.opened.tokenizer.sep_token = None
-    with pytest.raises(
-        BackendUnavailableError,
-        match="the tokenizer of generator has no sep_token, which its inputs need; fetch potsa",
-    ):
-        mqag(generator, distractors, reader, CONTEXT, TEXTS)
-    with pytest.raises(
-        BackendUnavailableError,
-        match="the tokenizer of bert-choice has no bos_token, which its inputs",
-    ):
-        mqag(*opened((*taught[:2], models["bert-choice"])), CONTEXT, TEXTS[:1], questions=1)
-
-
-def test_a_model_of_another_kind_is_no_reader(models):
-    with pytest.raises(
-        BackendUnavailableError,
-        match=r"^mqag:/.* weights are missing from its files \(2, .*; fetch potsawee/t5",
-    ):
-        open_reader(models["encoder"], MULTIPLE_CHOICE, "mqag", SUGGESTION, MACHINE)
+    words = "the tokenizer of generator has no sep_token, which its inputs need; fetch potsa"
+    refused(words, mqag, generator, distractors, reader, CONTEXT, TEXTS)
+    words = "the tokenizer of bert-choice has no bos_token, which its inputs"
+    refused(words, mqag, *opened((*taught[:2], models["bert-choice"])), CONTEXT, TEXTS[:1])
+    words = r"^mqag:/.* weights are missing from its files \(2, .*; fetch potsawee/t5"
+    refused(words, open_reader, models["encoder"], MULTIPLE_CHOICE, "mqag", SUGGESTION, MACHINE)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from small_benchmarks import run_method, small_benchmark
 
 from refladder.errors import BackendUnavailableError
 from refladder.methods.questeval import (
@@ -37,13 +38,8 @@ QUESTIONS = {
     "ghent": "when is bread ?",
     "closed": "is the harbour open ?",
 }
-READ = {  # question, text: answer
-    ("what closed ?", TEXTS[0]): "unanswerable",
+READ = {(question, text): "unanswerable" for question in QUESTIONS.values() for text in TEXTS} | {
     ("what was closed ?", TEXTS[0]): "the harbour",
-    ("what is in ghent ?", TEXTS[0]): "unanswerable",
-    ("when is bread ?", TEXTS[0]): "unanswerable",
-    ("what closed ?", TEXTS[1]): "unanswerable",
-    ("what was closed ?", TEXTS[1]): "unanswerable",
     ("what is in ghent ?", TEXTS[1]): "bread",
     ("when is bread ?", TEXTS[1]): "ghent",
     ("what was closed ?", ARTICLE): "the harbour",
@@ -54,15 +50,14 @@ READ = {  # question, text: answer
 
 
 @pytest.fixture(scope="module")
-def taught(models, tmp_path_factory):
+def taught(tmp_path_factory):
     from support import small_models
 
-    assert models  # the local extra is there
     folder = tmp_path_factory.mktemp("questeval")
     written = {
         f"sv1 </s> {span} </s> {sentence}": QUESTIONS[span]
-        for sentence, own in SPANS.items()
-        for span in own
+        for sentence, found in SPANS.items()
+        for span in found
     }
     read = {f"{question} </s> {text}": answer for (question, text), answer in READ.items()}
     return (
@@ -75,14 +70,10 @@ def opened(path):
     return open_writer(path, "questeval", SUGGESTION, MACHINE)
 
 
-@pytest.mark.parametrize(("sentence", "expected"), SPANS.items())
-def test_spans_are_those_found_by_hand(sentence, expected):
-    assert spans(sentence) == expected
-
-
 @pytest.mark.parametrize(
     ("sentence", "expected"),
     [
+        *SPANS.items(),
         (
             "On 14 May 2020 the old harbour of Lerwick closed.",
             ["14 May 2020", "old harbour", "Lerwick", "closed"],
@@ -93,7 +84,7 @@ def test_spans_are_those_found_by_hand(sentence, expected):
         ("", []),
     ],
 )
-def test_spans(sentence, expected):
+def test_spans_are_those_found_by_hand(sentence, expected):
     assert spans(sentence) == expected
 
 
@@ -117,36 +108,30 @@ def plain_questeval(paths, text):
     tokenizers = [transformers.AutoTokenizer.from_pretrained(path) for path in paths]
     models = [transformers.AutoModelForSeq2SeqLM.from_pretrained(path).eval() for path in paths]
 
+    @torch.inference_mode()
     def write(which, given):
         ids = tokenizers[which](given, return_tensors="pt")["input_ids"]
-        with torch.inference_mode():
-            out = models[which].generate(
-                input_ids=ids, do_sample=False, num_beams=1, max_new_tokens=30
-            )
+        how = {"do_sample": False, "num_beams": 1, "max_new_tokens": 30}
+        out = models[which].generate(input_ids=ids, **how)
         return tokenizers[which].decode(out[0], skip_special_tokens=True)
 
+    @torch.inference_mode()
     def doubt(given):
         ids = tokenizers[1](given, return_tensors="pt")["input_ids"]
-        with torch.inference_mode():
-            logits = (
-                models[1](input_ids=ids, decoder_input_ids=torch.tensor([[0]]))
-                .logits[0, 0]
-                .double()
-            )
-        return torch.softmax(logits, 0)[tokenizers[1].convert_tokens_to_ids("unanswerable")].item()
+        logits = models[1](input_ids=ids, decoder_input_ids=torch.tensor([[0]])).logits[0, 0]
+        shares = torch.softmax(logits.double(), 0)
+        return shares[tokenizers[1].convert_tokens_to_ids("unanswerable")].item()
 
-    def asked(sentences):
-        return [
-            (write(0, f"sv1 </s> {span} </s> {one}"), span)
-            for one in sentences
-            for span in SPANS[one]
-        ]
+    def asked(sentence):
+        return {span: write(0, f"sv1 </s> {span} </s> {sentence}") for span in SPANS[sentence]}
 
-    article = ["a storm closed the harbour .", "bread is in ghent ."]
-    matches = [
-        token_f1(write(1, f"{question} </s> {ARTICLE}"), span) for question, span in asked([text])
-    ]
-    known = [1 - doubt(f"{question} </s> {text}") for question, _ in asked(article)]
+    answers = {
+        span: write(1, f"{question} </s> {ARTICLE}") for span, question in asked(text).items()
+    }
+    matches = [token_f1(answer, span) for span, answer in answers.items()]
+    article = ("a storm closed the harbour .", "bread is in ghent .")
+    questions = [question for sentence in article for question in asked(sentence).values()]
+    known = [1 - doubt(f"{question} </s> {text}") for question in questions]
     precision, recall = sum(matches) / len(matches), sum(known) / len(known)
     return precision, recall, 2 * precision * recall / (precision + recall)
 
@@ -154,28 +139,29 @@ def plain_questeval(paths, text):
 def test_it_is_the_plain_chain_and_hand_work(taught):
     found = questeval(*map(opened, taught), CONTEXT, TEXTS)
     assert +found.problems == {}
-    by_hand = [  # the models do what they were taught, nearly surely
-        (
-            1 / 2,
-            1 / 4,
-        ),  # harbour right, `closed` answered with `no`; one of four questions can be answered
-        (
-            (1 + 2 / 3) / 2,
-            2 / 4,
-        ),  # bread right, `ghent island` for `ghent` 2/3; two of four can be answered
+    # The models do what they were taught, nearly surely.
+    by_hand = [
+        # harbour right, `closed` answered with `no`; one of four questions can be answered
+        (1 / 2, 1 / 4),
+        # bread right, `ghent island` for `ghent` 2/3; two of four can be answered
+        ((1 + 2 / 3) / 2, 2 / 4),
     ]
     for text, value, (precision, recall) in zip(TEXTS, found.values, by_hand, strict=True):
         *parts, score = plain_questeval(taught, text)
         assert value == pytest.approx(score, abs=1e-6)
         assert parts == pytest.approx([precision, recall], abs=0.01)
+    alone = [questeval(*map(opened, taught), CONTEXT, [text]).values[0] for text in TEXTS]
+    assert alone == pytest.approx(found.values, abs=1e-6)
 
 
-def test_each_text_alone_has_the_same_number(taught):
-    models = [opened(path) for path in taught]
-    together = questeval(*models, CONTEXT, TEXTS).values
-    assert [questeval(*models, CONTEXT, [text]).values[0] for text in TEXTS] == pytest.approx(
-        together, abs=1e-6
-    )
+def test_on_a_benchmark(taught):
+    name = f"questeval:{'+'.join(taught)}"
+    result = run_method(name, small_benchmark([CONTEXT], [*TEXTS, ""])).result
+    expected = questeval(*map(opened, taught), CONTEXT, TEXTS).values
+    *values, empty = result.method.scores.values()
+    assert values == pytest.approx(expected)
+    assert empty is None
+    assert (result.method.name, len(result.notes)) == (name, 1)
 
 
 def test_outputs_without_a_question_have_no_score(taught):
@@ -189,14 +175,11 @@ def test_outputs_without_a_question_have_no_score(taught):
 
 
 def test_questions_that_do_not_end_are_left_out(models, taught):
-    found = questeval(
-        opened(models["t5"]), opened(taught[1]), CONTEXT, TEXTS[:1]
-    )  # a random model hardly ever ends
+    # a random model hardly ever ends
+    found = questeval(opened(models["t5"]), opened(taught[1]), CONTEXT, TEXTS[:1])
     assert found.values == [None]
-    assert +found.problems == {
-        UNUSABLE: 6,
-        NO_QUESTION: 1,
-    }  # of 4 spans of the article and 2 of the text
+    # of 4 spans of the article and 2 of the text
+    assert +found.problems == {UNUSABLE: 6, NO_QUESTION: 1}
 
 
 def test_long_texts_are_cut_and_counted(taught):
@@ -217,8 +200,6 @@ def test_what_is_not_a_number_is_left_out(taught):
 def test_a_tokenizer_without_an_end(taught):
     generator, reader = map(opened, taught)
     generator.opened.tokenizer.eos_token = None
-    with pytest.raises(
-        BackendUnavailableError,
-        match="the tokenizer of generator has no eos_token, which its inputs need; fetch Thoma",
-    ):
+    message = "the tokenizer of generator has no eos_token, which its inputs need; fetch Thoma"
+    with pytest.raises(BackendUnavailableError, match=message):
         questeval(generator, reader, CONTEXT, TEXTS)

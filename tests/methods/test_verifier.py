@@ -11,43 +11,34 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from doubles import Double
+from small_benchmarks import run_method
 
 from refladder.backends import connect
 from refladder.backends.dry_run import DryRunBackend
-from refladder.errors import DataError, LabelsUnavailableError
-from refladder.loaders import load_benchmark
+from refladder.errors import DataError
 from refladder.methods.contract import MethodSettings
-from refladder.methods.method_runs import rehearse_methods, run_methods
+from refladder.methods.method_runs import rehearse_methods
 from refladder.prompts import load_template
 from refladder.records import LabelReading
 
 LETTERS = string.ascii_uppercase[:20]  # A is the best
 
 
-@pytest.fixture(scope="module")
-def dialogues():
-    whole = load_benchmark("demo/dialogue")
-    kept = {context.id for context in whole.contexts[:2]}
-    outputs = [output for output in whole.outputs if output.context_id in kept]
-    # The first context has three outputs, the second all of its own.
-    outputs = [output for output in outputs if output.context_id != whole.contexts[0].id][
-        :4
-    ] + outputs[:3]
-    return replace(whole, contexts=whole.contexts[:2], outputs=tuple(outputs), ratings=())
+@pytest.fixture
+def uneven(dialogues):
+    """Two contexts; the second has four outputs, which come first, the first has three."""
+    first, second = dialogues.contexts[:2]
+    of_second = [output for output in dialogues.outputs if output.context_id == second.id]
+    of_first = [output for output in dialogues.outputs if output.context_id == first.id]
+    outputs = (*of_second[:4], *of_first[:3])
+    return replace(dialogues, contexts=(first, second), outputs=outputs)
 
 
 def shares(dimension, first, second, place):
     """Probabilities of the letters, which add to .9, for one question."""
-    weights = (
-        np.random.default_rng(zlib.crc32(f"{dimension}|{first}|{second}|{place}".encode())).random(
-            20
-        )
-        ** 4
-    )
-    return {
-        letter: 0.9 * weight / weights.sum()
-        for letter, weight in zip(LETTERS, weights.tolist(), strict=True)
-    }
+    seed = zlib.crc32(f"{dimension}|{first}|{second}|{place}".encode())
+    weights = np.random.default_rng(seed).random(20) ** 4
+    return dict(zip(LETTERS, (0.9 * weights / weights.sum()).tolist(), strict=True))
 
 
 class ByHand(Double):
@@ -62,57 +53,46 @@ class ByHand(Double):
         return [self._read(prompt.slots, labels) for prompt in prompts]
 
     def _read(self, slots, labels):
-        if slots["place"] == "2" and slots["second"] == self.unparsed:
+        if self.unparsed == "all" or (slots["place"], slots["second"]) == ("2", self.unparsed):
             return LabelReading(logprobs=None, mass=None, reason="no letter in the answer")
-        found = shares(slots["dimension"], slots["first"], slots["second"], slots["place"])
-        return LabelReading(logprobs=tuple(math.log(found[label]) for label in labels), mass=0.9)
+        found = self.shares(slots)
+        logprobs = tuple(math.log(found[label]) for label in labels)
+        return LabelReading(logprobs=logprobs, mass=sum(found.values()))
 
-
-def one(benchmark, backend, **settings):
-    return run_methods(
-        ["verifier"], benchmark, benchmark.dimensions, lambda: backend, MethodSettings(**settings)
-    )[0]
+    def shares(self, slots):
+        return shares(slots["dimension"], slots["first"], slots["second"], slots["place"])
 
 
 def value(dimension, first, second, place):
     """The paper's reward: the sum of p(letter) times its value, A = 20 to T = 1, moved to 0..1."""
     found = shares(dimension.name, first.text, second.text, place)
-    total = sum(found.values())
-    return (
-        sum((20 - LETTERS.index(letter)) * share / total for letter, share in found.items()) - 1
-    ) / 19
+    weighed = sum((20 - LETTERS.index(letter)) * share for letter, share in found.items())
+    return (weighed / sum(found.values()) - 1) / 19
 
 
 @pytest.mark.parametrize("lost", [False, True])
-def test_the_score_is_the_mean_expected_grade_of_all_pairs_in_both_orders(dialogues, lost):
-    last = dialogues.outputs[-1]
+def test_the_score_is_the_mean_expected_grade_of_all_pairs_in_both_orders(uneven, lost):
+    last = uneven.outputs[-1]
     judge = ByHand(last.text if lost else None)
-    run = one(dialogues, judge)
-    questions, unparsed = 0, 0
-    for dimension in dialogues.dimensions:
-        for output in dialogues.outputs:
-            others = [
-                other
-                for other in dialogues.outputs
-                if other.context_id == output.context_id and other != output
-            ]
+    run = run_method("verifier", uneven, judge)
+    questions = 0
+    for dimension in uneven.dimensions:
+        for output in uneven.outputs:
             grades = []
-            for other in others:
-                grades.append(value(dimension, output, other, 1))
-                questions += 2
-                if lost and output == last:
-                    unparsed += 1
-                else:
-                    grades.append(value(dimension, other, output, 2))
-            expected = dimension.low + (dimension.high - dimension.low) * sum(grades) / len(grades)
-            assert run.result.method.scores[output.id, dimension.name] == pytest.approx(
-                expected, abs=1e-12
-            )
+            for other in uneven.outputs:
+                if other.context_id == output.context_id and other != output:
+                    questions += 2
+                    grades.append(value(dimension, output, other, 1))
+                    if not lost or output != last:
+                        grades.append(value(dimension, other, output, 2))
+            mean = sum(grades) / len(grades)
+            expected = dimension.low + (dimension.high - dimension.low) * mean
+            score = run.result.method.scores[output.id, dimension.name]
+            assert score == pytest.approx(expected, abs=1e-12)
     assert judge.asked == run.result.judgments == run.calls == questions
-    assert run.result.unparsed == unparsed == (2 * len(dialogues.dimensions) if lost else 0)
-    assert run.result.notes == (
-        (f"{unparsed} x unparsed: no letter in the answer",) if lost else ()
-    )
+    unparsed = 2 * len(uneven.dimensions) if lost else 0
+    assert run.result.unparsed == unparsed
+    assert run.result.notes == (f"{unparsed} x unparsed: no letter in the answer",) * lost
 
 
 # Probabilities of the letters, and the number that the authors' program makes of them: `extract_score` of llm-verifier
@@ -130,107 +110,78 @@ RECORDED = (
 PREFERRED = 0.6245187774580733  # `bradley_terry` of its two numbers
 
 
-def test_the_numbers_are_those_of_the_authors_program_on_the_same_answers(dialogues):
+def test_the_numbers_are_those_of_the_authors_program_on_the_same_answers(uneven):
     class Recorded(ByHand):
-        def _read(self, slots, labels):
-            found, _ = RECORDED[int(slots["place"]) - 1]
-            return LabelReading(
-                logprobs=tuple(math.log(found[label]) for label in labels), mass=sum(found.values())
-            )
+        def shares(self, slots):
+            return RECORDED[int(slots["place"]) - 1][0]
 
-    result = one(dialogues, Recorded()).result
-    low, high = dialogues.dimensions[0].low, dialogues.dimensions[0].high
+    result = run_method("verifier", uneven, Recorded()).result
+    (dimension,) = uneven.dimensions
     mean = (RECORDED[0][1] + RECORDED[1][1]) / 2  # each text is shown first as often as second
-    assert list(result.method.scores.values()) == pytest.approx(
-        [low + (high - low) * mean] * len(dialogues.outputs)
-    )
-    assert len(dialogues.dimensions) == 1
+    expected = dimension.low + (dimension.high - dimension.low) * mean
+    assert list(result.method.scores.values()) == pytest.approx([expected] * len(uneven.outputs))
     for compared in result.comparisons:
-        assert compared.probabilities.tolist() == pytest.approx(
-            [PREFERRED] * len(compared.pairs), abs=1e-12
-        )
+        chances = compared.probabilities.tolist()
+        assert chances == pytest.approx([PREFERRED] * len(compared.pairs), abs=1e-12)
 
 
-def test_pairs_are_preferences_by_the_difference_of_the_two_grades(dialogues):
-    last = dialogues.outputs[-1]
-    for compared in one(dialogues, ByHand(last.text)).result.comparisons:
+def test_pairs_are_preferences_by_the_difference_of_the_two_grades(uneven):
+    last = uneven.outputs[-1]
+    for compared in run_method("verifier", uneven, ByHand(last.text)).result.comparisons:
         assert len(compared.pairs) == len(compared.outputs) * (len(compared.outputs) - 1)
-        for (first, second), found in zip(
-            compared.pairs.tolist(), compared.probabilities.tolist(), strict=True
-        ):
+        for (first, second), found in zip(compared.pairs, compared.probabilities, strict=True):
             both = compared.outputs[first], compared.outputs[second]
             gap = value(compared.dimension, *both, 1) - value(compared.dimension, *both, 2)
             expected = math.nan if both[1] == last else 1 / (1 + math.exp(-gap))
             assert found == pytest.approx(expected, abs=1e-12, nan_ok=True)
 
 
-def test_an_output_without_a_readable_grade_or_without_another_output_has_no_score(dialogues):
-    class Mute(Double):
-        def read_labels(self, prompts, _labels):
-            return [LabelReading(logprobs=None, mass=None, reason="cut") for _ in prompts]
-
-    result = one(dialogues, Mute()).result
+def test_an_output_without_a_parsed_grade_or_without_another_output_has_no_score(uneven):
+    result = run_method("verifier", uneven, ByHand("all")).result
     assert result.unparsed == result.judgments > 0
     assert set(result.method.scores.values()) == {None}
-    alone = replace(
-        dialogues, outputs=dialogues.outputs[:5]
-    )  # four of the second context, one of the first
-    scores = one(alone, ByHand()).result.method.scores
+    # four of the second context, one of the first
+    alone = replace(uneven, outputs=uneven.outputs[:5])
+    scores = run_method("verifier", alone, ByHand()).result.method.scores
     assert {key[0] for key, score in scores.items() if score is None} == {alone.outputs[4].id}
 
 
-def test_judgments_are_kept_and_a_run_that_was_cut_off_goes_on(dialogues, tmp_path):
-    whole = one(dialogues, connect("builtin"), work=tmp_path)
+def test_judgments_are_kept_and_a_run_that_was_cut_off_goes_on(uneven, tmp_path):
+    def run():
+        return run_method("verifier", uneven, connect("builtin"), work=tmp_path)
+
+    whole = run()
     file = tmp_path / "verifier.judgments.jsonl"
     kept = file.read_bytes()
     lines = kept.splitlines(keepends=True)
     graded = json.loads(lines[1])
     assert graded["outcomes"] == [str(grade) for grade in range(1, 21)]
-    assert (graded["subject"], graded["against"]) == tuple(
-        output.id for output in dialogues.outputs[4:6]
-    )
-    file.write_bytes(
-        b"".join(lines[:4]) + lines[4][:20]
-    )  # the run's line, three judgments and a torn one
-    resumed = one(dialogues, connect("builtin"), work=tmp_path)
+    pair = uneven.outputs[4:6]
+    assert (graded["subject"], graded["against"]) == (pair[0].id, pair[1].id)
+    # the run's line, three judgments and a torn one
+    file.write_bytes(b"".join(lines[:4]) + lines[4][:20])
+    resumed = run()
     assert resumed.result.reused == 3
     assert resumed.calls == whole.calls - 3
     assert resumed.result.method == whole.result.method
     assert file.read_bytes() == kept
     changed = {**graded, "outcomes": ["win", "loss"], "logprobs": [-1.0, -1.0]}
     file.write_bytes(lines[0] + json.dumps(changed).encode() + b"\n")
-    with pytest.raises(
-        DataError,
-        match=r":2: outcomes 'win, loss', and .* between 1, 2, \.\.\., 100, text; correct",
-    ):
-        one(dialogues, connect("builtin"), work=tmp_path)
+    message = r":2: outcomes 'win, loss', and .* between 1, 2, \.\.\., 100, text; correct"
+    with pytest.raises(DataError, match=message):
+        run()
 
 
-def test_a_dry_run_counts_what_the_run_asks_and_a_budget_asks_less(dialogues):
-    for settings, pairs in (({}, 4 * 3 + 3 * 2), ({"budget": 2, "selection": "random"}, 2 * 2)):
-        judge = DryRunBackend(connect("builtin"))
-        rehearse_methods(
-            ["verifier"],
-            dialogues,
-            dialogues.dimensions,
-            lambda judge=judge: judge,
-            MethodSettings(**settings),
-        )
-        run = one(dialogues, connect("builtin"), **settings)
-        assert judge.estimate().usage.prompts == run.calls == 2 * pairs * len(dialogues.dimensions)
-
-
-def test_a_judge_without_probabilities_draws_answers(dialogues):
-    class Silent(Double):
-        def read_labels(self, _prompts, _labels):
-            raise LabelsUnavailableError("this endpoint gives no log-probabilities")
-
-    result = one(dialogues, Silent()).result
-    assert result.method is None
-    assert (
-        result.skipped
-        == "this endpoint gives no log-probabilities; to count drawn answers, pass --answers 20"
-    )
+@pytest.mark.parametrize(
+    ("settings", "pairs"),
+    [({}, 4 * 3 + 3 * 2), ({"budget": 2, "selection": "random"}, 2 * 2)],
+)
+def test_a_dry_run_counts_what_the_run_asks_and_a_budget_asks_less(uneven, settings, pairs):
+    judge = DryRunBackend(connect("builtin"))
+    asked = ["verifier"], uneven, uneven.dimensions, lambda: judge, MethodSettings(**settings)
+    rehearse_methods(*asked)
+    run = run_method("verifier", uneven, connect("builtin"), **settings)
+    assert judge.estimate().usage.prompts == run.calls == 2 * pairs * len(uneven.dimensions)
 
 
 def test_a_is_the_best_letter():
