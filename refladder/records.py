@@ -15,6 +15,7 @@ import re
 # pydantic resolves the annotations at run time.
 from collections.abc import Callable, Mapping, Sequence  # noqa: TC003
 from dataclasses import dataclass, replace
+from pathlib import PurePath
 from typing import Literal, Protocol, Self, TypeVar
 
 WIN, LOSS, TIE = "win", "loss", "tie"
@@ -155,6 +156,12 @@ class Benchmark:
     contexts: tuple[Context, ...]
     outputs: tuple[Output, ...]
     ratings: tuple[Rating, ...]
+
+    @property
+    def title(self) -> str:
+        """Return the name in captions: of a user's own table, the name of its file."""
+        table = self.revision.rpartition("@")[0]
+        return PurePath(table).name if self.name == "own" and table else self.name
 
     def __str__(self) -> str:
         """Return the name and the counts."""

@@ -118,7 +118,7 @@ def distil(
     from refladder.jobs.input_rows import FIELDS, Mapped
     from refladder.jobs.labelling import LabelledTable
     from refladder.students.distil import DistilSpec, run
-    from refladder.students.student import surface_lines
+    from refladder.students.student import ShownStudent, surface_lines
 
     with Call(distil, locals()) as call:
         mapped = Mapped(columns=dict(columns or {}))
@@ -134,4 +134,4 @@ def distil(
         record, notes = run(spec, Log())
         log_lines(notes)
         log_lines(surface_lines(record))
-        return record
+        return ShownStudent.of(record)

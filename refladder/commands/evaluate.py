@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import typing
 from dataclasses import asdict, dataclass, replace
 from functools import partial
@@ -63,8 +62,8 @@ def _by_data(call: Callable[Concatenate[Any, P], Evaluation | Evaluations]) -> _
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MethodOptions:
-    """The methods to compare, and how pairwise methods choose their comparisons."""
+class Options:
+    """Methods and how they choose comparisons, ladders, how agreement is computed, and what is printed and drawn."""
 
     methods: str | None
     comparisons: int | None
@@ -72,33 +71,18 @@ class MethodOptions:
     method_options: Mapping[str, str]
     scores: tuple[str, ...]
     score_column: Mapping[str, str]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LadderOptions:
-    """Which ladders are used, or how they are written."""
-
     ladders: tuple[str, ...]
     writer: str | None
     rungs: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ProtocolOptions:
-    """How agreement is computed."""
-
+    judgments_from: tuple[str, ...]
+    seed: int
     levels: tuple[str, ...]
     statistics: tuple[str, ...]
     constant: str
     resamples: int | None
     baselines: str
     reference: str | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OutputOptions:
-    """What is printed and drawn."""
-
+    work: Path | None
     figures: Path | None
     page: Path | None
     form: str
@@ -106,14 +90,9 @@ class OutputOptions:
     as_json: bool
 
     @property
-    def table_format(self) -> str:
-        """Return the format of the tables; `--json` wins over `--format`."""
+    def printed(self) -> str:
+        """Return the format of what is printed; `--json` wins over `--format`."""
         return "json" if self.as_json else self.form
-
-    @property
-    def for_programs(self) -> bool:
-        """Return whether all levels and statistics are printed if none is named."""
-        return self.table_format in {"json", "csv"}
 
 
 @subcommand(
@@ -174,27 +153,18 @@ class OutputOptions:
     "intervals",
     "as_json",
     data=DataOptions,
-    chosen=MethodOptions,
     judge=JudgeOptions,
     asked=Scoring,
-    ladders=LadderOptions,
-    protocol=ProtocolOptions,
-    output=OutputOptions,
+    given=Options,
     money=spending.SpendingOptions,
 )
 def command(
     *,
     data: DataOptions,
-    chosen: MethodOptions,
     judge: JudgeOptions,
     asked: Scoring,
-    ladders: LadderOptions,
-    protocol: ProtocolOptions,
-    output: OutputOptions,
+    given: Options,
     money: spending.SpendingOptions,
-    judgments_from: tuple[str, ...],
-    seed: int,
-    work: Path | None,
 ) -> int:
     """Score the outputs of BENCHMARK with one or more methods, and measure their agreement with its human ratings.
 
@@ -206,28 +176,29 @@ def command(
         refladder evaluate summeval --judge hf:ORG/MODEL --work work
         refladder evaluate answers.csv --task-file task.toml --methods ladder,win-ratio --judge openai:MODEL --dry-run
     """
+    from refladder.arena.evaluation_page import draw_evaluations
     from refladder.jobs.evaluate import EvaluateSpec, Protocol, methods_to_run, rehearse, run
     from refladder.methods.contract import MethodSettings
 
-    if ladders.ladders and ladders.writer is not None:
+    if given.ladders and given.writer is not None:
         raise UsageError(
             "--ladders names ladders that exist, and --writer writes new ones; give one of them"
         )
     console.check_prompts(asked.prompts)
-    one_alone(len(data.names), scores=chosen.scores, judgments_from=judgments_from)
-    sets = one_each(
-        ladders.ladders, len(data.names), "ladder set", name="ladders", one_for_all=True
-    )
+    one_alone(len(data.names), scores=given.scores, judgments_from=given.judgments_from)
+    sets = one_each(given.ladders, len(data.names), "ladder set", name="ladders", one_for_all=True)
     rated = [each.rated(None) for each in data.each()]
     table = (*(data.source or ()), *data.names)[0]
     asking = (option.flag for option in given_options() if option.asks)
-    recorded = open_recorded(judgments_from, asking, console.notify, source=table)
+    recorded = open_recorded(given.judgments_from, asking, console.notify, source=table)
     if recorded is not None and data.task_file is not None and data.dimensions:
         # The table was read without the other dimensions.
         recorded = recorded.on(data.dimensions)
     session = spending.Spending(money)
-    writer = None if ladders.writer == judge.judge else ladders.writer
-    backends = (judge.judge, ladders.writer, *ladders.ladders)
+    writer = None if given.writer == judge.judge else given.writer
+    names_backend = judge.judge or given.writer or given.ladders
+    # A program gets all levels and statistics, if none is named.
+    for_programs = given.printed in {"json", "csv"}
     spec = EvaluateSpec(
         benchmarks=rated,
         ladders=sets,
@@ -236,52 +207,95 @@ def command(
         writer=writer,
         writer_options=None if writer is None else backend_options(writer, {}),
         methods=methods_to_run(
-            chosen.methods, recorded, scores_only=bool(chosen.scores) and not any(backends)
+            given.methods, recorded, scores_only=bool(given.scores) and not names_backend
         ),
-        scores=chosen.scores,
-        score_columns=chosen.score_column,
+        scores=given.scores,
+        score_columns=given.score_column,
         settings=MethodSettings(
-            seed=seed,
-            rungs=ladders.rungs,
+            seed=given.seed,
+            rungs=given.rungs,
             rule=asked.rule,
             least_mass=asked.least_mass,
             orders=asked.orders,
             yes_no=asked.yes_no,
-            budget=chosen.comparisons,
-            selection=chosen.selection,
+            budget=given.comparisons,
+            selection=given.selection,
             answers=asked.sampled,
             stated=asked.stated,
             prompts=asked.prompts,
-            work=work,
-            options=chosen.method_options,
+            work=given.work,
+            options=given.method_options,
         ),
         protocol=Protocol(
-            levels=protocol.levels or (LEVELS if output.for_programs else LEVELS[:1]),
-            statistics=protocol.statistics
-            or (STATISTICS if output.for_programs else STATISTICS[:1]),
-            constant=protocol.constant,
-            resamples=protocol.resamples,
-            seed=seed,
-            reference=protocol.reference,
-            baselines=protocol.baselines,
-            against_best=output.table_format == "latex",
+            levels=given.levels or (LEVELS if for_programs else LEVELS[:1]),
+            statistics=given.statistics or (STATISTICS if for_programs else STATISTICS[:1]),
+            constant=given.constant,
+            resamples=given.resamples,
+            seed=given.seed,
+            reference=given.reference,
+            baselines=given.baselines,
+            against_best=given.printed == "latex",
         ),
         dimensions_named=bool(data.dimensions),
         config=console.resolved(),
     )
     events = console.Console()
-    if not session.approves(lambda dry: rehearse(spec, dry, events), as_json=output.as_json):
+    if not session.approves(lambda dry: rehearse(spec, dry, events), as_json=given.as_json):
         return 0
     evaluations = run(spec, session, events)
     # The report card is printed for methods that were named: `ladder` alone, the default, has the summary of its run.
-    _print(evaluations, output, with_cards=chosen.methods is not None)
-    _draw(output, evaluations, seed)
-    _tell(output, evaluations)
+    _print(evaluations, given, with_cards=given.methods is not None)
+    console.say_lines(
+        draw_evaluations(evaluations, figures=given.figures, page=given.page, seed=given.seed)
+    )
+    _print_notes(evaluations, with_summaries=given.printed == "text")
     console.tell_spent(session.spent())
     return 0 if evaluations.complete else console.UNSCORED
 
 
-def _tell(output: OutputOptions, evaluations: Evaluations) -> None:
+def _print(evaluations: Evaluations, given: Options, *, with_cards: bool) -> None:
+    from refladder.report.rendering import csv_text, latex, markdown
+
+    if given.printed == "json":
+        _print_json(evaluations, with_cards=with_cards)
+        return
+    if given.printed == "csv":
+        console.say(csv_text(evaluations.records()), nl=False)
+        return
+    tables = evaluations.tables(marked=given.printed == "latex")
+    cards = [table for each in evaluations if with_cards for table in each.card_tables()]
+    if given.printed == "latex":
+        parts = filter(None, (latex(tables, given.intervals), latex(cards)))
+        console.say("\n".join(parts), nl=False)
+    elif given.printed == "text":
+        console.say_tables([*tables, *cards])
+    else:
+        console.say(markdown([*tables, *cards]), nl=False)
+
+
+def _print_json(evaluations: Evaluations, *, with_cards: bool) -> None:
+    from refladder.report.rendering import json_lines
+
+    if len(evaluations) > 1:
+        listed = [
+            {
+                "benchmark": each.rows[0].benchmark,
+                "rows": [*map(asdict, each.rows)],
+                "cards": [*map(asdict, each.cards)] if with_cards else [],
+                "judge_check": [*map(asdict, each.checks)] or None,
+            }
+            for each in evaluations
+        ]
+        console.say_json({"evaluations": listed})
+        return
+    [evaluation] = evaluations
+    lines = json_lines(evaluation.rows) + json_lines(evaluation.cards if with_cards else ())
+    console.say(console.printable_json(lines), nl=False)
+    for check in evaluation.checks if with_cards else ():
+        console.say_json({"kind": "judge_check", "method": "ladder", **asdict(check)})
+
+
+def _print_notes(evaluations: Evaluations, *, with_summaries: bool) -> None:
     """Print on standard error what the tables cannot show, and the summaries of the runs."""
     from refladder.scoring.judge_check import check_lines
 
@@ -289,94 +303,11 @@ def _tell(output: OutputOptions, evaluations: Evaluations) -> None:
         console.say_lines((*evaluation.limits, *evaluation.notes))
         shown, warnings = check_lines(evaluation.checks)
         for run in evaluation.runs:
-            if run.result.report is not None and output.table_format == "text":
+            if run.result.report is not None and with_summaries:
                 console.say_lines([f"{evaluation.benchmark.name}:"] if len(evaluations) > 1 else [])
                 console.tell(run.result.report, as_json=False, to_stderr=True)
                 console.say_lines(shown)
         console.say_lines(warnings)
-
-
-def _draw(output: OutputOptions, evaluations: Evaluations, seed: int) -> None:
-    """Write figures into a folder and a page with tables and figures, and print why a figure could not be drawn."""
-    from refladder.arena.html import card_page
-    from refladder.files.jsonl import atomic
-    from refladder.report.agreement_tables import agreement_tables
-    from refladder.report.cards import card_tables
-    from refladder.report.charts import file_stems
-    from refladder.report.figures import consistency_tables, draw_figures
-    from refladder.scoring.judge_check import check_lines
-
-    if output.figures is None and output.page is None:
-        return
-    tables = agreement_tables(evaluations.rows)
-    drawn: dict[str, str] = {}
-    notes = [f"{row.method}: {row.signature}" for row in evaluations.rows]
-    stems = file_stems([evaluation.benchmark.name for evaluation in evaluations])
-    for evaluation in evaluations:
-        benchmark, dimensions = evaluation.benchmark, evaluation.dimensions
-        rows, cards = evaluation.rows, evaluation.cards
-        files, missing = draw_figures(
-            rows, cards, evaluation.runs, benchmark, dimensions=dimensions, seed=seed
-        )
-        console.say_lines(missing)
-        if output.figures is not None:
-            folder = output.figures / stems[benchmark.name] if len(stems) > 1 else output.figures
-            for name, text in files.items():
-                with atomic(folder / name) as stream:
-                    stream.write(text if isinstance(text, bytes) else text.encode())
-        tables += [*card_tables(cards), *consistency_tables(files)]
-        charts = {
-            name: text
-            for name, text in files.items()
-            if isinstance(text, str) and name.endswith(".svg")
-        }
-        drawn |= {
-            f"{benchmark.name}: {name.removesuffix('.svg')}": text for name, text in charts.items()
-        }
-        notes += [
-            *evaluation.left_out,
-            *evaluation.notes,
-            *itertools.chain(*check_lines(evaluation.checks)),
-            *missing,
-        ]
-    if output.page is not None:
-        title = f"{', '.join(stems)}: agreement with people"
-        with atomic(output.page) as stream:
-            stream.write(card_page(title, tables, drawn, list(dict.fromkeys(notes))).encode())
-
-
-def _print(evaluations: Evaluations, output: OutputOptions, *, with_cards: bool) -> None:
-    from refladder.report.agreement_tables import agreement_tables
-    from refladder.report.cards import card_tables
-    from refladder.report.rendering import csv_text, json_lines, latex, markdown
-
-    rows, form = evaluations.rows, output.table_format
-    cards = [evaluation.cards if with_cards else () for evaluation in evaluations]
-    of_cards = [table for each in cards for table in card_tables(each)]
-    if form == "json" and len(evaluations) > 1:
-        listed = [
-            {
-                "benchmark": each.rows[0].benchmark,
-                "rows": [*map(asdict, each.rows)],
-                "cards": [*map(asdict, shown)],
-                "judge_check": [*map(asdict, each.checks)] or None,
-            }
-            for each, shown in zip(evaluations, cards, strict=True)
-        ]
-        console.say_json({"evaluations": listed})
-    elif form == "json":
-        console.say(console.printable_json(json_lines(rows) + json_lines(cards[0])), nl=False)
-        for check in evaluations[0].checks if with_cards else ():
-            console.say_json({"kind": "judge_check", "method": "ladder", **asdict(check)})
-    elif form == "csv":
-        console.say(csv_text(evaluations.records()), nl=False)
-    elif form == "latex":
-        tables = latex(agreement_tables(rows, marked=True), output.intervals), latex(of_cards)
-        console.say("\n".join(filter(None, tables)), nl=False)
-    elif form == "text":
-        console.say_tables([*agreement_tables(rows), *of_cards])
-    else:
-        console.say(markdown([*agreement_tables(rows), *of_cards]), nl=False)
 
 
 @_by_data

@@ -10,7 +10,7 @@ from refladder.commands import console
 from refladder.commands.calling import Call, check_paths, checked, log_lines
 from refladder.commands.options import subcommand
 from refladder.options import like
-from refladder.report.certificate_tables import link_table, link_warnings
+from refladder.report.certificate_tables import ShownLink, link_table, link_warnings
 from refladder.settings import LEAST_MASS, Scale, check_asking
 
 if TYPE_CHECKING:
@@ -81,4 +81,4 @@ def link(
         scale = Scale(rule=rule, least_mass=least_mass)
         record = linked(Path(judgments), Path(to), scale, None if out is None else Path(out))
         log_lines(link_warnings(record))
-        return record
+        return ShownLink.of(record)

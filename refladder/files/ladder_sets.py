@@ -20,6 +20,7 @@ import json
 from collections import Counter
 from dataclasses import dataclass, field, replace
 from functools import cache
+from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -105,6 +106,10 @@ class LadderSet:
         ]
         parts += [plural(len(self.failures), "failed ladder")] if self.failures else []
         return f"<LadderSet {self.signature} ({'; '.join(parts)})>"
+
+    def _repr_html_(self) -> str:
+        """Return the line for a notebook."""
+        return f"<p>{escape(repr(self))}</p>"
 
     @property
     def signature(self) -> str:

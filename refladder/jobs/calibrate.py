@@ -11,6 +11,7 @@ import numpy as np
 
 from refladder.errors import DataError, NoRowsError, UsageError, option, plural
 from refladder.files.jsonl import is_device, read_record, write_record
+from refladder.jobs.calibration_results import Calibration, Promise, Surface
 from refladder.jobs.good_share import good_shares
 from refladder.jobs.labelling import open_pool
 from refladder.methods.surface import FOLDS, best_surface, measured
@@ -20,19 +21,14 @@ from refladder.trust.threshold import (
     LEAST_UNITS,
     Candidates,
     Counted,
-    UnitSums,
     area_under_curve,
     candidates,
-    certainty,
-    check_promise,
     counted,
     keeps_all,
     least,
     looks_random,
     lower_bound,
     naive_candidate,
-    surely_complete,
-    surely_precise,
     unit_sums,
     walk_certainty,
 )
@@ -44,61 +40,11 @@ if TYPE_CHECKING:
     from refladder.arrays import BoolArray, FloatArray, IntArray
     from refladder.events import Events
     from refladder.jobs.labelling import Good, LabelledTable, Pool
-    from refladder.trust.rate import Rate
+    from refladder.trust.threshold import UnitSums
 
 _TWO = 2
-_UNLIKELY = 0.05  # the probability below which a thing is not advised
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Promise:
-    """A promised precision or recall with probability `sure`; `look` counts looks."""
-
-    precision: float | None = None
-    recall: float | None = None
-    sure: float = 0.9
-    look: int = 1
-
-    def __post_init__(self) -> None:
-        precision = option("precision")
-        if (self.precision is None) == (self.recall is None):
-            raise UsageError(
-                f"give what to promise: either {precision} or {option('recall')}, such as {precision} 0.9"
-            )
-        check_promise(self.share, self.sure)
-
-    @property
-    def share(self) -> float:
-        """The promised precision or recall."""
-        return float(self.recall if self.precision is None else self.precision)  # type: ignore[arg-type]
-
-    def certainty(self, look: int) -> float:
-        """The certainty that a look must reach."""
-        return certainty(self.sure, look)
-
-    def choose(
-        self, path: Candidates, levels: IntArray, good: BoolArray, units: IntArray
-    ) -> IntArray:
-        """The promised candidate of each sample of labels, or -1; the arrays have shape (..., labels)."""
-        return self.chosen(self.sums(path, levels, good, units), self.look)
-
-    def sums(
-        self, path: Candidates, levels: IntArray, good: BoolArray, units: IntArray
-    ) -> UnitSums:
-        """The sums that `chosen` takes; with a recall they are of good rows, and `bad` are those that are kept."""
-        none = len(path.cutoffs)
-        if self.recall is not None:
-            return unit_sums(np.where(good, 0, none), np.where(good, levels, none), units, none)
-        return unit_sums(levels, np.where(good, none, levels), units, none)
-
-    def chosen(self, sums: UnitSums, look: int) -> IntArray:
-        """The candidate that is promised at a look, or -1."""
-        sure = self.certainty(look)
-        if self.recall is not None:
-            worth = counted(sums.exchanged())
-            return surely_complete(worth.bad, worth.rows, self.share, sure, worth.allow)
-        worth = counted(sums)
-        return surely_precise(worth.rows, worth.bad, self.share, sure, worth.allow)
+# The probability below which a thing is not advised.
+_UNLIKELY = 0.05
 
 
 def counts(path: Candidates, levels: IntArray, chosen: BoolArray) -> IntArray:
@@ -113,66 +59,6 @@ class ThresholdSpec:
     table: LabelledTable
     promise: Promise
     out: Path | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Surface:
-    """The same procedure on the best surface measure: its name, share of rows kept (None: refused) and AUC."""
-
-    measure: str
-    kept_share: float | None
-    auc: float | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Calibration:
-    """The result of `calibrate`.
-
-    `threshold` is the file's record. `steps` are the candidates, strictest first, and `chosen` the number of the
-    promised one, None where it is refused; `naive` that of the cut-off without a promise. `labels_needed` more labels
-    of rows that reach `lowest` would do at the next look if none of them is bad (with `recall`: more labels of good
-    rows), and `units_needed` of what was drawn to be labelled, with as many labelled rows each as so far. Both are 0
-    for a promise that is made. `rows_left` rows that reach `lowest` have no label; where they are too few, more rows
-    have to be scored first (`possible` is false). Where so many good labels are unlikely, `lowest` and the numbers are
-    None.
-    `tested_first` says that all rows are kept because they passed the test before the walk.
-    `auc` is None where all labels are good or none is. `rate` and `powered` are the share of
-    good rows among all, from the labels alone and with the scores; None where that would be no such share.
-    """
-
-    threshold: Threshold
-    promise: Promise
-    steps: tuple[Step, ...]
-    chosen: int | None
-    naive: int | None
-    lowest: Step | None
-    labels_needed: int | None
-    units_needed: int | None
-    rows_left: int | None
-    possible: bool
-    tested_first: bool
-    auc: float | None
-    surface: Surface | None
-    rate: Rate | None
-    powered: Rate | None
-    unscored: int
-    notes: tuple[str, ...]
-
-    @property
-    def refused(self) -> bool:
-        """Whether no cut-off can be promised."""
-        return self.chosen is None
-
-    @property
-    def surface_suffices(self) -> bool:
-        """Whether the surface measure can make the promise, and keeps no less (with a recall: no more)."""
-        if self.surface is None or self.surface.kept_share is None:
-            return False
-        kept = self.threshold.kept / self.threshold.rows
-        more = self.surface.kept_share >= kept
-        return (
-            more if self.promise.recall is None else self.refused or self.surface.kept_share <= kept
-        )
 
 
 def run(spec: ThresholdSpec, events: Events) -> Calibration:

@@ -59,10 +59,14 @@ class Evaluation(Shown):
 
     def tables(self) -> list[PlainTable]:
         """Return the tables of agreement that the command prints."""
-        return agreement_tables(self.rows)
+        return Evaluations([self]).tables()
+
+    def card_tables(self) -> list[PlainTable]:
+        """Return the tables of the report cards."""
+        return card_tables(self.cards, self.benchmark.title)
 
     def records(self) -> list[dict[str, Any]]:
-        """One record for each row, as `--format csv` prints them; `pandas.DataFrame(evaluation.records())`.
+        """Return one record for each row, as `--format csv` prints them; `pandas.DataFrame(evaluation.records())`.
 
         The keys are `method`, `benchmark`, `level`, `statistic`, `dimension`, `value`, `low`, `high`, `contexts`,
         `skipped`, `unscored`, `calls`, `tokens` (of prompts) and `seconds`. What is not known is None. The last three
@@ -104,9 +108,10 @@ class Evaluations(Shown, tuple[Evaluation, ...]):
         """Whether every output of every benchmark has a score of every method."""
         return all(evaluation.complete for evaluation in self)
 
-    def tables(self) -> list[PlainTable]:
-        """Return the tables of agreement that the command prints."""
-        return agreement_tables(self.rows)
+    def tables(self, *, marked: bool = False) -> list[PlainTable]:
+        """Return the tables of agreement that the command prints; those that are `marked` are for paper."""
+        titles = {each.benchmark.name: each.benchmark.title for each in self}
+        return agreement_tables(self.rows, titles=titles, marked=marked)
 
     def records(self) -> list[dict[str, Any]]:
         """The records of all, see `Evaluation.records`."""
@@ -157,7 +162,7 @@ def _lines(evaluation: Evaluation, others: Sequence[Method]) -> Iterator[dict[st
                     "criterion": name,
                     "value": value,
                 }
-    for table in [*agreement_tables(evaluation.rows), *card_tables(evaluation.cards)]:
+    for table in [*evaluation.tables(), *evaluation.card_tables()]:
         yield {
             "kind": "table",
             **{key: getattr(table, key) for key in ("caption", "heads", "rows", "legend")},

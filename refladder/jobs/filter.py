@@ -85,14 +85,26 @@ class Condition(Filtering):
         return {*self.scores, "signature", *([self.per] if self.per else [])}
 
 
+def read_threshold(threshold: object) -> Threshold:
+    """Return a threshold, or that of a file; refuse anything else that a call can be given."""
+    if isinstance(threshold, Path):
+        return read_record(Threshold, threshold)
+    if isinstance(threshold, Threshold):
+        return threshold
+    found, given = type(threshold).__name__, option("threshold")
+    if hasattr(threshold, "threshold"):
+        raise UsageError(f"{given}: found {found}; give its `.threshold`")
+    raise UsageError(f"{given}: found {found}; give the `.threshold` of `calibrate`, or its file")
+
+
 def promised_condition(threshold: Path | Threshold) -> Condition:
-    """The condition of a threshold or its file, which keeps its promise only by itself."""
+    """Return the condition of a threshold or its file, which keeps its promise only by itself."""
     if isinstance(threshold, Path) and parse_number(str(threshold)) is not None:
         raise UsageError(
             f"{option('threshold')} {threshold}: must be a file of `refladder calibrate`; for a number, give "
             f"{option('min')} COLUMN={threshold}"
         )
-    promise = threshold if isinstance(threshold, Threshold) else read_record(Threshold, threshold)
+    promise = read_threshold(threshold)
     if promise.cutoff is None:
         where = "the threshold" if promise is threshold else threshold
         raise DataError(

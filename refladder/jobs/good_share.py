@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -11,6 +11,8 @@ from refladder.errors import UsageError, plural
 from refladder.jobs.labelling import TEXT, open_pool
 from refladder.metaeval.shares import residual_intervals, share_intervals
 from refladder.records import same_scale
+from refladder.report.promise_tables import rate_words
+from refladder.report.results import Shown
 from refladder.trust.rate import (
     LEAST,
     LEAST_EVEN,
@@ -103,7 +105,7 @@ class RateSpec:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class KeptRate:
+class KeptRate(Shown):
     """The share of good rows among labels of kept rows, and `powered` by the scores; None without labels.
 
     `reused` labels were not used, because they chose the threshold. `bound` is the promised precision, or None.
@@ -118,6 +120,30 @@ class KeptRate:
     bound: float | None
     sure: float
     notes: tuple[str, ...]
+
+    def lines(self) -> list[str]:
+        """Return the counts and the shares, or why there are none."""
+        kept = f"kept: {self.kept:,} of {plural(self.rows, 'row')}"
+        lines = [f"{kept}; used: {plural(self.labels, 'label')} of them"]
+        if self.reused:
+            lines.append(f"left out: {plural(self.reused, 'label')} that chose the threshold")
+        if self.rate is not None:
+            lines.append(f"good among the rows kept: {rate_words(self.rate)}")
+        if self.powered is not None:
+            lines.append(f"the same with the scores: {rate_words(self.powered)}")
+        if self.rate is None:
+            bound = ""
+            if self.bound is not None:
+                bound = f" Its lower bound is {self.bound:g}, with probability {self.sure:g}."
+            lines.append(
+                f"No rate: no label of a kept row is left.{bound} Label rows that are kept, at random."
+            )
+        return lines
+
+    def summary(self) -> dict[str, Any]:
+        """Return the result as JSON values."""
+        rates = {"rate": self.rate, "powered": self.powered}
+        return asdict(self) | {name: rate and rate._asdict() for name, rate in rates.items()}
 
 
 def run(spec: RateSpec, events: Events) -> KeptRate:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from dataclasses import asdict, dataclass, replace
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy.special import betainc
@@ -12,7 +12,8 @@ from refladder.errors import DataError, NoRowsError, UsageError, either
 from refladder.files.tables import Row, open_sink, read_once, read_rows, standard_form
 from refladder.jobs.calibrate import calibrate, further_units, sampled
 from refladder.jobs.labelling import id_columns, named, open_pool, sampled_above
-from refladder.report.promise_tables import Batch
+from refladder.report.promise_tables import Batch, plan_table
+from refladder.report.results import Shown
 from refladder.trust.threshold import Counted, counted, lower_bound, passes, walk_certainty
 
 if TYPE_CHECKING:
@@ -21,9 +22,10 @@ if TYPE_CHECKING:
 
     from refladder.arrays import FloatArray
     from refladder.events import Events
-    from refladder.jobs.calibrate import Promise
+    from refladder.jobs.calibration_results import Promise
     from refladder.jobs.labelling import LabelledTable, Pool
     from refladder.report.promise_tables import Step
+    from refladder.report.rendering import PlainTable
     from refladder.trust.threshold import UnitSums
 
 BATCHES = (20, 50, 100, 200)
@@ -41,14 +43,27 @@ class PlanSpec:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LabelPlan:
-    """The plan: `batches`, the `lowest` candidate above which rows are drawn (None: all rows), and `drawn` rows."""
+class LabelPlan(Shown):
+    """The plan: `batches`, the `lowest` candidate above which rows are drawn (None: all rows), and `drawn` rows.
+
+    `precision` and `sure` are the promise that it is about.
+    """
 
     batches: tuple[Batch, ...]
     lowest: Step | None
     drawn: int
     rows: int
     notes: tuple[str, ...]
+    precision: float
+    sure: float
+
+    def tables(self) -> list[PlainTable]:
+        """Return the table of what more labels can promise."""
+        return [plan_table(self.batches, self.precision, self.sure)]
+
+    def summary(self) -> dict[str, Any]:
+        """Return the plan as JSON values."""
+        return asdict(self)
 
 
 def run(spec: PlanSpec, events: Events) -> LabelPlan:
@@ -94,6 +109,8 @@ def plan_labels(pool: Pool, table: LabelledTable, promise: Promise) -> tuple[Lab
         drawn=len(drawn),
         rows=len(pool.scores),
         notes=tuple(pool.notes),
+        precision=promise.precision,
+        sure=promise.sure,
     )
     return plan, pool.row_numbers[drawn].tolist()
 

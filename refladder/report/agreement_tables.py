@@ -16,7 +16,7 @@ from refladder.metaeval.correction import SIGNIFICANT
 from refladder.report.rendering import DASH, INTERVALS, PlainTable, number, with_interval
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 # Largest number of columns of figures in a table for paper.
 _WIDEST = 12
@@ -39,23 +39,31 @@ _CONSTANT_WORDS = {
 }
 
 
-def agreement_tables(rows: Iterable[Agreement], *, marked: bool = False) -> list[PlainTable]:
+def agreement_tables(
+    rows: Iterable[Agreement],
+    *,
+    titles: Mapping[str, str] | None = None,
+    marked: bool = False,
+) -> list[PlainTable]:
     """Make one table for each level, statistic and convention, and one of differences for each benchmark with a test.
 
-    `marked`, for paper: the best of each column, and several benchmarks with more than 12 columns in parts.
+    Captions have the `titles` of benchmarks, by name. `marked`, for paper: the best of each column, and several
+    benchmarks with more than 12 columns in parts.
     """
+    shown = titles or {}
     groups: defaultdict[tuple[str, str, str], list[Agreement]] = defaultdict(list)
     for row in rows:
         groups[row.level, row.statistic, row.constant].append(row)
     tables = []
     for group in groups.values():
         if marked:
-            tables += [_marked(_table(part), part, group) for part in _parts(group)]
+            tables += [_marked(_table(part, shown), part, group) for part in _parts(group)]
         else:
-            tables.append(_table(group))
+            tables.append(_table(group, shown))
         tested = [row for row in group if row.reference is not None]
         for name in _benchmarks(tested):
-            tables.append(_differences([row for row in tested if row.benchmark == name]))
+            compared = [row for row in tested if row.benchmark == name]
+            tables.append(_differences(compared, shown.get(name, name)))
     return tables
 
 
@@ -89,7 +97,7 @@ def _with_mean(rows: Sequence[Agreement]) -> list[Agreement]:
     return [*rows, *added]
 
 
-def _table(rows: Sequence[Agreement]) -> PlainTable:
+def _table(rows: Sequence[Agreement], titles: Mapping[str, str]) -> PlainTable:
     first = rows[0]
     benchmarks = _benchmarks(rows)
     words = _LEVEL_WORDS[first.level].format(_STATISTIC_WORDS[first.statistic])
@@ -101,7 +109,7 @@ def _table(rows: Sequence[Agreement]) -> PlainTable:
         ]
         lines.append([method, *figures, *_counts([row for row in rows if row.method == method])])
     table = PlainTable(
-        f"{first.benchmark}, {first.level}: {words}",
+        f"{', '.join(titles.get(name, name) for name in benchmarks)}, {first.level}: {words}",
         ["method", *(name for _, name in columns), *_COUNTS],
         lines,
         _legend(rows),
@@ -114,7 +122,6 @@ def _table(rows: Sequence[Agreement]) -> PlainTable:
     mean = f"mean of the {len(benchmarks)} benchmarks (of the means over their dimensions); no interval, no test"
     widths = Counter(benchmark for benchmark, _ in columns)
     return table._replace(
-        caption=f"{first.level}: {words}",
         heads=["method", *heads, *_COUNTS],
         legend=((heads[-1], mean), *table.legend),
         label=f" {first.level} {first.statistic}",
@@ -166,7 +173,7 @@ def _marked(
     )
 
 
-def _differences(rows: Sequence[Agreement]) -> PlainTable:
+def _differences(rows: Sequence[Agreement], title: str) -> PlainTable:
     """Show the methods minus the reference, with the tests."""
     first = rows[0]
     tests = sum(row.p_adjusted is not None for row in rows)
@@ -193,7 +200,7 @@ def _differences(rows: Sequence[Agreement]) -> PlainTable:
         ]
         lines.append([method, *differences, _span([row.common or 0 for row in compared])])
     return PlainTable(
-        f"{first.benchmark}, {first.level}: {_STATISTIC_WORDS[first.statistic]}, the method minus {first.reference}",
+        f"{title}, {first.level}: {_STATISTIC_WORDS[first.statistic]}, the method minus {first.reference}",
         ["method", *(name for _, name in columns), "common contexts"],
         lines,
         tuple(legend),

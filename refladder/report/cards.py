@@ -242,8 +242,11 @@ def report_cards(
     return cards
 
 
-def card_tables(cards: Sequence[Card]) -> list[PlainTable]:
-    """Show cost, judgments and scores of the cards for all dimensions; no tables if there are no cards."""
+def card_tables(cards: Sequence[Card], title: str | None = None) -> list[PlainTable]:
+    """Show cost, judgments and scores of the cards for all dimensions; no tables if there are no cards.
+
+    Captions name the benchmark by its `title`, or else by its name.
+    """
     whole = [card for card in cards if card.dimension == ALL]
     if not whole:
         return []
@@ -267,7 +270,9 @@ def card_tables(cards: Sequence[Card]) -> list[PlainTable]:
         ]
         legend += [(sign, meaning) for sign, meaning in signs if sign in cells]
         heads = ["method", *(shown.head for _, shown in columns)]
-        tables.append(PlainTable(caption.format(whole[0].benchmark), heads, rows, tuple(legend)))
+        tables.append(
+            PlainTable(caption.format(title or whole[0].benchmark), heads, rows, tuple(legend))
+        )
     return tables
 
 

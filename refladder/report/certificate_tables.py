@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from refladder.errors import plural
+from refladder.records import Link
 from refladder.report.rendering import DASH, PlainTable, number, with_interval
+from refladder.report.results import ShownRecord
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from refladder.records import Link
 
 # Number of ladders that are named in a line.
 _SHOWN = 5
@@ -227,6 +228,20 @@ LINK_LEGEND = (
     ("one text", "half of the 95 % interval for the score of a single text"),
 )
 _NAMES = {"identity": "unlinked"}
+
+
+class ShownLink(ShownRecord, Link):
+    """A link that is shown as the table of its command."""
+
+    __slots__ = ()
+
+    def lines(self) -> list[str]:
+        """Return a warning about columns whose scores stay unchanged."""
+        return link_warnings(self)
+
+    def tables(self) -> list[PlainTable]:
+        """Return the table of its columns."""
+        return [link_table(self)]
 
 
 def link_table(link: Link) -> PlainTable:

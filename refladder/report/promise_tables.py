@@ -10,6 +10,8 @@ from refladder.report.rendering import DASH, PlainTable, number
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from refladder.trust.rate import Rate
+
 # Characters of a bar.
 _WIDE = 20
 _LEGEND = (
@@ -99,6 +101,13 @@ def plan_table(batches: Sequence[Batch], precision: float, sure: float) -> Plain
         for batch in batches
     ]
     return PlainTable("What more labels can promise", [term for term, _ in legend], rows, legend)
+
+
+def rate_words(rate: Rate) -> str:
+    """Show a share with its interval."""
+    if rate.low is None or rate.high is None:
+        return f"{rate.value:.3f} (no interval)"
+    return f"{rate.value:.3f} [{rate.low:.3f}, {rate.high:.3f}] (95 % interval)"
 
 
 def _bar(step: Step, share: float | None) -> str:

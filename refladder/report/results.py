@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from dataclasses import fields, is_dataclass
 from html import escape
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +11,7 @@ from refladder.report.rendering import printable, shared_legends
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
+    from typing import Self
 
     from refladder.report.rendering import PlainTable
 
@@ -30,7 +32,7 @@ class Shown:
 
     def tables(self) -> Sequence[PlainTable]:
         """Return the tables that the command prints."""
-        raise NotImplementedError
+        return ()
 
     def __str__(self) -> str:
         """Return the lines and tables as text, cut where they are long."""
@@ -52,6 +54,28 @@ class Shown:
         """Return the lines and tables for a notebook."""
         lines = "".join(f"<p>{escape(line)}</p>" for line in self.lines())
         return lines + "".join(map(_html, shared_legends(self.tables())))
+
+
+class ShownRecord(Shown):
+    """A base of a record that is shown as tables; it is equal to the record that its file holds."""
+
+    __slots__ = ()
+
+    @classmethod
+    def of(cls, record: Any) -> Self:
+        """Return a record, to be shown."""
+        return cls(**{each.name: getattr(record, each.name) for each in fields(record)})
+
+    def __eq__(self, other: object) -> bool:
+        same_kind = is_dataclass(other) and type(other) in type(self).__mro__
+        return same_kind and _values(self) == _values(other)
+
+    def __hash__(self) -> int:
+        return hash(_values(self))
+
+
+def _values(record: Any) -> tuple[object, ...]:
+    return tuple(getattr(record, each.name) for each in fields(record))
 
 
 class ShownDict(Shown, dict[str, Any]):

@@ -18,6 +18,7 @@ from refladder.errors import DataError, plural
 from refladder.files.jsonl import read_record, to_line, write_record
 from refladder.records import Distilled, digest_of
 from refladder.report.rendering import PlainTable, markdown, number
+from refladder.report.results import ShownRecord
 from refladder.students.ngrams import NgramStudent
 from refladder.version import __version__
 
@@ -82,6 +83,20 @@ def open_student(folder: Path) -> Student:
             f"{folder}: the weights are not those that {RECORD} describes; distil again, or copy all files"
         )
     return Student(record=record, regressor=regressor)
+
+
+class ShownStudent(ShownRecord, Distilled):
+    """The record of a student that is shown as the table of its command."""
+
+    __slots__ = ()
+
+    def lines(self) -> list[str]:
+        """Return what was learned, and warnings."""
+        return student_lines(self)
+
+    def tables(self) -> list[PlainTable]:
+        """Return the table of agreement on held-out rows."""
+        return [student_table(self)]
 
 
 def student_table(record: Distilled) -> PlainTable:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import re
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -336,6 +337,15 @@ def test_errors_speak_of_arguments_and_tables(rows):
         UsageError, match=r"give what to promise: either precision or recall, such as precision 0.9"
     ):
         refladder.calibrate(rows, **{**ASKED, "precision": None})
+    result = refladder.calibrate(rows, **ASKED)
+    for wrong, why in (
+        (result, "threshold: found Calibration; give its `.threshold`"),
+        (0.5, "threshold: found float; give the `.threshold` of `calibrate`, or its file"),
+    ):
+        with pytest.raises(UsageError, match=re.escape(why)):
+            refladder.filter(rows, threshold=wrong)
+        with pytest.raises(UsageError, match=re.escape(why)):
+            refladder.estimate_precision(rows, threshold=wrong, label="rating", good="=good")
     with pytest.raises(
         UsageError,
         match=r"^threshold cannot be combined with other conditions; leave out min, max, top, best",

@@ -54,13 +54,13 @@ def test_contexts_of_one_output_show_the_pooled_level(own):
     done = own(ONE_SYSTEM)
     assert done.code == 0
     told = " ".join(done.out.split())
-    assert "own, within_context: Spearman with the ratings, mean over contexts method" in told
+    assert "own.jsonl, within_context: Spearman with the ratings, mean over contexts method" in told
     assert (
         "— no value: no context has two outputs with different ratings and different scores "
         in told
     )
-    assert "own, pooled: Spearman with the ratings, all outputs together" in told
-    pooled = told[told.index("own, pooled") :]
+    assert "own.jsonl, pooled: Spearman with the ratings, all outputs together" in told
+    pooled = told[told.index("own.jsonl, pooled") :]
     assert re.search(r"ladder -?[\d.]+", pooled)
     assert (
         "own: every context has one output, so there is no correlation within contexts; the level pooled compares "
@@ -69,7 +69,7 @@ def test_contexts_of_one_output_show_the_pooled_level(own):
     assert "--level pooled" not in done.err
     # who asks for other levels gets those
     done = own(ONE_SYSTEM, "--level", "between_systems")
-    assert "own, pooled" not in done.out
+    assert "own.jsonl, pooled" not in done.out
 
 
 def test_contexts_of_two_outputs_do_not_show_the_pooled_level(own):

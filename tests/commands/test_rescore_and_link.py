@@ -222,7 +222,7 @@ def test_errors_of_link_speak_of_parameters(judged, tmp_path):
     with pytest.raises(DataError, match=r"nowhere\.jsonl: no such file$"):
         refladder.link(judged[0], to=tmp_path / "nowhere.jsonl")
     with pytest.raises(
-        UsageError, match=r"^to must be the path of a judgments file of `score`, found Link$"
+        UsageError, match=r"^to must be the path of a judgments file of `score`, found ShownLink$"
     ):
         refladder.link(judged[0], to=refladder.link(judged[0], to=judged[1]))
     with pytest.raises(UsageError, match=r"^least_mass=-1: must be a probability from 0 to 1$"):

@@ -120,7 +120,9 @@ def test_one_table_has_benchmarks_as_groups_of_columns_and_their_mean(command):
     shown = command(
         "evaluate", *BOTH, *RATED, "--format", "latex", "--intervals", "none"
     ).out.splitlines()
-    assert shown[2] == r"  \caption{within\_context: Spearman with the ratings, mean over contexts}"
+    names = ", ".join(BOTH)
+    words = r"within\_context: Spearman with the ratings, mean over contexts"
+    assert shown[2] == rf"  \caption{{{names}, {words}}}"
     assert shown[3] == r"  \label{tab:within-context-spearman}"
     assert shown[5] == r"  \begin{tabular}{l" + "r" * 8 + "}"
     assert (

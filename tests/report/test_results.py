@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+from dataclasses import fields, replace
 from html.parser import HTMLParser
 
 import pytest
 
 import refladder
+from refladder.records import Link
 from refladder.report.rendering import PlainTable
 from refladder.report.results import LONGEST, ShownDict
 
@@ -39,7 +41,49 @@ def compared():
     return refladder.compare(scored, by="coherence_score", systems=["a", "b"])
 
 
+def calibrated(scored, **more):
+    labelled = [{**row, "good": "yes" if len(row["output"]) > 90 else "no"} for row in scored]
+    asked = {"label": "good", "good": "=yes", "by": "coherence_score", "precision": 0.6, **more}
+    return refladder.calibrate(labelled, **asked), labelled
+
+
+def estimated():
+    scored = refladder.score(ROWS, ladders="demo/story")
+    result, labelled = calibrated(scored[:24])
+    both = [*labelled, *({**row, "good": "yes"} for row in scored[24:])]
+    kept = replace(result.threshold, cutoff=-99.0)
+    return refladder.estimate_precision(both, threshold=kept, label="good", good="=yes")
+
+
+def planned():
+    scored = refladder.score(ROWS, ladders="demo/story")
+    return refladder.plan_labels(scored, by="coherence_score", precision=0.8)
+
+
+def linked(folder):
+    for name, both in (("a", False), ("b", True)):
+        refladder.score(ROWS, ladders="demo/story", both_orders=both, out=folder / f"{name}.jsonl")
+    first, second = (folder / f"{name}.jsonl.judgments.jsonl" for name in "ab")
+    return refladder.link(first, to=second)
+
+
+def distilled(folder):
+    rows = [{**row, "output": f"{row['output']} {n}"} for n, row in enumerate(2 * ROWS)]
+    scored = refladder.score(rows, ladders="demo/story", dimensions=["coherence"])
+    return refladder.distil(scored, by="coherence_score", out=folder / "student")
+
+
+def built(_folder):
+    return refladder.build("demo/story", writer="builtin")
+
+
 CALLS = {
+    "calibrate": (
+        lambda: calibrated(refladder.score(ROWS, ladders="demo/story"))[0],
+        "taken as a random sample of them",
+    ),
+    "plan_labels": (planned, "What more labels can promise"),
+    "estimate_precision": (estimated, "of 48 rows; used: "),
     "compare": (compared, "Differences of the means of coherence_score"),
     "certify": (lambda: refladder.certify("demo/story"), "verdict: drop"),
     "audit": (lambda: refladder.audit("demo/story", contexts=4), "P(longer)"),
@@ -74,6 +118,32 @@ def test_results_print_the_tables_of_their_command(name):
         "dt",
         "dd",
     }
+
+
+WITH_FILES = {
+    "link": (linked, "equipercentile"),
+    "distil": (distilled, "90 % of the held-out estimates"),
+    "build": (built, "24 ladders of 5 rungs"),
+}
+
+
+@pytest.mark.parametrize("name", WITH_FILES)
+def test_results_that_are_files_print_what_their_command_prints(name, tmp_path):
+    call, words = WITH_FILES[name]
+    result = call(tmp_path)
+    assert words in str(result)
+    assert len(str(result)) < 4000
+    assert words in "".join(Tags(result._repr_html_()).cells)
+
+
+def test_a_record_that_is_shown_is_the_record_of_its_file(tmp_path):
+    made = linked(tmp_path)
+    record = Link(**{each.name: getattr(made, each.name) for each in fields(Link)})
+    assert made == record
+    assert record == made
+    assert hash(made) == hash(record)
+    assert made != replace(record, version="0")
+    assert made != "link"
 
 
 def test_a_benchmark_prints_its_counts():

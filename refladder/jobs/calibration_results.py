@@ -1,0 +1,269 @@
+"""What `calibrate` promises and returns, and the sentences that it prints."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from refladder.errors import UsageError, option, plural
+from refladder.report.promise_tables import rate_words, steps_table
+from refladder.report.results import Shown
+from refladder.trust.threshold import (
+    certainty,
+    check_promise,
+    counted,
+    surely_complete,
+    surely_precise,
+    unit_sums,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from refladder.arrays import BoolArray, IntArray
+    from refladder.records import Threshold
+    from refladder.report.promise_tables import Step
+    from refladder.report.rendering import PlainTable
+    from refladder.trust.rate import Rate
+    from refladder.trust.threshold import Candidates, UnitSums
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Promise:
+    """A promised precision or recall with probability `sure`; `look` counts looks."""
+
+    precision: float | None = None
+    recall: float | None = None
+    sure: float = 0.9
+    look: int = 1
+
+    def __post_init__(self) -> None:
+        precision = option("precision")
+        if (self.precision is None) == (self.recall is None):
+            raise UsageError(
+                f"give what to promise: either {precision} or {option('recall')}, such as {precision} 0.9"
+            )
+        check_promise(self.share, self.sure)
+
+    @property
+    def share(self) -> float:
+        """Return the promised precision or recall."""
+        return float(self.recall if self.precision is None else self.precision)  # type: ignore[arg-type]
+
+    def certainty(self, look: int) -> float:
+        """Return the certainty that a look must reach."""
+        return certainty(self.sure, look)
+
+    def choose(
+        self, path: Candidates, levels: IntArray, good: BoolArray, units: IntArray
+    ) -> IntArray:
+        """Return the promised candidate of each sample of labels, or -1; the arrays have shape (..., labels)."""
+        return self.chosen(self.sums(path, levels, good, units), self.look)
+
+    def sums(
+        self, path: Candidates, levels: IntArray, good: BoolArray, units: IntArray
+    ) -> UnitSums:
+        """Return the sums for `chosen`; with a recall they count good rows, and `bad` counts those that are kept."""
+        none = len(path.cutoffs)
+        if self.recall is not None:
+            return unit_sums(np.where(good, 0, none), np.where(good, levels, none), units, none)
+        return unit_sums(levels, np.where(good, none, levels), units, none)
+
+    def chosen(self, sums: UnitSums, look: int) -> IntArray:
+        """Return the candidate that is promised at a look, or -1."""
+        sure = self.certainty(look)
+        if self.recall is not None:
+            worth = counted(sums.exchanged())
+            return surely_complete(worth.bad, worth.rows, self.share, sure, worth.allow)
+        worth = counted(sums)
+        return surely_precise(worth.rows, worth.bad, self.share, sure, worth.allow)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Surface:
+    """The same procedure on the best surface measure: its name, share of rows kept (None: refused) and AUC."""
+
+    measure: str
+    kept_share: float | None
+    auc: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Calibration(Shown):
+    """The result of `calibrate`.
+
+    `threshold` is the file's record. `steps` are the candidates, strictest first, and `chosen` the number of the
+    promised one, None where it is refused; `naive` that of the cut-off without a promise. `labels_needed` more labels
+    of rows that reach `lowest` would do at the next look if none of them is bad (with `recall`: more labels of good
+    rows), and `units_needed` of what was drawn to be labelled, with as many labelled rows each as so far. Both are 0
+    for a promise that is made. `rows_left` rows that reach `lowest` have no label; where they are too few, more rows
+    have to be scored first (`possible` is false). Where so many good labels are unlikely, `lowest` and the numbers are
+    None.
+    `tested_first` says that all rows are kept because they passed the test before the walk.
+    `auc` is None where all labels are good or none is. `rate` and `powered` are the share of
+    good rows among all, from the labels alone and with the scores; None where that would be no such share.
+    """
+
+    threshold: Threshold
+    promise: Promise
+    steps: tuple[Step, ...]
+    chosen: int | None
+    naive: int | None
+    lowest: Step | None
+    labels_needed: int | None
+    units_needed: int | None
+    rows_left: int | None
+    possible: bool
+    tested_first: bool
+    auc: float | None
+    surface: Surface | None
+    rate: Rate | None
+    powered: Rate | None
+    unscored: int
+    notes: tuple[str, ...]
+
+    @property
+    def refused(self) -> bool:
+        """Return whether no cut-off can be promised."""
+        return self.chosen is None
+
+    @property
+    def surface_suffices(self) -> bool:
+        """Return whether the surface measure can make the promise, and keeps no less (with a recall: no more)."""
+        if self.surface is None or self.surface.kept_share is None:
+            return False
+        kept = self.threshold.kept / self.threshold.rows
+        if self.promise.recall is None:
+            return self.surface.kept_share >= kept
+        return self.refused or self.surface.kept_share <= kept
+
+    def tables(self) -> list[PlainTable]:
+        """Return the table of the candidates."""
+        column, precision = self.threshold.column, self.threshold.precision
+        return [steps_table(column, self.steps, self.chosen, self.naive, precision)]
+
+    def lines(self) -> list[str]:
+        """Return the sentences under the table, with the promise or the refusal as the last."""
+        promise, record = self.promise, self.threshold
+        if record.cutoff is None:
+            share = "of the good rows" if promise.recall is not None else "precision"
+            refusal = f"Refused: no cut-off reaches {promise.share:g} {share} with certainty {promise.sure:g}."
+            return [*_sentences(self), f"{refusal} {_advice(self)}"]
+        if promise.recall is not None:
+            promised = f"at least {promise.share:g} of the good rows are kept."
+        else:
+            promised = (
+                f"at least {promise.share:g} of the rows kept are good. {promise.share:g} is a lower bound: the "
+                "labels that chose the cut-off cannot also give its rate."
+            )
+        cutoff = f"Promise: {record.column} >= {record.cutoff:.6g}."
+        return [*_sentences(self), f"{cutoff} With probability {promise.sure:g}, {promised}"]
+
+    def summary(self) -> dict[str, Any]:
+        """Return the result as JSON values."""
+        record, surface, naive = self.threshold, self.surface, None
+        if self.naive is not None:
+            step = self.steps[self.naive]
+            naive = {"threshold": step.cutoff, "kept_share": step.kept_share}
+        return {
+            "threshold": record.cutoff,
+            "refused": self.refused,
+            "labels": record.labels,
+            "labels_above": record.labels_above,
+            "bad_above": record.bad_above,
+            "rows": record.rows,
+            "unscored": self.unscored,
+            "kept": record.kept,
+            "kept_share": record.kept / record.rows,
+            "labels_needed": self.labels_needed,
+            "units_needed": self.units_needed,
+            "rows_left": self.rows_left,
+            "unit": record.unit,
+            "look": record.look,
+            "lowest_candidate": None if self.lowest is None else self.lowest.cutoff,
+            "precision": record.precision,
+            "recall": record.recall,
+            "sure": record.sure,
+            "naive": naive,
+            "surface": None if surface is None else asdict(surface),
+            "auc": self.auc,
+            "good_share": self.rate._asdict() if self.rate else None,
+            "good_share_with_scores": self.powered._asdict() if self.powered else None,
+            "candidates": [asdict(step) for step in self.steps],
+            "signature": record.signature,
+            "notes": list(self.notes),
+        }
+
+
+def _sentences(result: Calibration) -> Iterator[str]:
+    """Yield lines on what labels and scores show: counts, the naive cut-off, AUC and the share of good rows."""
+    record, surface = result.threshold, result.surface
+    missing = f", {result.unscored:,} more without a score" if result.unscored else ""
+    yield f"{plural(record.rows, 'row')}{missing}; {plural(record.labels, 'label')}, taken as a random sample of them"
+    promise = result.promise
+    this, then = (1 - promise.certainty(look) for look in (promise.look, promise.look + 1))
+    yield (
+        f"look {promise.look} at these labels: its promise may be wrong with probability {this:.3g}. Look "
+        f"{promise.look + 1} would have {then:.3g}, and so need more labels. All looks together have "
+        f"{1 - promise.sure:.3g}."
+    )
+    if record.cutoff is not None:
+        yield (
+            f"kept: {plural(record.kept, 'row')} "
+            f"({record.kept / record.rows:.1%}); {plural(record.labels_above, 'label')} there, {record.bad_above:,} bad"
+            f"{'; all rows passed the test that comes first' if result.tested_first else ''}"
+        )
+    if result.naive is None:
+        yield "without a promise: no cut-off reaches this on the labels"
+    else:
+        step = result.steps[result.naive]
+        yield (
+            f"without a promise: {record.column} >= {step.cutoff:.6g} would keep {step.kept_share:.1%} (no "
+            "allowance for chance)"
+        )
+    yield f"AUC: {'not known, all labels are equal' if result.auc is None else f'{result.auc:.3f}'}"
+    if surface is None:
+        yield "baseline without a judge: none (it needs the texts of the labelled rows, of two contexts)"
+    else:
+        keeps = (
+            "no cut-off found" if surface.kept_share is None else f"keeps {surface.kept_share:.1%}"
+        )
+        auc = "" if surface.auc is None else f"AUC {surface.auc:.3f}, "
+        yield f"baseline without a judge ({surface.measure}): {auc}{keeps}"
+        if result.surface_suffices:
+            yield "This baseline alone can make the promise, and is no worse."
+    if result.rate is not None:
+        scores = "" if result.powered is None else f"; with the scores {rate_words(result.powered)}"
+        yield f"good among all rows: {rate_words(result.rate)}{scores}"
+
+
+def _advice(result: Calibration) -> str:
+    """Return what could change a refusal."""
+    promise, step, more = result.promise, result.lowest, result.labels_needed
+    if step is None or more is None or result.units_needed is None:
+        return (
+            "More labels are unlikely to change this, because too many are bad. Promise less, or use a judge that "
+            "separates good rows from bad ones better."
+        )
+    units = ""
+    if 2 * result.units_needed <= more:
+        units = f", of {plural(result.units_needed, 'context')} with as many labelled rows each"
+    where = (
+        f" with {result.threshold.column} >= {step.cutoff:.6g}" if promise.recall is None else ""
+    )
+    if not result.possible:
+        return (
+            f"Score more rows first: at least {plural(more, 'more good label')} of rows{where}{units}"
+            f"{',' if units else ''} are needed, and {plural(result.rows_left or 0, 'row')} there have no label."
+        )
+    if promise.recall is not None:
+        return f"Label more rows{units}, of which at least {more:,} must be good."
+    must = "it must be good" if more == 1 else "all must be good"
+    so_far = (
+        f" So far {step.bad_above} of {step.labels_above} labels there are bad."
+        if step.bad_above
+        else ""
+    )
+    return f"Label at least {plural(more, 'more row')}{where}{units}; {must}.{so_far}"
