@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 
 import numpy as np
 import pytest
-from labelled_rows import scored
+from labelled_rows import scored, split
 from scipy.stats import binomtest, norm
 from scipy.stats import t as student
 
 from refladder.jobs.good_share import powered_share, share_of_good
 from refladder.trust.rate import LEAST_UNITS, cross_fitted, wilson
 
-ASKED = ("--label", "rating", "--good", ">=4", "--by", "clarity_score")
+ASKED = "--label rating --good '>=4' --by clarity_score"
 
 
 def drawn(random, contexts, rows=12, share=0.8, correlation=0.4):
@@ -127,45 +128,51 @@ def test_too_few_contexts_or_too_unequal_ones_have_no_interval(contexts):
 
 def test_calibrate_says_why_there_is_no_interval(command, write_jsonl):
     rows = [{**row, "context_id": f"c{number % 5}"} for number, row in enumerate(scored(200))]
-    done = command("calibrate", write_jsonl(rows), *ASKED, "--precision", "0.8")
+    line = f"calibrate {write_jsonl(rows)} {ASKED} --precision 0.8"
+    done = command(line)
     share = np.mean([row["rating"] >= 4 for row in rows])
     assert f"good among all rows: {share:.3f} (no interval)\n" in done.out
     note = "Note: no interval of the share of good rows: the labels are of 5 contexts; label rows of 8 or more"
     assert note in done.err
-    told = json.loads(
-        command("calibrate", write_jsonl(rows), *ASKED, "--precision", "0.8", "--json").out
-    )
+    told = json.loads(command(f"{line} --json").out)
     assert told["good_share"] == {"value": share, "low": None, "high": None}
     assert told["good_share_with_scores"] is None
-    rowwise = json.loads(
-        command(
-            "calibrate", write_jsonl(rows), *ASKED, "--precision", "0.8", "--unit", "row", "--json"
-        ).out
-    )
-    assert tuple(rowwise["good_share"].values()) == pytest.approx(wilson(round(200 * share), 200))
-    unequal = [{**row, "context_id": f"c{min(number, 9)}"} for number, row in enumerate(rows)]
-    done = command("calibrate", write_jsonl(unequal), *ASKED, "--precision", "0.8")
-    assert (
-        "the labels are of 10 contexts, of which a few hold most of them; label more contexts"
-        in done.err
-    )
+    rowwise = json.loads(command(f"{line} --unit row --json").out)["good_share"]
+    assert tuple(rowwise.values()) == pytest.approx(wilson(round(200 * share), 200))
+    write_jsonl([{**row, "context_id": f"c{min(number, 9)}"} for number, row in enumerate(rows)])
+    few = "the labels are of 10 contexts, of which a few hold most of them; label more contexts"
+    assert few in command(line).err
 
 
-def test_the_rate_of_kept_rows_takes_contexts_as_units(command, write_jsonl, tmp_path):
+@pytest.fixture
+def promised(command, write_jsonl, tmp_path):
+    """Choose a threshold from labelled rows; its file."""
+
+    def go(rows, options="--precision 0.8 --unit row"):
+        out = tmp_path / "t.json"
+        command(f"calibrate {write_jsonl(rows, 'promised.jsonl')} {ASKED} {options} --out {out}")
+        return out
+
+    return go
+
+
+@pytest.fixture
+def rated(command, write_jsonl):
+    """The rate of good rows among those that a threshold keeps."""
+
+    def go(rows, threshold, options=""):
+        good = f"--label rating --good '>=4' --rate {threshold} --json"
+        return json.loads(
+            command(f"calibrate {write_jsonl(rows, 'new.jsonl')} {good} {options}").out
+        )
+
+    return go
+
+
+def test_the_rate_of_kept_rows_takes_contexts_as_units(promised, rated):
     rows = [{**row, "output": f"Text {number}.", "context_id": f"c{number // 8}"}
             for number, row in enumerate(scored(800))]  # fmt: skip
-    out = tmp_path / "t.json"
-    command(
-        "calibrate",
-        write_jsonl(rows[:400]),
-        *ASKED,
-        "--precision",
-        "0.7",
-        "--unit",
-        "row",
-        "--out",
-        out,
-    )
+    out = promised(rows[:400], "--precision 0.7 --unit row")
     cut = json.loads(out.read_text())["cutoff"]
     kept = [row for row in rows[400:] if row["clarity_score"] >= cut]
     good = np.array([row["rating"] >= 4 for row in kept])
@@ -174,8 +181,81 @@ def test_the_rate_of_kept_rows_takes_contexts_as_units(command, write_jsonl, tmp
         ("context", share_of_good(good, contexts)),
         ("row", wilson(int(good.sum()), len(good))),
     ):
-        told = json.loads(
-            command("calibrate", write_jsonl(rows[400:], "new.jsonl"), "--label", "rating", "--good", ">=4", "--rate",
-                    out, "--unit", unit, "--json").out
-        )  # fmt: skip
+        told = rated(rows[400:], out, f"--unit {unit}")
         assert tuple(told["rate"].values()) == pytest.approx(tuple(wanted))
+
+
+def test_the_rate_is_taken_from_other_labels(command, write_jsonl, rated, tmp_path):
+    rows = [{**row, "output": f"Text {number}."} for number, row in enumerate(scored(2000))]
+    without, given = split(rows, 200)
+    table, labels = write_jsonl(without, "scored.jsonl"), write_jsonl(given, "labels.jsonl")
+    out = tmp_path / "t.json"
+    command(f"calibrate {table} --labels {labels} {ASKED} --precision 0.8 --out {out}")
+    done = command(f"calibrate {table} --labels {labels} --label rating --good '>=4' --rate {out}")
+    assert done.code == 3
+    assert "left out: 200 labels that chose the threshold" in done.out
+    no_rate = (
+        "No rate: no label of a kept row is left. Its lower bound is 0.8, with probability 0.9."
+    )
+    assert no_rate in done.out
+    fresh = split(rows, 700, seed=5)[1]
+    told = rated(without, out, f"--labels {write_jsonl(fresh, 'fresh.jsonl')}")
+    cut = json.loads(out.read_text())["cutoff"]
+    used = {label["output_id"] for label in given}
+    scores = {row["output_id"]: row["clarity_score"] for row in rows}
+    left = [
+        label["rating"] >= 4
+        for label in fresh
+        if label["output_id"] not in used and scores[label["output_id"]] >= cut
+    ]
+    assert (told["labels"], told["rate"]["value"]) == (len(left), np.mean(left))
+    truth = np.mean([row["rating"] >= 4 for row in rows if row["clarity_score"] >= cut])
+    for rate in (told["rate"], told["powered"]):
+        assert rate["low"] <= truth <= rate["high"]
+
+
+@pytest.mark.parametrize(
+    ("dropped", "renamed"),
+    [
+        (("output_id",), {}),  # context_id names the row now
+        (("output_id", "context"), {}),
+        (("output_id", "context_id"), {}),  # only the texts are left
+        (("context", "context_id"), {}),  # the id alone
+        (("context_id",), {"output_id": "again"}),  # a copied table with ids of its own
+    ],
+)
+def test_a_row_under_another_id_is_not_used_again(promised, rated, dropped, renamed):
+    rows = [{**row, "output": f"Text {number}."} for number, row in enumerate(scored())]
+    out = promised(rows[:300])
+    copied = [
+        {name: f"{renamed.get(name, '')}{cell}" if name in renamed else cell for name, cell in row.items()
+         if name not in dropped}
+        for row in rows
+    ]  # fmt: skip
+    told = rated(copied, out)
+    cut = json.loads(out.read_text())["cutoff"]
+    assert told["reused"] == 300
+    assert told["labels"] == sum(row["clarity_score"] >= cut for row in rows[300:])
+    assert told["notes"] == []
+
+
+def test_a_text_of_another_context_is_another_row(promised, rated):
+    rows = scored()  # few different texts; a context_id of two rows each
+    others = [
+        {**row, "output_id": f"x{number}", "context": f"{number}"}
+        for number, row in enumerate(rows[300:])
+    ]
+    assert rated(others, promised(rows[:300]))["reused"] == 0
+
+
+def test_a_threshold_file_that_knows_only_ids_is_said_to(promised, rated):
+    rows = scored()
+    out = promised(rows[:300])
+    # as from a table without texts: hashlib.blake2b(b"('o0',)", digest_size=6)
+    names = [f"('o{n}',)".encode() for n in range(300)]
+    used = [hashlib.blake2b(name, digest_size=6).hexdigest() for name in names]
+    out.write_text(json.dumps(json.loads(out.read_text()) | {"used": used}))
+    told = rated(rows, out)
+    assert told["reused"] == 300
+    note = "the threshold file knows the labels that chose it by their ids alone, so the same rows under other ids would "
+    assert told["notes"] == [f"{note}be used again; calibrate again on a table with texts"]

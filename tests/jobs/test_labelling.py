@@ -1,0 +1,330 @@
+"""Scored rows with labels: their units, the ids that join them, and what cannot be used."""
+
+from __future__ import annotations
+
+import json
+import math
+
+import pytest
+from labelled_rows import scored, split
+
+from refladder.errors import UsageError
+from refladder.files.jsonl import read_record
+from refladder.jobs.labelling import LabelledTable, read_pool
+from refladder.records import Threshold
+
+GOOD = "--label rating --good '>=4'"
+BY = "--by clarity_score"
+ASKED = f"{GOOD} {BY} --precision 0.8"
+
+
+@pytest.fixture
+def tables(write_jsonl):
+    """Write scored rows and labels, changed first."""
+
+    def write(change_row=None, change_label=None, labels=100):
+        without, given = split(scored(), labels)
+        for number, row in enumerate(without if change_row else ()):
+            change_row(number, row)
+        for number, label in enumerate(given if change_label else ()):
+            change_label(number, label)
+        return write_jsonl(without, "scored.jsonl"), write_jsonl(given, "labels.jsonl")
+
+    return write
+
+
+@pytest.fixture
+def calibrated(command, tables):
+    """How `calibrate` ends on changed tables, and its record."""
+
+    def go(change_row=None, change_label=None, labels=100, asked=ASKED):
+        table, given = tables(change_row, change_label, labels)
+        done = command(f"calibrate {table} --labels {given} {asked} --json")
+        return done, json.loads(done.out)
+
+    return go
+
+
+@pytest.fixture
+def refused(fails, tables):
+    """Why `calibrate` refuses changed tables, with the paths as TABLE and LABELS."""
+
+    def go(change_row=None, change_label=None, labels=100, asked=ASKED):
+        table, given = tables(change_row, change_label, labels)
+        text = fails(2, f"calibrate {table} --labels {given} {asked}")
+        return text.replace(str(table), "TABLE").replace(str(given), "LABELS")
+
+    return go
+
+
+def only(count, **cells):
+    """A change of the first rows of a table."""
+    return lambda number, row: row.update(cells) if number < count else None
+
+
+def renamed(number, label):
+    label["output_id"] += "x" * (number < 7)
+
+
+def test_labels_of_ids_that_are_not_there(calibrated, refused):
+    text = refused(change_label=lambda _, label: label.update(output_id="x" + label["output_id"]))
+    unused = "100 of 100 labels not used: TABLE does not score their rows, such as output_id 'xo"
+    assert text.startswith(f"refladder: LABELS: {unused}")
+    assert text.endswith("'; check that both tables have the same ids\n")
+    _, told = calibrated(change_label=renamed)
+    assert told["labels"] == 93
+    assert told["notes"][0].startswith("7 of 100 labels not used: ")
+
+
+def test_no_id_that_both_tables_have(fails, tables, write_jsonl):
+    table, _ = tables()
+    labels = write_jsonl([{"name": "x", "rating": 4}], "l.jsonl")
+    both = f"no id column that {table} also has; both need output_id, id, or context_id"
+    assert f"{labels}: {both}" in fails(2, f"calibrate {table} --labels {labels} {ASKED}")
+
+
+def nan_at(place, column):
+    return lambda number, row: row.update({column: math.nan}) if number == place else None
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        (
+            {"change_row": only(3, output_id="o1"), "labels": 400},
+            "TABLE:2: output_id 'o1' appears twice; labels need unique ids",
+        ),
+        (
+            {"change_row": nan_at(4, "clarity_score")},
+            "TABLE:5: column 'clarity_score' must be a finite number or empty, found nan",
+        ),
+        (
+            {"change_label": nan_at(1, "rating")},
+            "LABELS:2: column 'rating' must be a finite number or empty, found nan",
+        ),
+        (
+            {"change_row": only(9, signature="other")},
+            "TABLE:10: the scores have another signature here than in TABLE:1",
+        ),
+    ],
+)
+def test_rows_and_labels_that_cannot_be_used(refused, changes, message):
+    assert message in refused(**changes)
+
+
+def test_tables_without_labels_or_scores(fails, tables, write_jsonl):
+    _, labels = tables()
+    table = write_jsonl([{**row, "rating": None} for row in scored(20)])
+    none = "no scored row has a label in rating; fill that column for some rows"
+    assert none in fails(2, f"calibrate {table} {ASKED}")
+    unscored = write_jsonl([{**row, "clarity_score": None} for row in scored(20)], "none.jsonl")
+    first = "no row has a number in clarity_score; score the rows first"
+    assert first in fails(2, f"calibrate {unscored} {ASKED} --plan")
+    lines = f'{labels}: several lines; expected one record with "schema": "threshold/2"'
+    assert lines in fails(2, f"filter {table} --threshold {labels}")
+
+
+@pytest.mark.parametrize(
+    ("rating", "code", "note"),
+    [
+        (5, 0, "every label is good, so the labels cannot show whether the scores separate good rows from bad"),
+        (2, 3, "no label meets >=4: they are between 2 and 2"),
+    ],
+)  # fmt: skip
+def test_constant_labels(command, tables, rating, code, note):
+    table, labels = tables(change_label=lambda _, label: label.update(rating=rating))
+    done = command(f"calibrate {table} --labels {labels} {ASKED}")
+    assert done.code == code
+    assert f"Note: {note}\n" in done.err
+    assert "AUC: not known, all labels are equal" in done.out
+
+
+def test_a_condition_that_nothing_meets(calibrated):
+    done, told = calibrated(asked=ASKED.replace("4", "40"))
+    assert done.code == 3
+    assert "no label meets >=40: they are between 1 and 5" in told["notes"]
+
+
+def test_constant_scores(calibrated):
+    done, told = calibrated(change_row=only(400, clarity_score=1.5))
+    assert done.code == 3
+    assert len(told["candidates"]) == 1
+    assert "every row has the same score; the only cut-off keeps every row" in told["notes"]
+
+
+def test_ties_are_kept_together(calibrated):
+    scores = []
+
+    def rounded(_, row):
+        row["clarity_score"] = round(row["clarity_score"])
+        scores.append(row["clarity_score"])
+
+    _, told = calibrated(change_row=rounded)
+    assert len(told["candidates"]) <= len(set(scores))
+    for step in told["candidates"]:
+        assert step["kept"] == sum(score >= step["cutoff"] for score in scores)
+
+
+def test_one_context(calibrated):
+    _, told = calibrated(change_row=only(400, context_id="only"))
+    note = "all labels are of one context, so they show nothing about rows of other contexts"
+    assert note in told["notes"]
+
+
+def test_labels_that_are_no_random_sample(command, write_jsonl):
+    rows = scored(1000)
+    best = sorted(rows, key=lambda row: -row["clarity_score"])[:80]
+    ratings = [{name: row[name] for name in ("output_id", "rating")} for row in best]
+    table, labels = write_jsonl(split(rows, 0)[0]), write_jsonl(ratings, "l.jsonl")
+    done = command(f"calibrate {table} --labels {labels} {ASKED}")
+    assert "Note: the labelled rows have other scores than a random sample would have" in done.err
+
+
+def test_several_labels_of_a_row_are_one(command, calibrated, tmp_path):
+    _, once = calibrated()
+    table, labels = tmp_path / "scored.jsonl", tmp_path / "labels.jsonl"
+    labels.write_text(labels.read_text() * 2)
+    told = json.loads(command(f"calibrate {table} --labels {labels} {ASKED} --json").out)
+    assert told["notes"][0] == "100 rows with several labels, which count as one: their mean"
+    assert {**told, "notes": []} == {**once, "notes": []}
+
+
+def test_words_as_labels(calibrated):
+    def as_word(_, label):
+        label["rating"] = "yes" if label["rating"] >= 4 else "no"
+
+    _, words = calibrated(change_label=as_word, asked=ASKED.replace(">=4", "=yes"))
+    assert words["threshold"] == calibrated()[1]["threshold"]
+
+
+@pytest.mark.parametrize("listed", [lambda ratings: ratings, json.dumps])
+def test_ratings_of_several_people_are_their_mean(command, fails, write_jsonl, listed):
+    """A list, or JSON in a cell: [4, 5, 3] is 4, as `evaluate own` reads it; null and blank are not given."""
+    rows = scored()
+    lists = [
+        {**row, "rating": listed([row["rating"] + 1, None, row["rating"] - 1])} for row in rows
+    ]
+    told = [
+        json.loads(command(f"calibrate {write_jsonl(table)} {ASKED} --json").out)
+        for table in (rows, lists)
+    ]
+    assert told[0] == told[1]
+    path = write_jsonl([{**lists[0], "rating": "[4, x]"}])
+    found = "column 'rating': expected a finite number, found '[4, x]'"
+    assert fails(2, f"calibrate {path} {ASKED}") == f"refladder: {path}:1: {found}\n"
+    write_jsonl([{**row, "rating": []} for row in rows])
+    assert "no scored row has a label in rating" in fails(2, f"calibrate {path} {ASKED}")
+
+
+def test_one_text_under_many_prompts_needs_no_ids(command, write_jsonl):
+    """A stock answer comes back under each prompt; its labels are beside the scores."""
+    rows = [
+        {"context": f"prompt {number % 20}", "system": "a", "output": ["Wait.", f"Answer {number}."][number < 40],
+         "clarity_score": number % 7, "rating": 5 if number % 7 > 2 else 1}
+        for number in range(60)
+    ]  # fmt: skip
+    done = command(f"calibrate {write_jsonl(rows)} {ASKED} --json")
+    assert done.code in {0, 3}, done.err
+    assert json.loads(done.out)["labels"] == 60
+
+
+EITHER = "give what to promise: either --precision or --recall"
+
+
+@pytest.mark.parametrize(
+    ("asked", "words"),
+    [
+        (f"--label rating {BY} --precision 0.8", "and which are good: --label COLUMN --good"),
+        (f"{ASKED} --recall 0.8", EITHER),
+        (f"{GOOD} {BY}", EITHER),
+        (
+            f"{GOOD} {BY} --precision 80",
+            "a promised precision or recall of 80.0: it must be more than 0 and less than 1",
+        ),
+        (
+            f"{ASKED} --sure 1",
+            "a promised certainty of 1.0: it must be more than 0 and less than 1",
+        ),
+        (
+            ASKED.replace(">=4", "high"),
+            "--good 'high': must be a comparison with a number, such as '>=4'",
+        ),
+        (
+            ASKED.replace(">=4", "=>4"),
+            "--good '=>4': must be a comparison with a number, such as '>=4'",
+        ),
+        (f"{GOOD} --precision 0.8", "give the column of the scores: --by COLUMN"),
+        (
+            f"{ASKED} --plan --rate t.json",
+            "--plan and --rate are different runs; give one of them",
+        ),
+        (
+            "--rate t.json --precision 0.8",
+            "--rate promises nothing; leave out --precision and --recall",
+        ),
+        (f"{GOOD} {BY} --recall 0.8 --plan", "--plan is about --precision; leave out --recall"),
+        (
+            ASKED.removesuffix(" --precision 0.8")[:-1] + " --precision 0.8",
+            "no column 'clarity_scor'; did you mean 'clarity_score'?",
+        ),
+    ],
+)
+def test_wrong_calls(refused, asked, words):
+    assert words in refused(asked=asked)
+
+
+def test_no_input_is_overwritten(fails, tables):
+    table, labels = tables()
+    for path in (table, labels):
+        before = path.read_bytes()
+        message = fails(2, f"calibrate {table} --labels {labels} {ASKED} --out {path}")
+        assert "and --out must be different files" in message
+        assert path.read_bytes() == before
+
+
+def without_contexts(rows):
+    dropped = {"context_id", "context"}
+    return [{key: value for key, value in row.items() if key not in dropped} for row in rows]
+
+
+def with_empty_contexts(rows):
+    return [{**row, "context_id": None, "context": ""} for row in rows]
+
+
+def with_a_number_and_its_text(rows):
+    return [{**rows[0], "context_id": 0}, {**rows[1], "context_id": "0"}, *rows[2:]]
+
+
+@pytest.mark.parametrize(
+    ("change", "unit", "kept", "first"),
+    [
+        (list, None, "context", [0, 0, 1, 1]),  # two rows of a context, one after the other
+        (list, "row", "row", [0, 1, 2, 3]),
+        (without_contexts, None, "row", [0, 1, 2, 3]),
+        (with_empty_contexts, None, "row", [0, 1, 2, 3]),
+        (with_a_number_and_its_text, None, "context", [0, 0, 1]),
+    ],
+)
+def test_the_unit_is_the_context_where_rows_have_one(write_jsonl, change, unit, kept, first):
+    table = write_jsonl(change([{**row, "rating": 4} for row in scored()]))
+    asked = LabelledTable(source=str(table), by="clarity_score", label="rating", unit=unit)
+    pool = read_pool(asked)
+    assert pool.unit == kept
+    assert pool.units[: len(first)].tolist() == first
+    assert len(pool.units) == len(pool.scores)
+
+
+def test_the_threshold_file_names_the_unit(calibrated, tmp_path):
+    out = tmp_path / "t.json"
+    for more, unit in (("", "context"), ("--unit row", "row")):
+        done, _ = calibrated(asked=f"{ASKED} {more} --out {out}")
+        assert done.code in {0, 3}
+        assert read_record(Threshold, out).unit == unit
+
+
+def test_contexts_are_asked_for_where_there_are_none(fails, write_jsonl):
+    table = write_jsonl(without_contexts(scored()))
+    words = "in.jsonl:1: no row has a context_id or a context; leave out --unit context"
+    assert words in fails(2, f"calibrate {table} {ASKED} --unit context")
+    with pytest.raises(UsageError, match="--unit 'rows': must be row or context"):
+        LabelledTable(source="-", by="clarity_score", unit="rows")
