@@ -24,6 +24,11 @@ CHECKED = (
     *("arena", "students", "testing", "options", "commands"),
     *(f"scoring/{name}" for name in ("rules", "grades", "judging", "question", "stated")),
     "scoring/stated_answer",
+    *(
+        f"jobs/{path.stem}"
+        for path in (ROOT / "refladder" / "jobs").glob("*.py")
+        if path.stem not in {"score", "input_rows", "scored_tables"}
+    ),
 )
 LITERATURE = ("backends/builtin/drafts.py", "backends/hf/tokens.py")
 SOURCES = {

@@ -68,14 +68,14 @@ def new_contexts(spec: BuildSpec) -> Sequence[Context]:
 
 
 def needs_writer(spec: BuildSpec) -> bool:
-    """Whether a text is to be written that no person gives."""
+    """Return whether a text must be written that no person gives."""
     new, texts = new_contexts(spec), sum(map(len, (spec.human or {}).values()))
     unnamed = spec.shared and any(each.task == DOCUMENT and not each.text for each in new)
     return unnamed or texts < len(new) * len(spec.dimensions) * spec.rungs
 
 
 def rehearse(spec: BuildSpec, session: Session) -> None:
-    """Ask for the same texts and judgments, with nobody answering."""
+    """Request the same texts and judgments from backends that give no answers."""
     with copied(spec.folder) as copy:
         contexts, ladders, _ = _written(spec, _writer(spec, session), copy, None)
     if spec.certify and ladders:
@@ -94,7 +94,8 @@ def run(spec: BuildSpec, session: Session, events: Events) -> BuildReport:
     """
     if not new_contexts(spec):
         return BuildReport(ladders=0, failures=(), known=len(spec.contexts))
-    with locked_folder(spec.folder):  # before a model is loaded or a server is asked
+    # The folder is locked before a model is loaded or a server is asked.
+    with locked_folder(spec.folder):
         writer = _writer(spec, session)
         judge = session.open(spec.judge, spec.judge_options) if spec.certify else None
         what = "building" if spec.certify else "writing"
@@ -206,7 +207,7 @@ def open_to_add(folder: Path) -> LadderSet:
 
 
 def without_ladders(ladders: LadderSet, contexts: Sequence[Context]) -> list[Context]:
-    """The contexts that have no ladder in a set yet; one that has other texts there is refused."""
+    """Return the contexts that have no ladder in a set yet; refuse one that has other texts in the set."""
     have = {context_id for context_id, _ in ladders.ladders}
     for context in contexts:
         if ladders.digests.get(context.id, context.digest) != context.digest:
@@ -239,12 +240,12 @@ def _check_recipe(spec: BuildSpec, ladders: LadderSet, writer: Backend) -> None:
 
 
 def add_journal(ladders: LadderSet) -> str:
-    """The name of the journal of the texts that are added to a set as it is now."""
+    """Name the journal of the texts that are added to a set as it is now."""
     return f"add-{ladders.digest}.journal.jsonl"
 
 
 def draw_anchors(seeds: Sequence[Context], count: int, sampling: Sampling) -> list[Context]:
-    """The anchors of a shared set: `count` seeds, drawn by `sampling.seed` from their ids, whatever their order."""
+    """Draw the anchors of a shared set: `count` seeds, by `sampling.seed` from their ids, whatever their order."""
     if len(seeds) < count:
         raise UsageError(
             f"{option('shared')} {count} needs {count} seeds, and the table has {len(seeds)}; add rows, or ask for "
@@ -282,7 +283,7 @@ def _warn_of_other_letters(seeds: Sequence[Context], ladders: Iterable[Ladder]) 
 
 
 def read_human_rungs(path: str) -> dict[tuple[str, str], dict[int, str]]:
-    """Rungs written by people, from a table with columns context_id, dimension, level and text."""
+    """Read rungs written by people, from a table with columns context_id, dimension, level and text."""
     rungs: dict[tuple[str, str], dict[int, str]] = {}
     for row in read_rows(path):
         for name, kind in _HUMAN_FIELDS.items():
@@ -291,9 +292,8 @@ def read_human_rungs(path: str) -> dict[tuple[str, str], dict[int, str]]:
                 if name == "context_id"
                 else row.fields.get(name)
             )
-            if (
-                kind is int and isinstance(value, str) and value.isascii() and value.isdecimal()
-            ):  # a CSV cell
+            # In CSV, a number is text.
+            if kind is int and isinstance(value, str) and value.isascii() and value.isdecimal():
                 value = int(value)
             if type(value) is not kind:
                 raise DataError(

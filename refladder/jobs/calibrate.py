@@ -48,7 +48,7 @@ _UNLIKELY = 0.05
 
 
 def counts(path: Candidates, levels: IntArray, chosen: BoolArray) -> IntArray:
-    """How many of the chosen rows each candidate keeps; shapes as in `Candidates.counts`."""
+    """Count the chosen rows that each candidate keeps; shapes as in `Candidates.counts`."""
     return path.counts(np.where(chosen, levels, len(path.cutoffs)))
 
 
@@ -76,7 +76,7 @@ def run(spec: ThresholdSpec, events: Events) -> Calibration:
 
 
 def earlier_threshold(out: Path) -> Threshold | None:
-    """The record of an earlier run at `out`, which counts the looks; None where there is no such file."""
+    """Read the record of an earlier run at `out`, which counts the looks; None if there is no such file."""
     if not out.exists() or is_device(out):
         return None
     try:
@@ -90,7 +90,7 @@ def earlier_threshold(out: Path) -> Threshold | None:
 def _looks(
     earlier: Threshold | None, pool: Pool, table: LabelledTable, promise: Promise
 ) -> tuple[Look, ...]:
-    """The looks of an earlier file with this one as the last: one more at these scores, unless all is as before."""
+    """Return the looks of an earlier file with this one as the last: one more at these scores, unless all is as before."""
     condition = None if table.good is None else table.good.text
     labels = sorted((row.digests, str(row.label)) for row in pool.marked)
     whole = repr((promise.precision, promise.recall, promise.sure, condition, pool.unit, labels))
@@ -129,7 +129,7 @@ class Sample(NamedTuple):
 
 
 def sampled(pool: Pool, table: LabelledTable) -> Sample:
-    """The candidates of a pool, and its labels."""
+    """Return the candidates of a pool, and its labels."""
     labelled = pool.labelled
     path = candidates(pool.scores, len(labelled), pool.lowest)
     levels = path.levels(pool.scores[labelled])
@@ -256,7 +256,7 @@ class Further(NamedTuple):
 
 
 def further_units(pool: Pool, sample: Sample, candidate: int) -> tuple[FloatArray, FloatArray]:
-    """The mean number of labelled rows, and of their squares, that candidates keep of a further unit.
+    """Return the mean number of labelled rows, and of their squares, that candidates keep of a further unit.
 
     The unit has a row that `candidate` keeps, and as large a part of its rows is labelled as of the units so far. Both
     have shape (candidate + 1,).
@@ -271,7 +271,7 @@ def further_units(pool: Pool, sample: Sample, candidate: int) -> tuple[FloatArra
 
 
 def _advice(promise: Promise, pool: Pool, sample: Sample, chosen: int) -> Further | None:
-    """The fewest further labels that would do at the next look if all are good; None if that is unlikely.
+    """Return the fewest further labels that would do at the next look if all are good; None if that is unlikely.
 
     Cut-offs with enough unlabelled rows come first.
     """
@@ -295,7 +295,7 @@ def _advice(promise: Promise, pool: Pool, sample: Sample, chosen: int) -> Furthe
 def _fewest(
     promise: Promise, pool: Pool, sample: Sample, candidate: int, chosen: int
 ) -> tuple[int, int] | None:
-    """The fewest labels and units above one candidate; None if so many good labels are unlikely after those so far.
+    """Return the fewest labels and units above one candidate; None if that many good labels are unlikely after those so far.
 
     Labels of rows above a candidate show nothing about looser ones, which are left out.
     """
@@ -305,9 +305,8 @@ def _fewest(
     rows, squares = further_units(pool, sample, candidate)
     worth = counted(sums)
     bad: FloatArray | float = 0.0
-    if (
-        promise.recall is not None
-    ):  # every sum is of all good rows, of which candidates keep as large a part as so far
+    # Every sum is of all good rows, of which candidates keep as large a part as so far.
+    if promise.recall is not None:
         rows, squares = np.full_like(rows, rows[-1]), np.full_like(squares, squares[-1])
         bad = sums.bad / np.maximum(sums.rows, 1)
 
@@ -325,12 +324,12 @@ def _fewest(
 
 
 def _reached(pool: Pool) -> BoolArray:
-    """The rows from which the labels were drawn."""
+    """Return which rows the labels were drawn from."""
     return pool.scores >= (-np.inf if pool.lowest is None else pool.lowest)
 
 
 def _surface(pool: Pool, inside: BoolArray, good: BoolArray, promise: Promise) -> Surface | None:
-    """The same procedure on the best surface measure; None where labelled rows have no text or one context."""
+    """Choose a cut-off by the best surface measure; return None where labelled rows have no text or one context."""
     if not pool.texts or len(np.unique(pool.contexts)) < _TWO:
         return None
     reached = _reached(pool)

@@ -83,7 +83,7 @@ class Promise:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Surface:
-    """The same procedure on the best surface measure: its name, share of rows kept (None: refused) and AUC."""
+    """The calibration of the best surface measure: its name, share of rows kept (None: refused) and AUC."""
 
     measure: str
     kept_share: float | None
@@ -99,11 +99,10 @@ class Calibration(Shown):
     of rows that reach `lowest` would do at the next look if none of them is bad (with `recall`: more labels of good
     rows), and `units_needed` of what was drawn to be labelled, with as many labelled rows each as so far. Both are 0
     for a promise that is made. `rows_left` rows that reach `lowest` have no label; where they are too few, more rows
-    have to be scored first (`possible` is false). Where so many good labels are unlikely, `lowest` and the numbers are
-    None.
-    `tested_first` says that all rows are kept because they passed the test before the walk.
-    `auc` is None where all labels are good or none is. `rate` and `powered` are the share of
-    good rows among all, from the labels alone and with the scores; None where that would be no such share.
+    have to be scored first (`possible` is false). Where that many good labels are unlikely, `lowest` and the numbers are
+    None. `tested_first` says that all rows are kept because they passed the test before the walk. `auc` is None where
+    all labels are good or none is. `rate` and `powered` are the share of good rows among all, from the labels alone
+    and with the scores; None where that would be no such share.
     """
 
     threshold: Threshold

@@ -60,8 +60,10 @@ if TYPE_CHECKING:
     from refladder.scoring.question import Question
     from refladder.session import Session
 
-JUDGMENTS = "certificate.judgments.jsonl"  # in the folder of the set
-BATCH = 256  # judgments asked and stored at a time; also what a kill can lose
+# The file of judgments in the folder of a set.
+JUDGMENTS = "certificate.judgments.jsonl"
+# Judgments asked and stored at a time; also what a kill can lose.
+BATCH = 256
 _SURFACE = "builtin"
 
 
@@ -76,7 +78,7 @@ class RungsSpec:
     folder: Path | None = None
 
     def asker(self, session: Session) -> Asker:
-        """Open the judge; that of a dry run asks nobody."""
+        """Open the judge; that of a dry run gives no answers."""
         return open_asker(self.ladders, session.open(self.judge, self.judge_options), self.asking)
 
     @contextmanager
@@ -91,7 +93,7 @@ class RungsSpec:
 
 
 def certify_spec(ladders: str | Path | LadderSet, asking: Asking) -> RungsSpec:
-    """The rungs of a set without its certificate; a folder gets a new one, and the judgments without another file."""
+    """Return the settings for a set without its certificate; a folder gets a new one, and a file of judgments."""
     if asking.prompts is not None:
         check_folder(asking.prompts)
     if isinstance(ladders, LadderSet):
@@ -104,7 +106,7 @@ def certify_spec(ladders: str | Path | LadderSet, asking: Asking) -> RungsSpec:
 
 
 def rehearse(spec: RungsSpec, session: Session) -> int:
-    """Ask for the same judgments with nobody answering; return how many there are already."""
+    """Request the same judgments from a backend that gives no answers; return how many exist already."""
     asker = spec.asker(session)
     certify(spec.ladders, asker)
     return asker.log.reused
@@ -113,7 +115,7 @@ def rehearse(spec: RungsSpec, session: Session) -> int:
 def run(
     spec: RungsSpec, session: Session, events: Events
 ) -> tuple[dict[str, Any], list[JudgeCheck]]:
-    """Certify a ladder set and store the certificate in its folder; and check the judge by its judgments."""
+    """Judge a ladder set, store the certificate in its folder, and check the judge by its judgments."""
     with spec.locked():
         asker = spec.asker(session)
         with events.progress("judging rungs", session.under_way) as progress:
@@ -124,7 +126,7 @@ def run(
 
 
 def open_asker(ladders: LadderSet, judge: Backend, asking: Asking | None = None) -> Asker:
-    """A judge of rungs with the prompt that scores are made with; a dry run only reads the file of its judgments."""
+    """Return a judge of rungs with the prompt that scores are made with; a dry run only reads its judgments."""
     if not ladders.contexts:
         raise UsageError(
             f"{ladders.name}: the set has no contexts.jsonl, which a judge needs; add that file"
@@ -150,7 +152,7 @@ def open_asker(ladders: LadderSet, judge: Backend, asking: Asking | None = None)
 
 
 def set_questions(ladders: LadderSet) -> list[Question]:
-    """Every comparison of two rungs of every ladder, in both orders, ladder by ladder."""
+    """Return every comparison of two rungs of every ladder, in both orders, ladder by ladder."""
     dimensions = {dimension.name: dimension for dimension in ladders.dimensions}
     return [
         question
@@ -162,7 +164,7 @@ def set_questions(ladders: LadderSet) -> list[Question]:
 
 
 def questions_across(ladders: LadderSet) -> list[Question]:
-    """Of a shared set: whether each level of an anchor is better than the one below of every other, both orders."""
+    """Ask whether each level of an anchor is better than the one below of every other anchor, in both orders."""
     questions = []
     for dimension in ladders.dimensions:
         for upper, lower in itertools.permutations(ladders.anchors, 2):
@@ -182,7 +184,7 @@ def questions_across(ladders: LadderSet) -> list[Question]:
 def stated_judgments(
     ladders: LadderSet, asker: Asker, questions: Sequence[Question]
 ) -> list[Judgment]:
-    """Judgments of the questions of `set_questions` and `questions_across`, by a judge that states probabilities.
+    """Return judgments of `set_questions` and `questions_across` by a judge that states probabilities.
 
     Each rung is the text in question among the other rungs of its ladder; in a shared set also against the whole ladder
     of every other anchor.
@@ -209,7 +211,8 @@ def stated_judgments(
     judged = Stated(asker).ask(asked)
 
     def of(question: Question) -> tuple[str, str, str, str]:
-        ids = question.comparison  # in a shared set, the ids of the rungs name their anchors
+        # In a shared set, the ids of the rungs name their anchors.
+        ids = question.comparison
         return "" if ladders.anchors else ids.context_id, ids.dimension, ids.subject, ids.against
 
     found = dict(
@@ -219,7 +222,7 @@ def stated_judgments(
 
 
 def verdict_arrays(judgments: Sequence[Judgment], rungs: int) -> FloatArray:
-    """The judgments of `set_questions`, shape (ladders, pairs, 2, 3), for `refladder.trust.certificate.preferences`."""
+    """Return the judgments of `set_questions` for `refladder.trust.certificate.preferences`: (ladders, pairs, 2, 3)."""
     return outcome_probabilities(judgments).reshape(-1, rungs * (rungs - 1) // 2, 2, len(OUTCOMES))
 
 
@@ -243,11 +246,10 @@ def certify(ladders: LadderSet, asker: Asker, progress: Progress | None = None) 
         surface = Asker(baseline, template, JudgmentIndex(None, run_of(baseline, template))).ask(
             questions
         )
-    certificate: dict[str, Any] = (
-        each_leaf(  # numbers of six digits: every machine writes the same certificate
-            _certificate(ladders, asker, judgments, surface, of_anchors),
-            lambda leaf: float(f"{leaf:.6g}") if isinstance(leaf, float) else leaf,
-        )
+    # Numbers of six digits: every machine writes the same certificate.
+    certificate: dict[str, Any] = each_leaf(
+        _certificate(ladders, asker, judgments, surface, of_anchors),
+        lambda leaf: float(f"{leaf:.6g}") if isinstance(leaf, float) else leaf,
     )
     return {**certificate, "digest": certificate_digest(certificate)}
 
@@ -268,7 +270,7 @@ def _certificate(
             number for number, (_, name) in enumerate(ladders.ladders) if name == dimension.name
         ]
         members |= {dimension.name: numbers} if numbers else {}
-    # Of each step of each dimension: shape (dimensions, rungs - 1).
+    # One number for each step of each dimension: shape (dimensions, rungs - 1).
     in_order, decided = np.stack(
         [trust.steps_in_order(w[numbers]) for numbers in members.values()], axis=1
     )
@@ -356,7 +358,7 @@ def _certificate(
 
 
 def _sharing(ladders: LadderSet, judgments: Sequence[Judgment], *, few: bool) -> dict[str, Any]:
-    """How often a level of one anchor beats the level below of another; `judgments` are of `questions_across`.
+    """Return how often a level of one anchor beats the level below of another, from judgments of `questions_across`.
 
     A few anchors need a share of all comparisons; of more, those that decide nothing are left out.
     """
@@ -399,7 +401,7 @@ def _ladder_rows(
     of_surface: FloatArray,
     levels: Mapping[str, Sequence[str]],
 ) -> list[dict[str, Any]]:
-    """What the certificate says of each ladder."""
+    """Return what the certificate says of each ladder."""
     disagreements, parsed = trust.order_disagreements(verdicts)
     pairs = np.array(trust.rung_pairs(ladders.rungs))
     each = 2 * len(pairs)
@@ -434,7 +436,7 @@ def _ladder_rows(
 
 
 def _without_copies(verdicts: Sequence[str], ladder: Ladder) -> list[str]:
-    """The verdicts, where the copy of a lower rung is to be rewritten, whatever the judge prefers."""
+    """Return the verdicts, with `rewrite` for the copy of a lower rung, whatever the judge prefers."""
     settled: dict[int, str] = {}
     checked = []
     for verdict, rung in zip(verdicts, ladder.rungs, strict=True):
@@ -446,18 +448,18 @@ def _without_copies(verdicts: Sequence[str], ladder: Ladder) -> list[str]:
 
 
 def lengths_of(ladder: Ladder) -> FloatArray:
-    """Words of each rung, from the worst."""
+    """Count the words of each rung, from the worst."""
     return np.array([len(rung.text.split()) for rung in ladder.rungs], dtype=np.float64)
 
 
 def _adjacent(w: FloatArray) -> tuple[int, int]:
-    """Steps of a ladder that rise, and steps that were judged."""
+    """Count the steps of a ladder that rise, and the steps that were judged."""
     steps = np.diagonal(w, offset=1)
     return int((np.nan_to_num(steps) > 0.5 + trust.EVEN).sum()), int((~np.isnan(steps)).sum())
 
 
 def _counts(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Counts over ladders."""
+    """Sum counts over ladders."""
     verdicts = Counter(verdict for row in rows for verdict in row["rungs"])
     parts = (("adjacent", "in_order"), ("intransitive", "count"), ("inconsistent", "count"))
     return {
@@ -472,19 +474,19 @@ def _counts(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 
 
 def _mean(values: Iterable[float | None]) -> float | None:
-    """The mean of what is known; None where nothing is."""
+    """Return the mean of the known values; None without one."""
     known = [value for value in values if value is not None]
     return sum(known) / len(known) if known else None
 
 
 def _means(values: FloatArray) -> list[float | None]:
-    """Means of columns over what was judged; None where nothing was."""
+    """Return means of columns over what was judged; None where nothing was."""
     known = (column[~np.isnan(column)] for column in values.T)
     return [float(column.mean()) if column.size else None for column in known]
 
 
 def _strengths(verdicts: FloatArray, rungs: int) -> tuple[list[float | None], float | None]:
-    """Davidson strengths of the levels over all ladders, level 1 at 0, and the weight of a tie."""
+    """Fit Davidson strengths of the levels over all ladders, level 1 at 0, and the weight of a tie."""
     wins, ties = np.zeros((rungs, rungs)), np.zeros((rungs, rungs))
     for number, (low, high) in enumerate(trust.rung_pairs(rungs)):
         first, second = verdicts[:, number, 0], verdicts[:, number, 1]
@@ -507,7 +509,7 @@ def _notes(
     dimensions: Sequence[Mapping[str, Any]],
     anchors: int,
 ) -> list[str]:
-    """What a reader has to know to read the certificate; `anchors` is their number where it is too small to test."""
+    """Return what a reader of the certificate must know; `anchors` is their number where it is too small to test."""
     notes = []
     if asker.backend.fingerprint == connect(_SURFACE).fingerprint:
         notes.append(

@@ -23,7 +23,7 @@ def covered(
     *,
     named: bool = False,
 ) -> tuple[Benchmark, Sequence[Dimension], tuple[str, ...]]:
-    """The part of a benchmark with ladders and recorded judgments, its dimensions, and sentences on what is left out.
+    """Return the part of a benchmark with ladders and recorded judgments, its dimensions, and what is left out.
 
     Left out are the dimensions without ladders or recorded judgments (unless the user `named` them), the contexts
     without a ladder, and the outputs without a recorded judgment. A ladder that could not be written is no reason.

@@ -28,7 +28,7 @@ class Changes:
 
     @property
     def any(self) -> bool:
-        """Whether something changed."""
+        """Return whether something changed."""
         return bool(self.removed or self.added or self.changed)
 
 
@@ -56,12 +56,12 @@ class Difference(Shown):
 
     @property
     def same(self) -> bool:
-        """Whether both are the same scale: nothing changed that a score depends on."""
+        """Return whether both are the same scale: nothing changed that a score depends on."""
         return not (self.ladders.any or self.contexts.any or self.dimensions.any)
 
     @property
     def reordered(self) -> bool:
-        """Whether the same ladders are in another order, which changes the digest and no score."""
+        """Return whether the same ladders are in another order, which changes the digest and no score."""
         return not self.ladders.any and self.digests[0] != self.digests[1]
 
     def tables(self) -> tuple[()]:
@@ -90,7 +90,7 @@ class Difference(Shown):
         return [*lines, verdict]
 
     def to_json(self) -> dict[str, Any]:
-        """As a JSON object."""
+        """Return a JSON object."""
         return {**asdict(self), "same": self.same}
 
 

@@ -135,7 +135,7 @@ class EvaluateSpec:
 
     @property
     def agreement(self) -> Protocol:
-        """How agreement is computed."""
+        """Return how agreement is computed."""
         return self.protocol or Protocol(seed=self.settings.seed)
 
 
@@ -150,7 +150,7 @@ def methods_to_run(
 
 
 def rehearse(spec: EvaluateSpec, session: Session, events: Events) -> None:
-    """Ask for the same judgments and texts with nobody answering, and report what is left out and the notes."""
+    """Request the same judgments and texts from backends that give no answers; report what is left out, and the notes."""
     for part in _parts(spec, session)[0]:
         benchmark, dimensions, settings, left_out = part
         judge = _judge(spec, session)
@@ -290,7 +290,7 @@ def check_evaluation(
 
 
 def notes_of(runs: Sequence[MethodRun]) -> list[str]:
-    """Sentences about methods, each after the name of its method: why it could not be run, and its notes."""
+    """Return sentences about methods after their names: why one could not be run, and its notes."""
     return [
         f"{run.name}: {note}"
         for run in runs
@@ -300,7 +300,7 @@ def notes_of(runs: Sequence[MethodRun]) -> list[str]:
 
 
 def _limits(benchmark: Benchmark, rows: Sequence[Agreement], protocol: Protocol) -> list[str]:
-    """What the rows cannot show: no correlation, or too few permutations."""
+    """Return what the rows cannot show: no correlation, or too few permutations."""
     limits = []
     if _has_single_outputs(benchmark) and any(row.level == "within_context" for row in rows):
         limits.append(
@@ -322,12 +322,12 @@ def _limits(benchmark: Benchmark, rows: Sequence[Agreement], protocol: Protocol)
 
 
 def _has_single_outputs(benchmark: Benchmark) -> bool:
-    """Whether every context has one output at most, so that nothing can be correlated within contexts."""
+    """Return whether every context has one output at most, so that nothing can be correlated within contexts."""
     return len({output.context_id for output in benchmark.outputs}) == len(benchmark.outputs)
 
 
 def _has_systems(benchmark: Benchmark) -> bool:
-    """Whether every output has a system."""
+    """Return whether every output has a system."""
     return all(output.system for output in benchmark.outputs)
 
 
@@ -337,7 +337,7 @@ def agreement(
     methods: Sequence[Method],
     protocol: Protocol,
 ) -> list[Agreement]:
-    """Correlate the scores of methods, and of the surface baselines, with the ratings.
+    """Compute the agreement of methods, and of the surface baselines, with the ratings.
 
     Each method has its value over its own contexts. The methods are tested against the reference on the contexts that
     both have, with Holm's correction; the baselines are tested only where there is no other method.
@@ -356,7 +356,8 @@ def agreement(
     asked_for, all_of_them = (
         [each for each in some if each is not reference] for some in (methods, compared)
     )
-    tested = [] if reference is None else asked_for or all_of_them  # these are all baselines
+    # These are all baselines.
+    tested = [] if reference is None else asked_for or all_of_them
     lengths = {output.id: float(len(words(output.text))) for output in benchmark.outputs}
     levels = tuple(protocol.levels)
     if "within_context" in levels and "pooled" not in levels and _has_single_outputs(benchmark):
@@ -397,11 +398,12 @@ def _against_best(
     methods: Sequence[Method],
     protocol: Protocol,
 ) -> list[Agreement]:
-    """The rows, with p-values of paired tests of each method against the best of its column, corrected by table."""
+    """Add p-values of paired tests of each method against the best of its column, corrected by table."""
     p_values: dict[int, float] = {}
     tables: dict[tuple[str, str], list[int]] = {}
     for position, row in enumerate(rows):
-        of_its_own = row.dimension != MEAN or len(names) > 1  # one dimension is its own mean
+        # One dimension is its own mean.
+        of_its_own = row.dimension != MEAN or len(names) > 1
         if row.value is not None and row.statistic != PARTIAL and of_its_own:
             tables.setdefault((row.level, row.statistic), []).append(position)
     for (level, statistic), positions in tables.items():
@@ -426,7 +428,7 @@ def _p_values(
     best: Mapping[str, str],
     protocol: Protocol,
 ) -> dict[tuple[str, str], float]:
-    """The p-value of each method and dimension of one table against the best method of this dimension."""
+    """Return the p-value of each method and dimension of one table against the best method of this dimension."""
     found = {}
     for method, reference in itertools.permutations(methods, 2):
         if reference.name not in best.values():
@@ -450,7 +452,7 @@ def _p_values(
 
 
 def few_permutations(rows: Sequence[Agreement], resamples: int) -> str | None:
-    """A sentence if this number of permutations is too small for the tests of these rows, else None."""
+    """Return a sentence if this number of permutations is too small for the tests of these rows, else None."""
     tables = [
         Counter((row.level, row.statistic) for row in rows if getattr(row, key) is not None)
         for key in ("p_adjusted", "p_best")
@@ -468,7 +470,7 @@ def few_permutations(rows: Sequence[Agreement], resamples: int) -> str | None:
 def _corrected(
     rows: Sequence[Agreement], p_values: Mapping[int, float], name: str
 ) -> list[Agreement]:
-    """The rows with p-values, by position, after Holm's correction over those of one level and statistic: a table."""
+    """Add p-values, by position, after Holm's correction over those of one level and statistic: a table."""
     corrected = list(rows)
     for table in {(rows[place].level, rows[place].statistic) for place in p_values}:
         tested = [

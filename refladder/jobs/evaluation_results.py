@@ -26,7 +26,8 @@ if TYPE_CHECKING:
     from refladder.report.rendering import PlainTable
 
 
-RESULTS = "results.jsonl"  # in the folder of a run: what `refladder review` shows
+# The file in the folder of a run that `refladder review` shows.
+RESULTS = "results.jsonl"
 
 
 # The keys of a record of an evaluation.
@@ -84,12 +85,12 @@ class Evaluation(Shown):
 
     @property
     def checks(self) -> tuple[JudgeCheck, ...]:
-        """Whether the judge tells the best rung from the worst, by dimension; none where it was not asked."""
+        """Return whether the judge distinguishes the best rung from the worst, by dimension; none if it was not asked."""
         return tuple(check for run in self.runs for check in run.checks)
 
     @property
     def complete(self) -> bool:
-        """Whether every output has a score of every method."""
+        """Return whether every output has a score of every method."""
         return not any(row.unscored for row in self.rows)
 
 
@@ -100,12 +101,12 @@ class Evaluations(Shown, tuple[Evaluation, ...]):
 
     @property
     def rows(self) -> tuple[Agreement, ...]:
-        """The rows of all."""
+        """Return the rows of all."""
         return tuple(row for evaluation in self for row in evaluation.rows)
 
     @property
     def complete(self) -> bool:
-        """Whether every output of every benchmark has a score of every method."""
+        """Return whether every output of every benchmark has a score of every method."""
         return all(evaluation.complete for evaluation in self)
 
     def tables(self, *, marked: bool = False) -> list[PlainTable]:
@@ -114,7 +115,7 @@ class Evaluations(Shown, tuple[Evaluation, ...]):
         return agreement_tables(self.rows, titles=titles, marked=marked)
 
     def records(self) -> list[dict[str, Any]]:
-        """The records of all, see `Evaluation.records`."""
+        """Return the records of all, see `Evaluation.records`."""
         return [record for evaluation in self for record in evaluation.records()]
 
 

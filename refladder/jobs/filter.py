@@ -81,7 +81,7 @@ class Condition(Filtering):
 
     @property
     def needed(self) -> set[str]:
-        """Every column that `run` reads, once `by` is known: groups and signature too."""
+        """Return every column that `run` reads, once `by` is known: groups and signature too."""
         return {*self.scores, "signature", *([self.per] if self.per else [])}
 
 
@@ -115,7 +115,7 @@ def promised_condition(threshold: Path | Threshold) -> Condition:
 
 
 def condition_of(asked: Filtering) -> Condition:
-    """The condition that a user asks for: that of a threshold, or that of the other settings."""
+    """Return the condition of a threshold, or that of the other settings."""
     low, up, top, best, per, mix = map(option, ("min", "max", "top", "best", "per", "mix"))
     columns = Mapped(columns=asked.columns).columns
     numbers = asked.min or asked.max or asked.top is not None or asked.best is not None
@@ -164,8 +164,10 @@ class _Thresholds:
         self._check_scale = one_scale(self._columns, mix=condition.mix)
         self._promise = condition.promise
         self._linker = linker
-        self.revised = False  # whether a row has a later revision of the threshold's ladders
-        self.uncertain = 0  # rows whose decision is another at an end of the interval of the link
+        # Whether a row has a later revision of the threshold's ladders.
+        self.revised = False
+        # Rows whose decision is another at an end of the interval of the link.
+        self.uncertain = 0
 
     def __call__(self, row: Row) -> bool | None:
         known = self._known(row)
@@ -198,7 +200,7 @@ class _Thresholds:
         )
 
     def _linked(self, row: Row, known: dict[str, float], linker: Linker) -> dict[str, float]:
-        """The numbers of a row on the scale of the link."""
+        """Return the numbers of a row on the scale of the link."""
         if self._promise is not None:
             self.revised |= check_signature(linker.target, self._promise.signature, "the link")
         if not linker.maps(row.fields.get("signature") or None, row.where):
@@ -215,7 +217,7 @@ class _Thresholds:
 
 
 def _best_rows(source: str, form: str, condition: Condition) -> set[int]:
-    """Numbers of the best rows; a top fraction is rounded up, and of equal values the earlier rows are taken."""
+    """Return the numbers of the best rows; round a top fraction up, and take the earlier of rows with equal values."""
     passes = _Thresholds(condition)
     numbers: list[int] = []
     values: list[float] = []
@@ -234,7 +236,8 @@ def _best_rows(source: str, form: str, condition: Condition) -> set[int]:
         grouped = np.asarray(groups, dtype=np.int64)[order]
         rank = np.arange(len(order)) - np.searchsorted(grouped, grouped)
         return {numbers[index] for index in order[rank < condition.best].tolist()}
-    wanted = math.ceil((condition.top or 0.0) * len(values) - 1e-9)  # 0.1 * 30 is a little over 3
+    # 0.1 * 30 is a little over 3.
+    wanted = math.ceil((condition.top or 0.0) * len(values) - 1e-9)
     best = np.argsort(-np.asarray(values), kind="stable")[:wanted]
     return {numbers[index] for index in best.tolist()}
 
@@ -306,4 +309,4 @@ def run(asked: Filtering, tables: Tables, events: Events) -> FilterReport:
 
 
 def _drop(_row: Row, _values: Mapping[str, object] | None = None, /) -> None:
-    """The sink of dropped rows."""
+    """Drop a row."""

@@ -35,7 +35,7 @@ _TWO = 2
 def good_shares(
     pool: Pool, good: BoolArray, chosen: BoolArray, rows: BoolArray, scores: FloatArray
 ) -> tuple[Rate, Rate | None, list[str]]:
-    """The share of good rows from labels (at least one), with the pool's scores where that covers, and notes."""
+    """Return the share of good rows from labels (at least one), with the pool's scores where that covers, and notes."""
     positions = pool.labelled[chosen]
     units, contexts = pool.units[positions], pool.contexts[chosen]
     plain = share_of_good(good, units)
@@ -59,7 +59,7 @@ def _why_not(contexts: int) -> str:
 
 
 def share_of_good(good: BoolArray, units: IntArray) -> Rate:
-    """The share of good labels, shape (labels,), and its 95 % interval: Wilson's, or of units with several."""
+    """Return the share of good labels, shape (labels,), and its 95 % interval: Wilson's, or of units with several."""
     units = np.unique(units, return_inverse=True)[1]
     counts = np.bincount(units).astype(np.float64)
     if counts.max() == 1:
@@ -81,7 +81,7 @@ def powered_share(
     *,
     folds: IntArray,
 ) -> Rate:
-    """The share of good rows from labels of some and scores of all, with its 95 % interval.
+    """Return the share of good rows from labels of some and scores of all, with its 95 % interval.
 
     `good`, `scores`, `units` and `folds` have shape (labels,), two at least; `others` and `other_units` are of the rows
     without a label. Predictions of a row are made without labels of the same fold.

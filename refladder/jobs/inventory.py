@@ -32,7 +32,7 @@ def _whose(ladders: LadderSet) -> str:
 
 
 def inventory(kind: str, prompts: Path | None = None) -> list[dict[str, str]]:
-    """The names of one kind (benchmarks, ladders, backends, methods, rules or prompts), each with its description."""
+    """List the names of one kind (benchmarks, ladders, backends, methods, rules or prompts), with descriptions."""
     described: dict[str, str] = {}
     if kind == "ladders":
         for name in published_names():

@@ -28,8 +28,10 @@ if TYPE_CHECKING:
     from refladder.events import Events
     from refladder.records import Progress
 
-SAMPLED = 2000  # texts that are measured for the surface baseline, besides those with labels
-TEXT = "text:"  # before digests of a text
+# Texts that are measured for the surface baseline, besides those with labels.
+SAMPLED = 2000
+# Prefix of digests of a text.
+TEXT = "text:"
 _NAMES = ("output_id", "id")
 _ONE = ("output_id",)
 _IDS = (("output_id",), ("id",), ("context_id", "context", "system", "output"))
@@ -46,7 +48,8 @@ class Good:
     def __init__(self, text: str) -> None:
         match = _CONDITION.fullmatch(text)
         number = parse_number(match[2]) if match else None
-        turned = match is not None and match[1] == "=" and match[2][0] in "<>"  # => and =<
+        # The typing errors => and =<.
+        turned = match is not None and match[1] == "=" and match[2][0] in "<>"
         if match is None or turned or (number is None and match[1] not in {"=", "==", "!="}):
             name = option("good")
             raise UsageError(
@@ -56,7 +59,7 @@ class Good:
         self._word, self._holds = match[2], _COMPARISONS[match[1]]
 
     def read(self, row: Row, column: str) -> float | str | None:
-        """The label of a row as a number, or as a word for a condition with a word; None where it is empty."""
+        """Return the label of a row as a number, or as a word for a condition with a word; None if it is empty."""
         if self.number is not None or column not in row.fields:
             return rating_in(row, column)
         value = row.fields[column]
@@ -69,7 +72,7 @@ class Good:
         )
 
     def meets(self, labels: Sequence[float | str]) -> BoolArray:
-        """Which labels meet the condition."""
+        """Return which labels meet the condition."""
         if self.number is None:
             return np.array([self._holds(label, self._word) for label in labels], dtype=np.bool_)
         values = np.asarray(labels, dtype=np.float64)
@@ -104,7 +107,7 @@ class LabelledTable:
 
     @property
     def needed(self) -> set[str]:
-        """Every column of the tables that `read_pool` reads."""
+        """Return every column of the tables that `read_pool` reads."""
         ids = {name for names in _IDS for name in names}
         labels = [] if self.label is None else [self.label]
         return {
@@ -157,29 +160,29 @@ class Pool:
 
     @property
     def labelled(self) -> IntArray:
-        """The positions of the labelled rows."""
+        """Return the positions of the labelled rows."""
         return np.array([row.position for row in self.marked], dtype=np.int64)
 
     @property
     def labels(self) -> list[float | str]:
-        """The label of each labelled row."""
+        """Return the label of each labelled row."""
         return [row.label for row in self.marked]
 
     @property
     def texts(self) -> list[Texts]:
-        """The texts of the labelled rows; empty where one has none."""
+        """Return the texts of the labelled rows; nothing if one has none."""
         texts = [row.texts for row in self.marked if row.texts is not None]
         return texts if len(texts) == len(self.marked) else []
 
     @property
     def used(self) -> tuple[str, ...]:
-        """The digests of all labelled rows."""
+        """Return the digests of all labelled rows."""
         return tuple(
             dict.fromkeys(itertools.chain.from_iterable(row.digests for row in self.marked))
         )
 
     def good(self, condition: Good | None) -> BoolArray:
-        """Which labelled rows meet the condition."""
+        """Return which labelled rows meet the condition."""
         return (
             np.ones(len(self.marked), np.bool_)
             if condition is None
@@ -188,7 +191,7 @@ class Pool:
 
 
 def rating_in(row: Row, column: str) -> float | None:
-    """The rating in a column, or the mean of a list of several people's; None where none is given."""
+    """Return the rating in a column, or the mean of a list of several people's; None if none is given."""
     cell = row.fields.get(column)
     if not isinstance(cell, list) and not str(cell).lstrip().startswith("["):
         return number_in(row, column)
@@ -197,18 +200,18 @@ def rating_in(row: Row, column: str) -> float | None:
 
 
 def id_columns(columns: Sequence[str]) -> tuple[str, ...]:
-    """The columns that identify a row: output_id, id, or those of context_id, system and output that there are."""
+    """Return the columns that identify a row: output_id, id, or those of context_id, system and output that exist."""
     present = (tuple(column for column in ids if column in columns) for ids in _IDS)
     return next(filter(None, present), ())
 
 
 def sampled_above(column: str) -> str:
-    """The column of a file from `calibrate --plan` with the least score of the rows that it was drawn from."""
+    """Name the column of a `calibrate --plan` file with the least score of the rows that it was drawn from."""
     return f"{column}_sampled_above"
 
 
 def named(rows: Rows, columns: Mapping[str, str], *, all_of_them: bool = True) -> Rows:
-    """The rows with their fields, as `LabelledTable.columns` maps them, also under the names of the fields.
+    """Add to rows the names of their fields, as `LabelledTable.columns` maps them.
 
     Without `all_of_them`, columns that the table lacks are left out, and a field that it has keeps its column.
     """
@@ -256,17 +259,21 @@ class _Reader:
         self.table = table
         self.scores = array("d")
         self.row_numbers = array("q")
-        self.context_of = array("q")  # a hash: names of a million contexts would be kept otherwise
+        # A hash: names of a million contexts would be kept otherwise.
+        self.context_of = array("q")
         self.with_context = False
-        self.marked: dict[tuple[str, ...], Labelled] = {}  # by their key
+        # By their key.
+        self.marked: dict[tuple[str, ...], Labelled] = {}
         self.sample: list[Texts] = []
         self.with_text = 0
         self.random = random.Random(0)  # noqa: S311  a sample for a table, no secret
         self.signature: str | None = None
-        self.first: str | None = None  # the first row with scores
+        # The first row with scores.
+        self.first: str | None = None
         self.unscored = 0
         self.notes: list[str] = []
-        self.wanted: tuple[str, ...] = ()  # id columns of the tables of labels
+        # Id columns of the tables of labels.
+        self.wanted: tuple[str, ...] = ()
 
     def read(self, source: str, given: str | None, progress: Progress | None) -> Pool:
         rows = named(read_rows(source, given), self.table.columns)
@@ -283,7 +290,8 @@ class _Reader:
             label = self._label_in(row) if beside else (labels or {}).get(key)
             if label is not None:
                 if key in self.marked and ids == _ONE and self._is_made(row):
-                    continue  # the same text for the same context: one label, one id
+                    # The same text for the same context: one label, one id.
+                    continue
                 if key in self.marked:
                     raise DataError(
                         f"{row.where}: {_named(ids, key)} appears twice; labels need unique ids"
@@ -326,7 +334,7 @@ class _Reader:
     def _labels(
         self, columns: Sequence[str], source: str
     ) -> tuple[tuple[str, ...], dict[tuple[str, ...], float | str] | None, float | None]:
-        """Id columns, labels by id (None where the scored rows have them), and the lowest score that was sampled."""
+        """Return id columns, labels by id (None where the scored rows have them), and the lowest sampled score."""
         asked = self.table
         if not asked.labels or not asked.label:
             return id_columns(columns), None, None
@@ -371,7 +379,7 @@ class _Reader:
         return ids, labels, max(bounds, default=None)
 
     def _ids_in(self, row: Row) -> list[tuple[str, ...]]:
-        """What may identify a scored row in tables of labels: `output_id` and `id` are one thing.
+        """Return what may identify a scored row in tables of labels: `output_id` and `id` are one thing.
 
         A row without an output_id has the id that `score` and the review page make of its texts.
         """
@@ -394,14 +402,14 @@ class _Reader:
         )
 
     def _label_in(self, row: Row) -> float | str | None:
-        """The label in a row; None where it is empty."""
+        """Return the label in a row; None if it is empty."""
         column = self.table.label or ""
         return (
             rating_in(row, column) if self.table.good is None else self.table.good.read(row, column)
         )
 
     def _texts(self, row: Row, position: int) -> Texts | None:
-        """The texts of a row, if it has any; they may enter the random sample of all rows (reservoir sampling)."""
+        """Return the texts of a row, if it has any; they may enter the random sample of all rows (reservoir sampling)."""
         text = row.fields.get("output")
         if type(text) is not str:
             return None
@@ -448,21 +456,21 @@ class _Reader:
 
 
 def _numbered(values: IntArray) -> IntArray:
-    """Numbers instead of values, in the order in which each value is first seen."""
+    """Replace values by numbers, in the order in which each value is first seen."""
     _, first, inverse = np.unique(values, return_index=True, return_inverse=True)
     numbers: IntArray = np.argsort(np.argsort(first))[inverse]
     return numbers
 
 
 def _key(row: Row, ids: Sequence[str]) -> tuple[str, ...]:
-    """What identifies a row; its position where it has no ids. A number and its text are the same id."""
+    """Return what identifies a row; its position if it has no ids. A number and its text are the same id."""
     if len(ids) == 1:
         return (str(without_number(row.fields.get(ids[0]))),)
     return tuple([str(without_number(row.fields.get(name))) for name in ids]) or (row.where,)
 
 
 def _digests(row: Row, key: tuple[str, ...]) -> tuple[str, ...]:
-    """Digests by which a labelled row is known again: of its key and ids, and of its text with its context."""
+    """Return digests by which a labelled row is recognised: of its key and ids, and of its text with its context."""
     cells = {name: cell for name, cell in row.fields.items() if cell is not None and cell != ""}
     names = [key, *((str(cells[name]),) for name in ("output_id", "id") if name in cells)]
     known = [_digest(name) for name in names]
@@ -483,7 +491,7 @@ def _named(ids: Sequence[str], key: Sequence[str]) -> str:
 
 
 def _mean(labels: Sequence[float | str], where: str) -> float | str:
-    """Several labels of one row as one: the mean of numbers; words must be equal."""
+    """Combine several labels of one row: the mean of numbers; words must be equal."""
     numbers = [label for label in labels if not isinstance(label, str)]
     if len(numbers) == len(labels):
         return sum(numbers) / len(numbers)

@@ -34,7 +34,8 @@ if TYPE_CHECKING:
     from refladder.scoring.rules import Rule
     from refladder.settings import Scale
 
-LEAST_CONTEXTS, LEAST_ROWS = 8, 20  # that both judges must have judged
+# The least numbers of contexts and rows that both judges must have judged.
+LEAST_CONTEXTS, LEAST_ROWS = 8, 20
 
 
 class _Judged(NamedTuple):
@@ -47,7 +48,7 @@ class _Judged(NamedTuple):
     ladders: dict[tuple[str, str, str], tuple[dict[tuple[str, str], str], FloatArray]]
 
     def scored_by(self, rule: Rule) -> Rule:
-        """A rule over `rungs`, the mean over the anchors."""
+        """Return a rule over `rungs`: the mean over the anchors."""
         anchors = max(len(self.run.anchors), 1)
 
         def by_anchor(probabilities: FloatArray, human: tuple[float, float]) -> FloatArray:
@@ -60,7 +61,7 @@ class _Judged(NamedTuple):
 
 
 def _rungs(run: Run) -> list[str]:
-    """The rungs that a text is compared with, of all anchors level by level."""
+    """Return the rungs that a text is compared with, of all anchors level by level."""
     anchors = sorted(run.anchors) or [""]
     return [rung_id(level, anchor) for level in range(1, run.rungs + 1) for anchor in anchors]
 
@@ -157,7 +158,7 @@ def _columns(
     read = [np.array([judged.ladders[row][1] for row in common]) for judged in (first, second)]
     odds = [linking.log_odds(probabilities) for probabilities in read]
     names = column_names(dimension.name)
-    human = (dimension.low, dimension.high)
+    human = dimension.low, dimension.high
     linked = []
     for column, rule in ((names.score, rule_named(scale.rule)), (names.grade, expected_grades)):
         by_anchor = first.scored_by(rule)
@@ -175,7 +176,7 @@ def _columns(
 
 
 def _scale_of(rule: Rule, rungs: int, human: tuple[float, float]) -> linking.Scale:
-    """The scale of a rule that is linear in the verdicts."""
+    """Return the scale of a rule that is linear in the verdicts."""
     steps = rung_steps(rule, rungs, human)
     return linking.Scale(steps / 2, float(bounds_of(rule, rungs, human)[0] + np.sum(steps) / 2))
 
@@ -215,7 +216,7 @@ def _linked_names(column: str) -> tuple[str, str, str]:
 
 
 def open_link(link: Path | Link) -> Linker:
-    """A link, or the link in a file, ready to map numbers of rows."""
+    """Return a link, or the link in a file, ready to map numbers of rows."""
     return (
         Linker(link, "the link")
         if isinstance(link, Link)
@@ -229,14 +230,15 @@ class Linker:
     def __init__(self, record: Link, name: str) -> None:
         self.target = record.to_signature
         self._from = record.from_signature
-        self.revised = False  # whether a row has a later revision of the ladders
+        # Whether a row has a later revision of the ladders.
+        self.revised = False
         self._columns: Mapping[str, LinkedColumn] = {
             column.column: column for column in record.columns
         }
         self._name = name
 
     def maps(self, signature: object, where: str) -> bool:
-        """Whether scores with a signature are to be mapped: not if they are on the scale of the link already."""
+        """Return whether scores with a signature are to be mapped: not if they are on the scale of the link already."""
         for known in (self._from, self.target):
             self.revised |= is_revised(signature, known)
         mapped, there = same_scale(signature, self._from), same_scale(signature, self.target)
@@ -248,7 +250,7 @@ class Linker:
         return mapped
 
     def added(self, signature: str, columns: Collection[str]) -> Mapping[str, type]:
-        """The columns that `values` adds to rows with these columns, and their type."""
+        """Return the columns that `values` adds to rows with these columns, and their type."""
         if not self.maps(signature, option("link")):
             raise DataError(
                 f"{option('link')}: these scores are on the scale of {self._name} already; leave it out"
@@ -267,7 +269,7 @@ class Linker:
         return added
 
     def values(self, row: Mapping[str, Any]) -> dict[str, float | None]:
-        """The columns of a row on the link's scale, each with the 95 % interval of one text; None without a score."""
+        """Return the columns of a row on the link's scale, each with the 95 % interval of one text; None without a score."""
         values: dict[str, float | None] = {}
         for column, linked in self._columns.items():
             if column not in row:
@@ -278,13 +280,14 @@ class Linker:
                 value = float(np.interp(row[column], linked.scores, linked.values))
                 values[names[0]] = value
                 if linked.half_width is not None:
-                    low, high = linked.scores[0], linked.scores[-1]  # the ends of the scale
+                    # The ends of the scale.
+                    low, high = linked.scores[0], linked.scores[-1]
                     values[names[1]] = max(value - linked.half_width, low)
                     values[names[2]] = min(value + linked.half_width, high)
         return values
 
     def value(self, column: str, number: float, where: str) -> tuple[float, float, float]:
-        """A number of a column on the scale of the link, with the 95 % interval of the map."""
+        """Return a number of a column on the scale of the link, with the 95 % interval of the map."""
         linked = self._columns.get(column)
         if linked is None:
             raise DataError(

@@ -23,9 +23,11 @@ if TYPE_CHECKING:
     from refladder.scoring.asker import Asker
     from refladder.settings import BuildSpec
 
-    Key = tuple[str, str]  # context id, dimension
+    # Context id and dimension.
+    Key = tuple[str, str]
 
-ROUNDS = 2  # in which rungs are written anew
+# Number of rounds in which rungs are written again.
+ROUNDS = 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,7 +46,7 @@ class Mender:
     def __call__(
         self, ladders: Sequence[Ladder], failures: Sequence[LadderFailure]
     ) -> tuple[list[Ladder], list[LadderFailure], dict[str, Any]]:
-        """Ladders that the judge finds in order, the failures with those of the others, and the certificate.
+        """Return ladders that the judge finds in order, the failures with those of the others, and the certificate.
 
         A set is one scale, so all ladders keep the same levels: a level is dropped only if it is to be dropped on every
         dimension. Otherwise the ladders with a rung out of order fail. Ladders whose judgments are unparsed are kept.
@@ -96,7 +98,7 @@ class Mender:
     def _without(
         self, current: Mapping[Key, Ladder], failed: Sequence[LadderFailure]
     ) -> dict[Key, Ladder]:
-        """The ladders that did not fail; of a shared set, those of anchors none of whose ladders failed."""
+        """Return the ladders that did not fail; of a shared set, those of anchors none of whose ladders failed."""
         lost = {(failure.context_id, failure.dimension) for failure in failed}
         left = [ladder for key, ladder in current.items() if key not in lost]
         left = of_whole_anchors(left, self.spec.dimensions) if self.spec.shared else left
@@ -115,7 +117,7 @@ class Mender:
         )
 
     def _to_rewrite(self, certificate: Mapping[str, Any]) -> dict[Key, list[int]]:
-        """The levels to write anew, by ladder; people's rungs are left out."""
+        """Return the levels to write again, by ladder, without people's rungs."""
         human = self.spec.human or {}
         wanted = {
             key: [level for level in levels if level not in human.get(key, {})]
@@ -156,7 +158,7 @@ class Mender:
                 progress=self.progress,
             )
             for ladder in again:
-                key = (ladder.context_id, ladder.dimension)
+                key = ladder.context_id, ladder.dimension
                 rungs = zip(current[key].rungs, ladder.rungs, strict=True)
                 mended = tuple(new if new.level in wanted[key] else old for old, new in rungs)
                 current[key] = replace(current[key], rungs=mended)
@@ -165,7 +167,7 @@ class Mender:
 
 
 def _out_of_order(certificate: Mapping[str, Any]) -> dict[Key, list[int]]:
-    """The levels out of order, by ladder."""
+    """Return the levels out of order, by ladder."""
     return {
         (row["context_id"], row["dimension"]): levels
         for row in certificate["of_ladders"]
@@ -190,7 +192,7 @@ def _failure(ladder: Ladder, levels: Sequence[int], asker: Asker) -> LadderFailu
 
 
 def _levels_to_drop(certificate: Mapping[str, Any]) -> list[int]:
-    """The levels that every dimension drops; none if fewer than two would be left."""
+    """Return the levels that every dimension drops; none if fewer than two would be left."""
     counts = Counter(
         level["level"]
         for dimension in certificate["dimensions"]
@@ -204,7 +206,7 @@ def _levels_to_drop(certificate: Mapping[str, Any]) -> list[int]:
 
 
 def _without(ladder: Ladder, dropped: Sequence[int]) -> Ladder:
-    """The ladder without some levels, numbered from 1 again."""
+    """Return the ladder without some levels, numbered from 1 again."""
     left = [rung for rung in ladder.rungs if rung.level not in dropped]
     level_of = {rung.level: number for number, rung in enumerate(left, start=1)}
     rungs = []

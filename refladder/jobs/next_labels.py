@@ -118,7 +118,7 @@ def plan_labels(pool: Pool, table: LabelledTable, promise: Promise) -> tuple[Lab
 def _batch(
     more: int, sums: UnitSums, unit: tuple[FloatArray, FloatArray], precision: float, sure: float
 ) -> Batch:
-    """What so many further labels of rows that the last candidate keeps can promise, if units are as so far."""
+    """Return what this many further labels of rows that the last candidate keeps can promise, if units are as so far."""
     labels, bad = round(sums.rows[-1]), round(sums.bad[-1])
     rows, squares = unit
     alike = counted(sums).alike
@@ -134,7 +134,7 @@ def _batch(
     allowed = max(filter(fine, range(more + 1)), default=-1)
     none_bad, chance = worth(0), None
     if labels:
-        # of so many independent labels, the number of bad ones is binomial
+        # The number of bad labels among this many independent ones is binomial.
         independent = none_bad.rows[-1] * more / (labels + more)
         most = independent * allowed / more
         good = 1 - (bad + 0.5) / (labels + 1)

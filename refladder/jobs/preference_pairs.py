@@ -45,7 +45,8 @@ if TYPE_CHECKING:
 TEXTS = ("prompt", "chosen", "rejected", "context_id", "chosen_id", "rejected_id")
 ROLES = {"prompt": "user", "chosen": "assistant", "rejected": "assistant"}
 NUMBERS = {"score_chosen": float, "score_rejected": float, "signature": str}
-_ROUNDING = 1e-9  # a difference this much below the margin reaches it: 0.3 - 0.2 is less than 0.1
+# A difference this much below the margin reaches it: 0.3 - 0.2 is less than 0.1.
+_ROUNDING = 1e-9
 
 
 @dataclass(slots=True, kw_only=True)
@@ -69,7 +70,7 @@ class PairReport:
 
 
 def pair_lines(report: PairReport) -> list[str]:
-    """The counts of a run in words."""
+    """Describe the counts of a run."""
     lines = [
         (
             f"{plural(report.rows, 'row')} of {plural(report.contexts, 'context')}: {plural(report.pairs, 'pair')} by "
@@ -159,7 +160,7 @@ def _as_messages(write: Write) -> Write:
 def _texts(
     path: str, form: str, mapped: Mapped, contexts: Mapping[str, Context], column: str, *, mix: bool
 ) -> Iterator[_Text | None]:
-    """What pairs need of each row; None for a row without a score or an output."""
+    """Return what pairs need of each row; None for a row without a score or an output."""
     check_scale = one_scale([column], mix=mix)
     for item in items(read_rows(path, form), mapped, check_ids=False):
         score = number_in(item.row, column)
@@ -185,7 +186,7 @@ def _texts(
 def _choose(
     rows: Iterator[_Text | None], report: PairReport, margin: float, most: int | None
 ) -> list[tuple[int, int]]:
-    """The pairs as (chosen row, rejected row)."""
+    """Choose the pairs, as (chosen row, rejected row)."""
     number_of: dict[str, int] = {}
     columns: tuple[array[Any], ...] = array("q"), array("q"), array("q"), array("d")
     for number, row in enumerate(rows):
@@ -225,7 +226,7 @@ def _choose(
 
 
 def _differences(values: FloatArray, margin: float) -> tuple[int, int]:
-    """How many pairs of values differ, and how many of these by the margin or more."""
+    """Count the pairs of values that differ, and those of them that differ by the margin or more."""
     ascending = np.sort(values)
     equal = np.searchsorted(ascending, ascending, "left")
     far = np.minimum(equal, np.searchsorted(ascending, ascending - margin + _ROUNDING, "right"))
@@ -235,7 +236,7 @@ def _differences(values: FloatArray, margin: float) -> tuple[int, int]:
 def _widest(
     values: Sequence[float], rows: Sequence[int], texts: Sequence[int], count: int
 ) -> Iterator[tuple[int, int]]:
-    """The pairs of different texts with the largest differences, as (row of the higher, row of the lower value).
+    """Return the pairs of different texts with the largest differences, as (row of the higher, row of the lower value).
 
     With the values in falling and in rising order, a step on either side never makes a difference larger, so the next
     pair is always a neighbour of an earlier one.

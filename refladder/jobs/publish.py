@@ -27,7 +27,8 @@ if TYPE_CHECKING:
     from refladder.settings import Publishing
 
 
-_CERTIFICATE = "certificate"  # the config
+# The config of the data set.
+_CERTIFICATE = "certificate"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,7 +60,7 @@ class Publication:
 
     @property
     def address(self) -> str | None:
-        """hub:ORG/NAME@COMMIT, for `--ladders`; None where nothing was sent."""
+        """Return hub:ORG/NAME@COMMIT, for `--ladders`; None if nothing was sent."""
         return None if self.commit is None else f"hub:{self.repository}@{self.commit}"
 
 
@@ -107,7 +108,7 @@ def _check(asked: Publishing) -> None:
 
 
 def _files(staged: Staged, card: str) -> dict[str, Path | bytes]:
-    """What goes up: the files of the release that the Hub does not have yet, its manifest and card."""
+    """Return the files to upload: those of the release that the Hub does not have yet, its manifest and card."""
     manifest = staged.facts.manifest
     shards = {shard.path: staged.folder / shard.path for shard in manifest.files}
     ours = {path: file for path, file in shards.items() if file.is_file()}
@@ -122,7 +123,7 @@ def _write(folder: Path, files: Mapping[str, Path | bytes]) -> None:
 
 
 def _planned(repository: str, staged: Staged, card: str) -> Publication:
-    """A publication before anything is sent."""
+    """Return a publication before anything is sent."""
     manifest, notices = staged.facts.manifest, staged.notices
     if not card.startswith("---\nlicense:"):
         notices += (
@@ -181,7 +182,7 @@ def _send(publisher: hub.Publisher, staged: Staged, asked: Publishing) -> Public
 
 
 def _carried(staged: Staged, head: hub.Head) -> Staged:
-    """The release with the published certificate of the same ladders; that of other ladders is removed."""
+    """Return the release with the published certificate of the same ladders; remove that of other ladders."""
     manifest, before = staged.facts.manifest, head.manifest
     shards = [shard for shard in head.shards if shard.config == _CERTIFICATE]
     if before is None or not shards or manifest.of(_CERTIFICATE):
@@ -197,7 +198,7 @@ def _carried(staged: Staged, head: hub.Head) -> Staged:
 
 
 def _superseded(repository: str, manifest: Manifest, head: hub.Head) -> list[str]:
-    """Paths of the last publication that are not in this one; somebody else's file in a folder of ours is refused."""
+    """Return paths of the last publication that are not in this one; refuse somebody else's file in a folder of ours."""
     before = {shard.path for shard in head.shards}
     now = {shard.path for shard in manifest.files}
     for config in sorted({shard.config for shard in manifest.files}):

@@ -24,7 +24,7 @@ _DEFAULT = {LADDER: "ladder", PAIRS: "win-ratio"}
 
 
 def default_method(recorded: Recorded) -> str:
-    """The method of `evaluate` for recorded judgments where the user names none."""
+    """Return the method of `evaluate` for recorded judgments where the user names none."""
     return _DEFAULT[recorded.kind]
 
 

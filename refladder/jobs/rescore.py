@@ -28,7 +28,8 @@ if TYPE_CHECKING:
 
 
 JUDGMENTS = ".judgments.jsonl"
-BATCH = 2048  # outputs held at a time
+# Number of outputs in memory at a time.
+BATCH = 2048
 
 
 def rescore(
@@ -105,7 +106,7 @@ def rescore(
 def _judged_outputs(
     located: Iterator[tuple[str, Judgment]], run: Run
 ) -> Iterator[tuple[dict[str, str], dict[int, list[Judgment]]]]:
-    """The ids and judgments of one output after another; the judgments by the number of their dimension."""
+    """Yield the ids and judgments of one output after another; the judgments by the number of their dimension."""
     outcomes = outcomes_of(run)
     number_of = {dimension.name: number for number, dimension in enumerate(run.dimensions)}
     expected = [

@@ -29,7 +29,7 @@ class Shown(NamedTuple):
 
 
 def contexts_in(ladders: LadderSet, dimensions: Sequence[str] = ()) -> list[dict[str, str]]:
-    """The contexts that have ladders of these dimensions, with their texts: empty for a set without texts."""
+    """Return the contexts that have ladders of these dimensions, with their texts: empty for a set without texts."""
     chosen = {dimension.name for dimension in choose_dimensions(ladders.dimensions, dimensions)}
     names = dict.fromkeys(context_id for context_id, name in ladders.ladders if name in chosen)
     contexts = ladders.contexts
@@ -46,7 +46,7 @@ def ladders_of(
     scores: str | None = None,
     link: Path | Link | None = None,
 ) -> list[Shown]:
-    """The ladders of a context."""
+    """Return the ladders of a context."""
     chosen = choose_dimensions(ladders.dimensions, dimensions)
     known = [row["context_id"] for row in contexts_in(ladders)]
     if context_id not in known:
@@ -62,7 +62,7 @@ def ladders_of(
 
 
 def ladder_json(ladder: Ladder, outputs: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """A ladder and the outputs on it as JSON values."""
+    """Return a ladder and the outputs on it as JSON values."""
     rungs = [{"level": rung.level, "text": rung.text} for rung in ladder.rungs]
     return {
         "context_id": ladder.context_id,
@@ -75,7 +75,7 @@ def ladder_json(ladder: Ladder, outputs: Sequence[dict[str, Any]]) -> dict[str, 
 def _placed(
     path: str, context_id: str, dimension: Dimension, link: Path | Link | None
 ) -> list[dict[str, Any]]:
-    """Scored rows of the context, best first; those without a score last."""
+    """Return scored rows of the context, best first; those without a score last."""
     names = column_names(dimension.name)
     linker = None if link is None else open_link(link)
 

@@ -33,7 +33,8 @@ if TYPE_CHECKING:
     from refladder.files.release import Parts
     from refladder.records import Progress, Recipe
 
-BUILTIN = "builtin"  # begins the fingerprint of the writer whose ladders are a baseline
+# Prefix of the fingerprint of the writer whose ladders are a baseline.
+BUILTIN = "builtin"
 _LOCAL_MODEL = re.compile(
     r"(?<=hf:)(?:[/~]|\.{1,2}[/\\]|[A-Za-z]:[/\\])[^@|]*?([^@|/\\]+)[/\\]?(?=@|$)"
 )
@@ -50,12 +51,12 @@ class Staged:
 
 
 def without_model_path(text: str) -> str:
-    """A fingerprint or a signature in which a local model has its last name only."""
+    """Return a fingerprint or a signature in which a local model has its last name only."""
     return _LOCAL_MODEL.sub(r"\1", text)
 
 
 def without_paths(text: str) -> str:
-    """A note without paths of this machine: the current folder becomes `.`, the home folder `~`."""
+    """Remove paths of this machine from a note: the current folder becomes `.`, the home folder `~`."""
     text = without_model_path(text)
     for folder, sign in ((str(Path.cwd()), "."), (str(Path.home()), "~")):
         text = text.replace(f"{folder.rstrip('/')}/", f"{sign}/") if len(folder) > 1 else text
@@ -79,17 +80,19 @@ class _Tally:
         self.lengths: dict[int, array[int]] = {}
         # Digest of the published ladders; `checks` has the digest of the local ones.
         self.public = new_digest()
-        self.earlier: list[Revision] = []  # as they are published
+        # The revisions as they are published.
+        self.earlier: list[Revision] = []
         self._dimensions = {dimension.name: dimension for dimension in parts.dimensions}
         self._parts = parts
         self._contexts = contexts
 
     def rows(self, progress: Progress | None) -> Iterator[dict[str, Any]]:
-        """The rows of the config `ladders`."""
+        """Return the rows of the config `ladders`."""
         counts = [each.ladders for each in self._parts.earlier]
         for ladder in self.checks.passed(self._parts.ladders, self._parts.earlier):
             public = replace(ladder, recipe=_public(ladder.recipe))
-            if self.checks.count - 1 in counts:  # there are more ladders than in this revision
+            # There are more ladders than in this revision.
+            if self.checks.count - 1 in counts:
                 self.earlier.append(
                     Revision(ladders=self.checks.count - 1, digest=self.public.hexdigest())
                 )
@@ -97,7 +100,8 @@ class _Tally:
             self.recipes[public.recipe] += 1
             for rung in ladder.rungs:
                 self.lengths.setdefault(rung.level, array("q")).append(len(rung.text))
-            earlier = self._parts.context_digests.get(ladder.context_id)  # of a set without texts
+            # Only a set without texts has digests of contexts.
+            earlier = self._parts.context_digests.get(ladder.context_id)
             _, digest = self._contexts.get(ladder.context_id, ("", earlier))
             if progress is not None and self.checks.count % 1000 == 0:
                 progress(self.checks.count, None)
@@ -106,7 +110,7 @@ class _Tally:
 
     @property
     def spans(self) -> list[tuple[int, float, int]]:
-        """Shortest, median and longest text of each level, in characters."""
+        """Return the shortest, median and longest text of each level, in characters."""
         return [
             (min(values), median(values), max(values)) for _, values in sorted(self.lengths.items())
         ]
@@ -138,7 +142,8 @@ def stage(
 
     texts = write_shards(folder, "contexts", () if without_contexts else context_rows())
     if without_contexts:
-        for _ in context_rows():  # their digests are published
+        # Digests of texts are published.
+        for _ in context_rows():
             pass
     tally = _Tally(parts, contexts)
     rows = write_shards(folder, "ladders", tally.rows(progress))
@@ -176,7 +181,8 @@ def stage(
         recipes=tally.recipes,
         lengths=tally.spans,
         baseline=baseline,
-        certificate=[row for row in checks if not row["context_id"]],  # not those of single ladders
+        # The rows of single ladders are left out.
+        certificate=[row for row in checks if not row["context_id"]],
     )
     notices: tuple[str, ...] = () if digest == manifest.digest else (changed,)
     for before in manifest.earlier[-1:]:
@@ -209,7 +215,7 @@ def _object(path: Path) -> dict[str, Any]:
 
 
 def public_certificate(certificate: Mapping[str, Any], ladders: str) -> dict[str, Any]:
-    """A certificate without paths of this machine."""
+    """Return a certificate without paths of this machine."""
     shown = each_leaf(
         dict(certificate), lambda leaf: without_paths(leaf) if isinstance(leaf, str) else leaf
     )
@@ -218,7 +224,7 @@ def public_certificate(certificate: Mapping[str, Any], ladders: str) -> dict[str
 
 
 def certificate_rows(certificate: Mapping[str, Any]) -> list[dict[str, str]]:
-    """The rows of the config `certificate`: the whole, each dimension and its levels, and each ladder."""
+    """Return the rows of the config `certificate`: the whole, each dimension and its levels, and each ladder."""
 
     def row(name: str, part: Mapping[str, Any], context_id: str = "") -> dict[str, str]:
         judge = [f"judge {part['judge']['fingerprint']}"] if "judge" in part else []

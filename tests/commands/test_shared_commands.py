@@ -148,7 +148,7 @@ def test_the_scored_rows_have_no_context_and_the_new_column(made):
         ("filter SCORED --min educational_value_score=0 --out OUT/kept.jsonl", "60 rows: "),
         (
             "evaluate own --source RATED --task-file TASK --ladders SET --level pooled",
-            ", pooled: Spearman",
+            "rated.jsonl, pooled: Spearman",
         ),
         ("audit SET", "audit, with 95 % intervals over contexts"),
         (
