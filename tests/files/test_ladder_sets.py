@@ -18,12 +18,11 @@ from refladder.files.ladder_sets import (
 )
 
 SET = load_ladders("demo/story", certified=False)
-LADDERS, CONTEXTS, FIRST = (
-    list(SET.ladders.values()),
-    list(SET.contexts.values()),
-    next(iter(SET.ladders.values())),
-)
-PLACE = "x: the coherence ladder of context 'story-01'"
+COHERENCE, COMPLEXITY = SET.dimensions
+LADDERS, CONTEXTS = list(SET.ladders.values()), list(SET.contexts.values())
+FIRST = LADDERS[0]
+BACKWARDS = FIRST.rungs[::-1]
+PLACE = "the coherence ladder of context 'story-01'"
 
 
 def test_shipped_sets_by_name():
@@ -53,28 +52,25 @@ def test_a_set_without_its_texts_keeps_their_digests(tmp_path):
     without = load_ladders(tmp_path)
     assert (without.contexts, without.digests) == ({}, SET.digests)
     # b2sum -l 64 of the text of story-01, which has no background
-    assert (
-        without.digests["story-01"]
-        == hashlib.blake2b(CONTEXTS[0].text.encode(), digest_size=8).hexdigest()
-    )
+    digest = hashlib.blake2b(CONTEXTS[0].text.encode(), digest_size=8).hexdigest()
+    assert without.digests["story-01"] == digest
     (tmp_path / "context_digests.jsonl").unlink()
     assert load_ladders(tmp_path).digests == {}  # as the sets of refladder 0.1.0
 
 
 def test_a_changed_context_does_not_have_its_digest(tmp_path):
     write_ladder_set(tmp_path, SET.dimensions, CONTEXTS, LADDERS, [])
-    write_records(
-        tmp_path / "contexts.jsonl", [replace(CONTEXTS[0], text="Another."), *CONTEXTS[1:]]
+    others = [replace(CONTEXTS[0], text="Another."), *CONTEXTS[1:]]
+    write_records(tmp_path / "contexts.jsonl", others)
+    message = (
+        f"{tmp_path}: the text or background of context 'story-01' is not the one that the lad"
     )
-    message = f"{tmp_path}: the text or background of context 'story-01' is not the one that the ladders were written"
     with pytest.raises(UsageError, match=message):
         load_ladders(tmp_path)
 
 
 def test_sets_that_are_not_there(tmp_path):
-    with pytest.raises(
-        UnknownNameError, match=r"unknown ladder set or folder 'none'; Known: demo/"
-    ):
+    with pytest.raises(UnknownNameError, match="unknown ladder set or folder 'none'; Known: demo/"):
         load_ladders("none")
     message = f"^{tmp_path}/ladders.jsonl: no such file; build a ladder set with `refladder build`$"
     with pytest.raises(DataError, match=message):
@@ -84,67 +80,69 @@ def test_sets_that_are_not_there(tmp_path):
         load_ladders(str(tmp_path))
 
 
+def changed(*records, **fields):
+    return [replace(record, **fields) for record in records]
+
+
 @pytest.mark.parametrize(
-    ("changes", "message"),
+    ("part", "records", "message"),
     [
-        ({"ladders": []}, "x: no ladders in it; build some with `refladder build`"),
-        ({"ladders": [FIRST, replace(FIRST)]}, f"{PLACE} appears twice; remove one"),
+        ("ladders", [], "no ladders in it; build some with `refladder build`"),
+        ("ladders", [FIRST, FIRST], f"{PLACE} appears twice; remove one"),
         (
-            {"dimensions": SET.dimensions[1:]},
-            f"{PLACE} has a dimension that is not in dimensions.jsonl; add it, or remove the ladder",
+            "dimensions",
+            [COMPLEXITY],
+            f"{PLACE} has a dimension that is not in dimensions.jsonl; add",
         ),
         (
-            {"contexts": CONTEXTS[1:]},
-            f"{PLACE} has a context that is not in contexts.jsonl; add it, or remove the ladder",
+            "contexts",
+            CONTEXTS[1:],
+            f"{PLACE} has a context that is not in contexts.jsonl; add it, o",
         ),
         (
-            {"contexts": [replace(one, task="dialogue") for one in CONTEXTS]},
+            "contexts",
+            changed(*CONTEXTS, task="dialogue"),
             f"{PLACE} has task 'story', its context 'dialogue'; correct one of them",
         ),
         (
-            {"ladders": [LADDERS[1], replace(FIRST, task="open")], "contexts": []},
-            f"{PLACE} has task 'open', the first ladder 'story'; a set must have one task",
+            "ladders",
+            changed(FIRST, rungs=BACKWARDS),
+            f"{PLACE} has levels [5, 4, 3, 2, 1]; they mus",
         ),
+        ("ladders", changed(FIRST, rungs=()), f"{PLACE} has levels []; they must be 1, 2, ..., N"),
         (
-            {"ladders": [replace(FIRST, rungs=FIRST.rungs[::-1])]},
-            f"{PLACE} has levels [5, 4, 3, 2, 1]; they must be 1, 2, ..., N",
-        ),
-        (
-            {"ladders": [replace(FIRST, rungs=())]},
-            f"{PLACE} has levels []; they must be 1, 2, ..., N",
-        ),
-        (
-            {"ladders": [LADDERS[1], replace(FIRST, rungs=FIRST.rungs[:3])]},
+            "ladders",
+            [LADDERS[1], *changed(FIRST, rungs=FIRST.rungs[:3])],
             f"{PLACE} has 3 rungs, the first ladder 5; a set must have one number of rungs",
         ),
         (
-            {"contexts": [*CONTEXTS, replace(CONTEXTS[0])]},
-            "x: context 'story-01' appears twice; remove one",
+            "contexts",
+            changed(*CONTEXTS, CONTEXTS[0]),
+            "context 'story-01' appears twice; remove one",
         ),
+        ("dimensions", [COHERENCE, COHERENCE], "dimension 'coherence' appears twice; remove one"),
         (
-            {"dimensions": [*SET.dimensions, SET.dimensions[0]]},
-            "x: dimension 'coherence' appears twice; remove one",
-        ),
-        (
-            {"dimensions": [replace(SET.dimensions[0], high=1.0)]},
-            "x: the scale of 'coherence' goes from 1 to 1; low must be less than high",
+            "dimensions",
+            changed(COHERENCE, high=1.0),
+            "the scale of 'coherence' goes from 1 to 1; lo",
         ),
     ],
 )
-def test_ladders_that_are_not_one_scale(changes, message):
-    parts = {"dimensions": SET.dimensions, "contexts": CONTEXTS, "ladders": LADDERS, **changes}
-    with pytest.raises(UsageError, match=f"^{re.escape(message)}$"):
+def test_ladders_that_are_not_one_scale(part, records, message):
+    parts = {"dimensions": SET.dimensions, "contexts": CONTEXTS, "ladders": LADDERS, part: records}
+    with pytest.raises(UsageError, match=f"^x: {re.escape(message)}"):
         ladder_set("x", **parts)
 
 
+def test_ladders_of_several_tasks():
+    message = f"^x: {PLACE} has task 'open', the first ladder 'story'; a set must have one task$"
+    with pytest.raises(UsageError, match=message):
+        ladder_set("x", SET.dimensions, [], [LADDERS[1], *changed(FIRST, task="open")])
+
+
 def test_dimensions_are_chosen_by_name_each_once():
-    coherence, complexity = SET.dimensions
-    assert choose_dimensions(SET.dimensions, []) == (coherence, complexity)
-    assert choose_dimensions(SET.dimensions, ["complexity", "coherence", "complexity"]) == (
-        complexity,
-        coherence,
-    )
-    with pytest.raises(
-        UnknownNameError, match="unknown dimension 'complex'; did you mean 'complexity'"
-    ):
+    assert choose_dimensions(SET.dimensions, []) == (COHERENCE, COMPLEXITY)
+    chosen = choose_dimensions(SET.dimensions, ["complexity", "coherence", "complexity"])
+    assert chosen == (COMPLEXITY, COHERENCE)
+    with pytest.raises(UnknownNameError, match="dimension 'complex'; did you mean 'complexity'"):
         choose_dimensions(SET.dimensions, ["complex"])

@@ -8,7 +8,7 @@ import os
 import socket
 import subprocess
 import sys
-import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -17,21 +17,6 @@ from waiting import until
 from refladder.errors import UsageError
 from refladder.files import locks
 from refladder.files.locks import has_ended, locked, locked_folder
-
-
-def in_a_thread(work):
-    errors = []
-
-    def run():
-        try:
-            work()
-        except UsageError as error:
-            errors.append(str(error))
-
-    thread = threading.Thread(target=run)
-    thread.start()
-    thread.join()
-    return errors
 
 
 def enter(path):
@@ -52,15 +37,14 @@ def test_the_lock_file_names_its_holder_and_is_removed(tmp_path):
 
 def test_a_thread_may_enter_again_and_another_may_not(tmp_path):
     path = tmp_path / "kept.jsonl"
-    with locked(path):
-        with locked(path):
-            pass
-        (message,) = in_a_thread(lambda: enter(path))
-        assert message.startswith(
-            f"{path}: process {os.getpid()} on host {socket.gethostname()} has been writing it "
-        )
-        assert message.endswith(" UTC; wait for it to finish, or choose another path")
-    assert in_a_thread(lambda: enter(path)) == []
+    with ThreadPoolExecutor() as threads, locked(path):
+        enter(path)
+        holder = f"process {os.getpid()} on host {socket.gethostname()}"
+        message = f"^{path}: {holder} has been writing it .* UTC; wait for it to finish, or choose"
+        with pytest.raises(UsageError, match=message):
+            threads.submit(enter, path).result()
+    with ThreadPoolExecutor() as threads:
+        threads.submit(enter, path).result()
 
 
 def test_a_lock_file_that_its_last_holder_removes_is_opened_anew(tmp_path, monkeypatch):
@@ -79,10 +63,12 @@ def test_a_lock_file_that_its_last_holder_removes_is_opened_anew(tmp_path, monke
     assert not file.exists()
 
 
-def ended_process():
+@pytest.fixture(scope="module")
+def ended():
+    """The number of a process that has ended, and the record of a lock that it held."""
     with subprocess.Popen([sys.executable, "-c", ""]) as process:
         process.wait()
-    return process.pid
+    return {"process": process.pid, "host": socket.gethostname(), "since": "2026-01-02 03:04:05"}
 
 
 @pytest.fixture
@@ -96,11 +82,10 @@ def without_locks(monkeypatch):
 
 
 @pytest.mark.usefixtures("without_locks")
-def test_where_the_file_system_has_no_locks_the_record_decides(tmp_path, monkeypatch):
+def test_where_the_file_system_has_no_locks_the_record_decides(tmp_path, monkeypatch, ended):
     monkeypatch.setattr(locks, "_PAUSE", 0)
     path, file = tmp_path / "kept", tmp_path / ".kept.lock"
-    record = {"process": os.getppid(), "host": socket.gethostname(), "since": "2026-01-02 03:04:05"}
-    for alive in (record, {**record, "host": "elsewhere", "process": ended_process()}):
+    for alive in ({**ended, "process": os.getppid()}, {**ended, "host": "elsewhere"}):
         file.write_text(json.dumps(alive))
         with pytest.raises(UsageError) as refused:
             enter(path)
@@ -110,12 +95,10 @@ def test_where_the_file_system_has_no_locks_the_record_decides(tmp_path, monkeyp
         )
     for unsigned in ("[1", ""):  # its process may be about to sign it
         file.write_text(unsigned)
-        with pytest.raises(
-            UsageError,
-            match=r"kept: another process has been writing it; .* has ended, delete .*\.lock",
-        ):
+        message = r"kept: another process has been writing it; .* has ended, delete .*\.lock"
+        with pytest.raises(UsageError, match=message):
             enter(path)
-    file.write_text(json.dumps({**record, "process": ended_process()}))
+    file.write_text(json.dumps(ended))
     with locked(path):
         assert json.loads(file.read_text())["process"] == os.getpid()
     assert list(tmp_path.iterdir()) == []
@@ -170,20 +153,14 @@ def test_without_locks_the_second_of_two_new_runs_is_refused(tmp_path, other_run
 
 @pytest.mark.usefixtures("without_locks")
 def test_without_locks_one_of_two_runs_takes_over_from_an_ended_one(
-    tmp_path, other_run, monkeypatch
+    tmp_path, other_run, monkeypatch, ended
 ):
     """The other takes over after this one has seen that the holder has ended, and before it does so itself."""
-    path, ended = tmp_path / "kept", locks.has_ended
-    record = {
-        "process": ended_process(),
-        "host": socket.gethostname(),
-        "since": "2026-01-02 03:04:05",
-    }
-    (tmp_path / ".kept.lock").write_text(json.dumps(record))
-    told = []
+    path, look, told = tmp_path / "kept", locks.has_ended, []
+    (tmp_path / ".kept.lock").write_text(json.dumps(ended))
 
     def late(number):
-        seen = ended(number)
+        seen = look(number)
         if not told:
             told.append(other_run(path))
         return seen

@@ -4,6 +4,7 @@ import csv
 import gzip
 import io
 import json
+import logging
 import sys
 
 import pytest
@@ -13,17 +14,29 @@ from refladder.files.tables import Row, format_of, open_sink, read_once, read_ro
 
 
 def test_the_format_is_told_by_the_ending():
-    found = {
-        name: format_of(name)
-        for name in ("a.jsonl", "a.ndjson", "a.JSON", "a.csv", "a.csv.gz", "a.parquet", "-")
+    forms = {
+        "jsonl": ("a.jsonl", "a.ndjson", "a.JSON", "-"),
+        "csv": ("a.csv", "a.csv.gz"),
+        "parquet": ("a.parquet",),
     }
-    assert list(found.values()) == ["jsonl", "jsonl", "jsonl", "csv", "csv", "parquet", "jsonl"]
+    for form, names in forms.items():
+        assert {format_of(name) for name in names} == {form}
     assert format_of("a.txt", "csv") == "csv"
     with pytest.raises(UsageError, match=r"^a\.txt: unknown file extension; use .jsonl, .csv or"):
         format_of("a.txt")
-    assert [
-        standard_form(*pair) for pair in (("-", "csv"), ("-", "jsonl"), ("a.jsonl", "csv"))
-    ] == ["csv", None, None]
+    assert standard_form("-", "csv") == "csv"
+    assert standard_form("-", "jsonl") is None
+    assert standard_form("a.jsonl", "csv") is None
+
+
+def test_what_can_be_read_once(tmp_path):
+    file = tmp_path / "a.jsonl"
+    file.write_text("")
+    assert all(read_once(path) for path in ("-", "/dev/null"))
+    assert not any(read_once(str(path)) for path in (file, tmp_path, tmp_path / "none"))
+
+
+# Reading
 
 
 def test_columns_are_known_before_a_row_is_taken(tmp_path):
@@ -37,20 +50,111 @@ def test_columns_are_known_before_a_row_is_taken(tmp_path):
     rows = read_rows(str(path))
     assert rows.columns() == ["x"]
     assert rows.first().fields == {"x": 1}
-    assert [(row.where, row.fields) for row in rows] == [
-        (f"{path}:1", {"x": 1}),
-        (f"{path}:2", {"y": 2}),
-    ]
+    found = [(row.where, row.fields) for row in rows]
+    assert found == [(f"{path}:1", {"x": 1}), (f"{path}:2", {"y": 2})]
     path.write_bytes(b"\n\n")
     assert read_rows(str(path)).columns() is None
+
+
+def test_rows_may_be_spaced_as_json_allows_and_stand_alone_on_a_line(tmp_path):
+    path = tmp_path / "rows.jsonl"
+    path.write_bytes(b'{"a": 1}\r\n  {"a": 2}  \n{"a": 3}\t\n{"a": 4}')
+    assert [row.fields["a"] for row in read_rows(str(path))] == [1, 2, 3, 4]
+    path.write_text('{"a": 1}\n{"a": 2} {"a": 3}\n')
+    message = r"rows\.jsonl:2: not JSON \(Extra data: line 1 column 10 \(char 9\)\)"
+    with pytest.raises(DataError, match=message):
+        list(read_rows(str(path)))
 
 
 def test_a_cell_of_several_lines_is_named_by_its_first(tmp_path):
     path = tmp_path / "a.csv"
     path.write_text('x,y\n"a\nb",1\n"long ' + "x" * 200_000 + '",2\n')
-    assert [
-        (row.where.rpartition(":")[2], len(row.fields["x"])) for row in read_rows(str(path))
-    ] == [("2", 3), ("4", 200_005)]
+    found = [(row.where, len(row.fields["x"])) for row in read_rows(str(path))]
+    assert found == [(f"{path}:2", 3), (f"{path}:4", 200_005)]
+
+
+def test_gzip_on_standard_input_is_unpacked(monkeypatch):
+    packed = gzip.compress(b'{"a": 1}\n{"a": 2}\n')
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(packed)))
+    assert [row.fields["a"] for row in read_rows("-")] == [1, 2]
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(packed[:-9])))
+    with pytest.raises(DataError, match=r"<stdin>:.*the stream is damaged or incomplete"):
+        list(read_rows("-"))
+
+
+@pytest.mark.parametrize(
+    ("name", "delimiter", "words"),
+    [
+        ("t.csv", ";", "semicolons"),
+        ("t.csv", "\t", "tabs"),
+        ("t.tsv", "\t", "tabs"),
+        ("t.csv", ",", None),
+    ],
+)
+def test_the_delimiter_is_that_of_the_header(tmp_path, caplog, name, delimiter, words):
+    path = tmp_path / name
+    lines = ["id§text", '1§"a; b, c"', '2§"says ""x""\tand more"', ""]
+    path.write_text("\n".join(lines).replace("§", delimiter), "utf-8-sig")
+    expected = [{"id": "1", "text": "a; b, c"}, {"id": "2", "text": 'says "x"\tand more'}]
+    with caplog.at_level(logging.WARNING, logger="refladder"):
+        assert [row.fields for row in read_rows(str(path))] == expected
+        list(read_rows(str(path)))
+    said = f"{path}: cells are separated by {words}; CSV that refladder writes has commas"
+    assert caplog.messages == ([said] if words else [])  # once, however often the table is read
+
+
+@pytest.mark.parametrize(
+    ("header", "columns"),
+    [
+        ("text", ["text"]),
+        ('"a;b;c",text', ["a;b;c", "text"]),  # what is in quotes is no delimiter
+        ("a;b,c", ["a;b", "c"]),  # as many of both: a comma, as it is CSV
+        ('"a,b";text', ["a,b", "text"]),
+    ],
+)
+def test_headers_with_several_delimiters(tmp_path, header, columns):
+    path = tmp_path / "t.csv"
+    path.write_text(f"{header}\n")
+    assert read_rows(str(path)).columns() == columns
+
+
+@pytest.mark.parametrize("name", ["t.xlsx", "t.xls", "t.ods"])
+def test_a_spreadsheet_is_to_be_saved_as_csv(tmp_path, name):
+    (tmp_path / name).write_bytes(b"PK\x03\x04")
+    message = ": a spreadsheet, which refladder cannot read; save as CSV, and name that file$"
+    with pytest.raises(UsageError, match=message):
+        read_rows(str(tmp_path / name))
+
+
+LABELLED = ("calibrate", "--by", "a_score", "--label", "ok", "--good", ">=1")
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("score", "--ladders", "demo/story", "--out", "o.csv"), "so nothing was scored\n"),
+        (("filter", "--min", "a_score=1", "--out", "o.csv"), "so nothing was filtered"),
+        (("pairs", "--margin", 1, "--by", "a_score"), "so nothing was paired"),
+        (("compare", "--by", "a_score"), "so nothing was compared"),
+        ((*LABELLED, "--precision", 0.8), "so there is nothing to calibrate"),
+        ((*LABELLED[:3], "--plan", "--precision", 0.8), "so there is nothing to calibrate"),
+    ],
+)
+@pytest.mark.parametrize("delimiter", [",", ";"])
+def test_a_header_without_rows_is_no_failure_and_no_success(  # noqa: PLR0917
+    command, tmp_path, monkeypatch, words, said, delimiter
+):
+    monkeypatch.chdir(tmp_path)
+    columns = ("context_id", "context", "output", "system", "ok", "a_score", "signature")
+    (tmp_path / "t.csv").write_text(
+        delimiter.join(columns[: 3 if words[0] == "score" else 7]) + "\n"
+    )
+    done = command(words[0], "t.csv", *words[1:])
+    assert done.code == 3
+    assert f"no rows, {said}" in done.err
+
+
+# Writing
 
 
 def test_added_values_stand_at_the_end_of_the_line(tmp_path, monkeypatch):
@@ -64,44 +168,31 @@ def test_added_values_stand_at_the_end_of_the_line(tmp_path, monkeypatch):
     assert written.getvalue() == b'{"x": 1,"s": 0.5}\n{"s": 0.5}\n'
 
 
-def test_a_column_that_is_there_already(tmp_path):
-    row = Row("a:1", {"x": 1})
-    for name in ("a.jsonl", "a.csv", "a.parquet"):
-        sink = open_sink(str(tmp_path / name), None, {"x": float})
-        message = "^a:1: column 'x' already exists; rename or remove it first$"
-        with pytest.raises(UsageError, match=message), sink as write:
-            write(row, {"x": 2.0})
+@pytest.mark.parametrize("name", ["a.jsonl", "a.csv", "a.parquet"])
+def test_a_column_that_is_there_already(tmp_path, name):
+    sink = open_sink(str(tmp_path / name), None, {"x": float})
+    message = "^a:1: column 'x' already exists; rename or remove it first$"
+    with pytest.raises(UsageError, match=message), sink as write:
+        write(Row("a:1", {"x": 1}), {"x": 2.0})
     assert list(tmp_path.iterdir()) == []
 
 
-FORMULAS = ["=1+1", "+a", "-a", "@a", "\ta", "\ra"]
-
-
 def test_formulas_in_csv_are_escaped_on_request_and_numbers_stay(tmp_path):
-    cells = [*FORMULAS, "-1.5", " =1", "a=1", -1.5, None, "", "-1_0"]
-    expected = [*(f"'{text}" for text in FORMULAS), "-1.5", " =1", "a=1", "-1.5", "", "", "'-1_0"]
-    for escape, column, wanted in (
-        (True, "'=x", expected),
-        (False, "=x", [*map(str, cells[:10]), "", "", "-1_0"]),
-    ):
+    formulas = ["=1+1", "+a", "-a", "@a", "\ta", "\ra", "-1_0"]
+    others = ["-1.5", " =1", "a=1", -1.5, None, ""]
+    plain = [*formulas, *("" if cell is None else str(cell) for cell in others)]
+    escaped = [f"'{text}" for text in formulas] + plain[len(formulas) :]
+    for escape, column, cells in ((True, "'=x", escaped), (False, "=x", plain)):
         path = tmp_path / f"{escape}.csv"
         with open_sink(str(path), None, {"s": float}, escape_formulas=escape) as write:
-            for cell in cells:
+            for cell in (*formulas, *others):
                 write(Row("a:1", {"=x": cell}), {"s": -2.0})
         with path.open(newline="") as stream:
-            lines = list(csv.reader(stream))
-        assert lines[0] == [column, "s"]
-        assert lines[1:] == [[cell, "-2.0"] for cell in wanted]
-
-
-def test_formulas_are_escaped_in_csv_only(tmp_path):
-    with (
-        pytest.raises(
-            UsageError,
-            match=r"a.jsonl: --escape-formulas works only with CSV, not jsonl; remove it or ",
-        ),
-        open_sink(str(tmp_path / "a.jsonl"), None, {}, escape_formulas=True),
-    ):
+            header, *lines = csv.reader(stream)
+        assert header == [column, "s"]
+        assert lines == [[cell, "-2.0"] for cell in cells]
+    sink = open_sink(str(tmp_path / "a.jsonl"), None, {}, escape_formulas=True)
+    with pytest.raises(UsageError, match="--escape-formulas works only with CSV, not jsonl"), sink:
         pass
 
 
@@ -111,55 +202,29 @@ def test_rows_in_any_order_of_columns_make_one_csv(tmp_path):
         write(Row("a:1", {"x": 1, "y": 2}))
         write(Row("a:2", {"y": 4, "x": 3}))
     assert path.read_text() == "x,y\n1,2\n3,4\n"
-    sink = open_sink(str(path), None, {})
-    with (  # noqa: PT012  it is the block that fails
-        pytest.raises(
-            DataError, match=r"^a:2: its columns differ from the first row's \(z\); write \.jsonl"
-        ),
-        sink as write,
-    ):
+    message = r"^a:2: its columns differ from the first row's \(z\); write \.jsonl"
+    with pytest.raises(DataError, match=message), open_sink(str(path), None, {}) as write:  # noqa: PT012
         write(Row("a:1", {"x": 1}))
         write(Row("a:2", {"x": 1, "z": 2}))
     assert path.read_text() == "x,y\n1,2\n3,4\n"
 
 
-def test_what_can_be_read_once(tmp_path):
-    file = tmp_path / "a.jsonl"
-    file.write_text("")
-    assert [read_once(str(path)) for path in ("-", "/dev/null", file, tmp_path, tmp_path / "none")] == [
-        True, True, False, False, False,
-    ]  # fmt: skip
-
-
-def test_gzip_on_standard_input_is_unpacked(monkeypatch):
-    packed = gzip.compress(b'{"a": 1}\n{"a": 2}\n')
-    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(packed)))
-    assert [row.fields["a"] for row in read_rows("-")] == [1, 2]
-    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(packed[:-9])))
-    with pytest.raises(DataError, match=r"<stdin>:.*the stream is damaged or incomplete"):
-        list(read_rows("-"))
-
-
 @pytest.mark.parametrize("name", ["table.jsonl", "table.parquet"])
 def test_numbers_that_json_has_not_are_null_counted_and_said(tmp_path, caplog, name):
-    path = tmp_path / name
+    path, out = tmp_path / name, tmp_path / "out.jsonl"
+    nan, infinity = float("nan"), float("inf")
+    rows = [{"a": 1, "b": nan, "c": [infinity, 2.0]}, {"a": 3, "b": 0.5, "c": []}]
     if name.endswith("jsonl"):
-        path.write_text(
-            '{"a": 1, "b": NaN, "c": [Infinity, 2]}\n{"a": 3, "b": 0.5, "c": []}\n', "utf-8"
-        )
+        path.write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
     else:
         pa = pytest.importorskip("pyarrow")
-        rows = [{"a": 1, "b": float("nan"), "c": [float("inf"), 2.0]}, {"a": 3, "b": 0.5, "c": []}]
         pytest.importorskip("pyarrow.parquet").write_table(pa.Table.from_pylist(rows), path)
-    out = tmp_path / "out.jsonl"
     with open_sink(str(out), None, {}) as write:
         for row in read_rows(str(path)):
             write(row)
-    assert [
-        json.loads(line, parse_constant=pytest.fail) for line in out.read_text("utf-8").splitlines()
-    ] == [{"a": 1, "b": None, "c": [None, 2]}, {"a": 3, "b": 0.5, "c": []}]
-    assert (
-        "out.jsonl: NaN and Infinity are written as null, as JSON has neither: 2 values"
-        in caplog.text
-    )
+    lines = out.read_text("utf-8").splitlines()
+    found = [json.loads(line, parse_constant=pytest.fail) for line in lines]
+    assert found == [{"a": 1, "b": None, "c": [None, 2]}, {"a": 3, "b": 0.5, "c": []}]
+    said = "out.jsonl: NaN and Infinity are written as null, as JSON has neither: 2 values"
+    assert said in caplog.text
     assert f"the first at {path}:1, column 'b'" in caplog.text
