@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import threading
 
 import pytest
+from json_lines import read_lines
 from review_data import CRITERION, contest
 
 from refladder.arena.ratings import add_rating, ratings_of, remove_rating
@@ -22,46 +22,20 @@ def grade(text=0, value=3, **more):
     return {"text": text, "criterion": 0, "value": value, "rater": "ann", **more}
 
 
-def pair(first=0, second=1, winner="first", **more):
-    return {
-        "first": first,
-        "second": second,
-        "criterion": 0,
-        "winner": winner,
-        "rater": "ann",
-        **more,
-    }
-
-
-def lines(path):
-    return [json.loads(line) for line in path.read_text().splitlines()]
+def pair(first=0, second=1, winner="first"):
+    texts = {"first": first, "second": second}
+    return {**texts, "criterion": 0, "winner": winner, "rater": "ann"}
 
 
 def test_grades_and_preferences_are_tables_of_labels(data):
     add_rating(data, grade(2, 4))
     add_rating(data, pair(1, 0, "tie"))
-    text, other = data.texts[2], data.texts[1]
-    assert lines(data.grades) == [
-        {
-            "output_id": text.id,
-            "context_id": data.rows[text.row],
-            "system": text.system,
-            "dimension": CRITERION,
-            "value": 4,
-            "rater": "ann",
-            CRITERION: 4,
-        }
-    ]
-    assert lines(data.pairs) == [
-        {
-            "context_id": "r0",
-            "dimension": CRITERION,
-            "first": other.id,
-            "second": data.texts[0].id,
-            "winner": "tie",
-            "rater": "ann",
-        }
-    ]
+    first, other, text, *_ = data.texts
+    labelled = {"dimension": CRITERION, "rater": "ann"}
+    about = {"output_id": text.id, "context_id": data.rows[text.row], "system": text.system}
+    assert read_lines(data.grades) == [{**labelled, **about, "value": 4, CRITERION: 4}]
+    compared = {"context_id": "r0", "first": other.id, "second": first.id, "winner": "tie"}
+    assert read_lines(data.pairs) == [{**labelled, **compared}]
     assert ratings_of(data) == [grade(2, 4), pair(1, 0, "tie")]
 
 
@@ -103,22 +77,23 @@ def test_a_line_cut_by_a_kill_is_removed_before_the_next(data):
     with data.grades.open("ab") as stream:
         stream.write(b'{"output_id": "r0/')
     add_rating(data, grade(1))
-    assert [line["output_id"] for line in lines(data.grades)] == [
-        data.texts[0].id,
-        data.texts[1].id,
-    ]
+    ids = [line["output_id"] for line in read_lines(data.grades)]
+    assert ids == [data.texts[0].id, data.texts[1].id]
 
 
 def test_reading_and_rating_keep_a_last_line_without_a_newline(data, command, tmp_path):
+    def cut_newline():
+        data.grades.write_bytes(data.grades.read_bytes().rstrip(b"\n"))
+
     add_rating(data, grade())
-    data.grades.write_bytes(data.grades.read_bytes().rstrip(b"\n"))
+    cut_newline()
     before = data.grades.read_bytes()
     assert command("review", tmp_path / "run", "--html", tmp_path / "review.html").code == 0
     assert ratings_of(data) == [grade()]
     assert data.grades.read_bytes() == before
     add_rating(data, grade(1))
     assert ratings_of(data) == [grade(), grade(1)]
-    data.grades.write_bytes(data.grades.read_bytes().rstrip(b"\n"))
+    cut_newline()
     assert remove_rating(data, grade(1))
     assert data.grades.read_bytes() == before + b"\n"
 
@@ -127,11 +102,9 @@ def test_ratings_are_not_written_through_a_link_to_another_folder(data, tmp_path
     outside = tmp_path / "outside.jsonl"
     outside.write_bytes(b'{"output_id": "r0/')
     data.grades.symlink_to(outside)
-    for use in (add_rating, remove_rating, lambda data, _: ratings_of(data)):
-        with pytest.raises(
-            DataError,
-            match=r"ratings\.jsonl: a link to .*outside\.jsonl, which is not in .*run; copy",
-        ):
+    message = r"ratings\.jsonl: a link to .*outside\.jsonl, which is not in .*run; copy"
+    for use in (add_rating, remove_rating, lambda data, _rating: ratings_of(data)):
+        with pytest.raises(DataError, match=message):
             use(data, grade())
     assert outside.read_bytes() == b'{"output_id": "r0/'
 
@@ -152,5 +125,5 @@ def test_threads_lose_nothing(data):
         thread.start()
     for thread in threads:
         thread.join()
-    assert len(lines(data.grades)) == 20
+    assert len(read_lines(data.grades)) == 20
     assert not list(data.grades.parent.glob(".*.lock"))

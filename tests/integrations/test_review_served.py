@@ -371,7 +371,11 @@ def test_ten_thousand_rows_are_shown_ten_at_a_time(chromium, tmp_path):
             10,
         ),
         (lambda: page.get_by_label("Search").fill("model-a 9999 "), "1 of 10,000 rows", 1),
-        (lambda: page.get_by_label("Search").fill(""), "10,000 of 10,000 rows, page 1 of 1,000", 10),
+        (
+            lambda: page.get_by_label("Search").fill(""),
+            "10,000 of 10,000 rows, page 1 of 1,000",
+            10,
+        ),
         # The orders disagree in every third row.
         (lambda: page.get_by_label("Show").select_option("orders"), "3,334 of 10,000 rows", 10),
     ):
