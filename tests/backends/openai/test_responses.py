@@ -1,3 +1,5 @@
+"""Readings from token log-probabilities, and the text of an answer: against hand work."""
+
 import asyncio
 import math
 
@@ -20,29 +22,103 @@ from refladder.backends.openai.responses import (
 )
 
 LABELS = ("Better", "Worse", "Similar")
+DIGITS = ("1", "2", "10")
 
 
 def tops(**tokens):
-    return sorted(
-        (Choice(text=text, id=None, logprob=math.log(value)) for text, value in tokens.items()),
-        key=lambda choice: -choice.logprob,
-    )
+    choices = [Choice(text, None, math.log(value)) for text, value in tokens.items()]
+    return sorted(choices, key=lambda choice: -choice.logprob)
+
+
+def read(tokens, labels=LABELS, ends=()):
+    """The reading of the most probable tokens; `ends` has probabilities of completed beginnings."""
+    ends = [value and math.log(value) for value in ends]
+    return complete(from_top(tops(**tokens), labels), labels, ends)
 
 
 def probabilities(reading):
     return [math.exp(value) for value in reading.logprobs]
 
 
-@pytest.mark.parametrize("mark", ["\u200b", "\u200d", "\u2060", "\ufeff", " \u200b"])
-def test_an_invisible_character_around_a_label_changes_nothing(mark):
-    choices = [
-        Choice("Better", 1, -1.0),
-        Choice(f"{mark}Better", 2, -1.5),
-        Choice("Worse", 3, -1.2),
-        Choice("Similar", 4, -3.0),
-    ]
-    better = from_top(choices, ("Better", "Worse", "Similar")).logs[0]
-    assert better == pytest.approx(math.log(math.exp(-1.0) + math.exp(-1.5)))
+OUTSIDE = "label 'Worse' outside the top {}: p <= {}"
+BEGUN = "label {!r} read from its beginning {!r}, an upper bound"
+WORSE, SIMILAR = BEGUN.format("Worse", "W"), BEGUN.format("Similar", "Si")
+
+
+@pytest.mark.parametrize(
+    ("tokens", "ends", "expected", "note"),
+    [
+        # all ways to write a label add up, also with an invisible character
+        ({"Better": 0.4, " BETTER": 0.2, "W": 0.1, "Similar": 0.1}, (0.1,), [0.6, 0.1, 0.1], None),
+        (
+            {'"Better': 0.3, "\u200bbetter": 0.3, "Worse": 0.2, "Similar": 0.1},
+            (),
+            [0.6, 0.2, 0.1],
+            None,
+        ),
+        # a bound that cannot matter
+        (
+            {"Better": 0.8, "Similar": 0.1, "The": 1e-5},
+            (),
+            [0.8, 1e-5, 0.1],
+            OUTSIDE.format(3, 1e-5),
+        ),
+        # a beginning alone, beside a spelling with next to nothing, and completed
+        ({"Better": 0.6, "W": 0.3, "Similar": 0.05}, (), [0.6, 0.3, 0.05], WORSE),
+        ({"Better": 0.6, "W": 0.3, "Similar": 0.05, "worse": 1e-3}, (), [0.6, 0.301, 0.05], WORSE),
+        ({"Better": 0.6, "W": 0.3, "Similar": 0.05}, (0.27,), [0.6, 0.27, 0.05], None),
+        # Si goes on to Similar; what S goes on to is not known, and is little: .004 < .05 * .18
+        ({"Better": 0.5, "Worse": 0.2, "Si": 0.2, "S": 4e-3}, (0.18, None), [0.5, 0.2, 0.18], None),
+        # .1 > .05 * .13: all that begins so, .15 + .1
+        (
+            {"Better": 0.5, "Worse": 0.2, "Si": 0.15, "S": 0.1},
+            (0.13, None),
+            [0.5, 0.2, 0.25],
+            SIMILAR,
+        ),
+    ],
+)
+def test_labels_among_the_most_probable_tokens(tokens, ends, expected, note):
+    reading = read(tokens, ends=ends)
+    assert probabilities(reading) == pytest.approx(expected)
+    assert (reading.note, reading.reason) == (note, None)
+    assert reading.exactness == ("bounded" if note else "exact")
+
+
+TOO_MUCH = "the returned probabilities add to {}, more than 1; they cannot be trusted"
+ONLY_BEGUN = "label {!r} was only begun: p <= {}"
+
+
+@pytest.mark.parametrize(
+    ("tokens", "labels", "ends", "reason"),
+    [
+        ({"Better": 1.0, "Worse": 1.0, "Similar": 1.0}, LABELS, (), TOO_MUCH.format("3.00")),
+        # the labels alone are possible
+        ({"The": 0.9, "Better": 0.3, "Worse": 0.1}, LABELS[:2], (), TOO_MUCH.format("1.30")),
+        # p(Worse) cannot be more than p(W)
+        ({"Better": 0.6, "W": 0.3, "Similar": 0.05}, LABELS, (0.9,), TOO_MUCH.format("1.55")),
+        ({"Better": 0.8, "Similar": 0.1, "The": 0.003}, LABELS, (), OUTSIDE.format(3, 0.003)),
+        # 0.01 is left, and the last token has 0.29
+        ({"Better": 0.7, "Similar": 0.29}, LABELS, (), OUTSIDE.format(2, 0.01)),
+        ({"Better": 0.5, "W": 0.2, "Worse": 0.2}, LABELS[:2], (), ONLY_BEGUN.format("Worse", 0.4)),
+        ({"1": 0.5, "2": 0.4}, DIGITS, (), ONLY_BEGUN.format("10", 0.5)),
+        ({"Ja": 0.9, "El": 0.05}, LABELS, (), "no label among the top 2 tokens; the first is 'Ja'"),
+    ],
+)
+def test_the_most_probable_tokens_without_a_reading(tokens, labels, ends, reason):
+    reading = read(tokens, labels, ends)
+    assert (reading.logprobs, reading.mass, reading.reason) == (None, None, reason)
+
+
+def test_one_is_not_ten_when_digits_are_tokens():
+    reading = read({"1": 0.5, "2": 0.4}, DIGITS, [0.2])
+    assert probabilities(reading) == pytest.approx([0.3, 0.4, 0.2])  # .5 - .2 is left for 1
+
+
+def test_rounding_above_one_is_read():
+    reading = read({"Better": 0.8, "Worse": 0.105, "Similar": 0.1})
+    assert probabilities(reading) == pytest.approx([0.8, 0.105, 0.1])
+    assert reading.mass == 1.0
 
 
 def test_a_label_is_the_sum_over_its_own_tokens():
@@ -56,38 +132,6 @@ def test_a_label_that_begins_another_is_the_answer_only_when_the_other_does_not_
     # 1 then 0 is the label 10: p(10) = .4 * .25 = .1, p(1) = .4 - .1
     values = {(): {1: math.log(0.4)}, (1,): {0: math.log(0.25)}}
     assert probabilities(from_tokens([[(1,)], [(1, 0)]], values)) == pytest.approx([0.3, 0.1])
-
-
-@pytest.mark.parametrize(
-    ("tokens", "total"),
-    [
-        ({"Better": 1.0, "Worse": 1.0, "Similar": 1.0}, "3.00"),
-        ({"Better": 0.7, " better": 0.6, "BETTER": 0.2, "Worse": 0.1, "Similar": 0.1}, "1.70"),
-        (
-            {"The": 0.9, "Better": 0.2, "Worse": 0.1, "Similar": 0.1},
-            "1.30",
-        ),  # the labels alone are possible
-    ],
-)
-def test_most_probable_tokens_that_add_to_more_than_one_are_unparsed(tokens, total):
-    reading = complete(from_top(tops(**tokens), LABELS), LABELS)
-    assert (reading.logprobs, reading.mass) == (None, None)
-    assert reading.reason == (
-        f"the returned probabilities add to {total}, more than 1; they cannot be trusted"
-    )
-
-
-def test_rounding_above_one_is_read():
-    reading = complete(from_top(tops(Better=0.8, Worse=0.105, Similar=0.1), LABELS), LABELS)
-    assert probabilities(reading) == pytest.approx([0.8, 0.105, 0.1])
-    assert reading.mass == 1.0
-
-
-def test_completed_labels_that_add_to_more_than_one_are_unparsed():
-    partial = from_top(tops(Better=0.6, W=0.3, Similar=0.05), LABELS)
-    reading = complete(partial, LABELS, [math.log(0.9)])  # p(Worse) cannot be more than p(W)
-    assert (reading.logprobs, reading.mass) == (None, None)
-    assert "add to 1.55, more than 1" in reading.reason
 
 
 @pytest.mark.parametrize(
@@ -109,104 +153,12 @@ def test_the_fewest_beginnings_that_read_every_label():
     assert next_tokens([(1,), (2, 3), (2, 5)]) == {(): [1, 2], (2,): [3, 5]}
 
 
-def test_ways_to_write_one_label_add_up():
-    partial = from_top(
-        tops(
-            Better=0.4,
-            better=0.1,
-            **{" Better": 0.2, '"Better': 0.05, "Worse": 0.1, "Similar": 0.1},
-        ),
-        LABELS,
-    )
-    assert probabilities(complete(partial, LABELS)) == pytest.approx([0.75, 0.1, 0.1])
+GOOD = {"token": "Better", "logprob": -0.5}
 
 
-def test_a_label_outside_the_list_has_a_bound_and_no_number():
-    partial = from_top(tops(Better=0.8, Similar=0.1, The=0.003), LABELS)
-    reading = complete(partial, LABELS)
-    assert reading.logprobs is None
-    assert reading.reason == "label 'Worse' outside the top 3: p <= 0.003"
-
-
-def test_the_bound_is_what_is_left_when_that_is_less_than_the_last_token():
-    partial = from_top(tops(Better=0.7, Similar=0.29), LABELS)  # 0.01 is left, the last has 0.29
-    assert complete(partial, LABELS).reason == "label 'Worse' outside the top 2: p <= 0.01"
-
-
-def test_a_bound_that_cannot_matter_is_used_and_told():
-    partial = from_top(tops(Better=0.8, Similar=0.1, The=0.00001), LABELS)
-    reading = complete(partial, LABELS)
-    assert probabilities(reading) == pytest.approx([0.8, 1e-5, 0.1])
-    assert reading.note == "label 'Worse' outside the top 3: p <= 1e-05"
-    assert (reading.exactness, reading.reason) == ("bounded", None)
-
-
-def test_the_beginning_of_a_label_is_an_upper_bound_and_told():
-    partial = from_top(tops(Better=0.6, W=0.3, Similar=0.05), LABELS)
-    reading = complete(partial, LABELS)
-    assert probabilities(reading) == pytest.approx([0.6, 0.3, 0.05])
-    assert reading.note == "label 'Worse' read from its beginning 'W', an upper bound"
-    assert (reading.exactness, reading.reason) == ("bounded", None)
-
-
-def test_a_label_that_was_hardly_spelt_is_read_from_its_beginning():
-    # Many tokens are in the list, so the spelling `worse` is there too, with next to nothing.
-    partial = from_top(tops(Better=0.6, W=0.3, Similar=0.05, worse=0.001), LABELS)
-    reading = complete(partial, LABELS)
-    assert probabilities(reading) == pytest.approx([0.6, 0.301, 0.05])
-    assert reading.note == "label 'Worse' read from its beginning 'W', an upper bound"
-
-
-def test_a_label_that_is_as_likely_spelt_as_begun_is_unparsed():
-    partial = from_top(tops(Better=0.5, W=0.2, Worse=0.2, Similar=0.05), LABELS)
-    reading = complete(partial, LABELS)
-    assert reading.logprobs is None
-    assert reading.reason == "label 'Worse' was only begun: p <= 0.4"
-
-
-def test_beginnings_that_were_completed_but_for_a_little():
-    # Si goes on to Similar in 9 of 10 cases; what S goes on to is not known, and is little: .004 < .05 * .18
-    partial = from_top(tops(Better=0.5, Worse=0.2, Si=0.2, S=0.004), LABELS)
-    reading = complete(partial, LABELS, [math.log(0.18), None])
-    assert probabilities(reading) == pytest.approx([0.5, 0.2, 0.18])
-    assert reading.exactness == "exact"
-    much = from_top(tops(Better=0.5, Worse=0.2, Si=0.15, S=0.1), LABELS)
-    reading = complete(much, LABELS, [math.log(0.13), None])  # .1 > .05 * .13
-    assert probabilities(reading) == pytest.approx([0.5, 0.2, 0.25])  # all that begins so: .15 + .1
-    assert reading.note == "label 'Similar' read from its beginning 'Si', an upper bound"
-
-
-def test_a_beginning_that_was_completed_is_exact():
-    partial = from_top(tops(Better=0.6, W=0.3, Similar=0.05), LABELS)
-    reading = complete(partial, LABELS, [math.log(0.3 * 0.9)])
-    assert probabilities(reading) == pytest.approx([0.6, 0.27, 0.05])
-    assert reading.exactness == "exact"
-    assert reading.note is None
-
-
-def test_one_is_not_ten_when_digits_are_tokens():
-    labels = ("1", "2", "10")
-    partial = from_top(tops(**{"1": 0.5, "2": 0.4}), labels)
-    reading = complete(partial, labels)
-    assert reading.logprobs is None
-    assert "label '10' was only begun: p <= 0.5" in reading.reason
-    completed = complete(partial, labels, [math.log(0.2)])
-    assert probabilities(completed) == pytest.approx([0.3, 0.4, 0.2])  # .5 - .2 is left for 1
-
-
-def test_no_label_at_all():
-    reading = complete(from_top(tops(Mejor=0.9, El=0.05), LABELS), LABELS)
-    assert reading.reason == "no label among the top 2 tokens; the first is 'Mejor'"
-
-
-def test_minus_9999_is_not_a_number():
-    rows = [
-        {"token": "Better", "logprob": -0.1},
-        {"token": "Worse", "logprob": -9999.0},
-        {"token": "x", "logprob": None},
-    ]
-    choice = {"logprobs": {"content": [{"token": "Better", "logprob": -0.1, "top_logprobs": rows}]}}
-    assert [(found.text, found.logprob) for found in first_choices(choice)] == [("Better", -0.1)]
+def answer(first, *rows):
+    """A choice with the most probable tokens of its first position."""
+    return {"logprobs": {"content": [{**first, "top_logprobs": list(rows)}]}}
 
 
 @pytest.mark.parametrize(
@@ -227,64 +179,49 @@ def test_minus_9999_is_not_a_number():
     ],
 )
 def test_an_invalid_entry_beside_a_label_is_no_improbable_token(entry):
-    good = {"token": "Better", "logprob": -0.5}
-    choice = {"logprobs": {"content": [{**good, "top_logprobs": [good, entry]}]}}
-    with pytest.raises(
+    invalid = pytest.raises(
         Refusal, match=r"^an invalid entry among the log-probabilities: token .* with "
-    ):
-        checked_choices(choice)
-    chosen = {
-        "logprobs": {
-            "content": [{**(entry if isinstance(entry, dict) else {}), "top_logprobs": [good]}]
-        }
-    }
-    with pytest.raises(Refusal, match="an invalid entry"):
-        checked_choices(chosen)
+    )
+    with invalid:
+        checked_choices(answer(GOOD, GOOD, entry))
+    with invalid:
+        checked_choices(answer(entry if isinstance(entry, dict) else {}, GOOD))
 
 
 @pytest.mark.parametrize("completion", ["", "prefill", "grammar"])
 def test_a_row_with_an_invalid_entry_is_refused_and_the_run_is_not(completion):
-    rows = [
-        {"token": "Better", "logprob": -0.5},
-        {"token": "W", "logprob": -1.5},
-        {"token": "x", "logprob": math.nan},
-    ]
+    begun, invalid = {"token": "W", "logprob": -1.5}, {"token": "x", "logprob": math.nan}
 
     class Server:
         """Its first answer is right, and those about the beginning `W` are not."""
 
-        def __init__(self):
-            self.answers = 0
+        answers = 0
 
         async def post(self, _path, _body):
             self.answers += 1
-            valid = rows[:2] if self.answers == 1 and completion else rows
-            return {
-                "choices": [
-                    {"logprobs": {"content": [{**rows[0], "top_logprobs": valid}, rows[2]]}}
-                ]
-            }
+            right = self.answers == 1 and completion
+            choice = answer(GOOD, GOOD, begun, *(() if right else (invalid,)))
+            choice["logprobs"]["content"].append(invalid)
+            return {"choices": [choice]}
 
     client = Client(server=Server(), model="toy", options=Options(), tally=Tally())
+    capabilities = Capabilities(mode="top", top=20, completion=completion)
     with pytest.raises(Refusal, match="an invalid ") as caught:
-        asyncio.run(
-            read_top(
-                client,
-                Capabilities(mode="top", top=20, completion=completion),
-                [{"role": "user", "content": "x"}],
-                LABELS,
-            )
-        )
+        asyncio.run(read_top(client, capabilities, [{"role": "user", "content": "x"}], LABELS))
     assert not caught.value.of_the_server
     assert not caught.value.ends_the_run
 
 
 def test_a_token_of_no_probability_is_valid_and_left_out():
-    rows = [{"token": "Better", "logprob": -0.1}, {"token": "Worse", "logprob": -9999.0}]
-    rows.append({"token": "x", "logprob": -math.inf})
-    choice = {"logprobs": {"content": [{**rows[0], "top_logprobs": rows}]}}
+    never = [{"token": "Worse", "logprob": -9999.0}, {"token": "x", "logprob": -math.inf}]
+    found = checked_choices(answer(GOOD, GOOD, *never))
+    assert [(choice.text, choice.logprob) for choice in found] == [("Better", -0.5)]
+
+
+@pytest.mark.parametrize("rows", ["Better", 7, {"Better": 0}, None])
+def test_a_list_of_tokens_that_is_none_leaves_the_chosen_token(rows):
+    choice = {"logprobs": {"content": [{**GOOD, "top_logprobs": rows}]}}
     assert [found.text for found in checked_choices(choice)] == ["Better"]
-    assert checked_choices({"logprobs": None}) == []
 
 
 def test_the_completions_shape_with_ids_for_names():
@@ -292,35 +229,25 @@ def test_the_completions_shape_with_ids_for_names():
     assert [(found.id, found.text) for found in first_choices(choice)] == [(4, None), (17, None)]
 
 
-@pytest.mark.parametrize(
-    "choice",
-    [
-        None,
-        {},
-        {"logprobs": None},
-        {"logprobs": {"content": []}},
-        {"logprobs": {"top_logprobs": [None]}},
-    ],
-)
-def test_no_log_probabilities(choice):
-    assert first_choices(choice) == []
+@pytest.mark.parametrize("logprobs", [None, {"content": []}, {"top_logprobs": [None]}])
+def test_no_log_probabilities(logprobs):
+    assert first_choices({"logprobs": logprobs}) == checked_choices({"logprobs": logprobs}) == []
+    assert first_choices(None) == []
+
+
+def said(content, finish="stop", **more):
+    return {"message": {"content": content, **more}, "finish_reason": finish}
 
 
 @pytest.mark.parametrize(
     ("choice", "missing"),
     [
         (None, "empty choice"),
-        ({"message": {"content": None, "refusal": "I cannot"}}, "refusal"),
-        ({"message": {"content": "Bet"}, "finish_reason": "content_filter"}, "content filter"),
-        ({"message": {"content": "  "}, "finish_reason": "stop"}, "empty answer"),
-        (
-            {"message": {"content": "<think>so"}, "finish_reason": "length"},
-            "cut while it was thinking",
-        ),
-        (
-            {"message": {"content": "", "reasoning_content": "so"}, "finish_reason": "length"},
-            "cut while it was thinking",
-        ),
+        (said(None, refusal="I cannot"), "refusal"),
+        (said("Bet", "content_filter"), "content filter"),
+        (said("  "), "empty answer"),
+        (said("<think>so", "length"), "cut while it was thinking"),
+        (said("", "length", reasoning_content="so"), "cut while it was thinking"),
     ],
 )
 def test_answers_that_are_missing(choice, missing):
@@ -328,19 +255,13 @@ def test_answers_that_are_missing(choice, missing):
 
 
 def test_a_writers_answer():
-    done = written({"message": {"content": "<think>hm</think> Rain. "}, "finish_reason": "stop"})
+    done = written(said("<think>hm</think> Rain. "))
     assert (done.text, done.finish, done.note) == ("Rain.", "stop", None)
-    assert (
-        written({"message": {"content": "Rain and"}, "finish_reason": "length"}).finish == "length"
-    )
-    filtered = written({"message": {"content": "x"}, "finish_reason": "content_filter"})
+    assert written(said("Rain and", "length")).finish == "length"
+    filtered = written(said("x", "content_filter"))
     assert (filtered.text, filtered.finish, filtered.note) == ("", "error", "content filter")
 
 
 def test_content_in_parts():
-    assert (
-        parse_answer(
-            {"message": {"content": [{"type": "text", "text": "Bet"}, {"text": "ter"}]}}
-        ).text
-        == "Better"
-    )
+    parts = [{"type": "text", "text": "Bet"}, {"text": "ter"}]
+    assert parse_answer(said(parts)).text == "Better"

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 import pytest
-from asked import LABELS, questions, to
+from asked import LABELS, questions, to, unavailable
 from toy_server import (
     LLAMA_CPP_PYTHON,
     LLAMA_SERVER,
@@ -21,93 +21,99 @@ from toy_server import (
 )
 
 from refladder.backends import connect
-from refladder.errors import BackendUnavailableError, UsageError
+from refladder.errors import UsageError
 from refladder.records import Sampling
-
-QWEN_OFF = {"chat_template_kwargs": {"enable_thinking": False}}
-ONLY_THIS_PROVIDER = '{"provider": {"require_parameters": true, "allow_fallbacks": false}}'
-OPENROUTER = Quirks(completions=False, several="one", routed=json.loads(ONLY_THIS_PROVIDER))
-AWS = replace(OPENAI, unknown=403)
-GPT_5 = replace(
-    OPENAI,
-    chat_logprobs="forbidden",
-    length_field="max_completion_tokens",
-    tempered=False,
-    strict=True,
-    thinks=True,
-    thoughts="hidden",
-)
-GEMINI = replace(OPENAI, most_answers=8, strict=True, thinks=True, thoughts="hidden")
 
 
 class Row(NamedTuple):
     quirks: Quirks
     mode: str  # the end of the fingerprint
     told: str  # what the notice says of it, or why no better mode is used
-    requests: int  # for one row of three labels, `Worse` of two tokens, without /tokenize
+    requests: int = 1  # for one row of three labels, `Worse` of two tokens, without /tokenize
     exactness: str = "exact"
     options: dict = {}  # noqa: RUF012  never changed
 
 
+TOP, SAMPLED = "prefix:unsupported top20", "prefix:unsupported sample20-shares"
+OFF = "its thoughts switched off ({})"
+AFTER_THOUGHTS = "each after a thought: 20 thoughts for each comparison of a text"
+FORBIDDEN = replace(OPENAI, chat_logprobs="forbidden")
+GPT_5 = replace(
+    FORBIDDEN,
+    length_field="max_completion_tokens",
+    tempered=False,
+    strict=True,
+    thinks=True,
+    thoughts="hidden",
+)
+GPT_5_1 = replace(OPENAI, effort=True, strict=True, length_field="max_completion_tokens")
+QWEN_3 = replace(VLLM, thinks=True, switch={"chat_template_kwargs": {"enable_thinking": False}})
+DEEPSEEK_V3 = replace(SGLANG, thinks=True, switch={"chat_template_kwargs": {"thinking": False}})
+DEEPSEEK = Quirks(
+    completions=False,
+    several="one",
+    thinks=True,
+    thoughts="reasoning_content",
+    switch={"thinking": {"type": "disabled"}},
+)
+OLLAMA = Quirks(token_prompts=False, completion_logprobs="silent", several="one")
+OLLAMA_THINKS = replace(
+    OLLAMA, thinks=True, thoughts="reasoning", switch={"reasoning_effort": "none"}
+)
+CLAUDE = replace(TEXT_ONLY, several="refused", header="anthropic-workspace-id")
+GEMINI = replace(OPENAI, most_answers=8, strict=True, thinks=True, thoughts="hidden")
+GEMINI_VERTEX = replace(GEMINI, switch={"reasoning_effort": "none"})
+ONLY_THIS_PROVIDER = '{"provider": {"require_parameters": true, "allow_fallbacks": false}}'
+OPENROUTER = Quirks(completions=False, several="one", routed=json.loads(ONLY_THIS_PROVIDER))
+OPENROUTER_EXTRA = (
+    f"{TOP} extra=[('provider', {{'require_parameters': True, 'allow_fallbacks': False}})]"
+)
+OPENROUTER_THINKS = replace(
+    OPENROUTER,
+    thinks=True,
+    thoughts="reasoning",
+    switch={"reasoning": {"effort": "none"}},
+    routed=None,
+)
+NO_LOGPROBS = "top: log-probabilities were asked for and not returned"
+NOT_ALLOWED = "the server answered 403: You are not allowed to request logprobs from this model"
 SERVERS = {
-    "OpenAI gpt-4.1": Row(
-        OPENAI, "prefix:unsupported top20", "from the 20 most probable tokens", 1, "bounded"
-    ),
-    "OpenAI o3, gpt-5": Row(
-        GPT_5,
-        "prefix:unsupported sample20-shares",
-        "label shares of 20 sampled answers, each after a thought: 20 thoughts for each comparison of a text",
-        20,  # answers whose tokens were used up by thoughts cannot show that n answers differ
-        "sampled",
-    ),
-    "OpenAI gpt-4.1, logprobs forbidden": Row(
-        replace(OPENAI, chat_logprobs="forbidden"),
-        "prefix:unsupported sample20-shares",
-        "top: the server answered 403: You are not allowed to request logprobs from this model",
-        1,
-        "sampled",
-    ),
+    "OpenAI gpt-4.1": Row(OPENAI, TOP, "from the 20 most probable tokens", 1, "bounded"),
+    # answers whose tokens were used up by thoughts cannot show that n answers differ
+    "OpenAI o3, gpt-5": Row(GPT_5, SAMPLED, AFTER_THOUGHTS, 20, "sampled"),
+    "OpenAI, logprobs forbidden": Row(FORBIDDEN, SAMPLED, f"top: {NOT_ALLOWED}", 1, "sampled"),
     "OpenAI gpt-5.1 to 5.4": Row(
-        replace(OPENAI, effort=True, strict=True, length_field="max_completion_tokens"),
-        "thoughts:off(reasoning_effort) prefix:unsupported top20",
-        "its thoughts switched off (reasoning_effort)",
+        GPT_5_1,
+        f"thoughts:off(reasoning_effort) {TOP}",
+        OFF.format("reasoning_effort"),
         1,
         "bounded",
     ),
     "a gateway of AWS": Row(
-        AWS,
-        "prefix:unsupported top20",
+        replace(OPENAI, unknown=403),
+        TOP,
         "no token ids of prompts: the server answered 403",
         1,
         "bounded",
     ),
-    "vLLM": Row(
-        VLLM,
-        "prefix:on exact:token-ids",
-        "exact label probabilities",
-        2,
-    ),
+    "vLLM": Row(VLLM, "prefix:on exact:token-ids", "exact label probabilities", 2),
     "vLLM 0.8": Row(
         VLLM_OLDER, "prefix:on top20-completed", "exact: token-ids: no log-probability of token", 2
     ),
     "vLLM, Qwen 3": Row(
-        replace(VLLM, thinks=True, switch=QWEN_OFF),
+        QWEN_3,
         "thoughts:off(enable_thinking) prefix:on exact:token-ids",
-        "exact label probabilities, its thoughts switched off (enable_thinking)",
+        f"exact label probabilities, {OFF.format('enable_thinking')}",
         2,
     ),
     "vLLM behind a proxy of /v1": Row(
-        replace(VLLM, under_v1=True),
-        "prefix:on exact:token-ids",
-        "exact label probabilities",
-        2,
+        replace(VLLM, under_v1=True), "prefix:on exact:token-ids", "exact label probabilities", 2
     ),
-    "SGLang": Row(SGLANG, "prefix:on exact:score", "exact label probabilities", 1),
+    "SGLang": Row(SGLANG, "prefix:on exact:score", "exact label probabilities"),
     "SGLang, DeepSeek V3.1": Row(
-        replace(SGLANG, thinks=True, switch={"chat_template_kwargs": {"thinking": False}}),
+        DEEPSEEK_V3,
         "thoughts:off(template-thinking) prefix:on exact:score",
-        "its thoughts switched off (template-thinking)",
-        1,
+        OFF.format("template-thinking"),
     ),
     "llama-server": Row(LLAMA_SERVER, "prefix:on exact:vocabulary", "exact label probabilities", 2),
     "llama-cpp-python": Row(
@@ -117,94 +123,41 @@ SERVERS = {
         2,
     ),
     "DeepSeek": Row(
-        Quirks(
-            completions=False,
-            several="one",
-            thinks=True,
-            thoughts="reasoning_content",
-            switch={"thinking": {"type": "disabled"}},
-        ),
-        "thoughts:off(thinking) prefix:unsupported top20",
-        "its thoughts switched off (thinking)",
-        1,
-        "bounded",
+        DEEPSEEK, f"thoughts:off(thinking) {TOP}", OFF.format("thinking"), 1, "bounded"
     ),
-    "Ollama": Row(
-        Quirks(token_prompts=False, completion_logprobs="silent", several="one"),
-        "prefix:unsupported top20",
-        "no token ids of prompts: the server answered 404",
-        1,
-        "bounded",
-    ),
+    "Ollama": Row(OLLAMA, TOP, "no token ids of prompts: the server answered 404", 1, "bounded"),
     "Ollama, a model that thinks": Row(
-        Quirks(
-            token_prompts=False,
-            completion_logprobs="silent",
-            several="one",
-            thinks=True,
-            thoughts="reasoning",
-            switch={"reasoning_effort": "none"},
-        ),
-        "thoughts:off(reasoning_effort) prefix:unsupported top20",
-        "its thoughts switched off (reasoning_effort)",
+        OLLAMA_THINKS,
+        f"thoughts:off(reasoning_effort) {TOP}",
+        OFF.format("reasoning_effort"),
         1,
         "bounded",
     ),
-    "Claude": Row(
-        replace(TEXT_ONLY, several="refused", header="anthropic-workspace-id"),
-        "prefix:unsupported sample20-shares",
-        "label shares of 20 sampled answers",
-        20,
-        "sampled",
-    ),
+    "Claude": Row(CLAUDE, SAMPLED, "label shares of 20 sampled answers", 20, "sampled"),
     "Gemini 2.5 on Vertex": Row(
-        replace(GEMINI, switch={"reasoning_effort": "none"}),
-        "thoughts:off(reasoning_effort) prefix:unsupported top20",
-        "its thoughts switched off (reasoning_effort)",
+        GEMINI_VERTEX,
+        f"thoughts:off(reasoning_effort) {TOP}",
+        OFF.format("reasoning_effort"),
         1,
         "bounded",
     ),
     "Gemini 3.5 Flash": Row(
-        replace(GEMINI, chat_logprobs="refused"),
-        "prefix:unsupported sample20-shares",
-        "each after a thought: 20 thoughts for each comparison of a text",
-        20,
-        "sampled",
+        replace(GEMINI, chat_logprobs="refused"), SAMPLED, AFTER_THOUGHTS, 20, "sampled"
     ),
-    "OpenRouter": Row(
-        OPENROUTER,
-        "prefix:unsupported sample20-shares",
-        "top: log-probabilities were asked for and not returned",
-        20,
-        "sampled",
-    ),
+    "OpenRouter": Row(OPENROUTER, SAMPLED, NO_LOGPROBS, 20, "sampled"),
     "OpenRouter, by its recipe": Row(
         OPENROUTER,
-        "prefix:unsupported top20 extra=[('provider', {'require_parameters': True, 'allow_fallbacks': False})]",
+        OPENROUTER_EXTRA,
         "label probabilities from the 20 most probable tokens",
         1,
         "bounded",
         {"extra": ONLY_THIS_PROVIDER},
     ),
     "OpenRouter, a model that thinks": Row(
-        replace(
-            OPENROUTER,
-            thinks=True,
-            thoughts="reasoning",
-            switch={"reasoning": {"effort": "none"}},
-            routed=None,
-        ),
-        "thoughts:off(reasoning) prefix:unsupported top20",
-        "its thoughts switched off (reasoning)",
-        1,
-        "bounded",
+        OPENROUTER_THINKS, f"thoughts:off(reasoning) {TOP}", OFF.format("reasoning"), 1, "bounded"
     ),
     "Azure": Row(
-        replace(OPENAI, header="api-key"),
-        "prefix:unsupported top20",
-        "/v1?api-version=2024-10-21:",
-        1,
-        "bounded",
+        replace(OPENAI, header="api-key"), TOP, "/v1?api-version=2024-10-21:", 1, "bounded"
     ),
     "transformers serve": Row(
         TRANSFORMERS,
@@ -214,11 +167,7 @@ SERVERS = {
         "sampled",
     ),
     "one that refuses a temperature": Row(
-        replace(OPENAI, tempered=False),
-        "prefix:unsupported top20",
-        "the 20 most probable tokens",
-        1,
-        "bounded",
+        replace(OPENAI, tempered=False), TOP, "the 20 most probable tokens", 1, "bounded"
     ),
 }
 
@@ -261,10 +210,8 @@ def test_each_server_is_read_in_its_best_way_and_says_so(name, judge):
 
 
 def test_a_key_header_that_is_missing_is_named_in_the_servers_words(serve):
-    with pytest.raises(
-        BackendUnavailableError, match=r"sent no key \(401: anthropic-workspace-id is required\)"
-    ):
-        _ = to(serve(SERVERS["Claude"].quirks)).fingerprint
+    with unavailable(r"sent no key \(401: anthropic-workspace-id is required\)"):
+        _ = to(serve(CLAUDE)).fingerprint
 
 
 @pytest.mark.parametrize(

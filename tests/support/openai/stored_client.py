@@ -47,18 +47,23 @@ def wrong(readings):
     )
 
 
+def ask(url, path, rows):
+    """Ask about all rows through the store; returns how many were sent, and how many answers are wrong."""
+    backend = connect(f"openai:{MODEL}", base_url=url, **OPTIONS)
+    with ResponseStore(Path(path)) as store:
+        judge = Stored(backend, store)
+        readings = judge.read_labels(questions(rows), LABELS)
+        return judge.sent, wrong(readings)
+
+
 def main():
     url, path, rows, most = sys.argv[1:5]
     if int(most):
         import resource
 
         resource.setrlimit(resource.RLIMIT_FSIZE, (int(most), int(most)))
-    backend = connect(f"openai:{MODEL}", base_url=url, **OPTIONS)
     try:
-        with ResponseStore(Path(path)) as store:
-            judge = Stored(backend, store)
-            readings = judge.read_labels(questions(int(rows)), LABELS)
-            said = f"asked {judge.sent}, wrong {wrong(readings)}"
+        said = "asked {}, wrong {}".format(*ask(url, path, int(rows)))
     except RefladderError as error:
         said = f"refladder: {error}"
     sys.stdout.write(said + "\n")
