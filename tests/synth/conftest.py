@@ -6,13 +6,6 @@ from refladder.records import Context, Dimension
 CRITERION = '"context", "dimension", "description"'
 BODY = "{{context}}\n{{dimension}}: {{description}}\n"
 
-WORST, BEST, MIDDLE = (
-    "Rain.",
-    "The harbour opens on Thursday, after a storm.",
-    "A storm closed the harbour.",
-)
-LOW, HIGH = "Rain and a storm.", "A storm closed the harbour for three days."
-
 
 @pytest.fixture
 def templates(tmp_path):
@@ -43,13 +36,16 @@ def dimensions():
 
 @pytest.fixture
 def rules():
-    """Five usable texts for any context."""
+    """Five usable texts for any context: worst, best, middle, low and high."""
+    worst, best = "Rain.", "The harbour opens on Thursday, after a storm."
+    middle = "A storm closed the harbour."
+    low, high = "Rain and a storm.", "A storm closed the harbour for three days."
     return [
-        Rule(role="worst", text=WORST),
-        Rule(role="best", text=f"\n {BEST} "),
-        Rule(role="between", contains={"lower": WORST, "higher": BEST}, text=MIDDLE),
-        Rule(role="between", contains={"lower": WORST, "higher": MIDDLE}, text=LOW),
-        Rule(role="between", contains={"lower": MIDDLE, "higher": BEST}, text=HIGH),
+        Rule(role="worst", text=worst),
+        Rule(role="best", text=f"\n {best} "),
+        Rule(role="between", contains={"lower": worst, "higher": best}, text=middle),
+        Rule(role="between", contains={"lower": worst, "higher": middle}, text=low),
+        Rule(role="between", contains={"lower": middle, "higher": best}, text=high),
     ]
 
 

@@ -1,3 +1,5 @@
+from __future__ import annotations
+
 import pytest
 
 from refladder.records import Completion
@@ -8,29 +10,25 @@ def reason(text, existing=None, **fields):
     return why_unusable(Completion(text=text, **fields), existing or {})
 
 
-@pytest.mark.parametrize("text", ["", " ", "\n\t \r\n", "\N{NO-BREAK SPACE}\N{EM SPACE}"])
-def test_white_space_is_empty(text):
-    assert reason(text) == "empty: nothing but white space"
-
-
-def test_a_cut_text_is_truncated_whatever_it_says():
-    assert reason("The harbour was", finish="length") == "truncated: the writer reached max_tokens"
-
-
-def test_a_failed_row_says_why():
-    assert reason("", finish="error", note="HTTP 503") == "failed: HTTP 503"
-
-
-def test_a_finish_that_is_not_known_is_never_kept():
-    assert reason("The harbour was closed.", finish="content_filter") == "failed: content_filter"
-
-
-def test_text_that_is_not_unicode_is_failed():
-    assert (
-        reason("half \ud83d")
-        == "failed: the text holds half a surrogate pair, which no file can hold"
-    )
-    assert reason("whole \U0001f600") is None
+@pytest.mark.parametrize(
+    ("completion", "why"),
+    [
+        *[({"text": text}, "empty: nothing but white space") for text in ("", "\n\t \r\n", "\xa0\u2003")],
+        ({"text": "The harbour", "finish": "length"}, "truncated: the writer reached max_tokens"),
+        ({"text": "", "finish": "error", "note": "HTTP 503"}, "failed: HTTP 503"),
+        ({"text": "The harbour.", "finish": "content_filter"}, "failed: content_filter"),
+        ({"text": "half \ud83d"}, "failed: the text holds half a surrogate pair, which no file can hold"),
+        ({"text": "I can't assist with that."}, "refused: i can't assist with that."),
+        (
+            {"text": " the  HARBOUR opens\non Thursday. "},
+            "duplicate: the same text as level 5",
+        ),
+        ({"text": "The harbour opens on Friday. \U0001f600"}, None),
+    ],
+)  # fmt: skip
+def test_why_a_text_is_unusable(completion, why):
+    existing = {5: "The harbour opens on Thursday.", 1: "Rain."}
+    assert why_unusable(Completion(**completion), existing) == why
 
 
 @pytest.mark.parametrize(
@@ -51,40 +49,12 @@ def test_text_that_is_not_unicode_is_failed():
         "I can't create explicit content.",
         "I must respectfully decline this request.",
         "As an AI language model, I don't have personal experiences, so I cannot say.",
-        "As a large language model, I am not able to judge this.",
         "As an AI, I cannot write misleading summaries.",
         "I'm sorry, but as an AI language model I cannot do this.",
-        "As an AI assistant, I can't provide that.",
     ],
 )
 def test_refusals_are_found(text):
     assert reason(text).startswith("refused: ")
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "I'm sorry, but I can't stay. The last ferry leaves at nine and my mother is waiting.",
-        "I'm sorry, but I can't remember where I put the letter, she said.",
-        "I'm sorry to hear that! Did you get the tickets back in the end?",
-        "Sorry, I can't help you with that one, I never watched football. Do you like tennis?",
-        "I'm sorry, I can't help laughing when I think of it.",
-        "I cannot help thinking of the harbour.",
-        "I can't write anymore. My hand shakes, and the candle is nearly out.",
-        "I cannot provide for my family on a baker's wage, he told the mayor.",
-        "I can't complete the race, he thought, and then he saw the finish.",
-        "I won't produce another album, says the singer, who is content with her garden.",
-        "Unfortunately, the harbour stays closed until Thursday.",
-        "As an AI, I was built to serve the crew of the Meridian. I served them for nine hundred years.",
-        "As an AI, I cannot feel the rain, but I know its sound.",
-        "\"I'm sorry, but I can't assist with that,\" said the clerk, and closed the window.",
-        "As an airline pilot, I can't drink before a flight.",
-        "Apologies were made, and the matter was closed.",
-        "I have to decline. I must be home by nine.",
-    ],
-)
-def test_stories_and_dialogue_that_only_sound_sorry_are_kept(text):
-    assert reason(text) is None
 
 
 @pytest.mark.parametrize(
@@ -107,6 +77,20 @@ def test_texts_that_announce_themselves_are_found(text):
 @pytest.mark.parametrize(
     "text",
     [
+        "I'm sorry, but I can't stay. The last ferry leaves at nine and my mother is waiting.",
+        "I'm sorry to hear that! Did you get the tickets back in the end?",
+        "Sorry, I can't help you with that one, I never watched football. Do you like tennis?",
+        "I'm sorry, I can't help laughing when I think of it.",
+        "I can't write anymore. My hand shakes, and the candle is nearly out.",
+        "I cannot provide for my family on a baker's wage, he told the mayor.",
+        "I can't complete the race, he thought, and then he saw the finish.",
+        "I won't produce another album, says the singer, who is content with her garden.",
+        "Unfortunately, the harbour stays closed until Thursday.",
+        "As an AI, I was built to serve the crew of the Meridian. I served them for nine hundred years.",
+        "As an AI, I cannot feel the rain, but I know its sound.",
+        "\"I'm sorry, but I can't assist with that,\" said the clerk, and closed the window.",
+        "As an airline pilot, I can't drink before a flight.",
+        "I have to decline. I must be home by nine.",
         "Here is a story that my grandmother told me: the sea once froze. I never believed it.",
         "Here is the revised text of the treaty, said the minister, and nobody read it.",
         "Sure, here is the story. I missed the bus, and then it rained.",
@@ -114,25 +98,11 @@ def test_texts_that_announce_themselves_are_found(text):
         "This is the story of a town without a harbour.",
         "This is a sample of the water.\nThe town waits for the answer:\nno.",
         "The revised response of the council came on Monday.",
-        "Below is the harbour, and above it the town.",
         '"Here is a revised response," the lawyer said.',
     ],
 )
-def test_stories_that_only_begin_with_here_are_kept(text):
+def test_stories_and_dialogue_that_only_sound_so_are_kept(text):
     assert reason(text) is None
-
-
-def test_a_refusal_shows_its_beginning():
-    assert reason("I can't assist with that.") == "refused: i can't assist with that."
-
-
-def test_a_duplicate_is_found_through_case_and_white_space():
-    existing = {5: "The harbour opens on Thursday.", 1: "Rain."}
-    assert (
-        reason(" the  HARBOUR opens\non Thursday. ", existing)
-        == "duplicate: the same text as level 5"
-    )
-    assert reason("The harbour opens on Friday.", existing) is None
 
 
 @pytest.mark.parametrize(
