@@ -205,17 +205,17 @@ class ScoreSpec:
 class BuildSpec:
     """The ladders to write into `folder`, and who writes them.
 
-    `writer` and `judge` are names of backends or open ones; the options are for names. `human` are rungs written by
-    people: (context id, dimension) to level to text. With `shared`, the contexts are anchors, see `draw_anchors` of
-    jobs/build.py, and one with a failed rung is left out. With `certify`, the judge certifies the ladders before they
-    are written. `adds` is the set in the folder, from `open_to_add`, that gets ladders for those of the contexts that
-    have none there. `config` is written to run.json.
+    `writer` and `judge` are names of backends or open ones; the options are for names. A writer of None is builtin.
+    `human` are rungs written by people: (context id, dimension) to level to text. With `shared`, the contexts are
+    anchors, see `draw_anchors` of jobs/build.py, and one with a failed rung is left out. With `certify`, the judge
+    certifies the ladders before they are written. `adds` is the set in the folder, from `open_to_add`, that gets
+    ladders for those of the contexts that have none there. `config` is written to run.json.
     """
 
     folder: Path
     contexts: Sequence[Context] = ()
     dimensions: Sequence[Dimension] = ()
-    writer: str | Backend = "builtin"
+    writer: str | Backend | None = "builtin"
     writer_options: Mapping[str, object] | None = None
     rungs: int = 5
     sampling: Sampling = field(default_factory=Sampling)

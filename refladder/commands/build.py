@@ -5,38 +5,32 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from refladder.commands import console, spending
 from refladder.commands.calling import LOG, Call, Log, checked
-from refladder.commands.data import Data, DataOptions
+from refladder.commands.data import DataOptions
 from refladder.commands.options import (
     JudgeOptions,
     backend_options,
     given_arguments,
     given_options,
-    pairs,
     subcommand,
 )
-from refladder.errors import UsageError, option, plural
-from refladder.files.jsonl import read_bytes
+from refladder.errors import UsageError, option
 from refladder.files.ladder_sets import LadderSet, load_ladders
+from refladder.loaders.data import Data
 from refladder.options import OF_BACKENDS, OF_COST, OF_DATA, OF_GENERATION, like
-from refladder.parsing import parse_json
 from refladder.records import Sampling
 from refladder.session import Session
 from refladder.settings import BuildSpec
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from refladder.backends import Backend
     from refladder.backends.plain_function import Judge
-    from refladder.jobs.build import BuildReport
-    from refladder.records import Dimension, LadderFailure
-
-
-STOCK = "writer builtin: its sentences are stock and know nothing of your table; its ladders only try commands out"
+    from refladder.records import Dimension
 
 
 def _alone(given: Iterable[str]) -> None:
@@ -45,66 +39,6 @@ def _alone(given: Iterable[str]) -> None:
         raise UsageError(
             f"{option('add')} takes task, criteria, rungs and sampling from the set; leave out {name}"
         )
-
-
-def _to_add(
-    spec: BuildSpec, table: Any, columns: Mapping[str, str] | None
-) -> tuple[Data, BuildSpec]:
-    """Return the data of a table for the set in the folder, and settings with those of the set."""
-    from refladder.jobs.build import open_to_add
-
-    ladders = open_to_add(spec.folder)
-    data = Data(table, ladders.task, dimensions=ladders.dimensions, columns=columns)
-    drawn = (each.recipe.sampling for each in ladders.ladders.values())
-    sampling = next(filter(None, drawn), Sampling())
-    return data, replace(spec, adds=ladders, rungs=ladders.rungs, sampling=sampling)
-
-
-def _with_contexts(
-    spec: BuildSpec, data: Data, shared: int | None, human: str | Path | None
-) -> BuildSpec:
-    """Return settings with the contexts of data, the anchors among them, and the rungs that people wrote."""
-    from refladder.jobs.build import draw_anchors, read_human_rungs
-
-    contexts, dimensions = data.contexts(shared=shared is not None)
-    return replace(
-        spec,
-        contexts=contexts if shared is None else draw_anchors(contexts, shared, spec.sampling),
-        dimensions=dimensions,
-        human=None if human is None else read_human_rungs(str(human)),
-        shared=shared is not None,
-    )
-
-
-def _writer(
-    spec: BuildSpec, named: str | Backend | None, tell: Callable[[str], object], *, own: bool
-) -> str | Backend:
-    """Return the writer; only a benchmark gets the built-in one without being named, and `tell` says what it is."""
-    from refladder.jobs.build import needs_writer
-
-    needed = own and needs_writer(spec)
-    if needed and named is None:
-        raise UsageError(
-            f"no writer is named for the ladders of your table. Name a model with {option('writer')} MODEL; give "
-            f"every rung as a text with {option('human')} TABLE; or build nothing, and score with a general set, "
-            "such as `refladder score TABLE --ladders general/reply`"
-        )
-    if needed and named == "builtin":
-        tell(STOCK)
-    return named or "builtin"
-
-
-def _writer_of(folder: Path) -> tuple[str | None, dict[str, str]]:
-    """Return the name and the options of the writer of a set, as its run.json has them."""
-    path = folder / "run.json"
-    config = parse_json(read_bytes(path), str(path), whole_file=True) if path.is_file() else None
-    options = config.get("options") if isinstance(config, dict) else None
-    if not isinstance(options, dict) or not isinstance(options.get("writer"), str):
-        return None, {}
-    given = options.get("writer_option") or options.get("writer_options") or {}
-    return options["writer"], given if isinstance(given, dict) else pairs(
-        tuple(given), "--writer-option"
-    )
 
 
 @subcommand(
@@ -162,7 +96,16 @@ def command(
         refladder build summeval --writer openai:MODEL --prices prices.toml --budget 5 --out ladders
         refladder build --add new-questions.csv --out my-ladders
     """
-    from refladder.jobs.build import new_contexts, rehearse, run
+    from refladder.jobs.build import (
+        chosen_writer,
+        follow_set,
+        new_contexts,
+        rehearse,
+        run,
+        with_contexts,
+    )
+    from refladder.report.certificate_tables import certificate_lines
+    from refladder.trust.certificate import REFUSE
 
     console.check_prompts(prompts)
     spec = BuildSpec(
@@ -174,104 +117,39 @@ def command(
         certify=certify,
         judge=judge.name,
         judge_options=judge.options,
+        writer=writer,
+        writer_options=writer_option,
     )
     if add is not None:
         _alone(each.flag for each in given_options() if each.of_new_set)
-        table, spec = _to_add(spec, add, data.columns)
-        if writer is None:
-            writer, its = _writer_of(out)
-            writer_option = writer_option or its
+        table, spec = follow_set(spec, add, data.columns)
     elif data.benchmark is None:
         raise UsageError("name a benchmark or your table (BENCHMARK), or a table with --add")
     else:
         table = data.data()
-    spec = _with_contexts(spec, table, shared, human)
+    spec = with_contexts(spec, table, shared, human)
     session = spending.Spending(money)
-    writer = str(_writer(spec, writer, session.notify, own=table.is_table()))
+    named = str(chosen_writer(spec, session.notify, own=table.is_table()))
     spec = replace(
         spec,
-        writer=writer,
-        writer_options=backend_options(writer, writer_option),
-        config=console.resolved(writer=writer),
+        writer=named,
+        writer_options=backend_options(named, cast("Mapping[str, str]", spec.writer_options or {})),
+        config=console.resolved(writer=named),
     )
     if new_contexts(spec) and not session.approves(partial(rehearse, spec), as_json=as_json):
         return 0
     report = run(spec, session, console.Console())
-    tell = _tell if add is None else _tell_added
-    return tell(report, spec, session.spent(), as_json=as_json)
-
-
-def _place(failure: LadderFailure) -> str:
-    return f"{failure.context_id} {failure.dimension} rung {failure.level}: {failure.reasons[-1]}"
-
-
-def _added_lines(report: BuildReport, spec: BuildSpec) -> Iterator[str]:
-    """Yield sentences on what was added to a set."""
-    folder, before = spec.folder, 0 if spec.adds is None else len(spec.adds.ladders)
-    if report.known:
-        yield f"{plural(report.known, 'context')} of the table {'has' if report.known == 1 else 'have'} ladders already"
-    yield (
-        f"{plural(report.ladders, 'ladder')} of {spec.rungs} rungs added to {folder}, which has "
-        f"{before + report.ladders:,} now, {plural(len(report.failures), 'rung')} failed"
-    )
-    if report.uncertified:
-        yield (
-            f"The certificate of {folder} was of the earlier ladders and is removed; `refladder certify {folder}` "
-            "makes a new one"
-        )
-
-
-def _tell_added(
-    report: BuildReport, spec: BuildSpec, spent: Sequence[Mapping[str, Any]], *, as_json: bool
-) -> int:
-    """Print what was added; returns the exit code."""
     if as_json:
-        counts = {
-            "folder": str(spec.folder),
-            "added": report.ladders,
-            "known": report.known,
-            "failed": len(report.failures),
-        }
-        console.say_json({**counts, "uncertified": report.uncertified, "spent": spent})
+        console.say_json({**report.summary(spec), "spent": session.spent()})
     else:
-        for line in _added_lines(report, spec):
+        for line in report.lines(spec):
             console.notify(line, warns=bool(report.failures or report.uncertified))
-        for failure in report.failures[:10]:
-            console.say(f"  {_place(failure)}", err=True)
-        console.tell_spent(spent)
-    return console.UNSCORED if report.failures else 0
-
-
-def _tell(
-    report: BuildReport, spec: BuildSpec, spent: Sequence[Mapping[str, Any]], *, as_json: bool
-) -> int:
-    """Print what was built; returns the exit code."""
-    from refladder.report.certificate_tables import certificate_lines
-    from refladder.trust.certificate import REFUSE
-
-    certificate, failed = report.certificate, len(report.failures)
-    if as_json:
-        counts: dict[str, Any] = {
-            "folder": str(spec.folder),
-            "ladders": report.ladders,
-            "failed": failed,
-        }
-        counts |= {"anchors": list(report.anchors)} if report.anchors else {}
-        if certificate is not None:
-            counts |= {key: certificate[key] for key in ("verdict", "digest", "built")}
-        console.say_json({**counts, "spent": spent})
-    else:
-        left = spec.rungs if certificate is None else certificate["counts"]["rungs"]
-        of = f" ({plural(len(report.anchors), 'shared anchor')})" if report.anchors else ""
-        built = f"{plural(report.ladders, 'ladder')} of {left} rungs{of} in {spec.folder}, {plural(failed, 'rung')} failed"
-        console.notify(built, warns=failed > 0)
-        if certificate is not None:
-            console.say_lines(certificate_lines(certificate))
-        for failure in report.failures[:10]:
-            console.say(f"  {_place(failure)}", err=True)
-        console.tell_spent(spent)
-    refused = certificate is not None and certificate["verdict"] == REFUSE
-    return console.UNSCORED if failed or refused else 0
+        if report.certificate is not None:
+            console.say_lines(certificate_lines(report.certificate))
+        console.say_lines(f"  {place}" for place in report.places())
+        console.tell_spent(session.spent())
+    refused = report.certificate is not None and report.certificate["verdict"] == REFUSE
+    return console.UNSCORED if report.failures or refused else 0
 
 
 @checked(command)
@@ -339,7 +217,7 @@ def build(
         DataError: the data are wrong, with path:line or the number of the row; or the folder cannot be written.
         BackendError: the writer failed; the texts so far are stored, if `out` is given.
     """
-    from refladder.jobs.build import run
+    from refladder.jobs.build import chosen_writer, follow_set, run, with_contexts
 
     with Call(build, locals(), table="", without=("data",)) as call:
         spec = BuildSpec(
@@ -351,6 +229,8 @@ def build(
             certify=certify,
             judge=judge,
             judge_options=judge_options,
+            writer=writer,
+            writer_options=writer_options,
         )
         console.check_prompts(spec.prompts)
         if add is not None:
@@ -361,23 +241,21 @@ def build(
                 raise UsageError(
                     "add is a table whose ladders go into a set; name the set with out"
                 )
-            table, spec = _to_add(spec, add, columns)
-            if writer is None:
-                writer, its = _writer_of(spec.folder)
-                writer_options = writer_options or its
+            table, spec = follow_set(spec, add, columns)
         elif data is None:
             raise UsageError("data is missing; give a table or a benchmark, or a table with add")
         else:
             table = Data(data, task, task_file, tuple(dimensions), columns, source, options)
-        spec = _with_contexts(spec, table, shared, human)
+        spec = with_contexts(spec, table, shared, human)
         session = call.enter_context(Session(store))
-        writer = call.given["writer"] = _writer(spec, writer, session.notify, own=table.is_table())
-        spec = replace(spec, writer=writer, writer_options=writer_options, config=call.config())
+        named = chosen_writer(spec, session.notify, own=table.is_table())
+        call.given["writer"] = named
+        spec = replace(spec, writer=named, config=call.config())
         report = run(spec, session, Log())
         if report.uncertified:
-            LOG.warning("%s", list(_added_lines(report, spec))[-1])
+            LOG.warning("%s", report.lines(spec)[-1])
         if report.failures:
             LOG.warning("%d ladders, %d rungs failed", report.ladders, len(report.failures))
-        for failure in report.failures[:10]:
-            LOG.warning("  %s", _place(failure))
+        for place in report.places():
+            LOG.warning("  %s", place)
         return load_ladders(spec.folder)

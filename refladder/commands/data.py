@@ -1,49 +1,18 @@
-"""Which data a command or a call works on: a benchmark by name, or the user's own table."""
+"""The options that name the data of a command, a benchmark or the user's own table."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
-from refladder.errors import DataError, UnknownNameError, UsageError, option, plural
-from refladder.files.frames import Frame
-from refladder.files.remote import is_url
-from refladder.files.table_files import form_by_name
-from refladder.files.tables import STANDARD
-from refladder.records import DOCUMENT
+from refladder.errors import UsageError, option, plural
+from refladder.loaders.data import OWN, Data, benchmark_or_path
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from refladder.files.ladder_sets import LadderSet
-    from refladder.records import Benchmark, Context, Dimension
-
-OWN = "own"
-_TASK = "give task_file=PATH, or task=NAME with dimensions=[refladder.Dimension(...)]"
+    from collections.abc import Mapping
+    from pathlib import Path
 
 _WORDS: dict[str, object] = {"true": True, "false": False}
-
-
-def benchmark_or_path(name: str, source: str | Path | None) -> tuple[str, str | Path | None]:
-    """Return the name of a benchmark and its source; the path of a table is the benchmark `own` with that source."""
-    from refladder import registry
-    from refladder.files.hub import PREFIX
-    from refladder.files.ladder_sets import rated_names
-    from refladder.loaders import BENCHMARKS
-
-    names = [*registry.names("benchmark", BENCHMARKS), *rated_names()]
-    if name in names:
-        return name, source
-    if not (name == STANDARD or is_url(name) or name.startswith(PREFIX) or Path(name).is_file()):
-        if form_by_name(name):
-            raise DataError(f"{name}: no such file")
-        raise UnknownNameError("benchmark or file", name, names)
-    if source is not None:
-        raise UsageError(
-            f"{name} is a table, and {option('source')} {source} is another; give one of them"
-        )
-    return OWN, name
 
 
 def one_alone(count: int, **given: object) -> None:
@@ -70,132 +39,6 @@ def one_each(
             f"{each if count != 1 else ''}"
         )
     return values * (count // number) if values else [None] * count
-
-
-@dataclass(frozen=True, slots=True)
-class Data:
-    """A benchmark or a table, as `build` and `evaluate` take it."""
-
-    data: Any
-    task: str | None = None
-    task_file: str | Path | None = None
-    dimensions: Sequence[str | Dimension] = ()
-    columns: Mapping[str, str] | None = None
-    source: str | Path | None = None
-    options: Mapping[str, Any] | None = None
-
-    def __post_init__(self) -> None:
-        """Replace a table by its path, whether it was named as the data or as the source of `own`."""
-        if isinstance(self.data, str | Path):
-            name, source = benchmark_or_path(str(self.data), self.source)
-            if name == OWN and source is not None:
-                object.__setattr__(self, "data", _Table(source))
-                object.__setattr__(self, "source", None)
-
-    def contexts(self, *, shared: bool = False) -> tuple[Sequence[Context], Sequence[Dimension]]:
-        """Return the contexts (seeds of `shared` ladders) and dimensions to build ladders for."""
-        from refladder.files.ladder_sets import choose_dimensions
-        from refladder.loaders.user_table import load_contexts
-
-        if self.is_table():
-            task, described = self._described(None)
-            if task == DOCUMENT and not shared:
-                raise UsageError(
-                    f"texts of task {DOCUMENT!r} have no context, so all share their ladders; give "
-                    f"{option('shared')} K, the number of anchors"
-                )
-            contexts = load_contexts(self._rows(), task=task, columns=self.columns)
-            return contexts, choose_dimensions(described, self._names())
-        if shared:
-            raise UsageError(
-                f"{option('shared')} draws anchors from a table of your own, and {self.data!s:.60} is a benchmark; "
-                "give a table, or leave it out"
-            )
-        benchmark, chosen = self.rated(None)
-        return benchmark.contexts, chosen
-
-    def rated(self, ladders: LadderSet | None) -> tuple[Benchmark, Sequence[Dimension]]:
-        """Return the benchmark, and the dimensions to evaluate; a table without a task has those of `ladders`."""
-        from refladder.files.ladder_sets import choose_dimensions
-        from refladder.loaders import load_benchmark
-        from refladder.loaders.user_table import read_user_table
-        from refladder.records import Benchmark
-
-        if self.is_table(ladders):
-            task, described = self._described(ladders)
-            names = self._names()
-            benchmark = read_user_table(
-                self._rows(), task, described, columns=self.columns, dimensions=names
-            )
-            return benchmark, choose_dimensions(benchmark.dimensions, names)
-        if self.task is not None or self.task_file is not None or self.columns:
-            raise UsageError(
-                "task, task_file and columns are for a table, not a benchmark; leave them out"
-            )
-        benchmark = self.data
-        if isinstance(benchmark, Benchmark):
-            if self.source is not None or self.options:
-                raise UsageError("source and options are for a benchmark by name; leave them out")
-        else:
-            benchmark = load_benchmark(str(self.data), self.source, **(self.options or {}))
-        return benchmark, choose_dimensions(benchmark.dimensions, self._names())
-
-    def is_table(self, ladders: LadderSet | None = None) -> bool:
-        """Return whether the data are a table; it must have a task, or `ladders` that name one."""
-        from refladder.records import Benchmark
-
-        if isinstance(self.data, Benchmark | str | Path):
-            return False
-        if self.task is None and self.task_file is None and ladders is None:
-            raise UsageError(f"a table needs its task and dimensions; {_TASK}")
-        return True
-
-    def _described(self, ladders: LadderSet | None) -> tuple[str, tuple[Dimension, ...]]:
-        """Return the task, and all its dimensions."""
-        from refladder.loaders.task_files import FIELDS, read_task
-        from refladder.records import Dimension
-
-        objects = tuple(each for each in self.dimensions if isinstance(each, Dimension))
-        if self.task is not None and self.task_file is not None:
-            raise UsageError("task and task_file both name the task; give one of them")
-        if self.task_file is not None:
-            return read_task(Path(self.task_file))
-        if self.task is None and ladders is not None:
-            return ladders.task, ladders.dimensions
-        if not objects or len(objects) < len(self.dimensions):
-            raise UsageError(
-                "task=NAME needs dimensions=[refladder.Dimension(...)], which describe what is judged"
-            )
-        names = [dimension.name for dimension in objects]
-        for dimension in objects:
-            if (
-                names.count(dimension.name) > 1
-                or dimension.name in FIELDS
-                or not dimension.low < dimension.high
-            ):
-                raise UsageError(
-                    f"dimension {dimension.name!r} has the name of another dimension or field, or its low is not below "
-                    "its high; change it"
-                )
-        return self.task or "", objects
-
-    def _names(self) -> list[str]:
-        return [each if isinstance(each, str) else each.name for each in self.dimensions]
-
-    def _rows(self) -> str:
-        if self.source is not None or self.options:
-            raise UsageError(
-                "source and options are for a benchmark by name, not a table; leave them out"
-            )
-        return (
-            str(self.data.path)
-            if isinstance(self.data, _Table)
-            else Frame(self.data).source(as_json=False)
-        )
-
-
-class _Table(NamedTuple):
-    path: str | Path
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

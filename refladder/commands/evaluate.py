@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, cast, overload
 
 from refladder.commands import console, spending
 from refladder.commands.calling import LOG, Call, Log, checked, log_lines
-from refladder.commands.data import Data, DataOptions, one_alone, one_each
+from refladder.commands.data import DataOptions, one_alone, one_each
 from refladder.commands.options import (
     JudgeOptions,
     backend_options,
@@ -20,6 +20,7 @@ from refladder.commands.options import (
 )
 from refladder.commands.recorded import open_recorded
 from refladder.errors import UsageError
+from refladder.loaders.data import Data
 from refladder.metaeval import LEVELS, STATISTICS
 from refladder.options import OF_BACKENDS, OF_COST, OF_DATA, like
 from refladder.session import Session

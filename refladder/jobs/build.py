@@ -6,8 +6,8 @@ import logging
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from refladder.errors import DataError, UsageError, option
-from refladder.files.jsonl import write_json
+from refladder.errors import DataError, UsageError, option, plural
+from refladder.files.jsonl import read_bytes, write_json
 from refladder.files.ladder_sets import (
     CERTIFICATE,
     REVISIONS,
@@ -22,9 +22,11 @@ from refladder.files.locks import locked_folder
 from refladder.files.tables import read_rows
 from refladder.jobs.certify import JUDGMENTS, open_asker, set_questions
 from refladder.jobs.mend import Mender
+from refladder.loaders.data import Data
 from refladder.loaders.fields import row_id
+from refladder.parsing import parse_json
 from refladder.prompts import load_template
-from refladder.records import DOCUMENT, Shared, digest_of
+from refladder.records import DOCUMENT, Sampling, Shared, digest_of
 from refladder.session import copied
 from refladder.settings import Asking
 from refladder.synth import build_ladders, name_subjects
@@ -32,17 +34,18 @@ from refladder.synth.checks import letters_of
 from refladder.synth.journal import JOURNAL, SUBJECTS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
     from pathlib import Path
 
     from refladder.backends import Backend
     from refladder.events import Events
     from refladder.files.ladder_sets import LadderSet
-    from refladder.records import Context, Ladder, LadderFailure, Progress, Sampling
+    from refladder.records import Context, Ladder, LadderFailure, Progress
     from refladder.session import Session
     from refladder.settings import BuildSpec
 
 log = logging.getLogger(__name__)
+STOCK = "writer builtin: its sentences are stock and know nothing of your table; its ladders only try commands out"
 _HUMAN_FIELDS = {"context_id": str, "dimension": str, "level": int, "text": str}
 
 
@@ -60,6 +63,112 @@ class BuildReport:
     anchors: tuple[str, ...] = ()
     known: int = 0
     uncertified: bool = False
+
+    def summary(self, spec: BuildSpec) -> dict[str, Any]:
+        """Return the counts as JSON values."""
+        counts: dict[str, Any] = {"folder": str(spec.folder)}
+        if spec.adds is not None:
+            counts |= {"added": self.ladders, "known": self.known, "failed": len(self.failures)}
+            return {**counts, "uncertified": self.uncertified}
+        counts |= {"ladders": self.ladders, "failed": len(self.failures)}
+        if self.anchors:
+            counts["anchors"] = list(self.anchors)
+        if self.certificate is not None:
+            counts |= {key: self.certificate[key] for key in ("verdict", "digest", "built")}
+        return counts
+
+    def lines(self, spec: BuildSpec) -> list[str]:
+        """Return sentences on what was written."""
+        failed, ladders = plural(len(self.failures), "rung"), plural(self.ladders, "ladder")
+        if spec.adds is None:
+            rungs = spec.rungs if self.certificate is None else self.certificate["counts"]["rungs"]
+            anchors = plural(len(self.anchors), "shared anchor")
+            of = f" ({anchors})" if self.anchors else ""
+            return [f"{ladders} of {rungs} rungs{of} in {spec.folder}, {failed} failed"]
+        lines = []
+        if self.known:
+            has = "has" if self.known == 1 else "have"
+            lines.append(f"{plural(self.known, 'context')} of the table {has} ladders already")
+        lines.append(
+            f"{ladders} of {spec.rungs} rungs added to {spec.folder}, which has "
+            f"{len(spec.adds.ladders) + self.ladders:,} now, {failed} failed"
+        )
+        if self.uncertified:
+            lines.append(
+                f"The certificate of {spec.folder} was of the earlier ladders and is removed; `refladder certify "
+                f"{spec.folder}` makes a new one"
+            )
+        return lines
+
+    def places(self) -> list[str]:
+        """Return the first failed rungs, with their reasons."""
+        return [
+            f"{each.context_id} {each.dimension} rung {each.level}: {each.reasons[-1]}"
+            for each in self.failures[:10]
+        ]
+
+
+def follow_set(
+    spec: BuildSpec, table: object, columns: Mapping[str, str] | None
+) -> tuple[Data, BuildSpec]:
+    """Return the data of a table for the set in the folder, and settings with those of the set."""
+    ladders = open_to_add(spec.folder)
+    data = Data(table, ladders.task, dimensions=ladders.dimensions, columns=columns)
+    drawn = (each.recipe.sampling for each in ladders.ladders.values())
+    sampling = next(filter(None, drawn), Sampling())
+    writer, options = spec.writer, spec.writer_options
+    if writer is None:
+        writer, its = _writer_of(spec.folder)
+        options = options or its
+    return data, replace(
+        spec,
+        adds=ladders,
+        rungs=ladders.rungs,
+        sampling=sampling,
+        writer=writer,
+        writer_options=options,
+    )
+
+
+def _writer_of(folder: Path) -> tuple[str | None, Mapping[str, object]]:
+    """Return the name and the options of the writer of a set, as its run.json has them."""
+    path = folder / "run.json"
+    config = parse_json(read_bytes(path), str(path), whole_file=True) if path.is_file() else None
+    options = config.get("options") if isinstance(config, dict) else None
+    if not isinstance(options, dict) or not isinstance(options.get("writer"), str):
+        return None, {}
+    given = options.get("writer_option") or options.get("writer_options") or {}
+    if not isinstance(given, dict):
+        given = {key: value for key, _, value in (each.partition("=") for each in given)}
+    return options["writer"], given
+
+
+def with_contexts(
+    spec: BuildSpec, data: Data, shared: int | None, human: str | Path | None
+) -> BuildSpec:
+    """Return settings with the contexts of data, the anchors among them, and the rungs that people wrote."""
+    contexts, dimensions = data.contexts(shared=shared is not None)
+    return replace(
+        spec,
+        contexts=contexts if shared is None else draw_anchors(contexts, shared, spec.sampling),
+        dimensions=dimensions,
+        human=None if human is None else read_human_rungs(str(human)),
+        shared=shared is not None,
+    )
+
+
+def chosen_writer(spec: BuildSpec, notify: Callable[[str], object], *, own: bool) -> str | Backend:
+    """Return the writer; a table of the user's own needs a name, and `notify` says what the built-in one is."""
+    needed = own and needs_writer(spec)
+    if needed and spec.writer is None:
+        raise UsageError(
+            f"no writer is named for the ladders of your table. Name a model with {option('writer')} MODEL; give "
+            f"every rung as a text with {option('human')} TABLE; or build nothing, and score with a general set, "
+            "such as `refladder score TABLE --ladders general/reply`"
+        )
+    if needed and spec.writer == "builtin":
+        notify(STOCK)
+    return spec.writer or "builtin"
 
 
 def new_contexts(spec: BuildSpec) -> Sequence[Context]:
@@ -125,7 +234,7 @@ def run(spec: BuildSpec, session: Session, events: Events) -> BuildReport:
 
 
 def _writer(spec: BuildSpec, session: Session) -> Backend:
-    return session.open(spec.writer, spec.writer_options, "--writer-option")
+    return session.open(spec.writer or "builtin", spec.writer_options, "--writer-option")
 
 
 def _written(

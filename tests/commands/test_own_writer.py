@@ -8,8 +8,8 @@ import pytest
 
 import refladder
 from refladder import Dimension, session
-from refladder.commands.build import STOCK
 from refladder.errors import UsageError
+from refladder.jobs.build import STOCK
 
 TASK = """task = "open"
 [[dimensions]]
