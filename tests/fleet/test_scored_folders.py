@@ -37,6 +37,8 @@ def test_a_file_that_is_missing_or_cut_is_refused_until_it_is_scored_again(comma
         f"refladder: {file}: {len(cut):,} bytes, and its run wrote {len(whole):,}; run the same `refladder score` "
         "command again, which scores it again, or name the files to read with a quoted glob\n"
     )
+    assert "(2 from earlier runs)" in command(line).err  # the cut file is scored again
+    assert file.read_bytes() == whole
     file.unlink()
     missing = (
         f"refladder: {file}: this file of scored rows is missing; run the same `refladder score` command again, which "

@@ -10,7 +10,7 @@ from fractions import Fraction
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from pyarrow import parquet
 from waiting import HANG
@@ -91,6 +91,7 @@ def test_a_top_fraction_is_of_the_rows_that_reach_the_thresholds(passed, write_j
 
 @settings(max_examples=40, deadline=None)
 @given(count=st.integers(0, 60), hundredths=st.integers(1, 100))
+@example(count=30, hundredths=10)  # 0.1 * 30 is a little over 3
 def test_a_top_fraction_counts_exactly(tmp_path_factory, count, hundredths):
     rows = [{"v": value % 7} for value in range(count)]
     asked = Filtering(top=hundredths / 100, by="v")

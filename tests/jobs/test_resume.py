@@ -14,7 +14,7 @@ import refladder
 from refladder.commands import calling
 from refladder.scoring import scorer
 
-LADDERS = ("--ladders", "demo/story")
+LADDERS = "--ladders demo/story"
 
 # The built-in judge, which waits at its fourth call while the file HOLD exists, so that a kill falls in the middle.
 # A shell that runs tests in the background has SIGINT ignored, and children inherit that: the driver takes it back.
@@ -41,34 +41,21 @@ main(sys.argv[1:])
 """
 
 
-def score(process, source, out, *options, judge="builtin", **how):
-    return process("score", source, *LADDERS, "--out", out, "--judge", judge, *options, **how)
-
-
-def finished(started):
-    out, err = started.communicate(timeout=HANG)
-    assert started.returncode == 0, err.decode()
-    return json.loads(out)
-
-
 @pytest.mark.parametrize("cut", [signal.SIGKILL, signal.SIGINT], ids=["kill -9", "Ctrl-C"])
-def test_cut_off_and_run_again(process, write_jsonl, rows, tmp_path, cut):
-    source = write_jsonl(rows(300))
-    one_go, again = tmp_path / "one.jsonl", tmp_path / "again.jsonl"
+def test_cut_off_and_run_again(process, command, write_jsonl, rows, tmp_path, cut):  # noqa: PLR0917  fixtures
+    line = f"score {write_jsonl(rows(150))} {LADDERS} --json --out"
+    one_go, again, hold = (tmp_path / name for name in ("one.jsonl", "again.jsonl", "hold"))
     kept = Path(f"{again}.judgments.jsonl")
-    hold = tmp_path / "hold"
-    hold.touch()
-    slow = {"driver": ("-c", DRIVER), "judge": "slow", "env": {**os.environ, "HOLD": str(hold)}}
-    counts = finished(score(process, source, one_go, "--json"))
-    assert (counts["rows"], counts["judgments"], counts["reused"]) == (300, 3000, 0)
+    counts = json.loads(command(f"{line} {one_go}").out)
+    assert (counts["rows"], counts["judgments"], counts["reused"]) == (150, 1500, 0)
 
-    started = score(process, source, again, **slow)
-    until(
-        lambda: count_lines(kept) > 16 * 10, started
-    )  # the first batch: 16 rows, 5 rungs, 2 dimensions
+    hold.touch()
+    words = f"{line} {again} --judge slow".split()
+    started = process(*words, driver=("-c", DRIVER), env={**os.environ, "HOLD": str(hold)})
+    # the first batch: 16 rows, 5 rungs, 2 dimensions
+    until(lambda: count_lines(kept) > 16 * 10, started)
     started.send_signal(cut)
     _, err = started.communicate(timeout=HANG)
-    hold.unlink()
     assert started.returncode == (130 if cut == signal.SIGINT else -signal.SIGKILL)
     if cut == signal.SIGINT:
         assert err.decode().splitlines()[-1] == (
@@ -76,15 +63,15 @@ def test_cut_off_and_run_again(process, write_jsonl, rows, tmp_path, cut):
         )
     assert not again.exists()
     lines = kept.read_bytes().count(b"\n")
-    assert 1 < lines < 3001
+    assert 1 < lines < 1501
     with kept.open("ab") as torn:  # what a kill in the middle of a write leaves
         torn.write(b'{"schema":"judgment/1","context_id":"sto')
 
-    counts = finished(score(process, source, again, "--json", **slow))
-    assert (counts["judgments"], counts["reused"]) == (3000, lines - 1)
+    counts = json.loads(command(f"{line} {again}").out)
+    assert (counts["judgments"], counts["reused"]) == (1500, lines - 1)
     assert again.read_bytes() == one_go.read_bytes()
     assert kept.read_bytes() == Path(f"{one_go}.judgments.jsonl").read_bytes()
-    assert not [path.name for path in tmp_path.iterdir() if path.name.startswith(".")]
+    assert not list(tmp_path.glob(".*"))
 
 
 # A script that calls `refladder.score` with a judge that waits at a call; `signal` as in DRIVER.
@@ -110,86 +97,71 @@ refladder.score(sys.argv[1], ladders="demo/story", judge=Slow(), out=sys.argv[2]
 
 
 def test_a_script_that_is_interrupted_ends_in_one_line(process, write_jsonl, rows, tmp_path):
-    source, out = write_jsonl(rows(300)), tmp_path / "out.jsonl"
+    source, out = write_jsonl(rows(150)), tmp_path / "out.jsonl"
     started = process(source, out, driver=("-c", SCRIPT))
     assert started.stdout.readline() == b"waiting\n"
     started.send_signal(signal.SIGINT)
     _, err = started.communicate(timeout=HANG)
     assert started.returncode in {130, -signal.SIGINT}  # as Python ends on an interrupt
     lines = err.decode().splitlines()
-    again = "make the same call again to continue"
-    assert lines[-1] == (
-        f"KeyboardInterrupt: refladder.score was interrupted; its answers so far are kept for out='{out}': {again}"
-    )
+    kept = f"its answers so far are kept for out='{out}': make the same call again to continue"
+    assert lines[-1] == f"KeyboardInterrupt: refladder.score was interrupted; {kept}"
     assert "During handling" not in err.decode()
     files = {line.split('"')[1].rpartition("/")[2] for line in lines if line.startswith("  File ")}
     assert files == {"<string>", "calling.py"}  # the script's line, and no frames of the job
     assert count_lines(Path(f"{out}.judgments.jsonl")) > 1
-    called = refladder.score(source, ladders="demo/story", out=out)  # continues
-    assert called == out
+    assert refladder.score(source, ladders="demo/story", out=out) == out  # continues
 
 
 @pytest.mark.parametrize(
-    ("name", "message"),
-    [
-        (
-            "evaluate",
-            "make the same call again, with work=PATH to keep answers and continue from them",
-        ),
-        ("filter", "make the same call again"),
-    ],
+    ("name", "more"),
+    [("evaluate", ", with work=PATH to keep answers and continue from them"), ("filter", "")],
 )
-def test_an_interrupted_call_says_how_to_go_on(monkeypatch, name, message):
+def test_an_interrupted_call_says_how_to_go_on(monkeypatch, name, more):
     def interrupt(*_arguments, **_options):
         raise KeyboardInterrupt
 
     monkeypatch.setattr(calling.Call, "__init__", interrupt)
     with pytest.raises(KeyboardInterrupt) as raised:
         getattr(refladder, name)([{"context": "a", "output": "b"}])
-    assert str(raised.value) == f"refladder.{name} was interrupted; {message}"
+    again = f"refladder.{name} was interrupted; make the same call again{more}"
+    assert str(raised.value) == again
     assert raised.value.__suppress_context__
 
 
-def test_cut_at_any_byte(command, write_jsonl, rows, tmp_path):
-    source, out = write_jsonl(rows(4)), tmp_path / "out.jsonl"
-    kept = Path(f"{out}.judgments.jsonl")
-    assert command("score", source, *LADDERS, "--out", out).code == 0
+@pytest.fixture
+def scoring(command, write_jsonl, rows, tmp_path):
+    """The line that scored three rows, its output and its judgments."""
+    out = tmp_path / "out.jsonl"
+    line = f"score {write_jsonl(rows(3))} {LADDERS} --out {out}"
+    assert command(line).code == 0
+    return line, out, Path(f"{out}.judgments.jsonl")
+
+
+def test_cut_at_any_byte(command, scoring):
+    line, out, kept = scoring
     whole, judged = out.read_bytes(), kept.read_bytes()
-    for cut in [
-        0,
-        1,
-        len(judged) // 2,
-        judged.index(b"\n"),
-        judged.index(b"\n") + 1,
-        len(judged) - 1,
-        len(judged),
-    ]:
+    head, size = judged.index(b"\n"), len(judged)
+    for cut in (0, 1, size // 2, head, head + 1, size - 1, size):
         kept.write_bytes(judged[:cut])
         out.unlink()
-        done = command("score", source, *LADDERS, "--out", out, "--json")
+        done = command(f"{line} --json")
         assert done.code == 0
-        complete = judged[:cut].count(b"\n") + (
-            judged[cut : cut + 1] == b"\n"
-        )  # a line that lacks its newline alone stays
+        # a line that lacks its newline alone stays
+        complete = judged[:cut].count(b"\n") + (judged[cut : cut + 1] == b"\n")
         assert json.loads(done.out)["reused"] == max(complete - 1, 0)
         assert (out.read_bytes(), kept.read_bytes()) == (whole, judged)
 
 
 def test_the_size_of_batches_changes_nothing(command, write_jsonl, rows, tmp_path, monkeypatch):
-    source = write_jsonl(rows(40))
-    for name, first in (("small", 1), ("large", 64)):
-        monkeypatch.setattr(scorer, "FIRST_BATCH", first)
-        monkeypatch.setattr(scorer, "LARGEST_BATCH", first)
-        assert (
-            command(
-                "score", source, *LADDERS, "--both-orders", "--out", tmp_path / f"{name}.jsonl"
-            ).code
-            == 0
-        )
-    for ending in ("", ".judgments.jsonl"):
-        assert (tmp_path / f"small.jsonl{ending}").read_bytes() == (
-            tmp_path / f"large.jsonl{ending}"
-        ).read_bytes()
+    line = f"score {write_jsonl(rows(40))} {LADDERS} --both-orders --out {tmp_path}"
+    for size in (1, 64):
+        monkeypatch.setattr(scorer, "FIRST_BATCH", size)
+        monkeypatch.setattr(scorer, "LARGEST_BATCH", size)
+        assert command(f"{line}/{size}.jsonl").code == 0
+    for ending in ("jsonl", "jsonl.judgments.jsonl"):
+        small, large = (tmp_path / f"{size}.{ending}" for size in (1, 64))
+        assert small.read_bytes() == large.read_bytes()
 
 
 def test_batches_grow_while_quick_and_shrink_when_slow(monkeypatch):
@@ -208,123 +180,97 @@ def test_batches_grow_while_quick_and_shrink_when_slow(monkeypatch):
     assert sizes == [16, 8, 4, 4, 8, 16, 32, 12]
 
 
-def changed(rows):
-    rows[1]["output"] += " And more."
-    return rows
+OTHER = "against 'rung:1' with other texts than this run's next question"
+
+
+def with_more_text(rows):
+    return [rows[0], {**rows[1], "output": "More."}, rows[2]]
 
 
 @pytest.mark.parametrize(
     ("change", "message"),
     [
         (
-            changed,
-            (
-                "{kept}:12: this judgment is of 'o2' against 'rung:1' with other texts than this run's next question "
-                "('o2' against 'rung:1'); the input has changed: name another file or folder "
-                "(--out, --judgments or --work), or delete {kept}"
-            ),
+            with_more_text,
+            f"12: this judgment is of 'o2' {OTHER} ('o2' against 'rung:1'); the input has changed",
         ),
         (
             lambda rows: rows[::-1],
-            (
-                "{kept}:2: this judgment is of 'o1' against 'rung:1' with other texts than this run's next question "
-                "('o3' against 'rung:1'); the input has changed: name another file or folder "
-                "(--out, --judgments or --work), or delete {kept}"
-            ),
+            f"2: this judgment is of 'o1' {OTHER} ('o3' against 'rung:1'); the input has changed",
         ),
         (
             lambda rows: rows[:2],
-            (
-                "{kept}:22: judgments continue after this run's last question; the input has become shorter: name "
-                "another file or folder (--out, --judgments or --work), or delete {kept}"
-            ),
+            "22: judgments continue after this run's last question; the input has become shorter",
         ),
     ],
     ids=["a text", "the order", "fewer rows"],
 )
-def test_a_changed_input_is_told(command, fails, write_jsonl, rows, change, message):  # noqa: PLR0917  fixtures
-    source = write_jsonl(rows(3))
-    out = source.with_name("out.jsonl")
-    kept = Path(f"{out}.judgments.jsonl")
-    command("score", source, *LADDERS, "--out", out)
+def test_a_changed_input_is_told(command, fails, scoring, write_jsonl, rows, change, message):  # noqa: PLR0917
+    line, out, kept = scoring
     before = out.read_bytes()
     write_jsonl(change(rows(3)))
-    told = fails(2, "score", source, *LADDERS, "--out", out).splitlines()[
-        -1
-    ]  # after the check of the judge
-    assert told == f"refladder: {message.format(kept=kept)}"
+    told = fails(2, line).splitlines()[-1]  # after the check of the judge
+    remedy = f"name another file or folder (--out, --judgments or --work), or delete {kept}"
+    assert told == f"refladder: {kept}:{message}: {remedy}"
     assert out.read_bytes() == before
     kept.unlink()
-    done = command("score", source, *LADDERS, "--out", out, "--json")
+    done = command(f"{line} --json")
     assert (done.code, json.loads(done.out)["reused"]) == (0, 0)
     assert out.read_bytes() != before
 
 
-def test_rows_added_at_the_end_are_judged_alone(command, write_jsonl, rows, tmp_path):
-    source, out = write_jsonl(rows(3)), tmp_path / "out.jsonl"
-    command("score", source, *LADDERS, "--out", out)
+def test_rows_added_at_the_end_are_judged_alone(command, scoring, write_jsonl, rows):
     write_jsonl(rows(5))
-    counts = json.loads(command("score", source, *LADDERS, "--out", out, "--json").out)
+    counts = json.loads(command(f"{scoring[0]} --json").out)
     assert (counts["judgments"], counts["reused"]) == (50, 30)
 
 
-def test_judgments_of_another_run_are_told(command, fails, stories, tmp_path):
-    kept = tmp_path / "kept.jsonl"
-    keep = ("--judgments", kept)
-    command("score", stories, *LADDERS, *keep)
+def test_judgments_of_another_run_are_told(fails, scoring):
+    line, _, kept = scoring
     before = kept.read_bytes()
+    another = f"refladder: {kept}: these judgments are of another run"
     tail = f"; name another file or folder (--out, --judgments or --work), or delete {kept}\n"
-    assert fails(2, "score", stories, *LADDERS, *keep, "--both-orders") == (
-        f"refladder: {kept}: these judgments are of another run (asked in 1 order, this run in 2){tail}"
-    )
-    assert fails(2, "score", stories, *LADDERS, *keep, "--dimension", "coherence") == (
-        f"refladder: {kept}: these judgments are of another run (of dimensions coherence, complexity){tail}"
-    )
-    message = fails(2, "score", stories, *LADDERS, *keep, "--yes-no")
-    assert message.startswith(
-        f"refladder: {kept}: these judgments are of another run (made by backend:builtin/1|prompts:story/compare@"
-    )
-    assert ", this run is backend:builtin/1|prompts:story/compare-yesno@" in message
-    assert message.endswith(tail)
-    assert "no row has a ladder; " in fails(
-        2, "score", stories, "--ladders", "demo/summarization", *keep
-    )
+    text = fails(2, f"{line} --both-orders")
+    assert text == f"{another} (asked in 1 order, this run in 2){tail}"
+    text = fails(2, f"{line} --dimension coherence")
+    assert text == f"{another} (of dimensions coherence, complexity){tail}"
+    text = fails(2, f"{line} --yes-no")
+    made_by = "made by backend:builtin/1|prompts:story/compare@"
+    assert text.startswith(f"{another} ({made_by}")
+    assert ", this run is backend:builtin/1|prompts:story/compare-yesno@" in text
+    assert text.endswith(tail)
+    text = fails(2, f"{line} --ladders demo/summarization")
+    assert "no row has a ladder; " in text
     assert kept.read_bytes() == before
 
 
 def test_a_file_that_holds_no_judgments(fails, stories, tmp_path):
-    kept = tmp_path / "kept.jsonl"
-    kept.write_text('{"a": 1}\n')
-    assert fails(2, "score", stories, *LADDERS, "--judgments", kept) == (
-        f'refladder: {kept}:1: expected a line with "schema": "run/2", found None\n'
-    )
-    kept.write_bytes(b"\x1f\x8b\x08\x00rest")
-    assert fails(2, "score", stories, *LADDERS, "--judgments", kept) == (
-        f"refladder: {kept}: a gzip file cannot be extended; unpack it first\n"
-    )
-    (folder := tmp_path / "folder").mkdir()
-    assert fails(2, "score", stories, *LADDERS, "--judgments", folder) == (
-        f"refladder: {folder}: a folder; name a file in it\n"
-    )
+    folder, kept = tmp_path / "folder", tmp_path / "kept.jsonl"
+    folder.mkdir()
+    for content, message in (
+        (b'{"a": 1}\n', ':1: expected a line with "schema": "run/2", found None'),
+        (b"\x1f\x8b\x08\x00rest", ": a gzip file cannot be extended; unpack it first"),
+    ):
+        kept.write_bytes(content)
+        text = fails(2, f"score {stories} {LADDERS} --judgments {kept}")
+        assert text == f"refladder: {kept}{message}\n"
+    text = fails(2, f"score {stories} {LADDERS} --judgments {folder}")
+    assert text == f"refladder: {folder}: a folder; name a file in it\n"
 
 
-def test_a_changed_line_in_the_middle_is_told(command, fails, stories, tmp_path):
-    kept = tmp_path / "kept.jsonl"
-    command("score", stories, *LADDERS, "--judgments", kept)
+def test_a_changed_line_in_the_middle_is_told(fails, scoring):
+    line, _, kept = scoring
     lines = kept.read_text().splitlines(keepends=True)
     lines[4] = lines[4][:50] + "\n"
     kept.write_text("".join(lines))
-    message = fails(2, "score", stories, *LADDERS, "--judgments", kept).splitlines()[-1]
-    assert message.startswith(
-        f"refladder: {kept}:5: not JSON (EOF while parsing a string at line 1 column "
-    )
+    broken = "not JSON (EOF while parsing a string at line 1 column "
+    assert fails(2, line).splitlines()[-1].startswith(f"refladder: {kept}:5: {broken}")
 
 
 def test_a_device_is_written_and_stays_one(command, stories):
-    done = command("score", stories, *LADDERS, "--judgments", os.devnull)
+    done = command(f"score {stories} {LADDERS} --judgments {os.devnull}")
     assert (done.code, len(done.rows)) == (0, 6)
-    assert (
-        command("score", stories, *LADDERS, "--out", os.devnull, "--out-format", "jsonl").code == 0
-    )
+    line = f"score {stories} {LADDERS} --out {os.devnull} --out-format jsonl"
+    assert command(line).code == 0
     assert not Path(os.devnull).is_file()
     assert not list(Path(os.devnull).parent.glob("null.*"))

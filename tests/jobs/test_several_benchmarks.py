@@ -16,31 +16,18 @@ from doubles import Double
 from waiting import HANG, count_lines, until
 
 import refladder
+from refladder.backends.builtin import Builtin
 from refladder.errors import UsageError
 from refladder.jobs.evaluate import Evaluation
 
-BOTH = ("demo/story", "demo/dialogue")
-SETS = ("--ladders", "demo/story", "--ladders", "demo/dialogue")
-OTHER_TASK = (
-    "the ladders of demo/story are of task 'story', and demo/dialogue is of 'dialogue'; name ladders of that task with "
-    "--ladders"
-)
+NAMES = ("demo/story", "demo/dialogue")
+BOTH = "demo/story demo/dialogue"
+SETS = "--ladders demo/story --ladders demo/dialogue"
 DATA = Path(__file__).parents[1] / "loaders" / "data"
-FILES = (
-    DATA / "summeval" / "flat" / "summeval.json",
-    DATA / "topicalchat" / "unieval" / "topical_chat.json",
-)
-SOURCES = ("--source", FILES[0], "--source", FILES[1])
-QUICK = ("--resamples", "20")
-RATED = (
-    *QUICK,
-    "--methods",
-    "direct-5,g-eval-5",
-    "--level",
-    "within_context",
-    "--statistic",
-    "spearman",
-)
+FILES = DATA / "summeval/flat/summeval.json", DATA / "topicalchat/unieval/topical_chat.json"
+SOURCES = f"--source {FILES[0]} --source {FILES[1]}"
+QUICK = "--resamples 20"
+RATED = f"{QUICK} --methods direct-5,g-eval-5 --level within_context --statistic spearman"
 
 
 class NeverAsked(Double):
@@ -48,93 +35,81 @@ class NeverAsked(Double):
         raise AssertionError("asked to judge")
 
 
-def without_seconds(text):
-    return [{**row, "seconds": ""} for row in csv.DictReader(io.StringIO(text))]
+@pytest.fixture
+def cells(command):
+    """The rows of `evaluate --format csv`, without the seconds of the run."""
+
+    def go(words):
+        table = csv.DictReader(io.StringIO(command(f"evaluate {words} --format csv").out))
+        return [{**row, "seconds": ""} for row in table]
+
+    return go
 
 
-def test_csv_and_records_are_those_of_each_benchmark_alone(command):
-    together = command("evaluate", *BOTH, *RATED, "--format", "csv").out
-    alone = [command("evaluate", name, *RATED, "--format", "csv").out for name in BOTH]
-    assert without_seconds(together) == [row for text in alone for row in without_seconds(text)]
-    found = refladder.evaluate(list(BOTH), methods="direct-5,g-eval-5")
-    assert [isinstance(each, Evaluation) for each in found] == [True, True]
+def test_csv_and_records_are_those_of_each_benchmark_alone(cells):
+    together = cells(f"{BOTH} {RATED}")
+    assert together == [row for name in NAMES for row in cells(f"{name} {RATED}")]
+    found = refladder.evaluate(list(NAMES), methods="direct-5,g-eval-5")
+    assert all(isinstance(each, Evaluation) for each in found)
     records = [{**record, "seconds": ""} for record in found.records()]
-    as_text = [
+    assert together == [
         {key: "" if value is None else str(value) for key, value in record.items()}
         for record in records
     ]
-    assert as_text == without_seconds(together)
     assert found.complete
     assert found.rows == (*found[0].rows, *found[1].rows)
 
 
-def test_each_benchmark_has_its_own_source(command, tmp_path):
-    names, rated = ("summeval", "topicalchat"), (*RATED, "--format", "csv")
-    together = command("evaluate", *names, *SOURCES, *rated, "--work", tmp_path)
-    alone = [
-        command("evaluate", name, "--source", path, *rated)
-        for name, path in zip(names, FILES, strict=True)
-    ]
-    assert without_seconds(together.out) == [
-        row for done in alone for row in without_seconds(done.out)
-    ]
-    configs = [
-        json.loads(path.read_text())["options"] for path in sorted(tmp_path.glob("*/run.json"))
-    ]
-    assert [(each["benchmark"], each["source"]) for each in configs] == list(
-        zip(names, map(str, FILES), strict=True)
-    )
+def test_each_benchmark_has_its_own_source(cells, tmp_path):
+    names = ("summeval", "topicalchat")
+    together = cells(f"{' '.join(names)} {SOURCES} {RATED} --work {tmp_path}")
+    pairs = list(zip(names, map(str, FILES), strict=True))
+    alone = [cells(f"{name} --source {path} {RATED}") for name, path in pairs]
+    assert together == [row for rows in alone for row in rows]
+    configs = [json.loads(path.read_text()) for path in sorted(tmp_path.glob("*/run.json"))]
+    found = [(each["options"]["benchmark"], each["options"]["source"]) for each in configs]
+    assert found == pairs
 
 
 def test_a_call_takes_a_source_for_each_benchmark():
-    found = refladder.evaluate(
-        ["summeval", "demo/dialogue"], source=[FILES[0], None], methods="direct-5"
-    )
+    names = ["summeval", "demo/dialogue"]
+    found = refladder.evaluate(names, source=[FILES[0], None], methods="direct-5")
     alone = refladder.evaluate("summeval", source=FILES[0], methods="direct-5")
     assert found[0].rows == alone.rows
     assert {row.benchmark for row in found[1].rows} == {"demo/dialogue"}
-    with pytest.raises(
-        UsageError,
-        match=r"^1 source for 2 benchmarks; give source once for each, in the same order$",
-    ):
+    few = r"^1 source for 2 benchmarks; give source once for each, in the same order$"
+    with pytest.raises(UsageError, match=few):
         refladder.evaluate(["summeval", "topicalchat"], source=FILES[0])
 
 
 def test_one_table_has_benchmarks_as_groups_of_columns_and_their_mean(command):
-    listed = command("evaluate", *BOTH, *RATED, "--json").rows
-    assert len(listed) == 1
-    evaluations = listed[0]["evaluations"]
-    assert [each["benchmark"] for each in evaluations] == list(BOTH)
-    for name, each in zip(BOTH, evaluations, strict=True):
-        lines = command("evaluate", name, *RATED, "--json").rows
+    (listed,) = command(f"evaluate {BOTH} {RATED} --json").rows
+    evaluations = listed["evaluations"]
+    assert [each["benchmark"] for each in evaluations] == list(NAMES)
+    for name, each in zip(NAMES, evaluations, strict=True):
+        lines = command(f"evaluate {name} {RATED} --json").rows
+        cards = [line["method"] for line in lines if "kind" in line]
         assert each["rows"] == [line for line in lines if line.get("kind") != "card"]
-        assert [card["method"] for card in each["cards"]] == [
-            line["method"] for line in lines if "kind" in line
-        ]
+        assert [card["method"] for card in each["cards"]] == cards
     values = {
         (row["method"], row["dimension"]): row["value"]
-        for each in evaluations
-        for row in each["rows"]
-        if row["statistic"] == "spearman"
-    }
-    shown = command(
-        "evaluate", *BOTH, *RATED, "--format", "latex", "--intervals", "none"
-    ).out.splitlines()
-    names = ", ".join(BOTH)
-    words = r"within\_context: Spearman with the ratings, mean over contexts"
-    assert shown[2] == rf"  \caption{{{names}, {words}}}"
-    assert shown[3] == r"  \label{tab:within-context-spearman}"
-    assert shown[5] == r"  \begin{tabular}{l" + "r" * 8 + "}"
-    assert (
-        shown[7]
-        == r"   & \multicolumn{3}{c}{demo/story} & \multicolumn{1}{c}{demo/dialogue} &  &  &  &  \\"
-    )
-    assert shown[8] == r"  \cmidrule(lr){2-4} \cmidrule(lr){5-5}"
-    heads = "method & coherence & complexity & mean & engagingness & benchmark mean & contexts & skipped & unscored"
-    assert shown[9] == rf"  {heads} \\"
+        for each in evaluations for row in each["rows"] if row["statistic"] == "spearman"
+    }  # fmt: skip
+    done = command(f"evaluate {BOTH} {RATED} --format latex --intervals none")
+    shown = done.out.splitlines()
+    assert shown[2:10] == [
+        r"  \caption{demo/story, demo/dialogue, within\_context: Spearman with the ratings, mean over contexts}",
+        r"  \label{tab:within-context-spearman}",
+        shown[4],
+        r"  \begin{tabular}{l" + "r" * 8 + "}",
+        shown[6],
+        r"   & \multicolumn{3}{c}{demo/story} & \multicolumn{1}{c}{demo/dialogue} &  &  &  &  \\",
+        r"  \cmidrule(lr){2-4} \cmidrule(lr){5-5}",
+        r"  method & coherence & complexity & mean & engagingness & benchmark mean & contexts & skipped & unscored \\",
+    ]
     for line, method in zip(shown[11:13], ("direct-5", "g-eval-5"), strict=True):
-        cells = [cell.strip(" \\") for cell in line.split("&")]
-        plain = [cell.partition("{")[2].rstrip("}") or cell for cell in cells]
+        parts = [cell.strip(" \\") for cell in line.split("&")]
+        plain = [cell.partition("{")[2].rstrip("}") or cell for cell in parts]
         # by hand: the mean of the story's two dimensions, then of the two benchmarks
         story = fmean(values[method, name] for name in ("coherence", "complexity"))
         both = fmean([story, values[method, "engagingness"]])
@@ -143,40 +118,28 @@ def test_one_table_has_benchmarks_as_groups_of_columns_and_their_mean(command):
 
 
 def test_a_method_without_a_value_on_one_benchmark_has_no_mean_over_benchmarks(command):
-    done = command("evaluate", *BOTH, *QUICK, "--methods", "direct-5,bleu", "--format", "markdown")
+    done = command(f"evaluate {BOTH} {QUICK} --methods direct-5,bleu --format markdown")
     assert done.code == 3
     heads, _, *rows = done.out.splitlines()[2:6]
-    assert heads.startswith(
-        "| method | demo/story coherence | demo/story complexity | demo/story mean | demo/dialogue "
-    )
+    columns = "demo/story coherence | demo/story complexity | demo/story mean | demo/dialogue "
+    assert heads.startswith(f"| method | {columns}")
     assert rows[1].startswith("| bleu | — | — | — | — | — |")
-    assert (
-        "- benchmark mean: mean of the 2 benchmarks (of the means over their dimensions); no interval"
-        in done.out
-    )
+    mean = "mean of the 2 benchmarks (of the means over their dimensions); no interval"
+    assert f"- benchmark mean: {mean}" in done.out
 
 
 def test_figures_page_and_differences_are_of_each_benchmark(command, tmp_path):
-    extra = (
-        "--figures",
-        tmp_path / "drawn",
-        "--html",
-        tmp_path / "page.html",
-        "--reference",
-        "direct-5",
-        *QUICK,
-    )
-    done = command("evaluate", *BOTH, "--methods", "direct-5,win-ratio", *extra)
+    drawn = f"--figures {tmp_path}/drawn --html {tmp_path}/page.html --reference direct-5 {QUICK}"
+    done = command(f"evaluate {BOTH} --methods direct-5,g-eval-5 {drawn}")
     assert len(list(tmp_path.glob("drawn/*/cost.svg"))) == 2
     page = (tmp_path / "page.html").read_text()
-    assert [
-        page.count(f'<img alt="{name}: cost" src="data:image/svg+xml;base64,') for name in BOTH
-    ] == [1, 1]
     assert "<title>demo/story, demo/dialogue: agreement with people</title>" in page
-    for name in BOTH:
+    for name in NAMES:
+        assert page.count(f'<img alt="{name}: cost" src="data:image/svg+xml;base64,') == 1
         assert f"{name}, within_context: Spearman, the method minus direct-5" in done.out
 
 
+# The built-in judge, which waits at its second call about dialogues and notes the number of prompts.
 DRIVER = """
 import os, sys, time
 from refladder import backends
@@ -189,7 +152,7 @@ class Slow(Builtin):
 
     def read_labels(self, prompts, labels):
         self.calls += prompts[0].task == "dialogue"
-        while self.calls > 1 and os.path.exists(os.environ["HOLD"]):
+        while self.calls > 1:
             time.sleep(0.01)
         with open(os.environ["ASKED"], "a") as asked:
             asked.write("\\n" * len(prompts))
@@ -201,119 +164,106 @@ main(sys.argv[1:])
 """
 
 
-def test_a_run_killed_in_the_second_benchmark_goes_on_and_asks_nothing_twice(process, tmp_path):
-    hold, asked = tmp_path / "hold", tmp_path / "asked"
-    how = {"driver": ("-c", DRIVER), "env": {**os.environ, "HOLD": str(hold), "ASKED": str(asked)}}
-    quick = ("--judge", "slow", *QUICK)
-    line = ("evaluate", *BOTH, *SETS, *quick, "--format", "markdown", "--work")
+def test_a_run_killed_in_the_second_benchmark_goes_on_and_asks_nothing_twice(
+    process, command, tmp_path, monkeypatch
+):
+    asked, counted, read_labels = tmp_path / "asked", [], Builtin.read_labels
+
+    def counting(self, prompts, labels):
+        counted.append(len(prompts))
+        return read_labels(self, prompts, labels)
+
+    monkeypatch.setattr(Builtin, "read_labels", counting)
+    line = f"evaluate {BOTH} {SETS} {QUICK} --format markdown --work"
+    one_go = command(f"{line} {tmp_path}/one")
+    assert one_go.code == 0, one_go.err
     # 72 stories and 84 dialogues with 5 rungs, on two dimensions and on one
     needed = 72 * 5 * 2 + 84 * 5
-    one_go = process(*line, tmp_path / "one", **how)
-    printed, err = one_go.communicate(timeout=HANG)
-    assert one_go.returncode == 0, err.decode()
     # and once the ends of 12 and 12 ladders of stories and of 14 of dialogues, in both orders
-    assert count_lines(asked) == needed + 2 * (12 + 12 + 14)
+    assert sum(counted) == needed + 2 * (12 + 12 + 14)
 
-    asked.unlink()
-    hold.touch()
-    started = process(*line, tmp_path / "cut", **how)
+    how = {"driver": ("-c", DRIVER), "env": {**os.environ, "ASKED": str(asked)}}
+    started = process(*f"{line} {tmp_path}/cut --judge slow".split(), **how)
     # all stories, and the first batch of dialogues: 16 of them
-    until(
-        lambda: sum(map(count_lines, tmp_path.glob("cut/*/judgments.jsonl"))) == 2 + 720 + 80,
-        started,
-    )
+    kept = 2 + 720 + 80
+    until(lambda: sum(map(count_lines, tmp_path.glob("cut/*/judgments.jsonl"))) == kept, started)
     started.send_signal(signal.SIGKILL)
     started.communicate(timeout=HANG)
     assert count_lines(asked) == 720 + 80
-    hold.unlink()
-    again = process(*line, tmp_path / "cut", **how)
-    assert again.communicate(timeout=HANG)[0] == printed
-    assert count_lines(asked) == needed
+    counted.clear()
+    assert command(f"{line} {tmp_path}/cut").out == one_go.out
+    assert sum(counted) == needed - 720 - 80
 
-    folders = sorted(path.name for path in (tmp_path / "cut").iterdir() if path.is_dir())
-    assert [name.rpartition("-")[0] for name in folders] == ["demo_dialogue", "demo_story"]
-    configs = [
-        json.loads((tmp_path / "cut" / name / "run.json").read_text())["options"]
-        for name in folders
-    ]
-    assert (
-        [each["benchmark"] for each in configs]
-        == [each["ladders"] for each in configs]
-        == sorted(BOTH)
-    )
-    assert [each["work"] for each in configs] == [str(tmp_path / "cut" / name) for name in folders]
-    assert all((tmp_path / "cut" / name / "results.jsonl").exists() for name in folders)
-    for name, folder in zip(
-        sorted(BOTH), folders, strict=True
-    ):  # each is the folder of a run on this one alone
-        alone = process(
-            "evaluate",
-            name,
-            "--ladders",
-            name,
-            *quick,
-            "--work",
-            tmp_path / "cut" / folder,
-            **how,
-        )
-        assert alone.communicate(timeout=HANG)[0]
-    assert count_lines(asked) == needed
+    folders = sorted(path for path in (tmp_path / "cut").iterdir() if path.is_dir())
+    assert [path.name.rpartition("-")[0] for path in folders] == ["demo_dialogue", "demo_story"]
+    for name, folder in zip(sorted(NAMES), folders, strict=True):
+        options = json.loads((folder / "run.json").read_text())["options"]
+        assert options["benchmark"] == options["ladders"] == name
+        assert options["work"] == str(folder)
+        assert (folder / "results.jsonl").exists()
+        # each is the folder of a run on this one alone
+        counted.clear()
+        assert command(f"evaluate {name} --ladders {name} {QUICK} --work {folder}").out
+        assert counted == []
+
+
+OTHER_TASK = (
+    "the ladders of demo/story are of task 'story', and demo/dialogue is of 'dialogue'; name ladders of that task with "
+    "--ladders"
+)
 
 
 @pytest.mark.parametrize(
-    ("line", "message"),
+    ("words", "message"),
     [
         (
-            (*BOTH, "demo/summarization", *SETS),
+            f"{BOTH} demo/summarization {SETS}",
             "2 ladder sets for 3 benchmarks; give --ladders once, or one for each in the same order",
         ),
-        (("demo/story", *SETS), "2 ladder sets for 1 benchmark; give --ladders once"),
+        (f"demo/story {SETS}", "2 ladder sets for 1 benchmark; give --ladders once"),
         (
-            ("demo/story", *BOTH),
+            f"demo/story {BOTH}",
             "benchmark 'demo/story' is named 2 times; name each benchmark once",
         ),
+        (f"{BOTH} --ladders demo/story", OTHER_TASK),
         (
-            (*BOTH, "--ladders", "demo/story"),
-            OTHER_TASK,
-        ),
-        (
-            ("summeval", "topicalchat", "newsroom", *SOURCES),
+            f"summeval topicalchat newsroom {SOURCES}",
             "2 sources for 3 benchmarks; give --source once for each, in the same order",
         ),
         (
-            ("summeval", "--source", "a.json", "--source", "b.json"),
+            "summeval --source a.json --source b.json",
             "2 sources for 1 benchmark; give --source once",
         ),
         (
-            ("summeval", "topicalchat", "--source", "a.json"),
+            "summeval topicalchat --source a.json",
             "1 source for 2 benchmarks; give --source once for each, in the same order",
         ),
         (
-            (*BOTH, "--scores", "x.jsonl"),
+            f"{BOTH} --scores x.jsonl",
             "--scores is about one benchmark, and 2 are named; evaluate that one in a run of its own",
         ),
     ],
 )
-def test_what_does_not_fit_several_benchmarks_is_one_sentence(fails, line, message):
-    assert fails(2, "evaluate", *line, "--judge", "hf:/nowhere") == f"refladder: {message}\n"
+def test_what_does_not_fit_several_benchmarks_is_one_sentence(fails, words, message):
+    text = fails(2, f"evaluate {words} --judge hf:/nowhere")
+    assert text == f"refladder: {message}\n"
 
 
 def test_calls_say_the_same_before_a_judge_is_asked():
-    story, dialogue = map(refladder.load_benchmark, BOTH)
-    with pytest.raises(
-        UsageError, match=r"^3 ladder sets for 2 benchmarks; give ladders once, or one for each"
-    ):
-        refladder.evaluate([story, dialogue], ladders=["demo/story"] * 3, judge=NeverAsked())
-    with pytest.raises(UsageError, match=r"^benchmark 'demo/story' is named 2 times"):
-        refladder.evaluate([story, story], judge=NeverAsked())
+    story, dialogue = map(refladder.load_benchmark, NAMES)
     unrated = replace(dialogue, ratings=())
-    with pytest.raises(UsageError, match=r"^demo/dialogue has no ratings on engagingness"):
-        refladder.evaluate([story, unrated], methods="direct-5", judge=NeverAsked())
-    with pytest.raises(UsageError, match=r"^task is about one benchmark, and 2 are named"):
-        refladder.evaluate([story, dialogue], task="story")
+    sets = "3 ladder sets for 2 benchmarks; give ladders once, or one for each"
+    for benchmarks, how, message in (
+        ([story, dialogue], {"ladders": ["demo/story"] * 3}, sets),
+        ([story, story], {}, "benchmark 'demo/story' is named 2 times"),
+        ([story, unrated], {"methods": "direct-5"}, "demo/dialogue has no ratings on engagingness"),
+        ([story, dialogue], {"task": "story"}, "task is about one benchmark, and 2 are named"),
+    ):
+        with pytest.raises(UsageError, match=f"^{message}"):
+            refladder.evaluate(benchmarks, judge=NeverAsked(), **how)
 
 
-def test_a_list_of_rows_is_a_table_and_a_list_of_one_benchmark_a_list(tmp_path):
+def test_a_list_of_one_benchmark_is_a_list(tmp_path):
     found = refladder.evaluate(["demo/story"], methods="direct-5", work=tmp_path)
     assert [each.rows[0].benchmark for each in found] == ["demo/story"]
     assert (tmp_path / "direct-5.judgments.jsonl").exists()
