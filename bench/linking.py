@@ -18,7 +18,7 @@ from refladder.files.ladder_sets import load_ladders, rated_names
 from refladder.files.tables import Row
 from refladder.jobs.link import LEAST_CONTEXTS
 from refladder.loaders import load_benchmark
-from refladder.scoring.judging import verdicts
+from refladder.scoring.asker import verdicts
 from refladder.scoring.judgment_file import JudgmentLog
 from refladder.scoring.scorer import Item, LadderScorer
 from refladder.settings import Scoring

@@ -559,6 +559,12 @@ class LabelReading:
     note: str | None = None
 
 
+def possible(reading: LabelReading, whose: str) -> LabelReading:
+    """Return a reading; without numbers, and with a reason (`whose` is its subject), if they are impossible."""
+    wrong = None if reading.logprobs is None else impossible(reading.logprobs, reading.mass)
+    return reading if wrong is None else LabelReading(reason=f"{whose} {wrong}", cut=reading.cut)
+
+
 class NotAsked(LabelReading):
     """The reading of a prompt that was not asked, in a dry run."""
 

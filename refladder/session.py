@@ -8,15 +8,16 @@ import logging
 import os
 import shutil
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from refladder.backends import Backend, connect
 from refladder.backends.cache.cached import Stored
 from refladder.backends.cache.store import ResponseStore
 from refladder.backends.dry_run import DryRunBackend
-from refladder.backends.metered import Metered, spent_counts
+from refladder.backends.metered import Metered
 from refladder.backends.plain_function import FunctionJudge
 from refladder.errors import UsageError
 from refladder.files.folders import cache_folder
@@ -34,12 +35,19 @@ COSTLY = ("openai",)
 _LOG = logging.getLogger("refladder")
 
 
-class _Opened(NamedTuple):
+@dataclass(frozen=True)
+class _Opened:
+    """A backend that a session has opened: `asking` gets the questions, and `metered` inside it counts them."""
+
     name: str
     asking: Backend
-    unanswered: DryRunBackend
     metered: Metered
     stored: Stored | None
+
+    @functools.cached_property
+    def unanswered(self) -> DryRunBackend:
+        """Return what a dry run asks in its place."""
+        return DryRunBackend(self.asking)
 
 
 class Session:
@@ -83,7 +91,23 @@ class Session:
 
         `flag` is the command-line option that `options` come from, for messages.
         """
-        opened = self._once(backend, options, flag)
+        texts = {
+            name.replace("-", "_"): option_text(value) for name, value in (options or {}).items()
+        }
+        key = (backend if isinstance(backend, str) else id(backend), *sorted(texts.items()))
+        if key not in self._opened:
+            if isinstance(backend, str):
+                self._opened[key] = self._connected(backend, texts, flag)
+            elif options:
+                names = ", ".join(options)
+                raise UsageError(
+                    f"options {names} for a backend that is open already; give them to `connect`"
+                )
+            else:
+                metered = Metered(as_backend(backend))
+                asking = self._each_text_once(metered) if metered.rewards else metered
+                self._opened[key] = _Opened(metered.fingerprint, asking, metered, None)
+        opened = self._opened[key]
         asked = opened.unanswered if self.dry_run else opened.asking
         asked.load()
         return asked
@@ -102,30 +126,29 @@ class Session:
         ]
 
     def spent(self) -> list[dict[str, Any]]:
-        """What each backend was asked in this run, as JSON values."""
-        return [
-            {"backend": name, **spent_counts(metered, None if stored is None else stored.reused)}
-            for name, _, _, metered, stored in self._opened.values()
-        ]
-
-    def readings(self) -> dict[str, Mapping[str, Any]]:
-        """Return how the answers of each backend are read, where there is a choice."""
-        return {
-            opened.name: opened.metered.read_mode
-            for opened in self._opened.values()
-            if opened.metered.read_mode is not None
-        }
+        """Return what each backend was asked in this run, as JSON values; None for an unknown number."""
+        rows = []
+        for opened in self._opened.values():
+            usage = opened.metered.usage
+            row = {
+                "backend": opened.name,
+                **usage.counts,
+                "seconds": round(usage.seconds, 6),
+                "from_store": None if opened.stored is None else opened.stored.reused,
+                "usd": usage.cost(opened.metered.price),
+            }
+            rows.append(row)
+        return rows
 
     def under_way(self) -> tuple[int, int | None]:
-        """Prompts answered so far, and tokens that models ran for them; None where no backend counts them."""
+        """Return the prompts answered so far, and the tokens that models ran for them; None where none counts them."""
         meters = [opened.metered for opened in self._opened.values()]
-        run_tokens = [
-            meter.usage.run_tokens for meter in meters if meter.usage.run_tokens is not None
-        ]
-        return sum(meter.answered for meter in meters), sum(run_tokens) if run_tokens else None
+        tokens = [meter.usage.run_tokens for meter in meters]
+        known = [number for number in tokens if number is not None]
+        return sum(meter.answered for meter in meters), sum(known) if known else None
 
     def store_of(self, name: str, *, costs: bool) -> Path | None:
-        """The file of the response store of a backend, None for no store; `costs` says whether its price is known."""
+        """Return the response store's file for a backend, None for no store; `costs` says whether its price is known."""
         if self._store is False:
             return None
         path = self._store or os.environ.get("REFLADDER_STORE")
@@ -134,9 +157,9 @@ class Session:
         return Path(str(path)) if path else None
 
     def checks_of(self, judge: Backend | Judge | str) -> Path | None:
-        """The folder that remembers how a judge was checked; None where nothing is stored, or the judge is open."""
+        """Return the folder that remembers judge checks; None where nothing is stored, or the judge is open."""
         named = self._store is not False and isinstance(judge, str)
-        return default_store().with_name("checks") if named else None
+        return cache_folder() / "checks" if named else None
 
     def close(self) -> None:
         """Close the response stores that are open."""
@@ -150,32 +173,6 @@ class Session:
 
     def __exit__(self, *_: object) -> None:
         self.close()
-
-    def _once(
-        self,
-        backend: Backend | Judge | str,
-        options: Mapping[str, object] | None,
-        flag: str = "--judge-option",
-    ) -> _Opened:
-        texts = {
-            name.replace("-", "_"): option_text(value) for name, value in (options or {}).items()
-        }
-        key = (backend if isinstance(backend, str) else id(backend), *sorted(texts.items()))
-        if key not in self._opened:
-            if isinstance(backend, str):
-                self._opened[key] = self._connected(backend, texts, flag)
-            else:
-                if options:
-                    names = ", ".join(options)
-                    raise UsageError(
-                        f"options {names} for a backend that is open already; give them to `connect`"
-                    )
-                metered = Metered(as_backend(backend))
-                asking = self._each_text_once(metered)
-                self._opened[key] = _Opened(
-                    metered.fingerprint, asking, DryRunBackend(asking), metered, None
-                )
-        return self._opened[key]
 
     def _connected(self, name: str, options: Mapping[str, str], flag: str) -> _Opened:
         price = self.price_of(name)
@@ -198,13 +195,13 @@ class Session:
         if path is not None and path not in self._stores:
             self._stores[path] = ResponseStore(path)
         stored = None if path is None else Stored(metered, self._stores[path])
-        asking = stored or self._each_text_once(metered)
-        return _Opened(name, asking, DryRunBackend(asking), metered, stored)
+        asking: Backend = stored or metered
+        if metered.rewards and stored is None:
+            asking = self._each_text_once(metered)
+        return _Opened(name, asking, metered, stored)
 
     def _each_text_once(self, metered: Metered) -> Backend:
-        """A reward model with a store for this session: a rung is read once, however many texts it is compared with."""
-        if not metered.rewards:
-            return metered
+        """Give a reward model a store for this session, so that a rung is read once for all texts."""
         self._passing.append(TemporaryDirectory(prefix="refladder-"))
         path = Path(self._passing[-1].name) / "rewards.sqlite"
         self._stores[path] = ResponseStore(path)
@@ -212,12 +209,12 @@ class Session:
 
 
 def default_store() -> Path:
-    """Where answers are stored when no file is named: in the user's cache folder."""
+    """Return where answers are stored when no file is named: in the user's cache folder."""
     return cache_folder() / "responses.sqlite"
 
 
 def as_backend(judge: Backend | Judge) -> Backend:
-    """A backend, or the backend of a function."""
+    """Return a backend, or the backend of a function."""
     if isinstance(judge, Backend):
         return judge
     if not callable(judge):
@@ -226,13 +223,13 @@ def as_backend(judge: Backend | Judge) -> Backend:
 
 
 def option_text(value: object) -> str:
-    """An option's value as on the command line."""
+    """Write an option's value as on the command line."""
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 @contextmanager
 def copied(folder: Path | None) -> Iterator[Path | None]:
-    """A temporary copy of the files in a folder, in which a dry run continues; None where there is no folder."""
+    """Copy the files of a folder to a temporary one, in which a dry run continues; give None without a folder."""
     if folder is None:
         yield None
         return

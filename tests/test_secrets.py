@@ -21,7 +21,7 @@ from waiting import HANG
 from refladder.backends import BACKENDS, connect
 from refladder.backends.openai.client import Capabilities
 from refladder.errors import DataError, RefladderError, redacted
-from refladder.files.remote import filesystem
+from refladder.files.streams import filesystem
 from refladder.loaders import load_benchmark
 
 CANARY = "sk-canary-7f3d9a51c6e84b20"

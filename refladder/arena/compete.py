@@ -37,9 +37,8 @@ from refladder.ranking.estimators import decisions
 from refladder.records import Context, Generated, NotJudged, Output, Prompt, Sampling
 from refladder.report.results import Shown
 from refladder.report.standings import OVERALL, Standing, Trial, standing_tables, standings_of
-from refladder.scoring.asker import Asker, judging_template, run_of
+from refladder.scoring.asker import Asker, first_probabilities, judging_template, run_of
 from refladder.scoring.columns import has_low_mass
-from refladder.scoring.judging import first_probabilities
 from refladder.scoring.judgment_file import JudgmentIndex
 from refladder.scoring.question import pair_question
 from refladder.session import copied

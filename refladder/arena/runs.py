@@ -15,8 +15,7 @@ from refladder.errors import DataError, RefladderError, UsageError, plural
 from refladder.files.jsonl import read_bytes, read_lines, within
 from refladder.files.ladder_sets import load_ladders, published_names
 from refladder.files.scored_folders import is_scored
-from refladder.files.table_files import table_files
-from refladder.files.tables import parse_number, read_rows
+from refladder.files.tables import parse_number, read_rows, table_files
 from refladder.jobs.evaluation_results import RESULTS
 from refladder.jobs.input_rows import Mapped, items
 from refladder.jobs.scored_tables import mapped_columns

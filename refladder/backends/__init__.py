@@ -9,10 +9,9 @@ import inspect
 import re
 from typing import TYPE_CHECKING, cast
 
-from refladder import registry
 from refladder.backends.protocol import Backend, Streaming, Wrapper, in_batches, in_order, whole
 from refladder.errors import UnknownNameError, UsageError, option
-from refladder.registry import Entry
+from refladder.registry import Entry, find, names
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -93,15 +92,14 @@ def opener_of(name: str, options: Iterable[str]) -> Callable[..., Backend]:
         raise UsageError(
             f"{name} estimates scores and compares no texts; use it as the judge of `score` only"
         )
-    names = registry.names("backend", BACKENDS)
-    if kind not in names:
+    if kind not in BACKENDS and kind not in (known := names("backend", BACKENDS)):
         if kind.lower() in _SERVERS and ":" in name:
             raise UsageError(
                 f"unknown backend {name!r}: a server is openai:{name.partition(':')[2]} with {option('base-url')} URL"
                 f"{_SERVERS[kind.lower()]}"
             )
-        raise UnknownNameError("backend", name, names, _with_kind(name))
-    opener = registry.find("backend", kind, BACKENDS)
+        raise UnknownNameError("backend", name, known, _with_kind(name))
+    opener = find("backend", kind, BACKENDS)
     parameters = inspect.signature(opener).parameters.values()
     option_names = [
         parameter.name for parameter in parameters if parameter.kind is parameter.KEYWORD_ONLY

@@ -15,8 +15,7 @@ from operator import add
 from typing import TYPE_CHECKING, NamedTuple
 
 from refladder.backends.cache.cached import LABELS, WRITE, label_keys, write_keys
-from refladder.backends.protocol import Wrapper
-from refladder.backends.usage import Usage, characters, known_sum
+from refladder.backends.protocol import Usage, Wrapper, characters, known_sum
 from refladder.records import Completion, NotAsked, Unwritten
 
 if TYPE_CHECKING:

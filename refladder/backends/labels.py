@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from refladder.errors import DataError
 from refladder.parsing import parse_json
-from refladder.records import LARGEST_SUM, LabelReading, impossible
+from refladder.records import LARGEST_SUM, LabelReading
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -120,12 +120,6 @@ def checked_reading(
     return LabelReading(
         logprobs=tuple(logprobs), mass=min(1.0, mass), exactness=exactness, cut=cut, note=note
     )
-
-
-def possible(reading: LabelReading, whose: str) -> LabelReading:
-    """Return a reading; without numbers, and with a reason (`whose` is its subject), if they are impossible."""
-    wrong = None if reading.logprobs is None else impossible(reading.logprobs, reading.mass)
-    return reading if wrong is None else LabelReading(reason=f"{whose} {wrong}", cut=reading.cut)
 
 
 def reading_from_sequences(

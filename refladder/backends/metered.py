@@ -1,4 +1,4 @@
-"""A backend that counts prompts, tokens, seconds and money, and stops when a budget is spent."""
+"""What backends are asked: prompts, characters, tokens, seconds and money, and the end of a budget."""
 
 from __future__ import annotations
 
@@ -6,8 +6,7 @@ import time
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-from refladder.backends.protocol import Streaming, Wrapper
-from refladder.backends.usage import Usage, known_sum
+from refladder.backends.protocol import Streaming, Usage, Wrapper, known_sum
 from refladder.errors import BackendError, UsageError, plural
 
 if TYPE_CHECKING:
@@ -33,19 +32,24 @@ class Metered(Streaming, Wrapper):
     it ends it).
     """
 
+    # Of a token: the given one, else that of the inner backend.
+    price: Price | None = None
+
     def __init__(
         self, backend: Backend, price: Price | None = None, budget: Budget | None = None
     ) -> None:
         super().__init__(backend)
-        self._price = price
+        self.price = backend.price if price is None else price
         self.budget = budget
+        # Counting may itself cost a request; without a price, the numbers that the backend reports later are enough.
+        self._counts = price is not None or backend.usage is None
         self._usage = Usage()
         self._seconds = 0.0
         # In prompts.
         self.answered = 0
         # USD that this backend has taken from the budget.
         self._charged = 0.0
-        self._before = _spent(backend)
+        self._before = backend.usage
         self._sent_before = self.sent or 0
         if budget is not None and price is None:
             raise UsageError("a budget needs the model's price; give the table with --prices FILE")
@@ -54,11 +58,6 @@ class Metered(Streaming, Wrapper):
                 f"{backend.fingerprint}: cannot count its tokens, and a budget needs their number; name its tokenizer "
                 "with --judge-option tokenizer=PATH (--writer-option for a writer)"
             )
-
-    @property
-    def price(self) -> Price | None:
-        """Return the price of a token: the given one, else that of the inner backend."""
-        return self.backend.price if self._price is None else self._price
 
     @property
     def usage(self) -> Usage:
@@ -87,7 +86,8 @@ class Metered(Streaming, Wrapper):
         """Return tokens and money since this meter was made; answers from a store inside it cost nothing."""
         if not self.answered:
             return Spent(0, 0, None)
-        return _spent(self if self.backend.usage is None else self.backend).since(self._before)
+        now = self.usage if self.backend.usage is None else self.backend.usage
+        return _spent(now, self.price).since(_spent(self._before, self.price))
 
     def write_each(
         self, prompts: Sequence[Prompt], sampling: Sampling
@@ -112,10 +112,10 @@ class Metered(Streaming, Wrapper):
         prompts: Sequence[Prompt],
         answer_tokens: int,
     ) -> Iterator[tuple[int, T]]:
-        # Counting may itself cost a request, so without a price the numbers that the backend reports later are enough.
-        counting = self._price is not None or self.backend.usage is None
-        tokens = self.backend.count_tokens(prompts) if counting else None
-        covered = self._covered(len(prompts), tokens, answer_tokens)
+        tokens = self.backend.count_tokens(prompts) if self._counts else None
+        covered = len(prompts)
+        if self.budget is not None:
+            covered = self._covered(self.budget, len(prompts), tokens, answer_tokens)
         answered = 0
         if covered:
             chosen = prompts[:covered]
@@ -128,13 +128,13 @@ class Metered(Streaming, Wrapper):
                 self.answered += 1
                 yield numbered
                 answered += 1
-                if self._overspent():
+                if self.budget is not None and self._overspent(self.budget):
                     break
                 started = time.perf_counter()
         if (
             answered < len(prompts)
             and self.budget is not None
-            and (covered < len(prompts) or self._overspent())
+            and (covered < len(prompts) or self._overspent(self.budget))
         ):
             raise BackendError(
                 f"the budget of {self.budget.limit:.2f} USD does not cover the next prompt ({self.budget.spent:.4f} "
@@ -142,50 +142,37 @@ class Metered(Streaming, Wrapper):
                 "answers are kept: run the same command again with a new --budget"
             )
 
-    def _covered(self, count: int, tokens: Sequence[int] | None, answer_tokens: int) -> int:
+    def _covered(
+        self, budget: Budget, count: int, tokens: Sequence[int] | None, answer_tokens: int
+    ) -> int:
         """Return how many of the first prompts the budget covers."""
-        if self._price is None or self.budget is None:
-            return count
-        self._charge()
-        if tokens is None:
-            return count if self.budget.spent < self.budget.limit else 0
+        self._charge(budget)
+        if tokens is None or self.price is None:
+            return count if budget.spent < budget.limit else 0
         cost = 0.0
         for covered, number in enumerate(tokens):
-            cost += self._price.of(number, answer_tokens)
-            if self.budget.spent + cost > self.budget.limit:
+            cost += self.price.of(number, answer_tokens)
+            if budget.spent + cost > budget.limit:
                 return covered
         return count
 
-    def _overspent(self) -> bool:
-        if self.budget is None:
-            return False
-        self._charge()
-        # a sum of prices in another order may end a last digit above the limit
-        return self.budget.spent > self.budget.limit * (1 + 1e-9)
+    def _overspent(self, budget: Budget) -> bool:
+        self._charge(budget)
+        # A sum of prices in another order may end a last digit above the limit.
+        return budget.spent > budget.limit * (1 + 1e-9)
 
-    def _charge(self) -> None:
+    def _charge(self, budget: Budget) -> None:
         """Take from the budget what was spent since the last time."""
         cost = self.usage.cost(self.price)
-        if self.budget is not None and cost is not None:
-            self.budget.spent += cost - self._charged
+        if cost is not None:
+            budget.spent += cost - self._charged
             self._charged = cost
-
-
-def spent_counts(meter: Metered, from_store: int | None) -> dict[str, Any]:
-    """Return what a backend was asked as JSON values under the names SPENT; None for an unknown number."""
-    usage = meter.usage
-    return {
-        **usage.counts,
-        "seconds": round(usage.seconds, 6),
-        "from_store": from_store,
-        "usd": usage.cost(meter.price),
-    }
 
 
 def all_spent(
     earlier: Sequence[Mapping[str, Any]], spent: Sequence[Mapping[str, Any]]
 ) -> list[dict[str, Any]]:
-    """Return what backends were asked by earlier runs and this one, each as `spent_counts` with the key `backend`."""
+    """Return what backends were asked by earlier runs and this one, each as `Session.spent` gives it."""
     total = {usage["backend"]: dict(usage) for usage in earlier}
     for usage in spent:
         before = total.get(usage["backend"])
@@ -225,11 +212,10 @@ def total(parts: Sequence[Spent]) -> Spent:
     return Spent(known_sum(sent), known_sum(distinct), sum(usd) if usd else None)
 
 
-def _spent(backend: Backend) -> Spent:
-    usage = backend.usage
+def _spent(usage: Usage | None, price: Price | None) -> Spent:
     if usage is None:
         return Spent(None, None, None)
     sent = usage.prompt_tokens
     if sent is None and not usage.prompts:
         sent = 0
-    return Spent(sent, usage.run_tokens, usage.cost(backend.price))
+    return Spent(sent, usage.run_tokens, usage.cost(price))

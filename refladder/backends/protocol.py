@@ -7,6 +7,7 @@ overridden where the backend can do better.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from dataclasses import dataclass, replace
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -17,13 +18,63 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from refladder.backends.prices import Price
-    from refladder.backends.usage import Usage
     from refladder.records import Comparison, Completion, LabelReading, Prompt
 
 T = TypeVar("T")
+Number = TypeVar("Number", int, float)
 
 # Most tokens of an answer that a judge writes: a line for each rung, with room for an explanation.
 STATED_TOKENS = 300
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Usage:
+    """Prompts that a backend was asked, or will be asked."""
+
+    prompts: int = 0
+    # HTTP requests; None for a backend that is not a server.
+    requests: int | None = None
+    # Total length of the prompts.
+    characters: int = 0
+    # Prompt tokens as sent, each prompt whole; None if the backend cannot count.
+    prompt_tokens: int | None = None
+    # Tokens that the model read: a beginning that prompts share counts once; None if unknown.
+    run_tokens: int | None = None
+    # Before a run, the most that answers can have (a text counts at its limit).
+    answer_tokens: int = 0
+    # Time in which the backend answered.
+    seconds: float = 0.0
+
+    def plus(
+        self, prompts: Sequence[Prompt], tokens: Sequence[int] | None, answer_tokens: int
+    ) -> Usage:
+        """Add prompts, each with its tokens and answered with at most `answer_tokens`."""
+        counted = self.prompt_tokens if self.prompts else 0
+        return replace(
+            self,
+            prompts=self.prompts + len(prompts),
+            characters=self.characters + sum(map(characters, prompts)),
+            prompt_tokens=known_sum([counted, None if tokens is None else sum(tokens)]),
+            answer_tokens=self.answer_tokens + answer_tokens * len(prompts),
+        )
+
+    @property
+    def counts(self) -> dict[str, int | None]:
+        """Return JSON values, without seconds; the length of answers is unknown if tokens are not counted."""
+        return {
+            "calls": self.prompts,
+            "requests": self.requests,
+            "characters": self.characters,
+            "prompt_tokens": self.prompt_tokens,
+            "run_tokens": self.run_tokens,
+            "answer_tokens": self.answer_tokens if self.prompt_tokens is not None else None,
+        }
+
+    def cost(self, price: Price | None) -> float | None:
+        """Return the cost in USD; None if the price or the number of tokens is unknown."""
+        if price is None or (self.prompt_tokens is None and self.prompts):
+            return None
+        return price.of(self.prompt_tokens or 0, self.answer_tokens)
 
 
 class Backend(ABC):
@@ -32,6 +83,22 @@ class Backend(ABC):
     Prompts of one context arrive next to each other, so that a backend can share their prefix. The answer to a prompt
     must not depend on the other prompts of its batch. `refladder.testing.check_backend` tests a subclass.
     """
+
+    # What a backend is.
+
+    # Whether all prompts of a run should come in one call, because each call takes hours (a batch API).
+    wants_all: bool = False
+    # Whether prompts of one context are cheaper in one call, because the backend reads their prefix once.
+    shares_contexts: bool = False
+    # Whether this is a reward model: it reads prompts of role reward, one for each text, and compares none.
+    rewards: bool = False
+    # Whether answers are stored, so that a repeated prompt is not asked again.
+    stores_answers: bool = False
+    # Price of its tokens; None if unknown. Only a metered backend knows it.
+    price: Price | None = None
+    # Recorded judgments that answer comparisons by their ids, instead of prompts; None for a model. A reading holds the
+    # log-probabilities of win, loss and, for a comparison with a rung, tie.
+    recorded: Mapping[Comparison, LabelReading] | None = None
 
     # What a backend must have.
 
@@ -90,16 +157,6 @@ class Backend(ABC):
         return None
 
     @property
-    def wants_all(self) -> bool:
-        """Return whether all prompts of a run should come in one call, because each call takes hours (a batch API)."""
-        return False
-
-    @property
-    def shares_contexts(self) -> bool:
-        """Return whether prompts of one context are cheaper in one call, because the backend reads their prefix once."""
-        return False
-
-    @property
     def texts_at_once(self) -> int | None:
         """Return the most texts that one `write` should ask for; None if the caller may choose."""
         return None
@@ -113,11 +170,6 @@ class Backend(ABC):
     def answering(self) -> Sampling | None:
         """Return the sampling of a judge's answer: the most probable text. None for a judge that writes no answers."""
         return Sampling(max_tokens=STATED_TOKENS, temperature=0.0)
-
-    @property
-    def rewards(self) -> bool:
-        """Return whether this is a reward model: it reads prompts of role reward, one for each text, and compares none."""
-        return False
 
     # Tokens.
 
@@ -154,17 +206,7 @@ class Backend(ABC):
         """Return what the backend (or its server) has counted so far; None if it counts nothing."""
         return None
 
-    @property
-    def price(self) -> Price | None:
-        """Return the price of its tokens; None if unknown. Only a metered backend knows it."""
-        return None
-
     # Answers of earlier runs.
-
-    @property
-    def stores_answers(self) -> bool:
-        """Return whether answers are stored, so that a repeated prompt is not asked again."""
-        return False
 
     def stored_texts(
         self, prompts: Sequence[Prompt], sampling: Sampling
@@ -183,14 +225,6 @@ class Backend(ABC):
     def answer_seconds(self, kind: str) -> float | None:
         """Return the seconds that an answer of a kind (`write` or `labels`) took in earlier runs; None if unknown."""
         del kind
-        return None
-
-    @property
-    def recorded(self) -> Mapping[Comparison, LabelReading] | None:
-        """Return recorded judgments that answer comparisons by their ids, instead of prompts; None for a model.
-
-        A reading holds the log-probabilities of win, loss and, for a comparison with a rung, tie.
-        """
         return None
 
 
@@ -250,6 +284,17 @@ class Wrapper(Backend):
 for _name in vars(Backend):
     if not (_name.startswith("_") or _name.endswith("_each") or _name in vars(Wrapper)):
         setattr(Wrapper, _name, property(attrgetter(f"backend.{_name}")))
+
+
+def known_sum(numbers: Sequence[Number | None]) -> Number | None:
+    """Return the sum of numbers; None if one of them is unknown."""
+    known = [number for number in numbers if number is not None]
+    return sum(known) if len(known) == len(numbers) else None
+
+
+def characters(prompt: Prompt) -> int:
+    """Return the length of a prompt's text without building it."""
+    return sum(map(len, prompt.literals)) + sum(len(prompt.slots[name]) for name in prompt.names)
 
 
 def whole(backend: Backend, prompts: Sequence[Prompt], answers: Sequence[T]) -> Sequence[T]:

@@ -17,7 +17,7 @@ from refladder.commands import console
 from refladder.commands.options import options_of
 from refladder.errors import UsageError, in_call, option, redacted
 from refladder.files.frames import Frame
-from refladder.files.remote import is_url
+from refladder.files.streams import is_url
 from refladder.files.tables import STANDARD, Collected
 from refladder.options import OF_BACKENDS, Option
 from refladder.version import __version__

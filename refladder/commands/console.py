@@ -26,7 +26,7 @@ from refladder.report.summary import (
 from refladder.version import __version__
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
     from contextlib import AbstractContextManager
 
     from rich.console import Console as RichConsole
@@ -64,35 +64,9 @@ def silent() -> bool:
     return context is not None and bool(context.meta.get(QUIET))
 
 
-def progress(
-    what: str, watch: Callable[[], tuple[int, int | None]] | None = None
-) -> AbstractContextManager[Progress | None]:
+def progress(what: str, watch: Watch | None = None) -> AbstractContextManager[Progress | None]:
     """Show the progress of a job on standard error; give None with --quiet."""
     return nullcontext() if silent() else reporting.progress(what, watch)
-
-
-class Console:
-    """Events of a command, on standard error. With JSON output, `checks` keeps the check of a judge for it."""
-
-    def __init__(self, *, as_json: bool = False) -> None:
-        self._as_json = as_json
-        self.checks: list[JudgeCheck] = []
-
-    def progress(
-        self, what: str, watch: Watch | None = None
-    ) -> AbstractContextManager[Progress | None]:
-        """Show a bar in a terminal, else a line now and then."""
-        return progress(what, watch)
-
-    def checked(self, checks: Sequence[JudgeCheck]) -> None:
-        """Print the check of a judge."""
-        self.checks = list(checks)
-        if not self._as_json:
-            say_checks(checks)
-
-    def notice(self, text: str, *, warns: bool = False) -> None:
-        """Print a notice; with --quiet only one that warns."""
-        notify(text, warns=warns)
 
 
 def resolved(**changed: Any) -> dict[str, Any]:
@@ -198,3 +172,20 @@ def say_tables(tables: Iterable[PlainTable]) -> None:
 def say_json(value: object, *, err: bool = False) -> None:
     """Print a value as a line of JSON."""
     click.echo(printable_json(json.dumps(value, ensure_ascii=False)), err=err)
+
+
+class Console:
+    """Events of a command, on standard error. With JSON output, `checks` keeps the check of a judge for it."""
+
+    progress = staticmethod(progress)
+    notice = staticmethod(notify)
+
+    def __init__(self, *, as_json: bool = False) -> None:
+        self._as_json = as_json
+        self.checks: list[JudgeCheck] = []
+
+    def checked(self, checks: Sequence[JudgeCheck]) -> None:
+        """Print the check of a judge."""
+        self.checks = list(checks)
+        if not self._as_json:
+            say_checks(checks)

@@ -10,21 +10,22 @@ from typing import TYPE_CHECKING
 from refladder.commands import console
 from refladder.commands.options import given_options
 from refladder.errors import UsageError, plural
+from refladder.events import Silent
 from refladder.files.jsonl import is_device
-from refladder.files.remote import is_url
-from refladder.files.table_files import form_by_name
-from refladder.files.tables import STANDARD
+from refladder.files.streams import is_url
+from refladder.files.tables import STANDARD, form_by_name
 from refladder.report.summary import summary
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from refladder.commands.console import Console
+    from refladder.commands.spending import Spending
     from refladder.fleet.run import FilesReport
     from refladder.fleet.worker import Task
     from refladder.fleet.workers import Workers
     from refladder.jobs.input_rows import Mapped
-    from refladder.settings import Tables
+    from refladder.settings import ScoreSpec, Tables
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,25 +36,22 @@ class ManyFiles:
     workers: int | None
     engine: str | None
 
-    @property
-    def given(self) -> bool:
-        """Return whether each file is scored by itself."""
-        return any((self.shard, self.workers, self.engine))
-
-    def into(self, table: Tables) -> ManyFiles:
-        """Return the options for an output: in a folder each file is scored by itself, also if none is given."""
+    def into(self, table: Tables) -> ManyFiles | None:
+        """Return the options if each file is scored by itself, also because the output is a folder; else None."""
         out = table.out
         if is_url(out) and form_by_name(out) is not None:
             raise UsageError(
                 f"--out {out}: at a URL, scored rows are written as a folder; name a folder (without extension), or a "
                 "file on this machine"
             )
-        if self.given or out == STANDARD or table.out_format is not None or is_device(Path(out)):
+        if any((self.shard, self.workers, self.engine)):
             return self
-        a_folder = (
+        if out == STANDARD or table.out_format is not None or is_device(Path(out)):
+            return None
+        is_folder = out.endswith("/") or (
             form_by_name(out) is None if is_url(out) else Path(out).is_dir() or not Path(out).suffix
         )
-        return replace(self, workers=1) if a_folder or out.endswith("/") else self
+        return replace(self, workers=1) if is_folder else None
 
     @property
     def part(self) -> tuple[int, int]:
@@ -105,6 +103,40 @@ def check_judge(
             "--budget is compared with the cost of the whole table, and --shard scores a part of it; leave one of them "
             "out"
         )
+
+
+def score_with_judge(
+    spec: ScoreSpec,
+    ladders: str,
+    session: Spending,
+    many: ManyFiles,
+    events: Console,
+    *,
+    as_json: bool,
+) -> int:
+    """Score the files of a table with a judge; workers find the set at `ladders`."""
+    from refladder.fleet.worker import task_of
+    from refladder.jobs.score import open_run, score_rows
+
+    judge = str(spec.judge)
+    limit = None if session.budget is None else session.budget.limit
+    options = {name: str(value) for name, value in spec.judge_options.items()}
+    check_judge(judge, options, many, budget=limit, judgments=spec.judgments)
+    price = session.price_of(judge)
+    store = session.store_of(judge, costs=price is not None)
+    opened = open_run(replace(spec, judgments=None), events)
+    if not session.approves(lambda dry: score_rows(opened, dry, Silent()).reused, as_json=as_json):
+        return 0
+    task = replace(
+        task_of(spec, ladders, opened.ladders),
+        store=None if store is None else str(store),
+        price=None if price is None else asdict(price),
+        budget=None if price is None else limit,
+        judgments=spec.judgments is None,
+        checks=session.checks_of(judge) is not None,
+    )
+    gpus = judge.startswith(("hf:", "reward:")) and "base_url" not in options
+    return score_many_files(many, task, opened.mapped, events, gpus=gpus, as_json=as_json)
 
 
 def score_many_files(

@@ -31,9 +31,7 @@ QUIET = "refladder.quiet"
 class FromTable(click.Parameter):
     """A parameter of a command that knows its declaration."""
 
-    def __init__(self, *names: Any, declared: Option, **settings: Any) -> None:
-        super().__init__(*names, **settings)
-        self.declared = declared
+    declared: Option
 
 
 class _Option(FromTable, click.Option):
@@ -56,20 +54,24 @@ def parameter(option: Option, **more: Any) -> FromTable:
     if option.default is not None:
         settings["default"] = option.default
     if option.complete:
-        settings["shell_complete"] = _names_of(option.complete)
+        settings["shell_complete"] = functools.partial(_complete, option.complete)
     if option.backends:
         settings["callback"] = functools.partial(_keep_for_backends, option)
     settings |= more
+    made: FromTable
     if option.is_argument:
         settings["nargs"] = -1 if option.multiple else 1
         if option.flag.lower() != option.name:
             settings["metavar"] = option.metavar or option.flag
-        return _Argument([option.name], declared=option, **settings)
-    settings["multiple"] = option.multiple
-    if option.type is bool:
-        settings["is_flag"] = True
-    names = filter(None, (option.name, option.flag, option.alias))
-    return _Option([*names], declared=option, help=option.help, **settings)
+        made = _Argument([option.name], **settings)
+    else:
+        settings["multiple"] = option.multiple
+        if option.type is bool:
+            settings["is_flag"] = True
+        names = filter(None, (option.name, option.flag, option.alias))
+        made = _Option([*names], help=option.help, **settings)
+    made.declared = option
+    return made
 
 
 def _type_of(option: Option) -> Any:
@@ -84,17 +86,13 @@ def _type_of(option: Option) -> Any:
     return ranges(least, option.at_most, min_open=option.above is not None)
 
 
-def _names_of(kind: str) -> Callable[[click.Context, click.Parameter, str], list[str]]:
-    """Return a shell completion that offers the names of one kind."""
+def _complete(
+    kind: str, _context: click.Context, _parameter: click.Parameter, incomplete: str
+) -> list[str]:
+    """Return the names of one kind that begin with what was typed, for the completion of a shell."""
+    from refladder.jobs.inventory import inventory
 
-    def complete(
-        _context: click.Context, _parameter: click.Parameter, incomplete: str
-    ) -> list[str]:
-        from refladder.jobs.inventory import inventory
-
-        return [entry["name"] for entry in inventory(kind) if entry["name"].startswith(incomplete)]
-
-    return complete
+    return [entry["name"] for entry in inventory(kind) if entry["name"].startswith(incomplete)]
 
 
 def _keep_for_backends(
@@ -114,18 +112,24 @@ def options(*given: str | Option, **records: type) -> Callable[..., Any]:
     place of the options that are fields of it.
     """
     declared = [OPTIONS[each] if isinstance(each, str) else each for each in given]
+    # For each record, the options that are fields of it: option to field.
+    taken = {name: _fields_of(kind, declared) for name, kind in records.items()}
 
     def apply(command: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(command)
         def call(*arguments: Any, **values: Any) -> Any:
             for option in declared:
                 if option.pairs:
+                    texts = values[option.name]
                     read = numbers if option.pairs == "number" else pairs
-                    values[option.name] = read(values[option.name], option.flag)
-            made = {name: _record(kind, declared, values) for name, kind in records.items()}
-            taken = {name for kind in records.values() for name in _taken(kind, declared)}
-            others = {name: value for name, value in values.items() if name not in taken}
-            return command(*arguments, **made, **others)
+                    values[option.name] = read(texts, option.flag) if texts else {}
+            made = {
+                name: kind(**{field: values[option] for option, field in taken[name].items()})
+                for name, kind in records.items()
+            }
+            for option_name in {each for options_taken in taken.values() for each in options_taken}:
+                del values[option_name]
+            return command(*arguments, **made, **values)
 
         call.__click_params__ = [  # type: ignore[attr-defined]
             parameter(each) for each in reversed(declared)
@@ -135,15 +139,10 @@ def options(*given: str | Option, **records: type) -> Callable[..., Any]:
     return apply
 
 
-def _taken(kind: type, declared: Sequence[Option]) -> dict[str, str]:
+def _fields_of(kind: type, declared: Sequence[Option]) -> dict[str, str]:
     """Return the options that are fields of a record: option to field."""
     names = [each.name for each in fields(kind)]
     return {option.name: name for option in declared for name in option.names if name in names}
-
-
-def _record(kind: type, declared: Sequence[Option], values: Mapping[str, Any]) -> Any:
-    taken = _taken(kind, declared)
-    return kind(**{field: values[name] for name, field in taken.items()})
 
 
 def options_of(command: click.Command) -> list[Option]:
@@ -300,19 +299,15 @@ class Command(click.Command):
         """Run the command, after a check of its files."""
         from refladder.commands.overwriting import Named, check_outputs
 
-        check_outputs(
-            Named(each.declared, parent.params[each.name], _label(each))
-            for parent in dict.fromkeys((context.find_root(), context))
-            for each in parent.command.params
-            if isinstance(each, FromTable) and each.name in parent.params
-        )
+        given = []
+        for parent in dict.fromkeys((context.find_root(), context)):
+            for each in parent.command.params:
+                if isinstance(each, FromTable) and each.name in parent.params:
+                    is_option = isinstance(each, click.Option)
+                    label = each.opts[0] if is_option else each.human_readable_name
+                    given.append(Named(each.declared, parent.params[each.name], label))
+        check_outputs(given)
         return super().invoke(context)
-
-
-def _label(parameter: click.Parameter) -> str:
-    return (
-        parameter.opts[0] if isinstance(parameter, click.Option) else parameter.human_readable_name
-    )
 
 
 def subcommand(about: str, *given: str | Option, **records: type) -> Callable[[_Function], Command]:

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, NamedTuple
 from refladder.errors import UsageError
 from refladder.files.jsonl import is_device
 from refladder.files.ladder_sets import find_folder, published_names
-from refladder.files.remote import is_url
 from refladder.files.scored_folders import COUNTS, JUDGMENTS
-from refladder.files.table_files import form_by_name, is_many
+from refladder.files.streams import is_url
+from refladder.files.tables import form_by_name, is_many
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -54,19 +54,20 @@ class _Path(NamedTuple):
 
 def check_outputs(given: Iterable[Named]) -> None:
     """Check the files of a command or a call before it does anything."""
-    given = list(given)
+    given = [each for each in given if each.option.reads or each.option.writes]
     paths = [_Path(each.option, path, each.label) for each in given for path in _paths(each, given)]
     read = [each for each in paths if not each.option.writes]
     written = [each for each in paths if each.option.writes]
     for number, target in enumerate(written):
+        if is_device(Path(target.path)):
+            continue
         for other in (*read, *written[:number]):
-            are_folders = target.option.writes == other.option.writes == "folder"
-            if not are_folders and not is_device(Path(target.path)):
+            if not target.option.writes == other.option.writes == "folder":
                 _check(target, other)
 
 
 def _check(target: _Path, other: _Path) -> None:
-    if any(_same(file, target.path) for file in _files(other.path)):
+    if _is_one_of(other.path, target.path):
         raise UsageError(f"{target.path}: {other.label} and {target.label} must be different files")
     if _is_in(other, target.path) or (other.option.reads and _matches(target.path, other.path)):
         raise UsageError(
@@ -82,45 +83,40 @@ def _check(target: _Path, other: _Path) -> None:
 
 def _paths(named: Named, given: Sequence[Named]) -> Iterator[str]:
     """Yield the paths in the value of an option, and those of the files beside them."""
-    option = named.option
-    if not option.reads and not option.writes:
-        return
+    option, value = named.option, named.value
     judgments = any(
         each.value for each in given if each.option.name in ("judgments", "judgments_from")
     )
-    for path in _named_paths(option, named.value):
+    if isinstance(value, dict):
+        value = list(value.values())
+    for each in value if isinstance(value, list | tuple) else [value]:
+        if not isinstance(each, str | Path) or str(each) in _WORDS:
+            continue
+        path = str(each).rpartition("::")[2].removeprefix("file://").removeprefix("local://")
+        if option.pairs:
+            path = path.rpartition("=")[2]
+        if option.reads == "backend":
+            path = path.partition(":")[2]
+        if not path:
+            continue
+        if path in published_names():
+            path = str(find_folder(path))
         yield path
         for end in option.beside:
             if not (judgments and end == JUDGMENTS_END):
                 yield f"{path}{end}"
 
 
-def _named_paths(option: Option, value: object) -> Iterator[str]:
-    if isinstance(value, dict):
-        value = list(value.values())
-    for each in value if isinstance(value, list | tuple) else [value]:
-        if isinstance(each, str | Path) and str(each) not in _WORDS:
-            text = str(each).rpartition("::")[2].removeprefix("file://").removeprefix("local://")
-            if option.pairs:
-                text = text.rpartition("=")[2]
-            if option.reads == "backend":
-                text = text.partition(":")[2]
-            if text:
-                yield str(find_folder(text)) if text in published_names() else text
-
-
-def _files(source: str) -> list[str]:
-    return (
-        [source]
-        if is_url(source) or Path(source).exists()
-        else [source, *glob.glob(source, recursive=True)]  # noqa: PTH207
-    )
-
-
-def _same(one: str, other: str) -> bool:
-    # One of them may be missing, or no path.
-    with suppress(OSError, ValueError):
-        return os.path.realpath(one) == os.path.realpath(other) or Path(one).samefile(other)
+def _is_one_of(source: str, target: str) -> bool:
+    """Return whether a path is that of a source, or of a file that the source matches as a glob."""
+    files = [source]
+    if not is_url(source) and not Path(source).exists():
+        files += glob.glob(source, recursive=True)  # noqa: PTH207
+    for file in files:
+        # One of them may be missing, or no path.
+        with suppress(OSError, ValueError):
+            if os.path.realpath(file) == os.path.realpath(target) or Path(file).samefile(target):
+                return True
     return False
 
 

@@ -15,8 +15,6 @@ if TYPE_CHECKING:
 
 def refuse_asking(given: Sequence[str], asking: Iterable[str], source: str | None = None) -> None:
     """Refuse what is for asking a judge beside judgments that were made elsewhere, and two uses of standard input."""
-    if not given:
-        return
     for name in asking:
         raise UsageError(
             f"{option('judgments-from')} asks no model, and {name} is for asking one; give one of them"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar, cast
 
@@ -12,9 +12,9 @@ from refladder.commands import console, spending
 from refladder.commands.calling import Call, Log, checked, log_lines
 from refladder.commands.many_files import (
     ManyFiles,
-    check_judge,
     check_options,
     score_many_files,
+    score_with_judge,
 )
 from refladder.commands.options import (
     JudgeOptions,
@@ -34,14 +34,11 @@ from refladder.session import Session
 from refladder.settings import LEAST_MASS, ScoreSpec, Scoring, Tables, chosen
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from refladder.backends import Backend
     from refladder.backends.plain_function import Judge
-    from refladder.events import Events
-    from refladder.records import Dimension
     from refladder.scoring.columns import ScoreReport
-    from refladder.scoring.scorer import LadderScorer
 
 Table = TypeVar("Table")
 
@@ -128,11 +125,15 @@ def command(
         refladder score --text "Once upon a time ..." --context-id story-01 --ladders demo/story
     """
     from refladder.jobs.score import open_set
+    from refladder.scoring.columns import OVERALL, overall_column
     from refladder.students.first_pass import PREFIX
 
-    _check_text_options(text, tables)
-    many = many.into(tables)
-    if many.given and not money.dry_run:
+    if text:
+        _check_text_options(tables.source)
+    elif tables.source is None:
+        raise UsageError("give a SOURCE table, or --text")
+    each_file = many.into(tables)
+    if each_file is not None and not money.dry_run:
         check_options()
     spec = ScoreSpec(
         asked=asked,
@@ -147,7 +148,7 @@ def command(
     )
     events = console.Console(as_json=as_json)
     if judge.name.startswith(PREFIX):
-        return _score_with_student(spec, many, events, as_json=as_json)
+        return _score_with_student(spec, each_file, events, as_json=as_json)
     if asked.ladders is None:
         raise click.MissingParameter(
             ctx=click.get_current_context(),
@@ -155,60 +156,36 @@ def command(
         )
     ladders = open_set(asked)
     spec = replace(spec, asked=replace(asked, ladders=ladders))
-    console.say_lines(_notices(choose_dimensions(ladders.dimensions, asked.dimensions)))
+    dimensions = choose_dimensions(ladders.dimensions, asked.dimensions)
+    if len(dimensions) > 1 and (weighted := overall_column(dimensions)) != OVERALL[0]:
+        console.say(
+            f"{OVERALL[0]} is the score on the dimension 'overall'; the weighted score is {weighted}",
+            err=True,
+        )
     session = spending.Spending(money)
     if text:
-        return _score_texts(spec, ladders, session, text, events=events, as_json=as_json)
-    if many.given and not money.dry_run:
+        return _score_texts(spec, session, text, events, as_json=as_json)
+    if each_file is not None and not money.dry_run:
         spec = replace(spec, judgments=files.judgments)
-        return _score_many_files(
-            spec, str(asked.ladders), session, many, events=events, as_json=as_json
+        return score_with_judge(
+            spec, str(asked.ladders), session, each_file, events, as_json=as_json
         )
-    if read_once(tables.source) and money.budget is not None and not money.dry_run:
-        raise UsageError(
-            "--budget reads SOURCE twice, so it cannot be standard input or a pipe; give a file"
-        )
-    asking = (option.flag for option in given_options() if option.asks)
-    refuse_asking(files.judgments_from, asking, tables.source)
     return _score_table(spec, session, events, as_json=as_json)
-
-
-def _judgments(files: FileOptions, out: str) -> Path | None:
-    """Return the file that stores the judgments of a run, None for none."""
-    if files.judgments is not None or files.judgments_from:
-        return files.judgments
-    return None if out == STANDARD or is_device(Path(out)) else Path(f"{out}.judgments.jsonl")
-
-
-def _check_text_options(text: tuple[str, ...], tables: Tables) -> None:
-    """Refuse options that do not go with --text, and a table beside it."""
-    if bool(text) == (tables.source is not None):
-        raise UsageError(
-            "give either a SOURCE table or --text, not both"
-            if text
-            else "give a SOURCE table, or --text"
-        )
-    params = click.get_current_context().params
-    given = (option.name for option in given_options() if not option.with_text)
-    if text and any(params[name] != STANDARD for name in given):
-        raise UsageError(
-            "--text prints its scores and writes no file; --out, --judgments and similar options need a SOURCE table"
-        )
-
-
-def _notices(dimensions: Sequence[Dimension]) -> Iterator[str]:
-    from refladder.scoring.columns import OVERALL, overall_column
-
-    if len(dimensions) > 1 and overall_column(dimensions) != OVERALL[0]:
-        column = f"the weighted score is {overall_column(dimensions)}"
-        yield f"{OVERALL[0]} is the score on the dimension 'overall'; {column}"
 
 
 def _score_table(
     spec: ScoreSpec, session: spending.Spending, events: console.Console, *, as_json: bool
 ) -> int:
+    """Score a table into one file, and print the counts."""
     from refladder.jobs.score import prepare, score_rows
 
+    if read_once(spec.tables.source) and session.budget is not None and not session.only_estimates:
+        raise UsageError(
+            "--budget reads SOURCE twice, so it cannot be standard input or a pipe; give a file"
+        )
+    if spec.judgments_from:
+        asking = (option.flag for option in given_options() if option.asks)
+        refuse_asking(spec.judgments_from, asking, spec.tables.source)
     prepared = prepare(spec, events)
     if not session.approves(
         lambda dry: score_rows(prepared, dry, Silent()).reused, as_json=as_json
@@ -224,41 +201,46 @@ def _score_table(
     )
 
 
+def _judgments(files: FileOptions, out: str) -> Path | None:
+    """Return the file that stores the judgments of a run, None for none."""
+    if files.judgments is not None or files.judgments_from:
+        return files.judgments
+    return None if out == STANDARD or is_device(Path(out)) else Path(f"{out}.judgments.jsonl")
+
+
+def _check_text_options(source: str | None) -> None:
+    """Refuse options that do not go with --text, and a table beside it."""
+    if source is not None:
+        raise UsageError("give either a SOURCE table or --text, not both")
+    params = click.get_current_context().params
+    given = (option.name for option in given_options() if not option.with_text)
+    if any(params[name] != STANDARD for name in given):
+        raise UsageError(
+            "--text prints its scores and writes no file; --out, --judgments and similar options need a SOURCE table"
+        )
+
+
 def _score_texts(
     spec: ScoreSpec,
-    ladders: LadderSet,
     session: spending.Spending,
     texts: tuple[str, ...],
+    events: console.Console,
     *,
-    events: Events,
     as_json: bool,
 ) -> int:
     """Score the texts of --text, and print the scores."""
-    from refladder.jobs.score import report_check, score_texts, text_outputs
+    from refladder.jobs.score import open_texts, score_texts
     from refladder.report.ladder_tables import score_table
     from refladder.report.summary import warning_lines
-    from refladder.scoring.columns import Columns, bounds_text
-    from refladder.scoring.scorer import LadderScorer
+    from refladder.scoring.columns import bounds_text
 
     # Checked before a model is loaded.
-    outputs = text_outputs(ladders, texts, spec.context_id)
-
-    def opened(session: Session, events: Events) -> LadderScorer:
-        scorer = LadderScorer(session.open(spec.judge, spec.judge_options), ladders, spec.asked)
-        folder = session.checks_of(spec.judge)
-        report_check(scorer, folder, events, any_judge=spec.asked.any_judge)
-        return scorer
-
-    def rehearsed(dry: Session) -> int:
-        scorer = opened(dry, Silent())
-        score_texts(scorer, outputs)
-        return scorer.report.reused
-
-    if not session.approves(rehearsed, as_json=as_json):
+    opened = open_texts(spec, texts)
+    if not session.approves(
+        lambda dry: score_texts(opened, dry, Silent())[0].report.reused, as_json=as_json
+    ):
         return 0
-    scorer = opened(session, events)
-    scores = score_texts(scorer, outputs)
-    columns = Columns(scorer.run, scorer.scale).rows(scores)
+    scorer, columns = score_texts(opened, session, events)
     console.say_lines(warning_lines(scorer.report))
     if as_json:
         for text, values in zip(texts, columns, strict=True):
@@ -270,46 +252,8 @@ def _score_texts(
     return 0 if scorer.report.complete else console.UNSCORED
 
 
-def _score_many_files(
-    spec: ScoreSpec,
-    ladders: str,
-    session: spending.Spending,
-    many: ManyFiles,
-    *,
-    events: console.Console,
-    as_json: bool,
-) -> int:
-    """Score the files of a table, each by itself; workers find the set at `ladders`."""
-    from refladder.fleet.worker import task_of
-    from refladder.jobs.score import open_run, score_rows
-
-    judge, budget = str(spec.judge), session.budget
-    options = {name: str(value) for name, value in spec.judge_options.items()}
-    limit = None if budget is None else budget.limit
-    check_judge(judge, options, many, budget=limit, judgments=spec.judgments)
-    price = session.price_of(judge)
-    store = session.store_of(judge, costs=price is not None)
-    opened = open_run(replace(spec, judgments=None), events)
-    if not session.approves(lambda dry: score_rows(opened, dry, Silent()).reused, as_json=as_json):
-        return 0
-    task = replace(
-        task_of(spec, ladders, opened.ladders),
-        store=None if store is None else str(store),
-        price=None if price is None else asdict(price),
-        budget=None if price is None else limit,
-        judgments=spec.judgments is None,
-        checks=session.checks_of(judge) is not None,
-    )
-    gpus = judge.startswith(("hf:", "reward:")) and "base_url" not in options
-    return score_many_files(many, task, opened.mapped, events, gpus=gpus, as_json=as_json)
-
-
 def _score_with_student(
-    spec: ScoreSpec,
-    many: ManyFiles,
-    events: console.Console,
-    *,
-    as_json: bool,
+    spec: ScoreSpec, many: ManyFiles | None, events: console.Console, *, as_json: bool
 ) -> int:
     """Score a table with a student as the judge."""
     from refladder.fleet.worker import task_of
@@ -321,7 +265,7 @@ def _score_with_student(
     if tables.source is None:
         raise UsageError("give a SOURCE table")
     texts = None if ladders is None else load_ladders(str(ladders))
-    if many.given:
+    if many is not None:
         task = replace(
             task_of(spec, str(ladders or ""), texts),
             judgments=False,
@@ -425,7 +369,9 @@ def score(
                 f"give the ladder set: ladders=SET; only judge='{first_pass.PREFIX}FOLDER' needs none"
             )
         recorded = _paths(judgments_from)
-        refuse_asking(recorded, (name for name, each in given if each is not None and each.asks))
+        if recorded:
+            asking = (name for name, each in given if each is not None and each.asks)
+            refuse_asking(recorded, asking)
         asked = chosen(Scoring, call.given)
         if student is None:
             asked = replace(asked, ladders=open_set(asked))

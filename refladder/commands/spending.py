@@ -61,14 +61,16 @@ class Spending(Session):
 
     def spent(self) -> list[dict[str, Any]]:
         """Return what each backend was asked, and how its answers are read where there is a choice."""
-        readings = self.readings()
-        return [
-            {
-                **row,
-                **({"read_mode": readings[name]} if (name := row["backend"]) in readings else {}),
-            }
-            for row in super().spent()
-        ]
+        modes = {
+            opened.name: opened.metered.read_mode
+            for opened in self._opened.values()
+            if opened.metered.read_mode is not None
+        }
+        rows = super().spent()
+        for row in rows:
+            if row["backend"] in modes:
+                row["read_mode"] = modes[row["backend"]]
+        return rows
 
     def _price_of(self, name: str) -> Price | None:
         model = name.partition(":")[2] or name

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from refladder.errors import DataError
 from refladder.files.jsonl import atomic, cannot_write, throw_away, writing
 from refladder.files.locks import locked, locked_folder
-from refladder.files.remote import filesystem, is_url, reaching
+from refladder.files.streams import filesystem, is_url, reaching
 from refladder.records import digest_of
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from refladder.errors import DataError, UsageError
 from refladder.files.release import MANIFEST, Manifest, Shard, read_manifest, verify
-from refladder.files.remote import quiet
+from refladder.files.streams import quiet
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence

@@ -186,6 +186,8 @@ def atomic(path: Path, *, private: bool = False) -> Iterator[Writer]:
     if path.is_symlink() and not direct:
         path = Path(os.path.realpath(path))
     partial = path if direct else path.with_name(f".{path.name}.{os.getpid()}.partial")
+    if not direct:
+        _remove_leftovers(path)
     with writing(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         raw = io.FileIO(
@@ -197,12 +199,11 @@ def atomic(path: Path, *, private: bool = False) -> Iterator[Writer]:
         if not direct:
             # Shows to other machines that this file is being written.
             try_lock(raw.fileno())
-            _remove_leftovers(path)
-        writer = Writer(io.BufferedWriter(raw), path)
-        yield writer
-        writer.flush()
-        if not direct:
-            with writing(path):
+        stream = io.BufferedWriter(raw)
+        yield Writer(stream, path)
+        with writing(path):
+            stream.flush()
+            if not direct:
                 os.fsync(raw.fileno())
                 raw.close()
                 partial.replace(path)

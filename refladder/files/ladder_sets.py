@@ -257,8 +257,18 @@ class Checks:
     def __init__(
         self, name: str, dimensions: Sequence[Dimension], tasks: Mapping[str, str]
     ) -> None:
-        _check_scales(name, dimensions)
-        self.task, self.rungs = "", 0
+        for number, dimension in enumerate(dimensions):
+            if dimension.name in {earlier.name for earlier in dimensions[:number]}:
+                raise UsageError(f"{name}: dimension {dimension.name!r} appears twice; remove one")
+            if dimension.low >= dimension.high:
+                raise UsageError(
+                    f"{name}: the scale of {dimension.name!r} goes from {dimension.low:g} to {dimension.high:g}; "
+                    "low must be less than high"
+                )
+        self.task = ""
+        self.rungs = 0
+        # Ladders so far.
+        self.count = 0
         self._name, self._tasks = name, tasks
         self._dimensions = {dimension.name for dimension in dimensions}
         self._seen: set[tuple[str, str]] = set()
@@ -268,11 +278,6 @@ class Checks:
     def digest(self) -> str:
         """Return twelve hexadecimal digits of the exact texts of the ladders so far, in their order."""
         return self._state.hexdigest()
-
-    @property
-    def count(self) -> int:
-        """Return the number of ladders so far."""
-        return len(self._seen)
 
     def passed(
         self, ladders: Iterable[Ladder], earlier: Sequence[Revision] = ()
@@ -326,18 +331,8 @@ class Checks:
                 f"{label} has {len(levels)} rungs, the first ladder {self.rungs}; a set must have one number of rungs"
             )
         self._seen.add(key)
+        self.count += 1
         self._state.update(to_line(ladder))
-
-
-def _check_scales(name: str, dimensions: Sequence[Dimension]) -> None:
-    for number, dimension in enumerate(dimensions):
-        if dimension.name in {earlier.name for earlier in dimensions[:number]}:
-            raise UsageError(f"{name}: dimension {dimension.name!r} appears twice; remove one")
-        if dimension.low >= dimension.high:
-            raise UsageError(
-                f"{name}: the scale of {dimension.name!r} goes from {dimension.low:g} to {dimension.high:g}; "
-                "low must be less than high"
-            )
 
 
 def certificate_digest(certificate: Mapping[str, Any]) -> str:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from refladder.errors import DataError
 from refladder.files.folders import open_folder
-from refladder.files.remote import is_url, stamp_of
+from refladder.files.streams import is_url, stamp_of
 from refladder.parsing import adapter, parse_json
 
 if TYPE_CHECKING:

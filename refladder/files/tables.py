@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import csv
 import functools
+import glob
 import io
 import itertools
 import json
@@ -25,9 +26,10 @@ from typing import IO, TYPE_CHECKING, Any, Protocol
 
 from refladder.errors import DataError, UsageError, did_you_mean, either, option, plural
 from refladder.files import streams
-from refladder.files.jsonl import Writer, atomic, decoded_lines, is_device
-from refladder.files.remote import is_url, open_url
-from refladder.files.table_files import form_by_name, is_many, open_table, table_files
+from refladder.files.folders import open_folder
+from refladder.files.jsonl import Writer, atomic, decoded_lines, is_device, open_bytes
+from refladder.files.scored_folders import finished_files
+from refladder.files.streams import is_url, list_urls, open_url
 from refladder.parsing import parse_json
 
 if TYPE_CHECKING:
@@ -49,6 +51,13 @@ STANDARD = "-"
 _OF_SCORES = ("_score", "_grade")
 _SPREADSHEETS = {".xlsx", ".xls", ".xlsm", ".ods", ".numbers"}
 _DELIMITERS = {",": "commas", ";": "semicolons", "\t": "tabs"}
+FORM_OF_EXTENSION = {
+    ".jsonl": "jsonl",
+    ".ndjson": "jsonl",
+    ".json": "jsonl",
+    ".csv": "csv",
+    ".parquet": "parquet",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +112,53 @@ class Collected(str):
     def whole_rows(self) -> list[dict[str, Any]]:
         """Return the rows with their added columns."""
         return [row.fields | more for row, more in zip(self.rows, self.values, strict=True)]
+
+
+def form_by_name(path: str) -> str | None:
+    """Return the format of a file by its extension, ignoring a final `.gz`; None if it is no table."""
+    return FORM_OF_EXTENSION.get(Path(path.removesuffix(".gz")).suffix.lower())
+
+
+def is_glob(path: str) -> bool:
+    """Return whether a path has wildcards; a path that exists has none."""
+    return any(character in path for character in "*?[") and (
+        is_url(path) or not Path(path).exists()
+    )
+
+
+def is_many(path: str) -> bool:
+    """Return whether a path is a folder or a glob; a URL without an extension of a table is a folder."""
+    return is_glob(path) or (form_by_name(path) is None if is_url(path) else Path(path).is_dir())
+
+
+def table_files(path: str) -> list[str]:
+    """Return the files of a table: itself, those of a folder (or of its run), or the matches of a glob."""
+    if not is_many(path):
+        return [path]
+    if is_glob(path):
+        # Path.glob takes no absolute pattern.
+        matches = list_urls(path) if is_url(path) else glob.glob(path, recursive=True)  # noqa: PTH207
+        files = [file for file in matches if is_url(path) or Path(file).is_file()]
+    elif (scored := finished_files(path)) is not None:
+        return [open_folder(path).path_of(file.name) for file in scored]
+    else:
+        found = (
+            list_urls(path)
+            if is_url(path)
+            else [str(file) for file in Path(path).iterdir() if file.is_file()]
+        )
+        files = list(filter(form_by_name, found))
+    files = sorted(file for file in files if not Path(file).name.startswith("."))
+    if not files:
+        raise DataError(
+            f"{path}: no .jsonl, .csv or .parquet file there; name a file, a folder or a quoted glob"
+        )
+    return files
+
+
+def open_table(path: str) -> IO[bytes]:
+    """Open a file or URL for reading; gzip is unpacked."""
+    return open_url(path) if is_url(path) else open_bytes(Path(path))
 
 
 def format_of(path: str, given: str | None = None, *, output: bool = False) -> str:
@@ -201,17 +257,14 @@ def number_in(row: Row, column: str) -> float | None:
 
 
 class Rows:
-    """The rows of a table, in order: an iterator whose columns are available before the first row."""
+    """The rows of a table, in order; its columns are available before the first row."""
 
     def __init__(self, rows: Iterator[Row], header: Sequence[str] | None = None) -> None:
         self._rows = self._source = rows
         self._header = header
 
     def __iter__(self) -> Iterator[Row]:
-        return self
-
-    def __next__(self) -> Row:
-        return next(self._rows)
+        return self._rows
 
     def close(self) -> None:
         """Close the file, where not all rows were read."""
@@ -463,15 +516,14 @@ def open_sink(
                     plural(len(infinite), "value"),
                     infinite[0],
                 )
-        stream.flush()
+        if path == STANDARD:
+            stream.flush()
 
 
-def _refuse_clash(row: Row, added: Mapping[str, type]) -> None:
-    clash = sorted(set(row.fields) & set(added))
-    if clash:
-        raise UsageError(
-            f"{row.where}: column {clash[0]!r} already exists; rename or remove it first"
-        )
+def _clash(row: Row, added: Mapping[str, type]) -> UsageError:
+    """Return the error for a row that has one of the added columns already."""
+    column = min(set(row.fields) & set(added))
+    return UsageError(f"{row.where}: column {column!r} already exists; rename or remove it first")
 
 
 def _json_writer(
@@ -480,8 +532,8 @@ def _json_writer(
     """Write rows as JSON lines; `infinite` gets the place of each number that is written as null."""
 
     def write(row: Row, values: Mapping[str, Any] | None = None, /) -> None:
-        if added:
-            _refuse_clash(row, added)
+        if not added.keys().isdisjoint(row.fields):
+            raise _clash(row, added)
         if row.raw is not None and not ("NaN" in row.raw or "Infinity" in row.raw):
             if not values:
                 stream.write((row.raw if row.raw.endswith("\n") else row.raw + "\n").encode())
@@ -547,7 +599,8 @@ def _csv_writer(
 
     def write(row: Row, values: Mapping[str, Any] | None = None, /) -> None:
         if not header:
-            _refuse_clash(row, added)
+            if not added.keys().isdisjoint(row.fields):
+                raise _clash(row, added)
             header.extend(row.fields)
             put(row.where, [*header, *added])
         _same_columns(row, header)
@@ -558,7 +611,8 @@ def _csv_writer(
         )
 
     if columns is not None and (header or added):
-        _refuse_clash(Row("the header", dict.fromkeys(header)), added)
+        if not added.keys().isdisjoint(header):
+            raise _clash(Row("the header", dict.fromkeys(header)), added)
         put("the header", [*header, *added])
     return write
 
@@ -622,7 +676,8 @@ def _parquet_sink(
     def write(row: Row, values: Mapping[str, Any] | None = None, /) -> None:
         if not header:
             header.extend(row.fields)
-        _refuse_clash(row, added)
+        if not added.keys().isdisjoint(row.fields):
+            raise _clash(row, added)
         _same_columns(row, header)
         buffer.append({**row.fields, **(values or {})})
         if len(buffer) >= _BATCH:

@@ -16,7 +16,6 @@ from refladder.errors import BackendError, DataError, UsageError, plural, redact
 from refladder.files.folders import open_folder
 from refladder.files.jsonl import to_json
 from refladder.files.ladder_sets import load_ladders
-from refladder.files.remote import is_url
 from refladder.files.scored_folders import (
     COUNTS,
     JUDGMENTS,
@@ -29,8 +28,17 @@ from refladder.files.scored_folders import (
     read_run,
     stamp,
 )
-from refladder.files.table_files import form_by_name, is_glob, is_many, table_files
-from refladder.files.tables import STANDARD, format_of, read_once, read_rows
+from refladder.files.streams import is_url
+from refladder.files.tables import (
+    STANDARD,
+    form_by_name,
+    format_of,
+    is_glob,
+    is_many,
+    read_once,
+    read_rows,
+    table_files,
+)
 from refladder.fleet.worker import read_counts
 from refladder.fleet.workers import DEATHS
 from refladder.jobs.input_rows import check_ladders
@@ -262,7 +270,7 @@ def _check_columns(path: str, given: str | None, mapped: Mapped) -> None:
     """Check the columns of the first row of a file, before every file fails for a wrong name of one."""
     try:
         with closing(read_rows(path, given)) as rows:
-            first = next(rows, None)
+            first = rows.first()
     except DataError:  # reported by the worker, and the other files are scored
         return
     if first is not None:

@@ -23,8 +23,8 @@ from refladder.jobs.certify import (
 from refladder.methods.measures import share_of
 from refladder.prompts import check_folder
 from refladder.records import WIN
+from refladder.scoring.asker import outcome_probabilities
 from refladder.scoring.columns import has_low_mass
-from refladder.scoring.judging import outcome_probabilities
 from refladder.scoring.question import Side, comparison_of, rung_id, rung_side
 from refladder.trust import certificate as trust
 from refladder.trust.audit_statistics import longer_wins, mean_over_contexts

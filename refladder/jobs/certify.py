@@ -37,10 +37,15 @@ from refladder.prompts import check_folder
 from refladder.ranking.bias import intransitive_triples
 from refladder.ranking.davidson import davidson
 from refladder.records import OUTCOMES, Sampling
-from refladder.scoring.asker import Asker, answering_of, judging_template, run_of
+from refladder.scoring.asker import (
+    Asker,
+    answering_of,
+    judging_template,
+    outcome_probabilities,
+    run_of,
+)
 from refladder.scoring.columns import has_low_mass
 from refladder.scoring.judge_check import judge_checks
-from refladder.scoring.judging import outcome_probabilities
 from refladder.scoring.judgment_file import JudgmentIndex
 from refladder.scoring.question import comparison_of, rung_questions, rung_side
 from refladder.scoring.stated import Stated, check_orders

@@ -13,7 +13,7 @@ import numpy as np
 from refladder.errors import DataError, UsageError, option, plural
 from refladder.files.jsonl import read_record
 from refladder.files.tables import STANDARD, Row, format_of, number_in, parse_number, read_rows
-from refladder.jobs.input_rows import Mapped
+from refladder.jobs.input_rows import Mapped, table_sink
 from refladder.jobs.link import open_link
 from refladder.jobs.scored_tables import (
     check_signature,
@@ -22,7 +22,6 @@ from refladder.jobs.scored_tables import (
     read_twice,
     reported,
     score_column,
-    table_sink,
 )
 from refladder.loaders.fields import without_number
 from refladder.records import Threshold

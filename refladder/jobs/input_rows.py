@@ -22,10 +22,12 @@ from refladder.files.tables import (
     STANDARD,
     Row,
     cell_of,
+    format_of,
+    open_sink,
     read_once,
     read_rows,
+    standard_form,
 )
-from refladder.jobs.scored_tables import table_sink
 from refladder.loaders.draft import output_text_id
 from refladder.loaders.fields import row_id
 from refladder.loaders.user_table import context_text
@@ -34,7 +36,8 @@ from refladder.scoring.question import RUNG
 from refladder.scoring.scorer import Item
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Mapping
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+    from contextlib import AbstractContextManager
 
     from refladder.events import Events
     from refladder.files.ladder_sets import LadderSet
@@ -274,6 +277,18 @@ def _no_ladder(without: Collection[str], ladders: LadderSet, known: Collection[s
 def _first(names: Collection[str]) -> str:
     shown = ", ".join(f"{name!r:.60}" for name in itertools.islice(names, _SHOWN))
     return f"{shown}, ..." if len(names) > _SHOWN else shown
+
+
+def table_sink(
+    tables: Tables, added: Mapping[str, type], columns: Sequence[str] | None
+) -> AbstractContextManager[Write]:
+    """The output of a job whose rows are those of its table, with columns added."""
+    form = format_of(tables.source, tables.given)
+    like = tables.source if form == "parquet" else None
+    form_out = tables.out_format or standard_form(tables.out, form)
+    return open_sink(
+        tables.out, form_out, added, columns, like, escape_formulas=tables.escape_formulas
+    )
 
 
 @contextmanager

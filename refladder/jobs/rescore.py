@@ -11,8 +11,8 @@ from refladder.files.jsonl import is_device, write_json
 from refladder.files.tables import STANDARD, Row, open_sink
 from refladder.jobs.link import open_link
 from refladder.jobs.scored_tables import mapped_columns
+from refladder.scoring.asker import trusted
 from refladder.scoring.columns import Columns
-from refladder.scoring.judging import trusted
 from refladder.scoring.judgment_file import check_outcomes, outcomes_of, read_judgments
 from refladder.scoring.question import rung_id
 from refladder.scoring.rules import rule_named

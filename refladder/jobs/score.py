@@ -9,7 +9,7 @@ from __future__ import annotations
 from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from refladder.errors import (
     AnswersAwaitedError,
@@ -26,7 +26,6 @@ from refladder.files.tables import (
     Row,
 )
 from refladder.jobs.input_rows import EMPTY, Mapped, check_input, open_table
-from refladder.jobs.recorded_judgments import check_recorded_ladders
 from refladder.prompts import check_folder
 from refladder.records import Output
 from refladder.scoring.columns import Columns, weights_for
@@ -41,7 +40,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from refladder.events import Events
-    from refladder.records import JudgeCheck, Progress, Score
+    from refladder.records import JudgeCheck, Progress
     from refladder.scoring.columns import ScoreReport
     from refladder.scoring.recorded import Recorded
     from refladder.session import Session
@@ -88,6 +87,8 @@ def open_run(spec: ScoreSpec, events: Events) -> Prepared:
     mapped = Mapped(columns=spec.columns, context=spec.context_id, alone=bool(ladders.anchors))
     recorded = None
     if spec.judgments_from:
+        from refladder.jobs.recorded_judgments import check_recorded_ladders
+
         recorded = read_recorded(*dict.fromkeys(spec.judgments_from))
         check_recorded_ladders(recorded, ladders)
         events.notice(recorded.notice)
@@ -224,10 +225,18 @@ def write_settings(
     write_json(Path(f"{out}.run.json"), {**spec.config, **found})
 
 
-def text_outputs(
-    ladders: LadderSet, texts: Sequence[str], context_id: str | None
-) -> list[Output | None]:
-    """Texts of one context as outputs; None for an empty text."""
+@dataclass(frozen=True, slots=True)
+class Texts:
+    """Texts of one context to score, without a table; the output of an empty text is None."""
+
+    spec: ScoreSpec
+    ladders: LadderSet
+    outputs: Sequence[Output | None]
+
+
+def open_texts(spec: ScoreSpec, texts: Sequence[str]) -> Texts:
+    """Check texts of one context before a judge is opened; the ladder set of the settings is open."""
+    ladders, context_id = open_set(spec.asked), spec.context_id
     context_ids = {context for context, _ in ladders.ladders}
     if ladders.anchors:
         context_id = context_id or ""
@@ -240,15 +249,24 @@ def text_outputs(
     for text in texts:
         if not is_unicode(text):
             raise UsageError(f"--text {text!r:.60}: not UTF-8; convert it")
-    return [
+    outputs = [
         Output(id=f"text {number}", context_id=context_id, system="", text=text)
         if text.strip()
         else None
         for number, text in enumerate(texts, start=1)
     ]
+    return Texts(spec, ladders, outputs)
 
 
-def score_texts(scorer: LadderScorer, outputs: Sequence[Output | None]) -> list[tuple[Score, ...]]:
-    """Score what `text_outputs` gives, and store nothing: the scores of each text, one for each dimension."""
+def score_texts(
+    texts: Texts, session: Session, events: Events
+) -> tuple[LadderScorer, list[dict[str, Any]]]:
+    """Score texts and store nothing; return the scorer, which has the counts, and the columns of each text."""
+    spec = texts.spec
+    judge = session.open(spec.judge, spec.judge_options)
+    scorer = LadderScorer(judge, texts.ladders, spec.asked)
+    report_check(scorer, session.checks_of(spec.judge), events, any_judge=spec.asked.any_judge)
     with JudgmentLog(None, scorer.run) as log:
-        return scorer.score([Item(Row("", {}), output, EMPTY) for output in outputs], log)
+        items = [Item(Row("", {}), output, EMPTY) for output in texts.outputs]
+        scores = scorer.score(items, log)
+    return scorer, Columns(scorer.run, scorer.scale).rows(scores)

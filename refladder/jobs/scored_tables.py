@@ -10,16 +10,13 @@ from typing import TYPE_CHECKING, TypeVar
 
 from refladder.errors import DataError, UsageError, option
 from refladder.files.jsonl import cannot_write, read_bytes
-from refladder.files.remote import is_url
 from refladder.files.scored_folders import RUN
-from refladder.files.table_files import is_many
+from refladder.files.streams import is_url
 from refladder.files.tables import (
     STANDARD,
     InMemory,
-    format_of,
-    open_sink,
+    is_many,
     read_once,
-    standard_form,
     standard_input,
 )
 from refladder.parsing import parse_json
@@ -28,11 +25,9 @@ from refladder.scoring.columns import OVERALL
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-    from contextlib import AbstractContextManager
 
-    from refladder.files.tables import Row, Write
+    from refladder.files.tables import Row
     from refladder.records import Progress
-    from refladder.settings import Tables
 
 T = TypeVar("T")
 _PROGRESS_EVERY = 8192  # rows
@@ -131,18 +126,6 @@ def reported(
         if progress is not None and number % _PROGRESS_EVERY == 0:
             progress(number, total)
         yield number, row
-
-
-def table_sink(
-    tables: Tables, added: Mapping[str, type], columns: Sequence[str] | None
-) -> AbstractContextManager[Write]:
-    """The output of a job whose rows are those of its table, with columns added."""
-    form = format_of(tables.source, tables.given)
-    like = tables.source if form == "parquet" else None
-    form_out = tables.out_format or standard_form(tables.out, form)
-    return open_sink(
-        tables.out, form_out, added, columns, like, escape_formulas=tables.escape_formulas
-    )
 
 
 @contextmanager

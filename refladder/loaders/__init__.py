@@ -12,13 +12,12 @@ from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar, cast
 
-from refladder import registry
 from refladder.errors import DataError, UnknownNameError, UsageError
 from refladder.files.jsonl import read_records
 from refladder.files.ladder_sets import find_folder, rated_names
 from refladder.loaders.sources import find_beside
 from refladder.records import Benchmark, Context, Dimension, Output, Rating
-from refladder.registry import Entry
+from refladder.registry import Entry, find, names
 from refladder.version import __version__
 
 if TYPE_CHECKING:
@@ -81,10 +80,10 @@ def load_benchmark(name: str, source: str | Path | None = None, **options: objec
                 f"benchmark {name!r} is shipped and takes neither a source nor options; leave them out"
             )
         return read_folder(find_folder(name), name=name, revision=__version__, licence="CC0-1.0")
-    names = registry.names("benchmark", BENCHMARKS)
-    if name not in names:
-        raise UnknownNameError("benchmark", name, [*names, *rated_names()])
-    load = registry.find("benchmark", name, BENCHMARKS)
+    known = names("benchmark", BENCHMARKS)
+    if name not in known:
+        raise UnknownNameError("benchmark", name, [*known, *rated_names()])
+    load = find("benchmark", name, BENCHMARKS)
     available = [option for option in inspect.signature(load).parameters if option != "source"]
     for option in options:
         if option not in available:

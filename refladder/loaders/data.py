@@ -11,9 +11,8 @@ from refladder.errors import DataError, UnknownNameError, UsageError, option
 from refladder.files.frames import Frame
 from refladder.files.hub import PREFIX
 from refladder.files.ladder_sets import choose_dimensions, rated_names
-from refladder.files.remote import is_url
-from refladder.files.table_files import form_by_name
-from refladder.files.tables import STANDARD
+from refladder.files.streams import is_url
+from refladder.files.tables import STANDARD, form_by_name
 from refladder.loaders import BENCHMARKS, load_benchmark
 from refladder.loaders.task_files import FIELDS, read_task
 from refladder.loaders.user_table import load_contexts, read_user_table

@@ -33,12 +33,11 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Protocol
 
-from refladder import registry
 from refladder.errors import UnknownNameError, UsageError
 from refladder.files.jsonl import within
 from refladder.ranking import bias
 from refladder.records import Context, Output, Progress, Sampling
-from refladder.registry import Entry
+from refladder.registry import Entry, find
 from refladder.scoring.judgment_file import JudgmentIndex
 from refladder.scoring.rules import DEFAULT_RULE
 from refladder.settings import LEAST_MASS
@@ -363,7 +362,7 @@ def by_context(benchmark: Benchmark) -> Iterator[tuple[Context, list[Output]]]:
 
 def method_named(name: str) -> EvaluationMethod:
     """Return the method of that name, built in or registered under `refladder.method`."""
-    method = registry.find("method", name, METHODS)
+    method = find("method", name, METHODS)
     if not isinstance(method, EvaluationMethod):
         raise UsageError(
             f"method {name!r} is registered as {method!r:.60}, not an EvaluationMethod; "

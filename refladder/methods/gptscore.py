@@ -9,15 +9,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from refladder.backends.usage import characters
+from refladder.backends.protocol import characters
 from refladder.errors import BackendError, LabelsUnavailableError, option
 from refladder.methods.contract import EvaluationMethod, Method, MethodResult, by_context
 from refladder.methods.measures import Tally
 from refladder.prompts import criterion, fill, load_template
-from refladder.records import TEXT
-from refladder.scoring.asker import run_of
+from refladder.records import TEXT, LabelReading
+from refladder.scoring.asker import judgment_of, run_of
 from refladder.scoring.grades import grade_question
-from refladder.scoring.judging import judgment_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -78,17 +77,12 @@ def read_texts(
         text = question.texts["target"]
         logprob = logprobs.get(text)
         reason = note if text else "the text is empty"
-        judgments.append(
-            judgment_of(
-                question,
-                recipe,
-                outcomes=(TEXT,),
-                logprobs=None if logprob is None else (logprob,),
-                mass=None,
-                note=reason if logprob is None else None,
-                cut=cut,
-            )
+        read = LabelReading(
+            logprobs=None if logprob is None else (logprob,),
+            reason=reason if logprob is None else None,
+            cut=cut,
         )
+        judgments.append(judgment_of(question, recipe, (TEXT,), read))
     return judgments
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from refladder.backends.usage import characters
+from refladder.backends.protocol import characters
 from refladder.errors import UsageError, option, plural
 from refladder.files.jsonl import within
 from refladder.files.ladder_sets import LadderSet, choose_dimensions, ladder_set, load_ladders

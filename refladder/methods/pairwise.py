@@ -31,8 +31,7 @@ from refladder.ranking.likelihood import likelihood_ranking
 from refladder.ranking.selection import all_pairs, select_pairs
 from refladder.ranking.sorting import beam_sort, comparisons_between, run_together
 from refladder.records import digest_of
-from refladder.scoring.asker import Asker, judging_template, run_of
-from refladder.scoring.judging import first_probabilities
+from refladder.scoring.asker import Asker, first_probabilities, judging_template, run_of
 from refladder.scoring.question import pair_question
 from refladder.scoring.recorded import PAIRS
 

@@ -33,7 +33,7 @@ from refladder.methods.pairwise import (
 from refladder.prompts import Template, fill, text_of, with_text
 from refladder.ranking.bias import share_of_first
 from refladder.records import Prompt, Unwritten
-from refladder.scoring.judging import first_probabilities
+from refladder.scoring.asker import first_probabilities
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

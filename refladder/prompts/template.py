@@ -169,7 +169,8 @@ def fill(template: Template, slots: Mapping[str, str], claim: str | None = None)
             raise UnknownNameError(f"slot of {template.signature}", name, set(offered) - {"claim"})
         if not isinstance(value, str):
             raise PromptError(f"{template.signature}: slot {name!r} needs text, found {value!r}")
-    values |= _claimed(template, claim)
+    if template.claims or claim is not None:
+        values["claim"] = _claimed(template, claim)
     names = template.names
     if template.ending is not None:
         values["ending"] = template.ending
@@ -192,20 +193,18 @@ def fill(template: Template, slots: Mapping[str, str], claim: str | None = None)
     )
 
 
-def _claimed(template: Template, claim: str | None) -> dict[str, str]:
-    """Return the value of the slot `claim`, if the template has claims."""
+def _claimed(template: Template, claim: str | None) -> str:
+    """Return the value of the slot `claim`, which only a template with claims has."""
     claims = template.claims
     if claim is None:
-        if claims:
-            raise PromptError(f"{template.signature}: needs a claim, one of: {', '.join(claims)}")
-        return {}
+        raise PromptError(f"{template.signature}: needs a claim, one of: {', '.join(claims)}")
     if not claims:
         raise PromptError(
             f"{template.signature}: role {template.role!r} has no claims, found {claim!r}"
         )
     if claim not in claims:
         raise UnknownNameError("claim", claim, claims)
-    return {"claim": claims[claim]}
+    return claims[claim]
 
 
 def criterion(context: Context, dimension: Dimension) -> dict[str, str]:

@@ -1,18 +1,21 @@
-"""The asker: questions become prompts, readings become judgments, and an answered question is not asked again."""
+"""The asker: questions become prompts, readings become judgments, and an answered question is not asked again.
+
+Below it are the judgments that count (`trusted`) and the verdicts that they hold.
+"""
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
 from refladder.backends import in_batches, whole
 from refladder.backends.dry_run import DryRunBackend
-from refladder.backends.labels import possible
+from refladder.backends.protocol import characters
 from refladder.backends.rewards import ONLY_READS, ROLES, reward_of, reward_reading
 from refladder.backends.sampled import Sampled
-from refladder.backends.usage import characters
 from refladder.errors import BackendError, UsageError, option
 from refladder.prompts import fill, load_template
 from refladder.records import (
@@ -20,6 +23,7 @@ from refladder.records import (
     NO,
     OUTCOMES,
     REWARD,
+    TIE,
     WIN,
     YES,
     Judgment,
@@ -29,8 +33,11 @@ from refladder.records import (
     Recipe,
     Run,
     digest_of,
+    impossible,
+    possible,
 )
-from refladder.scoring.judging import judgment_of, trusted
+from refladder.scoring.question import RUNG
+from refladder.scoring.rules import probabilities_from
 from refladder.settings import LEAST_MASS
 from refladder.version import __version__
 
@@ -38,6 +45,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
+    from refladder.arrays import FloatArray
     from refladder.backends import Backend
     from refladder.prompts import Template
     from refladder.records import Progress, Prompt, Sampling
@@ -46,6 +54,9 @@ if TYPE_CHECKING:
 
 BATCH = 4096  # questions asked and stored at a time
 NOT_RECORDED = LabelReading(reason="not among the recorded judgments")
+_UNPARSED = (math.nan,) * len(OUTCOMES)
+# A win of a rung is the output's loss.
+_OF_A_RUNG = (LOSS, WIN, TIE)
 
 
 def judging_template(
@@ -84,7 +95,8 @@ def run_of(
         )
     recipe = Recipe(
         backend=backend.fingerprint,
-        prompts=prompts_of(backend, template),
+        # The prompts of recorded judgments are not known.
+        prompts=(template.signature,) if backend.recorded is None else (),
         sampling=sampling if answers or stated else None,
         version=__version__,
     )
@@ -102,11 +114,6 @@ def run_of(
 def calls_of(template: Template, answers: int) -> int:
     """Most calls for a question: one for each claim of a yes/no template or each text, times the answers to sample."""
     return (len(template.claims) or 1 + (template.role == REWARD)) * max(answers, 1)
-
-
-def prompts_of(backend: Backend, template: Template) -> tuple[str, ...]:
-    """The prompts of a recipe; none for recorded judgments, whose prompts are not known."""
-    return (template.signature,) if backend.recorded is None else ()
 
 
 @dataclass(slots=True)
@@ -232,10 +239,10 @@ class Asker:
                     f"{', '.join(answers)}; test it with refladder.testing.check_backend"
                 )
         readings = [possible(reading, "the judge gave") for reading in readings]
-        reading = (
-            _from_yes_no(readings, answers) if self.template.claims else _from_rewards(readings)
-        )
-        return self.judged(question, reading, OUTCOMES if self.template.claims else answers)
+        if self.template.claims:
+            return self.judged(question, _from_yes_no(readings, answers), OUTCOMES)
+        reading = readings[0] if len(readings) == 1 else _from_rewards(readings)
+        return self.judged(question, reading, answers)
 
     def judged(
         self,
@@ -244,27 +251,15 @@ class Asker:
         outcomes: tuple[str, ...],
         stated: tuple[float | None, ...] = (),
     ) -> Judgment:
-        """The judgment of a question from its reading; `stated` as `Judgment` has it."""
-        return judgment_of(
-            question,
-            self.log.run.recipe.digest,
-            outcomes=outcomes,
-            logprobs=reading.logprobs,
-            mass=reading.mass,
-            note=reading.reason or reading.note,
-            cut=reading.cut,
-            kind=NotJudged if isinstance(reading, NotAsked) else Judgment,
-            stated=stated,
-        )
+        """Make the judgment of a question from its reading; `stated` as `Judgment` has it."""
+        return judgment_of(question, self.log.run.recipe.digest, outcomes, reading, stated)
 
 
 def _from_rewards(readings: Sequence[LabelReading]) -> LabelReading:
-    """The reading of two rewarded texts: the log-odds of a win are their difference; a single reading stays as it is.
+    """Combine the readings of two rewarded texts: the log-odds of a win are their difference.
 
     Source: Bradley and Terry 1952; arXiv 2507.01352, equation 1.
     """
-    if len(readings) == 1:
-        return readings[0]
     cut = any(reading.cut for reading in readings)
     rewards = [reward_of(reading.logprobs) for reading in readings if reading.logprobs is not None]
     if len(rewards) < len(readings):
@@ -274,7 +269,7 @@ def _from_rewards(readings: Sequence[LabelReading]) -> LabelReading:
 
 
 def _from_yes_no(readings: Sequence[LabelReading], answers: tuple[str, ...]) -> LabelReading:
-    """Three yes/no readings as one reading of win, loss and tie (arXiv 2509.05440, Table 2).
+    """Combine three yes/no readings as one of win, loss and tie (arXiv 2509.05440, Table 2).
 
     The log-probability of an outcome is log p(yes | its question), with p(yes) + p(no) = 1; the rule's softmax then
     weighs the three against each other. The mass is the lowest of the three readings.
@@ -294,3 +289,94 @@ def _from_yes_no(readings: Sequence[LabelReading], answers: tuple[str, ...]) -> 
         note=next((reading.note for reading in readings if reading.note), None),
         cut=any(reading.cut for reading in readings),
     )
+
+
+def judgment_of(
+    question: Question,
+    recipe: str,
+    outcomes: tuple[str, ...],
+    reading: LabelReading,
+    stated: tuple[float | None, ...] = (),
+) -> Judgment:
+    """Make the judgment of a question; missing or impossible log-probabilities become None with a note."""
+    logprobs, mass = reading.logprobs, reading.mass
+    note = reading.reason or reading.note
+    if logprobs is not None and (wrong := impossible(logprobs, mass, apart=True)):
+        logprobs, note = None, f"the judge gave {wrong}"
+    comparison = question.comparison
+    kind = NotJudged if isinstance(reading, NotAsked) else Judgment
+    return kind(
+        context_id=comparison.context_id,
+        dimension=comparison.dimension,
+        subject=comparison.subject,
+        against=comparison.against or None,
+        outcomes=outcomes,
+        logprobs=logprobs,
+        mass=None if logprobs is None else mass,
+        key=question.key,
+        recipe=recipe,
+        note=(note or "unparsed") if logprobs is None else note,
+        cut=reading.cut,
+        stated=stated,
+    )
+
+
+def trusted(judgments: Sequence[Judgment], least_mass: float) -> list[Judgment]:
+    """Turn judgments whose label mass is below `least_mass` into unparsed ones, with the reason, as they are scored."""
+    if not 0 <= least_mass <= 1:
+        see = option("least-mass")
+        raise UsageError(
+            f"least label mass {least_mass:g}: a probability from 0 to 1 is needed; see {see}"
+        )
+    scored = []
+    for judgment in judgments:
+        if judgment.logprobs is None or judgment.mass is None or judgment.mass >= least_mass:
+            scored.append(judgment)
+            continue
+        reason = f"label mass {judgment.mass:.2g} is below {least_mass:g} (--least-mass)"
+        note = reason if judgment.note is None else f"{judgment.note}; {reason}"
+        scored.append(replace(judgment, logprobs=None, note=note))
+    return scored
+
+
+def verdict_logprobs(judgments: Sequence[Judgment]) -> FloatArray:
+    """Return log p(win, loss, tie) as seen from the output, shape (judgments, 3); NaN rows where unparsed."""
+    rows = []
+    for judgment in judgments:
+        outcomes = _OF_A_RUNG if judgment.subject.startswith(RUNG) else OUTCOMES
+        rows.append(judgment.logprobs_of(outcomes) or _UNPARSED)
+    return np.array(rows, dtype=np.float64).reshape(-1, len(OUTCOMES))
+
+
+def outcome_probabilities(judgments: Sequence[Judgment]) -> FloatArray:
+    """Return p(win, loss, tie) of the text that each judgment is about, shape (n, 3); NaN if unparsed."""
+    rows = [judgment.logprobs_of(OUTCOMES) or _UNPARSED for judgment in judgments]
+    return probabilities_from(np.array(rows, dtype=np.float64).reshape(-1, len(OUTCOMES)))
+
+
+def verdicts(judgments: Sequence[Judgment], rungs: int, orders: int) -> FloatArray:
+    """Average verdict probabilities over the orders: shape (outputs, rungs, 3), NaN if unparsed."""
+    logprobs = verdict_logprobs(judgments).reshape(-1, rungs, orders, 3)
+    return cast("FloatArray", np.mean(probabilities_from(logprobs), axis=2))
+
+
+def inconsistency(judgments: Sequence[Judgment]) -> tuple[int, int]:
+    """Count pairs whose orders disagree on the most probable outcome, and pairs with both orders parsed."""
+    logprobs = verdict_logprobs(judgments).reshape(-1, 2, 3)
+    parsed = ~np.isnan(logprobs).any(axis=(1, 2))
+    chosen = np.argmax(logprobs[parsed], axis=2)
+    return int(np.sum(chosen[:, 0] != chosen[:, 1])), int(np.sum(parsed))
+
+
+def first_probabilities(judgments: Sequence[Judgment]) -> FloatArray:
+    """Return P(first) / (P(first) + P(second)) of each judgment, NaN if unparsed: arXiv 2307.07889, equation 3."""
+    probabilities = np.full(len(judgments), np.nan)
+    for position, judgment in enumerate(judgments):
+        logprobs = judgment.logprobs_of((WIN, LOSS))
+        if logprobs is None:
+            continue
+        win, loss = logprobs
+        # The exponent is never positive, so that it cannot overflow.
+        odds = math.exp(-abs(win - loss))
+        probabilities[position] = 1 / (1 + odds) if win > loss else odds / (1 + odds)
+    return probabilities

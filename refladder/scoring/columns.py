@@ -71,12 +71,6 @@ class ScoreReport:
         """Whether every row got every score."""
         return not any(self.unscored.values())
 
-    def count(self, judgments: Sequence[Judgment]) -> None:
-        """Add the judgments that are unparsed, those of a shortened context, and those of low label mass."""
-        self.unparsed += sum(judgment.logprobs is None for judgment in judgments)
-        self.cut += sum(judgment.cut for judgment in judgments)
-        self.low_mass += sum(map(has_low_mass, judgments))
-
     def count_orders(self, dimension: str, variances: FloatArray) -> None:
         """Add the variance between orders of the score of each text on a dimension."""
         if len(variances):

@@ -12,8 +12,7 @@ from refladder.backends.dry_run import DryRunBackend
 from refladder.errors import JudgeRefusedError, option, plural
 from refladder.files.jsonl import read_record, write_record
 from refladder.records import SCHEMAS, JudgeCheck, digest_of
-from refladder.scoring.asker import Asker, calls_of, run_of
-from refladder.scoring.judging import outcome_probabilities
+from refladder.scoring.asker import Asker, calls_of, outcome_probabilities, run_of
 from refladder.scoring.judgment_file import JudgmentIndex
 from refladder.scoring.question import comparison_of, rung_side
 from refladder.scoring.stated import Stated

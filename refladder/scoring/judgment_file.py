@@ -34,10 +34,9 @@ from refladder.files.jsonl import (
     write_record,
 )
 from refladder.files.locks import locked
-from refladder.files.remote import is_url
 from refladder.files.scored_folders import JUDGMENTS, finished_files, judgments_name
-from refladder.files.streams import GZIP, LONGEST_LINE, check_line
-from refladder.files.table_files import is_many, open_table
+from refladder.files.streams import GZIP, LONGEST_LINE, check_line, is_url
+from refladder.files.tables import is_many, open_table
 from refladder.records import (
     LOSS,
     OUTCOMES,
@@ -266,12 +265,6 @@ class JudgmentLog:
         where = f"{self._path}:{self._number}"
         return where, appended_text(line, where).rstrip("\n")
 
-    def _peek(self) -> tuple[str, Judgment] | None:
-        """The next judgment with its path:line; it stays the next until `_ahead` is None."""
-        if self._ahead is None and (line := self._next_line()) is not None:
-            self._ahead = line[0], _judgment(self.run, *line)
-        return self._ahead
-
     def unanswered(self, questions: Sequence[Question]) -> list[Question]:
         """Return those of the next questions, in the canonical order, that have no stored judgment.
 
@@ -317,12 +310,14 @@ class JudgmentLog:
             append_records(_early_path(self._path), judgments)
 
     def _next(self, questions: Sequence[Question]) -> list[Judgment]:
-        """The judgments of as many of the first questions as the file still holds."""
+        """Return the judgments of as many of the first questions as the file still holds."""
         judgments: list[Judgment] = []
         for question in questions:
-            if (ahead := self._peek()) is None:
+            if self._ahead is None and (line := self._next_line()) is not None:
+                self._ahead = line[0], _judgment(self.run, *line)
+            if self._ahead is None:
                 break
-            where, judgment = ahead
+            where, judgment = self._ahead
             if judgment.key != question.key or _comparison(judgment) != question.comparison:
                 raise _changed(self._path, self._number, judgment, question)
             check_outcomes(where, judgment, outcomes_of(self.run))
@@ -365,9 +360,11 @@ class JudgmentIndex(JudgmentLog):
 
     def __init__(self, path: Path | None, run: Run, *, read_only: bool = False) -> None:
         self.judgments: dict[str, Judgment] = {}
+        super().__init__(path, run, read_only=read_only)
+        if path is None:
+            return
         graded = any(_VERIFIER in prompt for prompt in run.recipe.prompts)
         rewarded = outcomes_of(run) == (WIN, LOSS)
-        super().__init__(path, run, read_only=read_only)
         with self:
             while (line := self._next_line()) is not None:
                 judgment = _judgment(self.run, *line)

@@ -70,7 +70,7 @@ class Recorded(Backend):
     ) -> None:
         self.path = path
         self.kind = kind
-        self._readings = readings
+        self.recorded: Mapping[Comparison, LabelReading] = readings
         self._places = places
         # The ladder set that each judgments file names, by path and line.
         self._sets = sets or {}
@@ -84,7 +84,7 @@ class Recorded(Backend):
     def _digest(self) -> str:
         lines = sorted(
             repr((key.context_id, key.dimension, key.subject, key.against, reading.logprobs))
-            for key, reading in self._readings.items()
+            for key, reading in self.recorded.items()
         )
         return digest_of("\n".join(lines), size=6)
 
@@ -92,18 +92,13 @@ class Recorded(Backend):
     def notice(self) -> str:
         """How many judgments the file holds."""
         texts = "outputs against rungs" if self.kind == LADDER else "pairs of outputs"
-        swapped = sum(comparison.subject.startswith(RUNG) for comparison in self._readings)
+        swapped = sum(comparison.subject.startswith(RUNG) for comparison in self.recorded)
         words = (
             f" ({swapped:,} in the swapped order, which {option('both-orders')} uses)"
             if swapped
             else ""
         )
-        return f"{self.path}: {plural(len(self._readings), 'recorded judgment')} of {texts}{words}; no model is asked"
-
-    @property
-    def recorded(self) -> Mapping[Comparison, LabelReading]:
-        """The judgments by comparison."""
-        return self._readings
+        return f"{self.path}: {plural(len(self.recorded), 'recorded judgment')} of {texts}{words}; no model is asked"
 
     def write(self, prompts: Sequence[Prompt], sampling: Sampling) -> list[Completion]:
         """Refuse: there is no model that writes."""
@@ -123,7 +118,7 @@ class Recorded(Backend):
     def on(self, dimensions: Collection[str]) -> Recorded:
         """The judgments of these dimensions alone, for data that was read without the others."""
         readings = {
-            key: reading for key, reading in self._readings.items() if key.dimension in dimensions
+            key: reading for key, reading in self.recorded.items() if key.dimension in dimensions
         }
         return Recorded(
             self.path, self.kind, readings, {key: self._places[key] for key in readings}, self._sets
@@ -139,7 +134,7 @@ class Recorded(Backend):
 
     def dimensions(self) -> set[str]:
         """The names of the dimensions of the judgments."""
-        return {comparison.dimension for comparison in self._readings}
+        return {comparison.dimension for comparison in self.recorded}
 
     def check(
         self,

@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
-from refladder import registry
 from refladder.errors import ShapeError
-from refladder.registry import Entry
+from refladder.registry import Entry, find
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -45,7 +44,7 @@ DEFAULT_RULE = "ladder-sum"
 
 def rule_named(name: str) -> Rule:
     """Return the rule of that name, built in or registered under `refladder.rule`."""
-    return cast("Rule", registry.find("rule", name, RULES))
+    return cast("Rule", find("rule", name, RULES))
 
 
 def of_anchors(

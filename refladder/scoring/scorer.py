@@ -14,10 +14,23 @@ import numpy as np
 from refladder.backends.sampled import ANSWER_TOKENS
 from refladder.errors import UsageError, option
 from refladder.files.ladder_sets import choose_dimensions
-from refladder.records import Context, Recipe, Run, Sampling, Score
-from refladder.scoring.asker import Asker, answering_of, calls_of, judging_template, prompts_of
-from refladder.scoring.columns import ScoreReport, block_notes, least_masses, signature_of
-from refladder.scoring.judging import inconsistency, verdicts
+from refladder.records import Context, Run, Sampling, Score
+from refladder.scoring.asker import (
+    Asker,
+    answering_of,
+    calls_of,
+    inconsistency,
+    judging_template,
+    run_of,
+    verdicts,
+)
+from refladder.scoring.columns import (
+    ScoreReport,
+    block_notes,
+    has_low_mass,
+    least_masses,
+    signature_of,
+)
 from refladder.scoring.question import ladder_questions, rung_id
 from refladder.scoring.rules import (
     bounds_of,
@@ -28,7 +41,6 @@ from refladder.scoring.rules import (
     rung_steps,
 )
 from refladder.scoring.stated import Stated, check_orders, intervals_of, order_scores
-from refladder.version import __version__
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -106,13 +118,15 @@ class Verdicts:
 
     def count(self, judgments: Sequence[Judgment]) -> None:
         """Add judgments to `report`: those of every rung for each text, in the canonical order."""
-        self.report.judgments += len(judgments)
-        self.report.count(judgments)
+        report = self.report
+        report.judgments += len(judgments)
+        report.unparsed += sum(judgment.logprobs is None for judgment in judgments)
+        report.cut += sum(judgment.cut for judgment in judgments)
+        report.low_mass += sum(map(has_low_mass, judgments))
         if self.run.orders > 1 and judgments:
             disagreements, pairs = inconsistency(judgments)
-            self.report.disagreements += disagreements
-            self.report.order_pairs += pairs
-        report = self.report
+            report.disagreements += disagreements
+            report.order_pairs += pairs
         ends = (
             (self.run.rungs, 0, report.judged_top, report.above_top),  # p(win) against the top rung
             (1, 1, report.judged_bottom, report.below_bottom),  # p(loss) against the lowest
@@ -285,22 +299,17 @@ class LadderScorer:
         self.template = judging_template(
             judge_backend, ladders.task, role, prompts, answers=answers or stated
         )
-        drawn = replace(sampling or Sampling(), max_tokens=ANSWER_TOKENS) if answers else None
-        recipe = Recipe(
-            backend=judge_backend.fingerprint,
-            prompts=prompts_of(judge_backend, self.template),
-            sampling=answering_of(judge_backend) if stated else drawn,
-            version=__version__,
-        )
-        self.run = Run(
-            recipe=recipe,
+        if stated:
+            sampling = answering_of(judge_backend)
+        elif answers:
+            sampling = replace(sampling or Sampling(), max_tokens=ANSWER_TOKENS)
+        self.run = replace(
+            run_of(judge_backend, self.template, answers=answers, stated=stated, sampling=sampling),
             ladders=ladders.signature,
             dimensions=self.dimensions,
             rungs=ladders.rungs,
             orders=asked.orders,
-            answers=answers,
             anchors=ladders.anchors,
-            stated=stated,
         )
         self._verdicts = Verdicts(self.run, self.scale)
         self.report = self._verdicts.report

@@ -9,7 +9,7 @@ from refladder.backends.cache.cached import Stored
 from refladder.backends.cache.store import ResponseStore
 from refladder.backends.metered import Metered
 from refladder.backends.prices import Budget, Price
-from refladder.backends.usage import Usage, characters
+from refladder.backends.protocol import Usage, characters
 from refladder.errors import BackendError, UsageError
 from refladder.prompts import fill, load_template
 from refladder.records import Completion, LabelReading, Sampling

@@ -12,7 +12,7 @@ from scored_folders import Inline, split
 from refladder import backends
 from refladder.backends import connect
 from refladder.backends.cache.store import ResponseStore
-from refladder.backends.usage import Usage
+from refladder.backends.protocol import Usage
 from refladder.commands import main as cli
 from refladder.commands.spending import Spending, SpendingOptions
 from refladder.fleet.worker import Worker

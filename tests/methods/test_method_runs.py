@@ -12,7 +12,7 @@ from refladder import registry
 from refladder.backends import connect
 from refladder.backends.builtin import Builtin
 from refladder.backends.metered import Metered
-from refladder.backends.usage import characters
+from refladder.backends.protocol import characters
 from refladder.errors import LabelsUnavailableError, UnknownNameError, UsageError
 from refladder.methods import method_runs
 from refladder.methods.contract import (

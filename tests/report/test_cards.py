@@ -17,7 +17,7 @@ from refladder.backends.cache.cached import Stored
 from refladder.backends.cache.store import ResponseStore
 from refladder.backends.metered import Metered, Spent, total
 from refladder.backends.prices import Price
-from refladder.backends.usage import Usage
+from refladder.backends.protocol import Usage
 from refladder.methods.contract import MethodSettings
 from refladder.methods.measures import Share
 from refladder.methods.method_runs import run_methods

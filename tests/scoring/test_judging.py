@@ -20,7 +20,7 @@ from refladder.records import (
     Recipe,
     Rung,
 )
-from refladder.scoring.judging import inconsistency, trusted, verdicts
+from refladder.scoring.asker import inconsistency, trusted, verdicts
 from refladder.scoring.question import ladder_questions, rung_id
 
 CONTEXT = Context(id="c1", task="story", text="A keeper finds a bottle.")

@@ -11,7 +11,7 @@ from refladder.backends.scripted import Rule, Scripted
 from refladder.errors import BackendError, DataError, UsageError
 from refladder.prompts import fill, load_template
 from refladder.records import Context, Dimension, LabelReading, Output, Sampling
-from refladder.scoring.judging import first_probabilities
+from refladder.scoring.asker import first_probabilities
 from refladder.scoring.question import pair_question
 
 TEMPLATE = load_template("story", "pairwise")

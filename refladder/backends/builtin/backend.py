@@ -32,15 +32,12 @@ _WRITTEN = "worst", "best", "between"
 class Builtin(Backend):
     """Writer and judge without a model; the only state is bounded caches of text features."""
 
+    notice = NOTICE
+
     @property
     def fingerprint(self) -> str:
         """Return the version of the formula; it changes whenever any answer can."""
         return "builtin/1"
-
-    @property
-    def notice(self) -> str:
-        """Return one line that says what the backend is."""
-        return NOTICE
 
     @property
     def answering(self) -> None:

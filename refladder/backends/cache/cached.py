@@ -13,11 +13,10 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, TypeVar
 
 from refladder.backends.cache.store import ResponseStore
-from refladder.backends.labels import possible
 from refladder.backends.protocol import Wrapper, whole
 from refladder.files.jsonl import is_unicode
 from refladder.parsing import adapter
-from refladder.records import Completion, LabelReading, impossible
+from refladder.records import Completion, LabelReading, impossible, possible
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -44,6 +43,8 @@ def stored(backend: Backend, path: Path) -> Stored:
 
 class Stored(Wrapper):
     """A backend that asks another one only for answers that a response store lacks."""
+
+    stores_answers = True
 
     def __init__(self, backend: Backend, store: ResponseStore) -> None:
         super().__init__(backend)
@@ -73,11 +74,6 @@ class Stored(Wrapper):
             lambda some: self.backend.read_labels_each(some, labels),
             read_reading,
         )
-
-    @property
-    def stores_answers(self) -> bool:
-        """Return True."""
-        return True
 
     @property
     def sent(self) -> int:

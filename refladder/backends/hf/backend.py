@@ -17,8 +17,7 @@ from refladder.backends.first_answers import FirstAnswers
 from refladder.backends.hf.loading import open_model, parse_memory
 from refladder.backends.hf.tokens import NOT_FINITE, Tokens, label_reading, sequences_of
 from refladder.backends.labels import PREFIXES
-from refladder.backends.protocol import Streaming, in_order
-from refladder.backends.usage import Usage
+from refladder.backends.protocol import Streaming, Usage, in_order
 from refladder.engine.causal import Causal
 from refladder.engine.encoder_decoder import EncoderDecoder
 from refladder.engine.memory import (
@@ -72,6 +71,8 @@ class TransformersBackend(Streaming):
         self, opened: Opened, *, memory: int | None, truncate_context: bool, prefix: bool = True
     ) -> None:
         self.opened = opened
+        # A decoder reads what prompts share once; a reward model reads each text whole.
+        self.shares_contexts = not (opened.encoder_decoder or self.rewards)
         if opened.encoder_decoder:
             self._prefix = "unsupported"
         else:
@@ -113,11 +114,6 @@ class TransformersBackend(Streaming):
             heads = int(getattr(config, "num_attention_heads", 0) or 16)
             return 12 * heads * length**2 <= self._memory
         return tokens_that_fit(_LEAST_TOKENS, length, 1, config, self._memory) == _LEAST_TOKENS
-
-    @property
-    def shares_contexts(self) -> bool:
-        """Return whether prompts of one context should be asked together: a decoder reads what they share once."""
-        return not self.opened.encoder_decoder
 
     @property
     def label_tokens(self) -> int:

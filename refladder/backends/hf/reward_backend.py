@@ -60,11 +60,6 @@ class RewardBackend(TransformersBackend):
         """Return one line: the model has no dimension."""
         return f"reward:{self.opened.name}: {NO_DIMENSION}"
 
-    @property
-    def shares_contexts(self) -> bool:
-        """Return False: each text is read whole."""
-        return False
-
     def write_each(
         self, prompts: Sequence[Prompt], sampling: Sampling
     ) -> Iterator[tuple[int, Completion]]:

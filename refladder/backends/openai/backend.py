@@ -35,8 +35,7 @@ from refladder.backends.openai.handshake import (
 from refladder.backends.openai.options import Options, read_headers, read_key, read_options
 from refladder.backends.openai.rate_limit import RateLimiter
 from refladder.backends.openai.responses import written
-from refladder.backends.protocol import STATED_TOKENS, Streaming
-from refladder.backends.usage import Usage
+from refladder.backends.protocol import STATED_TOKENS, Streaming, Usage
 from refladder.errors import BackendUnavailableError, UsageError, option, redacted
 from refladder.records import Completion, LabelReading, Sampling
 
@@ -93,6 +92,8 @@ class OpenAIBackend(Streaming):
         self._tally = Tally()
         folder = options.folder
         self._files = None if folder is None else AnswerFiles(folder, model, options, self._tally)
+        # Through files, each call waits for its answers.
+        self.wants_all = folder is not None
         self._limiter = RateLimiter(
             most=options.max_concurrency,
             requests_per_minute=options.requests_per_minute,
@@ -191,11 +192,6 @@ class OpenAIBackend(Streaming):
             "prefix": self._capabilities.prefix,
             "not_better": list(self._capabilities.refused),
         }
-
-    @property
-    def wants_all(self) -> bool:
-        """Return whether all prompts of a run should come in one call: through files, each call waits for its answers."""
-        return self._files is not None
 
     def load(self) -> None:
         """Keep the id of a folder of answers before anything is stored under it."""
