@@ -26,7 +26,7 @@ LEAST_MASS = 0.05
 # A value of --answers: the judge writes its probabilities.
 STATED = re.compile(r"stated(?::([1-9]\d{0,2}))?", re.ASCII)
 # Rules for stated probabilities.
-LINEAR = ("ladder-sum", "mean-difference", "expected-grade")
+LINEAR = "ladder-sum", "mean-difference", "expected-grade"
 Settings = TypeVar("Settings")
 
 
@@ -92,7 +92,7 @@ class Filtering:
     """Which scored rows pass, and where the others go.
 
     Thresholds `min` and `max` by column; of the rows that meet them, the share `top` by column `by`, or the `best` for
-    each value of column `per`. `threshold` (of `calibrate`) or its file stands in the place of these. `link` or its
+    each value of column `per`. `threshold` (of `calibrate`) or its file replaces these. `link` or its
     file maps scores to the conditions' scale. `unscored` is `keep`, `drop` or a file. `mix` allows several signatures.
     `columns` maps fields to columns.
     """

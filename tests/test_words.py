@@ -17,25 +17,11 @@ from support import prose
 from refladder.commands.main import COMMANDS, cli
 
 ROOT = Path(__file__).resolve().parent.parent
-# Packages and modules whose docstrings, comments and messages are checked, and files with texts that are no messages.
-CHECKED = (
-    *("errors", "records", "arrays", "parsing", "registry", "files", "prompts", "loaders"),
-    *("ranking", "metaeval", "trust", "engine", "backends", "synth", "methods", "report"),
-    *("arena", "students", "testing", "options", "commands"),
-    *(f"scoring/{name}" for name in ("rules", "grades", "judging", "question", "stated")),
-    "scoring/stated_answer",
-    *(
-        f"jobs/{path.stem}"
-        for path in (ROOT / "refladder" / "jobs").glob("*.py")
-        if path.stem not in {"score", "input_rows", "scored_tables"}
-    ),
-)
+# Files with texts that are no messages.
 LITERATURE = ("backends/builtin/drafts.py", "backends/hf/tokens.py")
 SOURCES = {
     path.relative_to(ROOT / "refladder").as_posix(): path.read_text("utf-8")
-    for name in CHECKED
-    for path in sorted((ROOT / "refladder").glob(f"{name}.py"))
-    + sorted((ROOT / "refladder" / name).rglob("*.py"))
+    for path in sorted((ROOT / "refladder").rglob("*.py"))
 }
 DOCUMENTS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
 # What to avoid, and what to write instead.

@@ -32,7 +32,7 @@ class Metered(Streaming, Wrapper):
     it ends it).
     """
 
-    # Of a token: the given one, else that of the inner backend.
+    # The price of a token: the given one, else that of the inner backend.
     price: Price | None = None
 
     def __init__(

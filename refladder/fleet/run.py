@@ -55,7 +55,8 @@ if TYPE_CHECKING:
     from refladder.jobs.input_rows import Mapped
     from refladder.records import JudgeCheck, Progress
 
-_SHOWN = 10  # most failed files in the message
+# Most failed files in the message.
+_SHOWN = 10
 
 
 @dataclass(slots=True, kw_only=True)
@@ -129,7 +130,8 @@ def list_files(source: str, given: str | None, out: str) -> list[ScoredFile]:
 def _name(source: str, path: str, form: str) -> str:
     """Return the name of an output: the path of its input in the folder, or below the first wildcard of the glob."""
     if path.startswith(("http://", "https://")):
-        path = path.partition("?")[0]  # which may hold a signature
+        # The query may hold a signature.
+        path = path.partition("?")[0]
     parts = _parts(path)
     fixed = itertools.takewhile(
         lambda part: not any(mark in part for mark in "*?["), _parts(source)
@@ -232,7 +234,8 @@ def _continued(
             f"{folder.address}: holds files of another run (other {', '.join(others)}); choose another folder, "
             "or delete this one"
         )
-    return run  # the earlier command asked nothing, such as one with a wrong column
+    # The earlier command asked nothing, such as one with a wrong column.
+    return run
 
 
 def _differs(name: str, settings: Mapping[str, Any], before: Mapping[str, Any]) -> bool:
@@ -271,7 +274,8 @@ def _check_columns(path: str, given: str | None, mapped: Mapped) -> None:
     try:
         with closing(read_rows(path, given)) as rows:
             first = rows.first()
-    except DataError:  # reported by the worker, and the other files are scored
+    except DataError:
+        # The worker reports it, and the other files are scored.
         return
     if first is not None:
         mapped.cell(first, "output")
@@ -284,7 +288,8 @@ def _check_ladders(source: str, files: Sequence[ScoredFile], task: Task, mapped:
         return
     ladders = load_ladders(str(task.ladders))
     if not ladders.anchors:
-        with suppress(DataError):  # reported by the worker
+        # The worker reports the error.
+        with suppress(DataError):
             check_ladders(source, [file.source for file in files], task.given, mapped, ladders)
 
 
@@ -304,7 +309,8 @@ class _Driver:
     # What a worker reported as spent; its successor may spend that much less.
     usd: dict[int, float] = field(default_factory=dict)
     checks: list[JudgeCheck] = field(default_factory=list)
-    partly: dict[int, int] = field(default_factory=dict)  # rows done of each worker's file
+    # Rows done of each worker's file.
+    partly: dict[int, int] = field(default_factory=dict)
     begun: float = field(default_factory=time.monotonic)
 
     def score(self, files: Sequence[ScoredFile | None], workers: Workers, task: Task) -> None:
@@ -346,7 +352,7 @@ class _Driver:
 
     @property
     def spent(self) -> dict[str, float | None]:
-        """What the workers asked their judges, and the seconds of this run; what dead workers asked is not known."""
+        """Return what the workers asked their judges, and the seconds of this run; what dead workers asked is not known."""
         if not self.costs["calls"] and not self.costs["from_store"]:
             return {}
         return {**dict.fromkeys(SPENT), **self.costs, "seconds": time.monotonic() - self.begun}
@@ -435,7 +441,8 @@ def _finish(folder: Folder, run: FolderRun, counts: Mapping[str, Counts]) -> int
     }
     for name in sizes:
         if name.startswith((f"{JUDGMENTS}/", f"{COUNTS}/")) and name not in used:
-            folder.remove(name)  # of inputs that are gone
+            # These are of inputs that are gone.
+            folder.remove(name)
     return 0
 
 
@@ -448,7 +455,7 @@ def merged(reports: Sequence[ScoreReport]) -> ScoreReport:
 
 
 def _added(before: Any, value: Any) -> Any:
-    """Counts added, also those of inner objects; of anything else the last value."""
+    """Add counts, also those of inner objects; of anything else keep the last value."""
     if isinstance(value, dict):
         before = before or {}
         return {**before, **{key: _added(before.get(key), entry) for key, entry in value.items()}}

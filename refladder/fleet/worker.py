@@ -52,12 +52,14 @@ if TYPE_CHECKING:
     from refladder.records import JudgeCheck, Progress
     from refladder.students.student import Student
 
-_EVERY = 1.0  # seconds between two messages about a file under way
-_PAUSE = 0.5  # seconds between two attempts at a file that another process is writing
+# Seconds between two messages about a file under way.
+_EVERY = 1.0
+# Seconds between two attempts at a file that another process is writing.
+_PAUSE = 0.5
 # Attempts at such a file, two minutes. A worker ends some seconds after its Ray node, and file servers keep the locks of
 # a machine that is gone for a minute or more.
 _ATTEMPTS = 240
-_FULL = (errno.ENOSPC, errno.EDQUOT)
+_FULL = errno.ENOSPC, errno.EDQUOT
 # Fields of a task that say where something is or what it costs, not what the scores are. The judge counts by its
 # signature.
 _PLACES = {
@@ -73,7 +75,8 @@ _PLACES = {
     "checks",
 }
 _PLACES |= {"judge", "judge_options"}
-_PATHS = ("prompts", "student")  # of which the content counts, not the path
+# The content of these counts, not the path.
+_PATHS = "prompts", "student"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -198,13 +201,13 @@ class Answer:
 
 def _sendable(error: RefladderError) -> RefladderError:
     """Return the error as one line, of a kind that decides what the driver does, and that can be pickled."""
-    kinds = (BackendError, JudgeRefusedError, UsageError)
+    kinds = BackendError, JudgeRefusedError, UsageError
     kind = next((kind for kind in kinds if isinstance(error, kind)), DataError)
     return kind(" ".join(str(error).split()))
 
 
 class _Told(Silent):
-    """Events of a file that a worker scores: its driver is told now and then how many rows are done."""
+    """Events of a file that a worker scores: its driver gets the number of rows done now and then."""
 
     def __init__(self, tell: Callable[[int], None] | None) -> None:
         self._tell = tell
@@ -213,7 +216,7 @@ class _Told(Silent):
     def progress(
         self, what: str, watch: Watch | None = None
     ) -> AbstractContextManager[Progress | None]:
-        """Tell the driver."""
+        """Report to the driver."""
         del what, watch
         return nullcontext(self._update)
 
@@ -229,9 +232,8 @@ class Worker:
     def __init__(self, task: str, tell: Callable[[int], None] | None = None) -> None:
         self._task = opened = chosen(Task, json.loads(task))
         self._tell = tell
-        with suppress(
-            OSError
-        ):  # on another machine it may not exist, and paths need not be relative
+        # On another machine it may not exist, and paths need not be relative.
+        with suppress(OSError):
             os.chdir(opened.directory)
         price = None if opened.price is None else Price(**opened.price)
         self._budget = None if opened.budget is None else Budget(opened.budget)
@@ -297,7 +299,7 @@ class Worker:
             )
 
     def _spent(self) -> dict[str, float]:
-        """Counts of the judge since the last call; those that it does not know are absent."""
+        """Return the counts of the judge since the last call; those that it does not know are absent."""
         if not (spent := self._session.spent()):
             return {}
         known = {
@@ -331,7 +333,7 @@ class Worker:
 
     @cached_property
     def _asked(self) -> Scoring:
-        """The settings with the set, which is open; what is wrong with them is wrong for every file."""
+        """Return the settings with the set, which is open; what is wrong with them is wrong for every file."""
         try:
             if self._ladders is None:
                 raise UsageError("no ladder set was named; give --ladders SET")
@@ -351,7 +353,7 @@ class Worker:
 
     @cached_property
     def _signature(self) -> str:
-        """The signature of the scores of every file."""
+        """Return the signature of the scores of every file."""
         return (self._student or self._scorer().report).signature
 
     def _scored_when_free(self, file: ScoredFile) -> Counts:
@@ -391,7 +393,8 @@ class Worker:
             prepared = prepare(spec, told)
             try:
                 report = score_rows(prepared, self._session, told)
-            except OtherRunError:  # a killed run at the same URL may have left them on this machine
+            except OtherRunError:
+                # A killed run at the same URL may have left them on this machine.
                 if judgments is None or not folder.forget(judged):
                     raise
                 spec = replace(spec, judgments=folder.fetched(judged))
@@ -417,7 +420,8 @@ class Worker:
         counts = Counts(file=scored, report=report)
         if judgments is not None and judgments.exists():
             folder.publish(judgments, judged)
-        folder.remove(file.name)  # the counts are never those of an earlier output
+        # The counts are never those of an earlier output.
+        folder.remove(file.name)
         folder.write(counts_name(file.name), to_json(asdict(counts)) + b"\n")
         folder.publish(out, file.name)
         return counts

@@ -30,13 +30,15 @@ if TYPE_CHECKING:
     from refladder.files.scored_folders import ScoredFile
     from refladder.fleet.worker import Answer
 
-DEATHS = 3  # of workers with one file, after which the file has failed
-_THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
-_CLOSE = 5.0  # seconds for a worker to end after it was asked to
+# A file has failed after this many workers died with it.
+DEATHS = 3
+_THREADS = "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"
+# Seconds for a worker to end after it was asked to.
+_CLOSE = 5.0
 
 
 def cores() -> int:
-    """The processor cores that this process may use."""
+    """Return the processor cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
@@ -49,7 +51,8 @@ class Processes:
         self._gpus = gpus
         self._task = ""
         self._running: list[tuple[SpawnProcess, Connection]] = []
-        self._busy: dict[Any, int] = {}  # by the pipe of a worker that has a file
+        # Files under way, by the pipe of their worker.
+        self._busy: dict[Any, int] = {}
 
     def start(self, task: str) -> None:
         """Start all processes."""
@@ -59,7 +62,8 @@ class Processes:
             self.idle.append(worker)
 
     def _started(self, worker: int) -> tuple[SpawnProcess, Connection]:
-        context = get_context("spawn")  # a fork would copy threads and GPU handles
+        # A fork would copy threads and GPU handles.
+        context = get_context("spawn")
         ours, theirs = context.Pipe()
         share = str(max(1, cores() // self.number))
         environment = {name: share for name in _THREADS if name not in os.environ}
@@ -76,7 +80,8 @@ class Processes:
         """Give a file to a process."""
         pipe = self._running[worker][1]
         self._busy[pipe] = worker
-        with suppress(OSError):  # it has died: `wait` says so
+        # The worker has died: `wait` says so.
+        with suppress(OSError):
             pipe.send((file, signature, usd))
 
     def wait(self, tell: Callable[[int, int], None]) -> tuple[int, Answer | None]:
@@ -114,10 +119,11 @@ class Processes:
 
 
 def _serve(pipe: Connection, task: str, environment: dict[str, str], gpu: int | None) -> None:
-    """The life of a worker process: one answer for each file, until the driver has ended."""
+    """Run a worker process: give one answer for each file, until the driver has ended."""
     # Ctrl-C reaches the driver, which ends its workers.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    os.environ.update(environment)  # before numpy and torch are imported
+    # Numpy and torch read them when they are imported.
+    os.environ.update(environment)
     threading.Thread(target=_end_with_driver, daemon=True).start()
     if gpu is not None:
         _take_gpu(gpu)
@@ -146,7 +152,8 @@ def _take_gpu(worker: int) -> None:
     if visible is None:
         try:
             import torch
-        except ImportError:  # reported when the judge is opened
+        except ImportError:
+            # The error is reported when the judge is opened.
             return
         visible = ",".join(str(number) for number in range(torch.cuda.device_count()))
     if visible:
@@ -163,7 +170,8 @@ class RayActors:
 
     def __init__(self, number: int | None, files: int, *, gpus: bool) -> None:
         try:
-            ray: Any = import_module("ray")  # optional, 240 MB
+            # An optional package of 240 MB.
+            ray: Any = import_module("ray")
         except ImportError as error:
             raise UsageError("--engine ray needs Ray; pip install ray") from error
         self._ray = ray
@@ -227,7 +235,7 @@ class RayActors:
         self._answers[self._actors[worker].run.remote(file, signature, usd)] = worker
 
     def wait(self, tell: Callable[[int, int], None]) -> tuple[int, Answer | None] | None:
-        """Wait until an actor has started, or is done with its file; actors do not tell how far they are."""
+        """Wait until an actor has started, or is done with its file; actors do not report how far they are."""
         del tell
         (ready, *_), _ = self._ray.wait([*self._starting, *self._answers], num_returns=1)
         starting = ready in self._starting
@@ -260,7 +268,7 @@ class RayActors:
 
 
 def cores_of_an_actor(cores: Sequence[int], places: Sequence[int], number: int) -> int:
-    """Return the equal share of the cores that `number` actors can have, on nodes that take so many actors each."""
+    """Return the equal share of the cores that `number` actors can have, on nodes that take `places` actors each."""
     share = max(1, (sum(cores) - 1) // number)
     while share > 1 and sum(map(min, places, (each // share for each in cores))) < number:
         share -= 1

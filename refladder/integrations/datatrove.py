@@ -52,7 +52,8 @@ class LadderFilter(BaseFilter):  # type: ignore[misc]  # datatrove has no types
         choose_dimensions(load_ladders(ladders).dimensions, settings.get("dimensions", ()))
         self.minimum = minimum
         self.settings = {"ladders": ladders, "judge": judge, **settings}
-        self.scorer: Scorer | None = None  # opened by `run`, in the process of the task
+        # `run` opens it, in the process of the task.
+        self.scorer: Scorer | None = None
 
     def run(self, data: DocumentsPipeline, rank: int = 0, world_size: int = 1) -> DocumentsPipeline:
         """Open the judge and filter."""
@@ -60,11 +61,11 @@ class LadderFilter(BaseFilter):  # type: ignore[misc]  # datatrove has no types
             yield from super().run(data, rank, world_size)
 
     def filter(self, doc: Document) -> bool | tuple[bool, str]:
-        """Whether to keep a document; else the reason."""
+        """Return whether to keep a document; else the reason."""
         return self.filter_batch([doc])[0]
 
     def filter_batch(self, batch: list[Document]) -> list[bool | tuple[bool, str]]:
-        """Whether to keep each document; else the reason."""
+        """Return whether to keep each document; else the reason."""
         assert self.scorer is not None  # noqa: S101  for mypy: `run` opens it
         groups: dict[tuple[str, ...], list[Document]] = {}
         for document in batch:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from refladder.records import Score
 
-CONTEXT_FIELDS = ("context_id", "context", "background")
+CONTEXT_FIELDS = "context_id", "context", "background"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,6 +70,6 @@ def single_scores(
 
 
 def scorer_in_thread(**settings: Any) -> tuple[Scorer, Executor]:
-    """A scorer and the only thread that may use it, since a judge blocks and its response store belongs to a thread."""
+    """Return a scorer and the only thread that may use it: a judge blocks, and its response store belongs to a thread."""
     thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="refladder")
     return thread.submit(partial(Scorer, **settings)).result(), thread

@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     from refladder.backends import Backend
     from refladder.files.ladder_sets import LadderSet
 
-    Completion = str | Sequence[dict[str, Any]]  # a text, or the messages of a conversation
+    # A text, or the messages of a conversation.
+    Completion = str | Sequence[dict[str, Any]]
 
 
 def reward(
@@ -37,8 +38,8 @@ def reward(
     Args:
         ladders: see `refladder.Scorer`.
         judge: see `refladder.Scorer`. It is opened now, once in each process.
-        asynchronous: make a coroutine function. TRL runs those of several rewards together, and generation goes on
-            while the judge works. The judge then has a thread of its own.
+        asynchronous: make a coroutine function. TRL runs those of several rewards together, and generation
+            continues while the judge works. The judge then has a thread of its own.
         settings: other arguments of `refladder.Scorer`, such as `dimensions=["coherence"]`.
 
     Returns:
@@ -72,7 +73,7 @@ def reward(
 
 
 def _text(completion: Completion) -> str | None:
-    """The text of a completion, or of its last message; None if that is no text."""
+    """Return the text of a completion, or of its last message; None if that is no text."""
     content = (
         completion
         if isinstance(completion, str)

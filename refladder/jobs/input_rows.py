@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 
 EMPTY = "the output is empty"
 # Fields of a row; by default, their columns have these names.
-FIELDS = ("context_id", "context", "background", "output", "output_id")
+FIELDS = "context_id", "context", "background", "output", "output_id"
 # A field that changes no score, for `compare` and `review`.
 SYSTEM = "system"
 # Context ids in a message.
@@ -77,7 +77,7 @@ class Mapped:
             raise UsageError(f"{both} both say the context; give one of them")
 
     def context_of(self, row: Row, text: str | None, background: str) -> str | None:
-        """The context id of a row: the id given for all rows, else its cell, else made from the context's text."""
+        """Return the context id of a row: the id given for all rows, else its cell, else made from the context's text."""
         if self.context is None:
             context_id = text if text is None else text_id(text, background)
             if self._is_identified(row):
@@ -91,7 +91,7 @@ class Mapped:
         return self.context
 
     def context_text(self, row: Row) -> tuple[str | None, str]:
-        """Text and background of a row's context; None and "" where the row has no text of it."""
+        """Return text and background of a row's context; None and "" where the row has no text of it."""
         identified = self._is_identified(row)
         column = self.columns.get("context", "context")
         if not identified and column not in row.fields and "context" not in self.columns:
@@ -105,15 +105,14 @@ class Mapped:
         value = self.cell(row, "context", needed=False)
         if value is None or (identified and not isinstance(value, str)):
             return None, ""
-        if (
-            self._stands_alone(row) and not str(value).strip()
-        ):  # CSV cannot tell an empty text from none
+        # CSV does not distinguish an empty text from none.
+        if self._stands_alone(row) and not str(value).strip():
             return None, ""
         background = self.columns.get("background", "background")
         return context_text(row, {"context": column, "background": background})
 
     def output_text(self, row: Row) -> str | None:
-        """The text to score; None where there is none."""
+        """Return the text to score; None where there is none."""
         text = self.cell(row, "output")
         if text is not None and not isinstance(text, str):
             column = self.columns.get("output", "output")
@@ -123,7 +122,7 @@ class Mapped:
         return text
 
     def id_in(self, row: Row, what: str, *, needed: bool = True) -> str | None:
-        """The id in the cell of a field, see `row_id`; None where it has none."""
+        """Return the id in the cell of a field, see `row_id`; None where it has none."""
         return row_id(row.where, self.columns.get(what, what), self.cell(row, what, needed=needed))
 
     def _stands_alone(self, row: Row) -> bool:
@@ -135,7 +134,7 @@ class Mapped:
         )
 
     def cell(self, row: Row, what: str, *, needed: bool = True) -> Any:
-        """The cell of the field `what`; a missing column is a DataError if it is needed or was named by the user."""
+        """Return the cell of the field `what`; a missing column is a DataError if it is needed or was named by the user."""
         column = self.columns.get(what, what)
         value = cell_of(row.fields, column, row)
         if value is not row:
@@ -153,7 +152,7 @@ class Mapped:
 
 
 def items(rows: Iterable[Row], mapped: Mapped, *, check_ids: bool) -> Iterator[Item]:
-    """Each row with its output, in order; `check_ids` takes about 170 bytes a row.
+    """Yield each row with its output, in order; `check_ids` takes about 170 bytes a row.
 
     A row without an id gets one from its context and text, so equal texts of one context share an id and a score.
     """
@@ -173,7 +172,8 @@ def items(rows: Iterable[Row], mapped: Mapped, *, check_ids: bool) -> Iterator[I
             )
             yield Item(row, None, f"the {what} is null")
             continue
-        if not text.strip():  # CSV cannot tell an empty text from none
+        # CSV does not distinguish an empty text from none.
+        if not text.strip():
             yield Item(row, None, EMPTY)
             continue
         if context is not None and not context.strip():
@@ -282,7 +282,7 @@ def _first(names: Collection[str]) -> str:
 def table_sink(
     tables: Tables, added: Mapping[str, type], columns: Sequence[str] | None
 ) -> AbstractContextManager[Write]:
-    """The output of a job whose rows are those of its table, with columns added."""
+    """Open the output of a job whose rows are those of its table, with columns added."""
     form = format_of(tables.source, tables.given)
     like = tables.source if form == "parquet" else None
     form_out = tables.out_format or standard_form(tables.out, form)
@@ -322,13 +322,14 @@ def open_table(
 def with_every_judged(
     recorded: Recorded, source: str, rows: Iterable[Item], mapped: Mapped
 ) -> Iterator[Item]:
-    """The rows of a table, and after the last one a check that each judged output was among them."""
+    """Yield the rows of a table; after the last one, check that each judged output was among them."""
     missing = recorded.outputs()
     empty: set[str | None] = set()
     for item in rows:
         if item.output is not None:
             missing.pop((item.output.context_id, item.output.id), None)
-        else:  # a row without a text has an id all the same
+        else:
+            # A row without a text has an id too.
             empty.add(mapped.id_in(item.row, "output_id", needed=False))
         yield item
     for (context_id, name), where in missing.items():

@@ -30,17 +30,14 @@ if TYPE_CHECKING:
     from refladder.records import Progress
 
 T = TypeVar("T")
-_PROGRESS_EVERY = 8192  # rows
+# Rows between two reports.
+_PROGRESS_EVERY = 8192
 # Endings of columns that are comparable within one signature only.
-OF_SCORES = (
-    "_score",
-    "_grade",
-    "_spread",
-)
+OF_SCORES = "_score", "_grade", "_spread"
 
 
 def score_column(source: str, columns: Sequence[str] | None) -> str:
-    """The column that `score` would rank rows by: the weighted score of all dimensions, or that of the only one."""
+    """Return the column that `score` would rank rows by: the weighted score of all dimensions, or that of the only one."""
     names = [name for name in columns or () if str(name).endswith("_score")]
     grades = {
         f"{str(name).removesuffix('_grade')}_score"
@@ -74,9 +71,10 @@ def mapped_columns(source: str, given: Mapping[str, str] | None = None) -> dict[
 
 
 def one_scale(columns: Sequence[str], *, mix: bool) -> Callable[[Row], None]:
-    """A check of rows one by one that all have one signature; of nothing with `mix`, or if no column holds scores."""
+    """Return a check of rows that all have one signature; it checks nothing with `mix`, or if no column holds scores."""
     column = next((name for name in columns if name.endswith(OF_SCORES)), None)
-    seen: list[tuple[object, str]] = []  # the first signature, and the row that has it
+    # The first signature, and the row that has it.
+    seen: list[tuple[object, str]] = []
 
     def check(row: Row) -> None:
         signature = row.fields.get("signature") or None
@@ -106,7 +104,7 @@ def check_signature(signature: object, wanted: str | None, where: str) -> bool:
 
 
 def differing_parts(first: object, second: object) -> tuple[str, str]:
-    """The parts of two signatures that are not in both."""
+    """Return the parts of two signatures that are not in both."""
     parts = [(scale_of(signature) or "").split("|") for signature in (first, second)]
     shown = [
         "|".join(part for part in parts[side] if part not in parts[1 - side]) for side in (0, 1)
@@ -121,7 +119,7 @@ def differing_parts(first: object, second: object) -> tuple[str, str]:
 def reported(
     rows: Iterable[T], progress: Progress | None, total: int | None = None
 ) -> Iterator[tuple[int, T]]:
-    """The rows with their numbers from 0; `progress` hears of some of them."""
+    """Yield the rows with their numbers from 0, and report some of them to `progress`."""
     for number, row in enumerate(rows):
         if progress is not None and number % _PROGRESS_EVERY == 0:
             progress(number, total)
@@ -130,7 +128,7 @@ def reported(
 
 @contextmanager
 def read_twice(source: str, form: str) -> Iterator[str]:
-    """The path of a table that can be read twice: standard input and pipes are copied; errors name the source."""
+    """Return the path of a table that can be read twice: standard input and pipes are copied; errors name the source."""
     if not read_once(source):
         yield source
         return

@@ -52,17 +52,18 @@ if TYPE_CHECKING:
     from refladder.scoring.judgment_file import JudgmentLog
     from refladder.scoring.question import Question
 
-BATCH = 4096  # questions asked and stored at a time
+# Questions asked and stored at a time.
+BATCH = 4096
 NOT_RECORDED = LabelReading(reason="not among the recorded judgments")
 _UNPARSED = (math.nan,) * len(OUTCOMES)
 # A win of a rung is the output's loss.
-_OF_A_RUNG = (LOSS, WIN, TIE)
+_OF_A_RUNG = LOSS, WIN, TIE
 
 
 def judging_template(
     backend: Backend, task: str, role: str, folder: Path | None = None, *, answers: int = 0
 ) -> Template:
-    """The template that a judge is asked a role with: for a reward model, that of the two texts it reads apart."""
+    """Return the template that a judge is asked a role with; a reward model has one of its own."""
     if not backend.rewards:
         return load_template(task, role, folder)
     if role not in ROLES or answers:
@@ -71,7 +72,7 @@ def judging_template(
 
 
 def answering_of(backend: Backend) -> Sampling:
-    """How the answer of a judge is written that states probabilities; a judge that writes none is a UsageError."""
+    """Return the sampling of an answer that states probabilities; raise UsageError for a judge that writes no answers."""
     if backend.answering is None:
         raise UsageError(
             f"{backend.fingerprint} writes no answers, and {option('answers')} stated asks for them; leave it out, or "
@@ -88,7 +89,7 @@ def run_of(
     stated: int = 0,
     sampling: Sampling | None = None,
 ) -> Run:
-    """The first line of a file whose judgments are found by key: any dimension, no ladders."""
+    """Return the first line of a file whose judgments are found by key: any dimension, no ladders."""
     if answers and sampling is None:
         raise UsageError(
             "sampled answers need a sampling; give one, or read label probabilities (answers=0)"
@@ -112,7 +113,7 @@ def run_of(
 
 
 def calls_of(template: Template, answers: int) -> int:
-    """Most calls for a question: one for each claim of a yes/no template or each text, times the answers to sample."""
+    """Return the most calls for a question: one for each claim of a yes/no template or each text, times the sampled answers."""
     return (len(template.claims) or 1 + (template.role == REWARD)) * max(answers, 1)
 
 
@@ -133,7 +134,7 @@ class Asker:
 
     @property
     def signature(self) -> str:
-        """Everything that determines a judgment."""
+        """Return everything that determines a judgment."""
         run = self.log.run
         answers = f"stated:{run.stated}" if run.stated else run.answers or "logprobs"
         return f"{run.recipe.signature}|answers:{answers}|least-mass:{self.least_mass:g}"
@@ -206,18 +207,18 @@ class Asker:
         return [judged[position] for position in range(len(questions))]
 
     def count(self, questions: Sequence[Question], most: int) -> None:
-        """In a dry run, count these questions, of which `most` prompts are asked at most, as the answers make it."""
+        """Count these questions in a dry run; answers decide which are asked, and `most` prompts are at most."""
         if isinstance(self.backend, DryRunBackend):
             with self.backend.at_most(most):
                 self.judge(self.log.unanswered(questions))
 
     @property
     def calls(self) -> int:
-        """Calls of the judge for each question."""
+        """Return the calls of the judge for each question."""
         return calls_of(self.template, self.log.run.answers)
 
     def prompts(self, question: Question) -> list[Prompt]:
-        """The prompt of a question, or one for each claim of a yes/no template, or for each text that is rewarded."""
+        """Return the prompt of a question; one for each claim of a yes/no template, or for each text that is rewarded."""
         if self.template.role == REWARD:
             return [fill(self.template, slots) for slots in question.slots_of_each()]
         if not self.template.claims:
@@ -225,7 +226,7 @@ class Asker:
         return [fill(self.template, question.slots, claim) for claim in OUTCOMES]
 
     def characters(self, question: Question) -> int:
-        """The length of a question's prompts in characters, times the sampled answers; 0 for recorded judgments."""
+        """Count the characters of a question's prompts, times the sampled answers; 0 for recorded judgments."""
         if self.backend.recorded is not None:
             return 0
         return sum(map(characters, self.prompts(question))) * max(self.log.run.answers, 1)

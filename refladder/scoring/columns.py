@@ -25,13 +25,12 @@ if TYPE_CHECKING:
 SPREAD_LEGEND = (
     "spread: how undecided the judge was, in units of the grade. Not a confidence interval."
 )
-LOW_MASS = 0.5  # below this label mass, everything else that the judge could answer was more probable than the labels
+# Below this label mass, everything else that the judge could answer was more probable than the labels.
+LOW_MASS = 0.5
 # The second name is used where a dimension is called overall.
-OVERALL = (
-    "overall_score",
-    "all_dimensions_score",
-)
-LEAST_FOR_INTERVAL = 5  # orders of the rungs from which a score has an interval
+OVERALL = "overall_score", "all_dimensions_score"
+# Orders of the rungs from which a score has an interval.
+LEAST_FOR_INTERVAL = 5
 # An id or a length in a reason: left out, so that equal reasons are counted together.
 _QUOTED = re.compile(r"'[^']*'|\"[^\"]*\"|(?<=has )[\d,]+(?= tokens)|(?<=label mass )[\d.e-]+")
 
@@ -68,7 +67,7 @@ class ScoreReport:
 
     @property
     def complete(self) -> bool:
-        """Whether every row got every score."""
+        """Return whether every row got every score."""
         return not any(self.unscored.values())
 
     def count_orders(self, dimension: str, variances: FloatArray) -> None:
@@ -81,7 +80,7 @@ class ScoreReport:
 
     @property
     def order_spread(self) -> dict[str, float]:
-        """Root mean square, over texts, of the standard deviation of the score between orders, by dimension."""
+        """Return the standard deviation of the score between orders by dimension: the root mean square over texts."""
         return {
             name: math.sqrt(total / self.order_texts[name])
             for name, total in self.order_variance.items()
@@ -116,25 +115,25 @@ def column_names(dimension: str) -> ColumnNames:
 
 
 def anchor_spread_column(dimension: str) -> str:
-    """The column of the spread of a dimension's score over the anchors of a shared set."""
+    """Return the column of the spread of a dimension's score over the anchors of a shared set."""
     return column_names(dimension).score.removesuffix("score") + "anchor_spread"
 
 
 def overall_column(dimensions: Sequence[Dimension]) -> str:
-    """The column of the weighted score of several dimensions; another where a dimension itself is called overall."""
+    """Return the column of the weighted score of several dimensions; another where a dimension itself is called overall."""
     taken = {column_names(dimension.name).score for dimension in dimensions}
     return OVERALL[OVERALL[0] in taken]
 
 
 def interval_columns(column: str) -> tuple[str, str]:
-    """The columns that hold the ends of the interval of a score over the orders of the rungs."""
+    """Return the columns that hold the ends of the interval of a score over the orders of the rungs."""
     return f"{column}_low", f"{column}_high"
 
 
 def added_columns(
     dimensions: Sequence[Dimension], *, shared: bool = False, intervals: bool = False
 ) -> dict[str, type]:
-    """Every column that scoring adds to a row, with its type."""
+    """Return every column that scoring adds to a row, with its type."""
     added: dict[str, type] = {}
     for dimension in dimensions:
         names = column_names(dimension.name)
@@ -172,7 +171,7 @@ def columns_of(asked: Scoring) -> dict[str, type]:
 
 
 def weights_for(dimensions: Sequence[Dimension], weights: Mapping[str, float]) -> FloatArray:
-    """The weight of each dimension, 1 where none is given."""
+    """Return the weight of each dimension, 1 where none is given."""
     names = [dimension.name for dimension in dimensions]
     for name, weight in weights.items():
         if name not in names:
@@ -200,14 +199,14 @@ class Columns:
         )
 
     def overall(self, rows: Sequence[Sequence[Score]]) -> list[float | None]:
-        """The weighted score of each row, between 0 and 1; None where a dimension with a weight has no score."""
+        """Return the weighted score of each row, between 0 and 1; None where a dimension with a weight has no score."""
         values = [[score.value for score in scores] for scores in rows]
         numbers = np.array(values, dtype=np.float64).reshape(-1, len(self._names))
         combined = overall(numbers, self._bounds, self._weights)
         return [None if math.isnan(value) else value for value in combined.tolist()]
 
     def rows(self, rows: Sequence[Sequence[Score]]) -> list[dict[str, Any]]:
-        """The columns of each row, in the order of `added_columns`."""
+        """Return the columns of each row, in the order of `added_columns`."""
         table: list[dict[str, Any]] = []
         for scores in rows:
             columns: dict[str, Any] = {}
@@ -233,7 +232,7 @@ class Columns:
 
 
 def signature_of(run: Run, scale: Scale) -> str:
-    """Everything that determines a score, in one line."""
+    """Return everything that determines a score, in one line."""
     rule = f"rule:{scale.rule}|least-mass:{scale.least_mass:g}"
     asked = f"stated:{run.stated}" if run.stated else str(run.answers or "")
     answers = f"answers:{asked}|" if asked else ""
@@ -241,8 +240,8 @@ def signature_of(run: Run, scale: Scale) -> str:
 
 
 def bounds_text(run: Run, scale: Scale) -> str:
-    """Three lines for people: the range of the score, and what grade and spread are."""
-    human = (run.dimensions[0].low, run.dimensions[0].high)
+    """Write three lines for people: the range of the score, and what grade and spread are."""
+    human = run.dimensions[0].low, run.dimensions[0].high
     low, high = bounds_of(rule_named(scale.rule), run.rungs, human)
     return (
         f"score: {scale.rule}, from {low:g} (worse than all {run.compared} rungs) to {high:g} (better than all)\n"
@@ -253,7 +252,7 @@ def bounds_text(run: Run, scale: Scale) -> str:
 def block_notes(
     judgments: Sequence[Judgment], blocks: Sequence[tuple[int, int]], each: int
 ) -> dict[tuple[int, int], str]:
-    """Why blocks of `each` judgments have no score (unparsed) or an unreliable one (cut context, low label mass)."""
+    """Say why blocks of `each` judgments have no score (unparsed) or an unreliable one (cut context, low label mass)."""
     reasons = {}
     for number, block in enumerate(blocks):
         judged = judgments[number * each : (number + 1) * each]
@@ -284,7 +283,7 @@ def block_notes(
 
 
 def least_masses(judgments: Sequence[Judgment], each: int) -> FloatArray:
-    """The least label mass of each block of `each` judgments, shape (blocks,), 0 to 1; NaN where none has a mass."""
+    """Return the least label mass of each block of `each` judgments, shape (blocks,), 0 to 1; NaN where none has a mass."""
     masses = np.array(
         [math.inf if judgment.mass is None else judgment.mass for judgment in judgments]
     )
@@ -293,5 +292,5 @@ def least_masses(judgments: Sequence[Judgment], each: int) -> FloatArray:
 
 
 def has_low_mass(judgment: Judgment) -> bool:
-    """Whether a judgment has a low label mass: its labels together had less than half of the probability."""
+    """Return whether the labels of a judgment together had less than half of the probability."""
     return judgment.logprobs is not None and judgment.mass is not None and judgment.mass < LOW_MASS

@@ -28,14 +28,11 @@ if TYPE_CHECKING:
     from refladder.scoring.scorer import LadderScorer
 
 # How many ladders of a dimension are compared, and how many a pass needs to mean something.
-MOST, FEWEST = (
-    16,
-    12,
-)
-LEAST = 5  # ladders that could be read, below which no judge is refused
-NEEDED = (
-    0.7  # of the ladders: 5 of 12 is refused (interval .19 to .68), and 12 of 12 passes (.76 to 1)
-)
+MOST, FEWEST = 16, 12
+# Ladders that could be read, below which no judge is refused.
+LEAST = 5
+# Share of the ladders: 5 of 12 is refused (interval .19 to .68), and 12 of 12 passes (.76 to 1).
+NEEDED = 0.7
 SEED = 0
 
 
@@ -47,7 +44,7 @@ def prove(
     ask: bool = True,
     progress: Progress | None = None,
 ) -> list[JudgeCheck]:
-    """The check of a scorer's judge on each dimension, remembered in `folder`; none for recorded judgments.
+    """Check a scorer's judge on each dimension; checks are remembered in `folder`. Recorded judgments have none.
 
     Without `ask`, a dimension that is not remembered has no check. `any_judge` does not refuse. `progress` is that of
     the rows that follow.
@@ -109,7 +106,7 @@ def prove(
 def drawn_questions(
     ladders: LadderSet, dimension: Dimension, *, stated: bool = False
 ) -> list[Question]:
-    """The best rung against the worst in both orders, on ladders that a fixed seed draws of those with contexts.
+    """Compare the best rung with the worst in both orders, on ladders with contexts that a fixed seed draws.
 
     A judge that states probabilities compares the best rung, and then the worst, with all other rungs of its ladder.
     """
@@ -136,7 +133,7 @@ def drawn_questions(
 def judge_checks(
     ladders: LadderSet, asker: Asker, drawn: Mapping[str, Sequence[Question]] | None = None
 ) -> list[JudgeCheck]:
-    """The check on each dimension by its `drawn_questions`, None for all; none in a dry run, which counts them.
+    """Ask the `drawn_questions`, None for all, and return the check of each dimension; a dry run counts them and has none.
 
     An answer of low label mass counts too: it says which rung the judge prefers, and rows have their own warning.
     """
@@ -164,10 +161,10 @@ def judge_checks(
     for name, questions in drawn.items():
         shares = outcome_probabilities([judgments[question.comparison] for question in questions])
         each = shares.reshape(-1, 2, ladders.rungs - 1 if stated else 1, 3).mean(axis=2)
-        preferred = (each[:, :, 0] - each[:, :, 1]) * (1, -1)  # above 0: the best rung
-        if (
-            stated
-        ):  # a ladder is right if the best rung gets a mean above 50, and the worst one below
+        # Above 0, the best rung is preferred.
+        preferred = (each[:, :, 0] - each[:, :, 1]) * (1, -1)
+        # A ladder is right if the best rung gets a mean above 50, and the worst one below.
+        if stated:
             preferred = np.min(preferred, axis=1, keepdims=True)
             preferred[preferred == 0] = -1
         answers = np.where(np.isnan(preferred), np.nan, (np.sign(preferred) + 1) / 2)
@@ -195,7 +192,7 @@ def judge_checks(
 
 
 def check_lines(checks: Sequence[JudgeCheck]) -> tuple[list[str], list[str]]:
-    """What the checks show; and the warnings, about dimensions that are refused and those without a proof."""
+    """Write what the checks show, and warnings about dimensions that are refused or without a proof."""
     if not checks:
         return [], []
     failed, too_few, doubtful = map(_counts, _failed(checks))
@@ -220,7 +217,7 @@ def check_lines(checks: Sequence[JudgeCheck]) -> tuple[list[str], list[str]]:
 def _failed(
     checks: Sequence[JudgeCheck],
 ) -> tuple[list[JudgeCheck], list[JudgeCheck], list[JudgeCheck]]:
-    """The checks that refuse a judge, those that would with more ladders, and the others without a proof."""
+    """Return the checks that refuse a judge, those that would with more ladders, and the others without a proof."""
     failed: list[JudgeCheck] = []
     too_few: list[JudgeCheck] = []
     doubtful: list[JudgeCheck] = []
@@ -252,7 +249,7 @@ def _counts(checks: Sequence[JudgeCheck]) -> str:
 
 
 def _file(folder: Path | None, run: Run, questions: Sequence[Question]) -> Path | None:
-    """Where the check is remembered, by all that decides it: judge, template, answers and the texts of the set."""
+    """Return the file of a check, named by all that decides it: judge, template, answers and the texts of the set."""
     if folder is None:
         return None
     asked = [
@@ -266,7 +263,7 @@ def _file(folder: Path | None, run: Run, questions: Sequence[Question]) -> Path 
 
 
 def missing_line(scorer: LadderScorer, checks: Sequence[JudgeCheck]) -> str:
-    """On which dimensions the judge of texts without a table has no check; empty if it has all."""
+    """Name the dimensions on which the judge of texts without a table has no check; empty if it has all."""
     known = {check.dimension for check in checks}
     missing = ", ".join(
         dimension.name for dimension in scorer.dimensions if dimension.name not in known

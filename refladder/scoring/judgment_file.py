@@ -56,16 +56,22 @@ if TYPE_CHECKING:
 
     from refladder.scoring.question import Question
 
-_CHUNK = 1024  # lines read at a time
-_YES_NO = "/compare-yesno@"  # in the prompts of a recipe
-_VERIFIER = "/verifier@"  # likewise; a grade of one of two texts
-_REWARD = "/reward@"  # in the signature of the prompt of a reward model
-_START = len(b'{"schema":"')  # of every line
-_GRADES = (*map(str, range(1, 101)), TEXT)  # outcomes of judgments that are no choice between texts
+# Lines read at a time.
+_CHUNK = 1024
+# Part of the prompts of a recipe with yes/no questions.
+_YES_NO = "/compare-yesno@"
+# Part of the prompts of a recipe that grades one of two texts.
+_VERIFIER = "/verifier@"
+# Part of the prompt's signature of a reward model.
+_REWARD = "/reward@"
+# Length of the beginning of every line.
+_START = len(b'{"schema":"')
+# Outcomes of judgments that are no choice between texts.
+_GRADES = (*map(str, range(1, 101)), TEXT)
 
 
 def read_judgments(path: str | Path) -> tuple[Run, Iterator[tuple[str, Judgment]]]:
-    """A judgments file, or all of a folder of scored files: its Run, and its judgments with the path:line of each."""
+    """Read a judgments file, or all of a folder of scored files: its Run, and its judgments with the path:line of each."""
     path = str(path)
     if is_many(path):
         return _read_folder(path)
@@ -126,7 +132,7 @@ def _read_folder(path: str) -> tuple[Run, Iterator[tuple[str, Judgment]]]:
 
 
 def outcomes_of(run: Run) -> tuple[str, ...]:
-    """The outcomes of a run's comparisons; a reward model knows no tie."""
+    """Return the outcomes of a run's comparisons; a reward model knows no tie."""
     return (WIN, LOSS) if any(_REWARD in prompt for prompt in run.recipe.prompts) else OUTCOMES
 
 
@@ -134,7 +140,8 @@ def check_outcomes(
     where: str, judgment: Judgment, allowed: Collection[str], *, all_of: bool = True
 ) -> None:
     """Check that a stored judgment is a choice between all outcomes of its question, or some of them."""
-    if judgment.outcomes == allowed:  # nearly always, and quick
+    # This is the usual case, and quick.
+    if judgment.outcomes == allowed:
         return
     outcomes = set(judgment.outcomes)
     if not outcomes <= set(allowed) or (all_of and len(outcomes) < len(allowed)):
@@ -150,7 +157,7 @@ def _judgment(run: Run, where: str, line: str) -> Judgment:
 
 
 def _possible(run: Run, where: str, judgment: Judgment) -> Judgment:
-    """A judgment whose label probabilities add to 1 at most; those of yes/no questions are of three questions."""
+    """Check that label probabilities add to 1 at most; those of yes/no questions are of three questions."""
     apart = any(_YES_NO in prompt for prompt in run.recipe.prompts)
     if wrong := impossible(judgment.logprobs or (), judgment.mass, apart=apart):
         raise DataError(f"{where}: {wrong}; correct the line, or delete the file")
@@ -165,12 +172,18 @@ class JudgmentLog:
         self.reused = 0
         self._path = path
         self._read_only = read_only
-        self._number = 0  # of the last line that was read
-        self._begun = 0  # bytes of a file that this object has begun
-        self._ahead: tuple[str, Judgment] | None = None  # read, and not yet looked up
-        self._early: dict[tuple[str, Comparison], Judgment] = {}  # of a batch that was not finished
-        self._batch: list[Judgment | None] = []  # of the questions that are asked now
-        self._placed = 0  # judgments of the batch that are in their place in the file
+        # Number of the last line that was read.
+        self._number = 0
+        # Bytes of a file that this object has begun.
+        self._begun = 0
+        # The judgment that is read and not yet looked up.
+        self._ahead: tuple[str, Judgment] | None = None
+        # Judgments of a batch that was not finished.
+        self._early: dict[tuple[str, Comparison], Judgment] = {}
+        # Judgments of the questions that are asked now.
+        self._batch: list[Judgment | None] = []
+        # Judgments of the batch that are in their place in the file.
+        self._placed = 0
         self._reader: IO[bytes] | None = None
         self._lock = ExitStack()
         if path is None:
@@ -205,15 +218,17 @@ class JudgmentLog:
                     f"{path}:1: not a judgments file; name another file with {option('judgments')}"
                 )
             head = self._next_line()
-        if head is None:  # also where it is torn: nothing is lost
+        # The file is new, or its first line is torn: nothing is lost.
+        if head is None:
             if not self._read_only:
                 write_record(path, self.run)
                 self._begun = len(to_line(self.run))
         elif self._check_run(*head) and not self._read_only:
+            # Write this run's line, and the judgments as they are.
             with (
                 path.open("rb") as source,
                 atomic(path) as target,
-            ):  # this run's line, and the judgments as they are
+            ):
                 source.readline()
                 target.write(to_line(self.run))
                 shutil.copyfileobj(source, target)
@@ -239,7 +254,8 @@ class JudgmentLog:
             and self._path.is_file()
             and self._path.stat().st_size == self._begun
         ):
-            throw_away(self._path)  # it holds nothing, and another judge may be asked next
+            # The file holds nothing, and another judge may be asked next.
+            throw_away(self._path)
         self.close()
 
     def close(self) -> None:
@@ -250,7 +266,7 @@ class JudgmentLog:
         self._lock.close()
 
     def _next_line(self) -> tuple[str, str] | None:
-        """The next complete line with its path:line; None at the end, where a torn line is cut off."""
+        """Return the next complete line with its path:line; None at the end, where a torn line is cut off."""
         if self._reader is None or self._path is None:
             return None
         line = self._reader.readline(LONGEST_LINE + 1)
@@ -297,7 +313,8 @@ class JudgmentLog:
 
     def answers(self, questions: Sequence[Question]) -> list[Judgment]:
         """Return the judgment of each of the questions that `unanswered` was given."""
-        self.append([])  # what an unfinished batch left behind the last new judgment
+        # Place what an unfinished batch left behind the last new judgment.
+        self.append([])
         return [
             judgment
             for _, judgment in zip(questions, self._batch, strict=True)
@@ -343,9 +360,8 @@ class JudgmentLog:
                 f"{self._ahead[0]}: judgments of a later row, and an earlier one has fewer than this run needs; "
                 f"delete {self._path}"
             )
-        if (
-            self._path is not None and not self._read_only and judgments
-        ):  # what a dry run did not ask is not stored
+        # What a dry run did not ask is not stored.
+        if self._path is not None and not self._read_only and judgments:
             append_records(
                 self._path,
                 [judgment for judgment in judgments if not isinstance(judgment, NotJudged)],
@@ -407,7 +423,7 @@ class JudgmentIndex(JudgmentLog):
 
 
 def _early_path(path: Path) -> Path:
-    """Where the judgments of an unfinished batch are, until the run is resumed."""
+    """Return the file that holds the judgments of an unfinished batch until the run is resumed."""
     return path.with_name(f"{path.name}.unfinished")
 
 
@@ -436,14 +452,14 @@ def _comparison(judgment: Judgment) -> Comparison:
 
 
 def _about(judgment: Judgment, comparison: Comparison) -> Judgment:
-    """The judgment with the ids of another question that shows the same texts."""
+    """Give a judgment the ids of another question that shows the same texts."""
     if _comparison(judgment) == comparison:
         return judgment
     return replace(judgment, **asdict(comparison) | {"against": comparison.against or None})
 
 
 def _on_scale(run: Run) -> Run:
-    """A run without the certificate of its ladders, see `scale_of`."""
+    """Return a run without the certificate of its ladders, see `scale_of`."""
     return replace(run, ladders=scale_of(run.ladders) or "")
 
 

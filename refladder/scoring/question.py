@@ -84,7 +84,7 @@ def question_about(
     context: Context, dimension: Dimension, *, subject: str, against: str, texts: Mapping[str, str]
 ) -> Question:
     """Make a question about `texts` by slot name, whose order is part of the key; `against` is empty for a grade."""
-    shared = (context.text, context.background, dimension.name, dimension.description)
+    shared = context.text, context.background, dimension.name, dimension.description
     state = _digest_of(*shared).copy()
     for text in texts.values():
         _add(state, text)

@@ -47,14 +47,19 @@ if TYPE_CHECKING:
     from refladder.files.tables import Row
     from refladder.records import Completion, Prompt, Sampling
 
-    Judged = tuple[str, Comparison, LabelReading]  # with the path:line
+    # The path:line of a judgment, its comparison and its reading.
+    Judged = tuple[str, Comparison, LabelReading]
 
-LADDER, PAIRS = "ladder", "pairs"  # kinds of tables
-ANY = "any"  # of a method that asks no judge, beside every kind
-SLACK = 1e-6  # probabilities written with few digits may add to a little more than 1
+# Kinds of tables.
+LADDER, PAIRS = "ladder", "pairs"
+# A method that asks no judge goes with every kind.
+ANY = "any"
+# Probabilities written with few digits may add to a little more than 1.
+SLACK = 1e-6
 EMPTY = "no judgment in the recorded row"
 _SWAPPED = {"true": True, "1": True, "false": False, "0": False, "": False}
-_SHOWN = 5  # names in a message
+# Names in a message.
+_SHOWN = 5
 
 
 class Recorded(Backend):
@@ -77,7 +82,7 @@ class Recorded(Backend):
 
     @property
     def fingerprint(self) -> str:
-        """`recorded@` and a digest of the judgments, which depends on neither the file's format nor the row order."""
+        """Return `recorded@` and a digest of the judgments, which depends on neither the file's format nor the row order."""
         return f"recorded@{self._digest}"
 
     @cached_property
@@ -90,7 +95,7 @@ class Recorded(Backend):
 
     @property
     def notice(self) -> str:
-        """How many judgments the file holds."""
+        """Say how many judgments the file holds."""
         texts = "outputs against rungs" if self.kind == LADDER else "pairs of outputs"
         swapped = sum(comparison.subject.startswith(RUNG) for comparison in self.recorded)
         words = (
@@ -116,7 +121,7 @@ class Recorded(Backend):
         )
 
     def on(self, dimensions: Collection[str]) -> Recorded:
-        """The judgments of these dimensions alone, for data that was read without the others."""
+        """Return the judgments of these dimensions alone, for data that was read without the others."""
         readings = {
             key: reading for key, reading in self.recorded.items() if key.dimension in dimensions
         }
@@ -125,7 +130,7 @@ class Recorded(Backend):
         )
 
     def outputs(self) -> dict[tuple[str, str], str]:
-        """The outputs of the judgments, as (context id, output id), with the path:line of the first one on each."""
+        """Return the outputs of the judgments, as (context id, output id), with the path:line of the first one on each."""
         located: dict[tuple[str, str], str] = {}
         for comparison, place in self._places.items():
             for name in _outputs_of(comparison):
@@ -133,7 +138,7 @@ class Recorded(Backend):
         return located
 
     def dimensions(self) -> set[str]:
-        """The names of the dimensions of the judgments."""
+        """Return the names of the dimensions of the judgments."""
         return {comparison.dimension for comparison in self.recorded}
 
     def check(
@@ -196,7 +201,7 @@ def _check_rung(row: str, where: str, name: str, ladders: LadderSet) -> None:
 
 
 def _unknown(row: str, problem: str, name: str, names: Iterable[str]) -> DataError:
-    """The error for an id that does not exist; it suggests a similar one."""
+    """Return the error for an id that does not exist; it suggests a similar one."""
     ids = sorted(names)
     listed = f"; it has: {', '.join(ids[:_SHOWN])}{', ...' * (len(ids) > _SHOWN)}"
     return DataError(f"{row}: {problem} {name!r}{did_you_mean(name, ids, end=listed)}")
@@ -235,7 +240,7 @@ def read_recorded(*paths: str) -> Recorded:
 
 
 def _judged_in(path: str, sets: dict[str, str]) -> tuple[str, Iterator[Judged]]:
-    """The kind of a file and its judgments; `sets` gets the ladders that it names."""
+    """Return the kind of a file and its judgments; `sets` gets the ladders that it names."""
     rows = read_rows(path)
     first = rows.first()
     if first is None:
@@ -307,7 +312,7 @@ def _kind_of(row: Row) -> str:
 
 
 def _verdict_columns(row: Row, kind: str) -> tuple[str, ...]:
-    """The columns that hold the judgment, in a table of that kind."""
+    """Return the columns that hold the judgment, in a table of that kind."""
     word, numbers = ("outcome", OUTCOMES) if kind == LADDER else ("winner", ("p",))
     present = [name for name in (word, *numbers) if name in row.fields]
     if not present:
@@ -402,7 +407,7 @@ def _reading(row: Row, columns: tuple[str, ...], comparison: Comparison) -> Labe
 
 
 def _winner(row: Row, comparison: Comparison) -> float:
-    """The probability that the first is better: 1, 0, or 1/2 for a tie."""
+    """Return the probability that the first is better: 1, 0, or 1/2 for a tie."""
     winner = name_of(row, "winner")
     first = winner in {"first", comparison.subject}
     second = winner in {"second", comparison.against}
@@ -420,14 +425,14 @@ def _winner(row: Row, comparison: Comparison) -> float:
 
 @functools.cache
 def _certain(probability: float) -> LabelReading:
-    """The reading of a pair whose first text is better with this probability; equal ones share one object."""
+    """Return the reading of a pair whose first text is better with this probability; equal ones share one object."""
     return LabelReading(logprobs=(_log(probability), _log(1 - probability)), mass=None)
 
 
 def _seen_from(
     comparison: Comparison, probabilities: Sequence[float], *, mass: float | None
 ) -> LabelReading:
-    """The reading of a comparison with a rung, from the output's probabilities of win, loss and tie."""
+    """Return the reading of a comparison with a rung, from the output's probabilities of win, loss and tie."""
     win, loss, tie = map(_log, probabilities)
     swapped = comparison.subject.startswith(RUNG)
     return LabelReading(logprobs=(loss, win, tie) if swapped else (win, loss, tie), mass=mass)

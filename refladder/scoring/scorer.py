@@ -56,15 +56,16 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-FIRST_BATCH, LARGEST_BATCH = 16, 1024  # rows judged, stored and written at a time
-LARGEST_CONTEXT = 256  # rows of one context that stay in one batch
-HALF = 0.5  # a text that beats the top rung, or loses to the lowest, with more than this is beyond the ladder
-_OF_VALUE = (expected_grades, grade_spreads)  # which a text without a value has not
+# Rows judged, stored and written at a time.
+FIRST_BATCH, LARGEST_BATCH = 16, 1024
+# Rows of one context that stay in one batch.
+LARGEST_CONTEXT = 256
+# A text that beats the top rung, or loses to the lowest, with more than this is beyond the ladder.
+HALF = 0.5
+# A text without a score has none of these.
+_OF_VALUE = expected_grades, grade_spreads
 # In seconds. After a quicker batch the next is twice as large, after a slower one half as large.
-QUICK, SLOW = (
-    2.0,
-    20.0,
-)
+QUICK, SLOW = 2.0, 20.0
 
 
 def batches(
@@ -103,7 +104,7 @@ def batches(
 
 
 def _known(numbers: FloatArray) -> list[float | None]:
-    """The numbers, None for NaN."""
+    """Return the numbers, None for NaN."""
     return [None if number != number else number for number in numbers.tolist()]  # noqa: PLR0124
 
 
@@ -128,8 +129,10 @@ class Verdicts:
             report.disagreements += disagreements
             report.order_pairs += pairs
         ends = (
-            (self.run.rungs, 0, report.judged_top, report.above_top),  # p(win) against the top rung
-            (1, 1, report.judged_bottom, report.below_bottom),  # p(loss) against the lowest
+            # p(win) against the top rung.
+            (self.run.rungs, 0, report.judged_top, report.above_top),
+            # p(loss) against the lowest.
+            (1, 1, report.judged_bottom, report.below_bottom),
         )
         for level, outcome, judged, beyond in ends:
             rungs = {rung_id(level, anchor) for anchor in self.run.anchors or ("",)}
@@ -210,11 +213,11 @@ class Verdicts:
     def _intervals(
         self, judgments: Sequence[Judgment], blocks: Sequence[tuple[int, int]]
     ) -> dict[tuple[int, int], tuple[float, float]]:
-        """The interval of each score over orders, by row and number of the dimension; their spread goes to `report`."""
+        """Return the interval of each score over orders, by row and number of the dimension; their spread goes to `report`."""
         each, anchors = self.run.compared, max(len(self.run.anchors), 1)
         found = {}
         for number, dimension in enumerate(self.run.dimensions):
-            human = (dimension.low, dimension.high)
+            human = dimension.low, dimension.high
             low, high = bounds_of(self._rule, self.run.rungs, human)
             steps = np.tile(rung_steps(self._rule, self.run.rungs, human), anchors) / anchors
             places = [place for place, (_, of_block) in enumerate(blocks) if of_block == number]
@@ -245,7 +248,7 @@ class Item:
 
     @property
     def context_text(self) -> str | None:
-        """The text of the context, if the row has it."""
+        """Return the text of the context, if the row has it."""
         return None if self.context is None else self.context.text
 
 
@@ -282,7 +285,8 @@ class LadderScorer:
         if dimensions is None:
             dimensions = choose_dimensions(ladders.dimensions, asked.dimensions)
         self.ladders = ladders
-        self._contexts = dict(ladders.contexts)  # and those from rows, for a set without texts
+        # Contexts of the set, and those from rows for a set without texts.
+        self._contexts = dict(ladders.contexts)
         self._with_ladders = {context_id for context_id, _ in ladders.ladders}
         self.dimensions = tuple(dimensions)
         self.scale = asked.scale
@@ -316,7 +320,7 @@ class LadderScorer:
 
     @property
     def prompts_of_a_row(self) -> int:
-        """How many prompts a row takes that has all of its ladders."""
+        """Return the number of prompts for a row that has all of its ladders."""
         ladders = len(self.dimensions) * max(len(self.run.anchors), 1)
         if self.run.stated:
             return ladders * self.run.stated
