@@ -2,5 +2,6 @@
 
 from refladder.commands.main import main
 
-if __name__ == "__main__":  # worker processes import this module
+# Worker processes import this module.
+if __name__ == "__main__":
     main()

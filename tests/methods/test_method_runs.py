@@ -8,7 +8,6 @@ from dataclasses import replace
 import pytest
 from small_benchmarks import run_method
 
-from refladder import registry
 from refladder.backends import connect
 from refladder.backends.builtin import Builtin
 from refladder.backends.metered import Metered
@@ -121,7 +120,9 @@ def test_a_method_from_another_package_plugs_in(dialogues, monkeypatch):
         }
         return MethodResult(method=Method(name="shouting", signature="shouting", scores=scores))
 
-    monkeypatch.setattr(registry, "find", lambda *_arguments: EvaluationMethod(run=shouting))
+    monkeypatch.setattr(
+        "refladder.methods.contract.find", lambda *_: EvaluationMethod(run=shouting)
+    )
     run = run_method("shouting", dialogues)
     assert (run.calls, run.characters, run.result.judgments) == (0, 0, 0)
     assert len(run.result.method.scores) == len(dialogues.outputs)
