@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -118,7 +119,12 @@ def command(
     if page is not None:
         with atomic(page) as stream:
             stream.write(review_page(read_run(out)).encode())
-    _print(contest, as_json=as_json)
+    if as_json:
+        for standing in contest.standings:
+            if standing.row is None:
+                console.say_json(asdict(standing))
+    else:
+        console.say_tables(contest.tables())
     if contest.failures:
         missing = "rows without a prompt and texts that could not be written; the same command tries the texts again"
         console.say(f"{len(contest.failures):,} {missing}:", err=True)
@@ -132,19 +138,6 @@ def command(
     console.tell_spent(session.spent())
     unparsed = any(trial.winner is None and not trial.tie for trial in contest.trials)
     return console.UNSCORED if contest.failures or unparsed else 0
-
-
-def _print(contest: Contest, *, as_json: bool) -> None:
-    from dataclasses import asdict
-
-    from refladder.report.standings import standing_tables
-
-    standings = [standing for standing in contest.standings if standing.row is None]
-    if as_json:
-        for standing in standings:
-            console.say_json(asdict(standing))
-        return
-    console.say_tables(standing_tables([asdict(standing) for standing in standings]))
 
 
 @checked(command)

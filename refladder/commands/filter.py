@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, TypeVar, cast
 from refladder.commands import console
 from refladder.commands.calling import LOG, Call, Log, checked, log_lines
 from refladder.commands.options import subcommand
-from refladder.errors import UsageError, plural
+from refladder.errors import UsageError
 from refladder.files.tables import STANDARD
 from refladder.options import like
 from refladder.settings import Filtering, Tables, chosen
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from refladder.files.tables import Collected
-    from refladder.jobs.filter import FilterReport
     from refladder.records import Link, Threshold
 
 Table = TypeVar("Table")
@@ -69,40 +68,14 @@ def command(*, asked: Filtering, tables: Tables, as_json: bool) -> int:
 
     report = run(asked, tables, console.Console())
     if as_json:
-        names = ("rows", "passed", "rejected", "unscored", "unscored_to", "ranges")
-        counts = {name: getattr(report, name) for name in names}
-        if report.uncertain is not None:
-            counts["uncertain"] = report.uncertain
-        console.say_json(counts, err=tables.out == STANDARD)
+        console.say_json(report.summary(), err=tables.out == STANDARD)
     else:
-        where = {KEEP: "kept", DROP: "dropped"}.get(asked.unscored, f"in {asked.unscored}")
-        share = f" ({report.passed / report.rows:.1%})" if report.rows else ""
-        console.notify(
-            f"{plural(report.rows, 'row')}: {report.passed:,} passed{share}, {report.rejected:,} rejected, "
-            f"{report.unscored:,} unscored ({where})",
-            warns=report.unscored > 0,
-        )
-        console.say_lines(report.notes)
-        if report.uncertain is not None:
-            console.say(
-                f"uncertain: {plural(report.uncertain, 'row')} (another decision at an end of the link's interval)",
-                err=True,
-            )
-        if report.rows and not report.passed:
-            console.say(
-                f"no row passes: {', '.join(_range_of(column, report) for column in report.columns)}",
-                err=True,
-            )
+        counts, *others = report.lines()
+        console.notify(counts, warns=report.unscored > 0)
+        console.say_lines(others)
     if not report.rows:
         console.say("The table has no rows, so nothing was filtered", err=True)
     return 0 if report.rows else console.UNSCORED
-
-
-def _range_of(column: str, report: FilterReport) -> str:
-    if column not in report.ranges:
-        return f"{column} holds no number"
-    low, high = report.ranges[column]
-    return f"{column} is between {low:g} and {high:g}"
 
 
 @checked(command)

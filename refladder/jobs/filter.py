@@ -6,7 +6,7 @@ import math
 from contextlib import ExitStack, nullcontext
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -151,6 +151,33 @@ class FilterReport:
     uncertain: int | None = None
     columns: Sequence[str] = ()
     notes: list[str] = field(default_factory=list)
+
+    def summary(self) -> dict[str, Any]:
+        """Return the counts as JSON values."""
+        names = ("rows", "passed", "rejected", "unscored", "unscored_to", "ranges")
+        counts = {name: getattr(self, name) for name in names}
+        return counts if self.uncertain is None else {**counts, "uncertain": self.uncertain}
+
+    def lines(self) -> list[str]:
+        """Return the counts as a sentence, the notes, and why no row passes."""
+        unscored_to = {KEEP: "kept", DROP: "dropped"}.get(
+            self.unscored_to, f"in {self.unscored_to}"
+        )
+        share = f" ({self.passed / self.rows:.1%})" if self.rows else ""
+        counts = f"{self.passed:,} passed{share}, {self.rejected:,} rejected, {self.unscored:,} unscored"
+        lines = [f"{plural(self.rows, 'row')}: {counts} ({unscored_to})", *self.notes]
+        if self.uncertain is not None:
+            rows = plural(self.uncertain, "row")
+            lines.append(f"uncertain: {rows} (another decision at an end of the link's interval)")
+        if self.rows and not self.passed:
+            ranges = [
+                "{} is between {:g} and {:g}".format(column, *self.ranges[column])
+                if column in self.ranges
+                else f"{column} holds no number"
+                for column in self.columns
+            ]
+            lines.append(f"no row passes: {', '.join(ranges)}")
+        return lines
 
 
 class _Thresholds:
