@@ -50,7 +50,7 @@ test-integrations: $(INTEGRATIONS)/.installed build/axe.min.js ## run the tests 
 	OMP_NUM_THREADS=1 $(INTEGRATIONS)/bin/python -m pytest -q $(PARALLEL) tests/integrations tests/backends/hf/test_hf_gguf.py
 
 # Tests that need no optional package, and the oldest packages that pyproject.toml allows.
-CORE := tests/commands/test_newcomer.py tests/commands/test_messages_that_misled.py tests/commands/test_help.py \
+CORE := tests/commands/test_newcomer.py tests/commands/test_hints.py tests/commands/test_help.py \
   tests/scoring/test_judgment_file.py
 BOUNDS := import tomllib; print(*[each.replace(">=", "==") for each in tomllib.load(open("pyproject.toml", "rb"))["project"]["dependencies"]])
 

@@ -103,18 +103,16 @@ class Done:
 
 @pytest.fixture
 def command(capsys, monkeypatch):
-    """Run `refladder ARGUMENTS` here; an exception that is not turned into a message fails the test.
+    """Run `refladder LINE ARGUMENTS` here, where the line is split as by a shell.
 
-    One argument is a whole line, as a user types it.
+    An exception that is not turned into a message fails the test.
     """
 
-    def go(*arguments, stdin=b""):
-        if len(arguments) == 1:
-            arguments = shlex.split(str(arguments[0]))
+    def go(line="", *arguments, stdin=b""):
         console.say_once.cache_clear()
         monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin), encoding="utf-8"))
         capsys.readouterr()
-        code = run_command([str(argument) for argument in arguments])
+        code = run_command([*shlex.split(str(line)), *map(str, arguments)])
         found = capsys.readouterr()
         assert "Traceback" not in found.err
         return Done(code, found.out, found.err)
@@ -126,8 +124,8 @@ def command(capsys, monkeypatch):
 def fails(command):
     """Run a command that must end with a code and a message on standard error, and print nothing else."""
 
-    def go(code, *arguments, stdin=b""):
-        done = command(*arguments, stdin=stdin)
+    def go(code, line, *arguments, stdin=b""):
+        done = command(line, *arguments, stdin=stdin)
         assert done.code == code, done.err
         assert done.out == ""
         return done.err.replace(f"{NOTICE}\n", "")

@@ -185,23 +185,11 @@ def test_build_takes_the_columns_of_score(tmp_path, command):
         tmp_path / "set",
     )
     done = command(
-        "build",
-        tmp_path / "t.csv",
-        "--column",
-        "context=question",
-        "--column",
-        "output=reply",
-        *words,
+        f"build {tmp_path}/t.csv --column context=question --column output=reply", *words
     )
     assert done.code == 0, done.err
     done = command(
-        "build",
-        tmp_path / "t.csv",
-        "--column",
-        "context=question",
-        "--column",
-        "outptu=reply",
-        *words,
+        f"build {tmp_path}/t.csv --column context=question --column outptu=reply", *words
     )
     assert "unknown field 'outptu'" in done.err
 

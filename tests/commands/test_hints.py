@@ -1,4 +1,4 @@
-"""What messages and lists advise: packages that an index has, options that a benchmark takes, what help promises."""
+"""What messages, lists and help advise: the right name, and the next step."""
 
 from __future__ import annotations
 
@@ -7,12 +7,29 @@ import re
 from pathlib import Path
 
 import pytest
+from json_lines import write_lines
 
 from refladder import registry
 from refladder.loaders import BENCHMARKS, load_benchmark
 
 REPOSITORY = Path(__file__).parents[2]
 EXTRA = "refladder" + "["  # an extra of a package that no index has
+TASK = 'task = "open"\n[[dimensions]]\nname = "clarity"\ndescription = "Clear?"\n'
+
+
+@pytest.fixture(autouse=True)
+def place(tmp_path, monkeypatch):
+    """A folder with tables."""
+    monkeypatch.chdir(tmp_path)
+    row = {"context_id": "story-01", "output": "A text."}
+    write_lines("rows.jsonl", [row])
+    write_lines(
+        "scored.jsonl", [row | {"clarity_grade": 3, "clarity_score": 1, "overall_score": 2}]
+    )
+    (tmp_path / "task.toml").write_text(TASK)
+    (tmp_path / "named.csv").write_text("question,reply\nWhy?,So.\n")
+    (tmp_path / "rated.csv").write_text("context,output,stars\nWhy?,So.,3\n")
+    return tmp_path
 
 
 def test_no_hint_names_an_extra_of_a_package_that_no_index_has():
@@ -26,141 +43,181 @@ def test_no_hint_names_an_extra_of_a_package_that_no_index_has():
     assert [str(path) for path in files if EXTRA in path.read_text(encoding="utf-8")] == []
 
 
-@pytest.mark.parametrize("name", BENCHMARKS)
-def test_options_of_a_benchmark_are_listed(command, name):
-    load = registry.find("benchmark", name, BENCHMARKS)
-    given_otherwise = {
-        "source",
-        "task_file",
-        "columns",
-        "dimensions",
-    }  # by options of the command line of their own
-    wanted = [
-        option for option in inspect.signature(load).parameters if option not in given_otherwise
-    ]
-    about = next(
-        row["about"] for row in command("list", "benchmarks", "--json").rows if row["name"] == name
-    )
-    assert re.findall(r"--option (\w+)=", about) == wanted
+def test_options_of_benchmarks_are_listed(command):
+    listed = {row["name"]: row["about"] for row in command("list benchmarks --json").rows}
+    # These are options of the command line of their own.
+    otherwise = {"source", "task_file", "columns", "dimensions"}
+    for name in BENCHMARKS:
+        parameters = inspect.signature(registry.find("benchmark", name, BENCHMARKS)).parameters
+        wanted = [option for option in parameters if option not in otherwise]
+        assert re.findall(r"--option (\w+)=", listed[name]) == wanted, name
 
 
-def test_methods_beside_scores(command, tmp_path):
+def test_methods_beside_scores(command, place):
     """The help of --methods says when the ladder runs; each of its cases."""
-    words = " ".join(command("evaluate", "--help").out.split())
-    assert (
-        "Default: ladder; none with --scores unless --judge, --writer or --ladders is given."
-        in words
-    )
-    path = tmp_path / "mine.csv"
+    words = " ".join(command("evaluate --help").out.split())
+    default = "Default: ladder; none with --scores unless --judge, --writer or --ladders is given."
+    assert default in words
     outputs = load_benchmark("demo/story").outputs
-    path.write_text(
-        "output_id,score\n" + "".join(f"{output.id},{len(output.text)}\n" for output in outputs)
-    )
-    evaluate = ("evaluate", "demo/story", "--resamples", "5", "--json")
+    lines = [f"{output.id},{len(output.text)}\n" for output in outputs]
+    (place / "mine.csv").write_text("output_id,score\n" + "".join(lines))
     for options, runs in [
-        ((), True),
-        (("--scores", path), False),
-        (("--scores", path, "--judge", "builtin"), True),
-        (("--scores", path, "--writer", "builtin"), True),
-        (("--scores", path, "--ladders", "demo/story"), True),
-        (("--scores", path, "--methods", "ladder"), True),
+        ("", True),
+        ("--scores mine.csv", False),
+        ("--scores mine.csv --judge builtin", True),
+        ("--scores mine.csv --writer builtin", True),
+        ("--scores mine.csv --ladders demo/story", True),
+        ("--scores mine.csv --methods ladder", True),
     ]:
-        done = command(*evaluate, *options)
+        done = command(f"evaluate demo/story --resamples 5 --json {options}")
         assert done.code == 0, done.err
         assert ("ladder" in {row["method"] for row in done.rows}) == runs, options
 
 
-@pytest.mark.parametrize("command_name", ["build", "evaluate", "export"])
-def test_a_path_as_a_benchmark_says_what_is_missing(fails, tmp_path, command_name):
-    path = tmp_path / "pc.jsonl"
-    path.write_text('{"context": "a", "output": "b"}\n')
-    out = () if command_name == "evaluate" else ("--out", tmp_path / "out")
-    assert fails(2, command_name, path, *out) == (
-        f"refladder: {path}: a table of your own needs its task and dimensions; add --task-file TASK.toml\n"
+@pytest.mark.parametrize("line", ["build {} --out out", "evaluate {}", "export {} --out out"])
+def test_a_path_as_a_benchmark_says_what_is_missing(fails, line):
+    def told(words):
+        return fails(2, line.format(words)).removeprefix("refladder: ")
+
+    own = (
+        "rows.jsonl: a table of your own needs its task and dimensions; add --task-file TASK.toml\n"
     )
-    assert fails(2, command_name, path, "--source", "other.csv", *out) == (
-        f"refladder: {path} is a table, and --source other.csv is another; give one of them\n"
-    )
-    none = tmp_path / "none.jsonl"
-    assert (
-        fails(2, command_name, none, "--task-file", "t", *out)
-        == f"refladder: {none}: no such file\n"
-    )
-    assert fails(2, command_name, "sumeval", *out).startswith(
-        "refladder: unknown benchmark or file 'sumeval'; did you mean 'summeval'? Known: "
-    )
+    assert told("rows.jsonl") == own
+    two = "rows.jsonl is a table, and --source other.csv is another; give one of them\n"
+    assert told("rows.jsonl --source other.csv") == two
+    assert told("none.jsonl --task-file t") == "none.jsonl: no such file\n"
+    near = "unknown benchmark or file 'sumeval'; did you mean 'summeval'? Known: "
+    assert told("sumeval").startswith(near)
 
 
-@pytest.mark.parametrize(
-    ("name", "meant"),
-    [
-        *(
-            (name, f"openai:{name}")
-            for name in ("gpt-4o", "o3-mini", "claude-sonnet-4", "gemini-2.0-flash", "llama3:8b")
-        ),
-        *((name, f"hf:{name}") for name in ("Qwen/Qwen3-8B", "meta-llama/Llama-3.1-8B-Instruct")),
-        ("build-in", "builtin"),
-        ("script", "scripted"),
-    ],
-)
-def test_the_name_of_a_model_alone_says_what_to_put_before_it(command, tmp_path, name, meant):
-    told = f"refladder: unknown backend {name!r}; did you mean {meant!r}? Known: builtin, hf, openai, reward, scripted"
-    rows = tmp_path / "rows.jsonl"
-    rows.write_text('{"context_id": "story-01", "output": "Rain."}\n')
-    for line in (
-        ("score", rows, "--ladders", "demo/story", "--judge", name),
-        ("build", "demo/story", "--out", tmp_path / "set", "--writer", name),
-    ):
-        done = command(*line)
-        assert (done.code, done.err.strip()) == (2, told)
+MODELS = ("gpt-4o", "o3-mini", "claude-sonnet-4", "gemini-2.0-flash", "llama3:8b")
+BACKENDS = {
+    **{name: f"did you mean 'openai:{name}'? " for name in MODELS},
+    "Qwen/Qwen3-8B": "did you mean 'hf:Qwen/Qwen3-8B'? ",
+    "meta-llama/Llama-3.1-8B-Instruct": "did you mean 'hf:meta-llama/Llama-3.1-8B-Instruct'? ",
+    "build-in": "did you mean 'builtin'? ",
+    "script": "did you mean 'scripted'? ",
+    "openai/gpt-4o": "did you mean 'openai:gpt-4o'? ",
+    "zzz": "",
+}
 
 
-def test_what_is_no_model_gets_no_kind(fails):
-    message = fails(2, "audit", "--ladders", "demo/story", "--judge", "zzz")
-    assert (
-        message
-        == "refladder: unknown backend 'zzz'; Known: builtin, hf, openai, reward, scripted\n"
-    )
+@pytest.mark.parametrize("name", BACKENDS)
+def test_the_name_of_a_model_alone_says_what_to_put_before_it(fails, name):
+    known = "Known: builtin, hf, openai, reward, scripted"
+    told = f"refladder: unknown backend {name!r}; {BACKENDS[name]}{known}\n"
+    assert fails(2, f"score rows.jsonl --ladders demo/story --judge {name}") == told
+    assert fails(2, f"build demo/story --out set --writer {name}") == told
 
 
-def test_a_file_of_a_set_names_its_folder(command, fails, tmp_path):
-    assert command("build", "demo/story", "--out", tmp_path / "set", "--rungs", "2").code == 0
-    path = tmp_path / "set" / "ladders.jsonl"
-    told = (
-        f"refladder: {path}: a file, and a ladder set is a folder; name the folder, {path.parent}\n"
-    )
-    rows = tmp_path / "rows.jsonl"
-    rows.write_text('{"context_id": "story-01", "output": "Rain."}\n')
-    for line in (
-        ("show", path),
-        ("score", rows, "--ladders", path),
-        ("certify", path),
-        ("diff", path, "demo/story"),
-    ):
-        assert fails(2, *line) == told
+def test_a_file_of_a_set_names_its_folder(command, fails, place):
+    assert command("build demo/story --out set --rungs 2").code == 0
+    path = place / "set" / "ladders.jsonl"
+    message = f"a file, and a ladder set is a folder; name the folder, {path.parent}"
+    for line in ("show {}", "score rows.jsonl --ladders {}", "certify {}", "diff {} demo/story"):
+        assert fails(2, line.format(path)) == f"refladder: {path}: {message}\n"
 
 
-def test_a_wrong_ladder_set_stops_before_judging_and_names_the_contexts(command, write_jsonl):
+def test_a_wrong_ladder_set_stops_before_judging_and_names_the_contexts(command):
     rows = [{"context_id": f"mine-{k}", "output": f"Text {k}."} for k in range(5)]
-    line = (
-        "--ladders",
-        "demo/story",
-        "--dimension",
-        "coherence",
-        "--judge",
-        "scripted:no-such-file",
-    )
-    path = write_jsonl(rows)
-    done = command("score", path, *line)
+    line = "score mine.jsonl --ladders demo/story --dimension coherence"
+    write_lines("mine.jsonl", rows)
+    done = command(f"{line} --judge scripted:no-such-file")
     assert (done.code, done.out) == (2, "")
     assert done.err == (
-        f"refladder: {path}: no row has a ladder; there is none for context 'mine-0', 'mine-1', 'mine-2', ... in "
+        "refladder: mine.jsonl: no row has a ladder; there is none for context 'mine-0', 'mine-1', 'mine-2', ... in "
         "demo/story, which has 'story-01', 'story-02', 'story-03', ...; name the right --ladders\n"
     )
-    path = write_jsonl([*rows[:2], {"context_id": "story-01", "output": "Rain."}])
-    done = command("score", path, *line[:4])
+    write_lines("mine.jsonl", [*rows[:2], {"context_id": "story-01", "output": "Rain."}])
+    done = command(line)
     assert done.code == 3
     assert done.err.splitlines()[0] == (
         "no ladder for 2 of 3 rows: there is none for context 'mine-0', 'mine-1' in demo/story, which has "
         "'story-01', 'story-02', 'story-03', ..."
     )
+
+
+STORY = "score rows.jsonl --ladders demo/story --out o.jsonl"
+SAID = [
+    (
+        "filter scored.jsonl --min clarity=3",
+        "scored.jsonl:1: no column 'clarity'; did you mean 'clarity_grade' or 'clarity_score'? Columns: ",
+    ),
+    (
+        "filter scored.jsonl --min overall=3",
+        "no column 'overall'; did you mean 'overall_score'?",
+    ),
+    ("filter scored.jsonl --min grade=3", "no column 'grade'; did you mean 'clarity_grade'?"),
+    (
+        "filter rows.jsonl --min clarity_grade=3",
+        "nor another column of scores; `refladder score` adds them",
+    ),
+    (
+        "compare rows.jsonl --by clarity_grade",
+        "nor another column of scores; `refladder score` adds them",
+    ),
+    ("filter scored.jsonl --threshold 3", "for a number, give --min COLUMN=3"),
+    (
+        "filter scored.jsonl --min grade>=3",
+        "refladder: --min grade>=3: give --min grade=3; --min keeps the bound itself too\n",
+    ),
+    (
+        "filter scored.jsonl --max grade<=3",
+        "refladder: --max grade<=3: give --max grade=3; --max keeps the bound itself too\n",
+    ),
+    (
+        "evaluate named.csv --task-file task.toml",
+        "map the field 'context' to its column with --column context=COLUMN",
+    ),
+    (
+        "evaluate rated.csv --task-file task.toml",
+        "own has no ratings on clarity; add ratings, or choose other dimensions. Ratings are read from columns of ",
+    ),
+    ("evaluate rated.csv --task-file task.toml", "map others with --column clarity=NAME"),
+    ("score --model gpt-4o", "No such option '--model'. Did you mean '--judge'?"),
+    ("score --output o", "No such option '--output'. Did you mean '--out'?"),
+    ("review --out o", "No such option '--out'. Did you mean '--html'?"),
+    ("calibrate --score s", "No such option '--score'. Did you mean '--by'?"),
+    ("score --api-key k", "'--api-key'. Set OPENAI_API_KEY, or name a file with "),
+    ("score t.csv", "Missing option '--ladders'. --ladders general/reply serves replies"),
+    ("pairs t.csv", "Missing option '--margin'. Give the least difference of the scores"),
+    ("help score", "run `refladder score --help`"),
+    ("list judges", "unknown kind of thing 'judges'; did you mean 'backends'?"),
+    (
+        f"{STORY} --judge ollama:llama3",
+        "a server is openai:llama3 with --base-url URL, such as http://127.0.0.1:11434/v1",
+    ),
+    (f"{STORY} --judge azure:gpt-4o", "a server is openai:gpt-4o with --base-url URL\n"),
+    (
+        f"{STORY} --column reply=output",
+        "unknown field 'reply'; did you mean '--column output=reply'?",
+    ),
+    (f"{STORY} --column text=reply", "unknown field 'text'; "),
+    (
+        "score rows.jsonl --ladders demo/story --out o.xlsx",
+        "a spreadsheet, which refladder cannot write; name a .csv file",
+    ),
+]
+
+
+@pytest.mark.parametrize(("line", "said"), SAID)
+def test_a_wrong_guess_leads_to_the_right_one(fails, line, said):
+    assert said in fails(2, line)
+
+
+def test_judgments_of_another_judge_say_so(fails, command):
+    assert command(STORY).code == 0
+    rule = {"role": "compare", "answer": {"win": -0.5, "loss": -1.5, "tie": -1.8}}
+    write_lines("rules.jsonl", [rule])
+    message = fails(2, f"{STORY} --judge scripted:rules.jsonl --any-judge")
+    another = "these judgments are of another run (another judge: builtin/1, this run has scripted"
+    assert another in message
+    assert "o.jsonl.judgments.jsonl" in message
+
+
+def test_builtin_refused_leads_to_a_judge(fails):
+    line = "score rated.csv --ladders general/reply --out o.csv"
+    first, again = fails(2, line), fails(2, line)
+    advice = "builtin counts words and reads no meaning, so name a judge model with --judge"
+    assert advice in first
+    assert re.search(r"delete the stored results \(4\) in \S*checks to ask again", again)

@@ -3,17 +3,17 @@
 import json
 import re
 import sys
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 
 import pytest
 from doubles import Double
+from json_lines import read_lines, write_lines
 from scored_folders import Inline, split
 
 from refladder import backends
 from refladder.backends import connect
 from refladder.backends.cache.store import ResponseStore
 from refladder.backends.protocol import Usage
-from refladder.commands import main as cli
 from refladder.commands.spending import Spending, SpendingOptions
 from refladder.fleet.worker import Worker
 from refladder.loaders import load_benchmark
@@ -22,12 +22,12 @@ from refladder.registry import Entry
 ROWS = 3  # outputs in `table`
 EACH = 2 * 5  # dimensions x rungs of demo/summarization
 CHECK = 2 * 12 * 2  # of the check of the judge: dimensions x ladders x orders
+ALL = CHECK + ROWS * EACH
+SENT: list = []
 
 
 class Words(Double):
-    """The builtin backend, with a fingerprint of its own and a token a word; remembers what it was sent."""
-
-    sent: list = []  # noqa: RUF012  the test's own list, cleared before each
+    """The builtin backend, with a fingerprint of its own and a token a word; what it was sent is in SENT."""
 
     def __init__(self, target):
         self.backend = connect("builtin")
@@ -37,409 +37,347 @@ class Words(Double):
         return [len(prompt.text.split()) for prompt in prompts]
 
     def write(self, prompts, sampling):
-        Words.sent += prompts
+        SENT.extend(prompts)
         return self.backend.write(prompts, sampling)
 
     def read_labels(self, prompts, labels):
-        Words.sent += prompts
+        SENT.extend(prompts)
         return self.backend.read_labels(prompts, labels)
 
 
 @pytest.fixture(autouse=True)
 def words(monkeypatch, tmp_path):
     module = ModuleType("backends_of_this_test")
-
     module.words = Words
     monkeypatch.setitem(sys.modules, module.__name__, module)
-    monkeypatch.setitem(backends.BACKENDS, "words", Entry(f"{module.__name__}:words", ""))
-    monkeypatch.setitem(backends.BACKENDS, "openai", Entry(f"{module.__name__}:words", ""))
+    for name in ("words", "openai"):
+        monkeypatch.setitem(backends.BACKENDS, name, Entry(f"{module.__name__}:words", ""))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.delenv("REFLADDER_STORE", raising=False)
     monkeypatch.delenv("REFLADDER_PRICES", raising=False)
     monkeypatch.chdir(tmp_path)
-    Words.sent = []
+    SENT.clear()
+    return module
 
 
 @pytest.fixture
 def table(tmp_path):
-    path = tmp_path / "outputs.jsonl"
+    """Three outputs in outputs.jsonl, and one to a file in the folder `in`."""
     outputs = load_benchmark("demo/summarization").outputs[:ROWS]
     rows = [
         {"output_id": one.id, "context_id": one.context_id, "output": one.text} for one in outputs
     ]
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    return path
-
-
-@pytest.fixture
-def tables(table, tmp_path):
-    """A folder with the rows of the table, one to a file."""
-    return split([json.loads(line) for line in table.read_text().splitlines()], tmp_path / "in", 1)
+    split(rows, tmp_path / "in", 1)
+    return write_lines(tmp_path / "outputs.jsonl", rows)
 
 
 @pytest.fixture
 def prices(tmp_path):
-    path = tmp_path / "prices.toml"
-    path.write_text(
-        '["m"]\ninput = 1000\noutput = 10000\n'
-    )  # 0.001 USD a prompt token, 0.01 an answer token
-    return path
+    """0.001 USD a prompt token, 0.01 an answer token."""
+    (tmp_path / "prices.toml").write_text('["m"]\ninput = 1000\noutput = 10000\n')
 
 
-def run(capsys, *arguments):
-    code = cli.run([str(argument) for argument in arguments])
-    captured = capsys.readouterr()
-    return code, captured.out, captured.err
+@pytest.fixture
+def score(command, table):
+    """Score the table, or another source, by the judge `words:m`."""
+
+    def go(options="", source=table, judge="words:m", out="scored.jsonl"):
+        asked = f"--ladders demo/summarization --judge {judge} --out {out}"
+        return command(f"score {source} {asked} {options}")
+
+    return go
 
 
-def score(capsys, table, *more, judge="words:m", out="scored.jsonl"):
-    return run(
-        capsys,
-        "score",
-        table,
-        "--ladders",
-        "demo/summarization",
-        "--judge",
-        judge,
-        "--out",
-        out,
-        *more,
-    )
+@pytest.fixture
+def spent(score, tmp_path):
+    """Score without the judgments of an earlier run; return what the backends were asked."""
+
+    def go(options="", **rest):
+        (tmp_path / "scored.jsonl.judgments.jsonl").unlink(missing_ok=True)
+        done = score(f"--json {options}", **rest)
+        assert done.code == 0, done.err
+        return json.loads(done.out)["spent"]
+
+    return go
 
 
-def forget(folder):
-    """Delete the judgments of an earlier run."""
-    (folder / "scored.jsonl.judgments.jsonl").unlink()
-
-
-def spent(capsys, table, *more, **rest):
-    code, out, _ = score(capsys, table, "--json", *more, **rest)
-    assert code == 0
-    return json.loads(out)["spent"]
+@pytest.fixture
+def asked_at_a_terminal(monkeypatch):
+    """Answer yes to what a terminal is asked; return the questions."""
+    said = []
+    terminal = SimpleNamespace(stdin=SimpleNamespace(isatty=lambda: True))
+    monkeypatch.setattr("refladder.commands.spending.sys", terminal)
+    monkeypatch.setattr("click.confirm", lambda text, **_: said.append(text) or True)
+    return said
 
 
 def tokens():
-    return sum(len(prompt.text.split()) for prompt in Words.sent)
+    return sum(len(prompt.text.split()) for prompt in SENT)
 
 
-def test_a_dry_run_tells_what_is_then_sent_and_asks_nothing(capsys, table, tmp_path, prices):
-    code, out, err = score(capsys, table, "--dry-run", "--json", "--prices", prices)
-    assert (code, err, Words.sent) == (0, "", [])
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["outputs.jsonl", "prices.toml"]
-    (said,) = json.loads(out)["backends"]
-    (after,) = spent(capsys, table, "--prices", prices)
-    assert said["calls"] == after["calls"] == len(Words.sent) == CHECK + ROWS * EACH
+def cost():
+    return tokens() * 0.001 + len(SENT) * 0.01
+
+
+@pytest.mark.usefixtures("prices")
+def test_a_dry_run_tells_what_is_then_sent_and_asks_nothing(score, spent, tmp_path):
+    before = sorted(tmp_path.iterdir())
+    done = score("--dry-run --json --prices prices.toml")
+    assert (done.code, done.err, SENT) == (0, "", [])
+    assert sorted(tmp_path.iterdir()) == before
+    (said,) = json.loads(done.out)["backends"]
+    (after,) = spent("--prices prices.toml")
+    assert said["calls"] == after["calls"] == len(SENT) == ALL
     assert said["prompt_tokens"] == after["prompt_tokens"] == tokens()
-    assert said["answer_tokens"] == after["answer_tokens"] == CHECK + ROWS * EACH
-    assert (
-        said["usd"]
-        == after["usd"]
-        == pytest.approx(tokens() * 0.001 + (CHECK + ROWS * EACH) * 0.01)
-    )
+    assert said["answer_tokens"] == after["answer_tokens"] == ALL
+    assert said["usd"] == after["usd"] == pytest.approx(cost())
     assert (said["exact"], said["free"]) == (True, 0)
     assert after["seconds"] > 0
-    code, out, _ = score(capsys, table, "--dry-run", "--json")
-    assert json.loads(out) == {
+    nothing = {
+        **dict.fromkeys(("calls", "characters", "least_calls", "free", "too_long"), 0),
+        **dict.fromkeys(("requests", "prompt_tokens", "run_tokens", "answer_tokens", "usd", "seconds")),
+    }  # fmt: skip
+    assert json.loads(score("--dry-run --json").out) == {
         "dry_run": True,
         "kept_judgments": ROWS * EACH,
-        "backends": [
-            {
-                "backend": "words:m",
-                "calls": 0,
-                "requests": None,
-                "characters": 0,
-                "prompt_tokens": None,
-                "run_tokens": None,
-                "answer_tokens": None,
-                "least_calls": 0,
-                "free": 0,
-                "too_long": 0,
-                "exact": True,
-                "usd": None,
-                "seconds": None,
-            }
-        ],
+        "backends": [{"backend": "words:m", "exact": True, **nothing}],
     }
 
 
-def test_a_dry_run_in_words(capsys, table, prices):
-    _, out, _ = score(capsys, table, "--dry-run", "--prices", prices)
-    _, _, err = score(capsys, table, "--prices", prices)
-    count, calls = tokens(), CHECK + ROWS * EACH
-    cost = f"{count * 0.001 + calls * 0.01:.4f} USD"
-    words = (
-        f"words:m: {calls} calls, {count:,} prompt tokens, at most {calls} answer tokens, {cost}"
-    )
-    assert out == f"dry run, {words}; 0 answers from the response store\nnothing was asked\n"
-    assert f"{words} in 0." in err
-    _, out, _ = score(capsys, table, "--dry-run")
-    assert f"dry run: {ROWS * EACH} judgments reused from earlier runs\n" in out
-    _, out, _ = run(capsys, "build", "demo/story", "--out", "b", "--dry-run")
-    assert "at most 120 calls" in out
-    assert "prompt characters (tokens not known)" in out
-    assert "  texts that are still to be written are not counted in the characters\n" in out
+@pytest.mark.usefixtures("prices")
+def test_a_dry_run_in_words(score, command):
+    planned = score("--dry-run --prices prices.toml").out
+    done = score("--prices prices.toml")
+    words = f"words:m: {ALL} calls, {tokens():,} prompt tokens, at most {ALL} answer tokens, {cost():.4f} USD"
+    assert planned == f"dry run, {words}; 0 answers from the response store\nnothing was asked\n"
+    assert f"{words} in 0." in done.err
+    reused = f"dry run: {ROWS * EACH} judgments reused from earlier runs\n"
+    assert reused in score("--dry-run").out
+    told = command("build demo/story --out b --dry-run").out
+    assert "at most 120 calls" in told
+    assert "prompt characters (tokens not known)" in told
+    assert "  texts that are still to be written are not counted in the characters\n" in told
 
 
-def test_a_dry_run_estimates_the_time_from_stored_answers(capsys, table, tmp_path, monkeypatch):
+def test_a_dry_run_estimates_the_time_from_stored_answers(score, monkeypatch):
     def pace(_store, fingerprint, kind):
         return 2.0 if (fingerprint, kind) == ("words/m", "labels") else None
 
     monkeypatch.setattr(ResponseStore, "answer_seconds", pace)
-    stored = ("--store", tmp_path / "r.sqlite", "--dry-run")
-    _, out, _ = score(capsys, table, *stored)
-    minutes = 2 * (CHECK + ROWS * EACH) / 60
-    assert f"\n  about {minutes:.0f} min at the pace of the stored answers\n" in out
-    _, out, _ = score(capsys, table, *stored, "--json")
-    assert json.loads(out)["backends"][0]["seconds"] == 2 * (CHECK + ROWS * EACH)
-    _, out, _ = score(capsys, table, "--dry-run")
-    assert "pace" not in out
+    stored = "--store r.sqlite --dry-run"
+    words = f"\n  about {2 * ALL / 60:.0f} min at the pace of the stored answers\n"
+    assert words in score(stored).out
+    assert json.loads(score(f"{stored} --json").out)["backends"][0]["seconds"] == 2 * ALL
+    assert "pace" not in score("--dry-run").out
 
 
-def test_a_dry_run_needs_neither_a_key_nor_a_server(capsys, table, monkeypatch):
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [
+        ("", "needs a key; set OPENAI_API_KEY"),
+        ("--base-url http://127.0.0.1:9/v1", "start the server"),
+    ],
+)
+def test_a_dry_run_needs_neither_a_key_nor_a_server(score, monkeypatch, options, reason):
     opener = "refladder.backends.openai.backend:open_openai"
     monkeypatch.setitem(backends.BACKENDS, "openai", Entry(opener, ""))
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
     monkeypatch.delenv("REFLADDER_API_KEY", raising=False)
-    calls = f"dry run, openai:m: {CHECK + ROWS * EACH} calls, "
-    nowhere = ("--base-url", "http://127.0.0.1:9/v1")
-    for options, reason in (((), "needs a key; set OPENAI_API_KEY"), (nowhere, "start the server")):
-        asked = {"judge": "openai:m", "out": "o.jsonl"}
-        code, out, err = score(capsys, table, *options, "--dry-run", **asked)
-        assert (code, out.startswith(calls)) == (0, True)
-        assert "(tokens not known)" in out
-        assert re.search(
-            rf"m: the server was not asked \(http.*{reason}.*\)\. The estimate assumes that it reads label "
-            r"probabilities\. Its tokens and stored answers are not known",
-            err,
-        )
-        code, _, err = score(capsys, table, *options, **asked)
-        assert code == 1
-        assert reason in err
+    done = score(f"{options} --dry-run", judge="openai:m")
+    assert done.code == 0
+    assert done.out.startswith(f"dry run, openai:m: {ALL} calls, ")
+    assert "(tokens not known)" in done.out
+    assert re.search(
+        rf"m: the server was not asked \(http.*{reason}.*\)\. The estimate assumes that it reads label "
+        r"probabilities\. Its tokens and stored answers are not known",
+        done.err,
+    )
+    done = score(options, judge="openai:m")
+    assert done.code == 1
+    assert reason in done.err
 
 
-def test_a_dry_run_refuses_what_the_run_refuses(capsys, table):
-    rows = [json.loads(line) for line in table.read_text().splitlines()]
-    table.write_text("".join(json.dumps({**row, "fluency_score": 1.0}) + "\n" for row in rows))
+def test_a_dry_run_refuses_what_the_run_refuses(score, table):
+    write_lines(table, [{**row, "fluency_score": 1.0} for row in read_lines(table)])
     message = (
         f"refladder: {table}: column 'fluency_score' exists already; rename or drop it first\n"
     )
-    for options in (("--dry-run",), ()):
-        assert score(capsys, table, *options) == (2, "", message)
-    assert Words.sent == []
+    for options in ("--dry-run", ""):
+        done = score(options)
+        assert (done.code, done.out, done.err) == (2, "", message)
+    assert SENT == []
 
 
-def test_a_second_run_with_a_store_asks_nothing(capsys, table, tmp_path):
-    store = tmp_path / "r.sqlite"
-    (first,) = spent(capsys, table, "--store", store)
-    assert (first["calls"], first["from_store"]) == (CHECK + ROWS * EACH, 0)
+def test_a_second_run_with_a_store_asks_nothing(score, spent, tmp_path):
+    (first,) = spent("--store r.sqlite")
+    assert (first["calls"], first["from_store"]) == (ALL, 0)
     scored = (tmp_path / "scored.jsonl").read_bytes()
-    Words.sent = []
-    forget(tmp_path)
-    (second,) = spent(capsys, table, "--store", store)
-    assert (second["calls"], second["from_store"], Words.sent) == (
-        0,
-        ROWS * EACH,
-        [],
-    )  # the check is remembered
+    SENT.clear()
+    (second,) = spent("--store r.sqlite")
+    assert (second["calls"], second["from_store"]) == (0, ROWS * EACH)  # the check is remembered
+    assert SENT == []
     assert (tmp_path / "scored.jsonl").read_bytes() == scored
-    forget(tmp_path)
-    _, out, _ = score(capsys, table, "--store", store, "--dry-run")
-    assert (
-        out
-        == f"dry run, words:m: 0 calls; {ROWS * EACH} answers from the response store\nnothing was asked\n"
-    )
+    (tmp_path / "scored.jsonl.judgments.jsonl").unlink()
+    stored = f"dry run, words:m: 0 calls; {ROWS * EACH} answers from the response store"
+    assert score("--store r.sqlite --dry-run").out == f"{stored}\nnothing was asked\n"
 
 
 @pytest.mark.parametrize("store", [False, True])
 def test_an_output_that_comes_twice_is_asked_twice_unless_answers_are_stored(
-    capsys, table, tmp_path, store
+    score, spent, table, store
 ):
-    again = json.loads(table.read_text().splitlines()[0]) | {"output_id": "again"}
-    table.write_text(table.read_text() + json.dumps(again) + "\n")
-    options = ("--store", tmp_path / "r.sqlite") if store else ()
-    calls, reused = (CHECK + ROWS * EACH, EACH) if store else (CHECK + (ROWS + 1) * EACH, 0)
-    _, out, _ = score(capsys, table, "--dry-run", *options)
-    assert out.startswith(f"dry run, words:m: {calls} calls, ")
+    rows = read_lines(table)
+    write_lines(table, [*rows, rows[0] | {"output_id": "again"}])
+    options = "--store r.sqlite" if store else ""
+    calls, reused = (ALL, EACH) if store else (ALL + EACH, 0)
+    planned = score(f"--dry-run {options}").out
+    assert planned.startswith(f"dry run, words:m: {calls} calls, ")
     repeated = f", {reused} from earlier calls of the run" if reused else ""
-    assert f"; 0 answers from the response store{repeated}\n" in out
-    assert Words.sent == []
-    (row,) = spent(capsys, table, *options)
-    assert len(Words.sent) == row["calls"] == calls
+    assert f"; 0 answers from the response store{repeated}\n" in planned
+    assert SENT == []
+    (row,) = spent(options)
+    assert len(SENT) == row["calls"] == calls
     assert row["from_store"] in {reused, None}
 
 
-def test_every_command_that_asks_keeps_answers(capsys, tmp_path):
-    store = ("--store", tmp_path / "r.sqlite")
-    judging = ("--judge", "words:m", "--format", "json", "--resamples", "1")
-    code, first, _ = run(capsys, "evaluate", "demo/story", *judging, *store)
-    assert code == 0
-    asked = len(Words.sent)
-    code, out, _ = run(capsys, "evaluate", "demo/story", *judging, *store, "--dry-run", "--json")
-    assert code == 0
-    (said,) = json.loads(out)["backends"]
-    assert (said["calls"], said["free"]) == (
-        0,
-        asked - 48,
-    )  # the check of the judge is remembered elsewhere
-    code, second, err = run(capsys, "evaluate", "demo/story", *judging, *store)
-    assert (code, second, len(Words.sent)) == (0, first, asked)
-    code, out, _ = run(
-        capsys, "build", "demo/story", "--writer", "words:m", "--out", "b", *store, "--json"
-    )
-    assert code == 0
-    assert json.loads(out)["spent"][0]["from_store"] == 12 * 2 * 5
-    assert len(Words.sent) == asked
-    code, out, err = run(
-        capsys, "score", "--text", "A storm.", "--context-id", "story-01", "--ladders", "b", "--judge", "words:m",
-        "--dry-run",
-    )  # fmt: skip
-    assert (code, err) == (0, "")
-    assert "dry run, words:m: 10 calls" in out
+def test_every_command_that_asks_keeps_answers(command):
+    judging = "evaluate demo/story --judge words:m --format json --resamples 1 --store r.sqlite"
+    first = command(judging)
+    assert first.code == 0
+    asked = len(SENT)
+    (said,) = json.loads(command(f"{judging} --dry-run --json").out)["backends"]
+    # The check of the judge is remembered elsewhere.
+    assert (said["calls"], said["free"]) == (0, asked - 48)
+    again = command(judging)
+    assert (again.code, again.out, len(SENT)) == (0, first.out, asked)
+    done = command("build demo/story --writer words:m --out b --store r.sqlite --json")
+    assert json.loads(done.out)["spent"][0]["from_store"] == 12 * 2 * 5
+    assert len(SENT) == asked
+    text = ("--text", "A storm.", "--context-id", "story-01")
+    done = command("score --ladders b --judge words:m --dry-run", *text)
+    assert (done.code, done.err) == (0, "")
+    assert "dry run, words:m: 10 calls" in done.out
 
 
-def test_a_dry_run_of_evaluate_goes_on_from_what_is_kept(capsys, tmp_path):
-    judging = ("--judge", "words:m", "--work", tmp_path / "w", "--resamples", "1")
-    _, out, _ = run(capsys, "evaluate", "demo/story", *judging, "--dry-run", "--json")
+def test_a_dry_run_of_evaluate_goes_on_from_what_is_kept(command, tmp_path):
+    line = "evaluate demo/story --judge words:m --work w --resamples 1"
+    (said,) = json.loads(command(f"{line} --dry-run --json").out)["backends"]
     assert not (tmp_path / "w").exists()
-    (said,) = json.loads(out)["backends"]
-    code, _, err = run(capsys, "evaluate", "demo/story", *judging)
-    assert code == 0
-    assert said["calls"] == len(Words.sent)
+    done = command(line)
+    assert said["calls"] == len(SENT)
     assert tokens() <= said["prompt_tokens"] <= tokens() + said["calls"] * 2 * 512
-    assert f"words:m: {len(Words.sent):,} calls, {tokens():,} prompt tokens" in err
+    assert f"words:m: {len(SENT):,} calls, {tokens():,} prompt tokens" in done.err
     kept = {path.name: path.read_bytes() for path in (tmp_path / "w").iterdir()}
-    _, out, _ = run(capsys, "evaluate", "demo/story", *judging, "--dry-run", "--json")
-    assert json.loads(out)["backends"][0]["calls"] == 0
+    (said,) = json.loads(command(f"{line} --dry-run --json").out)["backends"]
+    assert said["calls"] == 0
     assert {path.name: path.read_bytes() for path in (tmp_path / "w").iterdir()} == kept
 
 
-def test_a_judge_that_costs_money_has_a_store_unless_told_otherwise(capsys, table, tmp_path):
+def test_a_judge_that_costs_money_has_a_store_unless_told_otherwise(spent, tmp_path):
     store = tmp_path / "cache" / "refladder" / "responses.sqlite"
-    (one,) = spent(capsys, table, "--no-store", judge="openai:m")
+    (one,) = spent("--no-store", judge="openai:m")
     assert (one["from_store"], store.exists()) == (None, False)
-    forget(tmp_path)
-    (one,) = spent(capsys, table, judge="openai:m")
+    (one,) = spent(judge="openai:m")
     assert (one["from_store"], store.exists()) == (0, True)
-    forget(tmp_path)
-    (one,) = spent(capsys, table, judge="openai:m")
+    (one,) = spent(judge="openai:m")
     assert (one["calls"], one["from_store"]) == (0, ROWS * EACH)
-    forget(tmp_path)
-    (one,) = spent(capsys, table)
-    assert one["from_store"] is None
-    forget(tmp_path)
-    (one,) = spent(capsys, table, "--store", tmp_path / "r.sqlite", "--no-store")
-    assert one["from_store"] is None
+    for options in ("", "--store r.sqlite --no-store"):
+        (one,) = spent(options)
+        assert one["from_store"] is None
 
 
-def test_options_that_do_not_fit_together(capsys, table, prices):
-    for more, message in (
+@pytest.mark.usefixtures("prices")
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
         (
-            ("--budget", "1"),
+            "--budget 1",
             "--budget needs the model's price; give a table of prices with --prices FILE",
         ),
-        (("--budget", "0", "--prices", prices), "Invalid value for '--budget'"),
-    ):
-        code, _, err = score(capsys, table, *more)
-        assert code == 2
-        assert message in err
-    code, _, err = score(capsys, table, "--prices", prices, judge="words:n")
-    assert code == 2
-    assert "prices.toml 'n'; did you mean" in err or "prices.toml 'n'; Known: m" in err
-    code, _, err = run(
-        capsys,
-        "score",
-        "-",
-        "--ladders",
-        "demo/summarization",
-        "--judge",
-        "words:m",
-        "--prices",
-        prices,
-        "--budget",
-        1,
-    )
-    assert code == 2
-    assert (
-        "--budget reads SOURCE twice, so it cannot be standard input or a pipe; give a file" in err
-    )
-    assert Words.sent == []
+        ("--budget 0 --prices prices.toml", "Invalid value for '--budget'"),
+        ("--prices prices.toml --judge words:n", "prices.toml 'n'; Known: m"),
+        (
+            "--prices prices.toml --budget 90 --shard 1/2 --out folder",
+            "--budget is compared with the cost of the whole table, and --shard scores a part of it; leave",
+        ),
+    ],
+)
+def test_options_that_do_not_fit_together(score, options, message):
+    done = score(options, source="in" if "shard" in options else "outputs.jsonl")
+    assert (done.code, SENT) == (2, [])
+    assert message in done.err
 
 
-def test_a_run_above_the_budget_is_refused_where_nobody_can_be_asked(
-    capsys, table, tmp_path, prices, monkeypatch
-):
-    monkeypatch.setattr("sys.stdin", open("/dev/null"))  # noqa: SIM115, PTH123
-    code, _, err = score(capsys, table, "--prices", prices, "--budget", "0.5")
-    sys.stdin.close()
-    assert (code, Words.sent) == (2, [])
-    assert (
-        "USD, and the budget is 0.50 USD; raise --budget, or see the cost of each model with --dry-run"
-        in err
+@pytest.mark.usefixtures("prices")
+def test_a_budget_reads_its_source_twice(score):
+    done = score("--prices prices.toml --budget 1", source="-")
+    message = "--budget reads SOURCE twice, so it cannot be standard input or a pipe; give a file"
+    assert done.code == 2
+    assert message in done.err
+
+
+@pytest.mark.usefixtures("prices")
+def test_a_run_above_the_budget_is_refused_where_nobody_can_be_asked(score, tmp_path):
+    done = score("--prices prices.toml --budget 0.5")
+    assert (done.code, SENT) == (2, [])
+    assert re.search(
+        r"this run costs \d+\.\d{4} USD, and the budget is 0.50 USD; raise --budget, or see the cost of each model with "
+        "--dry-run",
+        done.err,
     )
-    assert "this run costs " in err
     assert not (tmp_path / "scored.jsonl").exists()
 
 
+@pytest.mark.usefixtures("prices")
 def test_a_run_above_the_budget_asks_and_stops_there_and_the_next_goes_on(
-    capsys, table, tmp_path, prices, monkeypatch
+    score, spent, asked_at_a_terminal, monkeypatch
 ):
-    monkeypatch.setattr("sys.stdin.isatty", lambda: True, raising=False)
-    said = []
-    monkeypatch.setattr("click.confirm", lambda text, **_: said.append(text) or len(said) > 1)
-    budget = ("--prices", prices, "--budget", "25", "--store", tmp_path / "r.sqlite")
-    code, _, _ = score(capsys, table, *budget)
-    assert (code, Words.sent) == (0, [])  # the answer was no
-    code, _, err = score(capsys, table, *budget)
-    assert code == 1
-    assert "the budget of 25.00 USD does not cover the next prompt" in err
-    assert said[0].endswith(
+    budget = "--prices prices.toml --budget 25 --store r.sqlite"
+    with monkeypatch.context() as patch:
+        patch.setattr("click.confirm", lambda *_, **__: False)
+        assert (score(budget).code, SENT) == (0, [])
+    done = score(budget)
+    assert done.code == 1
+    assert "the budget of 25.00 USD does not cover the next prompt" in done.err
+    assert asked_at_a_terminal[0].endswith(
         "USD, and the budget is 25.00 USD. Start anyway, and stop when the budget is spent?"
     )
-    assert 0 < tokens() * 0.001 + len(Words.sent) * 0.01 <= 25
-    done = len(Words.sent) - CHECK  # of the rows
-    assert 0 < done < ROWS * EACH
-    (after,) = spent(
-        capsys, table, "--prices", prices, "--budget", "100", "--store", tmp_path / "r.sqlite"
-    )
-    assert (after["calls"], after["from_store"]) == (
-        ROWS * EACH - done,
-        done,
-    )  # the check is remembered
-    assert len({prompt.text for prompt in Words.sent}) == len(Words.sent) == CHECK + ROWS * EACH
+    assert 0 < cost() <= 25
+    sent = len(SENT) - CHECK  # of the rows
+    assert 0 < sent < ROWS * EACH
+    (after,) = spent("--prices prices.toml --budget 100 --store r.sqlite")
+    # The check is remembered.
+    assert (after["calls"], after["from_store"]) == (ROWS * EACH - sent, sent)
+    assert len({prompt.text for prompt in SENT}) == len(SENT) == ALL
 
 
-def test_files_report_what_was_asked_and_have_a_budget(capsys, table, tables, prices, monkeypatch):
+@pytest.mark.usefixtures("prices", "asked_at_a_terminal")
+def test_files_report_what_was_asked_and_have_a_budget(score, spent, monkeypatch):
     monkeypatch.setattr("refladder.fleet.workers.Processes", Inline)
-    monkeypatch.setattr("sys.stdin.isatty", lambda: True, raising=False)
-    monkeypatch.setattr("click.confirm", lambda _text, **_: True)
-    store = ("--prices", prices, "--store", table.with_name("r.sqlite"))
-    (whole,) = spent(capsys, table, "--prices", prices)
-    Words.sent = []
-    code, _, err = score(capsys, tables, *store, "--json", "--budget", "5", out="out")
-    assert code == 1
-    assert "the budget of 5.00 USD does not cover the next prompt" in err
-    done = len(Words.sent)
-    assert 0 < done < ROWS * EACH
-    code, out, _ = score(capsys, tables, *store, "--json", "--budget", "100", out="out")
-    (after,) = json.loads(out)["spent"]
-    assert code == 0
-    assert (after["backend"], after["calls"]) == ("words:m", ROWS * EACH - done)
+    (whole,) = spent("--prices prices.toml")
+    SENT.clear()
+    stored = "--prices prices.toml --store r.sqlite --json"
+    done = score(f"{stored} --budget 5", source="in", out="out")
+    assert done.code == 1
+    assert "the budget of 5.00 USD does not cover the next prompt" in done.err
+    sent = len(SENT)
+    assert 0 < sent < ROWS * EACH
+    (after,) = spent(f"{stored} --budget 100", source="in", out="out")
+    assert (after["backend"], after["calls"]) == ("words:m", ROWS * EACH - sent)
     assert after["usd"] == pytest.approx(after["prompt_tokens"] * 0.001 + after["calls"] * 0.01)
-    _, out, _ = score(capsys, tables, "--json", "--prices", prices, "--no-store", out="anew")
-    (alone,) = json.loads(out)["spent"]
-    assert {name: alone[name] for name in whole if name != "seconds"} == {
-        name: count for name, count in whole.items() if name != "seconds"
-    }
-    _, out, err = score(capsys, tables, "--prices", prices, "--no-store", out="again")
-    assert f"words:m: {CHECK + ROWS * EACH} calls, {whole['prompt_tokens']:,} prompt tokens" in err
-    assert f"{whole['usd']:.4f} USD in" in err
-    _, out, _ = score(capsys, tables, "--json", "--prices", prices, "--no-store", out="anew")
-    assert json.loads(out)["spent"] == []  # nothing was left
+    (alone,) = spent("--prices prices.toml --no-store", source="in", out="anew")
+    assert {**alone, "seconds": 0} == {**whole, "seconds": 0}
+    done = score("--prices prices.toml --no-store", source="in", out="again")
+    words = f"words:m: {ALL} calls, {whole['prompt_tokens']:,} prompt tokens"
+    assert words in done.err
+    assert f"{whole['usd']:.4f} USD in" in done.err
+    assert (
+        spent("--prices prices.toml --no-store", source="in", out="anew") == []
+    )  # nothing is left
 
 
-def test_each_worker_of_many_files_may_spend_its_share(
-    capsys, tables, tmp_path, prices, monkeypatch
-):
+@pytest.mark.usefixtures("prices")
+def test_each_worker_of_many_files_may_spend_its_share(score, monkeypatch):
     tasks = []
 
     class Two(Inline):
@@ -459,25 +397,19 @@ def test_each_worker_of_many_files_may_spend_its_share(
             return worker, self.worker.run(*asked)
 
     monkeypatch.setattr("refladder.fleet.workers.Processes", Two)
-    budget = ("--prices", prices, "--budget", "90", "--workers", "2")
-    code, _, err = score(capsys, tables, *budget, "--store", tmp_path / "r.sqlite", out="out")
-    assert code == 0
-    assert "--budget: each of 2 workers may spend 45 USD" in err
+    budget = "--prices prices.toml --budget 90 --workers 2 --store r.sqlite"
+    done = score(budget, source="in", out="out")
+    assert done.code == 0
+    assert "--budget: each of 2 workers may spend 45 USD" in done.err
     assert [task["budget"] for task in tasks] == [45]
-    code, _, err = score(capsys, tables, *budget[:4], "--shard", "1/2", out="other")
-    assert code == 2
-    assert (
-        "--budget is compared with the cost of the whole table, and --shard scores a part of it; leave"
-        in err
-    )
 
 
+@pytest.mark.usefixtures("prices", "asked_at_a_terminal")
 def test_a_worker_in_the_place_of_a_dead_one_may_spend_what_is_left(
-    capsys, table, tmp_path, prices, monkeypatch
+    score, spent, table, tmp_path, monkeypatch
 ):
-    rows = [json.loads(line) for line in table.read_text().splitlines()]
-    source = split(rows, tmp_path / "in", ROWS - 1)
-    (whole,) = spent(capsys, table, "--prices", prices)
+    source = split(read_lines(table), tmp_path / "two", ROWS - 1)
+    (whole,) = spent("--prices prices.toml")
 
     class Dying(Inline):
         calls = 0
@@ -495,54 +427,51 @@ def test_a_worker_in_the_place_of_a_dead_one_may_spend_what_is_left(
             return 0, None
 
     monkeypatch.setattr("refladder.fleet.workers.Processes", Dying)
-    monkeypatch.setattr("sys.stdin.isatty", lambda: True, raising=False)
-    monkeypatch.setattr("click.confirm", lambda _text, **_: True)
-    budget = (
-        0.75 * whole["usd"]
-    )  # most goes to the first file; what the second asked stays in its judgments
-    Words.sent = []
-    code, _, err = score(
-        capsys, source, "--prices", prices, "--budget", budget, "--no-store", out="out"
-    )
-    assert code == 1, err
-    assert f"the budget of {budget:.2f} USD does not cover the next prompt" in err
+    # Most goes to the first file; what the second asked stays in its judgments.
+    budget = 0.75 * whole["usd"]
+    done = score(f"--prices prices.toml --budget {budget} --no-store", source=source, out="out")
+    assert done.code == 1, done.err
+    assert f"the budget of {budget:.2f} USD does not cover the next prompt" in done.err
 
 
-def test_a_budget_for_a_backend_without_tokens_is_refused(capsys, table, prices, monkeypatch):
+@pytest.mark.usefixtures("prices")
+def test_a_budget_for_a_backend_without_tokens_is_refused(score, monkeypatch):
     monkeypatch.delattr(Words, "count_tokens")
-    code, _, err = score(capsys, table, "--prices", prices, "--budget", "5")
-    assert (code, Words.sent) == (2, [])
-    assert (
+    done = score("--prices prices.toml --budget 5")
+    assert (done.code, SENT) == (2, [])
+    message = (
         "words/m: cannot count its tokens, and a budget needs their number; name its tokenizer with"
-        in err
     )
+    assert message in done.err
 
 
-def test_a_budget_for_a_server_that_tells_its_tokens_afterwards(capsys, table, prices, monkeypatch):
+@pytest.mark.usefixtures("prices")
+def test_a_budget_for_a_server_that_tells_its_tokens_afterwards(score, words, monkeypatch):
     class Server(Words):
         @property
         def usage(self):
-            return Usage(requests=len(Words.sent), prompt_tokens=100 * len(Words.sent))
+            return Usage(requests=len(SENT), prompt_tokens=100 * len(SENT))
 
         def read_labels_each(self, prompts, labels):
             for number, prompt in enumerate(prompts):
                 yield number, self.read_labels([prompt], labels)[0]
 
     monkeypatch.delattr(Words, "count_tokens")
-    monkeypatch.setattr(sys.modules["backends_of_this_test"], "words", Server)
-    code, _, err = score(capsys, table, "--prices", prices, "--budget", "0.45")
-    assert code == 1
+    monkeypatch.setattr(words, "words", Server)
+    done = score("--prices prices.toml --budget 0.45")
+    assert done.code == 1
     assert (
         "words:m: the number of tokens, and so the price, is not known before the run; the run stops when the"
-        in err
+        in done.err
     )
-    assert "does not cover the next prompt (0.5000 USD spent by this run" in err
-    assert len(Words.sent) == 5  # 0.1 USD each
+    assert "does not cover the next prompt (0.5000 USD spent by this run" in done.err
+    assert len(SENT) == 5  # 0.1 USD each
 
 
-def test_backends_that_are_free_need_no_price(capsys, table, prices):
-    (one,) = spent(capsys, table, "--prices", prices, "--budget", "0.01", judge="builtin")
-    assert (one["calls"], one["usd"], one["from_store"]) == (CHECK + ROWS * EACH, None, None)
+@pytest.mark.usefixtures("prices")
+def test_backends_that_are_free_need_no_price(spent):
+    (one,) = spent("--prices prices.toml --budget 0.01", judge="builtin")
+    assert (one["calls"], one["usd"], one["from_store"]) == (ALL, None, None)
 
 
 def test_a_backend_is_opened_once():
@@ -551,38 +480,37 @@ def test_a_backend_is_opened_once():
     assert spending.open("words:m") is not spending.open("words:n")
 
 
-def test_the_report_card_tells_tokens_and_money_of_what_was_sent(capsys, prices, tmp_path):
-    command = [
-        "evaluate", "demo/dialogue", "--judge", "words:m", "--prices", prices, "--store", tmp_path / "store.sqlite",
-        "--methods", "win-ratio,direct-5", "--resamples", "5", "--json",
-    ]  # fmt: skip
+@pytest.mark.usefixtures("prices")
+def test_the_report_card_tells_tokens_and_money_of_what_was_sent(command):
+    line = (
+        "evaluate demo/dialogue --judge words:m --prices prices.toml --store store.sqlite --methods win-ratio,direct-5 "
+        "--resamples 5 --json"
+    )
 
     def cards():
-        code, out, err = run(capsys, *command)
-        assert code == 0, err
-        found = [json.loads(line) for line in out.splitlines()]
-        return [one for one in found if one.get("kind") == "card" and one["dimension"] == "all"]
+        done = command(line)
+        assert done.code == 0, done.err
+        return [one for one in done.rows if one.get("kind") == "card" and one["dimension"] == "all"]
 
     pairs, grades = cards()
     # 14 contexts of 6 outputs: 30 ordered pairs each, and a grade each; an answer is one token
     assert (pairs["calls"], grades["calls"]) == (14 * 30, 14 * 6)
     assert pairs["prompt_tokens"] + grades["prompt_tokens"] == tokens()
-    assert pairs["usd"] == pytest.approx(pairs["prompt_tokens"] * 0.001 + 420 * 0.01)
-    assert grades["usd"] == pytest.approx(grades["prompt_tokens"] * 0.001 + 84 * 0.01)
+    for card in (pairs, grades):
+        assert card["usd"] == pytest.approx(card["prompt_tokens"] * 0.001 + card["calls"] * 0.01)
     # everything is stored now: asked, but not sent
-    Words.sent = []
+    SENT.clear()
     pairs, grades = cards()
-    assert (pairs["calls"], pairs["prompt_tokens"], pairs["usd"], Words.sent) == (0, 0, 0, [])
+    assert (pairs["calls"], pairs["prompt_tokens"], pairs["usd"], SENT) == (0, 0, 0, [])
 
 
-def test_the_configuration_of_a_run_holds_store_prices_and_budget(capsys, table, tmp_path, prices):
-    store = tmp_path / "r.sqlite"
-    code, _, _ = score(capsys, table, "--store", store, "--prices", prices, "--budget", "99")
-    assert code == 0
+@pytest.mark.usefixtures("prices")
+def test_the_configuration_of_a_run_holds_store_prices_and_budget(spent, tmp_path):
+    spent("--store r.sqlite --prices prices.toml --budget 99")
     options = json.loads((tmp_path / "scored.jsonl.run.json").read_text())["options"]
     assert (options["store"], options["prices"], options["budget"]) == (
-        str(store),
-        str(prices),
+        "r.sqlite",
+        "prices.toml",
         99.0,
     )
     assert (options["without_store"], options["dry_run"]) == (False, False)

@@ -1,19 +1,22 @@
-"""Standard streams that are closed, full or broken: no traceback, and a run goes on without its messages."""
+"""Standard streams that are closed, full or broken, and paths that are no ordinary file."""
 
 from __future__ import annotations
 
-import json
+import os
 import shlex
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from json_lines import read_lines
 from waiting import HANG
 
-REFLADDER = f"{shlex.quote(sys.executable)} -m refladder"
+REFLADDER = f"{shlex.quote(sys.executable)} -P -m refladder"
+SCORE = "R score in.jsonl --ladders demo/story --no-store"
 CLOSED = "refladder: standard output: cannot be written (Bad file descriptor); free space or choose another place\n"
-pytestmark = pytest.mark.skipif(
+FULL = CLOSED.replace("Bad file descriptor", "No space left on device")
+LINUX = pytest.mark.skipif(
     not Path("/dev/full").exists(), reason="the shell of Linux closes streams"
 )
 
@@ -24,14 +27,13 @@ def shell(tmp_path, write_jsonl, rows):
     write_jsonl(rows(3))
 
     def go(line):
-        line = line.replace("R ", f"{REFLADDER} ", 1)
         environment = {
             "PATH": "/usr/bin:/bin",
             "PYTHONPATH": str(Path(__file__).parents[2]),
             "HOME": str(tmp_path),
         }
         return subprocess.run(
-            ["/bin/bash", "-c", line],
+            ["/bin/bash", "-c", line.replace("R ", f"{REFLADDER} ", 1)],
             cwd=tmp_path,
             env=environment,
             capture_output=True,
@@ -43,58 +45,81 @@ def shell(tmp_path, write_jsonl, rows):
     return go
 
 
-@pytest.mark.parametrize(
-    "streams", ["2>/dev/full", "2>&-", "<&-", ">&-", "<&- >&-", "<&- 2>&-", "<&- >&- 2>&-"]
-)
+@LINUX
+@pytest.mark.parametrize("streams", ["2>/dev/full", "<&- >&-", "<&- >&- 2>&-", "2> >(true)"])
 def test_a_run_that_writes_a_file_ends_without_any_stream(shell, tmp_path, streams):
-    done = shell(f"R score in.jsonl --ladders demo/story --out out.jsonl {streams}")
+    done = shell(f"{SCORE} --out out.jsonl {streams}")
     assert (done.returncode, done.stdout) == (0, "")
     assert "Traceback" not in done.stderr
-    assert [
-        json.loads(line)["output_id"] for line in (tmp_path / "out.jsonl").read_text().splitlines()
-    ] == [
-        "o1",
-        "o2",
-        "o3",
-    ]
+    assert [row["output_id"] for row in read_lines(tmp_path / "out.jsonl")] == ["o1", "o2", "o3"]
 
 
-def test_a_reader_of_messages_that_has_had_enough_ends_no_run(shell, tmp_path):
-    line = "R score in.jsonl --ladders demo/story --out out.jsonl 2> >(true); echo $?"
-    assert shell(line).stdout == "0\n"
-    assert len((tmp_path / "out.jsonl").read_text().splitlines()) == 3
-
-
+@LINUX
 @pytest.mark.parametrize(
-    "command",
+    ("line", "said"),
     [
-        "list rules",
-        "list rules --json",
-        "show demo/story",
-        "score in.jsonl --ladders demo/story",
-        "--help",
+        ("R list rules --json >&-", CLOSED),
+        (f"{SCORE} >&-", CLOSED),
+        ("R --help >&-", CLOSED),
+        ("R show demo/story >/dev/full", FULL),
+        (f"{SCORE} >/dev/full", FULL),
+        (
+            "R score - --ladders demo/story <&-",
+            "refladder: standard input is closed; name a file\n",
+        ),
+        ("R filter - --top 0.5 --by x <&-", "refladder: standard input is closed; name a file\n"),
+        ("R score none.jsonl --ladders demo/story 2>/dev/full", ""),
+        ("R nonsense 2>&-", ""),
     ],
 )
-def test_what_cannot_be_printed_is_an_error(shell, command):
-    done = shell(f"R {command} >&-")
-    assert done.returncode == 2
-    assert done.stderr.endswith(CLOSED)
+def test_what_cannot_be_read_or_printed_is_an_error(shell, line, said):
+    done = shell(line)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.endswith(said)
     assert "Traceback" not in done.stderr
 
 
-def test_a_closed_standard_input_is_told(shell):
-    for command in ("score - --ladders demo/story", "filter - --top 0.5 --by x_score"):
-        done = shell(f"R {command} <&-")
-        assert (done.returncode, done.stdout) == (2, "")
-        assert done.stderr.endswith("refladder: standard input is closed; name a file\n")
+@pytest.mark.parametrize(
+    "line",
+    [
+        "score {table} --ladders demo/story --no-store --judgments {pipe}",
+        "audit --ladders demo/story --contexts 2 --judgments {pipe}",
+        "certify demo/story --judgments {pipe}",
+    ],
+)
+def test_a_pipe_is_refused_where_a_file_is_read_and_added_to(fails, stories, tmp_path, line):
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    message = fails(2, line.format(table=stories, pipe=pipe)).splitlines()[-1]
+    reason = "a pipe; name a regular file, because it is read again and extended"
+    assert message == f"refladder: {pipe}: {reason}"
 
 
-@pytest.mark.parametrize("streams", ["2>/dev/full", "2>&-"])
-def test_the_exit_code_tells_what_no_message_can(shell, streams):
-    for command in (
-        "score none.jsonl --ladders demo/story",
-        "nonsense",
-        "score --nonsense",
-        "filter",
-    ):
-        assert shell(f"R {command} {streams}").returncode == 2
+def test_process_substitution_is_a_table_and_an_output(shell):
+    line = SCORE.replace("in.jsonl", "<(cat in.jsonl)")
+    done = shell(f"{line} --format jsonl --out >(cat) --out-format jsonl")
+    assert done.returncode == 0, done.stderr
+    assert '"coherence_score"' in done.stdout
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "score {table} --ladders demo/story --judgments /",
+        "evaluate demo/story --dimension coherence --resamples 1 --html /",
+        "filter {table} --min x=1 --out /",
+    ],
+)
+def test_the_root_folder_is_no_file(command, stories, line):
+    done = command(line.format(table=stories))
+    assert done.code == 2
+    assert done.err.splitlines()[-1] == "refladder: /: a folder; name a file in it"
+
+
+def test_a_working_folder_that_no_longer_exists_is_named(shell, tmp_path):
+    (tmp_path / "gone").mkdir()
+    done = shell(f"cd gone && rmdir ../gone && {SCORE} --out o.jsonl")
+    assert done.returncode == 2
+    assert done.stderr.splitlines()[-1] == (
+        "refladder: the current working folder no longer exists; change to another one and run the command again"
+    )

@@ -337,9 +337,7 @@ def test_several_licences_of_a_card_are_kept(hub, built, command):
 
 def test_ladders_of_the_built_in_writer_are_a_baseline_or_nothing(hub, built, fails, command):
     folder = built(recipe=replace(RECIPE, backend="builtin/1"))
-    assert "add --baseline if they are meant as a baseline" in fails(
-        2, "publish", folder, "me/mine"
-    )
+    assert "add --baseline if they are meant as a baseline" in fails(2, f"publish {folder} me/mine")
     assert hub.requests == []
     assert (
         "**This set is a baseline.**"
@@ -482,7 +480,7 @@ class TestWithoutANetwork:
         same = f"refladder: {folder}: SET and --out must be different files\n"
         assert fails(2, "publish", folder, "me/mine", "--out", folder) == same
         assert "--out writes the release, and --dry-run writes nothing; give one of them" in fails(
-            2, "publish", folder, "me/mine", "--out", tmp_path / "new", "--dry-run"
+            2, f"publish {folder} me/mine --out {tmp_path}/new --dry-run"
         )
         assert (tmp_path / "file").read_text("utf-8") == "mine"
 
@@ -509,5 +507,5 @@ class TestWithoutANetwork:
         assert command("publish", "demo/story", "me/mine", "--dry-run").code == 0
         assert command("publish", "demo/story", "me/mine", "--out", tmp_path / "new").code == 0
         assert "publish needs huggingface_hub; pip install '.[hub]'" in fails(
-            2, "publish", "demo/story", "me/mine"
+            2, "publish demo/story me/mine"
         )

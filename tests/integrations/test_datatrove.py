@@ -123,9 +123,7 @@ def test_the_pipeline_of_the_tutorial_keeps_what_the_command_keeps(command, tmp_
     )
     columns = "--column output_id=id --column output=text"
     assert command(*f"score documents {columns} --ladders shared --out scored".split()).code == 3
-    filtered = command(
-        "filter", "scored", "--min", "educational_value_score=6.5", "--out", "kept.parquet"
-    )
+    filtered = command("filter scored --min educational_value_score=6.5 --out kept.parquet")
     ((kept, rejected, empty),) = re.findall(
         r"2,000 rows: (\d+) passed .*, ([\d,]+) rejected, (\d+) unscored",
         filtered.out + filtered.err,

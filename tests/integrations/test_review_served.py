@@ -300,17 +300,7 @@ def test_the_whole_loop_of_the_paper(serve, browser, command, tmp_path):  # noqa
     task.write_text(
         'task = "open"\n[[dimensions]]\nname = "clarity"\ndescription = "Plain words."\nlow = -2\nhigh = 2\n'
     )
-    done = command(
-        "evaluate",
-        "own",
-        "--source",
-        rated,
-        "--task-file",
-        task,
-        "--methods",
-        "win-ratio",
-        "--json",
-    )
+    done = command(f"evaluate own --source {rated} --task-file {task} --methods win-ratio --json")
     assert done.code in {0, 3}, done.err
     assert {row["benchmark"] for row in done.rows} == {"own"}
 

@@ -25,7 +25,7 @@ def test_the_command_and_the_object_give_the_same_scores(scorer, command):
     (context_id, *_) = STORY.contexts
     arguments = [part for text in TEXTS for part in ("--text", text)]
     printed = command(
-        "score", "--ladders", "demo/story", "--context-id", context_id, "--json", *arguments
+        f"score --ladders demo/story --context-id {context_id} --json", *arguments
     ).rows
     scores = scorer.score(TEXTS, context_id=context_id)
     assert [(score.dimension, score.value, score.grade, score.mass) for score in scores] == [
