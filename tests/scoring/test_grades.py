@@ -1,4 +1,4 @@
-"""Grades of single texts: reading, drawing, and the numbers that come of them, against hand work."""
+"""Grades of single texts: the numbers that come of their probabilities, against hand work."""
 
 from __future__ import annotations
 
@@ -8,33 +8,28 @@ import pytest
 from doubles import asker
 
 from refladder.backends.scripted import Rule, Scripted
-from refladder.errors import BackendError, UsageError
+from refladder.errors import UsageError
 from refladder.prompts import load_template
 from refladder.records import Context, Dimension, Output, Sampling
-from refladder.scoring.grades import expected_grade, grade_question, most_probable_grade, on_scale
+from refladder.scoring.grades import (
+    expected_grade,
+    grade_question,
+    most_probable_grade,
+    on_scale,
+)
 
 CONTEXT = Context(id="c", task="summarization", text="The ferry to Texel was full on Monday.")
 COHERENCE = Dimension(name="coherence", description="The text hangs together.")
 TEXT = Output(id="o", context_id="c", system="s", text="A full ferry.")
-QUESTION = grade_question(TEXT, CONTEXT, COHERENCE)
-FIVE = load_template("summarization", "direct-5")
-TEN = load_template("summarization", "direct-10")
 
 
-def logs(shares):
-    return {str(grade): math.log(share) for grade, share in shares.items()}
+def judge(rule, role="direct-5", **options):
+    judging = asker(Scripted([rule]), load_template("summarization", role), **options)
+    return judging.ask([grade_question(TEXT, CONTEXT, COHERENCE)])[0]
 
 
-def judge(backend, *, template=FIVE, questions=(QUESTION,), **options):
-    return asker(backend, template, **options).ask(questions)
-
-
-def read(shares, template=FIVE):
-    return judge(Scripted([Rule(answer=logs(shares))]), template=template)[0]
-
-
-def draw(answers, **rule):
-    return judge(Scripted([Rule(**rule)]), answers=answers, sampling=Sampling(max_tokens=5))[0]
+def read(shares, role="direct-5"):
+    return judge(Rule(answer={str(k): math.log(share) for k, share in shares.items()}), role)
 
 
 def test_direct_and_g_eval_by_hand():
@@ -49,7 +44,7 @@ def test_direct_and_g_eval_by_hand():
 
 def test_ten_grades_by_hand():
     # 9/10 of the labels' mass is on 10, 1/10 on 1, nearly nothing elsewhere: 10 * .9 + 1 * .1 = 9.1
-    judgment = read({1: 0.05, **dict.fromkeys(range(2, 10), 1e-15), 10: 0.45}, TEN)
+    judgment = read({1: 0.05, **dict.fromkeys(range(2, 10), 1e-15), 10: 0.45}, "direct-10")
     assert most_probable_grade(judgment) == 10
     assert expected_grade(judgment) == pytest.approx(9.1, abs=1e-9)
 
@@ -59,15 +54,15 @@ def test_equally_probable_grades_count_their_mean():
 
 
 def test_what_could_not_be_read_has_no_grade():
-    judgment = judge(Scripted([Rule(error="the line was dead")]))[0]
-    assert (judgment.logprobs, judgment.mass, judgment.note) == (None, None, "the line was dead")
+    judgment = judge(Rule(error="the line was dead"))
     assert most_probable_grade(judgment) is None
     assert expected_grade(judgment) is None
 
 
 def test_only_answers_that_are_a_grade_are_counted():
     # Parsed: 4, 4, 5. "4 or 5" is no single grade, and 10 is no label of 1..5.
-    judgment = draw(5, texts=("4", " 4.\n", "4 or 5", "5\nbecause it is fine", "10"))
+    rule = Rule(texts=("4", " 4.\n", "4 or 5", "5\nbecause it is fine", "10"))
+    judgment = judge(rule, answers=5, sampling=Sampling(max_tokens=5))
     shares = dict(zip(judgment.outcomes, map(math.exp, judgment.logprobs), strict=True))
     assert shares == pytest.approx({"1": 0, "2": 0, "3": 0, "4": 2 / 3, "5": 1 / 3}, abs=1e-20)
     assert judgment.mass == pytest.approx(3 / 5)
@@ -76,51 +71,9 @@ def test_only_answers_that_are_a_grade_are_counted():
     assert expected_grade(judgment) == pytest.approx(13 / 3)  # (4 + 4 + 5) / 3
 
 
-def test_no_answer_with_a_grade_is_no_grade():
-    judgment = draw(3, text="I would say it is good.")
-    assert judgment.logprobs is None
-    assert (
-        judgment.note
-        == "3 of 3 answers unparsed: 3 x no label in the answer, e.g. 'I would say it is good.'"
-    )
-    failed = draw(2, error="no answer in time")
-    assert failed.note == "2 of 2 answers unparsed: 2 x no answer in time"
-
-
 def test_a_grade_on_another_scale():
     assert on_scale(1, 5, (0.0, 1.0)) == 0.0
     assert on_scale(5.5, 10, (1.0, 3.0)) == 2.0  # the middle stays the middle
     assert on_scale(10, 10, (1.0, 5.0)) == 5.0
     with pytest.raises(UsageError, match="a scale has at least 2 grades, found 1"):
         on_scale(1, 1, (1.0, 5.0))
-
-
-def test_the_key_holds_every_text_that_is_shown():
-    other = Output(id="o", context_id="c", system="s", text="A ferry.")
-    background = Context(
-        id="c", task="summarization", text=CONTEXT.text, background="Texel is an island."
-    )
-    keys = {
-        QUESTION.key,
-        grade_question(other, CONTEXT, COHERENCE).key,
-        grade_question(TEXT, background, COHERENCE).key,
-        grade_question(TEXT, CONTEXT, Dimension(name="coherence", description="Else.")).key,
-    }
-    assert len(keys) == 4
-
-
-class Forgetful(Scripted):
-    def read_labels(self, prompts, labels):
-        return super().read_labels(prompts, labels)[1:]
-
-    def write(self, prompts, sampling):
-        return super().write(prompts, sampling)[1:]
-
-
-def test_a_backend_that_leaves_answers_out_is_refused():
-    backend = Forgetful([Rule(text="3"), Rule(answer=logs(dict.fromkeys(range(1, 6), 0.1)))])
-    with pytest.raises(BackendError, match="gave 0 answers for 1 prompt;"):
-        judge(backend)
-    with pytest.raises(BackendError, match="gave 0 answers for 1 prompt;"):
-        judge(backend, answers=1, sampling=Sampling())
-    assert judge(backend, questions=()) == []

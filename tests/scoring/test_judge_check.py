@@ -26,7 +26,12 @@ ROWS = [{"context_id": "story-01", "output": "A keeper found a bottle on the roc
 DEMO = refladder.load_ladders("demo/story")
 ENDS = {ladder.rungs[end].text: end for ladder in DEMO.ladders.values() for end in (0, -1)}
 WIN, LOSS, TIE = (0.8, 0.1, 0.1), (0.1, 0.8, 0.1), (0.4, 0.4, 0.2)
-COHERENCE = ("--ladders", "demo/story", "--judge", "rehearsed", "--dimension", "coherence")
+BOTH = ("--ladders", "demo/story", "--judge", "rehearsed")
+COHERENCE = (*BOTH, "--dimension", "coherence")
+TEXT = ("score", "--text", ROWS[0]["output"], "--context-id", "story-01", *COHERENCE)
+SHOWN = "judge check, best rung against the worst: "
+NOT_DISTINGUISHED = "does not distinguish the best rung from the worst (coherence 0 of 12 ladders)"
+WARNING = f"The judge {NOT_DISTINGUISHED}; its scores mean nothing.\n"
 
 
 class Rehearsed(Double):
@@ -38,39 +43,31 @@ class Rehearsed(Double):
     fingerprint = "rehearsed/1"
 
     def __init__(self, best=WIN, worst=LOSS, *, wrong=0, dimension=None, mass=1.0):
-        self.best, self.worst, self.wrong, self.dimension, self.mass = (
-            best,
-            worst,
-            wrong,
-            dimension,
-            mass,
-        )
+        self.best, self.worst = best, worst
+        self.wrong, self.dimension, self.mass = wrong, dimension, mass
         self.ends, self.others = 0, 0
 
     def read_labels(self, prompts, labels):
         return [self.reading(prompt, labels) for prompt in prompts]
 
     def reading(self, prompt, labels):
-        ends = [ENDS.get(prompt.slots[name]) for name in ("target", "reference")]
-        if None in ends:
-            self.others += 1
-            shares = WIN
-        else:
-            self.ends += 1
-            best, worst = (
-                (self.best, self.worst)
-                if self.dimension in {None, prompt.slots["dimension"]}
-                else (WIN, LOSS)
-            )
-            if self.ends <= self.wrong:
-                best, worst = worst, best
-            shares = best if ends[0] == -1 else worst
+        shares = self.shares(prompt.slots)
         if shares is None:
             return LabelReading(logprobs=None, mass=None, reason="no label")
-        given, meaning = dict(zip(("win", "loss", "tie"), shares, strict=True)), prompt.labels
-        outcome_of = dict(zip(meaning, prompt.outcomes, strict=True))
+        given = dict(zip(("win", "loss", "tie"), shares, strict=True))
+        outcome_of = dict(zip(prompt.labels, prompt.outcomes, strict=True))
         logprobs = tuple(math.log(given[outcome_of[label]] * self.mass) for label in labels)
         return LabelReading(logprobs=logprobs, mass=self.mass)
+
+    def shares(self, slots):
+        target, reference = (ENDS.get(slots[name]) for name in ("target", "reference"))
+        if target is None or reference is None:
+            self.others += 1
+            return WIN
+        self.ends += 1
+        rehearsed = self.dimension in {None, slots["dimension"]}
+        best, worst = (self.best, self.worst) if rehearsed else (WIN, LOSS)
+        return best if (target == -1) != (self.ends <= self.wrong) else worst
 
 
 opened = None
@@ -94,109 +91,110 @@ def table(write_jsonl):
     return write_jsonl(ROWS)
 
 
+@pytest.fixture
+def score(command, table):
+    return lambda *arguments: command("score", table, *arguments)
+
+
+@pytest.fixture
+def said(caplog):
+    """Score with a call; returns what it logs."""
+    caplog.set_level(logging.INFO, "refladder")
+
+    def go(ladders, judge, **options):
+        caplog.clear()
+        assert len(refladder.score(ROWS, ladders=ladders, judge=judge, **options)) == 1
+        return "\n".join(caplog.messages)
+
+    return go
+
+
+def until_story(last):
+    """The ladders of the shipped set up to a context."""
+    return replace(DEMO, ladders={key: one for key, one in DEMO.ladders.items() if key[0] <= last})
+
+
+ONE = {"dimensions": ["coherence"]}
+
+
 def record(out):
     return json.loads(out.with_name(f"{out.name}.run.json").read_text())["judge_check"]
 
 
 @pytest.mark.parametrize(
-    ("answers", "right"),
-    [
-        ((WIN, LOSS), 12),
-        ((WIN, WIN), 6),
-        ((LOSS, WIN), 0),
-        ((TIE, TIE), 6),
-        ((WIN, TIE), 9),
-    ],  # of 12 ladders, each the mean of both orders
+    ("answers", "right"),  # of 12 ladders, each the mean of both orders
+    [((WIN, LOSS), 12), ((WIN, WIN), 6), ((LOSS, WIN), 0), ((TIE, TIE), 6), ((WIN, TIE), 9)],
 )
-def test_right_answers_are_counted_with_the_interval_of_wilson(
-    judge, command, table, answers, right
-):
+def test_right_answers_are_counted_with_the_interval_of_wilson(judge, score, table, answers, right):
     judge(*answers)
     out = table.with_name("out.jsonl")
-    done = command(
-        "score",
-        table,
-        "--ladders",
-        "demo/story",
-        "--judge",
-        "rehearsed",
-        "--any-judge",
-        "--out",
-        out,
-    )
+    done = score(*BOTH, "--any-judge", "--out", out)
     assert done.code == 0
-    assert (
-        f"best rung against the worst: coherence {right} of 12 ladders, complexity {right} of 12 ladders\n"
-        in done.err
-    )
+    shown = f"{SHOWN}coherence {right} of 12 ladders, complexity {right} of 12 ladders\n"
+    assert shown in done.err
     interval = binomtest(right, 12).proportion_ci(method="wilson")
+    ends = pytest.approx((interval.low, interval.high), abs=1e-12)
     for name, check in zip(("coherence", "complexity"), record(out), strict=True):
-        assert check["dimension"] == name
-        assert (check["compared"], check["read"], check["unparsed"], check["right"]) == (
-            12,
-            12,
-            0,
-            right,
-        )
+        counts = [check[key] for key in ("dimension", "compared", "read", "unparsed", "right")]
+        assert counts == [name, 12, 12, 0, right]
         assert check["shared"] is False
-        assert (check["low"], check["high"]) == pytest.approx(
-            (interval.low, interval.high), abs=1e-12
-        )
+        assert (check["low"], check["high"]) == ends
 
 
-def test_a_judge_that_cannot_tell_is_refused_before_a_row_is_asked(judge, command, fails, table):
+def test_a_judge_that_cannot_tell_is_refused_before_a_row_is_asked(judge, score, fails, table):
     made = judge(LOSS, WIN, dimension="complexity")
     out = table.with_name("out.jsonl")
-    arguments = ("--ladders", "demo/story", "--judge", "rehearsed", "--no-store", "--out", out)
-    assert fails(2, "score", table, *arguments) == (
+    assert fails(2, "score", table, *BOTH, "--no-store", "--out", out) == (
         "refladder: rehearsed/1 does not distinguish the best rung from the worst (complexity 0 of 12 ladders): "
         "`refladder certify` shows whether the judge or the ladders are at fault, and --any-judge scores anyway\n"
     )
     assert (made.ends, made.others) == (48, 0)
     assert not out.exists()
-    assert (
-        command("score", table, "--ladders", "demo/story", "--out", out).code == 0
-    )  # another judge goes on there
+    # Another judge goes on there.
+    assert score("--ladders", "demo/story", "--out", out).code == 0
 
 
-def test_any_judge_scores_all_the_same_with_a_warning(judge, command, table):
+@pytest.mark.parametrize("out", ["whole.jsonl", "folder"])
+def test_any_judge_scores_with_a_warning_that_quiet_keeps_and_json_leaves_out(
+    judge, score, table, monkeypatch, out
+):
+    monkeypatch.setattr("refladder.fleet.workers.Processes", Inline)
     judge(LOSS, WIN)
-    done = command("score", table, *COHERENCE, "--any-judge")
-    assert (done.code, len(done.rows)) == (0, 1)
-    assert (
-        "The judge does not distinguish the best rung from the worst (coherence 0 of 12 ladders); its scores mean nothing.\n"
-        in done.err
-    )
+    outs = (table.with_name(f"{number}-{out}") for number in range(3))
+    arguments = (*COHERENCE, "--any-judge", "--out")
+    shown = f"{SHOWN}coherence 0 of 12 ladders\n"
+    assert shown + WARNING in score(*arguments, next(outs)).err
+    quiet = score(*arguments, next(outs), "--quiet").err
+    assert WARNING in quiet
+    assert "judge check" not in quiet
+    assert score(*arguments, next(outs), "--json").err == ""
 
 
 @pytest.mark.parametrize(
     # wrong answers, of which a ladder has two; by hand, 5 of 12 ladders end at .680, 5.5 at .714 and 6 at .746;
     # 11.5 of 12 begin at .699, and 12 of 12 at .758
     ("wrong", "doubtful"),
-    [(14, None), (13, True), (12, True), (1, True), (0, False)],
+    [(14, None), (13, True), (1, True), (0, False)],
 )
-def test_the_ends_of_the_interval_decide(judge, command, table, wrong, doubtful):
+def test_the_ends_of_the_interval_decide(judge, score, wrong, doubtful):
     judge(wrong=wrong)
-    done = command("score", table, *COHERENCE)
+    done = score(*COHERENCE)
     assert done.code == (2 if doubtful is None else 0)
-    warning = "The judge check is no proof (coherence "
     advice = ": a proof needs 12 ladders, and a 95 % interval of the share above 70 %. `refladder certify` shows more.\n"
     assert (advice in done.err) == bool(doubtful)
-    assert (warning in done.err) == bool(doubtful)
+    assert ("The judge check is no proof (coherence " in done.err) == bool(doubtful)
 
 
-def test_what_cannot_be_read_is_left_out_and_named(judge, command, table):
+def test_what_cannot_be_read_is_left_out_and_named(judge, score):
     judge(WIN, None)
-    done = command("score", table, *COHERENCE, "--no-store")
-    assert (
-        "best rung against the worst: coherence 12 of 12 ladders and 12 answers unparsed\n"
-        in done.err
-    )
+    done = score(*COHERENCE, "--no-store")
+    assert f"{SHOWN}coherence 12 of 12 ladders and 12 answers unparsed\n" in done.err
     assert "no proof" not in done.err  # 12 of 12 begins at .758 (scipy)
     judge(None, None)
-    done = command("score", table, *COHERENCE, "--no-store")
-    assert "best rung against the worst: coherence no verdict (24 answers unparsed)\n" in done.err
-    assert "The judge check is no proof (coherence no verdict (24 answers unparsed))" in done.err
+    done = score(*COHERENCE, "--no-store")
+    nothing = "coherence no verdict (24 answers unparsed)"
+    assert f"{SHOWN}{nothing}\n" in done.err
+    assert f"The judge check is no proof ({nothing})" in done.err
 
 
 def test_an_answer_of_low_mass_counts(judge, fails, table):
@@ -204,70 +202,37 @@ def test_an_answer_of_low_mass_counts(judge, fails, table):
     assert "(coherence 0 of 12 ladders)" in fails(2, "score", table, *COHERENCE)
 
 
-def test_few_ladders_are_no_proof(caplog):
-    some = {key: ladder for key, ladder in DEMO.ladders.items() if key[0] <= "story-11"}
-    caplog.set_level(logging.INFO, "refladder")
-    refladder.score(
-        ROWS, ladders=replace(DEMO, ladders=some), judge=Rehearsed(), dimensions=["coherence"]
-    )
-    assert "judge check, best rung against the worst: coherence 11 of 11 ladders" in caplog.messages
-    assert any(
-        "The judge check is no proof (coherence 11 of 11 ladders)" in message
-        for message in caplog.messages
-    )
-
-
-@pytest.mark.parametrize(("last", "refused"), [("story-04", False), ("story-05", True)])
-def test_fewer_than_five_ladders_refuse_no_judge(caplog, last, refused):
-    some = {key: ladder for key, ladder in DEMO.ladders.items() if key[0] <= last}
-    arguments = {
-        "ladders": replace(DEMO, ladders=some),
-        "judge": Rehearsed(LOSS, WIN),
-        "dimensions": ["coherence"],
-    }
-    if refused:
-        with pytest.raises(JudgeRefusedError, match=r"\(coherence 0 of 5 ladders\)"):
-            refladder.score(ROWS, **arguments)
-        return
-    assert (
-        len(refladder.score(ROWS, **arguments)) == 1
-    )  # 0 of 4 ends at .490, 2 of 5 at .769 (scipy)
+def test_few_ladders_are_no_proof_and_fewer_than_five_refuse_no_judge(said):
+    messages = said(until_story("story-11"), Rehearsed(), **ONE)
+    assert f"{SHOWN}coherence 11 of 11 ladders" in messages
+    assert "The judge check is no proof (coherence 11 of 11 ladders)" in messages
+    with pytest.raises(JudgeRefusedError, match=r"\(coherence 0 of 5 ladders\)"):
+        said(until_story("story-05"), Rehearsed(LOSS, WIN), **ONE)
+    # 0 of 4 ends at .490, 2 of 5 at .769 (scipy)
     assert (
         "The judge seems not to distinguish the best rung from the worst (coherence 0 of 4 ladders). It is not refused, "
-        "because this needs 5 ladders with an answer that can be read." in caplog.messages
-    )
+        "because this needs 5 ladders with an answer that can be read."
+    ) in said(until_story("story-04"), Rehearsed(LOSS, WIN), **ONE)
 
 
-@pytest.mark.parametrize("refused", [True, False])
-def test_all_dimensions_of_a_shared_set_count_together(caplog, refused):
+def test_all_dimensions_of_a_shared_set_count_together(said):
     """3 anchors on two dimensions: 0 of 6 ladders (to .39) is refused, and 3 of 6 (.19 to .81) is not."""
     anchors = tuple(sorted(DEMO.contexts))[:3]
-    some = {key: ladder for key, ladder in DEMO.ladders.items() if key[0] in anchors}
     contexts = {name: DEMO.contexts[name] for name in anchors}
-    shared = replace(DEMO, ladders=some, contexts=contexts, anchors=anchors)
-    made = Rehearsed(LOSS, WIN, dimension=None if refused else "coherence")
-    if refused:
-        with pytest.raises(
-            JudgeRefusedError, match=r"\(coherence 0 of 3 ladders, complexity 0 of 3 ladders\)"
-        ):
-            refladder.score(ROWS, ladders=shared, judge=made)
-        return
-    assert len(refladder.score(ROWS, ladders=shared, judge=made)) == 1
-    assert any(
-        "is no proof (coherence 0 of 3 ladders, complexity 3 of 3 ladders): " in each
-        for each in caplog.messages
-    )
+    shared = replace(until_story(anchors[-1]), contexts=contexts, anchors=anchors)
+    none = r"\(coherence 0 of 3 ladders, complexity 0 of 3 ladders\)"
+    with pytest.raises(JudgeRefusedError, match=none):
+        said(shared, Rehearsed(LOSS, WIN))
+    half = "is no proof (coherence 0 of 3 ladders, complexity 3 of 3 ladders): "
+    assert half in said(shared, Rehearsed(LOSS, WIN, dimension="coherence"))
 
 
 def test_sixteen_ladders_of_many_are_drawn_and_the_same_each_time():
-    names = [f"{context}{copy}" for context in DEMO.contexts for copy in ("", "-again")]  # 24
-    contexts = {
-        name: replace(DEMO.contexts[name.removesuffix("-again")], id=name) for name in names
-    }
-    ladders = {
-        (name, "coherence"): DEMO.ladders[name.removesuffix("-again"), "coherence"]
-        for name in names
-    }
+    contexts, ladders = {}, {}
+    for name, context in DEMO.contexts.items():
+        for copy in (name, f"{name}-again"):  # 24
+            contexts[copy] = replace(context, id=copy)
+            ladders[copy, "coherence"] = DEMO.ladders[name, "coherence"]
     many = replace(DEMO, contexts=contexts, ladders=ladders)
     questions = drawn_questions(many, DEMO.dimensions[0])
     assert len(questions) == 32
@@ -275,69 +240,54 @@ def test_sixteen_ladders_of_many_are_drawn_and_the_same_each_time():
     assert questions == drawn_questions(many, DEMO.dimensions[0])
 
 
-def test_a_set_without_the_texts_of_its_contexts_is_not_checked(caplog):
-    caplog.set_level(logging.INFO, "refladder")
-    rows = [{**row, "context": DEMO.contexts["story-01"].text} for row in ROWS]
+def test_a_set_without_the_texts_of_its_contexts_is_not_checked(monkeypatch, said):
+    monkeypatch.setitem(ROWS[0], "context", DEMO.contexts["story-01"].text)
     made = Rehearsed(LOSS, WIN)
-    refladder.score(rows, ladders=replace(DEMO, contexts={}), judge=made, dimensions=["coherence"])
-    shown = "coherence not checked, as the set has no texts of its contexts"
-    assert f"judge check, best rung against the worst: {shown}" in caplog.messages
+    shown = f"{SHOWN}coherence not checked, as the set has no texts of its contexts"
+    assert shown in said(replace(DEMO, contexts={}), made, **ONE)
     assert (made.ends, made.others) == (0, 5)
+    assert check_lines([]) == ([], [])
 
 
-def test_a_call_refuses_too_and_names_its_parameter():
-    arguments = {"ladders": "demo/story", "dimensions": ["coherence"]}
-    with pytest.raises(
-        JudgeRefusedError, match=r"\(coherence 0 of 12 ladders\).* any_judge scores anyway$"
-    ):
-        refladder.score(ROWS, judge=Rehearsed(LOSS, WIN), **arguments)
-    assert len(refladder.score(ROWS, judge=Rehearsed(LOSS, WIN), any_judge=True, **arguments)) == 1
+def test_a_call_refuses_too_and_names_its_parameter(said):
+    message = r"\(coherence 0 of 12 ladders\).* any_judge scores anyway$"
+    with pytest.raises(JudgeRefusedError, match=message):
+        said("demo/story", Rehearsed(LOSS, WIN), **ONE)
+    assert WARNING.strip() in said("demo/story", Rehearsed(LOSS, WIN), any_judge=True, **ONE)
 
 
-def test_a_check_is_paid_for_once(judge, command, fails, table):
+def test_a_check_is_paid_for_once(judge, score, fails, table):
     made = judge()
-    assert command("score", table, *COHERENCE).code == 0
+    assert "dry run, rehearsed: 29 calls," in score(*COHERENCE, "--dry-run").out  # 24 + 5 rungs
+    assert made.ends == 0
+    assert score(*COHERENCE).code == 0
     assert (made.ends, made.others) == (24, 5)
-    done = command("score", table, *COHERENCE)
-    assert "best rung against the worst: coherence 12 of 12 ladders\n" in done.err
+    assert "dry run, rehearsed: 5 calls," in score(*COHERENCE, "--dry-run").out
+    assert f"{SHOWN}coherence 12 of 12 ladders\n" in score(*COHERENCE).err
     assert (made.ends, made.others) == (24, 10)
-    assert command("score", table, *COHERENCE[:4]).code == 0  # complexity is new
+    assert score(*BOTH).code == 0  # complexity is new
     assert made.ends == 48
     judge(LOSS, WIN)
-    assert command("score", table, *COHERENCE).code == 0  # by its fingerprint, the same judge
-    assert command("score", table, *COHERENCE, "--no-store").code == 2  # which remembers nothing
-    made.fingerprint = "rehearsed/2"
+    assert score(*COHERENCE).code == 0  # by its fingerprint, the same judge
+    assert score(*COHERENCE, "--no-store").code == 2  # which remembers nothing
     judge(LOSS, WIN).fingerprint = "rehearsed/2"
     assert "stored result" not in fails(2, "score", table, *COHERENCE)
     told = fails(2, "score", table, *COHERENCE)
-    file = re.search(r"delete the stored result (\S+) to ask again", told)[1]
-    Path(file).unlink()
+    Path(re.search(r"delete the stored result (\S+) to ask again", told)[1]).unlink()
     judge().fingerprint = "rehearsed/2"
-    assert command("score", table, *COHERENCE).code == 0
+    assert score(*COHERENCE).code == 0
 
 
-def test_a_dry_run_counts_what_is_not_remembered(judge, command, table):
-    made = judge()
-    assert (
-        "dry run, rehearsed: 29 calls," in command("score", table, *COHERENCE, "--dry-run").out
-    )  # 24 + 5 rungs
-    assert made.ends == 0
-    command("score", table, *COHERENCE)
-    assert "dry run, rehearsed: 5 calls," in command("score", table, *COHERENCE, "--dry-run").out
-
-
-def test_a_text_uses_what_is_remembered(judge, command, fails, table):
-    text = ("score", "--text", ROWS[0]["output"], "--context-id", "story-01", *COHERENCE)
+def test_a_text_uses_what_is_remembered(judge, command, score, fails):
     made = judge(LOSS, WIN)
-    done = command(*text)
+    assert "judge check" not in command(*TEXT, "--quiet").err
+    done = command(*TEXT)
     assert done.code == 0
     assert "judge check: not made yet on coherence; scoring a table makes it\n" in done.err
     assert made.ends == 0
-    assert command("score", table, *COHERENCE).code == 2
-    assert "does not distinguish the best rung from the worst (coherence 0 of 12 ladders)" in fails(
-        2, *text
-    )
-    arguments = {"ladders": "demo/story", "judge": "rehearsed", "dimensions": ["coherence"]}
+    assert score(*COHERENCE).code == 2
+    assert NOT_DISTINGUISHED in fails(2, *TEXT)
+    arguments = {"ladders": "demo/story", "judge": "rehearsed", **ONE}
     with pytest.raises(JudgeRefusedError):
         refladder.Scorer(**arguments)
     with refladder.Scorer(**arguments, any_judge=True, store=False) as scorer:
@@ -347,28 +297,21 @@ def test_a_text_uses_what_is_remembered(judge, command, fails, table):
 def test_evaluate_shows_it_and_refuses_no_judge(judge, command, tmp_path, table, fails):
     judged = ("evaluate", "demo/story", *COHERENCE)
     made = judge(LOSS, WIN)
-    assert (
-        "dry run, rehearsed: 384 calls," in command(*judged, "--dry-run").out
-    )  # 72 texts on 5 rungs, and 24
+    # 72 texts on 5 rungs, and 24
+    assert "dry run, rehearsed: 384 calls," in command(*judged, "--dry-run").out
     work = tmp_path / "work"
     done = command(*judged, "--methods", "ladder", "--work", work)
     assert (done.code, made.ends) == (0, 24)
-    assert "judge check, best rung against the worst: coherence 0 of 12 ladders\n" in done.err
-    assert (
-        "The judge does not distinguish the best rung from the worst (coherence 0 of 12 ladders); its scores mean nothing.\n"
-        in done.err
-    )
+    assert f"{SHOWN}coherence 0 of 12 ladders\n" in done.err
+    assert WARNING in done.err
     (check,) = json.loads((work / "run.json").read_text())["judge_check"]
     assert (check["dimension"], check["right"], check["read"]) == ("coherence", 0, 12)
-    assert (
-        "judge check, best rung against the worst: coherence 0 of 12 ladders"
-        in (work / "results.jsonl").read_text()
-    )
+    assert f"{SHOWN}coherence 0 of 12 ladders" in (work / "results.jsonl").read_text()
     lines = command(*judged, "--methods", "ladder", "--json").rows
-    assert [line for line in lines if line.get("kind") == "judge_check"] == [
-        {"kind": "judge_check", "method": "ladder", **check}
-    ]
-    card = next(line for line in lines if line.get("kind") == "card" and line["method"] == "ladder")
+    of_ladder = [line for line in lines if line.get("method") == "ladder"]
+    kept = {"kind": "judge_check", "method": "ladder", **check}
+    assert [line for line in of_ladder if line.get("kind") == "judge_check"] == [kept]
+    card = next(line for line in of_ladder if line.get("kind") == "card")
     assert card["calls"] == 360  # the check is no part of what the method costs
     assert made.ends == 24  # remembered
     assert "dry run, rehearsed: 360 calls," in command(*judged, "--dry-run").out
@@ -380,50 +323,19 @@ def test_evaluate_of_python_shows_it(caplog):
     arguments = {"ladders": "demo/story", "dimensions": [DEMO.dimensions[0]]}
     evaluation = refladder.evaluate("demo/story", judge=Rehearsed(LOSS, WIN), **arguments)
     assert [(check.dimension, check.right) for check in evaluation.checks] == [("coherence", 0)]
-    assert "judge check, best rung against the worst: coherence 0 of 12 ladders" in caplog.messages
-    assert any("its scores mean nothing" in message for message in caplog.messages)
+    assert f"{SHOWN}coherence 0 of 12 ladders" in caplog.messages
+    assert WARNING.strip() in caplog.messages
     assert refladder.evaluate("demo/story", judge="builtin", methods="win-ratio").checks == ()
 
 
-@pytest.mark.parametrize("out", ["whole.jsonl", "folder"])
-def test_quiet_keeps_the_warning_of_a_check_and_json_prints_none(
-    judge, command, table, monkeypatch, out
-):
+def test_a_run_over_many_files_makes_it_once(command, tmp_path, monkeypatch):
     monkeypatch.setattr("refladder.fleet.workers.Processes", Inline)
-    judge(LOSS, WIN)
-    outs = (table.with_name(f"{number}-{out}") for number in range(3))
-
-    def go(*arguments):
-        return command("score", table, *COHERENCE, "--any-judge", "--out", next(outs), *arguments)
-
-    shown = "judge check, best rung against the worst: coherence 0 of 12 ladders\n"
-    warning = (
-        "The judge does not distinguish the best rung from the worst (coherence 0 of 12 ladders); its scores mean "
-        "nothing.\n"
-    )
-    assert shown + warning in go().err
-    quiet = go("--quiet").err
-    assert warning in quiet
-    assert "judge check" not in quiet
-    assert go("--json").err == ""
-
-
-def test_quiet_leaves_out_that_a_check_is_not_made_yet(judge, command):
-    judge()
-    text = ("score", "--text", ROWS[0]["output"], "--context-id", "story-01", *COHERENCE)
-    assert "judge check" not in command(*text, "--quiet").err
-
-
-@pytest.mark.parametrize("workers", [1, 2])
-def test_a_run_over_many_files_makes_it_once(command, tmp_path, workers):
-    source = split(
-        [{**ROWS[0], "output_id": str(number)} for number in range(8)], tmp_path / "in", 2
-    )
-    out = tmp_path / "out"
-    arguments = ("score", source, "--ladders", "demo/story", "--out", out, "--workers", workers)
+    rows = [{**ROWS[0], "output_id": str(number)} for number in range(4)]
+    source, out = split(rows, tmp_path / "in", 1), tmp_path / "out"
+    arguments = ("score", source, "--ladders", "demo/story", "--out", out, "--workers", 2)
     done = command(*arguments)
     assert done.code == 0
-    check = "judge check, best rung against the worst: coherence 12 of 12 ladders, complexity 12 of 12 ladders\n"
+    check = f"{SHOWN}coherence 12 of 12 ladders, complexity 12 of 12 ladders\n"
     assert done.err.count(check) == 1
     assert done.err.index(NOTICE) < done.err.index(check)  # as for one file
     checks = json.loads((out / "run.json").read_text())["judge_check"]
@@ -432,38 +344,27 @@ def test_a_run_over_many_files_makes_it_once(command, tmp_path, workers):
     assert command(*arguments, "--json").rows[0]["judge_check"] == checks
 
 
-def test_certify_shows_the_same_without_new_questions(judge, command, tmp_path, table):
+def test_certify_shows_the_same_without_new_questions(judge, command, score, tmp_path):
     made = judge(LOSS, WIN)
-    done = command("certify", "demo/story", "--judge", "rehearsed", "--json")
-    certified = done.rows[0]["judge_check"]
-    assert [(check["dimension"], check["right"]) for check in certified] == [
-        ("coherence", 0),
-        ("complexity", 0),
-    ]
+    (certificate,) = command("certify", "demo/story", "--judge", "rehearsed", "--json").rows
+    certified = certificate["judge_check"]
+    right = [(check["dimension"], check["right"]) for check in certified]
+    assert right == [("coherence", 0), ("complexity", 0)]
     assert (made.ends, made.others) == (48, 432)  # 24 ladders, 20 questions each
     out = tmp_path / "out.jsonl"
-    command("score", table, *COHERENCE[:4], "--any-judge", "--out", out)
+    score(*BOTH, "--any-judge", "--out", out)
     assert record(out) == certified
 
 
-def test_the_page_of_review_shows_the_record(judge, command, table, tmp_path):
+def test_the_page_of_review_shows_the_record(judge, command, score, fails, tmp_path):
     judge(LOSS, WIN)
     out, page = tmp_path / "out.jsonl", tmp_path / "page.html"
-    command("score", table, *COHERENCE, "--any-judge", "--out", out)
+    score(*COHERENCE, "--any-judge", "--out", out)
     assert command("review", out, "--html", page).code == 0
-    assert (
-        "judge check, best rung against the worst: coherence 0 of 12 ladders." in page.read_text()
-    )
-    assert (
-        "The judge does not distinguish the best rung from the worst (coherence 0 of 12 ladders)"
-        in page.read_text()
-    )
+    shown = page.read_text()
+    assert f"{SHOWN}coherence 0 of 12 ladders." in shown
+    assert f"The judge {NOT_DISTINGUISHED}" in shown
     config = out.with_name("out.jsonl.run.json")
     config.write_text(config.read_text().replace('"right": 0.0', '"right": "0"'))
-    done = command("review", out, "--html", page)
-    assert done.code != 0
-    assert "out.jsonl.run.json: not the check of a judge field '0.right'" in done.err
-
-
-def test_no_checks_are_no_lines():
-    assert check_lines([]) == ([], [])
+    told = fails(2, "review", out, "--html", page)
+    assert "out.jsonl.run.json: not the check of a judge field '0.right'" in told

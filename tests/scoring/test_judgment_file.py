@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import re
 from dataclasses import asdict
@@ -10,7 +9,6 @@ from dataclasses import asdict
 import pytest
 from doubles import Double, asker
 
-from refladder import load_ladders
 from refladder.errors import DataError, UsageError
 from refladder.files.jsonl import append_records, read_appended, to_line
 from refladder.prompts import load_template
@@ -47,118 +45,111 @@ def grade(name, text):
 
 
 LAMP, SEA = grade("a", "The lamp lit itself."), grade("b", "It was the sea.")
-PAIR = pair_question(
-    CONTEXT, SURPRISE, output("a", "The lamp lit itself."), output("b", "It was the sea.")
-)
+PAIR = pair_question(CONTEXT, SURPRISE, output("a", "A lamp."), output("b", "It was the sea."))
 
 
-def test_the_same_text_is_graded_once_and_each_output_has_its_judgment(tmp_path):
-    judge, twin = Even(), grade("twin", "The lamp lit itself.")
-    graded = asker(judge, GRADES, path=tmp_path / "grades.jsonl")
-    judgments = graded.ask([LAMP, SEA, twin])
-    assert judge.asked == 2
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "work" / "judgments.jsonl"
+
+
+def ask(path, *questions, template=GRADES, **options):
+    """Ask questions with the judgments of a file; returns the judge, the judgments, and how many are of the file."""
+    judging = asker(Even(), template, path=path, **options)
+    judgments = judging.ask(questions)
+    return judging.backend.asked, judgments, judging.log.reused
+
+
+def test_the_same_text_is_graded_once_and_each_output_has_its_judgment(path):
+    asked, judgments, _ = ask(path, LAMP, SEA, grade("twin", "The lamp lit itself."))
+    assert asked == 2
     assert [judgment.subject for judgment in judgments] == ["a", "b", "twin"]
-    assert len(read_appended(tmp_path / "grades.jsonl")) == 3  # the run and two judgments
+    assert len(read_appended(path)) == 3  # the run and two judgments
 
 
-def test_after_a_text_has_changed_it_alone_is_asked_again(tmp_path):
-    path = tmp_path / "grades.jsonl"
-    asker(Even(), GRADES, path=path).ask([LAMP, SEA])
-    judge, changed = Even(), grade("b", "It was the sea!")
-    graded = asker(judge, GRADES, path=path)
-    graded.ask([changed, LAMP])
-    assert (judge.asked, graded.log.reused) == (1, 1)
-    again = asker(Even(), GRADES, path=path)
-    again.ask([LAMP, SEA, changed])
-    assert (again.backend.asked, again.log.reused) == (0, 3)
+def test_after_a_text_has_changed_it_alone_is_asked_again(path):
+    ask(path, LAMP, SEA)
+    changed = grade("b", "It was the sea!")
+    asked, _, reused = ask(path, changed, LAMP)
+    assert (asked, reused) == (1, 1)
+    asked, _, reused = ask(path, LAMP, SEA, changed)
+    assert (asked, reused) == (0, 3)
 
 
-def test_other_numbers_of_sampled_answers_are_another_run(tmp_path):
-    path = tmp_path / "grades.jsonl"
-    asker(Even(), GRADES, path=path, answers=3, sampling=Sampling())
+@pytest.mark.parametrize("keep", [20, -1], ids=["torn", "without a newline"])
+def test_a_run_goes_on_from_a_file_whose_last_line_is_not_whole(path, keep):
+    _, judgments, _ = ask(path, LAMP, SEA)
+    lines = path.read_bytes().splitlines(keepends=True)
+    path.write_bytes(b"".join(lines[:2]) + lines[2][:keep])
+    asked, again, _ = ask(path, LAMP, SEA, grade("c", "A third one."))
+    assert asked == (2 if keep == 20 else 1)
+    assert again[:2] == judgments
+    assert path.read_bytes().startswith(b"".join(lines))
+
+
+def test_a_file_of_another_run_is_refused(path):
+    def opened(answers, judge=None):
+        asker(judge or Even(), GRADES, path=path, answers=answers, sampling=Sampling())
+
+    opened(3)
     message = (
         f"{path}: these judgments are of another run (of 3 sampled answers per question, this run of 4); "
         f"name another file or folder (--out, --judgments or --work), or delete {path}"
     )
     with pytest.raises(UsageError, match=f"^{re.escape(message)}$"):
-        asker(Even(), GRADES, path=path, answers=4, sampling=Sampling())
-
-
-def test_a_line_that_is_not_utf_8_is_refused_with_its_place(tmp_path):
-    path = tmp_path / "grades.jsonl"
-    asker(Even(), GRADES, path=path).ask([LAMP])
-    path.write_bytes(path.read_bytes().replace(b'"subject":"a"', b'"subject":"\xff"'))
-    message = r"grades\.jsonl:2: not UTF-8 \(byte 0xff at position \d+\); correct the line, or delete the file"
-    with pytest.raises(DataError, match=message):
-        asker(Even(), GRADES, path=path)
-
-
-def test_outcomes_of_another_question_are_refused(tmp_path):
-    path = tmp_path / "pairs.jsonl"
-    asker(Even(), PAIRS, path=path).ask([PAIR])
-    path.write_bytes(path.read_bytes().replace(b'"win","loss"', b'"win","tie"'))
+        opened(4)
     with pytest.raises(
-        DataError,
-        match=r"pairs\.jsonl:2: outcomes 'win, tie', and this file holds .* win, loss; correct",
+        UsageError, match=r"are of another run \(another judge: even/1, this run has"
     ):
-        asker(Even(), PAIRS, path=path)
+        opened(3, Double())
 
 
-IMPOSSIBLE = [  # e^-0.5 is 0.607, and three times that 1.82
-    ('"logprobs":[5.0,-1.0,-1.0]', "a log-probability of 5, above 0"),
-    ('"logprobs":[1e3,-1.0,-1.0]', "a log-probability of 1000, above 0"),
-    ('"logprobs":[-0.5,-0.5,-0.5]', "label probabilities that add to 1.82, more than 1"),
-    ('"mass":7', "a label mass of 7, which is not between 0 and 1"),
-    ('"mass":-0.1', "a label mass of -0.1, which is not between 0 and 1"),
-]
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        (b'"subject":"a"', b'"subject":"\xff"', r"not UTF-8 \(byte 0xff at position \d+\)"),
+        (b'"win","loss"', b'"win","tie"', "outcomes 'win, tie', and this file holds .* win, loss"),
+        (b"[-2.0,-2.0]", b"[-0.5,-0.5]", "label probabilities that add to 1.21, more than 1"),
+        (b"[-2.0,-2.0]", b"[5.0,-1.0]", "a log-probability of 5, above 0"),
+        (b'"mass":0.9', b'"mass":7', "a label mass of 7, which is not between 0 and 1"),
+        (b'"mass":0.9', b'"mass":-0.1', "a label mass of -0.1, which is not between 0 and 1"),
+    ],
+)
+def test_a_damaged_line_is_refused_with_its_place(path, old, new, message):
+    ask(path, PAIR, template=PAIRS)
+    content = path.read_bytes()
+    assert old in content
+    path.write_bytes(content.replace(old, new))
+    with pytest.raises(DataError, match=rf":2: .*{message}; correct the line, or delete the file$"):
+        ask(path, PAIR, template=PAIRS)
 
 
-@pytest.mark.parametrize(("wrong", "message"), IMPOSSIBLE)
-def test_impossible_probabilities_of_a_ladder_are_refused_by_every_reader(
-    command, fails, tmp_path, wrong, message
+def test_a_damaged_line_of_a_ladder_is_refused_by_every_reader(
+    command, fails, write_jsonl, tmp_path
 ):
-    table, out, kept = (
-        tmp_path / "t.jsonl",
+    table, out = (
+        write_jsonl([{"context_id": "story-01", "output": "A lamp."}]),
         tmp_path / "s.jsonl",
-        tmp_path / "s.jsonl.judgments.jsonl",
     )
-    story = load_ladders("demo/story")
-    context = next(iter(story.ladders))[0]
-    table.write_text(
-        json.dumps({"context_id": context, "output": "A lamp.", "output_id": "o"}) + "\n"
-    )
+    kept = tmp_path / "s.jsonl.judgments.jsonl"
     score = ("score", table, "--ladders", "demo/story", "--out", out)
     assert command(*score).code == 0
     lines = kept.read_text().splitlines(keepends=True)
-    name = wrong.partition(":")[0]
-    lines[2] = re.sub(name + r":(\[[^]]*\]|[^,]+)", wrong, lines[2])
+    # e^-0.5 is 0.607, and three times that 1.82
+    lines[2] = re.sub(r'"logprobs":\[[^]]*\]', '"logprobs":[-0.5,-0.5,-0.5]', lines[2])
     kept.write_text("".join(lines))
+    told = "label probabilities that add to 1.82, more than 1; correct the line, or delete the file"
     for arguments in (score, ("rescore", kept, "--out", tmp_path / "again.jsonl")):
-        text = fails(2, *arguments)
-        assert "s.jsonl.judgments.jsonl:3: " in text
-        assert f"{message}; correct the line, or delete the file" in text
+        assert f"s.jsonl.judgments.jsonl:3: {told}" in fails(2, *arguments)
 
 
-def test_impossible_probabilities_of_pairs_are_refused(tmp_path):
-    path = tmp_path / "pairs.jsonl"
-    asker(Even(), PAIRS, path=path).ask([PAIR])
-    path.write_bytes(path.read_bytes().replace(b"[-2.0,-2.0]", b"[-0.5,-0.5]"))
-    with pytest.raises(
-        DataError,
-        match=r"pairs\.jsonl:2: label probabilities that add to 1.21, more than 1; correct",
-    ):
-        asker(Even(), PAIRS, path=path)
-
-
-def test_outcomes_of_three_yes_no_questions_may_add_to_more_than_one(tmp_path):
+def test_outcomes_of_three_yes_no_questions_may_add_to_more_than_one(path):
     # each question has p(yes) = 1/2, and three halves are 1.5
-    path, template = tmp_path / "ladder.jsonl", load_template("story", "compare-yesno")
-    run = run_of(Even(), template)
-    half = math.log(0.5)
+    run = run_of(Even(), load_template("story", "compare-yesno"))
     judgment = Judgment(
         **asdict(PAIR.comparison),
         outcomes=OUTCOMES,
-        logprobs=(half,) * 3,
+        logprobs=(math.log(0.5),) * 3,
         mass=0.9,
         key="k",
         recipe=run.recipe.digest,
@@ -168,27 +159,15 @@ def test_outcomes_of_three_yes_no_questions_may_add_to_more_than_one(tmp_path):
     compare = run_of(Even(), load_template("story", "compare"))
     path.write_bytes(to_line(compare) + to_line(judgment))
     with pytest.raises(
-        DataError,
-        match=r"ladder\.jsonl:2: label probabilities that add to 1.50, more than 1; correct",
+        DataError, match=r":2: label probabilities that add to 1.50, more than 1; c"
     ):
         list(read_judgments(path)[1])
-
-
-def test_a_last_judgment_without_a_newline_is_kept_and_the_next_has_a_line_of_its_own(tmp_path):
-    path = tmp_path / "grades.jsonl"
-    asker(Even(), GRADES, path=path).ask([LAMP])
-    path.write_bytes(path.read_bytes().rstrip(b"\n"))
-    judge = Even()
-    asker(judge, GRADES, path=path).ask([LAMP, SEA])
-    assert judge.asked == 1  # about the sea
-    assert len(read_appended(path)) == 3  # the run and two judgments
 
 
 def test_a_file_that_is_no_judgments_file_is_not_written_over(tmp_path):
     path = tmp_path / "notes.txt"
     path.write_text("My notes.")
-    with pytest.raises(
-        DataError, match=r"notes\.txt:1: not a judgments file; name another file with --judgments"
-    ):
-        asker(Even(), GRADES, path=path)
+    message = r"notes\.txt:1: not a judgments file; name another file with --judgments"
+    with pytest.raises(DataError, match=message):
+        ask(path, LAMP)
     assert path.read_text() == "My notes."

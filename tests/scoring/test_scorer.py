@@ -43,26 +43,19 @@ def test_records_of_outputs_with_and_without_a_score():
     # p = (6, 1, 2) / 9 for win, loss, tie. Value: 5/9. Grade on 1 to 5: 1 + 4 * (6 + 2/2)/9 = 37/9.
     assert (first.output_id, first.dimension, first.reason) == ("o1", "coherence", None)
     assert (first.value, first.grade, first.mass) == pytest.approx((5 / 9, 37 / 9, 0.9))
+    reasons = {
+        "o2": "5 of 5 judgments unparsed: no answer",
+        "o3": "no coherence ladder for context 'story-99' in demo/story",
+    }
     missing = {"dimension": "coherence", "value": None, "grade": None, "spread": None, "mass": None}
-    reasons = (
-        "5 of 5 judgments unparsed: no answer",
-        "no coherence ladder for context 'story-99' in demo/story",
-    )
-    for score, output_id, reason in (
-        (unparsed, "o2", reasons[0]),
-        (without_ladder, "o3", reasons[1]),
-    ):
-        assert score == Score(
-            output_id=output_id, reason=reason, signature=scorer.report.signature, **missing
-        )
+    missing["signature"] = scorer.report.signature
+    for score, (name, reason) in zip((unparsed, without_ladder), reasons.items(), strict=True):
+        assert score == Score(output_id=name, reason=reason, **missing)
     assert (empty.output_id, empty.value, empty.reason) == (None, None, "the output is empty")
-    assert (scorer.report.rows, scorer.report.scored) == (4, 1)
-    assert (scorer.report.rows, scorer.report.unscored, scorer.report.unparsed) == (
-        4,
-        {"coherence": 3},
-        5,
-    )
-    assert scorer.report.reasons["the output is empty"] == 1
+    report = scorer.report
+    assert (report.rows, report.scored, report.unparsed) == (4, 1, 5)
+    assert report.unscored == {"coherence": 3}
+    assert report.reasons["the output is empty"] == 1
 
 
 def judged(rungs, orders):
@@ -92,30 +85,25 @@ def counted(*texts, orders=1):
     return [count.get("coherence") for count in counts]
 
 
-def test_texts_beyond_the_ends_of_the_ladder_are_counted():
-    better, worse, even = [(0.6, 0.1, 0.3)], [(0.2, 0.7, 0.1)], [(0.45, 0.35, 0.2)]
-    assert counted({1: better, 2: better, 3: better}) == [1, 1, 0, 1]
-    assert counted({1: worse, 2: worse, 3: worse}) == [0, 1, 1, 1]
-    assert counted({1: even, 2: even, 3: even}) == [
-        0,
-        1,
-        0,
-        1,
-    ]  # the win is most probable, and not above 1/2
-    assert counted({1: worse, 2: better, 3: better}, {1: better, 2: worse, 3: worse}) == [
-        1,
-        2,
-        1,
-        2,
-    ]
-    assert counted({1: [None], 2: better, 3: better}) == [
-        1,
-        1,
-        None,
-        None,
-    ]  # unparsed at the lowest rung
-    assert counted({2: better}) == [None, None, None, None]
-    assert counted() == [None, None, None, None]
+BETTER, WORSE, EVEN = [(0.6, 0.1, 0.3)], [(0.2, 0.7, 0.1)], [(0.45, 0.35, 0.2)]
+
+
+@pytest.mark.parametrize(
+    ("texts", "counts"),
+    [
+        ([{1: BETTER, 2: BETTER, 3: BETTER}], [1, 1, 0, 1]),
+        ([{1: WORSE, 2: WORSE, 3: WORSE}], [0, 1, 1, 1]),
+        # The win is most probable, and not above 1/2.
+        ([{1: EVEN, 2: EVEN, 3: EVEN}], [0, 1, 0, 1]),
+        ([{1: WORSE, 2: BETTER, 3: BETTER}, {1: BETTER, 2: WORSE, 3: WORSE}], [1, 2, 1, 2]),
+        # Unparsed at the lowest rung.
+        ([{1: [None], 2: BETTER, 3: BETTER}], [1, 1, None, None]),
+        ([{2: BETTER}], [None, None, None, None]),
+        ([], [None, None, None, None]),
+    ],
+)
+def test_texts_beyond_the_ends_of_the_ladder_are_counted(texts, counts):
+    assert counted(*texts) == counts
 
 
 def test_texts_beyond_the_ends_of_the_ladder_with_both_orders():

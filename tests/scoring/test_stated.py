@@ -9,6 +9,7 @@ import re
 import numpy as np
 import pytest
 from doubles import Double
+from json_lines import read_lines
 from ladder_judges import DIMENSION, RECIPE, set_of
 from simulated import benchmark_of, quality_of, text_of
 
@@ -18,59 +19,72 @@ from refladder.errors import BackendError, JudgeRefusedError, OtherRunError, Usa
 from refladder.files.ladder_sets import ladder_set
 from refladder.methods.contract import MethodSettings
 from refladder.records import Completion, Context, Ladder, Rung, Sampling
-from refladder.scoring.judge_check import check_lines
 from refladder.scoring.stated import intervals_of, orders_of
 
 RULES = "ladder-sum, mean-difference, expected-grade"
-LEAVE = "leave out both_orders"
-NEXT = "choose one of them, or give answers a number"
-LADDERS = set_of([[1.0, 2.0, 3.0, 4.0, 5.0]])
-ROWS = [{"context_id": "c0", "output_id": "a", "output": text_of(3.5, "a")}]
+FIVE = [1.0, 2.0, 3.0, 4.0, 5.0]
+LADDERS = set_of([FIVE])
 SHOWN = re.compile(r"^([A-Z]):\n(.*)$", re.MULTILINE)
+OF_A_RUNG = re.compile(r" text c\d+ ")
+EVEN = [40, 40, 50, 60, 60]
 
 
-def by_quality(prompt, _asked):
-    """30 for each unit of quality above the rung, from 50, between 0 and 100."""
+def by_quality(prompt, _asked, favour=0):
+    """30 for each unit of quality above the rung, from 50, between 0 and 100; `favour` is added for the text."""
     target = quality_of(prompt.slots["target"])
-    shown = SHOWN.findall(prompt.slots["references"])
-    return "\n".join(
-        f"{name}: {min(100, max(0, 50 + 30 * (target - quality_of(text)))):g}"
-        for name, text in shown
-    )
+    numbers = [
+        (name, 50 + favour + 30 * (target - quality_of(text)))
+        for name, text in SHOWN.findall(prompt.slots["references"])
+    ]
+    return "\n".join(f"{name}: {min(100, max(0, number)):g}" for name, number in numbers)
 
 
 class Stating(Double):
-    """Answers that a function gives for a prompt and how many prompts about its text were asked before."""
+    """Answers that a function gives for a prompt and how many prompts about its text were asked before.
 
-    def __init__(self, answer=by_quality, name="stating"):
-        self.answer, self.fingerprint, self.asked, self.samplings = answer, name, [], set()
+    `check` answers the prompts about rungs, which are for the check of the judge.
+    """
+
+    def __init__(self, answer=by_quality, check=by_quality, name="stating", **completion):
+        self.answer, self.check, self.fingerprint = answer, check, name
+        self.asked, self.of_rungs, self.samplings = [], [], set()
+        self.completion = completion
 
     def write(self, prompts, sampling):
         self.samplings.add(sampling)
-        return [Completion(text=self.said(prompt)) for prompt in prompts]
+        return [self.said(prompt) for prompt in prompts]
 
     def said(self, prompt):
-        if of_rungs(prompt):
-            return by_quality(prompt, 0)
-        before = sum(target == prompt.slots["target"] for target, _ in self.asked)
-        self.asked.append((prompt.slots["target"], prompt.text))
-        return self.answer(prompt, before)
+        target = prompt.slots["target"]
+        if OF_A_RUNG.search(target):
+            self.of_rungs.append(prompt)
+            return Completion(text=self.check(prompt, 0))
+        before = sum(target == other for other, _ in self.asked)
+        self.asked.append((target, prompt.text))
+        return Completion(**{"text": self.answer(prompt, before), **self.completion})
 
 
-def of_rungs(prompt):
-    """Whether a prompt is about a rung, for the check of the judge."""
-    return re.search(r" text c\d+ ", prompt.slots["target"]) is not None
-
-
-def scored(judge, answers="stated", ladders=LADDERS, rows=ROWS, **more):
-    return refladder.score(rows, ladders=ladders, judge=judge, answers=answers, **more)
+def all_rungs(number, letters="ABCDE"):
+    return "\n".join(f"{letter}: {number}" for letter in letters)
 
 
 def saying(numbers):
     """A judge that says one number of all rungs, the next one in each further order."""
-    return Stating(
-        lambda _prompt, before: "\n".join(f"{name}: {numbers[before]}" for name in "ABCDE")
-    )
+    return Stating(lambda _prompt, before: all_rungs(numbers[before]))
+
+
+def rows_of(*names, quality=3.5, context="c0"):
+    return [
+        {"context_id": context, "output_id": name, "output": text_of(quality, name)}
+        for name in names
+    ]
+
+
+ROWS = rows_of("a")
+
+
+def scored(judge, answers="stated", ladders=LADDERS, rows=ROWS, **more):
+    return refladder.score(rows, ladders=ladders, judge=judge, answers=answers, **more)
 
 
 def levels_in(text):
@@ -79,23 +93,16 @@ def levels_in(text):
 
 
 def shared_set():
-    contexts = [
-        Context(id=f"c{anchor}", task="story", text=f"Anchor {anchor}.") for anchor in (0, 1)
-    ]
-    ladders = [
-        Ladder(
-            context_id=context.id,
-            task="story",
-            dimension="worth",
-            rungs=tuple(
-                Rung(level=level, text=text_of(level + up, f"{context.id} {level}"))
-                for level in (1, 2)
-            ),
-            recipe=RECIPE,
-        )
-        for context, up in zip(contexts, (0, 1), strict=True)
-    ]
-    return ladder_set("made", [DIMENSION], contexts, ladders, anchors=("c0", "c1"))
+    """Two anchors: one with rungs of quality 1 and 2, one with 2 and 3."""
+    names = ("c0", "c1")
+    contexts = [Context(id=name, task="story", text=f"Anchor {name}.") for name in names]
+    ladders = []
+    for up, name in enumerate(names):
+        texts = [text_of(level + up, f"{name} {level}") for level in (1, 2)]
+        rungs = tuple(Rung(level=level, text=text) for level, text in enumerate(texts, 1))
+        about = {"context_id": name, "task": "story", "dimension": "worth"}
+        ladders.append(Ladder(**about, rungs=rungs, recipe=RECIPE))
+    return ladder_set("made", [DIMENSION], contexts, ladders, anchors=names)
 
 
 def test_eight_fixed_orders_are_different_permutations():
@@ -113,135 +120,77 @@ def test_one_answer_scores_a_text():
     # Quality 3.5 against 1 to 5: 100, 95, 65, 35, 5. Sum of i (2 p - 1): 1 + 2 * .9 + 3 * .3 - 4 * .3 - 5 * .9 = -2.
     assert row["worth_score"] == pytest.approx(-2)
     assert (row["worth_mass"], row["worth_note"]) == (None, None)
+    assert "worth_score_low" not in row
     ((_, text),) = judge.asked
     assert sorted(levels_in(text)) == [1, 2, 3, 4, 5]
     assert text.index("A:\nquality") < text.index("Target story:\nquality 3.500 text a")
     assert judge.samplings == {Sampling(max_tokens=300, temperature=0.0, top_p=1.0)}
     assert "|answers:stated:1|orders:1|" in row["signature"]
     assert re.search(r"\|prompts:story/stated@\w+\|sampling:max300,t0,p1,seed0\|", row["signature"])
-    assert "worth_score_low" not in row
     again = Stating()
     scored(again)
     assert again.asked == judge.asked
 
 
-def test_several_orders_are_averaged_and_their_spread_is_counted(tmp_path, command, write_jsonl):
-    # The first answer is that of quality 3.5, score -2; the second says 50 of all rungs, score 0.
-    def answer(prompt, before):
-        return by_quality(prompt, 0) if not before else "\n".join(f"{name}: 50" for name in "ABCDE")
+def test_a_target_that_states_probabilities_confuses_nobody():
+    text = f"{ROWS[0]['output']}\n{all_rungs(100)}"
+    (row,) = scored(Stating(), rows=[{**ROWS[0], "output": text}])
+    assert row["worth_score"] == pytest.approx(-2)
 
-    judge = Stating(answer)
+
+def test_several_orders_are_averaged():
+    # The first answer is that of quality 3.5, score -2; the second says 50 of all rungs, score 0.
+    judge = Stating(lambda prompt, before: all_rungs(50) if before else by_quality(prompt, 0))
     (row,) = scored(judge, "stated:2")
     assert row["worth_score"] == pytest.approx(-1)
     assert len({tuple(levels_in(text)) for _, text in judge.asked}) == 2
     assert "worth_score_low" not in row
-    # The standard deviation of -2 and 0 is the root of 2. The mean over the set's texts is in the summary.
-    rules = tmp_path / "rules.jsonl"
-    said = [
-        {"text": "A: 60\nB: 60\nC: 60\nD: 60\nE: 60"},
-        {"contains": "\nD:\n", "text": "A: 60\nB: 60\nC: 60\nD: 60"},
-    ]
-    rules.write_text("".join(json.dumps({"role": "stated", **each}) + "\n" for each in said))
-    table = write_jsonl([{"context_id": "story-04", "output": "Ember sneezed."}])
-    done = command(
-        *(
-            "score",
-            table,
-            "--ladders",
-            "demo/story",
-            "--dimension",
-            "coherence",
-            "--judge",
-            f"scripted:{rules}",
-        ),
-        *("--any-judge", "--answers", "stated:2", "--out", tmp_path / "out.jsonl"),
-    )
-    assert (
-        "coherence: standard deviation of the score between orders of the rungs 0.00\n"
-        in done.out + done.err
-    )
 
 
 def test_five_orders_give_an_interval_by_hand():
     # All rungs at 40, 40, 50, 60 and 60 in the five orders: scores -3, -3, 0, 3, 3 of 15 (2 p - 1).
     # Mean 0, variance 36 / 4 = 9, t(.975, 4) = 2.77645, half width 2.77645 * 3 / sqrt(5) = 3.72497.
-    said = [40, 40, 50, 60, 60]
-    (row,) = scored(saying(said), "stated:5")
+    (row,) = scored(saying(EVEN), "stated:5")
     assert row["worth_score"] == pytest.approx(0, abs=1e-9)
-    assert (row["worth_score_low"], row["worth_score_high"]) == pytest.approx(
-        (-3.72497, 3.72497), abs=1e-4
-    )
-    ends = intervals_of(np.array([[1.0, 2, 3, np.nan], [14, 14, 14, 15]]), -15, 15)
-    assert np.isnan(ends).all()  # of fewer than 5
-    ends = intervals_of(np.array([[-15.0] * 4 + [15.0]]), -15, 15)
-    assert ends.min() == -15  # and not below
+    ends = (row["worth_score_low"], row["worth_score_high"])
+    assert ends == pytest.approx((-3.72497, 3.72497), abs=1e-4)
+    with refladder.Scorer(ladders=LADDERS, judge=saying(EVEN), answers="stated:5") as scorer:
+        found, empty = scorer.score([ROWS[0]["output"], ""], context_id="c0")
+    assert found.interval == pytest.approx(ends)
+    assert (found.grade, empty.interval) == (pytest.approx(3), None)
+    of_fewer = intervals_of(np.array([[1.0, 2, 3, np.nan], [14, 14, 14, 15]]), -15, 15)
+    assert np.isnan(of_fewer).all()
+    assert intervals_of(np.array([[-15.0] * 4 + [15.0]]), -15, 15).min() == -15  # and not below
 
 
-def test_an_answer_that_cannot_be_read_is_left_out_and_named():
-    said = ["A: 60\nB: 60\nC: 60\nD: 60\nE: 60", "A: 60\nB: 60\nC: 60\nD: 60\nE: 120"]
-    (row,) = scored(Stating(lambda _prompt, before: said[before]), "stated:2")
-    assert row["worth_score"] == pytest.approx(3)  # 15 * .2, of the first answer alone
-    assert row["worth_note"].startswith(
-        "1 of 2 answers unparsed: above 100 in 'E: 120'; the answer is 'A: 60"
-    )
-    (row,) = scored(Stating(lambda _prompt, _before: "A: 60\nB: 60\nC: 60\nD: 60"))
+@pytest.mark.parametrize(
+    ("last", "completion", "said"),
+    [
+        ("E: 120", {}, "above 100 in 'E: 120'; the answer is 'A: 60"),
+        ("", {}, "no number for E; the ans"),
+        ("E: 6", {"finish": "length"}, "no number for E (the answer was cut at the limit)"),
+        ("", {"finish": "error", "note": "content filter"}, "content filter"),
+    ],
+)
+def test_an_answer_that_cannot_be_read_is_left_out_and_named(last, completion, said):
+    answer = all_rungs(60, "ABCD") + "\n" + last
+    (row,) = scored(Stating(lambda *_: answer, **completion))
     assert row["worth_score"] is None
-    assert row["worth_note"].startswith(
-        "5 of 5 judgments unparsed: 1 of 1 answer unparsed: no number for E; the ans"
-    )
+    note = f"5 of 5 judgments unparsed: 1 of 1 answer unparsed: {said}"
+    assert row["worth_note"].startswith(note)
+    if not completion:
+        answers = [all_rungs(60), answer]
+        (row,) = scored(Stating(lambda _prompt, before: answers[before]), "stated:2")
+        assert row["worth_score"] == pytest.approx(3)  # 15 * .2, of the first answer alone
+        assert row["worth_note"].startswith(f"1 of 2 answers unparsed: {said}")
 
 
-def test_the_note_says_that_an_answer_was_cut_or_failed():
-    class Cut(Stating):
-        def write(self, prompts, sampling):
-            return [
-                completion
-                if of_rungs(prompt)
-                else Completion(text=completion.text[:-1], finish="length")
-                for prompt, completion in zip(
-                    prompts, super().write(prompts, sampling), strict=True
-                )
-            ]
-
-    (row,) = scored(Cut())
-    assert "no number for E (the answer was cut at the limit)" in row["worth_note"]
-
-    class Refusing(Stating):
-        def write(self, prompts, sampling):
-            return [
-                completion
-                if of_rungs(prompt)
-                else Completion(text="", finish="error", note="content filter")
-                for prompt, completion in zip(
-                    prompts, super().write(prompts, sampling), strict=True
-                )
-            ]
-
-    (row,) = scored(Refusing())
-    assert row["worth_note"] == "5 of 5 judgments unparsed: 1 of 1 answer unparsed: content filter"
-
-
-def test_a_target_that_states_probabilities_confuses_nobody():
-    text = text_of(3.5, "a") + "\nA: 100\nB: 100\nC: 100\nD: 100\nE: 100"
-    (row,) = scored(Stating(), rows=[{**ROWS[0], "output": text}])
-    assert row["worth_score"] == pytest.approx(-2)
-
-
-def test_a_shared_set_is_asked_anchor_by_anchor(tmp_path):
+def test_a_shared_set_is_asked_anchor_by_anchor(tmp_path, write_jsonl):
     judge = Stating()
     rows = [{"context": "A row.", "output": text_of(2.0, "a")}, {"output": text_of(1.5, "b")}]
-    table = tmp_path / "rows.jsonl"
-    table.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    kept = tmp_path / "kept.jsonl"
-    refladder.score(
-        table,
-        ladders=shared_set(),
-        judge=judge,
-        answers="stated",
-        out=tmp_path / "out.jsonl",
-        judgments=kept,
-    )
-    first, second = (json.loads(line) for line in (tmp_path / "out.jsonl").read_text().splitlines())
+    out, kept = tmp_path / "out.jsonl", tmp_path / "kept.jsonl"
+    scored(judge, ladders=shared_set(), rows=write_jsonl(rows), out=out, judgments=kept)
+    first, second = read_lines(out)
     # 2.0 against 1, 2 (first anchor): 80, 50: 1 * .6 + 0 = .6. Against 2, 3: 50, 20: 0 - 2 * .6 = -1.2. Mean -.3.
     # 1.5: 65, 35: .3 - 2 * .3 = -.3; 35, 5: -.3 - 1.8 = -2.1. Mean -1.2.
     assert (first["worth_score"], second["worth_score"]) == pytest.approx((-0.3, -1.2))
@@ -249,49 +198,39 @@ def test_a_shared_set_is_asked_anchor_by_anchor(tmp_path):
     assert first["worth_anchor_spread"] == pytest.approx(1.8 / 2**0.5)
     assert len(judge.asked) == 4
     about_first = [text for target, text in judge.asked if target == text_of(2.0, "a")]
-    assert sorted(re.findall(r"Anchor \d", "\n".join(about_first))) == [
-        "Anchor 0",
-        "Anchor 1",
-    ]  # once in each
+    assert sorted(re.findall(r"Anchor c\d", "".join(about_first))) == ["Anchor c0", "Anchor c1"]
+    parts = ("Anchor ", "A:\nquality", "A row.", "Target story:\nquality")
     for text in about_first:
-        places = [
-            text.index(part)
-            for part in ("Anchor ", "A:\nquality", "A row.", "Target story:\nquality")
-        ]
+        places = [text.index(part) for part in parts]
         assert places == sorted(places)
-    against = [json.loads(line)["against"] for line in kept.read_text().splitlines()[1:5]]
+    against = [judgment["against"] for judgment in read_lines(kept)[1:5]]
     assert against == ["rung:1@c0", "rung:2@c0", "rung:1@c1", "rung:2@c1"]
-    again = refladder.rescore(kept, out=tmp_path / "again.jsonl")
-    assert again is not None
-    rescored = [json.loads(line) for line in (tmp_path / "again.jsonl").read_text().splitlines()]
-    assert [row["worth_score"] for row in rescored] == [first["worth_score"], second["worth_score"]]
-    # Scored rows of a shared set need no context.
     assert "story/stated-shared@" in first["signature"]
-    passed = tmp_path / "passed.jsonl"
-    refladder.filter(tmp_path / "out.jsonl", min={"worth_score": -1}, out=passed)
-    assert len(passed.read_text().splitlines()) == 1
+    again, passed = tmp_path / "again.jsonl", tmp_path / "passed.jsonl"
+    refladder.rescore(kept, out=again)
+    assert [row["worth_score"] for row in read_lines(again)] == [
+        first["worth_score"],
+        second["worth_score"],
+    ]
+    # Scored rows of a shared set need no context.
+    refladder.filter(out, min={"worth_score": -1}, out=passed)
+    assert len(read_lines(passed)) == 1
 
 
 def test_prompts_with_a_common_beginning_are_next_to_each_other():
-    ladders = set_of([[1.0, 2.0, 3.0]] * 2)
-    rows = [
-        {"context_id": f"c{n % 2}", "output_id": str(n), "output": text_of(2.0, f"t{n}")}
-        for n in range(16)
-    ]
+    names = [f"t{number}" for number in range(16)]
+    rows = [rows_of(name, context=f"c{n % 2}")[0] for n, name in enumerate(names)]
     judge = Stating()
-    scored(judge, ladders=ladders, rows=rows)
+    scored(judge, ladders=set_of([FIVE] * 2), rows=rows)
     beginnings = [text.partition("Target story:")[0] for _, text in judge.asked]
     changes = sum(first != second for first, second in itertools.pairwise(beginnings))
     assert changes == len(set(beginnings)) - 1
-    assert len(set(beginnings)) > 4  # of 2 contexts and 6 orders
+    assert len(set(beginnings)) > 4  # of 2 contexts and 8 orders
 
 
-def test_a_run_that_failed_keeps_what_was_answered(tmp_path):
-    rows = [
-        {"context_id": "c0", "output_id": str(n), "output": text_of(3.0, f"t{n}")} for n in range(3)
-    ]
-    table, kept, out = tmp_path / "rows.jsonl", tmp_path / "kept.jsonl", tmp_path / "out.jsonl"
-    table.write_text("".join(json.dumps(row) + "\n" for row in rows))
+def test_a_run_that_failed_keeps_what_was_answered(tmp_path, write_jsonl):
+    rows = rows_of("t0", "t1", "t2", quality=3.0)
+    paths = {"out": tmp_path / "out.jsonl", "judgments": tmp_path / "kept.jsonl"}
     whole = scored(Stating(), "stated:2", rows=rows)
 
     class Failing(Stating):
@@ -299,21 +238,20 @@ def test_a_run_that_failed_keeps_what_was_answered(tmp_path):
 
         def write_each(self, prompts, sampling):
             for position, completion in super().write_each(prompts, sampling):
-                if not self.healed and prompts[position].slots["target"] == text_of(3.0, "t1"):
+                if not self.healed and prompts[position].slots["target"] == rows[1]["output"]:
                     raise BackendError("the server is gone")
                 yield position, completion
 
     judge = Failing()
     with pytest.raises(BackendError, match="the server is gone"):
-        scored(judge, "stated:2", rows=str(table), out=out, judgments=kept)
-    unfinished = (tmp_path / "kept.jsonl.unfinished").read_text().splitlines()
-    kept_before = {json.loads(line)["subject"] for line in unfinished}
+        scored(judge, "stated:2", rows=write_jsonl(rows), **paths)
+    kept_before = {line.get("subject") for line in read_lines(tmp_path / "kept.jsonl.unfinished")}
     judge.healed, judge.asked = True, []
-    scored(judge, "stated:2", rows=str(table), out=out, judgments=kept)
-    asked_again = {target for target, _ in judge.asked}
-    assert asked_again == {text_of(3.0, f"t{n}") for n in range(3) if str(n) not in kept_before}
-    found = [json.loads(line) for line in out.read_text().splitlines()]
-    assert [row["worth_score"] for row in found] == [row["worth_score"] for row in whole]
+    scored(judge, "stated:2", rows=write_jsonl(rows), **paths)
+    left = {row["output"] for row in rows if row["output_id"] not in kept_before}
+    assert {target for target, _ in judge.asked} == left
+    found = [row["worth_score"] for row in read_lines(paths["out"])]
+    assert found == [row["worth_score"] for row in whole]
 
 
 def test_a_response_store_answers_a_second_run(tmp_path):
@@ -323,232 +261,177 @@ def test_a_response_store_answers_a_second_run(tmp_path):
     assert len(judge.asked) == 3
 
 
-def test_a_judgments_file_is_continued_and_rescored(tmp_path):
-    table, kept, out = tmp_path / "rows.jsonl", tmp_path / "kept.jsonl", tmp_path / "out.jsonl"
-    rows = [
-        {"context_id": "c0", "output_id": str(n), "output": text_of(3.5, f"t{n}")} for n in range(2)
-    ]
-    table.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    said = [40, 40, 50, 60, 60]
-    judge = saying(said)
-    scored(judge, "stated:5", rows=str(table), out=out, judgments=kept)
+def test_a_judgments_file_is_continued_and_rescored(tmp_path, write_jsonl):
+    kept, out, again = (tmp_path / name for name in ("kept.jsonl", "out.jsonl", "again.jsonl"))
+    judge, table = saying(EVEN), write_jsonl(rows_of("t0", "t1"))
+
+    def score(answers):
+        scored(judge, answers, rows=table, out=out, judgments=kept)
+
+    score("stated:5")
     lines, first = kept.read_bytes().splitlines(keepends=True), out.read_bytes()
     assert len(lines) == 1 + 2 * 5
-    assert sorted(json.loads(lines[1])["stated"]) == said
+    assert sorted(json.loads(lines[1])["stated"]) == EVEN
     kept.write_bytes(b"".join(lines[:8]) + lines[8][:20])  # cut within the second text
     judge.asked.clear()
-    scored(judge, "stated:5", rows=str(table), out=out, judgments=kept)
+    score("stated:5")
     assert [target for target, _ in judge.asked] == [text_of(3.5, "t1")] * 5
     assert (out.read_bytes(), kept.read_bytes()) == (first, b"".join(lines))
-    refladder.rescore(kept, out=tmp_path / "again.jsonl")
-    again = [json.loads(line) for line in (tmp_path / "again.jsonl").read_text().splitlines()]
-    wanted = [json.loads(line) for line in first.splitlines()]
+    refladder.rescore(kept, out=again)
     for column in ("worth_score", "worth_score_low", "worth_score_high", "signature"):
-        assert [row[column] for row in again] == [row[column] for row in wanted]
+        found = [row[column] for row in read_lines(again)]
+        assert found == [row[column] for row in read_lines(out)]
     with pytest.raises(UsageError, match=f"stated probabilities support only the rules {RULES}"):
         refladder.rescore(kept, out=tmp_path / "votes.jsonl", rule="hard-votes")
-    other = "of probabilities stated in 5 orders, this run of 2"
-    with pytest.raises(OtherRunError, match=other):
-        scored(judge, "stated:2", rows=str(table), out=out, judgments=kept)
+    with pytest.raises(OtherRunError, match="of probabilities stated in 5 orders, this run of 2"):
+        score("stated:2")
 
 
-def test_settings_that_do_not_go_with_stated_probabilities():
-    refused = [
-        ({"answers": "twice"}, "answers 'twice': use a number of 0 or more, stated, or stated:K"),
+FORMS = "use a number of 0 or more, stated, or stated:K"
+NUMBER = "choose one of them, or give answers a number"
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"answers": "twice"}, f"answers 'twice': {FORMS}"),
+        ({"answers": "stated:0"}, f"answers 'stated:0': {FORMS}"),
         (
-            {"answers": "stated:0"},
-            "answers 'stated:0': use a number of 0 or more, stated, or stated:K",
+            {"rule": "hard-votes"},
+            f"answers stated supports only the rules {RULES}, found 'hard-votes'",
         ),
+        ({"yes_no": True}, "answers stated asks no yes/no questions; leave out yes_no"),
         (
-            {"answers": "stated", "rule": "hard-votes"},
-            f"answers stated supports only the rules {RULES}, found 'hard-votes'; {NEXT}",
-        ),
-        (
-            {"answers": "stated", "yes_no": True},
-            "answers stated asks no yes/no questions; leave out yes_no",
-        ),
-        (
-            {"answers": "stated", "both_orders": True},
-            f"answers stated shows all rungs in one prompt, so pairs have no orders; {LEAVE}, or use stated:2",
+            {"both_orders": True},
+            "answers stated shows all rungs in one prompt, so pairs have no orders; leave out both_o",
         ),
         (
             {"answers": "stated:9"},
-            "answers stated:9 asks in 9 different orders, and ladders of 5 rungs are shown in 8; use stated:8",
+            "answers stated:9 asks in 9 different orders, and ladders of 5 rungs are shown in 8; use",
         ),
         (
             {"answers": "stated:3", "ladders": set_of([[1.0, 2.0]])},
-            "answers stated:3 asks in 3 different orders, and ladders of 2 rungs are shown in 2; use stated:2",
+            "answers stated:3 asks in 3 different orders, and ladders of 2 rungs are shown in 2; use",
         ),
         (
-            {"answers": "stated", "ladders": set_of([[float(level) for level in range(27)]])},
-            "answers stated names rungs by 26 letters, and the ladders have 27 rungs; give answers a number",
+            {"ladders": set_of([[float(level) for level in range(27)]])},
+            "answers stated names rungs by 26 letters, and the ladders have 27 rungs; give answers a",
         ),
-    ]
-    for settings, message in refused:
-        with pytest.raises(UsageError, match=f"^{re.escape(message)}$"):
-            refladder.score(ROWS, judge=Stating(None), **({"ladders": LADDERS} | settings))
+    ],
+)
+def test_settings_that_do_not_go_with_stated_probabilities(settings, message):
+    with pytest.raises(UsageError, match=f"^{re.escape(message)}"):
+        scored(Stating(None), **settings)
 
 
-def test_a_judge_that_writes_nothing_is_refused_before_it_is_asked(command, write_jsonl):
+def test_a_judge_that_writes_nothing_is_refused_before_it_is_asked(fails, write_jsonl):
     table = write_jsonl([{"context_id": "story-04", "output": "Ember sneezed."}])
-    for judge in ((), ("--dry-run",)):
-        done = command("score", table, "--ladders", "demo/story", "--answers", "stated", *judge)
-        assert done.code == 2
-        assert (
-            "builtin/1 writes no answers, and --answers stated asks for them; leave it out, or name a model with --jud"
-            in done.err
-        )
+    refused = (
+        "builtin/1 writes no answers, and --answers stated asks for them; leave it out, or name"
+    )
+    for dry_run in ((), ("--dry-run",)):
+        arguments = (table, "--ladders", "demo/story", "--answers", "stated", *dry_run)
+        assert refused in fails(2, "score", *arguments)
     with pytest.raises(
-        UsageError, match=r"^function:\S+ writes no answers, and answers stated asks for them; "
+        UsageError, match=r"^function:\S+ writes no answers, and answers stated asks"
     ):
-        refladder.score(
-            ROWS, ladders=LADDERS, judge=lambda questions: [{} for _ in questions], answers="stated"
-        )
+        scored(lambda questions: [{} for _ in questions])
 
 
 def test_the_judge_check_asks_the_ends_of_each_ladder_against_its_other_rungs():
-    ladders = set_of([[1.0, 2.0, 3.0, 4.0, 5.0]] * 14)
-    prompts = []
-
-    class Checked(Stating):
-        def said(self, prompt):
-            if not of_rungs(prompt):
-                return by_quality(prompt, 0)
-            prompts.append(prompt)
-            return self.answer(prompt, 0)
+    ladders = set_of([FIVE] * 14)
+    judge = Stating()
+    scored(judge, "stated:3", ladders)
+    assert len(judge.of_rungs) == 14 * 2  # one order each, whatever K is
+    for prompt in judge.of_rungs:
+        assert len(SHOWN.findall(prompt.slots["references"])) == 4
+        assert prompt.slots["target"] not in prompt.slots["references"]
 
     def failing_on_best(prompt, _before):
         # 50 of each other rung for the best rung, so its mean is not above 50: no ladder is right.
-        if quality_of(prompt.slots["target"]) == 5:
-            return "A: 50\nB: 50\nC: 50\nD: 50"
-        return by_quality(prompt, 0)
-
-    rows = [{"context_id": "c0", "output": text_of(3.0, "a")}]
-    scored(Checked(), "stated:3", ladders, rows)
-    assert len(prompts) == 14 * 2  # one order each, whatever K is
-    assert all(len(SHOWN.findall(prompt.slots["references"])) == 4 for prompt in prompts)
-    assert all(prompt.slots["target"] not in prompt.slots["references"] for prompt in prompts)
-    with pytest.raises(JudgeRefusedError, match=r"worth 0 of 14 ladders\)"):
-        scored(Checked(failing_on_best), "stated", ladders, rows)
-
-
-def test_the_judge_check_counts_ladders_by_hand(tmp_path):
-    # The mean decides: of the best rung 90, 90, 90, 10 is above 50; of the worst 10, 10, 10, 90 is below.
-    ladders = set_of([[1.0, 2.0, 3.0, 4.0, 5.0]] * 12)
-    table = tmp_path / "rows.jsonl"
-    table.write_text(json.dumps({"context_id": "c0", "output": text_of(3.0, "a")}) + "\n")
-
-    def answer(prompt):
         best = quality_of(prompt.slots["target"]) == 5
-        if "text c3 " in prompt.slots["target"]:
+        return all_rungs(50, "ABCD") if best else by_quality(prompt, 0)
+
+    with pytest.raises(JudgeRefusedError, match=r"worth 0 of 14 ladders\)"):
+        scored(Stating(check=failing_on_best), ladders=ladders)
+
+
+def test_the_judge_check_counts_ladders_by_hand(tmp_path, write_jsonl):
+    def answer(prompt, _before):
+        # The mean decides: of the best rung 90, 90, 90, 10 is above 50; of the worst 10, 10, 10, 90 is below.
+        best, ladder = quality_of(prompt.slots["target"]) == 5, prompt.slots["target"].split()[3]
+        if ladder == "c3":
             return "I cannot tell."
-        if "text c4 " in prompt.slots["target"] and not best:
-            return "A: 60\nB: 60\nC: 60\nD: 10"  # 47.5 would be right, and "text c5" below is not
-        if "text c5 " in prompt.slots["target"] and not best:
-            return "A: 60\nB: 60\nC: 60\nD: 30"  # 52.5
-        return "A: 90\nB: 90\nC: 90\nD: 10" if best else "A: 10\nB: 10\nC: 10\nD: 90"
+        if ladder == "c4" and not best:
+            return all_rungs(60, "ABC") + "\nD: 10"  # 47.5, which is right
+        if ladder == "c5" and not best:
+            return all_rungs(60, "ABC") + "\nD: 30"  # 52.5, which is not
+        return f"{all_rungs(90, 'ABC')}\nD: 10" if best else f"{all_rungs(10, 'ABC')}\nD: 90"
 
-    class Checked(Stating):
-        def said(self, prompt):
-            return answer(prompt) if of_rungs(prompt) else by_quality(prompt, 0)
-
-    out = tmp_path / "out.jsonl"
-    refladder.score(
-        table, ladders=ladders, judge=Checked(), answers="stated", any_judge=True, out=out
-    )
+    ladders, out = set_of([FIVE] * 12), tmp_path / "out.jsonl"
+    judge = Stating(check=answer)
+    scored(judge, ladders=ladders, rows=write_jsonl(ROWS), any_judge=True, out=out)
     (check,) = json.loads((tmp_path / "out.jsonl.run.json").read_text())["judge_check"]
-    assert (check["compared"], check["read"], check["right"], check["unparsed"]) == (12, 11, 10, 1)
-    assert check_lines([]) == ([], [])
-
-
-def test_a_scorer_gives_intervals():
-    said = [40, 40, 50, 60, 60]
-    judge = saying(said)
-    with refladder.Scorer(ladders=LADDERS, judge=judge, answers="stated:5") as scorer:
-        found, empty = scorer.score([text_of(3.5, "a"), ""], context_id="c0")
-    assert found.interval == pytest.approx((-3.72497, 3.72497), abs=1e-4)
-    assert (found.grade, empty.interval) == (pytest.approx(3), None)
+    counts = [check[name] for name in ("compared", "read", "right", "unparsed")]
+    assert counts == [12, 11, 10, 1]
 
 
 def test_evaluate_takes_stated_probabilities():
     benchmark = benchmark_of([[1.5, 2.5, 3.5], [4.5, 1.5, 2.0]])
-    ladders = set_of([[1.0, 2.0, 3.0, 4.0, 5.0]] * 2)
-    judge = Stating()
-    rows = [
-        {"context_id": o.context_id, "output_id": o.id, "output": o.text} for o in benchmark.outputs
-    ]
-    wanted = {
-        row["output_id"]: row["worth_score"]
-        for row in scored(Stating(), rows=rows, ladders=ladders)
-    }
+    ladders, judge = set_of([FIVE] * 2), Stating()
+    settings = MethodSettings(stated=1)
     evaluation = refladder.evaluate(
-        benchmark,
-        ladders=ladders,
-        judge=judge,
-        methods=["ladder"],
-        settings=MethodSettings(stated=1),
+        benchmark, ladders=ladders, judge=judge, methods=["ladder"], settings=settings
     )
-    (run,) = evaluation.runs
-    method = run.result.method
-    assert {name: value for (name, _), value in method.scores.items()} == pytest.approx(wanted)
+    rows = [
+        {"context_id": output.context_id, "output_id": output.id, "output": output.text}
+        for output in benchmark.outputs
+    ]
+    wanted = scored(Stating(), rows=rows, ladders=ladders)
+    method = evaluation.runs[0].result.method
+    found = {name: value for (name, _), value in method.scores.items()}
+    assert found == pytest.approx({row["output_id"]: row["worth_score"] for row in wanted})
     assert "|answers:stated:1|" in method.signature
     assert len(judge.asked) == 6
 
 
-def test_a_dry_run_counts_the_answers(tmp_path, command, write_jsonl):
+def test_the_command_shows_the_spread_of_orders_and_a_dry_run_counts_the_answers(
+    tmp_path, command, write_jsonl
+):
     rules = tmp_path / "rules.jsonl"
-    rules.write_text('{"role": "stated", "text": "A: 60\\nB: 60\\nC: 60\\nD: 60\\nE: 60"}\n')
-    table = write_jsonl(
-        [{"context_id": name, "output": "Ember sneezed."} for name in ("story-04", "story-07")]
-    )
-    base = [
-        "score",
-        table,
-        "--ladders",
-        "demo/story",
-        "--dimension",
-        "coherence",
-        "--judge",
-        f"scripted:{rules}",
-    ]
-    base.append("--any-judge")
-    for mode, calls in (
-        ("stated", 26),
-        ("stated:8", 40),
-    ):  # the judge check: both ends of 12 ladders, asked once
-        done = command(*base, "--answers", mode, "--dry-run")
-        assert f": {calls} calls," in done.out + done.err
-        assert "  texts are the most probable ones (temperature 0)\n" in done.out + done.err
-        done = command(*base, "--answers", mode, "--json", "--out", tmp_path / f"{calls}.jsonl")
+    rules.write_text(json.dumps({"role": "stated", "text": all_rungs(60)}) + "\n")
+    contexts = ("story-04", "story-07")
+    table = write_jsonl([{"context_id": name, "output": "Ember sneezed."} for name in contexts])
+    judge = ("--judge", f"scripted:{rules}", "--any-judge")
+    base = ("score", table, "--ladders", "demo/story", "--dimension", "coherence", *judge)
+    # the judge check: both ends of 12 ladders, asked once
+    for answers, calls in (("stated", 26), ("stated:8", 40)):
+        done = command(*base, "--answers", answers, "--dry-run")
+        assert f": {calls} calls," in done.out
+        assert "  texts are the most probable ones (temperature 0)\n" in done.out
+        out = tmp_path / f"{calls}.jsonl"
+        done = command(*base, "--answers", answers, "--json", "--out", out)
         assert done.rows[0]["spent"][0]["calls"] == calls
+    done = command(*base, "--answers", "stated:2", "--out", tmp_path / "out.jsonl")
+    shown = "coherence: standard deviation of the score between orders of the rungs 0.00\n"
+    assert shown in done.out + done.err
     done = command(*base, "--answers", "often", "--dry-run")
     assert (done.code, done.out) == (2, "")
-    assert "--answers 'often': use a number of 0 or more, stated, or stated:K" in done.err
+    assert f"--answers 'often': {FORMS}" in done.err
 
 
-class Biased(Stating):
-    """30 for each unit of quality, and 10 in favour of the text in question."""
-
-    def said(self, prompt):
-        self.asked.append((prompt.slots["target"], prompt.text))
-        target, shown = (
-            quality_of(prompt.slots["target"]),
-            SHOWN.findall(prompt.slots["references"]),
-        )
-        return "\n".join(
-            f"{name}: {min(100, max(0, 60 + 30 * (target - quality_of(text)))):g}"
-            for name, text in shown
-        )
+def biased():
+    """A judge that adds 10 in favour of the text in question."""
+    return Stating(check=lambda prompt, before: by_quality(prompt, before, favour=10))
 
 
 def test_a_certificate_is_made_of_what_both_rungs_of_a_pair_get():
     # A step of .5: p(higher) = 75, p(lower) = 45, so w = (.75 + 1 - .45) / 2 = .65. Two steps: 90 and 30, w = .8.
-    judge = Biased()
+    judge = biased()
     ladders = set_of([[1.0, 1.5, 2.0], [2.0, 1.5, 2.5]])
     certificate = refladder.certify(ladders, judge=judge, answers="stated")
-    assert (
-        len(judge.asked) == 2 * 3
-    )  # each rung among the others of its ladder, and nothing more for the judge check
+    # each rung among the others of its ladder, and nothing more for the judge check
+    assert len(judge.of_rungs) == 2 * 3
     (dimension,) = certificate["dimensions"]
     # Second ladder: 2 to 1.5 is -.5 (w .35), 1.5 to 2.5 is 1 (w .8). Means .5 and (.65 + .8) / 2.
     assert [step["w"] for step in dimension["steps"]] == pytest.approx([0.5, 0.725])
@@ -559,35 +442,31 @@ def test_a_certificate_is_made_of_what_both_rungs_of_a_pair_get():
 
 
 def test_a_certificate_of_a_shared_set_compares_the_anchors():
-    judge = Biased()
+    judge = biased()
     certificate = refladder.certify(shared_set(), judge=judge, answers="stated")
-    assert len(judge.asked) == 2 * 2 * 2  # each rung of each anchor, against each anchor's ladder
+    assert (
+        len(judge.of_rungs) == 2 * 2 * 2
+    )  # each rung of each anchor, against each anchor's ladder
     # Level 2 of an anchor against level 1 of the other: 2 against 2 (not above), and 3 against 1 (above).
     sharing = certificate["sharing"]
     assert (sharing["in_order"], sharing["of"]) == (1, 2)
 
 
 def test_an_audit_and_long_ladders_are_refused():
-    with pytest.raises(
-        UsageError, match=r"^answers stated: the audit compares pairs of texts; give a number of "
-    ):
-        refladder.audit(LADDERS, judge=Biased(), answers="stated")
-    with pytest.raises(
-        UsageError,
-        match=r"^answers stated:3 asks in 3 different orders, and ladders of 2 rungs are",
-    ):
-        refladder.certify(set_of([[1.0, 2.0, 3.0]]), judge=Biased(), answers="stated:3")
+    message = "^answers stated: the audit compares pairs of texts; give a number of "
+    with pytest.raises(UsageError, match=message):
+        refladder.audit(LADDERS, judge=biased(), answers="stated")
+    message = "^answers stated:3 asks in 3 different orders, and ladders of 2 rungs are"
+    with pytest.raises(UsageError, match=message):
+        refladder.certify(set_of([[1.0, 2.0, 3.0]]), judge=biased(), answers="stated:3")
 
 
 def test_recorded_readings_have_the_scores_and_the_unparsed_answers(tmp_path):
     """Two orders, of which p(win) is the mean; the answers on the text b cannot be parsed."""
     judge = Stating(
-        lambda prompt, before: (
-            by_quality(prompt, before) if " a" in prompt.slots["target"] else "no idea"
-        )
+        lambda prompt, _: by_quality(prompt, 0) if " a" in prompt.slots["target"] else "no idea"
     )
-    rows = [{"context_id": "c0", "output_id": name, "output": text_of(3.5, name)} for name in "ab"]
-    kept = tmp_path / "kept.jsonl"
+    rows, kept = rows_of("a", "b"), tmp_path / "kept.jsonl"
     first = scored(judge, "stated:2", rows=rows, judgments=kept, any_judge=True)
     second = refladder.score(rows, ladders=LADDERS, judgments_from=kept)
     assert first[0]["worth_score"] is not None

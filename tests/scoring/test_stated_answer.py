@@ -90,4 +90,4 @@ def test_the_last_line_of_a_cut_answer_is_not_read():
 
 def test_long_answers_take_no_time():
     for piece in ("A", "A: ", ", ", " ", "A:1,", "{", "1", "- ", "A - ", "\n"):
-        assert isinstance(stated_numbers(piece * 100_000, "ABC"), str)
+        assert isinstance(stated_numbers(piece * 30_000, "ABC"), str)
