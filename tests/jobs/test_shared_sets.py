@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import json
 import math
-import re
 from dataclasses import replace
 
 import pytest
@@ -43,7 +43,7 @@ RECIPE = Recipe(backend="by hand", prompts=(), sampling=None, version="1")
 CERTAIN = {
     "win": (0.0, IMPOSSIBLE, IMPOSSIBLE),
     "loss": (IMPOSSIBLE, 0.0, IMPOSSIBLE),
-    "tie": (IMPOSSIBLE,) * 2 + (0.0,),
+    "tie": (IMPOSSIBLE, IMPOSSIBLE, 0.0),
 }
 
 
@@ -55,64 +55,62 @@ class Numbers(Double):
     def __init__(self):
         self.prompts = []
 
-    def read_labels(self, prompts, labels):
-        del labels
+    def read_labels(self, prompts, _labels):
         self.prompts += prompts
-        readings = []
-        for prompt in prompts:
-            target, reference = prompt.slots["target"], prompt.slots["reference"]
-            if "?" in {target, reference}:
-                readings.append(LabelReading(logprobs=None, mass=None, reason="no answer"))
-                continue
-            ahead = float(target) - float(reference)
-            readings.append(
-                LabelReading(
-                    logprobs=CERTAIN["win" if ahead > 0 else "loss" if ahead else "tie"], mass=1.0
-                )
-            )
-        return readings
+        return [self._read(prompt.slots["target"], prompt.slots["reference"]) for prompt in prompts]
+
+    def _read(self, target, reference):
+        if "?" in {target, reference}:
+            return LabelReading(logprobs=None, mass=None, reason="no answer")
+        ahead = float(target) - float(reference)
+        outcome = "win" if ahead > 0 else "loss" if ahead else "tie"
+        return LabelReading(logprobs=CERTAIN[outcome], mass=1.0)
 
 
-def shared(ladders, task="dialogue", dimensions=(WORTH,), name="shared"):
-    """A shared set with one ladder for each anchor and dimension: {anchor: the texts of its rungs}."""
+def shared(ladders):
+    """A shared set with a ladder for each anchor: {anchor: the texts of its rungs}."""
     contexts = [
-        Context(id=anchor, task=task, text=f"Talk {anchor}.", background=f"Facts {anchor}.")
+        Context(id=anchor, task="dialogue", text=f"Talk {anchor}.", background=f"Facts {anchor}.")
         for anchor in ladders
     ]
     made = [
         Ladder(
-            context_id=anchor,
-            task=task,
-            dimension=dimension.name,
+            context_id=anchor, task="dialogue", dimension="worth", recipe=RECIPE,
             rungs=tuple(Rung(level=level, text=text) for level, text in enumerate(texts, start=1)),
-            recipe=RECIPE,
         )
         for anchor, texts in ladders.items()
-        for dimension in dimensions
-    ]
-    return ladder_set(name, dimensions, contexts, made, anchors=list(ladders))
+    ]  # fmt: skip
+    return ladder_set("shared", [WORTH], contexts, made, anchors=list(ladders))
 
 
-class Told(Silent):
-    """Keeps the notices."""
-
-    def __init__(self):
-        self.notices = []
-
-    def notice(self, text, *, warns=False):
-        del warns
-        self.notices.append(text)
+TWO = {"a": ("10", "20"), "b": ("1", "2")}
 
 
-def spec_of(source, out, judge, ladders):
-    """A run whose judge is asked about the rows alone."""
-    tables = Tables(source=str(source), out=str(out))
-    return ScoreSpec(asked=Scoring(ladders=ladders), tables=tables, judge=judge, is_part=True)
+@pytest.fixture
+def scored_rows(write_jsonl, tmp_path):
+    """The scored rows of a table, with the notices of the run; the judge is asked about the rows alone."""
+
+    class Told(Silent):
+        def notice(self, text, *, warns=False):
+            del warns
+            notices.append(text)
+
+    notices = []
+
+    def go(ladders, rows, judge):
+        notices.clear()
+        out = tmp_path / "out.jsonl"
+        tables = Tables(source=str(write_jsonl(rows)), out=str(out))
+        asked = Scoring(ladders=ladders)
+        spec = ScoreSpec(asked=asked, tables=tables, judge=judge, is_part=True)
+        run(spec, Session(store=False), Told())
+        return [json.loads(line) for line in out.read_text("utf-8").splitlines()], list(notices)
+
+    return go
 
 
-def scored(ladders, texts, *, judge=None, contexts=(), **how):
-    judge = judge or Numbers()
-    scorer = LadderScorer(judge, ladders, Scoring(**how))
+def scored(ladders, texts=("15",), *, judge=None, contexts=(), **how):
+    scorer = LadderScorer(judge or Numbers(), ladders, Scoring(**how))
     outputs = [
         Output(id=f"o{number}", context_id="", system="", text=text)
         for number, text in enumerate(texts)
@@ -124,139 +122,141 @@ def scored(ladders, texts, *, judge=None, contexts=(), **how):
 def test_a_score_is_the_mean_over_the_anchors_with_its_standard_deviation():
     # 15 beats 10 and loses to 20 of anchor a: 1 - 2 = -1. It beats 1 and 2 of anchor b: 1 + 2 = 3. The mean is 1, and
     # the standard deviation of (-1, 3) with n - 1 is sqrt((2^2 + 2^2) / 1) = 2 sqrt 2. 3 of 4 rungs: 1 + 4 * 3/4 = 4.
-    (score,), scorer = scored(shared({"a": ("10", "20"), "b": ("1", "2")}), ["15"])
+    (score,), scorer = scored(shared(TWO))
     assert (score.value, score.grade, score.spread) == (1.0, 4.0, 0.0)
     assert score.anchor_spread == pytest.approx(2 * math.sqrt(2))
     assert "dialogue/compare-shared@" in score.signature
     # Of the top rungs 20 and 2, the text beats one of two: the mean probability is 1/2, which is not more than that.
     assert (scorer.report.above_top, scorer.report.judged_top) == ({"worth": 0}, {"worth": 1})
     # With both orders, each swapped: the same verdicts.
-    (both,), _ = scored(shared({"a": ("10", "20"), "b": ("1", "2")}), ["15"], both_orders=True)
+    (both,), _ = scored(shared(TWO), both_orders=True)
     assert (both.value, both.grade, both.anchor_spread) == (1.0, 4.0, score.anchor_spread)
 
 
 def test_one_anchor_has_no_spread_over_anchors():
-    (score,), _ = scored(shared({"a": ("10", "20")}), ["15"])
+    (score,), _ = scored(shared({"a": ("10", "20")}))
     assert (score.value, score.anchor_spread) == (-1.0, None)
 
 
 def test_a_rung_that_cannot_be_judged_leaves_no_number():
-    (score,), scorer = scored(shared({"a": ("10", "20"), "b": ("?", "2")}), ["15"])
+    (score,), scorer = scored(shared({"a": ("10", "20"), "b": ("?", "2")}))
     assert (score.value, score.grade, score.anchor_spread) == (None, None, None)
     assert score.reason == "1 of 4 judgments unparsed: no answer"
     assert scorer.report.unscored == {"worth": 1}
 
 
 def test_the_prompt_holds_both_contexts_the_rows_first():
-    judge, ladders = Numbers(), shared({"a": ("10", "20"), "b": ("1", "2")})
+    judge, ladders = Numbers(), shared(TWO)
     row = Context(id="", task="", text="My own talk.", background="My facts.")
     scored(ladders, ["15", "16"], judge=judge, contexts=[row, None])
-    prompt = judge.prompts[3].text  # the row against the upper rung of b
+    texts = [prompt.text for prompt in judge.prompts]
+    prompt = texts[3]  # the row against the upper rung of b
     shown = ["My own talk.", "My facts.", "15", "Talk b.", "Facts b.", "\n2\n"]
     places = [prompt.index(text) for text in shown]
     assert places == sorted(places)
     assert "judge each by its own conversation" in prompt
-    assert (
-        "Conversation of the target response (empty if there is none):\n\n\n"
-        in judge.prompts[4].text
-    )
-    starts = {
-        each.text[: each.text.index("Conversation of the reference")] for each in judge.prompts[:4]
-    }
-    assert len(starts) == 1  # what a judge reads once for all rungs of a row
+    empty = "Conversation of the target response (empty if there is none):\n\n\n"
+    assert empty in texts[4]
+    # what a judge reads once for all rungs of a row
+    assert len({text.partition("Conversation of the reference")[0] for text in texts[:4]}) == 1
     judge.prompts.clear()
-    scored(ladders, ["15"], judge=judge, contexts=[row], both_orders=True)
+    scored(ladders, judge=judge, contexts=[row], both_orders=True)
     swapped = judge.prompts[1].text  # the lowest rung of a against the row
     places = [swapped.index(text) for text in ("Talk a.", "\n10\n", "My own talk.", "\n15\n")]
     assert places == sorted(places)
 
 
-def test_a_row_with_the_context_of_an_anchor_is_compared_with_all_anchors(tmp_path, write_jsonl):
-    ladders = shared({"a": ("10", "20"), "b": ("1", "2")})
-    rows = [
-        {"output": "15", "context_id": "a"},
-        {"output": "15", "context": "Other."},
-        {"output": "15"},
-    ]
-    source, judge = write_jsonl(rows), Numbers()
-    told = Told()
-    spec = spec_of(source, tmp_path / "out.jsonl", judge, ladders)
-    assert run(spec, Session(store=False), told).rows == 3
-    assert told.notices == ["no context in 1 of 3 rows: these are judged by their text alone"]
-    lines = (tmp_path / "out.jsonl").read_text("utf-8").splitlines()
-    assert [re.search(r'"worth_score": ([-.\d]+)', line)[1] for line in lines] == ["1.0"] * 3
-    assert all('"worth_anchor_spread": 2.82842712' in line for line in lines)
+def test_a_row_with_the_context_of_an_anchor_is_compared_with_all_anchors(scored_rows):
+    judge = Numbers()
+    contexts = ({"context_id": "a"}, {"context": "Other."}, {})
+    rows, notices = scored_rows(shared(TWO), [{"output": "15", **each} for each in contexts], judge)
+    assert notices == ["no context in 1 of 3 rows: these are judged by their text alone"]
+    assert [row["worth_score"] for row in rows] == [1.0] * 3
+    assert [row["worth_anchor_spread"] for row in rows] == [pytest.approx(2 * math.sqrt(2))] * 3
     # The questions of equal contexts are next to each other: none, the digest of "Other.", and "a".
-    assert [judge.prompts[place].slots["context"] for place in (0, 4, 8)] == [
-        "",
-        "Other.",
-        "Talk a.",
-    ]
+    found = [judge.prompts[place].slots["context"] for place in (0, 4, 8)]
+    assert found == ["", "Other.", "Talk a."]
+    assert scored_rows(shared(TWO), [{"output": "15"}], judge)[1] == []  # no row has a context
+
+
+def test_a_set_of_single_contexts_shows_its_own_background_and_not_that_of_the_row(scored_rows):
+    opened, judge = shared({"a": ("10", "20")}), Numbers()
+    contexts, ladders = opened.contexts.values(), opened.ladders.values()
+    alone = ladder_set("alone", [WORTH], list(contexts), list(ladders))
+    scored_rows(alone, [{"output": "15", "context_id": "a", "context": "Talk a."}], judge)
+    assert {prompt.slots["background"] for prompt in judge.prompts} == {"Facts a."}
 
 
 def test_yes_no_questions_show_one_context():
-    with pytest.raises(
-        UsageError, match=r"^shared: the set is shared, and yes/no questions show one context"
-    ):
-        scored(shared({"a": ("1", "2")}), ["3"], yes_no=True)
+    refused = r"^shared: the set is shared, and yes/no questions show one context"
+    with pytest.raises(UsageError, match=refused):
+        scored(shared({"a": ("1", "2")}), yes_no=True)
 
 
 def test_a_shared_set_needs_every_ladder_and_context_of_its_anchors():
     opened = shared({"a": ("1", "2"), "b": ("1", "2")})
     ladders, contexts = list(opened.ladders.values()), list(opened.contexts.values())
-    with pytest.raises(
-        UsageError,
-        match=r"^x: 'b' has no worth ladder; a shared set has the ladders of its anchors",
-    ):
-        ladder_set("x", [WORTH], contexts, ladders[:1], anchors=["a", "b"])
-    with pytest.raises(UsageError, match=r"^x: 'b' is not an anchor, and has a worth ladder"):
-        ladder_set("x", [WORTH], contexts, ladders, anchors=["a"])
-    with pytest.raises(
-        UsageError, match=r"^x: no text of anchor 'a', which the judge has to see beside its rungs"
-    ):
-        ladder_set("x", [WORTH], [], ladders, anchors=["a", "b"])
+    for texts, has, anchors, message in (
+        (contexts, ladders[:1], "ab", "'b' has no worth ladder; a shared set has the ladders of its anchors"),
+        (contexts, ladders, "a", "'b' is not an anchor, and has a worth ladder"),
+        ([], ladders, "ab", "no text of anchor 'a', which the judge has to see beside its rungs"),
+    ):  # fmt: skip
+        with pytest.raises(UsageError, match=f"^x: {message}"):
+            ladder_set("x", [WORTH], texts, has, anchors=list(anchors))
 
 
 def test_set_json_says_shared_and_a_set_without_it_is_not(tmp_path):
-    opened = shared({"a": ("1", "2"), "b": ("1", "2")})
+    opened, path = shared(TWO), tmp_path / "set.json"
     records = [WORTH], list(opened.contexts.values()), list(opened.ladders.values()), []
     write_ladder_set(tmp_path, *records, shared=Shared(anchors=("a", "b"), seed=7))
-    assert (
-        (tmp_path / "set.json").read_text()
-        == '{"schema":"ladder-set/1","anchors":["a","b"],"seed":7,"shared":true,"serves":[]}\n'
-    )
+    written = '{"schema":"ladder-set/1","anchors":["a","b"],"seed":7,"shared":true,"serves":[]}\n'
+    assert path.read_text() == written
     assert load_ladders(tmp_path).anchors == ("a", "b")
     write_ladder_set(tmp_path, *records)
     assert load_ladders(tmp_path).anchors == ()
-    assert not (tmp_path / "set.json").exists()
+    assert not path.exists()
 
 
-def seeds(count, task="document"):
+def test_a_dimension_whose_spread_is_anothers_spread_over_anchors_is_refused():
+    named = [Dimension(name=name, description="") for name in ("worth", "worth anchor")]
+    assert len(added_columns(named)) == 12
+    clash = r"^dimension 'worth anchor' would share the column 'worth_anchor_spread' with"
+    with pytest.raises(UsageError, match=clash):
+        added_columns(named, shared=True)
+
+
+def test_judgments_that_were_stored_before_there_were_shared_sets_are_read(tmp_path):
+    path = tmp_path / "j.jsonl"
+    made = Run(recipe=RECIPE, ladders="x@1", dimensions=(WORTH,), rungs=2, orders=1)
+    before = to_line(made).replace(b',"anchors":[]', b"")
+    assert before != to_line(made)
+    path.write_bytes(before)
+    with JudgmentLog(path, made) as log:
+        assert log.run.anchors == ()
+    with pytest.raises(OtherRunError, match="these judgments are of another run"):
+        JudgmentLog(path, replace(made, anchors=("a", "b")))
+
+
+def seeds(count):
+    """Documents of 30, 31, ... words."""
     return [
-        Context(
-            id=f"s{number}",
-            task=task,
-            text="",
-            references=(" ".join([f"word{number}"] * (30 + number)),),
-        )
+        Context(id=f"s{number}", task="document", text="", references=(" ".join([f"word{number}"] * (30 + number)),))
         for number in range(count)
-    ]
+    ]  # fmt: skip
 
 
 def test_anchors_are_drawn_by_the_seed_whatever_the_order():
-    drawn = [seed.id for seed in draw_anchors(seeds(20), 4, Sampling(seed=3))]
-    assert drawn == [seed.id for seed in draw_anchors(seeds(20)[::-1], 4, Sampling(seed=3))]
-    assert drawn != [seed.id for seed in draw_anchors(seeds(20), 4, Sampling(seed=4))]
-    assert len(set(drawn)) == 4
+    def drawn(documents, seed):
+        return [context.id for context in draw_anchors(documents, 4, Sampling(seed=seed))]
+
+    assert drawn(seeds(20), 3) == drawn(seeds(20)[::-1], 3) != drawn(seeds(20), 4)
+    assert len(set(drawn(seeds(20), 3))) == 4
     # A seed of 35 words, and at most half of 512 and of 40 tokens.
-    assert {seed.background for seed in draw_anchors(seeds(6)[5:], 1, Sampling())} == {"35 words"}
-    assert {seed.background for seed in draw_anchors(seeds(6)[5:], 1, Sampling(max_tokens=40))} == {
-        "20 words"
-    }
-    with pytest.raises(
-        UsageError,
-        match=r"^--shared 5 needs 5 seeds, and the table has 4; add rows, or ask for fewer",
-    ):
+    for sampling, words in ((Sampling(), "35 words"), (Sampling(max_tokens=40), "20 words")):
+        (anchor,) = draw_anchors(seeds(6)[5:], 1, sampling)
+        assert anchor.background == words
+    few = r"^--shared 5 needs 5 seeds, and the table has 4; add rows, or ask for fewer"
+    with pytest.raises(UsageError, match=few):
         draw_anchors(seeds(4), 5, Sampling())
 
 
@@ -269,117 +269,118 @@ class Writer(Double):
         self.refused, self.roles, self.fails = refused, [], fails
 
     def write(self, prompts, _sampling):
-        texts = []
-        for prompt in prompts:
-            self.roles.append(prompt.role)
-            if prompt.role == self.fails:
-                raise KeyboardInterrupt
-            if prompt.role == "subject":
-                texts.append(prompt.slots["target"].split()[0])
-                continue
-            refused = prompt.slots["context"] in self.refused and prompt.role == "between"
-            made = f"{prompt.slots['context']} {prompt.role} {prompt.slots['background']} {len(self.roles)}"
-            texts.append("" if refused else made)
-        return [Completion(text=text) for text in texts]
+        return [Completion(text=self._text(prompt)) for prompt in prompts]
+
+    def _text(self, prompt):
+        self.roles.append(prompt.role)
+        if prompt.role == self.fails:
+            raise KeyboardInterrupt
+        if prompt.role == "subject":
+            return prompt.slots["target"].split()[0]
+        subject = prompt.slots["context"]
+        if subject in self.refused and prompt.role == "between":
+            return ""
+        return f"{subject} {prompt.role} {prompt.slots['background']} {len(self.roles)}"
 
 
-def built(folder, writer, anchors, **how):
+def built(folder, writer, count=3, dimensions=(WORTH,), **how):
+    sampling = Sampling(seed=3)
     spec = BuildSpec(
-        contexts=anchors,
-        dimensions=[WORTH],
-        folder=folder,
-        writer=writer,
-        rungs=3,
-        sampling=Sampling(seed=3),
-        attempts=2,
-        shared=True,
-        **how,
-    )
+        contexts=draw_anchors(seeds(count), count, sampling), dimensions=dimensions, folder=folder, writer=writer,
+        rungs=3, sampling=sampling, attempts=2, shared=True, **how,
+    )  # fmt: skip
     return build.run(spec, Session(store=False), Silent())
 
 
 def test_a_document_anchor_is_a_named_subject_and_a_limit_of_words(tmp_path):
-    writer = Writer()
-    report = built(tmp_path, writer, draw_anchors(seeds(3), 3, Sampling(seed=3)))
+    writer, again = Writer(), Writer()
+    report = built(tmp_path, writer)
     assert writer.roles == ["subject"] * 3 + ["worst", "best"] * 3 + ["between"] * 3
     opened = load_ladders(tmp_path)
     assert opened.anchors == report.anchors
-    assert {
-        (context.text, context.background, context.references)
-        for context in opened.contexts.values()
-    } == {(f"word{number}", f"{30 + number} words", ()) for number in range(3)}
-    assert all(
-        ladder.rungs[1].text.startswith(opened.contexts[ladder.context_id].text)
-        for ladder in opened.ladders.values()
-    )
+    found = {(each.text, each.background, each.references) for each in opened.contexts.values()}
+    assert found == {(f"word{number}", f"{30 + number} words", ()) for number in range(3)}
+    for ladder in opened.ladders.values():
+        assert ladder.rungs[1].text.startswith(opened.contexts[ladder.context_id].text)
     # An interrupted build names no subject again, and asks for nothing that it has.
-    again = Writer()
-    built(tmp_path, again, draw_anchors(seeds(3), 3, Sampling(seed=3)))
+    built(tmp_path, again)
     assert again.roles == []
 
 
 def test_an_interrupted_build_goes_on_with_the_subjects_that_were_named(tmp_path):
-    anchors = draw_anchors(seeds(2), 2, Sampling(seed=3))
     with pytest.raises(KeyboardInterrupt):
-        built(tmp_path, Writer(fails="worst"), anchors)
+        built(tmp_path, Writer(fails="worst"), 2)
     again = Writer()
-    built(tmp_path, again, anchors)
+    built(tmp_path, again, 2)
     assert "subject" not in again.roles
 
 
 def test_an_anchor_whose_rung_failed_is_left_out_and_named(tmp_path):
-    report = built(tmp_path, Writer(refused={"word1"}), draw_anchors(seeds(3), 3, Sampling(seed=3)))
+    report = built(tmp_path, Writer(refused={"word1"}))
     assert set(report.anchors) == {"s0", "s2"}
     assert [(failure.context_id, failure.level) for failure in report.failures] == [("s1", 2)]
     assert load_ladders(tmp_path).anchors == report.anchors
 
 
+class Ranks(Writer):
+    """Writes 1, 5 and 9 for worst, between and best, and the reverse for the wit of the subject word1."""
+
+    fingerprint = "ranks/1"
+
+    def _text(self, prompt):
+        if prompt.role == "subject":
+            return super()._text(prompt)
+        ranks = {"worst": "1", "between": "5", "best": "9"}
+        falls = (prompt.slots["context"], prompt.slots["dimension"]) == ("word1", "wit")
+        rank = ranks[prompt.role]
+        return {"1": "9", "9": "1"}.get(rank, rank) if falls else rank
+
+
+def test_an_anchor_that_the_judge_finds_out_of_order_is_left_out_on_every_dimension(tmp_path):
+    wit = Dimension(name="wit", description="How witty it is.")
+    how = {"dimensions": [WORTH, wit], "certify": True, "judge": Numbers()}
+    report = built(tmp_path, Ranks(), **how)
+    assert set(report.anchors) == {"s0", "s2"}
+    failed = [(failure.context_id, failure.dimension) for failure in report.failures]
+    assert failed == [("s1", "wit")]
+    opened = load_ladders(tmp_path)
+    assert set(opened.ladders) == {(a, name) for a in ("s0", "s2") for name in ("worth", "wit")}
+    # One pair of anchors with 2 steps in both directions, on 2 dimensions; the certificate is of the set as written.
+    assert opened.certificate["sharing"]["of"] == 8
+    assert opened.certificate["sharing"]["low"] is None
+
+
+RISING = {"a": ("10", "20", "30"), "b": ("11", "21", "31"), "c": ("12", "22", "32")}
+
+
 @pytest.mark.parametrize(
-    ("ladders", "expected"),
+    ("ladders", "in_order", "verdict"),
     [
         # Level 2 of each anchor (20, 21, 22) beats level 1 of both others (10, 11, 12), and level 3 level 2: 6 pairs of
         # anchors, 2 steps each, all in order.
-        (
-            {"a": ("10", "20", "30"), "b": ("11", "21", "31"), "c": ("12", "22", "32")},
-            (12, 12, "pass"),
-        ),
+        (RISING, 12, "pass"),
         # a over b: 20 > 1, 30 > 2 (2 of 2), b over a: 2 < 10, 3 < 20 (0 of 2); likewise for the other pairs: 6 of 12.
-        (
-            {"a": ("10", "20", "30"), "b": ("1", "2", "3"), "c": ("100", "200", "300")},
-            (6, 12, "refuse"),
-        ),
+        ({"a": ("10", "20", "30"), "b": ("1", "2", "3"), "c": ("100", "200", "300")}, 6, "refuse"),
         # Falling ladders: 1 of a against 2 of b and so on, all below: none of 12.
-        (
-            {"a": ("30", "20", "10"), "b": ("31", "21", "11"), "c": ("32", "22", "12")},
-            (0, 12, "refuse"),
-        ),
+        ({anchor: texts[::-1] for anchor, texts in RISING.items()}, 0, "refuse"),
         # Level 2 of each equals level 1 of the others, which is not better; 30 > 20.
-        (
-            {"a": ("20", "20", "30"), "b": ("20", "20", "30"), "c": ("20", "20", "30")},
-            (6, 12, "refuse"),
-        ),
+        (dict.fromkeys("abc", ("20", "20", "30")), 6, "refuse"),
         # As the first, with 20 above 30 in a: its level 3 is below level 2 of b and of c: 10 of 12 is over .8.
-        (
-            {"a": ("10", "30", "20"), "b": ("11", "21", "31"), "c": ("12", "22", "32")},
-            (10, 12, "pass"),
-        ),
+        ({**RISING, "a": ("10", "30", "20")}, 10, "pass"),
     ],
 )
-def test_certificate_across_anchors_by_hand(ladders, expected):
-    opened, judge = shared(ladders), Numbers()
-    certificate = certify(opened, open_asker(opened, judge))
+def test_certificate_across_anchors_by_hand(ladders, in_order, verdict):
+    opened = shared(ladders)
+    certificate = certify(opened, open_asker(opened, Numbers()))
     sharing = certificate["sharing"]
-    assert (sharing["in_order"], sharing["of"], sharing["verdict"]) == expected
-    assert sharing["share"] == pytest.approx(
-        expected[0] / expected[1], abs=1e-6
-    )  # six digits are kept
+    assert (sharing["in_order"], sharing["of"], sharing["verdict"]) == (in_order, 12, verdict)
+    assert sharing["share"] == pytest.approx(in_order / 12, abs=1e-6)  # six digits are kept
     assert sharing["low"] <= sharing["share"] <= sharing["high"]
-    assert (sharing["verdict"] == "refuse") == (sharing["share"] < 0.8)
+    assert (verdict == "refuse") == (sharing["share"] < 0.8)
     # 3 ladders of 3 pairs, and 6 pairs of anchors with 2 steps, each in both orders.
     assert certificate["counts"]["judgments"] == 3 * 3 * 2 + 6 * 2 * 2
-    assert (
-        sum(row["of"] for row in sharing["anchors"]) == 2 * sharing["of"]
-    )  # each comparison has two anchors
+    # each comparison has two anchors
+    assert sum(row["of"] for row in sharing["anchors"]) == 2 * sharing["of"]
 
 
 @pytest.mark.parametrize(
@@ -388,25 +389,20 @@ def test_certificate_across_anchors_by_hand(ladders, expected):
         (("10", "20", "30"), "pass", ["pass", "pass", "pass"]),
         # Step 2 is in order for two of three anchors: on the mean it rises.
         (("10", "30", "20"), "rewrite", ["pass", "rewrite", "rewrite"]),
-        (
-            ("10", "?", "30"),
-            "refuse",
-            ["refuse", "refuse", "refuse"],
-        ),  # no step of a could be judged
+        # no step of a could be judged
+        (("10", "?", "30"), "refuse", ["refuse", "refuse", "refuse"]),
     ],
 )
 def test_three_anchors_pass_without_a_test_where_every_step_is_in_order(of_a, verdict, levels):
-    opened = shared({"a": of_a, "b": ("11", "21", "31"), "c": ("12", "22", "32")})
+    opened = shared({**RISING, "a": of_a})
     certificate = certify(opened, open_asker(opened, Numbers()))
     (dimension,) = certificate["dimensions"]
     assert certificate["verdict"] == verdict
     assert [level["verdict"] for level in dimension["levels"]] == levels
     assert certificate["tests"] is None
     assert {step[name] for step in dimension["steps"] for name in ("p", "p_holm")} == {None}
-    assert (certificate["counts"]["length_climbs"], certificate["judge"]["fingerprint"]) == (
-        0,
-        "numbers/1",
-    )
+    assert certificate["counts"]["length_climbs"] == 0
+    assert certificate["judge"]["fingerprint"] == "numbers/1"
     # 2 steps at 0.05: 0.5 ** 6 * 2 = 0.031 is the first below it.
     (note,) = certificate["notes"]
     assert note == (
@@ -422,97 +418,7 @@ def test_six_anchors_have_sign_tests_and_comparisons_that_decide_nothing_are_lef
     opened = shared(dict.fromkeys("abcdef", ("20", "20", "30")))
     certificate = certify(opened, open_asker(opened, Numbers()))
     # 6 * 5 ordered pairs of anchors: 30 > 20 in all, and 20 against 20 decides nothing.
-    assert [certificate["sharing"][name] for name in ("in_order", "of", "verdict", "limit")] == [
-        30,
-        30,
-        "pass",
-        0.7,
-    ]
+    expected = {"in_order": 30, "of": 30, "verdict": "pass", "limit": 0.7}
+    assert certificate["sharing"].items() >= expected.items()
     # No step of 20 to 20 decides: p is 1. All six steps of 20 to 30 rise: 0.5 ** 6, times 2.
     assert [step["p_holm"] for step in certificate["dimensions"][0]["steps"]] == [1.0, 0.03125]
-
-
-def test_a_set_of_single_contexts_shows_its_own_background_and_not_that_of_the_row(
-    write_jsonl, tmp_path
-):
-    opened = shared({"a": ("10", "20")})
-    alone = ladder_set(
-        "alone", [WORTH], list(opened.contexts.values()), list(opened.ladders.values())
-    )
-    source, judge = (
-        write_jsonl([{"output": "15", "context_id": "a", "context": "Talk a."}]),
-        Numbers(),
-    )
-    run(spec_of(source, tmp_path / "out.jsonl", judge, alone), Session(store=False), Silent())
-    assert {prompt.slots["background"] for prompt in judge.prompts} == {"Facts a."}
-
-
-class Ranks(Double):
-    """Writes 1, 5 and 9 for worst, between and best, and the reverse for the wit of the subject word1."""
-
-    fingerprint = "ranks/1"
-
-    def write(self, prompts, _sampling):
-        texts = []
-        for prompt in prompts:
-            falls = (prompt.slots.get("context"), prompt.slots.get("dimension")) == ("word1", "wit")
-            ranks = {"worst": "9" if falls else "1", "between": "5", "best": "1" if falls else "9"}
-            texts.append(
-                prompt.slots["target"].split()[0]
-                if prompt.role == "subject"
-                else ranks[prompt.role]
-            )
-        return [Completion(text=text) for text in texts]
-
-
-def test_an_anchor_that_the_judge_finds_out_of_order_is_left_out_on_every_dimension(tmp_path):
-    anchors = draw_anchors(seeds(3), 3, Sampling(seed=3))
-    dimensions = [WORTH, Dimension(name="wit", description="How witty it is.")]
-    spec = BuildSpec(
-        contexts=anchors,
-        dimensions=dimensions,
-        folder=tmp_path,
-        writer=Ranks(),
-        rungs=3,
-        sampling=Sampling(seed=3),
-        attempts=1,
-        shared=True,
-        certify=True,
-        judge=Numbers(),
-    )
-    report = build.run(spec, Session(store=False), Silent())
-    assert set(report.anchors) == {"s0", "s2"}
-    assert [(failure.context_id, failure.dimension) for failure in report.failures] == [
-        ("s1", "wit")
-    ]
-    opened = load_ladders(tmp_path)
-    assert set(opened.ladders) == {
-        (anchor, name) for anchor in ("s0", "s2") for name in ("worth", "wit")
-    }
-    # One pair of anchors with 2 steps in both directions, on 2 dimensions; the certificate is of the set as written.
-    assert opened.certificate["sharing"]["of"] == 8
-    assert opened.certificate["sharing"]["low"] is None
-
-
-def test_a_dimension_whose_spread_is_anothers_spread_over_anchors_is_refused():
-    named = [Dimension(name=name, description="") for name in ("worth", "worth anchor")]
-    assert len(added_columns(named)) == 12
-    with pytest.raises(
-        UsageError,
-        match=r"^dimension 'worth anchor' would share the column 'worth_anchor_spread' with",
-    ):
-        added_columns(named, shared=True)
-
-
-def test_judgments_that_were_stored_before_there_were_shared_sets_are_read(tmp_path):
-    path, run = (
-        tmp_path / "j.jsonl",
-        Run(recipe=RECIPE, ladders="x@1", dimensions=(WORTH,), rungs=2, orders=1),
-    )
-    before = to_line(run).replace(b',"anchors":[]', b"")
-    assert before != to_line(run)
-    path.write_bytes(before)
-    with JudgmentLog(path, run) as log:
-        assert log.run.anchors == ()
-    with pytest.raises(OtherRunError, match="these judgments are of another run"):
-        JudgmentLog(path, replace(run, anchors=("a", "b")))
