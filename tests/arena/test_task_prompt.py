@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from json_lines import write_lines
+from refusals import refuses
 
 from refladder.arena.task_prompt import open_task_prompt, parse_task_prompt, read_instances
 from refladder.errors import DataError, PromptError, UsageError
@@ -64,43 +65,22 @@ def test_a_row_with_an_empty_cell_is_kept_and_noted(read):
     assert [each.note for each in found] == [None, note, note]
 
 
-@pytest.mark.parametrize(
-    ("rows", "options", "error", "message"),
-    [
-        (
-            [{"id": "a", "topics": "x"}],
-            {},
-            PromptError,
-            r"prompt\.txt: variable \{topic\} is not a column of the table; did you mean \{topics\}\? Columns: id",
-        ),
-        (
-            [{"topic": ""}, {"topic": None}],
-            {},
-            DataError,
-            "no row has all columns of the prompt, the first because column 'topic' is empty or absent",
-        ),
-        ([], {}, DataError, "no rows; the table needs a row for each instance of the task"),
-        (
-            [{"id": "a", "topic": "x"}, {"id": "a", "topic": "y"}],
-            {},
-            DataError,
-            r"table\.jsonl:2: id 'a' appears in .*table\.jsonl:1 already; ids must be unique",
-        ),
-        (
-            [{"id": "a", "topic": "x"}],
-            {"id_column": "name"},
-            DataError,
-            r"table\.jsonl:1: column 'name' holds the row's id, and it is empty or absent",
-        ),
-        (
-            [{"id": "1", "topic": "half \ud83d"}],
-            {},
-            DataError,
-            r"table\.jsonl:1: column 'topic': half a surrogate pair, which is not valid Unicode; correct the text",
-        ),
-        ([{"id": "\ud83d", "topic": "x"}], {}, DataError, "column 'id': half a surrogate pair"),
-    ],
-)
-def test_tables_that_do_not_fit(read, rows, options, error, message):
-    with pytest.raises(error, match=message):
-        read(*rows, **options)
+def test_tables_that_do_not_fit(read):
+    message = r"prompt\.txt: variable \{topic\} is not a column of the table; did you mean \{topics\}\? Columns: id"
+    refuses(PromptError, message, read, {"id": "a", "topics": "x"})
+
+    def refused(message, *rows, **options):
+        refuses(DataError, message, read, *rows, **options)
+
+    refused("no rows; the table needs a row for each instance of the task")
+    message = (
+        "no row has all columns of the prompt, the first because column 'topic' is empty or absent"
+    )
+    refused(message, {"topic": ""}, {"topic": None})
+    message = r"table\.jsonl:2: id 'a' appears in .*table\.jsonl:1 already; ids must be unique"
+    refused(message, {"id": "a", "topic": "x"}, {"id": "a", "topic": "y"})
+    message = r"table\.jsonl:1: column 'name' holds the row's id, and it is empty or absent"
+    refused(message, {"id": "a", "topic": "x"}, id_column="name")
+    message = "half a surrogate pair, which is not valid Unicode; correct the text"
+    refused(rf"table\.jsonl:1: column 'topic': {message}", {"topic": "half \ud83d"})
+    refused(f"column 'id': {message}", {"id": "\ud83d", "topic": "x"})

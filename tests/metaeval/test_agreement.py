@@ -5,6 +5,7 @@ import math
 
 import numpy as np
 import pytest
+from refusals import refuses
 from scipy import stats
 
 from refladder.errors import DataError, UnknownNameError, UsageError
@@ -31,66 +32,57 @@ def output(output_id, context, system):
     return Output(id=output_id, context_id=context, system=system, text=f"text {output_id}")
 
 
-def benchmark(contexts=12, systems=5, raters=3, seed=0):
-    """Two dimensions, three raters in whole numbers, written for the tests."""
-    generator = np.random.default_rng(seed)
-    outputs = [
-        output(f"c{c}/s{s}", f"c{c}", f"s{s}") for c in range(contexts) for s in range(systems)
-    ]
+def benchmark(contexts=12):
+    """Two dimensions, five systems and three raters in whole numbers, written for the tests."""
+    generator = np.random.default_rng(0)
+    outputs = [output(f"c{c}/s{s}", f"c{c}", f"s{s}") for c in range(contexts) for s in range(5)]
     ratings = [
-        rating(one.id, float(generator.integers(1, 6)), f"r{r}", name)
-        for one in outputs
+        rating(each.id, float(generator.integers(1, 6)), f"r{r}", name)
+        for each in outputs
         for name in ("clarity", "wit")
-        for r in range(raters)
+        for r in range(3)
     ]
     return Benchmark(
         name="small",
         revision="1",
         licence="none",
-        dimensions=(
-            Dimension(name="clarity", description=""),
-            Dimension(name="wit", description=""),
-        ),
+        dimensions=tuple(Dimension(name=name, description="") for name in ("clarity", "wit")),
         contexts=(),
         outputs=tuple(outputs),
         ratings=tuple(ratings),
     )
 
 
-def noisy_scores(source, seed=1, noise=1.0):
+SMALL = benchmark()
+MEANS = human_means(SMALL.ratings)
+
+
+def noisy_scores(seed=1, noise=1.0, means=MEANS):
     generator = np.random.default_rng(seed)
-    return {
-        key: value + noise * generator.normal()
-        for key, value in human_means(source.ratings).items()
-    }
+    return {key: value + noise * generator.normal() for key, value in means.items()}
+
+
+def evaluated(scores, source=SMALL, **options):
+    given = {"method": "m", "signature": "s", "resamples": 20}
+    return evaluate_method(source, scores, **{**given, **options})
 
 
 def test_means_are_exact_whatever_the_order():
     # .1 + .2 + .3 rounds differently from .3 + .2 + .1; both are .6 / 3.
     assert 0.1 + 0.2 + 0.3 != 0.3 + 0.2 + 0.1
-    found = human_means(
-        [rating("x", value, str(value)) for value in (0.1, 0.2, 0.3)]
-        + [rating("y", value, str(value)) for value in (0.3, 0.2, 0.1)]
-    )
+    values = [("x", 0.1), ("x", 0.2), ("x", 0.3), ("y", 0.3), ("y", 0.2), ("y", 0.1)]
+    found = human_means([rating(name, value, str(value)) for name, value in values])
     assert found["x", "clarity"] == found["y", "clarity"]
-    with pytest.raises(
-        DataError,
-        match="rating of output 'x' on 'clarity' by 'a' is nan; ratings must be finite numbers",
-    ):
+    message = "rating of output 'x' on 'clarity' by 'a' is nan; ratings must be finite numbers"
+    with pytest.raises(DataError, match=message):
         human_means([rating("x", NAN)])
 
 
 def test_grid_keeps_the_order_of_the_outputs_and_marks_gaps():
     outputs = [output("1", "late", "B"), output("2", "late", "A"), output("3", "early", "A")]
-    means = human_means(
-        [rating("1", 1), rating("1", 2, "b"), rating("2", 4), rating("3", 5, dimension="wit")]
-    )
-    grid = build_grid(
-        outputs,
-        means,
-        {("1", "clarity"): 0.5, ("2", "clarity"): None, ("3", "clarity"): 0.25},
-        "clarity",
-    )
+    ratings = [rating("1", 1), rating("1", 2, "b"), rating("2", 4), rating("3", 5, dimension="wit")]
+    scores = {("1", "clarity"): 0.5, ("2", "clarity"): None, ("3", "clarity"): 0.25}
+    grid = build_grid(outputs, human_means(ratings), scores, "clarity")
     assert grid.contexts == ("late", "early")
     assert grid.systems == ("B", "A")
     assert grid.output_ids == (("1", "2"), (None, "3"))
@@ -102,227 +94,156 @@ def test_grid_keeps_the_order_of_the_outputs_and_marks_gaps():
 
 def test_two_outputs_of_a_system_are_refused():
     outputs = [output("1", "c", "A"), output("2", "c", "A")]
-    with pytest.raises(
-        DataError,
-        match="outputs '1' and '2' are both of system 'A' for context 'c'; a context has one",
-    ):
+    message = "outputs '1' and '2' are both of system 'A' for context 'c'; a context has one"
+    with pytest.raises(DataError, match=message):
         build_grid(outputs, {}, {}, "clarity")
 
 
 def test_rows_are_the_figures_of_the_grids():
-    source = benchmark()
-    scores = noisy_scores(source)
+    scores = noisy_scores()
     scores["c0/s0", "wit"] = None
     del scores["c1/s1", "wit"]
-    rows = evaluate_method(source, scores, method="noise", signature="sig", resamples=200, seed=3)
-    assert len(rows) == 3 * 3 * 3
-    assert len({(row.dimension, row.level, row.statistic) for row in rows}) == 27
-    means = human_means(source.ratings)
-    for row in rows:
-        assert (row.method, row.benchmark, row.signature, row.p_value, row.reference) == (
-            "noise", "small", "sig", None, None,
-        )  # fmt: skip
-        assert row.level == "between_systems" or row.low < row.value < row.high
-        assert row.unscored == {"clarity": 0, "wit": 2, "mean": 2}[row.dimension]
-        if row.dimension == "mean":
-            parts = [
-                x.value
-                for x in rows
-                if (x.level, x.statistic) == (row.level, row.statistic) and x is not row
-            ]
+    rows = evaluated(scores)
+    figures = {(row.dimension, row.level, row.statistic): row for row in rows}
+    assert len(rows) == len(figures) == 3 * 3 * 3
+    for (dimension, level, statistic), row in figures.items():
+        assert (row.method, row.benchmark, row.signature) == ("m", "small", "s")
+        assert (row.p_value, row.reference) == (None, None)
+        assert level == "between_systems" or row.low < row.value < row.high
+        assert row.unscored == {"clarity": 0, "wit": 2, "mean": 2}[dimension]
+        if dimension == "mean":
+            parts = [figures[name, level, statistic].value for name in ("clarity", "wit")]
             assert row.value == pytest.approx(sum(parts) / 2, abs=1e-15)
             continue
-        grid = build_grid(source.outputs, means, scores, row.dimension)
-        options = {"level": row.level, "statistic": row.statistic}
+        grid = build_grid(SMALL.outputs, MEANS, scores, dimension)
+        options = {"level": level, "statistic": statistic}
         found = correlate_level(grid.predicted, grid.human, **options)
-        assert (row.value, row.contexts, row.skipped) == (
-            found.value,
-            found.contexts,
-            found.skipped,
-        )
-        if row.level == "between_systems":
-            assert (row.low, row.high) == (None, None)
-            continue
-        left_out = resample(grid.predicted, grid.human, leave_out(12), **options)
-        assert (row.low, row.high) == jackknife_interval(row.value, left_out, row.contexts)
+        counts = found.value, found.contexts, found.skipped
+        assert (row.value, row.contexts, row.skipped) == counts
+        expected = (None, None)
+        if level != "between_systems":
+            left_out = resample(grid.predicted, grid.human, leave_out(12), **options)
+            expected = jackknife_interval(row.value, left_out, row.contexts)
+        assert (row.low, row.high) == expected
 
 
 def test_within_context_against_scipy():
-    source = benchmark()
-    scores = noisy_scores(source)
-    (row, _) = evaluate_method(
-        source, scores, method="m", signature="s", dimensions=["wit"], levels=["within_context"],
-        statistics=["kendall"], resamples=10,
-    )  # fmt: skip
-    means = human_means(source.ratings)
-    ids = [[f"c{c}/s{s}" for s in range(5)] for c in range(12)]
-    taus = [
-        stats.kendalltau([scores[i, "wit"] for i in row], [means[i, "wit"] for i in row])[0]
-        for row in ids
-    ]
+    scores = noisy_scores()
+    options = {"dimensions": ["wit"], "levels": ["within_context"], "statistics": ["kendall"]}
+    (row, _) = evaluated(scores, **options)
+    keys = [[(f"c{c}/s{s}", "wit") for s in range(5)] for c in range(12)]
+    grids = [[[values[key] for key in row] for row in keys] for values in (scores, MEANS)]
+    taus = [stats.kendalltau(ours, human)[0] for ours, human in zip(*grids, strict=True)]
     assert row.value == pytest.approx(np.mean(taus), abs=1e-12)
 
 
 def test_the_mean_over_dimensions_shares_its_resamples():
     # Both dimensions are the same numbers, so their mean has the interval and p-value of one of them. If contexts were
     # left out of each dimension independently, it would be narrower by about sqrt(2).
-    source = benchmark()
-    same = [r for r in source.ratings if r.dimension == "clarity"]
-    ratings = (*same, *(dataclasses.replace(r, dimension="wit") for r in same))
-    source = dataclasses.replace(source, ratings=ratings)
-    one, two = noisy_scores(source, 1), noisy_scores(source, 2, 3.0)
-    for scores in (one, two):
-        scores.update({(i, "wit"): scores[i, "clarity"] for i, _ in list(scores)})
-    rows = evaluate_method(
-        source, one, method="one", signature="s", resamples=200, reference=("two", two)
-    )
-    for clarity, wit, mean in zip(rows[::3], rows[1::3], rows[2::3], strict=True):
-        for name in ("value", "low", "high", "p_value"):
-            assert getattr(clarity, name) == getattr(wit, name)
-            expected = getattr(mean, name)
-            assert getattr(wit, name) == (
-                None if expected is None else pytest.approx(expected, abs=1e-12)
-            )
+    same = [each for each in SMALL.ratings if each.dimension == "clarity"]
+    ratings = (*same, *(dataclasses.replace(each, dimension="wit") for each in same))
+    source = dataclasses.replace(SMALL, ratings=ratings)
+    first, second = noisy_scores(1), noisy_scores(2, 3.0)
+    for scores in (first, second):
+        scores |= {(name, "wit"): scores[name, "clarity"] for name, _ in scores}
+    rows = evaluated(first, source, resamples=200, reference=("two", second))
+    for row in zip(rows[::3], rows[1::3], rows[2::3], strict=True):
+        clarity, wit, mean = ((each.value, each.low, each.high, each.p_value) for each in row)
+        assert clarity == wit
+        assert mean == tuple(value and pytest.approx(value, abs=1e-12) for value in wit)
 
 
 def test_the_test_against_a_reference_is_the_paired_test():
-    source = benchmark()
-    one, two = noisy_scores(source, 1, 0.5), noisy_scores(source, 2, 3.0)
-    rows = evaluate_method(
-        source, one, method="one", signature="s", resamples=300, seed=5, reference=("two", two)
-    )
-    means = human_means(source.ratings)
+    first, second = noisy_scores(1, 0.5), noisy_scores(2, 3.0)
+    rows = evaluated(first, resamples=300, seed=5, reference=("two", second))
+    assert {row.reference for row in rows} == {"two"}
     for row in rows:
-        assert row.reference == "two"
         if row.dimension != "mean":
-            first, second = (
-                build_grid(source.outputs, means, scores, row.dimension) for scores in (one, two)
+            ours, other = (
+                build_grid(SMALL.outputs, MEANS, scores, row.dimension)
+                for scores in (first, second)
             )
             options = {"level": row.level, "statistic": row.statistic}
             swaps = draw_swaps(12, 300, seed=5)
-            expected = paired_differences(
-                first.predicted, second.predicted, first.human, swaps, **options
-            )
-            assert row.p_value == permutation_p_value(*expected[:2])
+            grids = ours.predicted, other.predicted, ours.human
+            difference, permuted, _ = paired_differences(*grids, swaps, **options)
+            assert row.p_value == permutation_p_value(difference, permuted)
     assert min(row.p_value for row in rows) < 0.02
-
-
-def test_one_context_has_no_interval():
-    source = benchmark(contexts=1)
-    rows = evaluate_method(source, noisy_scores(source), method="m", signature="s", resamples=50)
-    assert {row.contexts for row in rows} == {1}
-    assert {(row.low, row.high) for row in rows} == {(None, None)}
-
-
-def test_control_adds_partial_correlations():
-    source = benchmark()
-    scores = noisy_scores(source)
-    control = {one.id: float(position % 7) for position, one in enumerate(source.outputs)}
-    rows = evaluate_method(
-        source, scores, method="m", signature="s", levels=["pooled"], statistics=["pearson"], resamples=50,
-        control=control, constant="one",
-    )  # fmt: skip
-    assert [(row.level, row.statistic) for row in rows[3:]] == [
-        ("within_context", "partial_spearman")
-    ] * 3
-    grid = build_grid(source.outputs, human_means(source.ratings), scores, "clarity")
-    third = np.arange(60).reshape(12, 5) % 7
-    expected = partial_correlate_rows(grid.predicted, grid.human, third)
-    assert rows[3].value == pytest.approx(np.nanmean(expected), abs=1e-15)
-    assert (rows[3].contexts, rows[3].constant, rows[0].constant) == (12, "skip", "one")
-    with pytest.raises(
-        UsageError, match="control has no number for 59 outputs, the first is 'c0/s1'; give one for"
-    ):
-        evaluate_method(source, scores, method="m", signature="s", control={"c0/s0": 1.0})
-
-
-def test_a_dimension_without_a_figure_leaves_the_mean_without_one():
-    source = benchmark()
-    scores = {
-        key: None if key[1] == "wit" else value for key, value in noisy_scores(source).items()
-    }
-    rows = evaluate_method(
-        source, scores, method="m", signature="s", statistics=["spearman"], resamples=20
-    )
-    for clarity, wit, mean in zip(rows[::3], rows[1::3], rows[2::3], strict=True):
-        assert clarity.value is not None
-        assert (wit.value, wit.low, wit.high, wit.contexts, wit.skipped, wit.unscored) == (
-            None,
-            None,
-            None,
-            0,
-            12,
-            60,
-        )
-        assert (mean.value, mean.low, mean.high, mean.contexts, mean.skipped, mean.unscored) == (
-            None, None, None, 0, 12, 60,
-        )  # fmt: skip
-
-
-def test_a_constant_prediction_is_counted_and_has_no_figure():
-    source = benchmark()
-    scores = dict.fromkeys(noisy_scores(source), 0.5)
-    rows = evaluate_method(source, scores, method="m", signature="s", resamples=20)
-    assert {(row.value, row.low, row.high) for row in rows} == {(None, None, None)}
-    assert {row.constant_predicted for row in rows} == {12}
-    counted = evaluate_method(
-        source, scores, method="m", signature="s", levels=["within_context"], constant="zero"
-    )
-    assert {(row.value, row.contexts, row.skipped) for row in counted} == {(0.0, 12, 0)}
 
 
 def test_one_context_has_a_figure_and_no_interval():
     source = benchmark(contexts=1)
-    rows = evaluate_method(source, noisy_scores(source), method="m", signature="s", resamples=20)
-    assert all(row.value is not None for row in rows)
-    assert {(row.low, row.high) for row in rows} == {(None, None)}
+    rows = evaluated(noisy_scores(means=human_means(source.ratings)), source)
+    assert {(row.contexts, row.low, row.high) for row in rows} == {(1, None, None)}
+    assert None not in {row.value for row in rows}
 
 
-def test_what_is_refused():
-    source = benchmark(contexts=2)
-    scores = noisy_scores(source)
-    options = {"method": "m", "signature": "s", "resamples": 5}
-    with pytest.raises(
-        UnknownNameError, match="unknown dimension 'clarty'; did you mean 'clarity'"
-    ):
-        evaluate_method(source, scores, dimensions=["clarty"], **options)
-    with pytest.raises(UnknownNameError, match="unknown level 'poled'; did you mean 'pooled'"):
-        evaluate_method(source, scores, levels=["poled"], **options)
-    with pytest.raises(
-        UnknownNameError, match="unknown statistic 'kendal'; did you mean 'kendall'"
-    ):
-        evaluate_method(source, scores, statistics=["kendal"], **options)
-    with pytest.raises(UnknownNameError, match="unknown convention for constant contexts 'zeros'"):
-        evaluate_method(source, scores, constant="zeros", **options)
-    with pytest.raises(UsageError, match="resamples must be at least 1; got 0; 1000 is usual"):
-        evaluate_method(source, scores, **{**options, "resamples": 0})
-    with pytest.raises(
-        UsageError, match="no dimension of 'small' is selected; select at least one"
-    ):
-        evaluate_method(source, scores, dimensions=[], **options)
-    with pytest.raises(
-        UsageError, match="benchmark 'small' has no outputs; there is nothing to evaluate"
-    ):
-        evaluate_method(dataclasses.replace(source, outputs=()), scores, **options)
-    with pytest.raises(
-        UsageError,
-        match="no score of 'm' is for an output of 'small': the first score is for output 'z', the benchmark's first "
-        "output is 'c0/s0'; check that the scores belong to this benchmark",
-    ):
-        evaluate_method(source, {("z", "clarity"): 1.0}, **options)
-    with pytest.raises(
-        UnknownNameError, match="unknown dimension of the scores of 'm' 'Wit'; did you mean 'wit'"
-    ):
-        evaluate_method(source, {("c0/s0", "Wit"): 1.0}, **options)
-    with pytest.raises(
-        UsageError,
-        match="score of output 'c0/s0' on 'wit' is inf; scores must be finite, or None for",
-    ):
-        evaluate_method(source, {**scores, ("c0/s0", "wit"): math.inf}, **options)
+def test_control_adds_partial_correlations():
+    scores = noisy_scores()
+    control = {each.id: float(position % 7) for position, each in enumerate(SMALL.outputs)}
+    options = {"levels": ["pooled"], "statistics": ["pearson"], "constant": "one"}
+    rows = evaluated(scores, control=control, **options)
+    partial = [(row.level, row.statistic) for row in rows[3:]]
+    assert partial == [("within_context", "partial_spearman")] * 3
+    grid = build_grid(SMALL.outputs, MEANS, scores, "clarity")
+    third = np.arange(60).reshape(12, 5) % 7
+    expected = partial_correlate_rows(grid.predicted, grid.human, third)
+    assert rows[3].value == pytest.approx(np.nanmean(expected), abs=1e-15)
+    assert (rows[3].contexts, rows[3].constant, rows[0].constant) == (12, "skip", "one")
+
+
+def test_a_dimension_without_a_figure_leaves_the_mean_without_one():
+    scores = {key: None if key[1] == "wit" else value for key, value in noisy_scores().items()}
+    rows = evaluated(scores, statistics=["spearman"])
+    for row in rows:
+        if row.dimension == "clarity":
+            assert row.value is not None
+        else:
+            assert (row.value, row.low, row.high) == (None, None, None)
+            assert (row.contexts, row.skipped, row.unscored) == (0, 12, 60)
+
+
+def test_a_constant_prediction_is_counted_and_has_no_figure():
+    scores = dict.fromkeys(MEANS, 0.5)
+    rows = evaluated(scores)
+    assert {(row.value, row.low, row.high) for row in rows} == {(None, None, None)}
+    assert {row.constant_predicted for row in rows} == {12}
+    counted = evaluated(scores, levels=["within_context"], constant="zero")
+    assert {(row.value, row.contexts, row.skipped) for row in counted} == {(0.0, 12, 0)}
 
 
 def test_no_scores_at_all_is_all_unscored():
-    source = benchmark(contexts=2)
-    rows = evaluate_method(source, {}, method="m", signature="s", resamples=5)
+    rows = evaluated({})
     assert {row.value for row in rows} == {None}
-    assert {row.unscored for row in rows if row.dimension != "mean"} == {10}
+    assert {row.unscored for row in rows if row.dimension != "mean"} == {60}
+
+
+def test_unknown_names_are_refused():
+    def refused(message, **options):
+        refuses(UnknownNameError, message, evaluated, **{"scores": MEANS, **options})
+
+    refused("unknown dimension 'clarty'; did you mean 'clarity'", dimensions=["clarty"])
+    refused("unknown level 'poled'; did you mean 'pooled'", levels=["poled"])
+    refused("unknown statistic 'kendal'; did you mean 'kendall'", statistics=["kendal"])
+    refused("unknown convention for constant contexts 'zeros'", constant="zeros")
+    message = "unknown dimension of the scores of 'm' 'Wit'; did you mean 'wit'"
+    refused(message, scores={("c0/s0", "Wit"): 1.0})
+
+
+def test_what_cannot_be_compared_is_refused():
+    def refused(message, **options):
+        refuses(UsageError, message, evaluated, **{"scores": MEANS, **options})
+
+    refused("resamples must be at least 1; got 0; 1000 is usual", resamples=0)
+    refused("no dimension of 'small' is selected; select at least one", dimensions=[])
+    without = dataclasses.replace(SMALL, outputs=())
+    refused("benchmark 'small' has no outputs; there is nothing to evaluate", source=without)
+    message = (
+        "no score of 'm' is for an output of 'small': the first score is for output 'z', the benchmark's first "
+        "output is 'c0/s0'; check that the scores belong to this benchmark"
+    )
+    refused(message, scores={("z", "clarity"): 1.0})
+    message = "score of output 'c0/s0' on 'wit' is inf; scores must be finite, or None for"
+    refused(message, scores={("c0/s0", "wit"): math.inf})
+    message = "control has no number for 59 outputs, the first is 'c0/s1'; give one for"
+    refused(message, control={"c0/s0": 1.0})

@@ -1,13 +1,13 @@
 """Correlations against scipy.stats and against hand work."""
 
 import itertools
-import re
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
+from refusals import refuses
 from scipy import stats
 
 from refladder.errors import ShapeError, UnknownNameError, UsageError
@@ -41,38 +41,32 @@ def random_grid(generator, shape, values, gaps):
 
 
 @pytest.mark.parametrize("statistic", STATISTICS)
-@pytest.mark.parametrize("shape", [(223, 10), (60, 3), (8, 150)])
+@pytest.mark.parametrize("shape", [(100, 10), (60, 3), (8, 150)])
 def test_rows_equal_scipy_on_random_grids(statistic, shape):
     for values, gaps in itertools.product([2, 3, 7, 0], [0.0, 0.3, 0.8]):
         generator = np.random.default_rng([values, int(gaps * 10), *shape])
         predicted = random_grid(generator, shape, values, gaps)
         human = random_grid(generator, shape, 6, gaps)
+        found = correlate_rows(predicted, human, statistic)
         expected = [by_scipy(x, y, statistic) for x, y in zip(predicted, human, strict=True)]
-        np.testing.assert_allclose(
-            correlate_rows(predicted, human, statistic),
-            expected,
-            rtol=0,
-            atol=1e-12,
-            err_msg=f"values {values}, gaps {gaps}",
-        )
+        np.testing.assert_allclose(found, expected, rtol=0, atol=1e-12)
 
 
 @pytest.mark.parametrize("shape", [(223, 10), (1, 1600), (5, 0)])
 @pytest.mark.parametrize("values", [2, 7, 0])
 def test_ranks_are_exactly_those_of_scipy(shape, values):
     grid = random_grid(np.random.default_rng(values), shape, values, 0.2)
-    np.testing.assert_array_equal(
-        average_ranks(grid), stats.rankdata(grid, axis=1, nan_policy="omit")
-    )
+    expected = stats.rankdata(grid, axis=1, nan_policy="omit")
+    np.testing.assert_array_equal(average_ranks(grid), expected)
 
 
-@settings(max_examples=100, deadline=None)
-@given(data=st.data(), statistic=st.sampled_from(STATISTICS), columns=st.integers(0, 80))
+VALUES = st.integers(-3, 3).map(float) | st.sampled_from([NAN, -0.0, 1e-6, 1 / 3, 2 / 3, 1e6])
+
+
+@settings(max_examples=60, deadline=None)
+@given(data=st.data(), statistic=st.sampled_from(STATISTICS), columns=st.integers(0, 40))
 def test_a_vector_equals_scipy(data, statistic, columns):
-    value = st.one_of(
-        st.integers(-3, 3).map(float), st.sampled_from([NAN, -0.0, 1e-6, 1 / 3, 2 / 3, 1e6])
-    )
-    x, y = (data.draw(hnp.arrays(np.float64, columns, elements=value)) for _ in range(2))
+    x, y = (data.draw(hnp.arrays(np.float64, columns, elements=VALUES)) for _ in range(2))
     found, expected = correlate(x, y, statistic), by_scipy(x, y, statistic)
     np.testing.assert_allclose(found, expected, rtol=0, atol=1e-12)
 
@@ -162,12 +156,10 @@ def test_empty_grids_have_no_correlation(shape):
 def by_residuals(x, y, z):
     """Partial Spearman another way: correlate what a line through the control's ranks leaves of the other ranks."""
     complete = ~(np.isnan(x) | np.isnan(y) | np.isnan(z))
-    ranks = [stats.rankdata(values[complete]) for values in (x, y, z)]
-    design = np.column_stack([np.ones(len(ranks[2])), ranks[2]])
-    left, right = (
-        values - design @ np.linalg.lstsq(design, values, rcond=None)[0] for values in ranks[:2]
-    )
-    return np.corrcoef(left, right)[0, 1]
+    *ranks, control = (stats.rankdata(values[complete]) for values in (x, y, z))
+    design = np.column_stack([np.ones(len(control)), control])
+    fits = [design @ np.linalg.lstsq(design, values, rcond=None)[0] for values in ranks]
+    return np.corrcoef(ranks[0] - fits[0], ranks[1] - fits[1])[0, 1]
 
 
 def test_partial_correlation_equals_the_correlation_of_residuals():
@@ -197,22 +189,13 @@ def test_partial_correlation_at_its_ends():
 
 
 def test_what_is_refused():
-    with pytest.raises(
-        ShapeError, match=re.escape("(contexts, systems); got (2, 3) and (3, 2); give both one row")
-    ):
-        correlate_rows(np.zeros((2, 3)), np.zeros((3, 2)))
-    with pytest.raises(ShapeError, match="predicted and human must both be"):
-        correlate(np.zeros((2, 2)), np.zeros((2, 2)))
-    with pytest.raises(
-        UsageError, match=re.escape("human[0, 1] is inf; values must be finite, or NaN")
-    ):
-        correlate_rows(np.zeros((1, 2)), np.array([[0.0, np.inf]]))
-    with pytest.raises(
-        UnknownNameError, match="unknown statistic 'spearmn'; did you mean 'spearman'"
-    ):
-        correlate_rows(PREDICTED, HUMAN, "spearmn")
-    with pytest.raises(
-        UnknownNameError,
-        match="unknown convention for constant contexts 'ones'; did you mean 'one'",
-    ):
-        correlate_rows(PREDICTED, HUMAN, "kendall", "ones")
+    message = r"\(contexts, systems\); got \(2, 3\) and \(3, 2\); give both one row"
+    refuses(ShapeError, message, correlate_rows, np.zeros((2, 3)), np.zeros((3, 2)))
+    square = np.zeros((2, 2))
+    refuses(ShapeError, "predicted and human must both be", correlate, square, square)
+    message = r"human\[0, 1\] is inf; values must be finite, or NaN"
+    refuses(UsageError, message, correlate_rows, np.zeros((1, 2)), np.array([[0.0, np.inf]]))
+    message = "unknown statistic 'spearmn'; did you mean 'spearman'"
+    refuses(UnknownNameError, message, correlate_rows, PREDICTED, HUMAN, "spearmn")
+    message = "unknown convention for constant contexts 'ones'; did you mean 'one'"
+    refuses(UnknownNameError, message, correlate_rows, PREDICTED, HUMAN, "kendall", "ones")

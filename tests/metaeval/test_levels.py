@@ -11,6 +11,7 @@ from refladder.errors import UnknownNameError
 from refladder.metaeval.levels import correlate_level, mean_within
 
 NAN = float("nan")
+ORACLES = {"spearman": stats.spearmanr, "kendall": stats.kendalltau, "pearson": stats.pearsonr}
 # Row 1: 1 2 3 against 1 3 2, Spearman .5. Row 2: the same order, 1. Row 3: constant ratings. Row 4: constant
 # prediction. Row 5: nothing was scored.
 PREDICTED = np.array([[1, 2, 3], [10, 20, 30], [1, 2, 3], [7, 7, 7], [NAN, NAN, NAN]], dtype=float)
@@ -31,35 +32,27 @@ def test_within_context_counts_what_it_uses(constant, value, contexts, skipped):
     assert (found.contexts, found.skipped, found.constant_predicted) == (contexts, skipped, 1)
 
 
-@pytest.mark.parametrize(
-    ("statistic", "oracle"),
-    [("spearman", stats.spearmanr), ("kendall", stats.kendalltau), ("pearson", stats.pearsonr)],
-)
+@pytest.mark.parametrize(("statistic", "oracle"), ORACLES.items())
 def test_pooled_is_scipy_over_all_outputs(statistic, oracle):
     found = correlate_level(PREDICTED, HUMAN, level="pooled", statistic=statistic)
-    assert found.value == pytest.approx(
-        oracle(PREDICTED[:4].ravel(), HUMAN[:4].ravel())[0], abs=1e-12
-    )
+    expected = oracle(PREDICTED[:4].ravel(), HUMAN[:4].ravel())[0]
+    assert found.value == pytest.approx(expected, abs=1e-12)
     assert (found.contexts, found.skipped) == (4, 1)
 
 
-@pytest.mark.parametrize(
-    ("statistic", "oracle"),
-    [("spearman", stats.spearmanr), ("kendall", stats.kendalltau), ("pearson", stats.pearsonr)],
-)
+@pytest.mark.parametrize(("statistic", "oracle"), ORACLES.items())
 def test_between_systems_is_scipy_over_exact_means(statistic, oracle):
     # Means of thirds over 7 contexts: the fractions tie where sums of floats do not always.
+    def exact_means(grid):
+        return [float(sum(Fraction(int(n), 3) for n in row) / 7) for row in grid.T]
+
     generator = np.random.default_rng(11)
+    options = {"level": "between_systems", "statistic": statistic}
     for _ in range(40):
-        thirds, scores = generator.integers(3, 7, (7, 12)), generator.integers(3, 7, (7, 12))
-        exact = [
-            [float(sum(Fraction(int(n), 3) for n in row) / 7) for row in grid.T]
-            for grid in (scores, thirds)
-        ]
-        found = correlate_level(
-            scores / 3, thirds / 3, level="between_systems", statistic=statistic
-        )
-        assert found.value == pytest.approx(oracle(*exact)[0], abs=1e-12)
+        scores, thirds = generator.integers(3, 7, (2, 7, 12))
+        found = correlate_level(scores / 3, thirds / 3, **options)
+        expected = oracle(exact_means(scores), exact_means(thirds))[0]
+        assert found.value == pytest.approx(expected, abs=1e-12)
 
 
 def test_between_systems_uses_the_contexts_where_both_are_present():
@@ -82,32 +75,21 @@ def test_no_pairs_no_value(level, shape):
 
 
 def test_level_names():
-    with pytest.raises(
-        UnknownNameError,
-        match="unknown level 'sample-level'; Known: between_systems, pooled, within_context",
-    ):
+    message = "unknown level 'sample-level'; Known: between_systems, pooled, within_context"
+    with pytest.raises(UnknownNameError, match=message):
         correlate_level(PREDICTED, HUMAN, level="sample-level")
 
 
-NAMED = {"spearman": stats.spearmanr, "pearson": stats.pearsonr, "kendall": stats.kendalltau}
-
-
-@pytest.mark.parametrize("statistic", NAMED)
-def test_it_is_the_mean_of_the_correlations_of_contexts(statistic):
+@pytest.mark.parametrize(("statistic", "oracle"), ORACLES.items())
+def test_the_mean_within_is_that_of_the_correlations_of_contexts(statistic, oracle):
     random = np.random.default_rng(3)
     contexts = random.integers(0, 30, size=200)
     target = random.normal(size=200)
     predicted = target + random.normal(size=200)
     predicted[contexts == 4] = 1.0  # constant: skipped
-    expected = [
-        NAMED[statistic](predicted[contexts == context], target[contexts == context])[0]
-        for context in np.unique(contexts)
-        if (contexts == context).sum() > 1 and context != 4
-    ]
-    assert mean_within(predicted, target, contexts, statistic) == pytest.approx(
-        np.mean(expected), abs=1e-12
-    )
-
-
-def test_contexts_of_one_row_have_none():
+    chosen = [contexts == context for context in np.unique(contexts) if context != 4]
+    expected = [oracle(predicted[own], target[own])[0] for own in chosen if own.sum() > 1]
+    found = mean_within(predicted, target, contexts, statistic)
+    assert found == pytest.approx(np.mean(expected), abs=1e-12)
+    # contexts of one row have none
     assert math.isnan(mean_within(np.arange(3.0), np.arange(3.0), np.arange(3)))

@@ -14,18 +14,23 @@ def interval(points, counts):
     return share_intervals(np.array(points, dtype=float), np.array(counts, dtype=float)).tolist()
 
 
+def wilson(wins, trials):
+    """The interval of Wilson with continuity correction."""
+    found = stats.binomtest(wins, trials).proportion_ci(method="wilsoncc")
+    return pytest.approx([found.low, found.high], abs=1e-9)
+
+
 @pytest.mark.parametrize(
     ("wins", "trials"), [(2, 2), (0, 2), (3, 5), (14, 14), (29, 30), (40, 100)]
 )
 def test_a_trial_a_context_gives_the_wilson_interval(wins, trials):
-    expected = stats.binomtest(wins, trials).proportion_ci(method="wilsoncc")
-    found = interval([1] * wins + [0] * (trials - wins), [1] * trials)
-    assert found == pytest.approx([expected.low, expected.high], abs=1e-9)
+    points = [1] * wins + [0] * (trials - wins)
+    assert interval(points, [1] * trials) == wilson(wins, trials)
 
 
-def test_trials_that_are_the_same_in_each_context_count_as_one_each():
-    expected = stats.binomtest(20, 20).proportion_ci(method="wilsoncc")
-    assert interval([9] * 20, [9] * 20) == pytest.approx([expected.low, 1.0], abs=1e-9)
+def test_equal_trials_of_a_context_count_as_one_and_ties_as_trials():
+    assert interval([9] * 20, [9] * 20) == wilson(20, 20)
+    assert interval([1] * 20, [2] * 20) == wilson(20, 40)
 
 
 def test_the_effective_number_is_that_of_the_spread_between_contexts():
@@ -45,28 +50,20 @@ def test_few_contexts_that_make_most_of_the_spread_lower_the_degrees_of_freedom(
     share = 1 / 30
     spread = (29 * 0.1**2 + 2.9**2) * 30 / 29
     effective = max(share * (1 - share) * 90**2 / spread * (z / t) ** 2, 30)
-    expected = stats.binomtest(1, 30).proportion_ci(method="wilsoncc")
     assert effective == 30
-    assert interval([3, *[0] * 29], [3] * 30) == pytest.approx(
-        [expected.low, expected.high], abs=1e-9
-    )
-
-
-def test_contexts_that_are_all_tied_count_their_trials():
-    expected = stats.binomtest(20, 40).proportion_ci(method="wilsoncc")
-    assert interval([1] * 20, [2] * 20) == pytest.approx([expected.low, expected.high], abs=1e-9)
+    assert interval([3, *[0] * 29], [3] * 30) == wilson(1, 30)
 
 
 def test_fewer_than_two_contexts_with_trials_have_no_interval():
-    found = share_intervals(
-        np.array([[3.0, 0.0], [0.0, 0.0], [3.0, 1.0]]),
-        np.array([[4.0, 0.0], [0.0, 0.0], [4.0, 1.0]]),
-    )
+    points = np.array([[3.0, 0.0], [0.0, 0.0], [3.0, 1.0]])
+    counts = np.array([[4.0, 0.0], [0.0, 0.0], [4.0, 1.0]])
+    found = share_intervals(points, counts)
     assert np.isnan(found).tolist() == [[True, True], [True, True], [False, False]]
-    with pytest.raises(
-        ShapeError,
-        match=r"points and counts of contexts must have the same shape; got \(2,\) and \(1,\)",
-    ):
+
+
+def test_shapes_that_differ():
+    message = r"points and counts of contexts must have the same shape; got \(2,\) and \(1,\)"
+    with pytest.raises(ShapeError, match=message):
         share_intervals(np.zeros(2), np.ones(1))
 
 

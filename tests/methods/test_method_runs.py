@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import replace
 
 import pytest
+from refusals import refuses
 from small_benchmarks import run_method
 
 from refladder.backends import connect
 from refladder.backends.builtin import Builtin
-from refladder.backends.metered import Metered
-from refladder.backends.protocol import characters
 from refladder.errors import LabelsUnavailableError, UnknownNameError, UsageError
-from refladder.methods import method_runs
 from refladder.methods.contract import (
     METHODS,
     EvaluationMethod,
@@ -22,22 +19,11 @@ from refladder.methods.contract import (
     MethodSettings,
     method_named,
 )
-from refladder.methods.ladder import ladder
 from refladder.methods.method_runs import run_methods
-from refladder.prompts import fill, load_template
 from refladder.records import Completion, LabelReading
 from refladder.registry import Entry
 from refladder.report.cards import report_cards
 from refladder.testing import made_benchmark
-
-SLOTS = {
-    "context": "Why?",
-    "background": "",
-    "first": "So.",
-    "second": "Ça",
-    "dimension": "tone",
-    "description": "Kind.",
-}
 
 
 def test_a_registered_function_that_is_no_method_is_refused(monkeypatch):
@@ -47,31 +33,19 @@ def test_a_registered_function_that_is_no_method_is_refused(monkeypatch):
         method_named("plain")
 
 
-@pytest.mark.parametrize(
-    ("names", "options", "error", "message"),
-    [
-        (["lader"], {}, UnknownNameError, "unknown method 'lader'; did you mean 'ladder'"),
-        (["ladder"] * 2, {}, UsageError, "'ladder' is asked for twice; name each method once"),
-        (
-            ["ladder"],
-            {"poe.budget": "3"},
-            UnknownNameError,
-            "unknown method of this run 'poe'; Known: ladder",
-        ),
-        (
-            ["ladder"],
-            {"ladder.budget": "3"},
-            UnknownNameError,
-            "unknown option of method 'ladder' 'budget'; Known: none",
-        ),
-    ],
-)
-def test_names_and_options_are_checked_before_anything_is_asked(
-    dialogues, names, options, error, message
-):
-    settings = MethodSettings(options=options)
-    with pytest.raises(error, match=message):
-        run_methods(names, dialogues, dialogues.dimensions, pytest.fail, settings)
+def test_names_and_options_are_checked_before_anything_is_asked(dialogues):
+    def refused(error, message, *names, **options):
+        settings = MethodSettings(options=options)
+        given = names, dialogues, dialogues.dimensions, pytest.fail, settings
+        refuses(error, message, run_methods, *given)
+
+    refused(UnknownNameError, "unknown method 'lader'; did you mean 'ladder'", "lader")
+    message = "method 'ladder' is asked for twice; name each method once"
+    refused(UsageError, message, "ladder", "ladder")
+    message = "unknown method of this run 'poe'; Known: ladder"
+    refused(UnknownNameError, message, "ladder", **{"poe.budget": "3"})
+    message = "unknown option of method 'ladder' 'budget'; Known: none"
+    refused(UnknownNameError, message, "ladder", **{"ladder.budget": "3"})
 
 
 def test_options_of_a_method_replace_its_defaults():
@@ -126,36 +100,6 @@ def test_a_method_from_another_package_plugs_in(dialogues, monkeypatch):
     run = run_method("shouting", dialogues)
     assert (run.calls, run.characters, run.result.judgments) == (0, 0, 0)
     assert len(run.result.method.scores) == len(dialogues.outputs)
-
-
-def test_a_metered_backend_answers_as_the_backend_itself_and_counts_whole_prompts():
-    plain, metered = connect("builtin"), Metered(connect("builtin"))
-    prompt = fill(load_template("open", "pairwise"), SLOTS)
-    labels = prompt.labels
-    assert metered.read_labels([prompt], labels) == plain.read_labels([prompt], labels)
-    assert metered.fingerprint == plain.fingerprint
-    assert metered.answered == 1
-    assert metered.usage.characters == characters(prompt) == len(prompt.text)
-
-
-def test_skipped_methods_are_reported(monkeypatch, command):
-    words = "the benchmark has no references; choose another method"
-
-    def skipping(*_arguments):
-        return MethodResult(method=None, skipped=words)
-
-    def found(name):
-        return EvaluationMethod(run=skipping) if name == "bleu" else ladder
-
-    monkeypatch.setattr(method_runs, "method_named", found)
-    alone = command("evaluate", "demo/dialogue", "--methods", "bleu", "--resamples", "5")
-    assert alone.code == 2
-    assert f"bleu: {words}" in alone.err
-    both = command("evaluate", "demo/dialogue", "--methods", "bleu,ladder", "--resamples", "5")
-    assert both.code == 3
-    assert f"bleu: {words}" in both.err
-    assert "best of the" in both.out
-    assert re.search(r"bleu +— +0 ", both.out)
 
 
 JUDGED = ["ladder", "win-ratio", "pairs-beam", "zepo", "direct-5", "g-eval-10", "verifier"]

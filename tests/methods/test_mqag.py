@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from functools import partial
 
 import numpy as np
 import pytest
+from refusals import refuses
 from small_benchmarks import run_method, small_benchmark
 
 from refladder.backends.hf.loading import MULTIPLE_CHOICE
@@ -214,9 +216,7 @@ def test_a_pair_is_framed_as_the_tokenizer_frames_it(models, frame):
 
 
 def test_models_that_do_not_fit(models, taught):
-    def refused(message, use, *arguments):
-        with pytest.raises(BackendUnavailableError, match=message):
-            use(*arguments)
+    refused = partial(refuses, BackendUnavailableError)
 
     generator, distractors, reader = opened(taught)
     generator.opened.tokenizer.sep_token = None

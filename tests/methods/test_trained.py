@@ -6,9 +6,11 @@ import json
 import math
 import re
 import shutil
+from functools import partial
 from string import Formatter
 
 import pytest
+from refusals import refuses
 
 from refladder.backends.hf.loading import CLASSIFIER, ENCODER, split_revision
 from refladder.backends.hf.tokens import Tokens
@@ -304,9 +306,7 @@ def test_memory_that_is_short_is_halved(models, monkeypatch):
 
 
 def test_checkpoints_of_another_kind(models, tmp_path):
-    def refused(message, use, *arguments):
-        with pytest.raises(BackendUnavailableError, match=message):
-            use(*arguments)
+    refused = partial(refuses, BackendUnavailableError)
 
     topics = classifier(models["topics"])
     words = "has the classes sports, news and none called entailment; fetch"
@@ -369,17 +369,6 @@ def test_an_encoder_may_lack_its_pooler_and_nothing_else(models, tmp_path):
     message = r"weights are missing from its files \(1, such as embeddings.word_"
     with pytest.raises(BackendUnavailableError, match=message):
         open_reader(str(tmp_path / "part"), ENCODER, "bertscore", "fetch it", MACHINE)
-
-
-@pytest.mark.parametrize("kind", [CLASSIFIER, ENCODER])
-def test_weights_that_are_pickled_are_refused(models, tmp_path, kind):
-    model = transformers.AutoModelForSequenceClassification.from_pretrained(models["nli"])
-    model.config.save_pretrained(tmp_path)
-    transformers.AutoTokenizer.from_pretrained(models["nli"]).save_pretrained(tmp_path)
-    torch.save(model.state_dict(), tmp_path / "pytorch_model.bin")
-    message = r"this folder has no .safetensors file, and other formats are not load"
-    with pytest.raises(BackendUnavailableError, match=message):
-        open_reader(str(tmp_path), kind, "nli", "fetch it", MACHINE)
 
 
 def test_code_that_comes_with_a_model_is_not_run(models, tmp_path):

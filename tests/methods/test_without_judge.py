@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 
 import pytest
+from refusals import refuses
 from small_benchmarks import run_method, small_benchmark
 
 from refladder.errors import UnknownNameError, UsageError
@@ -95,45 +96,26 @@ def test_a_method_for_other_tasks_is_skipped(name, task, reason):
     assert result(name, benchmark(task)).skipped == reason
 
 
-@pytest.mark.parametrize(
-    ("name", "options", "error", "message"),
-    [
-        ("bleu:path", {}, UnknownNameError, "unknown option of method 'bleu' 'checkpoint'"),
-        (
-            "bertscore:some-encoder",
-            {"bertscore.layer": "last"},
-            UsageError,
-            r"bertscore\.layer=last: a whole number, 0 or more, is needed",
-        ),
-        (
-            "mqag:a+b+c",
-            {"mqag.questions": "0"},
-            UsageError,
-            r"mqag\.questions=0: a whole number, 1 or more, is needed",
-        ),
-        ("mqag:a+b+c", {"mqag.questions": "many"}, UsageError, r"mqag\.questions=many: a whole"),
-        (
-            "questeval:one",
-            {},
-            UsageError,
-            r"questeval takes 2 checkpoints with \+ between them \(question generator, rea",
-        ),
-        ("mqag:a+b", {}, UsageError, r"mqag takes 3 checkpoints .*, found 'a\+b'; fetch pots"),
-        (
-            "t5",
-            {"device": "gpu9"},
-            UsageError,
-            "device=gpu9: torch has no such device here; use cpu",
-        ),
-        ("t5", {"memory": "lots"}, UsageError, "memory=lots: must be an amount such as 8G or 512M"),
-    ],
-)
-def test_wrong_options(models, name, options, error, message):
-    if name == "t5":
-        name = f"unieval:{models['t5']}"
-        options = {f"unieval.{key}": value for key, value in options.items()}
-    with pytest.raises(error, match=message):
-        result(name, benchmark(), **options)
+def test_wrong_options(models):
+    def refused(message, name, error=UsageError, **options):
+        method = name.partition(":")[0]
+        given = {f"{method}.{key}": value for key, value in options.items()}
+        refuses(error, message, result, name, benchmark(), **given)
+
+    message = "unknown option of method 'bleu' 'checkpoint'"
+    refused(message, "bleu:path", UnknownNameError)
+    message = r"bertscore\.layer=last: a whole number, 0 or more, is needed"
+    refused(message, "bertscore:some-encoder", layer="last")
+    for questions in ("0", "many"):
+        message = rf"mqag\.questions={questions}: a whole number, 1 or more, is needed"
+        refused(message, "mqag:a+b+c", questions=questions)
+    message = r"questeval takes 2 checkpoints with \+ between them \(question generator, rea"
+    refused(message, "questeval:one")
+    refused(r"mqag takes 3 checkpoints .*, found 'a\+b'; fetch pots", "mqag:a+b")
+    message = "device=gpu9: torch has no such device here; use cpu, cuda or cuda:NUMBER"
+    refused(message, f"unieval:{models['t5']}", device="gpu9")
+    message = "memory=lots: must be an amount such as 8G or 512M, or auto"
+    refused(message, f"unieval:{models['t5']}", memory="lots")
 
 
 KINDS = {"bertscore": "encoder", "unieval": "t5", "nli": "nli", "regressor": "regressor"}

@@ -7,6 +7,7 @@ import re
 import numpy as np
 import pytest
 from doubles import Double
+from refusals import refuses
 from simulated import DIMENSION, Simulated, benchmark_of, quality_of
 
 from refladder.backends import connect
@@ -176,23 +177,17 @@ def test_instructions_of_the_user(tmp_path):
     assert result.notes[0].startswith("worth: instruction 2 of 0-2")
 
 
-@pytest.mark.parametrize(
-    ("data", "error", "message"),
-    [
-        (
-            b"Which one?",
-            PromptError,
-            r"instructions\.txt: instruction 1 cannot take the place of the template's: .*dimension",
-        ),
-        (b"\n\n", DataError, "no instructions in this file; write one in each paragraph"),
-        (b"\xff", DataError, "not UTF-8; save the instructions as UTF-8"),
-    ],
-)
-def test_a_file_without_instructions_is_refused(tmp_path, data, error, message):
+def test_a_file_without_instructions_is_refused(tmp_path):
     path = tmp_path / "instructions.txt"
-    path.write_bytes(data)
-    with pytest.raises(error, match=message):
-        run(Simulated(), instructions=path)
+
+    def refused(error, message, data):
+        path.write_bytes(data)
+        refuses(error, message, run, Simulated(), instructions=path)
+
+    words = "instruction 1 cannot take the place of the template's: .*dimension"
+    refused(PromptError, rf"instructions\.txt: {words}", b"Which one?")
+    refused(DataError, "no instructions in this file; write one in each paragraph", b"\n\n")
+    refused(DataError, "not UTF-8; save the instructions as UTF-8", b"\xff")
 
 
 @pytest.mark.parametrize(

@@ -38,9 +38,11 @@ def test_no_direction_has_a_higher_likelihood(seed):
     wins, ties = drawn(seed)
     fit = davidson(wins, ties)
     point = [*fit.strengths, math.log(fit.ties)]
-    slope = approx_fprime(
-        point, lambda v: naive_likelihood(wins, ties, v[:-1], math.exp(v[-1])), 1e-6
-    )
+
+    def likelihood(values):
+        return naive_likelihood(wins, ties, values[:-1], math.exp(values[-1]))
+
+    slope = approx_fprime(point, likelihood, 1e-6)
     assert slope == pytest.approx(np.zeros(6), abs=2e-3)
     assert fit.strengths.mean() == pytest.approx(0, abs=1e-12)
 

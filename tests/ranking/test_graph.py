@@ -22,12 +22,10 @@ def test_a_chain_by_hand():
 @pytest.mark.parametrize("items", [2, 12, 256, 257, 400])  # up to 256 items the solver is dense
 def test_solutions_are_those_of_least_squares(items):
     random = np.random.default_rng(items)
-    pairs = np.concatenate(
-        [path(items), select_pairs(items, min(items * 4, items * (items - 1)), "random", items)]
-    )
+    chosen = select_pairs(items, min(items * 4, items * (items - 1)), "random", items)
+    pairs = np.concatenate([path(items), chosen])
     weights = random.uniform(0.1, 1, len(pairs))
-    rows = np.zeros((len(pairs), items))
-    rows[np.arange(len(pairs)), pairs[:, 0]], rows[np.arange(len(pairs)), pairs[:, 1]] = 1, -1
+    rows = np.eye(items)[pairs[:, 0]] - np.eye(items)[pairs[:, 1]]
     laplacian = rows.T @ (weights[:, None] * rows)
     right = laplacian @ random.normal(size=items)
     expected = np.linalg.lstsq(laplacian, right, rcond=None)[0]
@@ -37,13 +35,10 @@ def test_solutions_are_those_of_least_squares(items):
 
 
 def test_a_tolerance_that_floats_cannot_reach_is_an_error():
-    pairs = path(300)
-    with pytest.raises(
-        NotConvergedError, match="did not converge in 3000 steps on 300 items; ask more pairs"
-    ):
-        solve_laplacian(
-            300, pairs, np.linspace(1e-9, 1, 299), np.linspace(-1, 1, 300), tolerance=1e-40
-        )
+    weights, right = np.linspace(1e-9, 1, 299), np.linspace(-1, 1, 300)
+    message = "did not converge in 3000 steps on 300 items; ask more pairs"
+    with pytest.raises(NotConvergedError, match=message):
+        solve_laplacian(300, path(300), weights, right, tolerance=1e-40)
 
 
 def test_components_are_named_by_their_smallest_item():
@@ -51,9 +46,14 @@ def test_components_are_named_by_their_smallest_item():
     assert components(3, np.empty((0, 2), dtype=np.int64)).tolist() == [0, 1, 2]
 
 
-def test_items_that_no_other_item_beat():
-    assert (
-        never_beaten(3, np.array([0, 1, 2]), np.array([1, 2, 0])) is None
-    )  # each beats the next in turn
-    assert never_beaten(3, np.array([1, 2, 1]), np.array([2, 1, 0])).tolist() == [1, 2]
-    assert never_beaten(3, np.array([0, 1, 2]), np.array([1, 2, 1])).tolist() == [0]
+@pytest.mark.parametrize(
+    ("winners", "losers", "expected"),
+    [
+        ([0, 1, 2], [1, 2, 0], None),  # each beats the next in turn
+        ([1, 2, 1], [2, 1, 0], [1, 2]),
+        ([0, 1, 2], [1, 2, 1], [0]),
+    ],
+)
+def test_items_that_no_other_item_beat(winners, losers, expected):
+    found = never_beaten(3, np.array(winners), np.array(losers))
+    assert (None if found is None else found.tolist()) == expected

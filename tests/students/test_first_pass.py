@@ -6,20 +6,17 @@ import json
 import shutil
 
 import pytest
+from json_lines import read_lines, write_lines
+
+from refladder.commands.main import run
 
 LADDERS = ("--ladders", "demo/story", "--dimension", "coherence")
 COLUMN = "coherence_score"
 
 
-def lines(path):
-    return [json.loads(line) for line in path.read_text().splitlines()]
-
-
 @pytest.fixture(scope="module")
 def made(tmp_path_factory):
     """A table, its scores by the builtin judge, and a student of them."""
-    from refladder.commands.main import run
-
     folder = tmp_path_factory.mktemp("first-pass")
     outputs, scored, student = folder / "outputs.jsonl", folder / "scored.jsonl", folder / "student"
     for arguments in (
@@ -28,91 +25,73 @@ def made(tmp_path_factory):
         ("distil", scored, "--by", COLUMN, "--out", student),
     ):
         assert run([str(argument) for argument in arguments]) == 0
-    return outputs, lines(scored), student
+    return outputs, read_lines(scored), f"distilled:{student}"
 
 
 def test_a_student_scores_alone(command, made, tmp_path):
     outputs, scored, student = made
-    done = command(
-        "score", outputs, "--judge", f"distilled:{student}", "--out", tmp_path / "out.jsonl"
-    )
+    out = tmp_path / "out.jsonl"
+    done = command("score", outputs, "--judge", student, "--out", out)
     assert done.code == 0, done.err
-    rows = lines(tmp_path / "out.jsonl")
+    rows = read_lines(out)
     assert [row["output_id"] for row in rows] == [row["output_id"] for row in scored]
     assert list(rows[0])[-3:] == [COLUMN, "coherence_note", "signature"]
     (signature,) = {row["signature"] for row in rows}
     assert signature.startswith("backend:distilled:ngrams@")
-    assert signature != scored[0]["signature"]
     learned = [row[COLUMN] for row in scored]
-    assert all(
-        min(learned) <= row[COLUMN] <= max(learned) for row in rows
-    )  # on the scale of its teacher
+    # on the scale of its teacher
+    assert all(min(learned) <= row[COLUMN] <= max(learned) for row in rows)
     assert json.loads((tmp_path / "out.jsonl.run.json").read_text())["signature"] == signature
     assert not (tmp_path / "out.jsonl.judgments.jsonl").exists()
 
 
 def test_what_a_student_cannot_read_has_no_score(command, made, tmp_path):
-    source = tmp_path / "rows.jsonl"
-    rows = [
-        {"context_id": "c", "context": "A sea.", "output": " "},
-        {"context_id": "c", "output": "A boat."},
-    ]
-    source.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    done = command("score", source, "--judge", f"distilled:{made[2]}")
+    rows = [{"context_id": "c", "context": "A sea.", "output": " "}]
+    rows.append({"context_id": "c", "output": "A boat."})
+    source = write_lines(tmp_path / "rows.jsonl", rows)
+    done = command("score", source, "--judge", made[2])
     assert done.code == 3
     assert [row[COLUMN] for row in done.rows] == [None, None]
-    assert [row["coherence_note"][:30] for row in done.rows] == [
-        "the output is empty",
-        "no text of the context, which ",
-    ]
+    empty, no_context = (row["coherence_note"] for row in done.rows)
+    assert empty == "the output is empty"
+    assert no_context.startswith("no text of the context, which ")
     assert "2 rows, 2 scores missing" in done.err
 
 
 def test_the_ladder_set_gives_the_texts_of_contexts(command, made, tmp_path):
     outputs, _, student = made
-    source = tmp_path / "rows.jsonl"
-    rows = lines(outputs)
-    source.write_text(
-        "".join(
-            json.dumps({key: row[key] for key in ("context_id", "output")}) + "\n" for row in rows
-        )
-    )
-    judge = ("--judge", f"distilled:{student}")
-    with_text = command("score", outputs, *judge).rows
-    without = command("score", source, *judge, "--ladders", "demo/story").rows
+    rows = [{key: row[key] for key in ("context_id", "output")} for row in read_lines(outputs)]
+    source = write_lines(tmp_path / "rows.jsonl", rows)
+    with_text = command("score", outputs, "--judge", student).rows
+    without = command("score", source, "--judge", student, "--ladders", "demo/story").rows
     assert [row[COLUMN] for row in without] == [row[COLUMN] for row in with_text]
 
 
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (("--judge", "distilled:"), "--judge 'distilled:': must be distilled:FOLDER, with a folder of"),
-        (("--judge", "distilled:nowhere"), "nowhere: no student.json; name a folder"),
-        (("--judge", "STUDENT", "--rule", "expected-grade"), "asks no model, and --rule is for"),
+        (("distilled:",), "--judge 'distilled:': must be distilled:FOLDER, with a folder of"),
+        (("distilled:nowhere",), "nowhere: no student.json; name a folder"),
+        (("STUDENT", "--rule", "expected-grade"), "asks no model, and --rule is for asking one"),
     ],
-)  # fmt: skip
+)
 def test_options_that_do_not_fit_are_named(fails, made, tmp_path, options, message):
     outputs, _, student = made
-    named = [f"distilled:{student}" if option == "STUDENT" else option for option in options]
-    assert message in fails(2, "score", outputs, *named, "--out", tmp_path / "out.jsonl")
-    assert not (tmp_path / "out.jsonl").exists()
+    judge = [student if option == "STUDENT" else option for option in options]
+    out = tmp_path / "out.jsonl"
+    assert message in fails(2, "score", outputs, "--judge", *judge, "--out", out)
+    assert not out.exists()
 
 
 def test_a_student_is_no_judge_of_other_commands(fails, made):
-    message = fails(
-        2, "evaluate", "demo/story", "--judge", f"distilled:{made[2]}", "--ladders", "demo/story"
-    )
+    message = fails(2, "evaluate", "demo/story", "--judge", made[2], "--ladders", "demo/story")
     assert "estimates scores and compares no texts; use it as the judge of `score` only" in message
-
-
-def test_a_judge_needs_ladders(fails, made):
-    assert "Missing option '--ladders'" in fails(2, "score", made[0])
 
 
 def test_files_of_different_students_are_refused(fails, made, tmp_path):
     outputs, _, student = made
     mixed = tmp_path / "mixed"
-    shutil.copytree(student, mixed)
+    shutil.copytree(student.removeprefix("distilled:"), mixed)
     record = json.loads((mixed / "student.json").read_text())
     (mixed / "student.json").write_text(json.dumps({**record, "weights": "0" * 32}))
     message = fails(2, "score", outputs, "--judge", f"distilled:{mixed}")
