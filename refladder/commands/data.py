@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from refladder.errors import UsageError, option, plural
-from refladder.loaders.data import OWN, Data, benchmark_or_path
+from refladder.loaders.data import OWN, Data
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -70,34 +70,34 @@ class DataOptions:
 
     def data(self) -> Data:
         """Return the data of one benchmark, after checks of its options."""
-        (benchmark,) = self.names
-        name, source = benchmark_or_path(
-            benchmark, None if isinstance(self.source, tuple) else self.source
+        (name,) = self.names
+        data = Data(
+            name,
+            task_file=self.task_file,
+            columns=self.columns,
+            dimensions=self.dimensions,
+            source=None if isinstance(self.source, tuple) else self.source,
+            options={
+                key: tuple(value.split(",")) if key == "systems" else _WORDS.get(value, value)
+                for key, value in self.options.items()
+            },
         )
-        if name == OWN:
-            for key, value in self.options.items():
+        if data.path is None and name != OWN:
+            if self.task_file is not None or self.columns:
                 raise UsageError(
-                    f"a table of your own has no options, and --option {key}={value} was given; leave it out"
+                    f"--task-file and --column are for a table of your own, not {name!r}"
                 )
-            if source is None:
-                raise UsageError(
-                    "benchmark 'own' is your own data; give the path of your table instead of 'own'"
-                )
-            if self.task_file is None:
-                raise UsageError(
-                    f"{source}: a table of your own needs its task and dimensions; add --task-file TASK.toml"
-                )
-            return Data(
-                OWN,
-                source=source,
-                task_file=self.task_file,
-                columns=self.columns,
-                dimensions=self.dimensions,
+            return data
+        for key, value in self.options.items():
+            raise UsageError(
+                f"a table of your own has no options, and --option {key}={value} was given; leave it out"
             )
-        if self.task_file is not None or self.columns:
-            raise UsageError(f"--task-file and --column are for a table of your own, not {name!r}")
-        options: dict[str, Any] = {
-            key: tuple(value.split(",")) if key == "systems" else _WORDS.get(value, value)
-            for key, value in self.options.items()
-        }
-        return Data(name, dimensions=self.dimensions, source=source, options=options)
+        if data.path is None:
+            raise UsageError(
+                "benchmark 'own' is your own data; give the path of your table instead of 'own'"
+            )
+        if self.task_file is None:
+            raise UsageError(
+                f"{data.path}: a table of your own needs its task and dimensions; add --task-file TASK.toml"
+            )
+        return data

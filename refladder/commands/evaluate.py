@@ -246,9 +246,10 @@ def command(
     evaluations = run(spec, session, events)
     # The report card is printed for methods that were named: `ladder` alone, the default, has the summary of its run.
     _print(evaluations, given, with_cards=given.methods is not None)
-    console.say_lines(
-        draw_evaluations(evaluations, figures=given.figures, page=given.page, seed=given.seed)
-    )
+    if given.figures is not None or given.page is not None:
+        console.say_lines(
+            draw_evaluations(evaluations, figures=given.figures, page=given.page, seed=given.seed)
+        )
     _print_notes(evaluations, with_summaries=given.printed == "text")
     console.tell_spent(session.spent())
     return 0 if evaluations.complete else console.UNSCORED
@@ -376,7 +377,7 @@ def evaluate(
         BackendError: the judge failed; its judgments so far are stored, if `work` is given.
     """
     from refladder.files.ladder_sets import load_ladders
-    from refladder.jobs.evaluate import EvaluateSpec, methods_to_run, run
+    from refladder.jobs.evaluate import EvaluateSpec, Protocol, methods_to_run, run
     from refladder.methods.contract import MethodSettings
 
     with Call(evaluate, locals(), table="", without=("data",)) as call:
@@ -418,7 +419,7 @@ def evaluate(
             ),
             scores=[str(path) for path in scores],
             settings=asked if work is None else replace(asked, work=Path(work)),
-            protocol=protocol,
+            protocol=protocol or Protocol(seed=asked.seed),
             dimensions_named=bool(dimensions),
             config=call.config(),
         )

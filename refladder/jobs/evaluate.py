@@ -47,7 +47,6 @@ if TYPE_CHECKING:
     from refladder.events import Events
     from refladder.methods.contract import Judge as OpenJudge
     from refladder.methods.contract import Method
-    from refladder.methods.method_runs import MethodRun
     from refladder.records import Benchmark, Dimension
     from refladder.session import Session
 
@@ -123,7 +122,7 @@ class EvaluateSpec:
     scores: Sequence[str] = ()
     score_columns: Mapping[str, str] = field(default_factory=dict)
     settings: MethodSettings = field(default_factory=MethodSettings)
-    protocol: Protocol | None = None
+    protocol: Protocol = field(default_factory=Protocol)
     dimensions_named: bool = False
     config: Mapping[str, Any] = field(default_factory=dict)
 
@@ -132,11 +131,6 @@ class EvaluateSpec:
             raise UsageError(
                 "--score-column names a column of --scores FILE, and no file is given; add --scores FILE"
             )
-
-    @property
-    def agreement(self) -> Protocol:
-        """Return how agreement is computed."""
-        return self.protocol or Protocol(seed=self.settings.seed)
 
 
 def methods_to_run(
@@ -212,7 +206,7 @@ def _parts(spec: EvaluateSpec, session: Session) -> tuple[list[Part], list[Metho
     first = spec.benchmarks[0][0], parts[0].dimensions
     others = [read_scores(path, *first, spec.score_columns) for path in spec.scores]
     for each in parts:
-        check_evaluation(each.benchmark, each.dimensions, spec.methods, others, spec.agreement)
+        check_evaluation(each.benchmark, each.dimensions, spec.methods, others, spec.protocol)
     return parts, others
 
 
@@ -222,13 +216,18 @@ def _evaluated(
     benchmark, dimensions, settings, left_out = part
     runs = run_methods(spec.methods, benchmark, dimensions, judge, settings)
     scored = scored_methods(runs, others)
-    rows = agreement(benchmark, dimensions, scored, spec.agreement)
+    rows = agreement(benchmark, dimensions, scored, spec.protocol)
     return Evaluation(
         rows=tuple(rows),
         runs=tuple(runs),
         cards=tuple(report_cards(runs, benchmark, dimensions)),
-        limits=(*left_out, *_limits(benchmark, rows, spec.agreement)),
-        notes=tuple(notes_of(runs)),
+        limits=(*left_out, *_limits(benchmark, rows, spec.protocol)),
+        notes=tuple(
+            f"{run.name}: {note}"
+            for run in runs
+            for note in (run.result.skipped, *run.result.notes)
+            if note
+        ),
         spent=total([run.spent for run in runs]),
         benchmark=benchmark,
         dimensions=tuple(dimensions),
@@ -287,16 +286,6 @@ def check_evaluation(
             )
     if protocol.reference is not None and protocol.reference not in compared:
         raise UnknownNameError("reference method", protocol.reference, compared)
-
-
-def notes_of(runs: Sequence[MethodRun]) -> list[str]:
-    """Return sentences about methods after their names: why one could not be run, and its notes."""
-    return [
-        f"{run.name}: {note}"
-        for run in runs
-        for note in (run.result.skipped, *run.result.notes)
-        if note
-    ]
 
 
 def _limits(benchmark: Benchmark, rows: Sequence[Agreement], protocol: Protocol) -> list[str]:

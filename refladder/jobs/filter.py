@@ -164,7 +164,9 @@ class FilterReport:
             self.unscored_to, f"in {self.unscored_to}"
         )
         share = f" ({self.passed / self.rows:.1%})" if self.rows else ""
-        counts = f"{self.passed:,} passed{share}, {self.rejected:,} rejected, {self.unscored:,} unscored"
+        counts = (
+            f"{self.passed:,} passed{share}, {self.rejected:,} rejected, {self.unscored:,} unscored"
+        )
         lines = [f"{plural(self.rows, 'row')}: {counts} ({unscored_to})", *self.notes]
         if self.uncertain is not None:
             rows = plural(self.uncertain, "row")

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from refladder import registry
 from refladder.errors import DataError, UnknownNameError, UsageError, option
@@ -55,13 +55,14 @@ class Data:
     columns: Mapping[str, str] | None = None
     source: str | Path | None = None
     options: Mapping[str, Any] | None = None
+    path: str | Path | None = field(default=None, init=False)
 
     def __post_init__(self) -> None:
-        """Replace a table by its path, whether it was named as the data or as the source of `own`."""
+        """Find the path of a table, whether it was named as the data or as the source of `own`."""
         if isinstance(self.data, str | Path):
             name, source = benchmark_or_path(str(self.data), self.source)
             if name == OWN and source is not None:
-                object.__setattr__(self, "data", _Table(source))
+                object.__setattr__(self, "path", source)
                 object.__setattr__(self, "source", None)
 
     def contexts(self, *, shared: bool = False) -> tuple[Sequence[Context], Sequence[Dimension]]:
@@ -106,7 +107,7 @@ class Data:
 
     def is_table(self, ladders: LadderSet | None = None) -> bool:
         """Return whether the data are a table; it must have a task, or `ladders` that name one."""
-        if isinstance(self.data, Benchmark | str | Path):
+        if self.path is None and isinstance(self.data, Benchmark | str | Path):
             return False
         if self.task is None and self.task_file is None and ladders is None:
             raise UsageError(f"a table needs its task and dimensions; {_TASK}")
@@ -146,12 +147,4 @@ class Data:
             raise UsageError(
                 "source and options are for a benchmark by name, not a table; leave them out"
             )
-        return (
-            str(self.data.path)
-            if isinstance(self.data, _Table)
-            else Frame(self.data).source(as_json=False)
-        )
-
-
-class _Table(NamedTuple):
-    path: str | Path
+        return Frame(self.data).source(as_json=False) if self.path is None else str(self.path)

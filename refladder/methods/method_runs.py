@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from refladder.backends.metered import Metered, total
@@ -56,21 +57,12 @@ def run_methods(
     methods = _methods(names, settings)
     runs = []
     with nullcontext() if settings.work is None else locked_folder(settings.work):
-        for name, method in methods.items():
+        for name, method, its_settings in methods:
             meters: dict[int, Metered] = {}
-
-            def metered(open_backend: Judge, meters: dict[int, Metered] = meters) -> Judge:
-                def opened() -> Backend:
-                    backend = open_backend()
-                    return meters.setdefault(id(backend), Metered(backend))
-
-                return opened
-
-            run_settings = _with_checkpoint(settings, name)
-            if settings.writer is not None:
-                run_settings = replace(run_settings, writer=metered(settings.writer))
+            writer = settings.writer and partial(_metered, settings.writer, meters)
+            asker = partial(_metered, judge, meters)
             started = time.perf_counter()
-            result = method.run(benchmark, dimensions, metered(judge), run_settings)
+            result = method.run(benchmark, dimensions, asker, replace(its_settings, writer=writer))
             if name != name.partition(":")[0] and result.method is not None:
                 result = replace(result, method=replace(result.method, name=name))
             runs.append(
@@ -88,6 +80,12 @@ def run_methods(
     return runs
 
 
+def _metered(open_backend: Judge, meters: dict[int, Metered]) -> Backend:
+    """Open a backend, with a meter."""
+    backend = open_backend()
+    return meters.setdefault(id(backend), Metered(backend))
+
+
 def rehearse_methods(
     names: Sequence[str],
     benchmark: Benchmark,
@@ -99,8 +97,8 @@ def rehearse_methods(
     sentences = []
     with copied(settings.work) as copy:
         rehearsed = replace(settings, work=copy, dry_run=True, shared=Shared())
-        for name, method in _methods(names, settings).items():
-            result = method.run(benchmark, dimensions, judge, _with_checkpoint(rehearsed, name))
+        for name, method, its_settings in _methods(names, rehearsed):
+            result = method.run(benchmark, dimensions, judge, its_settings)
             _checks(result, rehearsed)
             reported = filter(None, (result.skipped, *result.notes))
             sentences += [(name, sentence) for sentence in reported]
@@ -114,25 +112,27 @@ def _checks(result: MethodResult, settings: MethodSettings) -> tuple[JudgeCheck,
     return tuple(prove(result.scorer, settings.checks, any_judge=True))
 
 
-def _methods(names: Sequence[str], settings: MethodSettings) -> dict[str, EvaluationMethod]:
-    """Find the methods by name and check names and options."""
-    methods = {name: method_named(name.partition(":")[0]) for name in names}
-    if len(methods) < len(names):
-        repeated = next(name for name in methods if list(names).count(name) > 1)
-        raise UsageError(f"method {repeated!r} is asked for twice; name each method once")
-    plain = {name.partition(":")[0] for name in methods}
+def _methods(
+    names: Sequence[str], settings: MethodSettings
+) -> list[tuple[str, EvaluationMethod, MethodSettings]]:
+    """Find the methods by name, check names and options, and set the checkpoint of a name `METHOD:PATH`."""
+    repeated = [name for name in names if list(names).count(name) > 1]
+    methods = []
+    for name in names:
+        plain, _, checkpoint = name.partition(":")
+        its = settings
+        if checkpoint:
+            its = replace(
+                settings, options={**settings.options, f"{plain}.{CHECKPOINT}": checkpoint}
+            )
+        methods.append((name, method_named(plain), its))
+    if repeated:
+        raise UsageError(f"method {repeated[0]!r} is asked for twice; name each method once")
+    known = {name.partition(":")[0] for name in names}
     for key in settings.options:
-        if key.partition(".")[0] not in plain:
-            raise UnknownNameError("method of this run", key.partition(".")[0], plain)
+        if key.partition(".")[0] not in known:
+            raise UnknownNameError("method of this run", key.partition(".")[0], known)
     return methods
-
-
-def _with_checkpoint(settings: MethodSettings, name: str) -> MethodSettings:
-    """Return settings with the option that a name of the form `METHOD:PATH` sets."""
-    method, _, checkpoint = name.partition(":")
-    if not checkpoint:
-        return settings
-    return replace(settings, options={**settings.options, f"{method}.{CHECKPOINT}": checkpoint})
 
 
 def scored_methods(runs: Sequence[MethodRun], others: Sequence[Method]) -> list[Method]:

@@ -265,7 +265,14 @@ def _legend(rows: Sequence[Agreement]) -> tuple[tuple[str, str], ...]:
     elif any(row.value is None for row in rows):
         lines.append((DASH, "no value"))
     contexts = "contexts that the value is computed from"
-    if _may_differ(rows):
+    # A method may have no value in a context in which another has one.
+    may_differ = any(
+        row.unscored or (row.constant_predicted and row.constant == "skip") for row in rows
+    )
+    columns = {(row.benchmark, row.dimension) for row in rows}
+    values = {(row.benchmark, row.dimension, row.contexts) for row in rows}
+    several = len({row.method for row in rows}) > 1
+    if several and (may_differ or len(values) > len(columns)):
         contexts += (
             "; methods may differ in them, and --reference METHOD compares methods on common ones"
         )
@@ -274,13 +281,3 @@ def _legend(rows: Sequence[Agreement]) -> tuple[tuple[str, str], ...]:
     if within and (first.constant != "skip" or any(row.skipped for row in rows)):
         skipped += f"; {_CONSTANT_WORDS[first.constant]}"
     return (*lines, ("skipped", skipped), ("unscored", "rated outputs without a score"))
-
-
-def _may_differ(rows: Sequence[Agreement]) -> bool:
-    """Return whether a method has no value in a context in which another may have one."""
-    if len({row.method for row in rows}) == 1:
-        return False
-    if any(row.unscored or (row.constant_predicted and row.constant == "skip") for row in rows):
-        return True
-    columns = {(row.benchmark, row.dimension) for row in rows}
-    return len({(row.benchmark, row.dimension, row.contexts) for row in rows}) > len(columns)

@@ -152,7 +152,8 @@ def build_ladders(
     human = human or {}
     sampling = sampling.filled(backend.default_sampling)
     _check_request(contexts, dimensions, attempts)
-    _check_human(human, contexts, dimensions, rungs)
+    if human:
+        _check_human(human, contexts, dimensions, rungs)
     roles = list(dict.fromkeys(step.role for wave in waves for step in wave))
     drafts = _drafts(
         backend.fingerprint,
