@@ -17,6 +17,7 @@ from waiting import HANG, until
 
 import refladder
 from refladder import publish
+from refladder.errors import UsageError
 from refladder.files.ladder_sets import load_ladders
 from refladder.jobs.staging import without_model_path, without_paths
 from refladder.records import LadderFailure
@@ -35,43 +36,27 @@ def address_of(done):
     return line
 
 
-def test_only_the_set_goes_up_in_one_commit(hub, built, command):
-    done = command(
-        "publish",
-        built(failures=[FAILURE]),
-        "me/mine",
-        "--licence",
-        "cc-by-4.0",
-        "--message",
-        "First",
-    )
+def test_only_the_set_goes_up_in_one_commit_and_comes_back_as_it_was(hub, built, command):
+    folder = built(failures=[FAILURE])
+    done = command(f"publish {folder} me/mine --licence cc-by-4.0 --message First")
     assert done.code == 0, done.err
-    assert hub.files("me/mine") == [
-        ".gitattributes",
-        "README.md",
-        "data/contexts/00000.parquet",
-        "data/failures/00000.parquet",
-        "data/ladders/00000.parquet",
-        "manifest.json",
-    ]
+    shards = [f"data/{name}/00000.parquet" for name in ("contexts", "failures", "ladders")]
+    assert hub.files("me/mine") == [".gitattributes", "README.md", *shards, "manifest.json"]
     stored = hub.repositories["me/mine"]
     assert [stored.messages[name] for name in stored.commits] == ["initial commit", "First"]
-    assert address_of(done) == f"hub:me/mine@{stored.branches['main']}"
+    address = address_of(done)
+    assert address == f"hub:me/mine@{stored.branches['main']}"
     everything = b"".join(path.read_bytes() for path in hub.blobs.iterdir())
-    assert b"journal" not in everything
-    assert b"/secret" not in everything
-    assert WRITER.encode() not in everything
-
-
-def test_the_set_comes_back_as_it_was(built, command):
-    folder = built(failures=[FAILURE])
-    address = address_of(command("publish", folder, "me/mine"))
+    for private in (b"journal", b"/secret", WRITER.encode()):
+        assert private not in everything
     local, remote = load_ladders(str(folder)), load_ladders(address)
     assert remote.name == address
     assert remote.failures == local.failures
     assert remote.digests == {context.id: context.digest for context in CONTEXTS}
     assert replace(remote, name="") == replace(local, name="")
     assert list(remote.ladders) == list(local.ladders)
+    # The same set again makes no commit.
+    assert address_of(command(f"publish {folder} me/mine --licence cc-by-4.0")) == address
 
 
 def test_scores_from_the_folder_and_from_the_hub_differ_in_the_address_only(
@@ -91,78 +76,51 @@ def test_scores_from_the_folder_and_from_the_hub_differ_in_the_address_only(
 
 
 def test_every_command_with_a_set_takes_an_address(built, command):
-    assert command("publish", built(), "me/mine", "--tag", "v1").code == 0
-    assert "c2" in command("show", "hub:me/mine@v1").out
-    assert "bottle" in command("show", "hub:me/mine@v1", "c2").out
-    assert command("publish", "demo/story", "me/story", "--tag", "v1").code == 0
-    arguments = (
-        "evaluate",
-        "demo/story",
-        "--methods",
-        "ladder",
-        "--rungs",
-        "5",
-        "--json",
-        "--ladders",
-    )
-    there, here = (command(*arguments, ladders) for ladders in ("hub:me/story@v1", "demo/story"))
-    assert there.code == 0, there.err
-    values = [
-        [row["value"] for row in done.rows if row.get("kind") == "agreement"]
-        for done in (there, here)
-    ]
+    assert command(f"publish {built()} me/mine --tag v1").code == 0
+    assert "c2" in command("show hub:me/mine@v1").out
+    assert "bottle" in command("show hub:me/mine@v1 c2").out
+    assert command("publish demo/story me/story --tag v1").code == 0
+    values = []
+    for ladders in ("hub:me/story@v1", "demo/story"):
+        done = command(f"evaluate demo/story --methods ladder --rungs 5 --json --ladders {ladders}")
+        assert done.code == 0, done.err
+        values.append([row["value"] for row in done.rows if row.get("kind") == "agreement"])
     assert values[0] == values[1]
 
 
-def test_load_dataset_reads_it_and_its_rows_go_back_in(built, command, python, outputs, tmp_path):
+def test_load_dataset_reads_it_and_its_rows_go_back_in(built, command, python, tmp_path):
     folder = built()
-    assert command("publish", folder, "me/mine").code == 0
+    command(f"certify {folder}")
+    address = address_of(command(f"publish {folder} me/mine --tag v1"))
     printed = python(
         "import json, sys; from datasets import load_dataset; import refladder\n"
-        "from refladder.files.ladder_sets import ladder_set_of_rows\n"
-        "rows = load_dataset('me/mine', 'ladders')['train']\n"
-        "texts = load_dataset('me/mine', 'contexts')['train']\n"
+        "rows, texts = (load_dataset('me/mine', name, revision='v1')['train'] for name in ('ladders', 'contexts'))\n"
         "first = next(iter(load_dataset('me/mine', 'ladders', streaming=True)['train']))\n"
         "assert first == rows[0] == load_dataset('me/mine')['train'][0], first\n"
         f"rows.to_parquet({str(tmp_path / 'rows.parquet')!r}); rows.to_json({str(tmp_path / 'rows.jsonl')!r})\n"
-        "opened = ladder_set_of_rows(rows, texts, name='mine')\n"
-        "print(opened.digest, len(opened.contexts))"
+        "opened = refladder.ladder_set_of_rows(rows, texts)\n"
+        "scored = refladder.score([{'context_id': 'c1', 'output': 'Rocks.'}], ladders=opened)\n"
+        "verdict = load_dataset('me/mine', 'certificate')['train']['verdict'][0]\n"
+        "print(opened.digest, len(opened.contexts), scored[0]['clarity_score'], verdict)"
     )
-    local = load_ladders(str(folder))
-    assert printed.split() == [local.digest, "3"]
-    texts = {context.id: context for context in CONTEXTS}
-    rows = [json.loads(line) for line in outputs.read_text("utf-8").splitlines()]
-    with_texts = tmp_path / "with-texts.jsonl"
-    given = [
-        {
-            **row,
-            "context": texts[row["context_id"]].text,
-            "background": texts[row["context_id"]].background,
-        }
-        for row in rows
-    ]
-    with_texts.write_text("".join(json.dumps(row) + "\n" for row in given), "utf-8")
-    scores = []
+    rows = [{"context_id": "c1", "output": "Rocks."}]
+    (row,) = refladder.score(rows, ladders=address)
+    opened = load_ladders(str(folder))
+    verdict = opened.certificate["verdict"]
+    assert printed == f"{opened.digest} 3 {row['clarity_score']} {verdict}\n"
+    rows[0] |= {"context": CONTEXTS[0].text, "background": CONTEXTS[0].background}
     for ladders in (folder, tmp_path / "rows.parquet", tmp_path / "rows.jsonl"):
-        done = command("score", with_texts, "--ladders", ladders)
-        scores.append(
-            [{name: row[name] for name in row if name != "signature"} for row in done.rows]
-        )
-    assert scores[0] == scores[1] == scores[2]
-    assert scores[0][0]["clarity_score"] is not None
+        (scored,) = refladder.score(rows, ladders=ladders)
+        assert scored["clarity_score"] == row["clarity_score"]
 
 
 def test_a_second_publication_keeps_prose_licence_and_other_configs(hub, built, command, python):
-    assert command("publish", built(), "me/mine", "--licence", "cc-by-4.0", "--tag", "v1").code == 0
-    python(
-        "from datasets import Dataset; Dataset.from_dict({'n': [1, 2]}).push_to_hub('me/mine', 'extra')"
-    )
-    card = hub.text("me/mine", "README.md")
-    hub.change(
-        "me/mine",
-        {"README.md": f"{card.replace('# mine', '# Our ladders')}\nThanks to everyone.\n"},
-    )
-    done = command("publish", built("mine", last="and nothing"), "me/mine", "--tag", "v2")
+    assert command(f"publish {built()} me/mine --licence cc-by-4.0 --tag v1").code == 0
+    push = "from datasets import Dataset; Dataset.from_dict({'n': [1, 2]}).push_to_hub('me/mine', 'extra')"
+    python(push)
+    card = hub.text("me/mine", "README.md").replace("# mine", "# Our ladders")
+    hub.change("me/mine", {"README.md": f"{card}\nThanks to everyone.\n"})
+    done = command(f"publish {built('mine', last='and nothing')} me/mine --tag v2")
     assert done.code == 0, done.err
     after = hub.text("me/mine", "README.md")
     assert "# Our ladders" in after
@@ -170,13 +128,11 @@ def test_a_second_publication_keeps_prose_licence_and_other_configs(hub, built, 
     assert after.count("refladder: begin") == 1
     assert "hub:me/mine@v2" in after
     assert "hub:me/mine@v1" not in after
-    assert metadata(after)["license"] == "cc-by-4.0"
-    assert [config["config_name"] for config in metadata(after)["configs"]] == [
-        "ladders",
-        "contexts",
-        "extra",
-    ]
-    assert [info["config_name"] for info in metadata(after)["dataset_info"]] == ["extra"]
+    fields = metadata(after)
+    assert fields["license"] == "cc-by-4.0"
+    names = [config["config_name"] for config in fields["configs"]]
+    assert names == ["ladders", "contexts", "extra"]
+    assert [info["config_name"] for info in fields["dataset_info"]] == ["extra"]
     loaded = python(
         "from datasets import load_dataset\n"
         "print(load_dataset('me/mine', 'extra')['train']['n'][:], load_dataset('me/mine')['train'].num_rows)"
@@ -186,25 +142,12 @@ def test_a_second_publication_keeps_prose_licence_and_other_configs(hub, built, 
     assert first.digest != second.digest
 
 
-def test_the_same_set_again_makes_no_commit(built, command):
-    folder = built()
-    first, second = (address_of(command("publish", folder, "me/mine")) for _ in range(2))
-    assert first == second
-
-
 def test_fewer_shards_leave_no_old_ones(hub, built, command):
-    assert command("publish", built(failures=[FAILURE]), "me/mine").code == 0
-    done = command("publish", built("other"), "me/mine", "--without-contexts", "--json")
-    assert json.loads(done.out)["removed"] == [
-        "data/contexts/00000.parquet",
-        "data/failures/00000.parquet",
-    ]
-    assert hub.files("me/mine") == [
-        ".gitattributes",
-        "README.md",
-        "data/ladders/00000.parquet",
-        "manifest.json",
-    ]
+    assert command(f"publish {built(failures=[FAILURE])} me/mine").code == 0
+    done = command(f"publish {built('other')} me/mine --without-contexts --json")
+    removed = ["data/contexts/00000.parquet", "data/failures/00000.parquet"]
+    assert json.loads(done.out)["removed"] == removed
+    assert not {*removed} & {*hub.files("me/mine")}
 
 
 def test_a_commit_that_comes_first_is_merged(hub, built, command):
@@ -282,25 +225,13 @@ def test_after_kill_9_the_old_revision_is_whole_and_the_next_run_succeeds(hub, b
 
 
 def test_a_dry_run_prints_files_and_card_and_asks_nothing_of_the_hub(hub, built, command):
-    done = command(
-        "publish",
-        built(failures=[FAILURE]),
-        "me/mine",
-        "--dry-run",
-        "--tag",
-        "v1",
-        "--licence",
-        "cc0-1.0",
-    )
+    folder = built(failures=[FAILURE])
+    done = command(f"publish {folder} me/mine --dry-run --tag v1 --licence cc0-1.0")
     assert done.code == 0
     assert hub.requests == []
-    assert [line.split()[0] for line in done.out.splitlines()[:5]] == [
-        "README.md",
-        "data/contexts/00000.parquet",
-        "data/failures/00000.parquet",
-        "data/ladders/00000.parquet",
-        "manifest.json",
-    ]
+    shards = [f"data/{name}/00000.parquet" for name in ("contexts", "failures", "ladders")]
+    listed = [line.split()[0] for line in done.out.splitlines()[:5]]
+    assert listed == ["README.md", *shards, "manifest.json"]
     for words in (
         "license: cc0-1.0",
         "| ladders | 6 |",
@@ -327,51 +258,38 @@ def test_a_licence_is_asked_for_and_never_guessed(built, command):
 
 
 def test_several_licences_of_a_card_are_kept(hub, built, command):
-    assert command("publish", built(), "me/mine", "--licence", "mit").code == 0
+    assert command(f"publish {built()} me/mine --licence mit").code == 0
     card = hub.text("me/mine", "README.md").replace("license: mit", "license:\n- mit\n- cc0-1.0")
     hub.change("me/mine", {"README.md": card})
-    assert command("publish", built(), "me/mine").code == 0
-    assert metadata(hub.text("me/mine", "README.md"))["license"] == ["mit", "cc0-1.0"]
-    assert "| licence | mit, cc0-1.0 |" in hub.text("me/mine", "README.md")
+    assert command(f"publish {built()} me/mine").code == 0
+    card = hub.text("me/mine", "README.md")
+    assert metadata(card)["license"] == ["mit", "cc0-1.0"]
+    assert "| licence | mit, cc0-1.0 |" in card
 
 
 def test_ladders_of_the_built_in_writer_are_a_baseline_or_nothing(hub, built, fails, command):
     folder = built(recipe=replace(RECIPE, backend="builtin/1"))
-    assert "add --baseline if they are meant as a baseline" in fails(2, f"publish {folder} me/mine")
+    advice = "add --baseline if they are meant as a baseline"
+    assert advice in fails(2, f"publish {folder} me/mine")
     assert hub.requests == []
-    assert (
-        "**This set is a baseline.**"
-        in command("publish", folder, "me/mine", "--baseline", "--dry-run").out
-    )
-    assert "not of the built-in writer; leave out --baseline" in fails(
-        2, "publish", built("x"), "me/x", "--baseline"
-    )
+    with pytest.raises(UsageError, match="or add baseline if they are meant as a baseline"):
+        publish(folder, "me/mine")
+    done = command(f"publish {folder} me/mine --baseline --dry-run")
+    assert "**This set is a baseline.**" in done.out
+    other = "not of the built-in writer; leave out --baseline"
+    assert other in fails(2, f"publish {built('x')} me/x --baseline")
 
 
-def test_without_contexts_a_table_brings_the_texts_and_they_are_checked(
-    hub, built, command, write_jsonl
-):
+def test_without_contexts_a_table_brings_the_texts_and_they_are_checked(hub, built, command):
     folder = built()
-    address = address_of(command("publish", folder, "me/mine", "--without-contexts"))
-    assert all(
-        context.text.encode() not in b"".join(path.read_bytes() for path in hub.blobs.iterdir())
-        for context in CONTEXTS
-    )
+    address = address_of(command(f"publish {folder} me/mine --without-contexts"))
+    everything = b"".join(path.read_bytes() for path in hub.blobs.iterdir())
+    assert not [context for context in CONTEXTS if context.text.encode() in everything]
     assert "not included" in hub.text("me/mine", "README.md")
-    right = {
-        "context_id": "c1",
-        "output": "A bottle.",
-        "context": CONTEXTS[0].text,
-        "background": "é",
-    }
-    table = write_jsonl([right, {**right, "context_id": "c2"}])
-    done = command("score", table, "--ladders", address)
-    assert done.code == 3
-    first, second = done.rows
-    assert (
-        first["clarity_score"]
-        == command("score", table, "--ladders", folder).rows[0]["clarity_score"]
-    )
+    text = {"output": "A bottle.", "context": CONTEXTS[0].text, "background": "é"}
+    rows = [text | {"context_id": name} for name in ("c1", "c2")]
+    first, second = refladder.score(rows, ladders=address)
+    assert first["clarity_score"] == refladder.score(rows, ladders=folder)[0]["clarity_score"]
     assert second["clarity_score"] is None
     assert second["clarity_note"] == (
         f"context 'c2' has another text or background in this row than the ladder set {address} was written for"
@@ -415,7 +333,9 @@ class TestTheCertificate:
         assert "certificate of the earlier ladders removed; certify the new ladders" in gone.err
         assert [path for path in hub.files("me/mine") if "certificate" in path] == []
 
-    def test_a_certificate_is_a_config_and_a_table(self, built, command, hub, python, write_jsonl):
+    def test_it_is_a_table_of_the_card_and_part_of_signatures(
+        self, built, command, hub, write_jsonl
+    ):
         folder = built()
         command("certify", folder)
         certificate = json.loads((folder / "certificate.json").read_text("utf-8"))
@@ -423,13 +343,9 @@ class TestTheCertificate:
         card = hub.text("me/mine", "README.md")
         assert f"| clarity | **{certificate['dimensions'][0]['verdict']}** | ladders " in card
         assert "| clarity level 1 | **" in card
-        printed = python(
-            "from datasets import load_dataset; print(load_dataset('me/mine', 'certificate')['train']['verdict'][0])"
-        )
-        assert printed == f"{certificate['verdict']}\n"
         table = write_jsonl([{"context_id": "c1", "output": "A bottle."}])
         local, remote = (
-            command("score", table, "--ladders", name).rows[0] for name in (folder, address)
+            command(f"score {table} --ladders {name}").rows[0] for name in (folder, address)
         )
         assert f"|certificate:{certificate['digest']}|" in local["signature"]
         assert remote["signature"] == local["signature"].replace(

@@ -58,12 +58,15 @@ def to_latex(rows):
     return latex(agreement_tables(rows))
 
 
+def marked(rows, intervals="full"):
+    return latex(agreement_tables(rows, marked=True), intervals)
+
+
+NOTHING = {"value": None, "low": None, "high": None}
 TWO = [
     row(),
-    row(
-        dimension="clarity", value=None, low=None, high=None, contexts=0, skipped=100, unscored=1600
-    ),
-    row(dimension="mean", value=None, low=None, high=None, contexts=0, skipped=100, unscored=1603),
+    row(dimension="clarity", contexts=0, skipped=100, unscored=1600, **NOTHING),
+    row(dimension="mean", contexts=0, skipped=100, unscored=1603, **NOTHING),
     row(
         method="length | words",
         value=-0.0004,
@@ -143,66 +146,58 @@ def test_latex_escapes_what_is_special():
 
 
 def test_a_latex_table_of_many_columns_spans_the_page():
-    narrow = [
-        row(dimension=f"d{number}") for number in range(3)
-    ]  # 3 figures, method and 3 counts are 7 columns
-    assert {line for line in to_latex(narrow).splitlines() if "{table" in line} == {
-        r"\begin{table}", r"\end{table}",
-    }  # fmt: skip
-    assert {line for line in to_latex([*narrow, row(dimension="d3")]).splitlines() if "{table" in line} == {
-        r"\begin{table*}", r"\end{table*}",
-    }  # fmt: skip
+    # 3 figures, method and 3 counts are 7 columns.
+    narrow = [row(dimension=f"d{number}") for number in range(3)]
+    assert r"\begin{table}" in to_latex(narrow)
+    assert r"\begin{table*}" in to_latex([*narrow, row(dimension="d3")])
+
+
+def rows_of(dimensions, **changes):
+    names = [*(f"d{number}" for number in range(dimensions)), "mean"]
+    return [
+        row(dimension=name, benchmark=each, **changes) for each in ("one", "two") for name in names
+    ]
 
 
 def test_latex_of_many_columns_has_the_means_of_benchmarks_and_a_table_for_each():
-    def rows(dimensions):
-        names = [*(f"d{number}" for number in range(dimensions)), "mean"]
-        return [row(dimension=name, benchmark=each) for each in ("one", "two") for name in names]
-
     def heads(text):
         return [line for line in text.splitlines() if line.startswith("  method")]
 
     # 2 benchmarks of 5 dimensions and the mean are 12 columns, and the mean over benchmarks is one more
-    (means, one, two) = heads(marked(rows(5)))
+    (means, one, two) = heads(marked(rows_of(5)))
     assert means == r"  method & mean & mean & benchmark mean & contexts & skipped & unscored \\"
-    assert (
-        one == two == r"  method & d0 & d1 & d2 & d3 & d4 & mean & contexts & skipped & unscored \\"
-    )
-    assert len(heads(marked(rows(4)))) == 1
-    assert len(heads(to_latex(rows(5)))) == 1, "only tables for paper are parted"
+    names = "d0 & d1 & d2 & d3 & d4"
+    assert one == two == rf"  method & {names} & mean & contexts & skipped & unscored \\"
+    assert len(heads(marked(rows_of(4)))) == 1
+    assert len(heads(to_latex(rows_of(5)))) == 1, "only tables for paper are parted"
 
 
 def test_latex_of_many_columns_tells_how_many_tests_were_corrected_together():
-    rows = [
-        row(method=method, benchmark=each, dimension=name, value=value, p_best=p_best)
-        for method, value, p_best in (("best", 0.9, None), ("other", 0.3, 0.5))
-        for each in ("one", "two")
-        for name in (*(f"d{number}" for number in range(5)), "mean")
-    ]
+    best = rows_of(5, method="best", value=0.9)
+    other = rows_of(5, method="other", value=0.3, p_best=0.5)
     # by hand: one method against the best, on 5 dimensions and their mean, of each benchmark
     means, *others = (
         line.rpartition("correction")[2]
-        for line in marked(rows).splitlines()
+        for line in marked([*best, *other]).splitlines()
         if "{underlined}" in line
     )
     assert means == r" for each benchmark over 6 and 6 tests\par"
     assert others == [r" over 6 tests\par"] * 2
 
 
-def marked(rows, intervals="full"):
-    return latex(agreement_tables(rows, marked=True), intervals)
-
-
 def test_latex_marks_the_best_and_what_does_not_differ_from_it():
+    values = {
+        "best": 0.8,
+        "as good": 0.80004,
+        "near": 0.7,
+        "far": 0.2,
+        "untested": 0.1,
+    }  # the second is the same in print
+    tested = {"near": 0.05, "far": 0.0499}
     rows = [
-        row(method="best", value=0.8),
-        row(method="as good", value=0.80004),  # the same in print
-        row(method="near", value=0.7, p_best=0.05),
-        row(method="far", value=0.2, p_best=0.0499),
-        row(method="untested", value=0.1),
-        row(method="nothing", value=None, low=None, high=None),
+        row(method=name, value=value, p_best=tested.get(name)) for name, value in values.items()
     ]
-    text = marked(rows, "none")
+    text = marked([*rows, row(method="nothing", **NOTHING)], "none")
     assert [line.split(" & ")[1] for line in text.splitlines() if " & 98 & " in line] == [
         r"\textbf{0.800}", r"\textbf{0.800}", r"\underline{0.700}", "0.200", r"\underline{0.100}", "---",
     ]  # fmt: skip
@@ -236,14 +231,10 @@ def test_csv_has_empty_cells_and_quotes():
     assert csv_text(records) == 'method,value,low\n"a, ""b""",,0.1\nc,0.5,\n'
 
 
-def test_two_hyphens_are_no_dash_in_latex():
-    assert r"and -{}-reference METHOD compares" in to_latex(
-        [row(), row(method="other", unscored=0)]
-    )
-
-
-def test_a_dash_in_latex():
-    assert " & --- & " in to_latex([row(), row(method="other", value=None, low=None, high=None)])
+def test_hyphens_and_dashes_in_latex():
+    other = {"method": "other"}
+    assert r"and -{}-reference METHOD compares" in to_latex([row(), row(unscored=0, **other)])
+    assert " & --- & " in to_latex([row(), row(**other, **NOTHING)])
 
 
 def test_one_table_for_each_level_and_statistic():
@@ -296,19 +287,26 @@ def test_the_convention_is_not_mentioned_where_it_changes_nothing():
     assert "constant ratings are skipped" in to_markdown([row(skipped=0, constant="zero")])
 
 
-def test_the_legend_says_that_methods_may_differ_in_their_contexts():
-    differ = "- contexts: contexts that the value is computed from; methods may differ in them, and --reference METHOD"
-    full = {"unscored": 0}
-    assert differ in to_markdown([row(**full), row(method="other", contexts=90, **full)])
-    assert differ in to_markdown([row(**full), row(method="other")])  # unscored outputs
-    assert differ in to_markdown([row(**full), row(method="other", constant_predicted=1, **full)])
-    # a constant prediction counts 0 by this convention, so its context is used
-    zero = {"constant": "zero", **full}
-    assert differ not in to_markdown(
-        [row(**zero), row(method="other", constant_predicted=1, **zero)]
-    )
-    assert differ not in to_markdown([row(**full), row(method="other", **full)])
-    assert differ not in to_markdown([row()])
+@pytest.mark.parametrize(
+    ("first", "second", "differ"),
+    [
+        ({"unscored": 0}, {"contexts": 90, "unscored": 0}, True),
+        ({"unscored": 0}, {}, True),  # unscored outputs
+        ({"unscored": 0}, {"constant_predicted": 1, "unscored": 0}, True),
+        # a constant prediction counts 0 by this convention, so its context is used
+        (
+            {"constant": "zero", "unscored": 0},
+            {"constant": "zero", "constant_predicted": 1, "unscored": 0},
+            False,
+        ),
+        ({"unscored": 0}, {"unscored": 0}, False),
+        ({}, None, False),
+    ],
+)
+def test_the_legend_says_that_methods_may_differ_in_their_contexts(first, second, differ):
+    others = [] if second is None else [row(method="other", **second)]
+    words = "computed from; methods may differ in them, and --reference METHOD"
+    assert (words in to_markdown([row(**first), *others])) == differ
 
 
 def test_wide_tables_fit_a_terminal():
@@ -352,28 +350,18 @@ def test_a_terminal_table_shows_intervals_beside_figures_where_they_fit():
 
 
 def test_a_narrow_terminal_table_shows_figures_above_intervals():
-    lines = shown(TWO, 70).splitlines()
-    position = next(
-        number for number, line in enumerate(lines) if line.split()[:2] == ["ladder", "0.432"]
-    )
-    assert lines[position].split() == ["ladder", "0.432", "—", "—", "0-98", "2-100", "1603"]
-    assert lines[position + 1].split() == [".38", ".48"]
-    assert lines[position + 2].split() == [
-        "length",
-        "|",
-        "words",
-        "0.000",
-        "—",
-        "—",
-        "98",
-        "2",
-        "3",
+    lines = [" ".join(line.split()) for line in shown(TWO, 70).splitlines()]
+    start = next(number for number, line in enumerate(lines) if line.startswith("ladder 0.432"))
+    assert lines[start : start + 4] == [
+        "ladder 0.432 — — 0-98 2-100 1603",
+        ".38 .48",
+        "length | words 0.000 — — 98 2 3",
+        "-.05 .10",
     ]
-    assert lines[position + 3].split() == ["-.05", ".10"]
 
 
 @pytest.mark.parametrize("width", [60, 80, 100])
-@pytest.mark.parametrize("count", [1, 4, 6, 9, 15])
+@pytest.mark.parametrize("count", [1, 6, 15])
 @pytest.mark.parametrize(
     ("low", "high", "interval"), [(-0.97, 0.12, "-.97 .12"), (-0.97, -0.12, "-.97 -.12")]
 )
@@ -409,17 +397,10 @@ def test_wide_tables_fit_a_terminal_whole(count, low, high, interval, width):
 def test_heads_never_break_inside_a_word(width):
     names = ["engagingness", "consistency", "use_of_knowledge", "ease of understanding"]
     text = shown([row(method="mean-probability-debiased", dimension=name) for name in names], width)
-    words = re.findall(r"[\w]+", text)
-    for word in (
-        "engagingness",
-        "consistency",
-        "use_of_",
-        "knowledge",
-        "understanding",
-        "contexts",
-        "unscored",
-    ):
-        assert {word, "use_of_knowledge" if word == "use_of_" else word} & set(words)
+    words = set(re.findall(r"\w+", text))
+    whole = {"engagingness", "consistency", "knowledge", "understanding", "contexts", "unscored"}
+    assert whole - {"knowledge"} <= words
+    assert "use_of_knowledge" in words or {"use_of_", "knowledge"} <= words
     for piece in ("mean-", "probability-", "debiased"):
         assert piece in text
     assert max(map(len, text.splitlines())) <= width
@@ -444,10 +425,9 @@ def test_heads_of_several_words_keep_a_line_where_there_is_room():
 
 
 def test_letters_of_double_width_take_two_columns():
-    lines = shown(
-        [row(dimension=name) for name in ("流暢さの度合いと正確さ", "wit")], 60
-    ).splitlines()
-    assert any("流暢さの度合いと正確さ" in line for line in lines)
+    name = "流暢さの度合いと正確さ"
+    lines = shown([row(dimension=name), row()], 60).splitlines()
+    assert any(name in line for line in lines)
     assert max(map(cell_len, lines)) <= 60
 
 
