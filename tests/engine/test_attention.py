@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
 
@@ -38,14 +40,14 @@ def allowed(segment, window=None):
     return ancestors & (segment.positions[:, None] - keys[None] < (window or np.inf))
 
 
+SIZES = [(1000, 16, 24), (50, 8, 8), (200, 1, 1), (1000, 128, 256)]
+
+
 @pytest.mark.parametrize("seed", range(30))
-@pytest.mark.parametrize(
-    ("row", "together", "short"), [(1000, 16, 24), (50, 8, 8), (200, 1, 1), (1000, 128, 256)]
-)
+@pytest.mark.parametrize(("row", "together", "short"), SIZES)
 def test_parts_show_every_token_what_it_may_see_and_once(seed, row, together, short):
-    cases = [
-        (segment, window) for segment in segments(seed, row) for window in (None, 1, 5, 16, 37, 100)
-    ]
+    windows = (None, 1, 5, 16, 37, 100)
+    cases = [(segment, window) for segment in segments(seed, row) for window in windows]
     for segment, window in cases[seed % 3 :: 3]:
         parts = partition(segment, together, short)
         if window is not None:
@@ -67,10 +69,8 @@ def test_parts_show_every_token_what_it_may_see_and_once(seed, row, together, sh
         for first, last, seen, until in bands:
             shown[first:last, seen:until] += expected[first:last, seen:until]
         np.testing.assert_array_equal(shown, expected.astype(int))
-        tokens = sorted(
-            token for first, last, *_ in [*runs, *pieces] for token in range(first, last)
-        )
-        assert tokens == list(range(segment.tokens.size))
+        ranges = [range(first, last) for first, last, *_ in [*runs, *pieces]]
+        assert sorted(itertools.chain(*ranges)) == list(range(segment.tokens.size))
 
 
 def test_a_long_run_costs_its_window_and_not_its_square():
@@ -80,54 +80,67 @@ def test_a_long_run_costs_its_window_and_not_its_square():
     assert not pieces
     assert {last - first for first, last in runs} == {250}
     scores = sum((run.last - run.first) ** 2 // 2 for run in runs)
-    scores += sum(
-        (span.last - span.first) * (span.key_last - span.key_first) for span in [*spans, *bands]
-    )
-    assert (
-        scores < 1.25 * 4000 * 512
-    )  # what the windows hold is 4000 x 512 less the triangle of the first window
+    for span in [*spans, *bands]:
+        scores += (span.last - span.first) * (span.key_last - span.key_first)
+    # what the windows hold is 4000 x 512 less the triangle of the first window
+    assert scores < 1.25 * 4000 * 512
 
 
-SHORT = [
-    (1000, 1, None),
-    (300, 1, None),
-    (1000, 12, None),
-    (1000, 1, 20),
-    (300, 1, 7),
-    (1000, 12, 100),
-]
+def tensors(segment, seed):
+    """A query for each token, with twice as many heads as keys and values of the cache and the segment."""
+    torch.manual_seed(seed)
+    tokens, keys = segment.tokens.size, segment.start + segment.tokens.size
+    return torch.randn(1, 4, tokens, 8), torch.randn(1, 2, keys, 8), torch.randn(1, 2, keys, 8)
+
+
+def masked_softmax(segment, window, tensors, softcap=None, sinks=None):
+    """Attention by its equations, all scores at once."""
+    query, key, value = tensors
+    scores = 0.7 * query @ key.repeat_interleave(2, dim=1).transpose(2, 3)
+    if softcap is not None:
+        scores = softcap * torch.tanh(scores / softcap)
+    scores = scores.masked_fill(~torch.from_numpy(allowed(segment, window)), -torch.inf)
+    if sinks is not None:  # one more key, whose value is 0
+        column = sinks.view(1, 4, 1, 1).expand(1, 4, segment.tokens.size, 1)
+        scores = torch.cat([scores, column], dim=-1)
+    weights = torch.softmax(scores, dim=-1)[..., : key.shape[2]]
+    return (weights @ value.repeat_interleave(2, dim=1)).transpose(1, 2)
+
+
+def attended(segment, window, tensors, **more):
+    given = {"scaling": 0.7, "parts": parts_of(segment, torch.float32), **more}
+    if window is not None:
+        given["window_parts"] = parts_of(segment, torch.float32, window)
+        given["sliding_window"] = window
+    return attend(None, *tensors, None, **given)[0]
+
+
+SHORT = [(1000, 1, None), (300, 1, None), (1000, 12, None), (1000, 1, 20), (300, 1, 7)]
+SHORT += [(1000, 12, 100)]
 LONG = [(2000, 30, None), (2000, 30, 300), (2000, 30, 700)]  # a second each
 
 
 @pytest.mark.parametrize(
     ("seed", "row", "longer", "window"),
-    [
-        (seed, *case)
-        for cases, seeds in ((SHORT, 5), (LONG, 2))
-        for case in cases
-        for seed in range(seeds)
-    ],
+    [(seed, *case) for case in SHORT for seed in range(5)] + [(0, *case) for case in LONG],
 )
 def test_merged_parts_are_the_masked_softmax(seed, row, longer, window):
     for segment in segments(seed, row, longer):
-        tokens, keys = segment.tokens.size, segment.start + segment.tokens.size
-        torch.manual_seed(seed)
-        query, key, value = (
-            torch.randn(1, 4, tokens, 8),
-            torch.randn(1, 2, keys, 8),
-            torch.randn(1, 2, keys, 8),
-        )
-        given = {"scaling": 0.7, "parts": parts_of(segment, torch.float32)}
-        if window is not None:
-            given |= {
-                "window_parts": parts_of(segment, torch.float32, window),
-                "sliding_window": window,
-            }
-        attended, _ = attend(None, query, key, value, None, **given)
-        scores = 0.7 * query @ key.repeat_interleave(2, dim=1).transpose(2, 3)
-        scores = scores.masked_fill(~torch.from_numpy(allowed(segment, window)), -torch.inf)
-        expected = torch.softmax(scores, dim=-1) @ value.repeat_interleave(2, dim=1)
-        torch.testing.assert_close(attended, expected.transpose(1, 2), atol=1e-5, rtol=1e-5)
+        given = tensors(segment, seed)
+        expected = masked_softmax(segment, window, given)
+        found = attended(segment, window, given)
+        torch.testing.assert_close(found, expected, atol=1e-5, rtol=1e-5)
+
+
+@pytest.mark.parametrize("window", [None, 150])
+@pytest.mark.parametrize("softcap", [None, 2.0])
+@pytest.mark.parametrize("sinks", [None, torch.tensor([0.5, -1.0, 3.0, 0.0])])
+def test_capped_scores_and_sinks_are_those_of_the_equations(window, softcap, sinks):
+    for segment in segments(3, 1000, 12):
+        given = tensors(segment, 3)
+        expected = masked_softmax(segment, window, given, softcap, sinks)
+        found = attended(segment, window, given, softcap=softcap, s_aux=sinks)
+        torch.testing.assert_close(found, expected, atol=1e-5, rtol=1e-5)
 
 
 @pytest.mark.parametrize(
@@ -138,31 +151,3 @@ def test_a_model_that_adds_to_its_scores_is_refused(given, message):
     token = torch.zeros(1, 1, 1, 8)
     with pytest.raises(NotImplementedError, match=f"tree attention with {message}"):
         attend(None, token, token, token, None, **{"parts": parts, **given})
-
-
-@pytest.mark.parametrize("window", [None, 150])
-@pytest.mark.parametrize("softcap", [None, 2.0])
-@pytest.mark.parametrize("sinks", [None, torch.tensor([0.5, -1.0, 3.0, 0.0])])
-def test_capped_scores_and_sinks_are_those_of_the_equations(window, softcap, sinks):
-    for segment in segments(3, 1000, 12):
-        tokens, keys = segment.tokens.size, segment.start + segment.tokens.size
-        torch.manual_seed(3)
-        query, key, value = (
-            torch.randn(1, 4, tokens, 8),
-            torch.randn(1, 2, keys, 8),
-            torch.randn(1, 2, keys, 8),
-        )
-        parts = parts_of(segment, torch.float32, window)
-        given = {"parts": parts, "window_parts": parts, "sliding_window": window}
-        attended, _ = attend(
-            None, query, key, value, None, **given, scaling=0.7, softcap=softcap, s_aux=sinks
-        )
-        scores = 0.7 * query @ key.repeat_interleave(2, dim=1).transpose(2, 3)
-        if softcap is not None:
-            scores = softcap * torch.tanh(scores / softcap)
-        scores = scores.masked_fill(~torch.from_numpy(allowed(segment, window)), -torch.inf)
-        if sinks is not None:  # one more key, whose value is 0
-            scores = torch.cat([scores, sinks.view(1, 4, 1, 1).expand(1, 4, tokens, 1)], dim=-1)
-        weights = torch.softmax(scores, dim=-1)[..., :keys]
-        expected = weights @ value.repeat_interleave(2, dim=1)
-        torch.testing.assert_close(attended, expected.transpose(1, 2), atol=1e-5, rtol=1e-5)

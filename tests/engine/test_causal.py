@@ -15,29 +15,25 @@ from refladder.engine.self_check import choose_strategy  # noqa: E402
 from refladder.engine.trie import Read  # noqa: E402
 
 IDS = np.random.default_rng(0).integers(5, 300, 250).tolist()
-SEQUENCES = [IDS[:60] + IDS[first : first + 30] for first in (60, 90, 120)] + [
-    IDS[:40],
-    IDS[150:200],
-]
+SEQUENCES = [IDS[:60] + IDS[first : first + 30] for first in (60, 90, 120)]
+SEQUENCES += [IDS[:40], IDS[150:200]]
 READS = [
     Read(number, position, 7 + position)
-    for number in range(5)
-    for position in (20, len(SEQUENCES[number]) - 1)
+    for number, sequence in enumerate(SEQUENCES)
+    for position in (20, len(sequence) - 1)
 ]
 
 
 @pytest.fixture(scope="module")
 def model(folder):
-    return transformers.AutoModelForCausalLM.from_pretrained(
-        folder("llama"), dtype=torch.float32
-    ).eval()
+    kind = transformers.AutoModelForCausalLM
+    return kind.from_pretrained(folder("llama"), dtype=torch.float32).eval()
 
 
 @torch.inference_mode()
 def plain(model):
-    distributions = [
-        torch.log_softmax(model(torch.tensor([ids])).logits[0].double(), -1) for ids in SEQUENCES
-    ]
+    logits = [model(torch.tensor([ids])).logits[0].double() for ids in SEQUENCES]
+    distributions = [torch.log_softmax(each, -1) for each in logits]
     return [float(distributions[read.sequence][read.position, read.token]) for read in READS]
 
 
@@ -57,9 +53,7 @@ def test_the_self_check_chooses_the_first_strategy_that_agrees(model):
 
 def test_an_error_leaves_the_model_with_its_own_attention(model, monkeypatch):
     causal = Causal(model, "float32", 2**30)
-    monkeypatch.setattr(
-        causal, "_forward", lambda *_arguments, **_named: pytest.fail("no forward pass")
-    )
+    monkeypatch.setattr(causal, "_forward", lambda *_, **_named: pytest.fail("no forward pass"))
     before = model.config._attn_implementation
     with pytest.raises(pytest.fail.Exception, match="no forward pass"):
         causal.logprobs(SEQUENCES, READS)

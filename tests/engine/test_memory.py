@@ -22,9 +22,8 @@ def test_no_memory_at_all_is_an_error_that_says_what_to_do():
     def run(_most):
         raise MemoryError
 
-    with pytest.raises(
-        BackendError, match=r"a model: out of memory even with 4 at a time; use a smaller model"
-    ):
+    message = "a model: out of memory even with 4 at a time; use a smaller model"
+    with pytest.raises(BackendError, match=message):
         halve_until_it_fits(run, 16, 3, "a model")
 
     def fails(_most):
@@ -53,23 +52,13 @@ def test_layers_that_differ_are_counted_one_by_one():
     # 2 (keys, values) * 2 heads of them * (16 + 64 wide) * 4 bytes
     assert cache_bytes_per_token(config, 4) == 1280
     assert tokens_that_fit(512, 600, 3, config, 2**30) == 512
-    config = SimpleNamespace(
-        num_hidden_layers=2, hidden_size=64, intermediate_size=[96, 10**9]
-    )  # that of each layer
+    inner = [96, 10**9]  # of each layer
+    config = SimpleNamespace(num_hidden_layers=2, hidden_size=64, intermediate_size=inner)
     assert tokens_that_fit(512, 600, 3, config, 2**30) == 1
 
 
 def test_usable_memory_is_below_what_the_machine_has():
     assert 2**20 < usable_memory(CPU) < 2**50
-
-
-def test_workers_of_one_machine_share_its_memory(tmp_path, monkeypatch):
-    (tmp_path / "meminfo").write_text("MemAvailable: 4 kB\n")
-    monkeypatch.setattr("refladder.engine.memory._MEMINFO", tmp_path / "meminfo")
-    monkeypatch.setattr("refladder.engine.memory._CGROUP", tmp_path)
-    assert usable_memory(CPU) == 2867  # 70 % of 4096
-    monkeypatch.setenv("REFLADDER_WORKERS", "4")
-    assert usable_memory(CPU) == 716
 
 
 def test_usable_memory_in_a_container_is_below_its_limit(tmp_path, monkeypatch):
@@ -83,3 +72,5 @@ def test_usable_memory_in_a_container_is_below_its_limit(tmp_path, monkeypatch):
     assert usable_memory(CPU) > 2**20
     (tmp_path / "meminfo").write_text("MemTotal: 9 kB\nMemAvailable:       4 kB\n")
     assert usable_memory(CPU) == 2867  # 70 % of 4096
+    monkeypatch.setenv("REFLADDER_WORKERS", "4")  # on one machine, they share its memory
+    assert usable_memory(CPU) == 716

@@ -60,15 +60,11 @@ token_sequences = st.lists(
 
 @given(sequences=token_sequences, row=st.integers(1, 20), data=st.data())
 def test_every_distinct_token_runs_once_after_exactly_its_own_beginning(sequences, row, data):
-    reads = [
-        Read(number, data.draw(st.integers(0, len(sequence) - 1)), number)
-        for number, sequence in enumerate(sequences)
-    ]
+    last = [data.draw(st.integers(0, len(sequence) - 1)) for sequence in sequences]
+    reads = [Read(number, position, number) for number, position in enumerate(last)]
     root, leaves = build_trie(sequences, reads)
-    assert all(
-        sequences[leaf][: len(sequence)] == sequence
-        for leaf, sequence in zip(leaves, sequences, strict=True)
-    )
+    for leaf, sequence in zip(leaves, sequences, strict=True):
+        assert sequences[leaf][: len(sequence)] == sequence
     cache, ran, seen = [], 0, {}
     for step in plan(root, row):
         if isinstance(step, Pop):
@@ -79,11 +75,8 @@ def test_every_distinct_token_runs_once_after_exactly_its_own_beginning(sequence
         ran += segment.tokens.size
         assert segment.start == len(cache)
         for place, _, number in segment.reads:
-            visible = [
-                int(segment.tokens[key])
-                for key in range(place + 1)
-                if key <= place < segment.ends[key]
-            ]
+            before = range(place + 1)
+            visible = [int(segment.tokens[key]) for key in before if place < segment.ends[key]]
             assert len(cache) + len(visible) == segment.positions[place] + 1
             seen[number] = cache + visible
         if isinstance(step, Push):
@@ -91,22 +84,17 @@ def test_every_distinct_token_runs_once_after_exactly_its_own_beginning(sequence
             cache += segment.tokens.tolist()
     assert cache == []
     assert ran == len({tuple(one[:end]) for one in sequences for end in range(1, len(one) + 1)})
-    assert seen == {
-        number: sequences[number][: reads[number].position + 1] for number in range(len(reads))
-    }
+    assert seen == {read.token: sequences[read.sequence][: read.position + 1] for read in reads}
 
 
 @pytest.mark.parametrize("count", [1, 5000])
 def test_many_nested_beginnings_need_no_deep_recursion(count):
     sequence = list(range(count))
-    root, _ = build_trie(
-        [[*sequence[: count - back], 7, 7] for back in range(min(count, 2000))], []
-    )
+    ends = range(count, max(0, count - 2000), -1)
+    root, _ = build_trie([[*sequence[:end], 7, 7] for end in ends], [])
     assert root.size >= count
-    assert (
-        sum(step.segment.tokens.size for step in plan(root, 3) if not isinstance(step, Pop))
-        == root.size
-    )
+    steps = [step for step in plan(root, 3) if not isinstance(step, Pop)]
+    assert sum(step.segment.tokens.size for step in steps) == root.size
 
 
 def test_tokens_are_64_bit_for_torch():

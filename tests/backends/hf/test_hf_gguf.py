@@ -17,9 +17,7 @@ from refladder.records import Sampling
 def write(folder, tmp_path_factory):
     """A function that writes the tiny model to a GGUF file in a new folder."""
     for package in ("gguf", "accelerate"):
-        pytest.importorskip(
-            package, reason=f"{package} is not installed; pip install gguf accelerate"
-        )
+        pytest.importorskip(package, reason=f"{package} is not installed; pip install {package}")
     import gguf_model
 
     def to(name, **options):
@@ -40,9 +38,8 @@ def test_the_packages_that_a_gguf_file_needs_are_named(tmp_path, monkeypatch):
     (tmp_path / "tiny.gguf").write_bytes(b"GGUF")
     for package in ("gguf", "accelerate"):
         monkeypatch.setitem(sys.modules, package, None)
-    with pytest.raises(
-        BackendUnavailableError, match=r"tiny.gguf: to read .* run: pip install gguf accelerate$"
-    ):
+    message = r"tiny.gguf: to read .* run: pip install gguf accelerate$"
+    with pytest.raises(BackendUnavailableError, match=message):
         connect(f"hf:{tmp_path / 'tiny.gguf'}")
 
 
@@ -60,9 +57,8 @@ def test_a_gguf_file_reads_and_writes_as_the_folder_it_was_made_of(file, opened,
 
 def test_a_gguf_file_has_no_sampling_of_its_own(write):
     path = write("alone.gguf")
-    path.with_name("generation_config.json").write_text(
-        '{"do_sample": true, "temperature": 0.2}'
-    )  # of another model
+    of_another_model = '{"do_sample": true, "temperature": 0.2}'
+    path.with_name("generation_config.json").write_text(of_another_model)
     assert connect(f"hf:{path}").default_sampling == (1.0, 1.0)
 
 
@@ -99,8 +95,6 @@ def test_a_gguf_file_without_a_chat_template_is_refused_in_one_sentence(write):
 def test_a_damaged_gguf_file_is_an_error_with_the_next_step(file, tmp_path):
     path = tmp_path / "cut.gguf"
     path.write_bytes(file.read_bytes()[:2000])
-    with pytest.raises(
-        BackendUnavailableError,
-        match=r"does not load as a model: .*; if it is whole, start llama-ser",
-    ):
+    message = r"does not load as a model: .*; if it is whole, start llama-ser"
+    with pytest.raises(BackendUnavailableError, match=message):
         connect(f"hf:{path}").load()

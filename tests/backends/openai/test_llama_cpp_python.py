@@ -12,12 +12,12 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from asked import LABELS, question, questions
+from asked import LABELS, question, questions, unavailable
 from served import started
 
 from refladder.backends import connect
 from refladder.backends.openai.client import QUESTIONS
-from refladder.errors import BackendUnavailableError, LabelsUnavailableError
+from refladder.errors import LabelsUnavailableError
 from refladder.records import Sampling
 
 pytestmark = pytest.mark.llama
@@ -26,21 +26,10 @@ GIVEN = os.environ.get("REFLADDER_TEST_GGUF", "")
 
 @contextmanager
 def serving(model, folder):
-    pytest.importorskip(
-        "llama_cpp",
-        reason="llama-cpp-python is not installed; pip install 'llama-cpp-python[server]'",
-    )
-    command = [
-        sys.executable,
-        "-m",
-        "llama_cpp.server",
-        "--model",
-        str(model),
-        "--model_alias",
-        "small",
-    ]
-    options = ["--logits_all", "true", "--n_ctx", "512", "--n_threads", "1", "--host", "127.0.0.1"]
-    with started([*command, *options], folder / "serve.txt", health="/v1/models") as url:
+    pytest.importorskip("llama_cpp", reason="pip install 'llama-cpp-python[server]'")
+    options = "--model_alias small --logits_all true --n_ctx 512 --n_threads 1 --host 127.0.0.1"
+    command = [sys.executable, "-m", "llama_cpp.server", "--model", str(model), *options.split()]
+    with started(command, folder / "serve.txt", health="/v1/models") as url:
         yield url
 
 
@@ -49,9 +38,7 @@ def trained(folder, chats):
     if GIVEN:
         pytest.skip("for the models trained here; run without REFLADDER_TEST_GGUF")
     for package in ("torch", "transformers", "gguf"):
-        pytest.importorskip(
-            package, reason=f"{package} is not installed; pip install torch transformers gguf"
-        )
+        pytest.importorskip(package, reason=f"{package} is not installed; pip install {package}")
     import gguf_model
     import trained_model
 
@@ -68,9 +55,7 @@ def sharp(tmp_path_factory):
 @pytest.fixture(scope="module")
 def server(request, tmp_path_factory):
     if GIVEN and not Path(GIVEN).is_file():
-        pytest.skip(
-            "REFLADDER_TEST_GGUF names no file; a small chat model in the GGUF format is needed"
-        )
+        pytest.skip("REFLADDER_TEST_GGUF names no file; it needs a small chat model in GGUF")
     model = GIVEN or request.getfixturevalue("sharp")[1]
     with serving(model, tmp_path_factory.mktemp("log")) as url:
         yield url
@@ -100,35 +85,26 @@ def local(request):
 
 
 def test_it_reads_what_the_local_backend_reads_from_the_same_weights(server, local):
-    prompts = [
-        *questions(6),
-        question("both"),
-    ]  # the last is trained to be better and worse, half and half
-    spelt = tuple(
-        space + each for label in LABELS for space in ("", " ") for each in (label, label.lower())
-    )
+    # the last is trained to be better and worse, half and half
+    prompts = [*questions(6), question("both")]
+    words = [each for label in LABELS for each in (label, label.lower())]
+    spelt = [space + word for word in words for space in ("", " ")]
     there, here = small(server).read_labels(prompts, LABELS), local.read_labels(prompts, spelt)
     pairs = [pair for pair in zip(there, here, strict=True) if pair[0].logprobs is not None]
     assert pairs if GIVEN else len(pairs) == len(prompts)
     for reading, expected in pairs:
-        shares, spellings = (
-            [math.exp(value) for value in each.logprobs] for each in (reading, expected)
-        )
-        exact = [
-            sum(spellings[first : first + 4]) for first in (0, 4, 8)
-        ]  # of each label in its spellings
+        shares = [math.exp(value) for value in reading.logprobs]
+        spellings = [math.exp(value) for value in expected.logprobs]
+        exact = [sum(spellings[first : first + 4]) for first in (0, 4, 8)]  # of each label
         print(shares, exact)  # noqa: T201  shown with -s
-        assert shares == pytest.approx(
-            exact, abs=0.1 if GIVEN else 2e-3
-        )  # spellings under 0.1 % are left out
+        # spellings under 0.1 % are left out
+        assert shares == pytest.approx(exact, abs=0.1 if GIVEN else 2e-3)
     if not GIVEN:
         assert all((reading.exactness, reading.note) == ("exact", None) for reading in there)
-        assert all(
-            reading.logprobs[place % 3] > math.log(0.9) for place, reading in enumerate(there[:6])
-        )
-        assert [math.exp(value) for value in there[6].logprobs[:2]] == pytest.approx(
-            [0.5, 0.5], abs=0.1
-        )
+        for place, reading in enumerate(there[:6]):
+            assert reading.logprobs[place % 3] > math.log(0.9)
+        both = [math.exp(value) for value in there[6].logprobs[:2]]
+        assert both == pytest.approx([0.5, 0.5], abs=0.1)
 
 
 def test_a_model_that_ends_its_first_answer_at_once_is_read_all_the_same(tmp_path):
@@ -138,20 +114,14 @@ def test_a_model_that_ends_its_first_answer_at_once_is_read_all_the_same(tmp_pat
         backend = small(url)
         assert backend.fingerprint.endswith("-completed")
         readings = backend.read_labels(questions(3), LABELS)
-        assert all(
-            reading.logprobs[place] > math.log(0.9) for place, reading in enumerate(readings)
-        )
+    for place, reading in enumerate(readings):
+        assert reading.logprobs[place] > math.log(0.9)
 
 
 def test_a_model_that_says_nothing_is_refused(tmp_path):
     _, model = trained(tmp_path, lambda chats: [(text, "") for text, _ in chats])
-    with (
-        serving(model, tmp_path) as url,
-        pytest.raises(
-            BackendUnavailableError,
-            match="'small' gave an empty answer to each of 3 test questions",
-        ),
-    ):
+    message = "'small' gave an empty answer to each of 3 test questions"
+    with serving(model, tmp_path) as url, unavailable(message):
         _ = small(url).fingerprint
 
 
@@ -160,9 +130,8 @@ def test_several_answers_to_one_request_are_not_believed(server):
 
 
 def test_exact_reading_is_impossible(server):
-    with pytest.raises(
-        LabelsUnavailableError, match="'small' does not support the requested mode exact"
-    ):
+    message = "'small' does not support the requested mode exact"
+    with pytest.raises(LabelsUnavailableError, match=message):
         _ = small(server, mode="exact").fingerprint
 
 
