@@ -178,32 +178,17 @@ PERSONACHAT = "this is USR's PersonaChat file, which has the same field names, n
 @pytest.mark.parametrize(
     ("file", "old", "new", "message"),
     [
-        (
-            "topicalchat/personachat/topicalchat_usr.json",
-            "",
-            "",
-            f"a response of 'KV-.*: {PERSONACHAT}",
-        ),
+        ("topicalchat/personachat/topicalchat_usr.json", "", "", f"'KV-MemNN': {PERSONACHAT}"),
         (
             "topicalchat/unieval/topical_chat.json",
             "Original Ground Truth",
             "Seq2Seq",
             f"item 1: a response of 'Seq2Seq': {PERSONACHAT}",
         ),
-        (
-            USR,
-            '"Natural": [',
-            '"Natural": [1, ',
-            "item 1: response 1: column 'Natural': expected 3",
-        ),
+        (USR, '"Natural": [', '"Natural": [1, ', "item 1: response 1: column 'Natural': expec"),
         # The first story of GPT-2 starts at line 11: header, three records of 2 lines, three of 1.
         (HANNA, "The door was red.,GPT-2,4,", "Red.,GPT-2,,", ":11: column 'Relevance': expected"),
-        (
-            HANNA,
-            ",Relevance,",
-            ",Relevence,",
-            ":11: no column 'Relevance'; did you mean 'Relevence",
-        ),
+        (HANNA, ",Relevance,", ",Relevence,", ":11: .* 'Relevance'; did you mean 'Relevence'"),
         (HANNA, "5,You can hear", "9,You can hear", "'CTRL' has a second story for this prompt, 5"),
         (NEWSROOM, "no plan no plan", "a plan", "'12/pointer_s' already .* with a different text;"),
         (PODCAST, '"F"', '"P"', r"item 4: column 'score': expected one of B, F, G, E, found 'P'$"),
@@ -217,11 +202,7 @@ def test_a_wrong_file_is_refused_with_its_place(edited, file, old, new, message)
 @pytest.mark.parametrize(
     ("file", "row", "message"),
     [
-        (
-            HANNA,
-            -1,
-            "CTRL' has more than 3 ratings, but the benchmark has 3 raters; remove repeated",
-        ),
+        (HANNA, -1, "CTRL' has more than 3 ratings, but the benchmark has 3 raters; remove"),
         (WEBNLG, 1, r"/adapt' already appears at .*averaged\.csv:2; keep one of them"),
     ],
 )

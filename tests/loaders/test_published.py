@@ -66,20 +66,12 @@ def test_contract_accepts():
 @pytest.mark.parametrize(
     ("part", "changes", "message"),
     [
-        (
-            "outputs",
-            {"context_id": "z"},
-            "output 'a/s' refers to context 'z', which does not exist",
-        ),
+        ("outputs", {"context_id": "z"}, "output 'a/s' refers to context 'z', which does not"),
         ("ratings", {"output_id": "z"}, "a rating refers to output 'z', which does not exist"),
         ("ratings", {"dimension": "z"}, "a rating refers to dimension 'z', which does not exist"),
         ("ratings", {"value": 6.0}, "output 'a/s' is rated 6 on clarity, outside the scale 1 to 5"),
         ("ratings", {"value": math.nan}, "output 'a/s' is rated nan on clarity, outside the scale"),
-        (
-            "dimensions",
-            {"description": " "},
-            "dimension 'clarity' has no description; writer and j",
-        ),
+        ("dimensions", {"description": " "}, "dimension 'clarity' has no description; writer and"),
         ("dimensions", {"low": 5.0}, "dimension 'clarity' has the scale 5 to 5; low must be below"),
         ("contexts", {"text": "\n"}, "context 'a' has no text"),
     ],
@@ -100,17 +92,9 @@ UNIQUE = "appears 2 times; it must be unique"
         ("contexts", [], "it has no context; a benchmark needs at least one"),
         ("dimensions", [DIMENSION] * 2, f"dimension 'clarity' {UNIQUE}"),
         ("contexts", [CONTEXT] * 2, f"context id 'a' {UNIQUE}"),
-        (
-            "contexts",
-            [CONTEXT, replace(CONTEXT, id="b", task="story")],
-            "contexts of several tasks",
-        ),
+        ("contexts", [CONTEXT, replace(CONTEXT, id="b", task="x")], "contexts of several tasks"),
         ("outputs", [OUTPUT] * 2, f"output id 'a/s' {UNIQUE}"),
-        (
-            "outputs",
-            [OUTPUT, replace(OUTPUT, id="b")],
-            r"pair of context and system \('a', 's'\) app",
-        ),
+        ("outputs", [OUTPUT, replace(OUTPUT, id="b")], r"pair of context and system \('a', 's'\)"),
         ("ratings", [RATING] * 2, rf"rating \('a/s', 'clarity', 'r'\) {UNIQUE}"),
     ],
 )

@@ -46,11 +46,7 @@ def test_truncated_gzip(data, tmp_path, file):
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
-        (
-            "podcast",
-            b'[{"a": 1},\n "\xff"]',
-            r":2: not UTF-8 \(byte 0xff\); convert the file to UTF-8",
-        ),
+        ("podcast", b'[{"a": 1},\n "\xff"]', r":2: not UTF-8 \(byte 0xff\); convert the file to"),
         ("webnlg", b"id,mr\n1,\xe9lm\n", r":2: not UTF-8 \(byte 0xe9 "),
         ("summeval", b"", r":1: an empty file"),
         ("summeval", b"[]", r": it has no rows"),

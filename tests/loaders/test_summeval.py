@@ -12,6 +12,7 @@ from refladder.loaders import load_benchmark
 
 RELEASE = "summeval/release/model_annotations.aligned.paired.jsonl"
 UNPAIRED = "summeval/unpaired/model_annotations.aligned.jsonl"
+FLAT = "summeval/flat/summeval.json"
 MTEB = "summeval/hub/mteb_summeval.test.jsonl"
 BY_POSITION = ["system 1", "system 2", "system 3", "system 4"]
 
@@ -73,9 +74,7 @@ def test_raters(load, ratings):
     assert list(both) == ["expert 1", "expert 2", "expert 3", "crowd 1", "crowd 2"]
     with pytest.raises(UnknownNameError, match="SummEval raters 'expert'; did you mean 'experts'"):
         load("release", raters="expert")
-    with pytest.raises(
-        DataError, match="has only the means of the experts; raters='crowd' needs mo"
-    ):
+    with pytest.raises(DataError, match="has only the means of the experts; raters='crowd' needs"):
         load("hub", raters="crowd")
 
 
@@ -164,57 +163,17 @@ def test_a_wrong_system_order(folder):
 @pytest.mark.parametrize(
     ("file", "old", "new", "message"),
     [
-        (
-            RELEASE,
-            '"M17"',
-            '"M8"',
-            r":2: output 'cnn-test-a1/M8' already appears at .*:1; keep one",
-        ),
-        (RELEASE, '"text": "', '"text": "X', r":2: context 'cnn-test-a1' has different content at"),
-        (
-            RELEASE,
-            '"references": [',
-            '"references": [1, ',
-            r":1: column 'references': expected a li",
-        ),
-        (
-            RELEASE,
-            '_annotations": [',
-            '_annotations": [3, ',
-            r":1: expert_annotations 1: expected a",
-        ),
-        (
-            RELEASE,
-            '"coherence": 2',
-            '"coherence": 6',
-            r":1: expert_annotations 1: coherence is rat",
-        ),
-        (
-            RELEASE,
-            '"coherence": 2',
-            '"coherence": ""',
-            r":1: expert_annotations 1: column 'coheren",
-        ),
-        (
-            MTEB,
-            '"fluency": [',
-            '"fluency": [1, ',
-            r":1: column 'fluency': expected 4 items, found 5",
-        ),
-        (
-            "summeval/flat/summeval.json",
-            '"scores": {',
-            '"scores": null, "was": {',
-            r": item 1: scores: expected a JSON object, found None",
-        ),
-        (
-            "summeval/flat/summeval.json",
-            '"fluency"',
-            '"fluence"',
-            r": item 1: scores: no column 'fluency'; did you mean 'fluence'\? It has: coh",
-        ),
-        (MTEB, '"machine_summaries"', '"machine"', r":1: unknown format of SummEval; .* it has: "),
+        (RELEASE, '"M17"', '"M8"', r"2: output 'cnn-test-a1/M8' already appears at .*:1; keep"),
+        (RELEASE, '"text": "', '"text": "X', r"2: context 'cnn-test-a1' has different content at"),
+        (RELEASE, '"references": [', '"references": [1, ', ".*'references': expected a list"),
+        (RELEASE, '_annotations": [', '_annotations": [3, ', "1: expert_annotations 1: expected"),
+        (RELEASE, '"coherence": 2', '"coherence": 6', "1: expert_annotations 1: coherence is rate"),
+        (RELEASE, '"coherence": 2', '"coherence": ""', "1: expert_annotations 1: column 'coherenc"),
+        (MTEB, '"fluency": [', '"fluency": [1, ', "1: column .*: expected 4 items, found 5"),
+        (FLAT, '"scores": {', '"scores": null, "was": {', " item 1: scores: expected a JSON obj"),
+        (FLAT, '"fluency"', '"fluence"', r" item 1: scores: no column 'fluency'; .* 'fluence'\?"),
+        (MTEB, '"machine_summaries"', '"machine"', r"1: unknown format of SummEval; .* it has: "),
     ],
 )
 def test_a_wrong_file_is_refused_with_its_place(edited, file, old, new, message):
-    refused(edited(file, old, new), rf"jsonl?{message}")
+    refused(edited(file, old, new), rf"jsonl?:{message}")

@@ -137,25 +137,13 @@ def test_what_may_be_left_out(load):
 @pytest.mark.parametrize(
     ("rows", "message"),
     [
-        (
-            [{"contxt": "c"}],
-            r":1: no column 'context'; did you mean 'contxt'\? It has: contxt; map",
-        ),
+        ([{"contxt": "c"}], r":1: no column 'context'; did you mean 'contxt'\? It has: contxt; m"),
         ([{"context": "c"}], r":1: no column 'output'; It has: context; map .* output=COLUMN$"),
-        (
-            [ROW, {"context": "c", "system": "s"}],
-            r":2: no column 'output'; It has: context, system",
-        ),
-        (
-            [{**ROW, "contextid": "1"}],
-            r":1: column 'contextid' looks like the field 'context_id'; map it with context_id=cont",
-        ),
+        ([ROW, {"context": "c", "system": "s"}], r":2: no column 'output'; It has: context"),
+        ([{**ROW, "contextid": "1"}], r":1: column 'contextid' looks like the field 'context_id'"),
         ([{**ROW, "context": " "}], r":1: the text of context '\w{16}' is empty; remove the row$"),
         ([{**ROW, "clarity": 9}], r":1: clarity is rated 9, outside the scale 1 to 5$"),
-        (
-            [{**ROW, "clarity": [3, "good"]}],
-            r":1: column 'clarity': expected a finite number, found 'good'$",
-        ),
+        ([{**ROW, "clarity": [3, "good"]}], r":1: column 'clarity': expected a finite number"),
         ([{**ROW, "clarity": 10**400}], r":1: not JSON \(a whole number of 401 characters\)"),
         (
             [ROW, {**ROW, "output": "another"}],
@@ -169,10 +157,7 @@ def test_what_may_be_left_out(load):
             [{**ROW, "clarity": 3, "rater": "ann"}] * 2,
             r":2: rater 'ann' rated output '\w+/alpha' on clarity at .*:1 already; keep one$",
         ),
-        (
-            [{**ROW, "clarity": [3, 4], "rater": "ann"}],
-            r":1: 2 ratings in a row of rater 'ann'; a row has those of one rater$",
-        ),
+        ([{**ROW, "clarity": [3, 4], "rater": "ann"}], r":1: 2 ratings in a row of rater 'ann'; a"),
     ],
 )
 def test_a_wrong_row_is_refused_with_its_place(load, rows, message):
@@ -201,9 +186,7 @@ def test_some_dimensions_without_ratings(data, load):
 
 
 def test_an_unknown_field(load):
-    with pytest.raises(
-        UnknownNameError, match=r"unknown field 'ouput'; did you mean 'output'\? Kn"
-    ):
+    with pytest.raises(UnknownNameError, match=r"unknown field 'ouput'; did you mean 'output'\?"):
         load(ROW, columns={"ouput": "x"})
 
 
@@ -215,9 +198,7 @@ def test_contexts_alone(load, write_jsonl):
     path = write_jsonl(rows)
     # `score` needs a mapped output, and `build` not.
     assert load_contexts(path, task="open", columns={"output": "x"}) == contexts
-    with pytest.raises(
-        UnknownNameError, match=r"'reply'; .*Known: background, context, context_id"
-    ):
+    with pytest.raises(UnknownNameError, match=r"'reply'; .*Known: background, context"):
         load_contexts(path, task="open", columns={"reply": "x"})
     with pytest.raises(DataError, match=r"in\.jsonl: it has no rows"):
         load_contexts(write_jsonl([]), task="open")

@@ -114,9 +114,7 @@ def test_unknown_roles_and_tasks_name_the_near_one_and_the_users_own(write):
     with pytest.raises(UnknownNameError, match="task 'sumarization'; did you mean 'summarization'"):
         load_template("sumarization", "compare")
     folder = write(COMPARE, "poetry/compare.md")
-    with pytest.raises(
-        UnknownNameError, match=r"did you mean 'poetry'\? Known: .*, open, poetry, "
-    ):
+    with pytest.raises(UnknownNameError, match=r"did you mean 'poetry'\? Known: .*, open, poetry"):
         load_template("poety", "compare", folder)
     assert load_template("poetry", "compare", folder).task == "poetry"
     message = (
@@ -174,40 +172,25 @@ def with_prefix(prefix):
         ("\n" + COMPARE, NO_HEAD),
         ("+++\n+++", NO_HEAD),
         (with_label("Worse"), ":6: the head is not TOML ("),
-        (
-            edited("[labels]", "[label]"),
-            ": unknown key 'label' in the head; known: slots, labels, claims, answer_prefix",
-        ),
+        (edited("[labels]", "[label]"), ": unknown key 'label' in the head; known: slots, label"),
         (edited('"context", "dim', '"dim'), f"{SLOT_NAMES} ['dimension', 'description', 'ref"),
         (edited(SLOT_LINE, "slots = 3"), f"{SLOT_NAMES} 3"),
         (edited(SLOT_LINE, ""), f"{SLOT_NAMES} None"),
-        (
-            with_slot("{{targt}}"),
-            ":13: unknown slot {{targt}}; did you mean {{target}}? Role 'compare' has: context, bac",
-        ),
+        (with_slot("{{targt}}"), ":13: unknown slot {{targt}}; did you mean {{target}}? Role "),
         (with_slot("{{xyz}}"), ":13: unknown slot {{xyz}}; Role 'compare' has: context, "),
-        (
-            edited("{{reference}}", "something"),
-            ": slot {{reference}} is not in the text; role 'compare' needs it",
-        ),
+        (edited("{{reference}}", "something"), ": slot {{reference}} is not in the text; role 'c"),
         (with_slot("{{tar-get}}"), ":13: '{{tar-get}}' is not a slot; a slot is written {{name}}"),
         (with_slot("{{ target | upper }}"), ":13: '{{ target | upper }}' is not a slot"),
         (with_slot("{{target}"), ":13: '{{target}' is not a slot"),
         (with_slot("{{target}} }}"), ":13: '}}' is not a slot"),
         (with_slot("{{}}"), ":13: '{{}}' is not a slot"),
         (with_slot("{{target\n}}"), ":13: '{{target' is not a slot"),
-        (
-            edited('tie = "Similar"\n', ""),
-            f": role 'compare' needs {IN_ORDER} {{'win': 'Better', 'loss': 'Worse'}}",
-        ),
+        (edited('tie = "Similar"\n', ""), f": role 'compare' needs {IN_ORDER}"),
         (
             edited('win = "Better"\nloss = "Worse"', 'loss = "Worse"\nwin = "Better"'),
             f": role 'compare' needs {IN_ORDER} {{'loss': 'Worse', 'win': 'Better', ",
         ),
-        (
-            re.sub(r"\[labels\][^+]*", "labels = 3\n", COMPARE),
-            f": role 'compare' needs {IN_ORDER} 3",
-        ),
+        (re.sub(r"\[labels\][^+]*", "labels = 3\n", COMPARE), f": role 'compare' needs {IN_ORDER}"),
         *[
             (with_label(word), f": the labels {WORDS} ['Better', ")
             for word in ('"Better"', '""', '" "', '"Worse "', "1", '["Worse"]', "{ a = 1 }", "true")
@@ -216,14 +199,8 @@ def with_prefix(prefix):
             (with_prefix(prefix), f": {NO_PREFIX} ")
             for prefix in ('"Answer: "', '" Answer:"', "3", '"a\\nb"', '["a"]')
         ],
-        (
-            edited('"Similar"', '"Equal"'),
-            ":9: the text does not name the label 'Equal', so the judge does not know this answer",
-        ),
-        (
-            edited("[labels]", '[claims]\nwin = "x"\n[labels]'),
-            ": role 'compare' has no [claims], fo",
-        ),
+        (edited('"Similar"', '"Equal"'), ":9: the text does not name the label 'Equal', so the"),
+        (edited("[labels]", '[claims]\nwin = "x"\n[labels]'), ": role 'compare' has no [claims]"),
     ],
 )
 def test_a_wrong_file_is_refused_with_its_place(write, text, message):
@@ -257,11 +234,7 @@ def test_a_wrong_file_is_refused_with_its_place(write, text, message):
             f": the claims {WORDS} ['better than', 'better than', 'about as good as']",
         ),
         # Of a scale the text names the ends.
-        (
-            "direct-5",
-            edited('5 = "5"', '5 = "five"', DIRECT),
-            "the text does not name the label 'f",
-        ),
+        ("direct-5", edited('5 = "5"', '5 = "five"', DIRECT), "does not name the label 'five'"),
         ("reward", '+++\nslots = ["output"]\n+++\nRate: {{output}}\n', "unknown slot {{output}}"),
     ],
 )
@@ -294,9 +267,7 @@ def test_an_answer_prefix_is_part_of_the_digest(read):
 def test_check_template_is_a_contract_for_templates_made_elsewhere():
     template = load_template("story", "compare")
     check_template(template)
-    with pytest.raises(
-        PromptError, match=r"compare\.md: role 'compare' needs \[labels\] for win, "
-    ):
+    with pytest.raises(PromptError, match=r"compare\.md: role 'compare' needs \[labels\] for win"):
         check_template(dataclasses.replace(template, labels={}))
     with pytest.raises(UnknownNameError, match="role 'compares'; did you mean 'compare'"):
         check_template(dataclasses.replace(template, role="compares"))
@@ -326,35 +297,24 @@ NOT_NAMED = ": not named TASK/ROLE.md, so no prompt would use it; move or rename
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        (
-            "story/comapre.md",
-            "/story/comapre.md: unknown prompt role 'comapre'; did you mean 'comp",
-        ),
+        ("story/comapre.md", "comapre.md: unknown prompt role 'comapre'; did you mean 'compare'?"),
         ("compare.md", f"/compare.md{NOT_NAMED}"),
         ("story/compare.txt", f"/story/compare.txt{NOT_NAMED}"),
         ("story/compare.md~", f"/story/compare.md~{NOT_NAMED}"),
         ("story/old/compare.md", f"/story/old/compare.md{NOT_NAMED}"),
-        (
-            "summarisation/compare.md",
-            "/summarisation: unknown task 'summarisation'; did you mean 'summarization'? A new task",
-        ),
-        ("dialog/compare.md", "/dialog: unknown task 'dialog'; did you mean 'dialogue'?"),
+        ("summarisation/compare.md", "unknown task 'summarisation'; did you mean 'summarization'"),
+        ("dialog/compare.md", "dialog: unknown task 'dialog'; did you mean 'dialogue'? A new task"),
         ("Story/compare.md", "/Story: unknown task 'Story'; did you mean 'story'?"),
-        (
-            "data_to_text/best.md",
-            "/data_to_text: unknown task 'data_to_text'; did you mean 'data-t",
-        ),
-        (
-            "my+task/compare.md",
-            "/my+task: a task name consists of letters, digits, - _ and ., found 'my+task'",
-        ),
+        ("data_to_text/best.md", "unknown task 'data_to_text'; did you mean 'data-to-text'?"),
+        ("my+task/compare.md", "my+task: a task name consists of letters, digits, - _ and ., fou"),
     ],
 )
 def test_check_folder_refuses_files_that_no_prompt_would_use(write, name, message):
     folder = write(COMPARE, name)
     with pytest.raises(PromptError) as caught:
         check_folder(folder)
-    assert str(caught.value).startswith(f"{folder}{message}")
+    assert str(caught.value).startswith(f"{folder}/")
+    assert message in str(caught.value)
 
 
 @pytest.mark.parametrize("task", ["history", "dialogue-2", "poetry", "summarization.de"])
@@ -365,9 +325,7 @@ def test_check_folder_takes_a_task_of_the_users_own(write, task):
 
 def test_check_folder_refuses_a_broken_template_and_an_empty_folder(write):
     folder = write(edited("{{reference}}", "nothing"))
-    with pytest.raises(
-        PromptError, match=r"compare\.md: slot \{\{reference\}\} is not in the text"
-    ):
+    with pytest.raises(PromptError, match=r"compare\.md: slot \{\{reference\}\} is not in the"):
         check_folder(folder)
     (folder / "story" / "compare.md").unlink()
     message = f"^{folder}: contains no template; a template is a file TASK/ROLE.md, e.g. story/comp"
@@ -384,9 +342,7 @@ def test_a_folder_that_is_not_there(tmp_path, use):
     with pytest.raises(PromptError, match=f"^{folder}: {message}$"):
         use(folder)
     folder.write_text("")
-    with pytest.raises(
-        PromptError, match=": the folder of prompt templates is a file; give a fold"
-    ):
+    with pytest.raises(PromptError, match=": the folder of prompt templates is a file; give a"):
         use(folder)
 
 
@@ -448,9 +404,7 @@ def test_a_reward_prompt_has_a_turn_of_the_user_and_one_of_the_assistant(read):
         asked = {"role": "user", "content": "Tell a story: a fox"}
         messages = [asked, {"role": "assistant", "content": output}]
         assert fill(template, {**slots, "output": output}).messages == messages
-    with pytest.raises(
-        PromptError, match=r"^story/reward@\w{12}: slot \{\{output\}\} has no value$"
-    ):
+    with pytest.raises(PromptError, match=r"^story/reward@\w{12}: slot \{\{output\}\} has no"):
         fill(template, slots)
 
 

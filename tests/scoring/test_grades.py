@@ -11,12 +11,7 @@ from refladder.backends.scripted import Rule, Scripted
 from refladder.errors import UsageError
 from refladder.prompts import load_template
 from refladder.records import Context, Dimension, Output, Sampling
-from refladder.scoring.grades import (
-    expected_grade,
-    grade_question,
-    most_probable_grade,
-    on_scale,
-)
+from refladder.scoring.grades import expected_grade, grade_question, most_probable_grade, on_scale
 
 CONTEXT = Context(id="c", task="summarization", text="The ferry to Texel was full on Monday.")
 COHERENCE = Dimension(name="coherence", description="The text hangs together.")

@@ -98,9 +98,7 @@ def test_a_file_of_another_run_is_refused(path):
     )
     with pytest.raises(UsageError, match=f"^{re.escape(message)}$"):
         opened(4)
-    with pytest.raises(
-        UsageError, match=r"are of another run \(another judge: even/1, this run has"
-    ):
+    with pytest.raises(UsageError, match=r"are of another run \(another judge: even/1, this run"):
         opened(3, Double())
 
 
@@ -158,9 +156,7 @@ def test_outcomes_of_three_yes_no_questions_may_add_to_more_than_one(path):
     assert [read for _, read in read_judgments(path)[1]] == [judgment]
     compare = run_of(Even(), load_template("story", "compare"))
     path.write_bytes(to_line(compare) + to_line(judgment))
-    with pytest.raises(
-        DataError, match=r":2: label probabilities that add to 1.50, more than 1; c"
-    ):
+    with pytest.raises(DataError, match=r":2: label probabilities that add to 1.50, more than 1"):
         list(read_judgments(path)[1])
 
 
