@@ -28,11 +28,11 @@ if TYPE_CHECKING:
     from refladder.commands.rescore import rescore as rescore
     from refladder.commands.score import score as score
     from refladder.commands.show import show as show
-    from refladder.commands.texts import Scorer as Scorer
     from refladder.files.ladder_sets import ladder_set_of_rows as ladder_set_of_rows
     from refladder.files.ladder_sets import load_ladders as load_ladders
     from refladder.files.ladder_sets import write_ladder_set as write_ladder_set
     from refladder.jobs.evaluate import Protocol as Protocol
+    from refladder.jobs.texts import Scorer as Scorer
     from refladder.loaders import load_benchmark as load_benchmark
     from refladder.metaeval.agreement import evaluate_method as evaluate_method
     from refladder.methods.contract import MethodSettings as MethodSettings
@@ -50,7 +50,7 @@ _PUBLIC = {
     "Output": "refladder.records",
     "Protocol": "refladder.jobs.evaluate",
     "Sampling": "refladder.records",
-    "Scorer": "refladder.commands.texts",
+    "Scorer": "refladder.jobs.texts",
     "audit": "refladder.commands.audit",
     "build": "refladder.commands.build",
     "calibrate": "refladder.commands.calibrate",

@@ -10,10 +10,11 @@ import click
 from click.core import ParameterSource
 
 from refladder.commands import console, spending
-from refladder.commands.calling import LOG, Call, Log, checked
+from refladder.commands.calling import Call, checked
 from refladder.commands.options import JudgeOptions, subcommand
 from refladder.errors import UsageError
 from refladder.options import OF_BACKENDS, OF_COST, like
+from refladder.report.log import LOG, Log
 from refladder.session import Session
 from refladder.settings import LEAST_MASS, Asking, chosen
 

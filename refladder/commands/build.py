@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from refladder.commands import console, spending
-from refladder.commands.calling import LOG, Call, Log, checked
+from refladder.commands.calling import Call, checked
 from refladder.commands.data import DataOptions
 from refladder.commands.options import (
     JudgeOptions,
@@ -22,6 +22,7 @@ from refladder.files.ladder_sets import LadderSet, load_ladders
 from refladder.loaders.data import Data
 from refladder.options import OF_BACKENDS, OF_COST, OF_DATA, OF_GENERATION, like
 from refladder.records import Sampling
+from refladder.report.log import LOG, Log
 from refladder.session import Session
 from refladder.settings import BuildSpec
 

@@ -6,20 +6,13 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from refladder.commands import console
-from refladder.commands.calling import (
-    LOG,
-    Call,
-    Log,
-    checked,
-    log_lines,
-    output_path,
-    record_or_path,
-)
+from refladder.commands.calling import Call, checked, output_path, record_or_path
 from refladder.commands.options import subcommand
 from refladder.errors import UsageError, plural
 from refladder.files.jsonl import read_record
 from refladder.options import like
 from refladder.records import Threshold
+from refladder.report.log import LOG, Log, log_lines
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import functools
 import inspect
-import logging
-import re
 import tempfile
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
@@ -13,9 +11,8 @@ from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
-from refladder.commands import console
 from refladder.commands.options import options_of
-from refladder.errors import UsageError, in_call, option, redacted
+from refladder.errors import UsageError, in_call, redacted
 from refladder.files.frames import Frame
 from refladder.files.streams import is_url
 from refladder.files.tables import STANDARD, Collected
@@ -23,20 +20,14 @@ from refladder.options import OF_BACKENDS, Option
 from refladder.version import __version__
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable
-    from contextlib import AbstractContextManager
+    from collections.abc import Callable, Collection
 
     import click
 
-    from refladder.events import Watch
-    from refladder.records import JudgeCheck, Progress
 
 Record = TypeVar("Record")
 P = ParamSpec("P")
 T = TypeVar("T")
-LOG = logging.getLogger("refladder")
-# Flags in a sentence, but not those of a command line in it.
-_FLAGS = re.compile(r"`[^`]*`|--([a-z]+(?:-[a-z]+)*)")
 # Parameters that messages call "the table".
 _TABLES = ("table", "data")
 
@@ -97,34 +88,6 @@ class Call(ExitStack):
             for name, value in self.given.items()
         }
         return {"command": self.command, "refladder": __version__, "options": redacted(options)}
-
-
-class Log:
-    """Events of a call: a progress bar in a terminal, and the logger `refladder`."""
-
-    def progress(
-        self, what: str, watch: Watch | None = None
-    ) -> AbstractContextManager[Progress | None]:
-        """Show a bar in a terminal, else a line now and then."""
-        return console.progress(what, watch)
-
-    def checked(self, checks: Sequence[JudgeCheck]) -> None:
-        """Log the check of a judge: its warnings, and for those who ask also what it shows."""
-        from refladder.scoring.judge_check import check_lines
-
-        shown, warnings = check_lines(checks)
-        log_lines(shown, logging.INFO)
-        log_lines(warnings)
-
-    def notice(self, text: str, *, warns: bool = False) -> None:
-        """Log a notice; one that `warns` as a warning."""
-        log_lines([text], logging.WARNING if warns else logging.INFO)
-
-
-def log_lines(lines: Iterable[str], level: int = logging.WARNING) -> None:
-    """Give lines to the logger `refladder`; notes of rows that they quote get the words of a call."""
-    for line in lines:
-        LOG.log(level, "%s", _FLAGS.sub(lambda flag: option(flag[1]) if flag[1] else flag[0], line))
 
 
 def checked(command: click.Command) -> Callable[[Callable[P, T]], Callable[P, T]]:

@@ -7,9 +7,10 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from refladder.commands import console, spending
-from refladder.commands.calling import Call, Log, checked, log_lines
+from refladder.commands.calling import Call, checked
 from refladder.commands.options import JudgeOptions, subcommand
 from refladder.options import OF_BACKENDS, OF_COST, like
+from refladder.report.log import Log, log_lines
 from refladder.session import Session
 from refladder.settings import LEAST_MASS, Asking, chosen
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from refladder.commands import console, spending
-from refladder.commands.calling import Call, Log, checked, log_lines
+from refladder.commands.calling import Call, checked
 from refladder.commands.options import (
     CriteriaOptions,
     JudgeOptions,
@@ -18,6 +18,7 @@ from refladder.commands.options import (
 from refladder.files.jsonl import atomic
 from refladder.options import OF_BACKENDS, OF_COST, OF_GENERATION, like
 from refladder.records import Sampling
+from refladder.report.log import Log, log_lines
 from refladder.report.summary import low_mass_lines
 from refladder.session import Session
 

@@ -7,10 +7,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from refladder.commands import console
-from refladder.commands.calling import Call, Log, checked, log_lines, output_path
+from refladder.commands.calling import Call, checked, output_path
 from refladder.commands.options import subcommand
 from refladder.files.ladder_sets import load_ladders
 from refladder.options import like
+from refladder.report.log import Log, log_lines
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, cast, overload
 
 from refladder.commands import console, spending
-from refladder.commands.calling import LOG, Call, Log, checked, log_lines
+from refladder.commands.calling import Call, checked
 from refladder.commands.data import DataOptions, one_alone, one_each
 from refladder.commands.options import (
     JudgeOptions,
@@ -23,6 +23,7 @@ from refladder.errors import UsageError
 from refladder.loaders.data import Data
 from refladder.metaeval import LEVELS, STATISTICS
 from refladder.options import OF_BACKENDS, OF_COST, OF_DATA, like
+from refladder.report.log import LOG, Log, log_lines
 from refladder.session import Session
 from refladder.settings import Scoring
 

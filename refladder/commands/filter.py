@@ -6,11 +6,12 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar, cast
 
 from refladder.commands import console
-from refladder.commands.calling import LOG, Call, Log, checked, log_lines
+from refladder.commands.calling import Call, checked
 from refladder.commands.options import subcommand
 from refladder.errors import UsageError
 from refladder.files.tables import STANDARD
 from refladder.options import like
+from refladder.report.log import LOG, Log, log_lines
 from refladder.settings import Filtering, Tables, chosen
 
 if TYPE_CHECKING:

@@ -7,10 +7,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from refladder.commands import console
-from refladder.commands.calling import Call, check_paths, checked, log_lines
+from refladder.commands.calling import Call, check_paths, checked
 from refladder.commands.options import subcommand
 from refladder.options import like
 from refladder.report.certificate_tables import ShownLink, link_table, link_warnings
+from refladder.report.log import log_lines
 from refladder.settings import LEAST_MASS, Scale, check_asking
 
 if TYPE_CHECKING:

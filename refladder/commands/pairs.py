@@ -7,10 +7,11 @@ from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, TypeVar, cast
 
 from refladder.commands import console
-from refladder.commands.calling import Call, Log, checked, log_lines
+from refladder.commands.calling import Call, checked
 from refladder.commands.options import subcommand
 from refladder.files.tables import STANDARD
 from refladder.options import like
+from refladder.report.log import Log, log_lines
 from refladder.settings import Pairing, Tables, chosen
 
 if TYPE_CHECKING:

@@ -6,9 +6,10 @@ import math
 from typing import TYPE_CHECKING
 
 from refladder.commands import console
-from refladder.commands.calling import Call, Log, checked, log_lines
+from refladder.commands.calling import Call, checked
 from refladder.commands.options import subcommand
 from refladder.options import like
+from refladder.report.log import Log, log_lines
 from refladder.settings import Publishing, chosen
 
 if TYPE_CHECKING:

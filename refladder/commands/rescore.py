@@ -5,17 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, overload
 
 from refladder.commands import console
-from refladder.commands.calling import (
-    Call,
-    check_paths,
-    checked,
-    log_lines,
-    output_path,
-    record_or_path,
-)
+from refladder.commands.calling import Call, check_paths, checked, output_path, record_or_path
 from refladder.commands.options import subcommand
 from refladder.files.tables import STANDARD
 from refladder.options import like
+from refladder.report.log import log_lines
 from refladder.settings import LEAST_MASS, Scale, Tables, check_asking
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, TypeVar, cast
 import click
 
 from refladder.commands import console, spending
-from refladder.commands.calling import Call, Log, checked, log_lines
+from refladder.commands.calling import Call, checked
 from refladder.commands.many_files import (
     ManyFiles,
     check_options,
@@ -30,6 +30,7 @@ from refladder.files.jsonl import is_device
 from refladder.files.ladder_sets import LadderSet, choose_dimensions, load_ladders
 from refladder.files.tables import STANDARD, read_once
 from refladder.options import OF_BACKENDS, OF_COST, like
+from refladder.report.log import Log, log_lines
 from refladder.session import Session
 from refladder.settings import LEAST_MASS, ScoreSpec, Scoring, Tables, chosen
 

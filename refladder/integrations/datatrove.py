@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 from datatrove.pipeline.filters.base_filter import BaseFilter
 
-from refladder.commands.texts import Scorer
 from refladder.files.ladder_sets import choose_dimensions, load_ladders
 from refladder.integrations.single_scores import CONTEXT_FIELDS, single_scores
+from refladder.jobs.texts import Scorer
 
 if TYPE_CHECKING:
     from datatrove.data import Document, DocumentsPipeline

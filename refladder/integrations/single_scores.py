@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from refladder.commands.texts import Scorer
 from refladder.errors import UsageError
+from refladder.jobs.texts import Scorer
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sized
 from typing import TYPE_CHECKING
 
-from refladder.commands.calling import Log
 from refladder.errors import UsageError
 from refladder.files.ladder_sets import choose_dimensions
 from refladder.files.tables import Row
 from refladder.jobs.input_rows import Mapped, items
 from refladder.jobs.score import open_set, report_check
+from refladder.report.log import Log
 from refladder.scoring.columns import Columns
 from refladder.scoring.judgment_file import JudgmentLog
 from refladder.scoring.scorer import LadderScorer

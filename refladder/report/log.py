@@ -1,0 +1,48 @@
+"""Events and warnings of a call, for the logger `refladder`."""
+
+from __future__ import annotations
+
+import logging
+import re
+from typing import TYPE_CHECKING
+
+from refladder.errors import option
+from refladder.report.progress import progress
+from refladder.scoring.judge_check import check_lines
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+    from contextlib import AbstractContextManager
+
+    from refladder.events import Watch
+    from refladder.records import JudgeCheck, Progress
+
+LOG = logging.getLogger("refladder")
+# Flags in a sentence, but not those of a command line in it.
+_FLAGS = re.compile(r"`[^`]*`|--([a-z]+(?:-[a-z]+)*)")
+
+
+class Log:
+    """Events of a call: a progress bar in a terminal, and the logger `refladder`."""
+
+    def progress(
+        self, what: str, watch: Watch | None = None
+    ) -> AbstractContextManager[Progress | None]:
+        """Show a bar in a terminal, else a line now and then."""
+        return progress(what, watch)
+
+    def checked(self, checks: Sequence[JudgeCheck]) -> None:
+        """Log the check of a judge: its warnings, and for those who ask also what it shows."""
+        shown, warnings = check_lines(checks)
+        log_lines(shown, logging.INFO)
+        log_lines(warnings)
+
+    def notice(self, text: str, *, warns: bool = False) -> None:
+        """Log a notice; one that `warns` as a warning."""
+        log_lines([text], logging.WARNING if warns else logging.INFO)
+
+
+def log_lines(lines: Iterable[str], level: int = logging.WARNING) -> None:
+    """Give lines to the logger `refladder`; notes of rows that they quote get the words of a call."""
+    for line in lines:
+        LOG.log(level, "%s", _FLAGS.sub(lambda flag: option(flag[1]) if flag[1] else flag[0], line))
