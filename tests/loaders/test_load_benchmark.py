@@ -53,14 +53,6 @@ def test_every_table_entry_is_tried():
     assert {name for name, _, _ in SOURCES} | {"own"} == set(BENCHMARKS)
 
 
-@pytest.mark.parametrize("name", ["demo/dialogue", "demo/story", "demo/summarization"])
-def test_shipped_sets(name):
-    benchmark = load_benchmark(name)
-    check_benchmark(benchmark)
-    assert {context.task for context in benchmark.contexts} == {name.removeprefix("demo/")}
-    assert len(benchmark.outputs) == 6 * len(benchmark.contexts)
-
-
 def test_wrong_names_and_options(data):
     with pytest.raises(UnknownNameError, match=r"'sumeval'; did you mean 'summeval'\? Known"):
         load_benchmark("sumeval")

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import gzip
-import io
 import json
-import sys
 
 import pytest
 
@@ -78,12 +76,6 @@ def test_by_name_and_without_data(data):
     assert len(load_benchmark("own", data / "own/outputs.csv", **options).outputs) == 3
     with pytest.raises(UsageError, match="own: no data given; pass source=PATH or source=hub:ORG/"):
         load_benchmark("own", **options)
-
-
-def test_standard_input(monkeypatch, task):
-    line = json.dumps(ROW).encode() + b"\n"
-    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(line)))
-    assert load_user_table("-", task_file=task).outputs[0].system == "alpha"
 
 
 def test_ids_come_from_the_text(load):

@@ -142,7 +142,8 @@ def test_right_answers_are_counted_with_the_interval_of_wilson(judge, score, tab
 
 
 def test_a_judge_that_cannot_tell_is_refused_before_a_row_is_asked(judge, score, fails, table):
-    made = judge(LOSS, WIN, dimension="complexity")
+    # An answer of low mass counts.
+    made = judge(LOSS, WIN, dimension="complexity", mass=0.01)
     out = table.with_name("out.jsonl")
     assert fails(2, "score", table, *BOTH, "--no-store", "--out", out) == (
         "refladder: rehearsed/1 does not distinguish the best rung from the worst (complexity 0 of 12 ladders): "
@@ -195,11 +196,6 @@ def test_what_cannot_be_read_is_left_out_and_named(judge, score):
     nothing = "coherence no verdict (24 answers unparsed)"
     assert f"{SHOWN}{nothing}\n" in done.err
     assert f"The judge check is no proof ({nothing})" in done.err
-
-
-def test_an_answer_of_low_mass_counts(judge, fails, table):
-    judge(LOSS, WIN, mass=0.01)
-    assert "(coherence 0 of 12 ladders)" in fails(2, "score", table, *COHERENCE)
 
 
 def test_few_ladders_are_no_proof_and_fewer_than_five_refuse_no_judge(said):
@@ -316,16 +312,6 @@ def test_evaluate_shows_it_and_refuses_no_judge(judge, command, tmp_path, table,
     assert made.ends == 24  # remembered
     assert "dry run, rehearsed: 360 calls," in command(*judged, "--dry-run").out
     assert "(coherence 0 of 12 ladders)" in fails(2, "score", table, *COHERENCE)
-
-
-def test_evaluate_of_python_shows_it(caplog):
-    caplog.set_level(logging.INFO, "refladder")
-    arguments = {"ladders": "demo/story", "dimensions": [DEMO.dimensions[0]]}
-    evaluation = refladder.evaluate("demo/story", judge=Rehearsed(LOSS, WIN), **arguments)
-    assert [(check.dimension, check.right) for check in evaluation.checks] == [("coherence", 0)]
-    assert f"{SHOWN}coherence 0 of 12 ladders" in caplog.messages
-    assert WARNING.strip() in caplog.messages
-    assert refladder.evaluate("demo/story", judge="builtin", methods="win-ratio").checks == ()
 
 
 def test_a_run_over_many_files_makes_it_once(command, tmp_path, monkeypatch):
