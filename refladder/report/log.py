@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 from refladder.errors import option
 from refladder.report.progress import progress
-from refladder.scoring.judge_check import check_lines
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -33,6 +32,8 @@ class Log:
 
     def checked(self, checks: Sequence[JudgeCheck]) -> None:
         """Log the check of a judge: its warnings, and for those who ask also what it shows."""
+        from refladder.scoring.judge_check import check_lines
+
         shown, warnings = check_lines(checks)
         log_lines(shown, logging.INFO)
         log_lines(warnings)
