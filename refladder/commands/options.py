@@ -113,7 +113,15 @@ def options(*given: str | Option, **records: type) -> Callable[..., Any]:
     """
     declared = [OPTIONS[each] if isinstance(each, str) else each for each in given]
     # For each record, the options that are fields of it: option to field.
-    taken = {name: _fields_of(kind, declared) for name, kind in records.items()}
+    taken = {
+        record: {
+            option.name: name
+            for option in declared
+            for name in option.names
+            if name in {each.name for each in fields(kind)}
+        }
+        for record, kind in records.items()
+    }
 
     def apply(command: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(command)
@@ -137,12 +145,6 @@ def options(*given: str | Option, **records: type) -> Callable[..., Any]:
         return call
 
     return apply
-
-
-def _fields_of(kind: type, declared: Sequence[Option]) -> dict[str, str]:
-    """Return the options that are fields of a record: option to field."""
-    names = [each.name for each in fields(kind)]
-    return {option.name: name for option in declared for name in option.names if name in names}
 
 
 def options_of(command: click.Command) -> list[Option]:

@@ -69,7 +69,11 @@ def check_outputs(given: Iterable[Named]) -> None:
 def _check(target: _Path, other: _Path) -> None:
     if _is_one_of(other.path, target.path):
         raise UsageError(f"{target.path}: {other.label} and {target.label} must be different files")
-    if _is_in(other, target.path) or (other.option.reads and _matches(target.path, other.path)):
+    is_pattern = not is_url(other.path) and is_many(other.path) and not Path(other.path).is_dir()
+    matches = is_pattern and fnmatch.fnmatchcase(
+        str(Path(target.path).absolute()), str(Path(other.path).absolute())
+    )
+    if _is_in(other, target.path) or (other.option.reads and matches):
         raise UsageError(
             f"{target.path}: {target.label} would be among the files of {other.label} the next time; choose another "
             "folder"
@@ -118,11 +122,6 @@ def _is_one_of(source: str, target: str) -> bool:
             if os.path.realpath(file) == os.path.realpath(target) or Path(file).samefile(target):
                 return True
     return False
-
-
-def _matches(target: str, pattern: str) -> bool:
-    many = not is_url(pattern) and is_many(pattern) and not Path(pattern).is_dir()
-    return many and fnmatch.fnmatchcase(str(Path(target).absolute()), str(Path(pattern).absolute()))
 
 
 def _is_in(folder: _Path, file: str) -> bool:

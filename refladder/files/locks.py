@@ -136,13 +136,20 @@ def _holding(file: Path, path: Path) -> Iterator[None]:
 
 
 def _acquire(file: Path, path: Path) -> _Lock:
+    flags = os.O_RDWR | getattr(os, "O_BINARY", 0)
     for attempt in range(1, _ATTEMPTS + 1):
         new_folders = [
             folder for folder in (file.parent, *file.parent.parents) if not folder.exists()
         ]
         try:
             file.parent.mkdir(parents=True, exist_ok=True)
-            descriptor, made = _open_or_make(file)
+            # Of several processes only one makes the file.
+            try:
+                descriptor = os.open(file, flags | os.O_CREAT | os.O_EXCL, 0o666)
+                made = True
+            except FileExistsError:
+                descriptor = os.open(file, flags)
+                made = False
         except FileNotFoundError:
             # Another process removed the folder or the file.
             continue
@@ -168,15 +175,6 @@ def _acquire(file: Path, path: Path) -> _Lock:
     raise DataError(
         f"{path}: its lock {file} cannot be acquired, because other processes keep removing it; run the command again"
     )
-
-
-def _open_or_make(file: Path) -> tuple[int, bool]:
-    """Open a lock file, and return whether this call made it; of several processes only one does."""
-    flags = os.O_RDWR | getattr(os, "O_BINARY", 0)
-    try:
-        return os.open(file, flags | os.O_CREAT | os.O_EXCL, 0o666), True
-    except FileExistsError:
-        return os.open(file, flags), False
 
 
 def _remove_ended(file: Path, descriptor: int, *, wait: bool) -> bool | None:

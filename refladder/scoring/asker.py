@@ -117,6 +117,11 @@ def calls_of(template: Template, answers: int) -> int:
     return (len(template.claims) or 1 + (template.role == REWARD)) * max(answers, 1)
 
 
+def _key_with_ids(question: Question) -> str:
+    ids = question.comparison
+    return digest_of(question.key, ids.context_id, ids.subject, ids.against)
+
+
 @dataclass(slots=True)
 class Asker:
     """A judge with one template and a place for its judgments.
@@ -148,12 +153,7 @@ class Asker:
         """
         if self.backend.recorded is not None and not self.log.run.rungs:
             # The key of a pair covers its ids too: equal texts may have different recorded judgments.
-            questions = [
-                replace(
-                    question, key=digest_of(question.key, ids.context_id, ids.subject, ids.against)
-                )
-                for question, ids in ((question, question.comparison) for question in questions)
-            ]
+            questions = [replace(question, key=_key_with_ids(question)) for question in questions]
         new = self.log.unanswered(questions)
         done = 0
         for batch in in_batches(self.backend, new, self.batch):

@@ -262,21 +262,16 @@ def block_notes(
                 f"{len(unparsed)} of {plural(each, 'judgment')} unparsed: {unparsed[0].note}"
             )
             continue
+        notes = []
         cut = [judgment for judgment in judged if judgment.cut]
-        low = [judgment.mass or 0.0 for judgment in judged if has_low_mass(judgment)]
-        notes = (
-            [
-                f"{len(cut)} of {plural(each, 'judgment')}: {cut[0].note or 'the context was truncated'}"
-            ]
-            if cut
-            else []
-        )
+        if cut:
+            why = cut[0].note or "the context was truncated"
+            notes.append(f"{len(cut)} of {plural(each, 'judgment')}: {why}")
         notes += [judgment.note or "" for judgment in judged if None in judgment.stated][:1]
-        notes += (
-            [f"low label mass in {len(low)} of {plural(each, 'judgment')}, minimum {min(low):.2g}"]
-            if low
-            else []
-        )
+        low = [judgment.mass or 0.0 for judgment in judged if has_low_mass(judgment)]
+        if low:
+            count = f"{len(low)} of {plural(each, 'judgment')}"
+            notes.append(f"low label mass in {count}, minimum {min(low):.2g}")
         if notes:
             reasons[block] = "; ".join(notes)
     return reasons

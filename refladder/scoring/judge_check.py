@@ -116,18 +116,18 @@ def drawn_questions(
         if name == dimension.name and context_id in ladders.contexts
     ]
     chosen = np.random.default_rng(SEED).permutation(len(able))[:MOST].tolist()
-    return [
-        comparison_of(
-            context,
-            dimension,
-            *(rung_side(rung, context if ladders.anchors else None) for rung in pair),
-        )
-        for context, ladder in (able[number] for number in sorted(chosen))
-        for end, others in ((-1, ladder.rungs[:-1]), (0, ladder.rungs[1:]))
-        for pair in (
-            (ladder.rungs[end], other) for other in (others if stated else [ladder.rungs[-1 - end]])
-        )
-    ]
+    questions = []
+    for number in sorted(chosen):
+        context, ladder = able[number]
+        anchor = context if ladders.anchors else None
+        sides = [rung_side(rung, anchor) for rung in ladder.rungs]
+        worst, best = sides[0], sides[-1]
+        pairs = [(best, worst), (worst, best)]
+        if stated:
+            pairs = [(best, other) for other in sides[:-1]]
+            pairs += [(worst, other) for other in sides[1:]]
+        questions += [comparison_of(context, dimension, *pair) for pair in pairs]
+    return questions
 
 
 def judge_checks(

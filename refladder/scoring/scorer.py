@@ -62,8 +62,6 @@ FIRST_BATCH, LARGEST_BATCH = 16, 1024
 LARGEST_CONTEXT = 256
 # A text that beats the top rung, or loses to the lowest, with more than this is beyond the ladder.
 HALF = 0.5
-# A text without a score has none of these.
-_OF_VALUE = expected_grades, grade_spreads
 # In seconds. After a quicker batch the next is twice as large, after a slower one half as large.
 QUICK, SLOW = 2.0, 20.0
 
@@ -79,10 +77,8 @@ def batches(
     context once per batch, so consecutive rows of one context stay in one batch.
     """
     rows = iter(rows)
-    size, started = (
-        sys.maxsize if backend is not None and backend.wants_all else FIRST_BATCH,
-        time.monotonic(),
-    )
+    size = sys.maxsize if backend is not None and backend.wants_all else FIRST_BATCH
+    started = time.monotonic()
     together = context_of if backend is not None and backend.shares_contexts else None
     ahead: list[T] = []
     while batch := [*ahead, *itertools.islice(rows, size - len(ahead))]:
@@ -141,12 +137,9 @@ class Verdicts:
                 for judgment in judgments
                 if judgment.subject in rungs or judgment.against in rungs
             ]
-            read = (
-                verdicts(of_level, len(rungs), self.run.orders)[:, :, outcome].mean(axis=1).tolist()
-            )
-            for judgment, probability in zip(
-                of_level[:: self.run.orders * len(rungs)], read, strict=True
-            ):
+            of_texts = verdicts(of_level, len(rungs), self.run.orders)[:, :, outcome].mean(axis=1)
+            firsts = of_level[:: self.run.orders * len(rungs)]
+            for judgment, probability in zip(firsts, of_texts.tolist(), strict=True):
                 if not math.isnan(probability):
                     name = judgment.dimension
                     judged[name] = judged.get(name, 0) + 1
@@ -177,18 +170,22 @@ class Verdicts:
         intervals = self._intervals(judgments, blocks) if self.run.stated > 1 and judgments else {}
         by_dimension = []
         for number, dimension in enumerate(dimensions):
-            human, read = (dimension.low, dimension.high), probabilities[:, number]
+            human = (dimension.low, dimension.high)
+            read = probabilities[:, number]
             values = of_anchors(self._rule, read, anchors, human)
-            between = (
-                np.std(values, axis=1, ddof=1) if anchors > 1 else np.full(len(values), np.nan)
-            )
             value = values.mean(axis=1)
-            of_value = [
-                np.where(np.isnan(value), np.nan, grades(read, human)) for grades in _OF_VALUE
-            ]
-            cells = zip(
-                ids, *map(_known, (value, *of_value, between, masses[:, number])), strict=True
+            unscored = np.isnan(value)
+            between = np.full(len(values), np.nan)
+            if anchors > 1:
+                between = np.std(values, axis=1, ddof=1)
+            columns = (
+                value,
+                np.where(unscored, np.nan, expected_grades(read, human)),
+                np.where(unscored, np.nan, grade_spreads(read, human)),
+                between,
+                masses[:, number],
             )
+            cells = zip(ids, *map(_known, columns), strict=True)
             by_dimension.append(
                 [
                     Score(
@@ -376,14 +373,15 @@ class LadderScorer:
                 if output is None or unfit is not None:
                     reasons[row, number] = unfit or "no output"
                     continue
-                reason = self._why_without_ladder(output.context_id, dimension.name)
-                if reason is not None:
-                    reasons[row, number] = reason
+                context_id = output.context_id
+                has_ladder = (context_id, dimension.name) in self.ladders.ladders
+                if not (self.ladders.anchors or has_ladder):
+                    reasons[row, number] = self._without_ladder(context_id, dimension.name)
                     continue
                 context = item.context if self.ladders.anchors else None
-                context = context or self._contexts.get(output.context_id)
-                context = context or Context(id=output.context_id, task=self.ladders.task, text="")
-                for anchor in self.ladders.anchors or (output.context_id,):
+                context = context or self._contexts.get(context_id)
+                context = context or Context(id=context_id, task=self.ladders.task, text="")
+                for anchor in self.ladders.anchors or (context_id,):
                     ladder = self.ladders.ladders[anchor, dimension.name]
                     shown = self.ladders.contexts[anchor] if self.ladders.anchors else None
                     asked.extend(
@@ -394,9 +392,8 @@ class LadderScorer:
                 blocks.append((row, number))
         return asked, blocks, reasons
 
-    def _why_without_ladder(self, context_id: str, dimension: str) -> str | None:
-        if self.ladders.anchors or (context_id, dimension) in self.ladders.ladders:
-            return None
+    def _without_ladder(self, context_id: str, dimension: str) -> str:
+        """Say why there is no ladder of a context on a dimension."""
         if (context_id, dimension) in self.ladders.failures:
             return f"the {dimension} ladder of context {context_id!r} could not be written; see failures.jsonl"
         return f"no {dimension} ladder for context {context_id!r} in {self.ladders.name}"
