@@ -116,7 +116,7 @@ def score_with_judge(
 ) -> int:
     """Score the files of a table with a judge; workers find the set at `ladders`."""
     from refladder.fleet.worker import task_of
-    from refladder.jobs.score import open_run, score_rows
+    from refladder.jobs.score import prepare, score_rows
 
     judge = str(spec.judge)
     limit = None if session.budget is None else session.budget.limit
@@ -124,7 +124,7 @@ def score_with_judge(
     check_judge(judge, options, many, budget=limit, judgments=spec.judgments)
     price = session.price_of(judge)
     store = session.store_of(judge, costs=price is not None)
-    opened = open_run(replace(spec, judgments=None), events)
+    opened = prepare(replace(spec, judgments=None), events, check_rows=False)
     if not session.approves(lambda dry: score_rows(opened, dry, Silent()).reused, as_json=as_json):
         return 0
     task = replace(

@@ -143,7 +143,7 @@ def _acquire(file: Path, path: Path) -> _Lock:
         ]
         try:
             file.parent.mkdir(parents=True, exist_ok=True)
-            # Of several processes only one makes the file.
+            # Only one of several processes makes the file.
             try:
                 descriptor = os.open(file, flags | os.O_CREAT | os.O_EXCL, 0o666)
                 made = True

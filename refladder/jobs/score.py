@@ -7,7 +7,7 @@ run. A student scores a table too, in `students.first_pass`.
 from __future__ import annotations
 
 from contextlib import ExitStack, contextmanager, nullcontext
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -70,19 +70,12 @@ def run(spec: ScoreSpec, session: Session, events: Events) -> ScoreReport:
     return score_rows(prepare(spec, events), session, events)
 
 
-def prepare(spec: ScoreSpec, events: Events) -> Prepared:
+def prepare(spec: ScoreSpec, events: Events, *, check_rows: bool = True) -> Prepared:
     """Open the ladder set and check the whole input, so that bad input is an error before any judge is asked.
 
-    A table that can be read twice is therefore read once more than scoring needs.
+    A table that can be read twice is therefore read once more than scoring needs. Without `check_rows`, the workers of
+    many files check the rows.
     """
-    opened = open_run(spec, events)
-    ladders = None if spec.is_part else opened.ladders
-    rows = check_input(spec.tables, opened.mapped, ladders, opened.recorded, events)
-    return replace(opened, rows=rows)
-
-
-def open_run(spec: ScoreSpec, events: Events) -> Prepared:
-    """Open the ladder set and recorded judgments; the rows of the table are not checked."""
     ladders = open_set(spec.asked)
     mapped = Mapped(columns=spec.columns, context=spec.context_id, alone=bool(ladders.anchors))
     recorded = None
@@ -92,7 +85,11 @@ def open_run(spec: ScoreSpec, events: Events) -> Prepared:
         recorded = read_recorded(*dict.fromkeys(spec.judgments_from))
         check_recorded_ladders(recorded, ladders)
         events.notice(recorded.notice)
-    return Prepared(spec=spec, ladders=ladders, mapped=mapped, recorded=recorded, rows=None)
+    rows = None
+    if check_rows:
+        with_ladders = None if spec.is_part else ladders
+        rows = check_input(spec.tables, mapped, with_ladders, recorded, events)
+    return Prepared(spec=spec, ladders=ladders, mapped=mapped, recorded=recorded, rows=rows)
 
 
 def open_set(asked: Scoring) -> LadderSet:

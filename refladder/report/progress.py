@@ -13,7 +13,6 @@ from refladder.report.rendering import printable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-    from typing import Self
 
     from refladder.records import Progress
 
@@ -55,8 +54,16 @@ def progress(
         return ", ".join(parts)
 
     if not sys.stderr.isatty():
-        with _Lines(what, work, answered, started) as lines:
+        lines = _Lines(what, work, answered, started)
+        ended = threading.Event()
+        # A batch of a slow model takes minutes, so a thread writes the lines.
+        thread = threading.Thread(target=lines.write_until, args=(ended,), daemon=True)
+        thread.start()
+        try:
             yield lines
+        finally:
+            ended.set()
+            thread.join()
         return
     from rich.console import Console
     from rich.progress import (
@@ -109,8 +116,7 @@ def duration_words(seconds: float) -> str:
 class _Lines:
     """Progress as plain lines: one after `FIRST_LINE`, and then one in `LINE_EVERY` seconds; a short run has none.
 
-    A thread writes them, because a batch of a slow model takes minutes. Within a batch, the prompts that are `answered`
-    say how many units are done.
+    Within a batch, the prompts that are `answered` say how many units are done.
     """
 
     def __init__(
@@ -123,16 +129,6 @@ class _Lines:
         self._each = 0
         # Units done, prompts and time when this total was first reported.
         self._since = (0, 0, started)
-        self._ended = threading.Event()
-        self._thread = threading.Thread(target=self._write_on, daemon=True)
-
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._ended.set()
-        self._thread.join()
 
     def __call__(self, done: int, total: int | None, note: str = "", each: int = 0, /) -> None:
         if self._state[1] not in {None, total}:
@@ -140,9 +136,10 @@ class _Lines:
         self._state = (done, total, note)
         self._each = each or self._each
 
-    def _write_on(self) -> None:
+    def write_until(self, ended: threading.Event) -> None:
+        """Write lines on standard error until the job has ended."""
         pause = FIRST_LINE
-        while not self._ended.wait(pause):
+        while not ended.wait(pause):
             sys.stderr.write(f"{self.line(time.monotonic())}\n")
             sys.stderr.flush()
             pause = LINE_EVERY
