@@ -113,15 +113,12 @@ def options(*given: str | Option, **records: type) -> Callable[..., Any]:
     """
     declared = [OPTIONS[each] if isinstance(each, str) else each for each in given]
     # For each record, the options that are fields of it: option to field.
-    taken = {
-        record: {
-            option.name: name
-            for option in declared
-            for name in option.names
-            if name in {each.name for each in fields(kind)}
+    taken: dict[str, dict[str, str]] = {}
+    for record, kind in records.items():
+        names = {each.name for each in fields(kind)}
+        taken[record] = {
+            option.name: name for option in declared for name in option.names if name in names
         }
-        for record, kind in records.items()
-    }
 
     def apply(command: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(command)
@@ -131,13 +128,14 @@ def options(*given: str | Option, **records: type) -> Callable[..., Any]:
                     texts = values[option.name]
                     read = numbers if option.pairs == "number" else pairs
                     values[option.name] = read(texts, option.flag) if texts else {}
-            made = {
-                name: kind(**{field: values[option] for option, field in taken[name].items()})
-                for name, kind in records.items()
-            }
-            for option_name in {each for options_taken in taken.values() for each in options_taken}:
-                del values[option_name]
-            return command(*arguments, **made, **values)
+            made = {}
+            others = dict(values)
+            for record, kind in records.items():
+                chosen = {field: values[name] for name, field in taken[record].items()}
+                made[record] = kind(**chosen)
+                for name in taken[record]:
+                    others.pop(name, None)
+            return command(*arguments, **made, **others)
 
         call.__click_params__ = [  # type: ignore[attr-defined]
             parameter(each) for each in reversed(declared)

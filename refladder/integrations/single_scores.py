@@ -58,15 +58,11 @@ def single_scores(
     scores = scorer.score(texts, **contexts)
     rows = [tuple(scores[start : start + size]) for start in range(0, len(scores), size)]
     values = [score.value for score in scores] if size == 1 else scorer.overall(scores)
-    return [
-        SingleScore(
-            value=value,
-            reason="; ".join(f"{score.dimension}: {score.reason}" for score in row if score.reason)
-            or None,
-            scores=row,
-        )
-        for value, row in zip(values, rows, strict=True)
-    ]
+    singles = []
+    for value, row in zip(values, rows, strict=True):
+        reasons = [f"{score.dimension}: {score.reason}" for score in row if score.reason]
+        singles.append(SingleScore(value=value, reason="; ".join(reasons) or None, scores=row))
+    return singles
 
 
 def scorer_in_thread(**settings: Any) -> tuple[Scorer, Executor]:

@@ -74,11 +74,7 @@ def reward(
 
 def _text(completion: Completion) -> str | None:
     """Return the text of a completion, or of its last message; None if that is no text."""
-    content = (
-        completion
-        if isinstance(completion, str)
-        else completion[-1].get("content")
-        if completion
-        else None
-    )
+    content: object = completion
+    if not isinstance(completion, str):
+        content = completion[-1].get("content") if completion else None
     return content if isinstance(content, str) else None

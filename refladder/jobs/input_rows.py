@@ -163,14 +163,7 @@ def items(rows: Iterable[Row], mapped: Mapped, *, check_ids: bool) -> Iterator[I
         context_id = mapped.context_of(row, context, background)
         given = mapped.id_in(row, "output_id", needed=False)
         if text is None or context_id is None:
-            what = (
-                "output"
-                if text is None
-                else "context id"
-                if "context_id" in row.fields
-                else "context"
-            )
-            yield Item(row, None, f"the {what} is null")
+            yield Item(row, None, f"the {_null_field(row, text)} is null")
             continue
         # CSV does not distinguish an empty text from none.
         if not text.strip():
@@ -203,6 +196,12 @@ def items(rows: Iterable[Row], mapped: Mapped, *, check_ids: bool) -> Iterator[I
         yield Item(row, output, None, about)
 
 
+def _null_field(row: Row, text: str | None) -> str:
+    if text is None:
+        return "output"
+    return "context id" if "context_id" in row.fields else "context"
+
+
 def check_input(
     tables: Tables,
     mapped: Mapped,
@@ -219,7 +218,8 @@ def check_input(
         if ladders is None or ladders.anchors
         else {context_id for context_id, _ in ladders.ladders}
     )
-    count, judged, alone, without = 0, 0, 0, Counter[str]()
+    count = judged = alone = 0
+    without = Counter[str]()
     with closing(read_rows(source, tables.given)) as rows:
         read = items(rows, mapped, check_ids=True)
         if recorded is not None:

@@ -105,15 +105,15 @@ def check_signature(signature: object, wanted: str | None, where: str) -> bool:
 
 def differing_parts(first: object, second: object) -> tuple[str, str]:
     """Return the parts of two signatures that are not in both."""
-    parts = [(scale_of(signature) or "").split("|") for signature in (first, second)]
-    shown = [
-        "|".join(part for part in parts[side] if part not in parts[1 - side]) for side in (0, 1)
-    ]
-    none = [
-        "no signature" if signature is None else "nothing in its place"
-        for signature in (first, second)
-    ]
-    return shown[0] or none[0], shown[1] or none[1]
+    return _not_in(first, second), _not_in(second, first)
+
+
+def _not_in(signature: object, other: object) -> str:
+    if signature is None:
+        return "no signature"
+    others = (scale_of(other) or "").split("|")
+    parts = [part for part in str(scale_of(signature)).split("|") if part not in others]
+    return "|".join(parts) or "nothing in its place"
 
 
 def reported(

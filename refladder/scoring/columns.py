@@ -188,8 +188,10 @@ class Columns:
     """Turns scores into the columns of a table's rows: those that are `added`."""
 
     def __init__(self, run: Run, scale: Scale) -> None:
-        self._shared, self._intervals = bool(run.anchors), run.stated >= LEAST_FOR_INTERVAL
-        dimensions, rule = run.dimensions, rule_named(scale.rule)
+        self._shared = bool(run.anchors)
+        self._intervals = run.stated >= LEAST_FOR_INTERVAL
+        dimensions = run.dimensions
+        rule = rule_named(scale.rule)
         self.added = added_columns(dimensions, shared=self._shared, intervals=self._intervals)
         self._names = [column_names(dimension.name) for dimension in dimensions]
         self._overall = overall_column(dimensions) if len(dimensions) > 1 else None

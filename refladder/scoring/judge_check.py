@@ -52,9 +52,13 @@ def prove(
     if scorer.judge.recorded is not None:
         return []
     stated = bool(scorer.run.stated)
-    sampling, answers = scorer.run.recipe.sampling, scorer.run.answers
+    answers = scorer.run.answers
     run = run_of(
-        scorer.judge, scorer.template, answers=answers, stated=int(stated), sampling=sampling
+        scorer.judge,
+        scorer.template,
+        answers=answers,
+        stated=int(stated),
+        sampling=scorer.run.recipe.sampling,
     )
     drawn = {
         each.name: drawn_questions(scorer.ladders, each, stated=stated)
@@ -84,21 +88,18 @@ def prove(
     checks = [known[name] for name in drawn if name in known]
     refused = _failed(checks)[0]
     if refused and not any_judge:
+        advice = "`refladder certify` shows whether the judge or the ladders are at fault, and "
+        if scorer.judge.fingerprint.startswith("builtin/"):
+            advice = f"builtin counts words and reads no meaning, so name a judge model with {option('judge')}; "
+        remedy = f"{advice}{option('any-judge')} scores anyway"
         old = [files[check.dimension] for check in refused if check.dimension not in new]
-        advice = (
-            f"builtin counts words and reads no meaning, so name a judge model with {option('judge')}; "
-            if scorer.judge.fingerprint.startswith("builtin/")
-            else "`refladder certify` shows whether the judge or the ladders are at fault, and "
-        )
-        stored = (
-            f"results ({len(old)}) in {folder}"
-            if len(old) > 1
-            else f"result {old[0] if old else ''}"
-        )
+        if len(old) == 1:
+            remedy += f"; delete the stored result {old[0]} to ask again"
+        elif old:
+            remedy += f"; delete the stored results ({len(old)}) in {folder} to ask again"
         raise JudgeRefusedError(
             f"{scorer.judge.fingerprint} does not distinguish the best rung from the worst ({_counts(refused)}): "
-            f"{advice}{option('any-judge')} scores anyway"
-            + (f"; delete the stored {stored} to ask again" if old else "")
+            f"{remedy}"
         )
     return checks
 
@@ -168,10 +169,10 @@ def judge_checks(
             preferred = np.min(preferred, axis=1, keepdims=True)
             preferred[preferred == 0] = -1
         answers = np.where(np.isnan(preferred), np.nan, (np.sign(preferred) + 1) / 2)
-        of_ladders = np.array(
-            [ladder[~np.isnan(ladder)].mean() for ladder in answers if not np.isnan(ladder).all()]
-        )
-        right, read = float(of_ladders.sum()), len(of_ladders)
+        parsed = [ladder[~np.isnan(ladder)] for ladder in answers]
+        means = [ladder.mean() for ladder in parsed if len(ladder)]
+        right = float(np.sum(means))
+        read = len(means)
         interval = wilson(right, read) if read else None
         checks.append(
             JudgeCheck(

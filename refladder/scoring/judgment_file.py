@@ -292,7 +292,8 @@ class JudgmentLog:
             for question in questions[len(stored) :]
         ]
         self.reused += len(questions) - early.count(None)
-        self._batch, self._placed = [*stored, *early], len(stored)
+        self._batch = [*stored, *early]
+        self._placed = len(stored)
         return [
             question
             for question, judgment in zip(questions, self._batch, strict=True)
@@ -301,7 +302,8 @@ class JudgmentLog:
 
     def append(self, judgments: Sequence[Judgment]) -> None:
         """Take the judgments of the next unanswered questions, safely on disk when this returns."""
-        new, position = iter(judgments), self._placed
+        new = iter(judgments)
+        position = self._placed
         while position < len(self._batch):
             judgment = self._batch[position] or next(new, None)
             if judgment is None:

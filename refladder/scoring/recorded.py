@@ -229,9 +229,8 @@ def read_recorded(*paths: str) -> Recorded:
             readings[comparison] = reading
             places[comparison] = place
     if len(set(kinds.values())) > 1:
-        of_pairs, of_rungs = (
-            next(path for path in paths if kinds[path] == kind) for kind in (PAIRS, LADDER)
-        )
+        of_pairs = next(path for path in paths if kinds[path] == PAIRS)
+        of_rungs = next(path for path in paths if kinds[path] == LADDER)
         raise UsageError(
             f"{of_pairs} holds judgments of pairs, and {of_rungs} of rungs; name them in runs of their own"
         )
@@ -297,18 +296,16 @@ def _judged_by_refladder(path: str, sets: dict[str, str]) -> tuple[str, Iterator
 
 
 def _kind_of(row: Row) -> str:
-    ladder, pairs = "rung" in row.fields, bool({"first", "second"} & row.fields.keys())
-    if ladder == pairs:
-        problem = (
-            "'rung' beside 'first' or 'second'"
-            if ladder
-            else "neither 'rung' nor 'first' and 'second'"
-        )
+    has_rung = "rung" in row.fields
+    if has_rung == bool({"first", "second"} & row.fields.keys()):
+        problem = "neither 'rung' nor 'first' and 'second'"
+        if has_rung:
+            problem = "'rung' beside 'first' or 'second'"
         raise DataError(
             f"{row.where}: columns with {problem}; a row needs context_id, dimension, output and rung (a ladder) or "
             f"context_id, dimension, first and second (pairs). Columns there: {', '.join(map(str, row.fields))}"
         )
-    return LADDER if ladder else PAIRS
+    return LADDER if has_rung else PAIRS
 
 
 def _verdict_columns(row: Row, kind: str) -> tuple[str, ...]:
@@ -420,7 +417,9 @@ def _winner(row: Row, comparison: Comparison) -> float:
             f"{row.where}: winner {winner!r:.60}; it must be first, second, tie, {comparison.subject!r} or "
             f"{comparison.against!r}, or empty"
         )
-    return 1.0 if first else 0.0 if second else 0.5
+    if first:
+        return 1.0
+    return 0.0 if second else 0.5
 
 
 @functools.cache

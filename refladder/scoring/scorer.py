@@ -332,12 +332,13 @@ class LadderScorer:
     def judged(self, items: Sequence[Item], log: JudgmentLog) -> Judged:
         """Ask the judge about a batch, except for what the log holds."""
         questions, blocks, reasons = self._questions(items)
-        asker, reused = self._asker(log, len(questions)), log.reused
-        judgments = (
-            Stated(asker).ask(self._ladders_of(questions))
-            if self.run.stated
-            else asker.ask(questions)
-        )
+        asker = self._asker(log, len(questions))
+        reused = log.reused
+        if self.run.stated:
+            ladders = self._ladders_of(questions)
+            judgments = Stated(asker).ask(ladders)
+        else:
+            judgments = asker.ask(questions)
         self.report.reused += log.reused - reused
         return Judged(items, questions, judgments, blocks, reasons)
 
@@ -368,7 +369,8 @@ class LadderScorer:
         blocks: list[tuple[int, int]] = []
         reasons: dict[tuple[int, int], str] = {}
         for row, item in enumerate(items):
-            output, unfit = item.output, self._why_unfit(item)
+            output = item.output
+            unfit = self._why_unfit(item)
             for number, dimension in enumerate(self.dimensions):
                 if output is None or unfit is not None:
                     reasons[row, number] = unfit or "no output"
