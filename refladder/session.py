@@ -91,8 +91,10 @@ class Session:
 
         `flag` is the command-line option that `options` come from, for messages.
         """
+        # As on the command line.
         texts = {
-            name.replace("-", "_"): option_text(value) for name, value in (options or {}).items()
+            name.replace("-", "_"): str(value).lower() if isinstance(value, bool) else str(value)
+            for name, value in (options or {}).items()
         }
         key = (backend if isinstance(backend, str) else id(backend), *sorted(texts.items()))
         if key not in self._opened:
@@ -220,11 +222,6 @@ def as_backend(judge: Backend | Judge) -> Backend:
     if not callable(judge):
         raise UsageError(f"judge={judge!r:.60}: must be a name, a backend or a function")
     return FunctionJudge(judge)
-
-
-def option_text(value: object) -> str:
-    """Write an option's value as on the command line."""
-    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 @contextmanager

@@ -150,17 +150,12 @@ def options_of(command: click.Command) -> list[Option]:
     return [each.declared for each in command.params if isinstance(each, FromTable)]
 
 
-def given_by_user(context: click.Context, name: str | None) -> bool:
-    """Return whether an option is on the command line or in the configuration file."""
-    sources = (click.core.ParameterSource.COMMANDLINE, click.core.ParameterSource.DEFAULT_MAP)
-    return context.get_parameter_source(name or "") in sources
-
-
 def given_options() -> Iterator[Option]:
-    """Yield the options of the running command that the user gave."""
+    """Yield the options of the running command that are on the command line or in the configuration file."""
     context = click.get_current_context()
+    by_user = (click.core.ParameterSource.COMMANDLINE, click.core.ParameterSource.DEFAULT_MAP)
     for option in options_of(context.command):
-        if given_by_user(context, option.name):
+        if context.get_parameter_source(option.name) in by_user:
             yield option
 
 

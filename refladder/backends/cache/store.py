@@ -56,10 +56,6 @@ def _check(key: bytes, answer: bytes) -> bytes:
     return hashlib.blake2b(answer, digest_size=4, key=key).digest()
 
 
-def _connect(path: Path) -> sqlite3.Connection:
-    return sqlite3.connect(path, timeout=WAIT, isolation_level=None)
-
-
 def _chunks(values: Iterable[T]) -> Iterator[list[T]]:
     rest = iter(values)
     while chunk := list(itertools.islice(rest, CHUNK)):
@@ -110,7 +106,7 @@ class ResponseStore:
                 f"{path}: its folder cannot be made ({error.strerror}); choose another place"
             ) from error
         with _explained(path):
-            self._database = _connect(path)
+            self._database = sqlite3.connect(path, timeout=WAIT, isolation_level=None)
             try:
                 self._prepare()
             except BaseException:
@@ -198,9 +194,8 @@ class ResponseStore:
         return answers
 
     def _find(self, keys: Sequence[bytes]) -> Iterator[tuple[bytes, bytes]]:
-        for key, answer, digest in self._database.execute(
-            f"{_ROWS} WHERE key IN ({_marks(keys)})", keys
-        ):
+        marks = ",".join("?" * len(keys))
+        for key, answer, digest in self._database.execute(f"{_ROWS} WHERE key IN ({marks})", keys):
             if _check(key, answer) != digest:
                 raise self._damaged(key)
             yield key, answer
@@ -269,7 +264,3 @@ class ResponseStore:
             f"{self.path}: the answer {key.hex()} is damaged; empty the store with `refladder store clear`, or "
             "move the file away: the answers are then asked again"
         )
-
-
-def _marks(values: Sequence[object]) -> str:
-    return ",".join("?" * len(values))
