@@ -14,7 +14,6 @@ from refladder.arena import compete as compete_job
 from refladder.arena.compete import ContestSpec, run
 from refladder.arena.task_prompt import parse_task_prompt, read_instances
 from refladder.backends.scripted import Rule, Scripted
-from refladder.commands import console
 from refladder.errors import BackendError, UsageError
 from refladder.events import Silent
 from refladder.records import Completion, Dimension, Sampling
@@ -144,13 +143,6 @@ def test_a_run_goes_on_and_failed_texts_are_tried_again(contest, tmp_path):
     assert (len(first.trials), len(again.trials)) == (1, 2)
 
 
-def test_another_sampling_writes_anew(contest):
-    models = two_models()
-    contest(models)
-    contest(models, sampling=Sampling(seed=1))
-    assert [count for count, _ in models["low"].asked] == [2, 2]
-
-
 def test_each_model_writes_with_its_own_temperature_and_keys_say_so(contest, tmp_path):
     models = two_models()
     models["low"].default_sampling = (0.5, 0.8)
@@ -266,16 +258,6 @@ def test_the_command_warns_of_low_label_mass(compete, tmp_path):
     assert words in done.err
 
 
-def test_heads_of_standings_never_break_inside_a_word(compete, monkeypatch):
-    monkeypatch.setattr(console, "_WIDTH", 50)
-    printed = compete(*TEXT, names=("a-model-of-a-long-name", "two")).out
-    heads = {"model", "interval", "wins", "ties", "losses", "unparsed"}
-    assert heads <= set(printed.split())
-    assert max(map(len, printed.splitlines())) <= 50
-    assert "…" not in printed
-    assert "[0.198, 1.000]" in printed  # two rows, both won
-
-
 def test_a_dry_run_counts_texts_pairs_and_explanations(compete, tmp_path):
     printed = compete(*TEXT, "--dry-run").out
     assert printed.count("2 calls") == 2  # a text of each model for each of two rows
@@ -309,12 +291,6 @@ def test_the_command_prints_standings_and_says_what_failed(compete, tmp_path):
     assert {row["model"]: row["rate"] for row in again.rows} == {"one": 1.0, "two": 0.0}
     record = json.loads((tmp_path / "out" / "run.json").read_text())
     assert record["signature"].startswith("compete|models:one=scripted@")
-
-
-def test_the_builtin_backend_is_no_model(compete):
-    done = compete(*TEXT, "--model", "three=builtin")
-    assert done.code == 1
-    assert "the builtin backend writes the rungs of ladders and nothing else" in done.err
 
 
 def test_the_command_keeps_ends_weights_and_cost(compete, tmp_path):

@@ -6,7 +6,6 @@ import math
 import numpy as np
 import pytest
 from refusals import refuses
-from scipy import stats
 
 from refladder.errors import DataError, UnknownNameError, UsageError
 from refladder.metaeval.agreement import build_grid, evaluate_method, human_means
@@ -125,16 +124,6 @@ def test_rows_are_the_figures_of_the_grids():
             left_out = resample(grid.predicted, grid.human, leave_out(12), **options)
             expected = jackknife_interval(row.value, left_out, row.contexts)
         assert (row.low, row.high) == expected
-
-
-def test_within_context_against_scipy():
-    scores = noisy_scores()
-    options = {"dimensions": ["wit"], "levels": ["within_context"], "statistics": ["kendall"]}
-    (row, _) = evaluated(scores, **options)
-    keys = [[(f"c{c}/s{s}", "wit") for s in range(5)] for c in range(12)]
-    grids = [[[values[key] for key in row] for row in keys] for values in (scores, MEANS)]
-    taus = [stats.kendalltau(ours, human)[0] for ours, human in zip(*grids, strict=True)]
-    assert row.value == pytest.approx(np.mean(taus), abs=1e-12)
 
 
 def test_the_mean_over_dimensions_shares_its_resamples():

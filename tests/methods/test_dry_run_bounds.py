@@ -101,13 +101,6 @@ def test_the_dearest_of_a_pool_are_counted_but_for_what_is_asked_for_sure():
     assert not estimate.exact
 
 
-def test_the_bound_is_the_worst_case_and_no_more():
-    told, asked = told_and_asked(["pairs-greedy"])
-    # five texts: a merge of 2 + 3 takes 4 comparisons at most, the two 1, the three 1 + 2; three contexts
-    assert told.usage.prompts == 3 * (4 + 1 + 3)
-    assert asked.prompts > told.usage.prompts / 2
-
-
 def test_what_is_asked_for_sure_is_not_counted_twice():
     told, asked = told_and_asked(["pairs-greedy", "win-ratio"])
     assert told.exact

@@ -35,7 +35,6 @@ from refladder.methods.without_judge import (
     joined,
     open_reader,
     open_writer,
-    split_checkpoints,
 )
 from refladder.records import Context
 
@@ -345,14 +344,6 @@ def test_the_revision_is_asked_of_the_hub(monkeypatch):
     with pytest.raises(BackendUnavailableError, match=message):
         classifier("org/model@abc123")
     assert asked == {"org/model": {"revision": "abc123", "trust_remote_code": False}}
-
-
-def test_several_checkpoints_have_plus_between_them():
-    assert split_checkpoints("a/b@1+/c d", ("x", "y"), "questeval", "fetch") == ["a/b@1", "/c d"]
-    message = r"questeval takes 2 checkpoints with \+ between them \(x, y\), found 'a.*; fetch"
-    for wrong in ("a", "a+b+c", "a+"):
-        with pytest.raises(UsageError, match=message):
-            split_checkpoints(wrong, ("x", "y"), "questeval", "fetch")
 
 
 def test_an_encoder_may_lack_its_pooler_and_nothing_else(models, tmp_path):

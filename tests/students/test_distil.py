@@ -157,16 +157,6 @@ def test_the_table_and_the_card_say_what_was_measured(distil, tmp_path):
     assert files == ["README.md", "student.json", "weights.npz"]
 
 
-def test_a_student_no_better_than_the_surface_is_reported(distil):
-    rows = []
-    for row in ROWS:
-        words = len(row["output"].split())
-        output = " ".join(f"{row['output_id']}x{number}" for number in range(words))
-        rows.append({**row, COLUMN: words, "output": output})
-    words = "Warning: a surface measure agrees with the teacher as well as the student does."
-    assert words in distil(rows).out
-
-
 def test_rows_without_context_text_give_a_student_of_outputs(distil, command, tmp_path):
     done = distil([{**row, "context": None} for row in ROWS])
     assert done.code == 0

@@ -58,15 +58,6 @@ def test_what_a_student_cannot_read_has_no_score(command, made, tmp_path):
     assert "2 rows, 2 scores missing" in done.err
 
 
-def test_the_ladder_set_gives_the_texts_of_contexts(command, made, tmp_path):
-    outputs, _, student = made
-    rows = [{key: row[key] for key in ("context_id", "output")} for row in read_lines(outputs)]
-    source = write_lines(tmp_path / "rows.jsonl", rows)
-    with_text = command("score", outputs, "--judge", student).rows
-    without = command("score", source, "--judge", student, "--ladders", "demo/story").rows
-    assert [row[COLUMN] for row in without] == [row[COLUMN] for row in with_text]
-
-
 @pytest.mark.parametrize(
     ("options", "message"),
     [
