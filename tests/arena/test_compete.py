@@ -293,14 +293,6 @@ def test_the_command_prints_standings_and_says_what_failed(compete, tmp_path):
     assert record["signature"].startswith("compete|models:one=scripted@")
 
 
-def test_the_command_keeps_ends_weights_and_cost(compete, tmp_path):
-    assert compete(*TEXT, "--worst", "clarity=-1: no", "--weight", "clarity=2").code == 0
-    lines = read_lines(tmp_path / "out" / "results.jsonl")
-    (criterion,) = [line for line in lines if line["kind"] == "criterion"]
-    assert (criterion["low"], criterion["worst"]) == (-1, "no")
-    assert (criterion["high"], criterion["best"], criterion["weight"]) == (5, "", 2)
-
-
 def test_the_cost_of_a_contest_is_that_of_all_its_runs(compete, monkeypatch, tmp_path):
     def calls():
         spent = json.loads((tmp_path / "out" / "run.json").read_text())["spent"]

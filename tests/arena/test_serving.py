@@ -29,17 +29,10 @@ def ask(app, path, *, method="GET", headers=None, body=b"", query=""):
     given = {**USUAL, **(headers or {})}
     scope = {
         "type": "http",
-        "asgi": {"version": "3.0"},
-        "http_version": "1.1",
         "method": method,
         "path": path,
-        "raw_path": path.encode(),
-        "root_path": "",
-        "scheme": "http",
         "query_string": query.encode(),
         "headers": [(name.encode(), value.encode()) for name, value in given.items() if value],
-        "client": ("127.0.0.1", 1),
-        "server": ("127.0.0.1", 8000),
     }
 
     async def receive():

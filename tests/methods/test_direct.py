@@ -50,26 +50,6 @@ def test_unparsed_judgments_are_counted_and_have_no_score(dialogues):
     assert {key[0] for key, value in result.method.scores.items() if value is None} == same
 
 
-@pytest.mark.parametrize("grades", [5, 10, 100])
-def test_a_run_that_was_cut_off_goes_on(dialogues, tmp_path, grades):
-    def run():
-        return run_method(f"g-eval-{grades}", dialogues, connect("builtin"), work=tmp_path)
-
-    whole = run()
-    file = tmp_path / f"direct-{grades}.judgments.jsonl"
-    kept = file.read_bytes()
-    lines = kept.splitlines(keepends=True)
-    # the run's line, three judgments and a torn one
-    file.write_bytes(b"".join(lines[:4]) + lines[4][:20])
-    resumed = run()
-    assert (whole.result.reused, resumed.result.reused) == (0, 3)
-    assert resumed.calls == whole.calls - 3
-    assert resumed.result.method == whole.result.method
-    assert file.read_bytes() == kept
-    again = run()
-    assert (again.calls, again.result.reused) == (0, again.result.judgments)
-
-
 def test_such_judgments_cannot_be_rescored_by_ladder_rules(dialogues, tmp_path, fails):
     run_method("g-eval-5", dialogues, connect("builtin"), work=tmp_path)
     judgments = tmp_path / "direct-5.judgments.jsonl"

@@ -103,35 +103,10 @@ def test_a_backend_that_breaks_its_word_is_refused():
         mean_logprobs(Short(), TEMPLATE, asked, judgments)
 
 
-def test_a_run_goes_on_after_a_kill_and_knows_the_characters_of_all_its_prompts(tmp_path):
-    whole = run_method("gptscore", MADE, Words(), work=tmp_path)
-    assert whole.result.method.scores["c/2", "charm"] == pytest.approx((QUARTER + SIXTEENTH) / 2)
-    assert "rule:mean-logprob-per-token" in whole.result.method.signature
-    assert whole.result.characters == whole.characters > 0
-    path = tmp_path / "gptscore.judgments.jsonl"
-    lines = path.read_bytes().splitlines(keepends=True)
-    path.write_bytes(b"".join(lines[:5]))  # the run and one dimension of two
-    resumed = run_method("gptscore", MADE, Words(), work=tmp_path)
-    assert 0 < resumed.characters < whole.characters
-    assert resumed.result.characters == whole.result.characters
-    again = run_method("gptscore", MADE, Words(), work=tmp_path)
-    assert (again.calls, again.result.reused) == (0, again.result.judgments)
-    assert again.result.method == resumed.result.method == whole.result.method
-
-
-def test_a_dry_run_counts_what_the_run_asks():
-    def sentences(judge):
-        asked = ["gptscore"], MADE, MADE.dimensions
-        return rehearse_methods(*asked, lambda: judge, MethodSettings())
-
-    judge = Words()
-    unanswered = DryRunBackend(judge)
-    assert sentences(unanswered) == []
-    assert judge.asked == 0
-    assert unanswered.estimate().usage.prompts == run_method("gptscore", MADE, Words()).calls > 0
-    ((name, reason),) = sentences(DryRunBackend(connect("builtin")))
-    assert name == "gptscore"
-    assert reason.startswith("judge 'builtin/1' cannot read the log-probability of a whole text")
+def test_on_a_benchmark():
+    result = run_method("gptscore", MADE, Words()).result
+    assert result.method.scores["c/2", "charm"] == pytest.approx((QUARTER + SIXTEENTH) / 2)
+    assert "rule:mean-logprob-per-token" in result.method.signature
 
 
 def test_a_judge_that_cannot_read_texts_is_not_asked(fails, command):
@@ -139,6 +114,10 @@ def test_a_judge_that_cannot_read_texts_is_not_asked(fails, command):
     message = r"judge 'builtin/1' cannot read the log-probability of a whole text .*--judge hf:PATH"
     with pytest.raises(LabelsUnavailableError, match=message):
         check_reads_texts(connect("builtin"), PROMPT)
+    asked = ["gptscore"], MADE, MADE.dimensions, lambda: DryRunBackend(connect("builtin"))
+    ((name, reason),) = rehearse_methods(*asked, MethodSettings())
+    assert name == "gptscore"
+    assert reason.startswith("judge 'builtin/1' cannot read the log-probability of a whole text")
     given = ["evaluate", "demo/dialogue", "--resamples", "5", "--methods"]
     assert "gptscore: judge 'builtin/1' cannot read" in fails(2, *given, "gptscore")
     done = command(*given, "gptscore,direct-5", "--json")

@@ -10,6 +10,7 @@ from small_benchmarks import run_method
 
 from refladder.backends import connect
 from refladder.backends.builtin import Builtin
+from refladder.backends.dry_run import DryRunBackend
 from refladder.errors import LabelsUnavailableError, UnknownNameError, UsageError
 from refladder.methods.contract import (
     METHODS,
@@ -19,7 +20,7 @@ from refladder.methods.contract import (
     MethodSettings,
     method_named,
 )
-from refladder.methods.method_runs import run_methods
+from refladder.methods.method_runs import rehearse_methods, run_methods
 from refladder.records import Completion, LabelReading
 from refladder.registry import Entry
 from refladder.report.cards import report_cards
@@ -151,17 +152,64 @@ def test_every_judged_method_honours_sampled_answers(name):
     assert "answers:3" in result.method.signature
 
 
+class Counts(Builtin):
+    """Reads whole texts: every word is a token."""
+
+    def read_labels(self, prompts, labels):
+        if prompts[0].role != "best":
+            return super().read_labels(prompts, labels)
+        return [LabelReading(logprobs=tuple(-1.0 - len(text) for text in labels), mass=None)]
+
+    def count_label_tokens(self, _prompt, labels):
+        return [len(text.split()) for text in labels]
+
+
 def test_a_method_that_cannot_sample_answers_says_so():
-    class Counts(Builtin):
-        def read_labels(self, prompts, labels):
-            return [LabelReading(logprobs=(-1.0,) * len(labels), mass=None) for _ in prompts]
-
-        def count_label_tokens(self, _prompt, labels):
-            return [1] * len(labels)
-
     def notes(**settings):
         return run_method("gptscore", made_benchmark(), Counts(), **settings).result.notes
 
     words = "gptscore reads the log-probability of whole texts, which are not answers"
     assert notes(answers=3) == (f"--answers is not used: {words}",)
     assert notes() == ()
+
+
+FILES = {
+    "direct-5": "direct-5.judgments.jsonl",
+    "g-eval-100": "direct-100.judgments.jsonl",
+    "verifier": "verifier.judgments.jsonl",
+    "gptscore": "gptscore.judgments.jsonl",
+    "win-ratio": "pairwise-*.jsonl",
+}
+
+
+@pytest.mark.parametrize(("name", "files"), FILES.items())
+def test_a_run_that_was_killed_goes_on(name, files, dialogues, tmp_path):
+    def run():
+        return run_method(name, dialogues, Counts(), work=tmp_path)
+
+    whole = run()
+    (path,) = tmp_path.glob(files)
+    kept = path.read_bytes()
+    lines = kept.splitlines(keepends=True)
+    half = len(lines) // 2
+    path.write_bytes(b"".join(lines[:half]) + lines[half][:20])
+    resumed, again = run(), run()
+    # the first line is the run's
+    assert (whole.result.reused, resumed.result.reused) == (0, half - 1)
+    assert 0 < resumed.characters < whole.characters
+    assert resumed.result.characters == whole.result.characters
+    assert path.read_bytes() == kept
+    assert (again.calls, again.result.reused) == (0, again.result.judgments)
+    assert again.result.method == resumed.result.method == whole.result.method
+
+
+@pytest.mark.parametrize(
+    ("name", "settings"),
+    [*((name, {}) for name in FILES), ("verifier", {"budget": 2, "selection": "random"})],
+)
+def test_a_dry_run_counts_what_the_run_asks(name, settings, dialogues):
+    judge = DryRunBackend(Counts())
+    asked = [name], dialogues, dialogues.dimensions, lambda: judge, MethodSettings(**settings)
+    assert rehearse_methods(*asked) == []
+    run = run_method(name, dialogues, Counts(), **settings)
+    assert judge.estimate().usage.prompts == run.calls > 0

@@ -14,10 +14,7 @@ from doubles import Double
 from small_benchmarks import run_method
 
 from refladder.backends import connect
-from refladder.backends.dry_run import DryRunBackend
 from refladder.errors import DataError
-from refladder.methods.contract import MethodSettings
-from refladder.methods.method_runs import rehearse_methods
 from refladder.prompts import load_template
 from refladder.records import LabelReading
 
@@ -146,42 +143,19 @@ def test_an_output_without_a_parsed_grade_or_without_another_output_has_no_score
     assert {key[0] for key, score in scores.items() if score is None} == {alone.outputs[4].id}
 
 
-def test_judgments_are_kept_and_a_run_that_was_cut_off_goes_on(uneven, tmp_path):
-    def run():
-        return run_method("verifier", uneven, connect("builtin"), work=tmp_path)
-
-    whole = run()
+def test_judgments_are_kept_and_read_again(uneven, tmp_path):
+    run_method("verifier", uneven, connect("builtin"), work=tmp_path)
     file = tmp_path / "verifier.judgments.jsonl"
-    kept = file.read_bytes()
-    lines = kept.splitlines(keepends=True)
-    graded = json.loads(lines[1])
+    first, second, *_ = file.read_bytes().splitlines(keepends=True)
+    graded = json.loads(second)
     assert graded["outcomes"] == [str(grade) for grade in range(1, 21)]
     pair = uneven.outputs[4:6]
     assert (graded["subject"], graded["against"]) == (pair[0].id, pair[1].id)
-    # the run's line, three judgments and a torn one
-    file.write_bytes(b"".join(lines[:4]) + lines[4][:20])
-    resumed = run()
-    assert resumed.result.reused == 3
-    assert resumed.calls == whole.calls - 3
-    assert resumed.result.method == whole.result.method
-    assert file.read_bytes() == kept
     changed = {**graded, "outcomes": ["win", "loss"], "logprobs": [-1.0, -1.0]}
-    file.write_bytes(lines[0] + json.dumps(changed).encode() + b"\n")
+    file.write_bytes(first + json.dumps(changed).encode() + b"\n")
     message = r":2: outcomes 'win, loss', and .* between 1, 2, \.\.\., 100, text; correct"
     with pytest.raises(DataError, match=message):
-        run()
-
-
-@pytest.mark.parametrize(
-    ("settings", "pairs"),
-    [({}, 4 * 3 + 3 * 2), ({"budget": 2, "selection": "random"}, 2 * 2)],
-)
-def test_a_dry_run_counts_what_the_run_asks_and_a_budget_asks_less(uneven, settings, pairs):
-    judge = DryRunBackend(connect("builtin"))
-    asked = ["verifier"], uneven, uneven.dimensions, lambda: judge, MethodSettings(**settings)
-    rehearse_methods(*asked)
-    run = run_method("verifier", uneven, connect("builtin"), **settings)
-    assert judge.estimate().usage.prompts == run.calls == 2 * pairs * len(uneven.dimensions)
+        run_method("verifier", uneven, connect("builtin"), work=tmp_path)
 
 
 def test_a_is_the_best_letter():
