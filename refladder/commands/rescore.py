@@ -113,7 +113,7 @@ def rescore(
     """
     from refladder.files.tables import Collected
     from refladder.jobs.rescore import rescore as rescored
-    from refladder.report.summary import summary_lines, warning_lines
+    from refladder.report.summary import essential_lines
 
     with Call(rescore, locals(), table="") as call:
         check_paths(judgments=judgments)
@@ -124,5 +124,5 @@ def rescore(
         scale = Scale(rule=rule, weights=dict(weights or {}), least_mass=least_mass)
         with console.progress("rescoring") as bar:
             report = rescored(judgments, tables, scale, link=record_or_path(link), progress=bar)
-        log_lines(warning_lines(report) if report.complete else summary_lines(report))
+        log_lines(essential_lines(report))
         return kept.whole_rows() if path is None else path

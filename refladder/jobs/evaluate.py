@@ -11,11 +11,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from refladder.backends.dry_run import DryRunBackend
 from refladder.backends.metered import total
-from refladder.errors import UnknownNameError, UsageError, column_option
+from refladder.errors import UnknownNameError, UsageError, column_option, option, plural
 from refladder.files.jsonl import write_json
 from refladder.files.ladder_sets import LadderSet, load_ladders
 from refladder.files.locks import locked_folder
-from refladder.jobs.coverage import covered
 from refladder.jobs.evaluation_results import Evaluation, Evaluations, write_evaluation
 from refladder.jobs.recorded_judgments import check_recorded, default_method
 from refladder.metaeval import CONVENTIONS, LEVELS, STATISTICS
@@ -175,7 +174,7 @@ def _parts(spec: EvaluateSpec, session: Session) -> tuple[list[Part], list[Metho
     """Return the parts of benchmarks that are evaluated, checked, and the methods whose scores are in files.
 
     Of several benchmarks, each has its ladders, and a folder in the folder `work`. Where the user has not named the
-    dimensions, those without ladders or recorded judgments are left out; see `covered`.
+    dimensions, those without ladders or recorded judgments are left out; see `_covered`.
     """
     recorded = spec.judge if isinstance(spec.judge, Recorded) else None
     asked = replace(spec.settings, checks=spec.settings.checks or session.checks_of(spec.judge))
@@ -185,11 +184,11 @@ def _parts(spec: EvaluateSpec, session: Session) -> tuple[list[Part], list[Metho
     for name, times in Counter(names).items():
         if times > 1:
             raise UsageError(f"benchmark {name!r} is named {times} times; name each benchmark once")
-    stems, parts = file_stems(names), []
+    parts = []
     for (benchmark, dimensions), its_ladders in zip(spec.benchmarks, spec.ladders, strict=True):
         its = replace(asked, ladders=its_ladders or asked.ladders)
         if its.work is not None and len(names) > 1:
-            its = replace(its, work=its.work / stems[benchmark.name])
+            its = replace(its, work=its.work / file_stems(names)[benchmark.name])
         opened = None
         if its.ladders is not None and LADDER in spec.methods:
             opened = (
@@ -199,7 +198,7 @@ def _parts(spec: EvaluateSpec, session: Session) -> tuple[list[Part], list[Metho
             ladders_for(benchmark, dimensions if spec.dimensions_named else (), opened)
         if recorded is not None:
             check_recorded(recorded, benchmark, spec.methods, its)
-        part, evaluated, left_out = covered(
+        part, evaluated, left_out = _covered(
             benchmark, dimensions, opened, recorded, named=spec.dimensions_named
         )
         parts.append(Part(part, evaluated, its, left_out))
@@ -208,6 +207,91 @@ def _parts(spec: EvaluateSpec, session: Session) -> tuple[list[Part], list[Metho
     for each in parts:
         check_evaluation(each.benchmark, each.dimensions, spec.methods, others, spec.protocol)
     return parts, others
+
+
+def _covered(
+    benchmark: Benchmark,
+    dimensions: Sequence[Dimension],
+    ladders: LadderSet | None,
+    recorded: Recorded | None = None,
+    *,
+    named: bool = False,
+) -> tuple[Benchmark, Sequence[Dimension], tuple[str, ...]]:
+    """Return the part of a benchmark with ladders and recorded judgments, its dimensions, and what is left out.
+
+    Left out are the dimensions without ladders or recorded judgments (unless the user `named` them), the contexts
+    without a ladder, and the outputs without a recorded judgment. A ladder that could not be written is no reason.
+    """
+    notes: list[str] = []
+    if not named:
+        dimensions = _judged_dimensions(benchmark, dimensions, ladders, recorded, notes)
+    names = {dimension.name for dimension in dimensions}
+    outputs = list(benchmark.outputs)
+    if ladders is not None and not ladders.anchors:
+        ids = {
+            context_id
+            for context_id, name in (*ladders.ladders, *ladders.failures)
+            if name in names
+        }
+        count = sum(context.id in ids for context in benchmark.contexts)
+        if not count:
+            raise UsageError(
+                f"{ladders.name} has no ladder for any context of {benchmark.name}; the ladders were written for other "
+                f"data: name others with {option('ladders')}"
+            )
+        if count < len(benchmark.contexts):
+            outputs = [output for output in outputs if output.context_id in ids]
+            notes.append(
+                f"{benchmark.name}: {count:,} of {plural(len(benchmark.contexts), 'context')} "
+                f"{'has a ladder' if count == 1 else 'have ladders'} in {ladders.name}; the others, and their "
+                f"{plural(len(benchmark.outputs) - len(outputs), 'output')}, are left out"
+            )
+    if recorded is not None:
+        judged = recorded.on(names).outputs()
+        among = len(outputs)
+        outputs = [output for output in outputs if (output.context_id, output.id) in judged]
+        if len(outputs) < among:
+            notes.append(
+                f"{benchmark.name}: {len(outputs):,} of {plural(among, 'output')} "
+                f"{'has' if len(outputs) == 1 else 'have'} recorded judgments; the others are left out"
+            )
+    if len(outputs) == len(benchmark.outputs):
+        return benchmark, dimensions, tuple(notes)
+    left, contexts = {output.id for output in outputs}, {output.context_id for output in outputs}
+    part = replace(
+        benchmark,
+        contexts=tuple(context for context in benchmark.contexts if context.id in contexts),
+        outputs=tuple(outputs),
+        ratings=tuple(rating for rating in benchmark.ratings if rating.output_id in left),
+    )
+    return part, dimensions, tuple(notes)
+
+
+def _judged_dimensions(
+    benchmark: Benchmark,
+    dimensions: Sequence[Dimension],
+    ladders: LadderSet | None,
+    recorded: Recorded | None,
+    notes: list[str],
+) -> Sequence[Dimension]:
+    needed: dict[str, set[str]] = {}
+    if ladders is not None:
+        needed[f"ladders in {ladders.name}"] = {dimension.name for dimension in ladders.dimensions}
+    if recorded is not None:
+        needed["recorded judgments"] = recorded.dimensions()
+    for which, names in needed.items():
+        kept = [dimension for dimension in dimensions if dimension.name in names]
+        without = ", ".join(
+            dimension.name for dimension in dimensions if dimension.name not in names
+        )
+        if not kept:
+            raise UsageError(
+                f"{benchmark.name}: no {which} on {without}, but on {', '.join(sorted(names))}; name others"
+            )
+        if without:
+            notes.append(f"{benchmark.name}: no {which} on {without}; left out")
+        dimensions = kept
+    return dimensions
 
 
 def _evaluated(

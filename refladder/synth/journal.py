@@ -7,9 +7,9 @@ before the kill are the first ones that the same build needs again.
 from __future__ import annotations
 
 import json
-from contextlib import ExitStack
+from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 from refladder.errors import DataError
 from refladder.files.jsonl import append_lines, read_appended
@@ -17,7 +17,7 @@ from refladder.files.locks import locked
 from refladder.parsing import adapter, parse_json, read_strict
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
     from pathlib import Path
 
 
@@ -42,33 +42,26 @@ class Entry:
     unusable: str | None
 
 
+@contextmanager
+def open_journal(path: Path, build: Mapping[str, Any]) -> Iterator[Journal]:
+    """Open the journal of a build, whose file no other process has until the end."""
+    with locked(path):
+        yield Journal(path, build)
+
+
 class Journal:
-    """An open journal, which first replays its entries and then records new ones; use it in a `with` block."""
+    """An open journal, which first replays its entries and then records new ones."""
 
     def __init__(self, path: Path, build: Mapping[str, Any]) -> None:
         self._path = path
-        self._lock = ExitStack()
-        self._lock.enter_context(locked(path))
-        try:
-            self._lines = read_appended(path)
-            if self._lines:
-                self._check_header(build)
-            header = json.dumps({"schema": SCHEMA, **build}).encode() + b"\n"
-            # This repairs the end of an interrupted build.
-            append_lines(path, [] if self._lines else [header])
-        except BaseException:
-            self._lock.close()
-            raise
+        self._lines = read_appended(path)
+        if self._lines:
+            self._check_header(build)
+        header = json.dumps({"schema": SCHEMA, **build}).encode() + b"\n"
+        # This repairs the end of an interrupted build.
+        append_lines(path, [] if self._lines else [header])
         # Line 0 is the header.
         self._next = 1
-
-    def __enter__(self) -> Self:
-        """Return the open journal."""
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        """Let other processes have the file; everything that was recorded is on the disk already."""
-        self._lock.close()
 
     @property
     def _all(self) -> str:

@@ -27,7 +27,7 @@ from refladder.records import (
     digest_of,
 )
 from refladder.synth.checks import same_text, why_unusable
-from refladder.synth.journal import Entry, Journal
+from refladder.synth.journal import Entry, open_journal
 from refladder.version import __version__
 
 if TYPE_CHECKING:
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from refladder.backends import Backend
     from refladder.prompts import Template
     from refladder.records import Context, Progress, Prompt
+    from refladder.synth.journal import Journal
 
 # Prompts that a backend is sent at once; also what a kill can lose.
 CHUNK = 256
@@ -333,7 +334,7 @@ def _opened(
     """Open the journal of drafts, if they have one."""
     if path is None or not drafts:
         return nullcontext()
-    return Journal(path, _identity(drafts, rungs, attempts))
+    return open_journal(path, _identity(drafts, rungs, attempts))
 
 
 def _identity(drafts: Sequence[_Draft], rungs: int, attempts: int) -> dict[str, object]:
