@@ -6,7 +6,6 @@ import pytest
 
 from refladder import backends
 from refladder.backends import connect
-from refladder.commands.main import run
 from refladder.errors import UnknownNameError
 from refladder.registry import Entry
 
@@ -27,35 +26,31 @@ def test_options_reach_the_opener_as_text():
 
 @pytest.mark.usefixtures("_stub")
 def test_an_unknown_option_is_refused_with_the_near_name():
-    with pytest.raises(
-        UnknownNameError,
-        match=r"unknown option of backend 'stub' 'dtpye'; did you mean 'dtype'\? Known: device, dtype",
-    ):
+    message = (
+        r"unknown option of backend 'stub' 'dtpye'; did you mean 'dtype'\? Known: device, dtype"
+    )
+    with pytest.raises(UnknownNameError, match=message):
         connect("stub:some/model", dtpye="float32")
 
 
 @pytest.mark.parametrize("name", ["builtin", "scripted:rules.jsonl"])
 def test_a_backend_without_options_refuses_any(name):
-    with pytest.raises(
-        UnknownNameError, match=r"unknown option of backend '\w+' 'seed'; Known: none"
-    ):
+    message = r"unknown option of backend '\w+' 'seed'; Known: none"
+    with pytest.raises(UnknownNameError, match=message):
         connect(name, seed="1")
 
 
+TEXT = ("score", "--ladders", "demo/story", "--text", "A text.", "--context-id", "story-01")
 COMMANDS = [
-    (
-        ["score", "--ladders", "demo/story", "--text", "A text.", "--context-id", "story-01"],
-        "--judge-option",
-    ),
-    (["build", "demo/story", "--out", "there"], "--writer-option"),
-    (["evaluate", "demo/story"], "--judge-option"),
+    (TEXT, "--judge-option"),
+    (("build", "demo/story", "--out", "there"), "--writer-option"),
+    (("evaluate", "demo/story"), "--judge-option"),
 ]
 
 
 @pytest.mark.parametrize(("arguments", "flag"), COMMANDS)
-def test_every_command_hands_options_on(arguments, flag, capsys, tmp_path, monkeypatch):
+def test_every_command_hands_options_on(arguments, flag, fails, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    assert run([*arguments, flag, "colour=red"]) == 2
-    assert "unknown option of backend 'builtin' 'colour'" in capsys.readouterr().err
-    assert run([*arguments, flag, "colour"]) == 2
-    assert f"{flag} 'colour': must be KEY=VALUE" in capsys.readouterr().err
+    unknown = "unknown option of backend 'builtin' 'colour'"
+    assert unknown in fails(2, *arguments, flag, "colour=red")
+    assert f"{flag} 'colour': must be KEY=VALUE" in fails(2, *arguments, flag, "colour")

@@ -33,48 +33,33 @@ def test_counts_by_hand():
 
 def test_coverage_of_data_counts_every_word_once():
     # Content words of the data: ayam penyet region java; the text has two of the four.
-    assert features(
-        "A dish of Java: penyet.", "Ayam_penyet | region | Java", task="data-to-text"
-    ).coverage == (pytest.approx(math.sqrt(2 / 4)))
+    data = "Ayam_penyet | region | Java"
+    found = features("A dish of Java: penyet.", data, task="data-to-text")
+    assert found.coverage == pytest.approx(math.sqrt(2 / 4))
 
 
 def test_coverage_prefers_what_an_article_says_first_and_a_dialogue_says_last():
     context = "Rain falls.\nBread rises."
-    early, late = features("rain falls", context), features("bread rises", context)
-    assert early.coverage > late.coverage
-    early, late = (
-        features(text, context, task="dialogue") for text in ("rain falls", "bread rises")
-    )
-    assert early.coverage < late.coverage
+    for task, sign in (("summarization", 1), ("dialogue", -1)):
+        texts = ("rain falls", "bread rises")
+        early, late = (features(text, context, task=task).coverage for text in texts)
+        assert sign * (early - late) > 0
 
 
 def test_background_is_what_the_context_does_not_have():
-    found = features(
-        "Rye feeds bakers.", background="The baker likes rye and barley; rye feeds cattle."
-    )
+    background = "The baker likes rye and barley; rye feeds cattle."
+    found = features("Rye feeds bakers.", background=background)
     assert found.background == pytest.approx(math.log(2) / 3)  # feeds; rye is in the context too
 
 
-@pytest.mark.parametrize(
-    ("text", "ending"),
-    [
-        ("It ends.", 1),
-        ('"It ends."', 1),
-        ("It ends . '' ", 1),
-        ("It ends", 0),
-        ("It ends,", 0),
-        ("终于。", 1),
-    ],
-)
-def test_ending(text, ending):
-    assert features(text).ending == ending
+def test_ending():
+    ended = ["It ends.", '"It ends."', "It ends . '' ", "终于。"]
+    assert [features(text).ending for text in [*ended, "It ends", "It ends,"]] == [1] * 4 + [0] * 2
 
 
 def test_noise_and_broken_grammar_are_seen():
     assert features("the <unk> ,, baker").noise > features("the baker, at last").noise == 0
-    assert (
-        features("The of baker it are and").misfit > features("The baker is at work.").misfit == 0
-    )
+    assert features("The of baker it are").misfit > features("The baker is at work.").misfit == 0
 
 
 @pytest.mark.parametrize("text", ["", "   \n", "!!!", "🙂🙂", "{}"])

@@ -104,45 +104,19 @@ def test_labels_that_differ_in_their_last_word(text, verdict):
     assert label_in(text, STORIES) == verdict
 
 
-@pytest.mark.parametrize(
-    ("text", "grade"),
-    [
-        ("10", "10"),
-        (" 4.\n", "4"),
-        ("8/10", "8"),
-        ("8 out of 10", "8"),
-        ("7 of 10", "7"),
-        ("Score: 4", "4"),
-        ("**Rating:** 4", "4"),
-        ("I give this text a score of 4.", "4"),
-        ("5\nbecause it is fine", "5"),
-        ("5 because it is fine", "5"),
-        ("5 stars", "5"),
-        ('{"score": 3}', "3"),
-    ],
-)
-def test_grades(text, grade):
-    assert label_in(text, GRADES) == GRADES.index(grade)
+def test_grades():
+    grades = {"10": "10", " 4.\n": "4", "8/10": "8", "8 out of 10": "8", "7 of 10": "7"}
+    grades |= {"Score: 4": "4", "**Rating:** 4": "4", "I give this text a score of 4.": "4"}
+    grades |= {"5\nbecause it is fine": "5", "5 because it is fine": "5", "5 stars": "5"}
+    grades |= {'{"score": 3}': "3"}
+    found = {text: label_in(text, GRADES) for text in grades}
+    assert found == {text: GRADES.index(grade) for text, grade in grades.items()}
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "7.5",
-        "7,5",
-        "0.8",
-        "70",
-        "1st",
-        "4-5",
-        "4 errors",
-        "There are 3 errors in this text",
-        "at most 5 tokens",
-        "4/5",
-        "11/10",
-    ],
-)
-def test_other_numbers_are_no_grade(text):
-    assert label_in(text, GRADES) == NO_LABEL
+def test_other_numbers_are_no_grade():
+    numbers = ["7.5", "7,5", "0.8", "70", "1st", "4-5", "4/5", "11/10"]
+    numbers += ["4 errors", "There are 3 errors in this text", "at most 5 tokens"]
+    assert [text for text in numbers if label_in(text, GRADES) != NO_LABEL] == []
 
 
 def test_a_grade_above_the_scale_is_no_label():
@@ -195,16 +169,16 @@ def test_answers_that_were_cut_off(text, labels, verdict):
     assert label_in(text, labels, ended=False) == verdict
 
 
+CHANNELS = "<|channel|>analysis<|message|>Worse?<|end|><|channel|>final<|message|>Better<|return|>"
+
+
 @pytest.mark.parametrize(
     ("text", "left"),
     [
         ("<think>Worse?</think>Better", "Better"),
         ("Worse, perhaps.</think>\n\nBetter", "Better"),
         ("<think>Worse, because", ""),
-        (
-            "<|channel|>analysis<|message|>Worse?<|end|><|channel|>final<|message|>Better<|return|>",
-            "Better",
-        ),
+        (CHANNELS, "Better"),
         ("no thoughts", "no thoughts"),
     ],
 )
@@ -239,10 +213,8 @@ def test_spellings_of_one_label_add_up_and_equal_ones_count_once():
 def test_probabilities_that_add_to_more_than_one_are_no_reading():
     reading = checked_reading([math.log(0.7), math.log(0.6)], mass=1.3, cut=True)
     assert (reading.logprobs, reading.mass, reading.note, reading.cut) == (None, None, None, True)
-    assert (
-        reading.reason
-        == "the returned probabilities add to 1.30, more than 1; they cannot be trusted"
-    )
+    told = "the returned probabilities add to 1.30, more than 1; they cannot be trusted"
+    assert reading.reason == told
     assert checked_reading([math.log(0.7)], mass=0.7, seen=1.02).logprobs is None
     assert checked_reading([0.0], mass=1.005).mass == 1.0
 
@@ -256,9 +228,8 @@ def verdicts(counts, unparsed=()):
 def test_shares_of_counted_answers():
     # 20 answers, one unparsed: 12/19, 6/19, 1/19; 19 of 20 name a label
     reading = reading_from_verdicts(verdicts([12, 6, 1], [("refusal", "")]), 3)
-    assert [math.exp(value) for value in reading.logprobs] == pytest.approx(
-        [12 / 19, 6 / 19, 1 / 19]
-    )
+    shares = [math.exp(value) for value in reading.logprobs]
+    assert shares == pytest.approx([12 / 19, 6 / 19, 1 / 19])
     assert reading.mass == pytest.approx(19 / 20)
     assert reading.exactness == "sampled"
     assert reading.reason is None
@@ -273,11 +244,8 @@ def test_a_label_that_no_answer_names_has_probability_zero_in_a_softmax():
 
 
 def test_no_parsed_answer_is_no_reading():
-    reading = reading_from_verdicts(
-        [("empty answer", ""), ("refusal", "I'd rather not"), ("refusal", "No.")], 3
-    )
+    unparsed = [("empty answer", ""), ("refusal", "I'd rather not"), ("refusal", "No.")]
+    reading = reading_from_verdicts(unparsed, 3)
     assert (reading.logprobs, reading.mass, reading.note) == (None, None, None)
-    assert (
-        reading.reason
-        == """3 of 3 answers unparsed: 2 x refusal, 1 x empty answer, e.g. "I'd rather not\""""
-    )
+    reasons = '2 x refusal, 1 x empty answer, e.g. "I\'d rather not"'
+    assert reading.reason == f"3 of 3 answers unparsed: {reasons}"

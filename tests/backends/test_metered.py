@@ -16,24 +16,13 @@ from refladder.records import Completion, LabelReading, Sampling
 from refladder.testing import check_backend
 
 LABELS = ("Better", "Worse", "Similar")
-CRITERION = {
-    "context": "A ferry waits.",
-    "background": "",
-    "dimension": "fluency",
-    "description": "It reads well.",
-}
-READING = LabelReading(
-    logprobs=(-1.0, -1.5, -2.0), mass=math.exp(-1) + math.exp(-1.5) + math.exp(-2)
-)
+LOGPROBS = (-1.0, -1.5, -2.0)
+READING = LabelReading(logprobs=LOGPROBS, mass=sum(map(math.exp, LOGPROBS)))
 # 1 USD a prompt token, 10 USD an answer token
 PRICE = Price(model="m", input=1e6, output=1e7)
-PROMPTS = [
-    fill(
-        load_template("summarization", "compare"),
-        {**CRITERION, "reference": "A ferry.", "target": f"Ferry {number}."},
-    )
-    for number in range(6)
-]
+COMPARE = load_template("summarization", "compare")
+SLOTS = dict.fromkeys(COMPARE.names, "A ferry.")
+PROMPTS = [fill(COMPARE, {**SLOTS, "target": f"Ferry {number}."}) for number in range(6)]
 
 
 class Plain(Double):
@@ -90,26 +79,18 @@ def test_tokens_nobody_counts_are_not_known():
     metered.read_labels(PROMPTS, LABELS)
     assert metered.usage.prompt_tokens is None
     assert metered.usage.cost(PRICE) is None
-    assert (
-        Usage()
-        .plus(PROMPTS[:1], [5], 1)
-        .plus(PROMPTS[:1], None, 1)
-        .plus(PROMPTS[:1], [5], 1)
-        .prompt_tokens
-        is None
-    )
+    usage = Usage()
+    for tokens in ([5], None, [5]):
+        usage = usage.plus(PROMPTS[:1], tokens, 1)
+    assert usage.prompt_tokens is None
 
 
 def test_a_server_that_tells_its_tokens_is_believed():
     metered = Metered(Server())
     assert metered.read_labels(PROMPTS, LABELS) == [READING] * 6
     usage = metered.usage
-    assert (usage.prompts, usage.requests, usage.prompt_tokens, usage.answer_tokens) == (
-        6,
-        7,
-        42,
-        12,
-    )
+    assert (usage.prompts, usage.requests) == (6, 7)
+    assert (usage.prompt_tokens, usage.answer_tokens) == (42, 12)
     assert usage.cost(PRICE) == 42 + 120
 
 
@@ -121,17 +102,12 @@ def test_tokens_that_the_server_tells_afterwards_are_counted_before_only_for_a_p
             self.counted += len(prompts)
             return [9] * len(prompts)
 
-    judge = Both()
-    metered = Metered(judge)
-    metered.read_labels(PROMPTS, LABELS)
-    assert (judge.counted, metered.usage.prompt_tokens) == (0, 42)
-    judge = Both()
-    metered = Metered(judge, PRICE)
-    metered.read_labels(PROMPTS, LABELS)
-    assert (judge.counted, metered.usage.prompt_tokens) == (
-        6,
-        54,
-    )  # the server did not tell all: the greater number
+    # the server did not tell all: the greater number
+    for price, expected in ((None, (0, 42)), (PRICE, (6, 54))):
+        judge = Both()
+        metered = Metered(judge, price)
+        metered.read_labels(PROMPTS, LABELS)
+        assert (judge.counted, metered.usage.prompt_tokens) == expected
 
 
 def test_a_judge_may_say_how_long_its_answers_are():
@@ -146,10 +122,8 @@ def test_a_judge_may_say_how_long_its_answers_are():
 def test_it_keeps_the_contract_and_the_fingerprint_and_what_else_there_is():
     class Labelled(Tokens):
         def read_labels(self, prompts, labels):
-            return [
-                LabelReading(logprobs=tuple(-1.0 - len(label) for label in labels), mass=0.1)
-                for _ in prompts
-            ]
+            logprobs = tuple(-1.0 - len(label) for label in labels)
+            return [LabelReading(logprobs=logprobs, mass=0.1)] * len(prompts)
 
         def write(self, prompts, sampling):
             return [Completion(text=f"{prompt.role} {sampling.seed}") for prompt in prompts]
@@ -200,9 +174,8 @@ def test_a_run_stops_when_the_server_says_that_the_budget_is_spent(tmp_path):
     judge = Server()
     with ResponseStore(tmp_path / "r.sqlite") as store:
         backend = Stored(Metered(judge, PRICE, Budget(100)), store)
-        with pytest.raises(
-            BackendError, match=r"\(108\.0000 USD spent by this run, 2 prompts of this batch"
-        ):
+        message = r"\(108\.0000 USD spent by this run, 2 prompts of this batch"
+        with pytest.raises(BackendError, match=message):
             backend.read_labels(PROMPTS, LABELS)
         assert store.count() == 4
         with pytest.raises(BackendError, match=r"the budget of 100\.00 USD does not cover"):
@@ -219,14 +192,11 @@ def test_two_backends_share_a_budget():
 
 
 def test_a_budget_needs_a_price_and_tokens():
-    with pytest.raises(
-        UsageError, match=r"a budget needs the model's price; give the table with --prices FILE"
-    ):
+    message = "a budget needs the model's price; give the table with --prices FILE"
+    with pytest.raises(UsageError, match=message):
         Metered(Tokens(), None, Budget(1))
-    with pytest.raises(
-        UsageError,
-        match=r"plain/1: cannot count its tokens, and a budget needs their number; name its",
-    ):
+    message = "plain/1: cannot count its tokens, and a budget needs their number; name its"
+    with pytest.raises(UsageError, match=message):
         Metered(Plain(), PRICE, Budget(1))
     Metered(Server(), PRICE, Budget(1))
 

@@ -25,10 +25,8 @@ def prompt():
 
 def sampled(texts, answers):
     backend = Scripted([Rule(texts=tuple(texts)) if texts else Rule(error="HTTP 503")])
-    (reading,) = Sampled(backend, answers=answers, sampling=Sampling(seed=0)).read_labels(
-        [prompt()], LABELS
-    )
-    return reading
+    judge = Sampled(backend, answers=answers, sampling=Sampling(seed=0))
+    return judge.read_labels([prompt()], LABELS)[0]
 
 
 def test_the_shares_of_the_answers_by_hand():
@@ -37,17 +35,8 @@ def test_the_shares_of_the_answers_by_hand():
     assert reading.logprobs == pytest.approx((math.log(3 / 4), math.log(1 / 4), NEVER))
     assert reading.mass == pytest.approx(4 / 5)
     assert reading.exactness == "sampled"
-    assert (
-        reading.note == "1 of 5 answers unparsed: 1 x no label in the answer, e.g. 'I cannot say'"
-    )
-
-
-def test_a_negated_label_and_two_labels_are_no_answer():
-    reading = sampled(
-        ["It is not better", "Between better and worse", "<think>Worse?</think>Similar"], 3
-    )
-    assert [round(math.exp(value), 6) for value in reading.logprobs] == [0, 0, 1]
-    assert reading.mass == pytest.approx(1 / 3)
+    told = "1 of 5 answers unparsed: 1 x no label in the answer, e.g. 'I cannot say'"
+    assert reading.note == told
 
 
 def test_no_answer_that_can_be_parsed_is_no_reading():
@@ -72,9 +61,8 @@ def test_a_cut_context_is_marked():
 
 def test_it_keeps_the_contract_of_a_backend():
     rules = [Rule(role=role, text="rain") for role in ("worst", "best", "between")]
-    check_backend(
-        Sampled(Scripted([*rules, Rule(texts=("Better", "Worse"))]), answers=3, sampling=Sampling())
-    )
+    backend = Scripted([*rules, Rule(texts=("Better", "Worse"))])
+    check_backend(Sampled(backend, answers=3, sampling=Sampling()))
 
 
 def test_all_that_changes_a_reading_is_in_the_fingerprint():
