@@ -9,7 +9,7 @@ from refladder.backends.cache.cached import Stored
 from refladder.backends.cache.store import ResponseStore
 from refladder.backends.metered import Metered
 from refladder.backends.prices import Budget, Price
-from refladder.backends.protocol import Usage, characters
+from refladder.backends.protocol import Usage
 from refladder.errors import BackendError, UsageError
 from refladder.prompts import fill, load_template
 from refladder.records import Completion, LabelReading, Sampling
@@ -134,10 +134,6 @@ def test_it_keeps_the_contract_and_the_fingerprint_and_what_else_there_is():
     assert metered.count_tokens(PROMPTS[:1]) == [5]
 
 
-def test_characters_are_those_of_the_text():
-    assert [characters(prompt) for prompt in PROMPTS] == [len(prompt.text) for prompt in PROMPTS]
-
-
 def test_nothing_is_asked_that_the_budget_does_not_cover(tmp_path):
     # A prompt costs 5 x 1 + 1 x 10 = 15 USD, so 50 USD cover three.
     judge = Tokens()
@@ -205,12 +201,3 @@ def test_a_budget_needs_a_price_and_tokens():
 def test_a_budget_is_a_positive_number(limit):
     with pytest.raises(UsageError, match="a budget is a number of USD above 0, found"):
         Budget(limit)
-
-
-def test_a_batch_with_a_missing_answer_is_refused():
-    class Short(Plain):
-        def read_labels(self, prompts, labels):
-            return super().read_labels(prompts, labels)[1:]
-
-    with pytest.raises(BackendError, match="plain/1 gave 5 answers for 6 prompts"):
-        Metered(Short()).read_labels(PROMPTS, LABELS)

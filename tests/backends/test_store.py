@@ -58,12 +58,6 @@ def test_more_keys_than_one_statement_takes(store):
     assert store.count() == len(keys)
 
 
-def test_a_closed_store_is_one_file(path):
-    with ResponseStore(path) as store:
-        store.add("model/1", "write", [(KEYS[0], TEXT)])
-    assert [file.name for file in path.parent.iterdir()] == [path.name]
-
-
 def _add(path, place):
     with ResponseStore(path) as store:
         for round_ in range(10):

@@ -37,11 +37,8 @@ def _tokenizer(*, pairs: bool, longest: int) -> PreTrainedTokenizerFast:
         inner.post_processor = processors.TemplateProcessing(
             single="$A </s>", pair="$A </s> $B </s>", special_tokens=[("</s>", VOCABULARY["</s>"])]
         )
-        names = {
-            "eos_token": "</s>",
-            "sep_token": "<sep>",
-            "additional_special_tokens": ["<extra_id_0>"],
-        }
+        names = {"eos_token": "</s>", "sep_token": "<sep>"}
+        names["additional_special_tokens"] = ["<extra_id_0>"]
     return PreTrainedTokenizerFast(
         tokenizer_object=inner,
         unk_token="[UNK]",  # noqa: S106  not a password
@@ -105,9 +102,8 @@ def make_t5(folder):
 def make_taught_t5(folder, lessons):
     """A T5 that answers each input text of `lessons` with its output text: nearly all of its probability is there."""
     torch.manual_seed(4)
-    model = _t5(
-        tie_word_embeddings=False
-    ).train()  # so that logits are not scaled down, and it learns soon
+    # so that logits are not scaled down, and it learns soon
+    model = _t5(tie_word_embeddings=False).train()
     tokenizer = _tokenizer(pairs=False, longest=10**6)
     given = tokenizer(list(lessons), padding=True, return_tensors="pt", return_token_type_ids=False)
     wanted = tokenizer(list(lessons.values()), padding=True, return_tensors="pt")["input_ids"]
@@ -120,9 +116,8 @@ def make_taught_t5(folder, lessons):
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
-    model.decoder.final_layer_norm.weight.data *= (
-        4  # logits four times as large: what is probable becomes sure
-    )
+    # logits four times as large: what is probable becomes sure
+    model.decoder.final_layer_norm.weight.data *= 4
     with torch.no_grad():
         assert model(**given, labels=wanted).loss.item() < 1e-6
     return _save(model.eval(), folder, pairs=False, longest=10**6)

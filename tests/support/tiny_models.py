@@ -55,14 +55,8 @@ def metaspace(template=None, *, unigram=False):
     tokenizer.normalizer = normalizers.Sequence(
         [normalizers.Prepend("▁"), normalizers.Replace(" ", "▁")]
     )
-    tokenizer.decoder = decoders.Sequence(
-        [
-            decoders.Replace("▁", " "),
-            decoders.ByteFallback(),
-            decoders.Fuse(),
-            decoders.Strip(" ", 1, 0),
-        ]
-    )
+    steps = (decoders.Replace("▁", " "), decoders.ByteFallback(), decoders.Fuse())
+    tokenizer.decoder = decoders.Sequence([*steps, decoders.Strip(" ", 1, 0)])
     tokenizer.train_from_iterator(
         TEXT,
         trainers.BpeTrainer(
@@ -92,66 +86,72 @@ SIZE = {
     "max_position_embeddings": 2048,
     "initializer_range": 0.2,
 }
+FOUR_LAYERS = {**SIZE, "num_hidden_layers": 4}
 INST = "{{ bos_token }}{% for message in messages %}[INST] {{ message['content'] }} [/INST]{% endfor %}"
+SHORT_WINDOW, LONG_WINDOW = {"sliding_window": 24}, {"sliding_window": 1024}
+GEMMA = {"query_pre_attn_scalar": 16}
+BOTH = {"layer_types": ["sliding_attention", "full_attention"]}
+# Layers that differ in width, and two that read the keys of earlier ones.
+TWICE = {
+    "layer_types": BOTH["layer_types"] * 2,
+    "num_kv_shared_layers": 2,
+    "vocab_size_per_layer_input": 1000,
+    "hidden_size_per_layer_input": 8,
+}
+GEMMA_4 = {"global_head_dim": 32, "pad_token_id": 0}
+GEMMA_3N = {
+    "laurel_rank": 4,
+    "intermediate_size": [96] * 4,
+    "activation_sparsity_pattern": [0.0] * 4,
+}
+MROPE = {"rope_type": "default", "rope_theta": 1e4, "mrope_section": [2, 3, 3]}
+LONGROPE = {"type": "longrope", "short_factor": [1.0] * 8, "long_factor": [4.0] * 8}
+EXPERTS = {"num_experts_per_tok": 2}
+LINEAR = {
+    "layer_types": ["linear_attention", "full_attention"],
+    "linear_num_value_heads": 4,
+    "linear_num_key_heads": 2,
+    "linear_key_head_dim": 16,
+    "linear_value_head_dim": 16,
+    "num_experts": 4,
+    "moe_intermediate_size": 32,
+    "shared_expert_intermediate_size": 32,
+}
+GPT2 = {"n_embd": 64, "n_layer": 2, "n_head": 4, "n_positions": 2048, "initializer_range": 0.2}
+MAMBA_2 = {
+    "hidden_size": 64,
+    "num_hidden_layers": 2,
+    "num_heads": 8,
+    "head_dim": 16,
+    "state_size": 16,
+    "n_groups": 2,
+    "chunk_size": 32,
+    "initializer_range": 0.2,
+}
+T5 = {
+    "d_model": 64,
+    "d_ff": 96,
+    "d_kv": 16,
+    "num_layers": 2,
+    "num_heads": 4,
+    "feed_forward_proj": "gated-gelu",
+    "decoder_start_token_id": 0,
+    "pad_token_id": 0,
+    "eos_token_id": 2,
+    "initializer_factor": 1.0,
+}
 NAMES = {
     "llama": ("Llama", SIZE),
     "llama-metaspace": ("Llama", SIZE),
     "qwen2": ("Qwen2", SIZE),
     "qwen3": ("Qwen3", SIZE),
-    "mistral-long-window": ("Mistral", {**SIZE, "sliding_window": 1024}),
-    "mistral-short-window": ("Mistral", {**SIZE, "sliding_window": 24}),
-    "gemma2": (
-        "Gemma2",
-        {**SIZE, "sliding_window": 24, "query_pre_attn_scalar": 16, "final_logit_softcapping": 5.0},
-    ),
-    "gemma3": (
-        "Gemma3Text",
-        {
-            **SIZE,
-            "sliding_window": 24,
-            "query_pre_attn_scalar": 16,
-            "layer_types": ["sliding_attention", "full_attention"],
-        },
-    ),
-    "gemma3-long-window": (
-        "Gemma3Text",
-        {
-            **SIZE,
-            "sliding_window": 1024,
-            "query_pre_attn_scalar": 16,
-            "layer_types": ["sliding_attention", "full_attention"],
-        },
-    ),
-    # Layers that differ in width, and two that read the keys of earlier ones.
-    "gemma4": (
-        "Gemma4Text",
-        {
-            **SIZE,
-            "num_hidden_layers": 4,
-            "sliding_window": 24,
-            "layer_types": ["sliding_attention", "full_attention"] * 2,
-            "global_head_dim": 32,
-            "num_kv_shared_layers": 2,
-            "vocab_size_per_layer_input": 1000,
-            "hidden_size_per_layer_input": 8,
-            "pad_token_id": 0,
-        },
-    ),
-    "gemma3n": (
-        "Gemma3nText",
-        {
-            **SIZE,
-            "num_hidden_layers": 4,
-            "sliding_window": 24,
-            "layer_types": ["sliding_attention", "full_attention"] * 2,
-            "num_kv_shared_layers": 2,
-            "vocab_size_per_layer_input": 1000,
-            "hidden_size_per_layer_input": 8,
-            "laurel_rank": 4,
-            "intermediate_size": [96] * 4,
-            "activation_sparsity_pattern": [0.0] * 4,
-        },
-    ),
+    "mistral-long-window": ("Mistral", {**SIZE, **LONG_WINDOW}),
+    "mistral-short-window": ("Mistral", {**SIZE, **SHORT_WINDOW}),
+    "gemma2": ("Gemma2", {**SIZE, **SHORT_WINDOW, **GEMMA, "final_logit_softcapping": 5.0}),
+    "gemma3": ("Gemma3Text", {**SIZE, **SHORT_WINDOW, **GEMMA, **BOTH}),
+    "gemma3-long-window": ("Gemma3Text", {**SIZE, **LONG_WINDOW, **GEMMA, **BOTH}),
+    "gemma4": ("Gemma4Text", {**FOUR_LAYERS, **SHORT_WINDOW, **TWICE, **GEMMA_4}),
+    "gemma3n": ("Gemma3nText", {**FOUR_LAYERS, **SHORT_WINDOW, **TWICE, **GEMMA_3N}),
     "t5gemma": ("T5Gemma", {}),
     # Models that take images too; see `configuration`.
     "gemma3-images": ("Gemma3", {"text": "gemma3", "mm_tokens_per_image": 4}),
@@ -160,17 +160,8 @@ NAMES = {
     "qwen3-vl": ("Qwen3VL", {"text": "qwen3-vl-text"}),
     # Their text parts.
     "mistral-text": ("Mistral", {**SIZE, "sliding_window": None, "model_type": "mistral"}),
-    "qwen3-vl-text": (
-        "Qwen3VLText",
-        {
-            **SIZE,
-            "rope_scaling": {"rope_type": "default", "rope_theta": 1e4, "mrope_section": [2, 3, 3]},
-        },
-    ),
-    "gpt-oss": (
-        "GptOss",
-        {**SIZE, "num_local_experts": 4, "num_experts_per_tok": 2, "sliding_window": 24},
-    ),
+    "qwen3-vl-text": ("Qwen3VLText", {**SIZE, "rope_scaling": MROPE}),
+    "gpt-oss": ("GptOss", {**SIZE, **SHORT_WINDOW, **EXPERTS, "num_local_experts": 4}),
     "phi3": ("Phi3", {**SIZE, "sliding_window": None, "pad_token_id": 0}),
     "phi3-longrope": (
         "Phi3",
@@ -178,62 +169,15 @@ NAMES = {
             **SIZE,
             "pad_token_id": 0,
             "original_max_position_embeddings": 400,
-            "rope_scaling": {
-                "type": "longrope",
-                "short_factor": [1.0] * 8,
-                "long_factor": [4.0] * 8,
-            },
+            "rope_scaling": LONGROPE,
         },
     ),
-    "gpt2": (
-        "GPT2",
-        {"n_embd": 64, "n_layer": 2, "n_head": 4, "n_positions": 2048, "initializer_range": 0.2},
-    ),
+    "gpt2": ("GPT2", GPT2),
     "bloom": ("Bloom", {"hidden_size": 64, "n_layer": 2, "n_head": 4, "initializer_range": 0.2}),
     "lfm2": ("Lfm2", {**SIZE, "layer_types": ["conv", "full_attention"], "block_multiple_of": 32}),
-    "qwen3-next": (
-        "Qwen3Next",
-        {
-            **SIZE,
-            "layer_types": ["linear_attention", "full_attention"],
-            "linear_num_value_heads": 4,
-            "linear_num_key_heads": 2,
-            "linear_key_head_dim": 16,
-            "linear_value_head_dim": 16,
-            "num_experts": 4,
-            "num_experts_per_tok": 2,
-            "moe_intermediate_size": 32,
-            "shared_expert_intermediate_size": 32,
-        },
-    ),
-    "mamba2": (
-        "Mamba2",
-        {
-            "hidden_size": 64,
-            "num_hidden_layers": 2,
-            "num_heads": 8,
-            "head_dim": 16,
-            "state_size": 16,
-            "n_groups": 2,
-            "chunk_size": 32,
-            "initializer_range": 0.2,
-        },
-    ),
-    "t5": (
-        "T5",
-        {
-            "d_model": 64,
-            "d_ff": 96,
-            "d_kv": 16,
-            "num_layers": 2,
-            "num_heads": 4,
-            "feed_forward_proj": "gated-gelu",
-            "decoder_start_token_id": 0,
-            "pad_token_id": 0,
-            "eos_token_id": 2,
-            "initializer_factor": 1.0,
-        },
-    ),
+    "qwen3-next": ("Qwen3Next", {**SIZE, **EXPERTS, **LINEAR}),
+    "mamba2": ("Mamba2", MAMBA_2),
+    "t5": ("T5", T5),
 }
 
 
@@ -302,10 +246,8 @@ def save(name, folder):
     config = configuration(name, tokenizer)
     torch.manual_seed(0)
     model = loader(config).from_config(config)
-    for (
-        parameter
-    ) in model.parameters():  # biases and norms too: what is zero by default would test nothing
-        if parameter.dim() == 1:
+    for parameter in model.parameters():
+        if parameter.dim() == 1:  # biases and norms: what is zero by default would test nothing
             parameter.data += 0.1 * torch.randn_like(parameter)
     model.save_pretrained(folder)
     tokenizer.save_pretrained(folder)
@@ -332,14 +274,10 @@ def trained_rewards():
         "Three boats broke loose.": 6.0,
         "Monday.": -1.5,
     }
-    turns = [
-        [{"role": "user", "content": asked}, {"role": "assistant", "content": text}]
-        for text in wanted
-    ]
-    rows = [
-        tokenizer.apply_chat_template(turn, return_tensors="pt", return_dict=False)
-        for turn in turns
-    ]
+    rows = []
+    for text in wanted:
+        turns = [{"role": "user", "content": asked}, {"role": "assistant", "content": text}]
+        rows.append(tokenizer.apply_chat_template(turns, return_tensors="pt", return_dict=False))
     optimizer = torch.optim.Adam(model.parameters(), lr=3e-3)
     for _ in range(30):
         rewards = torch.stack([model(row).logits[0, 0] for row in rows])

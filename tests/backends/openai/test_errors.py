@@ -48,9 +48,13 @@ def test_a_wrong_key(serve, monkeypatch):
     assert len(server.asked) == 2  # a key that was refused is not tried again
 
 
-def test_an_unknown_model(serve):
+def test_an_unknown_model_and_an_unknown_path(serve):
+    url = serve(OPENAI).url
     with unavailable(r"/v1: model 'toi' is not served; it serves: toy"):
-        _ = connect("openai:toi", base_url=serve(OPENAI).url).fingerprint
+        _ = connect("openai:toi", base_url=url).fingerprint
+    message = "the server answered 404: .*; check the model's name and --base-url, which usually ends in /v1"
+    with unavailable(message):
+        _ = connect("openai:toy", base_url=url.removesuffix("/v1")).fingerprint
 
 
 def test_a_long_list_of_models_is_shortened():
@@ -60,12 +64,6 @@ def test_a_long_list_of_models_is_shortened():
     assert f"it serves: {'x' * 80}..., model-0, model-1, " in error
     assert error.endswith(", model-18, and 481 more")
     assert len(error) < 400
-
-
-def test_a_path_that_is_not_the_interface(serve):
-    message = r"the server answered 404: .*; check the model's name and --base-url, which usually ends in /v1"
-    with unavailable(message):
-        _ = connect(f"openai:{MODEL}", base_url=serve(OPENAI).url.removesuffix("/v1")).fingerprint
 
 
 QUOTA = {"message": "You exceeded your current quota", "code": "insufficient_quota"}

@@ -89,20 +89,6 @@ def test_a_request_holds_no_more_than_its_tokens(serve, quirks, monkeypatch):
     assert sum(one[1].values()) > sum(many[1].values()) > (2 if quirks is VLLM else 1)
 
 
-def test_tokens_of_all_prompts_are_counted(serve):
-    server = serve(VLLM)
-    backend = to(server)
-    backend.read_labels(questions(1), LABELS)
-    before = backend.usage.prompt_tokens
-    server.asked.clear()
-    backend.read_labels(questions(4), LABELS)
-    sent = [
-        ids for path, body in server.asked if path == "/v1/completions" for ids in body["prompt"]
-    ]
-    assert len(sent) == 8
-    assert backend.usage.prompt_tokens - before == sum(map(len, sent))
-
-
 def test_the_estimate_of_a_request_counts_the_tokens_of_each_prompt():
     server = Connection(Options(tokens_per_minute=100.0), None, RateLimiter(), Tally())
     assert server._estimate({"prompt": [[1, 2, 3], [4, 5]], "max_tokens": 1}) == 5 + 2

@@ -70,16 +70,6 @@ def test_exact_modes_read_after_the_empty_thought_and_see_that_a_switch_is_ignor
     assert json.loads(cache.read_text()) == {}
 
 
-def test_exact_modes_look_from_time_to_time_whether_the_switch_still_works(serve, monkeypatch):
-    monkeypatch.setattr("refladder.backends.openai.backend.PROVEN_FOR", 4)
-    server = serve(replace(VLLM, thinks=True, switch=OF_THE_TEMPLATE))
-    backend = to(server)
-    assert all(reading.logprobs for reading in backend.read_labels(questions(4), LABELS))
-    server.quirks = replace(server.quirks, switch=None)
-    with unavailable(IGNORED):
-        backend.read_labels(questions(1), LABELS)
-
-
 def test_token_ids_that_do_not_show_the_switch_are_not_used():
     class Deaf(ToyServer):
         """Its /tokenize takes no chat_template_kwargs."""

@@ -13,28 +13,16 @@ def requests(folder):
 
 def vllm(request, body, status=200):
     """A line as `vllm run-batch` writes it."""
-    number = request["custom_id"][:8]
-    error = None
+    number, error = request["custom_id"][:8], None
     if status != 200:
-        body, error = (
-            None,
-            {"error": {"message": body, "type": "BadRequestError", "param": None, "code": status}},
-        )
+        error = {"message": body, "type": "BadRequestError", "param": None, "code": status}
+        body, error = None, {"error": error}
     elif body is not None:
-        body = {
-            "id": f"chatcmpl-{number}",
-            "object": "chat.completion",
-            "created": 1,
-            "model": MODEL,
-            **body,
-        }
+        kind = {"id": f"chatcmpl-{number}", "object": "chat.completion", "created": 1}
+        body = {**kind, "model": MODEL, **body}
     response = {"status_code": status, "request_id": f"vllm-batch-{number}", "body": body}
-    return {
-        "id": f"vllm-{number}",
-        "custom_id": request["custom_id"],
-        "response": response,
-        "error": error,
-    }
+    line = {"id": f"vllm-{number}", "custom_id": request["custom_id"]}
+    return {**line, "response": response, "error": error}
 
 
 def answered(folder, quirks=OPENAI):

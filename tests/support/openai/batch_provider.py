@@ -41,25 +41,17 @@ class BatchProvider(ToyServer):
 
     def end(self, name, *, status="completed", expired=0):
         """End a batch; so many of its requests have expired."""
-        requests = [
-            json.loads(line)
-            for line in self.files[self.batches[name]["input_file_id"]].split(b"\n")
-        ]
+        sent = self.files[self.batches[name]["input_file_id"]].split(b"\n")
         lines, errors = [], []
-        for place, request in enumerate(requests):
-            line = {
-                "id": f"l{place}",
-                "custom_id": request["custom_id"],
-                "response": None,
-                "error": None,
-            }
+        for place, request in enumerate(map(json.loads, sent)):
+            line = {"id": f"l{place}", "custom_id": request["custom_id"]}
+            line |= {"response": None, "error": None}
             if place < expired:
                 errors.append(line | {"error": {"code": "batch_expired", "message": "too late"}})
             else:
                 body = self._chat(request["body"])
-                lines.append(
-                    line | {"response": {"status_code": 200, "request_id": "r", "body": body}}
-                )
+                response = {"status_code": 200, "request_id": "r", "body": body}
+                lines.append(line | {"response": response})
         self.batches[name]["status"] = status
         for key, given in (("output_file_id", lines), ("error_file_id", errors)):
             if given:

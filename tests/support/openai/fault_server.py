@@ -26,9 +26,8 @@ class Faults:
     """Shares of requests, and times in seconds."""
 
     seed: int = 0
-    service: float = (
-        0.005  # mean time to an answer; each is drawn between half and one and a half of it
-    )
+    # mean time to an answer; each is drawn between half and one and a half of it
+    service: float = 0.005
     server_error: float = 0.02
     reset: float = 0.01
     half: float = 0.005
@@ -70,10 +69,8 @@ class FaultServer(HttpServer):
         if not faults.storm_every or self._begun is None:
             return 0.0
         phase = (time.monotonic() - self._begun) % faults.storm_every
-        return (
-            max(0.0, phase - (faults.storm_every - faults.storm_time))
-            and faults.storm_every - phase
-        )
+        calm = faults.storm_every - faults.storm_time
+        return faults.storm_every - phase if phase > calm else 0.0
 
     async def _answer_http(self, _method, _path, _headers, body):
         sent = json.loads(body)
@@ -83,11 +80,8 @@ class FaultServer(HttpServer):
         left = self._storm_left()
         if left:
             self.kinds["429"] += 1
-            return Reply(
-                {"error": {"message": "slow down"}},
-                429,
-                {"retry-after": f"{math.ceil(1000 * left) / 1000}"},
-            )
+            pause = {"retry-after": f"{math.ceil(1000 * left) / 1000}"}
+            return Reply({"error": {"message": "slow down"}}, 429, pause)
         row = int(numbers[0])
         self.asked[row] += 1
         if self.answered[row]:
@@ -134,9 +128,8 @@ class FaultServer(HttpServer):
 
 def _choice(row, sent):
     row_values = [math.log(value) for value in probabilities(row)]
-    tops = [
-        {"token": label, "logprob": value} for label, value in zip(LABELS, row_values, strict=True)
-    ]
+    pairs = zip(LABELS, row_values, strict=True)
+    tops = [{"token": label, "logprob": value} for label, value in pairs]
     tops += [{"token": f"other{place}", "logprob": -10.0 - place} for place in range(2)]
     first = {**tops[0], "top_logprobs": tops}
     choice = {

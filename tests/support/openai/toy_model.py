@@ -10,22 +10,8 @@ import re
 import numpy as np
 
 SPECIAL = ("<eos>", "<|user|>", "<|assistant|>", "<think>", "</think>")
-WORDS = (
-    "Better",
-    "W",
-    "orse",
-    "Similar",
-    " Better",
-    "better",
-    "worse",
-    " Similar",
-    "BETTER",
-    "Yes",
-    "No",
-    "one",
-    " two",
-    " three",
-)
+WORDS = ("Better", "W", "orse", "Similar", " Better", "better", "worse", " Similar", "BETTER")
+WORDS += ("Yes", "No", "one", " two", " three")
 CHARACTERS = tuple(map(chr, range(32, 127))) + ("\n", "…")  # noqa: RUF005
 VOCABULARY = (*SPECIAL, *(word for word in WORDS if len(word) > 1), *CHARACTERS)
 NUMBER = {token: number for number, token in enumerate(VOCABULARY)}
@@ -53,11 +39,8 @@ def render_begun(messages):
 
 
 class ToyModel:
-    encode, render, render_begun = (
-        staticmethod(encode),
-        staticmethod(render),
-        staticmethod(render_begun),
-    )
+    encode, render = staticmethod(encode), staticmethod(render)
+    render_begun = staticmethod(render_begun)
     end = NUMBER["<eos>"]
 
     def text(self, ids):
@@ -69,9 +52,8 @@ class ToyModel:
 
     def __init__(self, *, flat=False, silent_after=()):
         self._flat = flat  # every token about as likely: no label stands out
-        self._silent_after = (
-            silent_after  # parts of prompts after which the end of the answer is most likely
-        )
+        # parts of prompts after which the end of the answer is most likely
+        self._silent_after = silent_after
         self._known = {}
 
     def logprobs(self, ids):

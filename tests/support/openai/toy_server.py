@@ -16,12 +16,10 @@ MODEL = "toy"
 
 @dataclass(frozen=True)
 class Quirks:
-    chat_logprobs: str = (
-        "yes"  # yes, silent (accepted and not returned), refused, forbidden (with a 403)
-    )
-    routed: dict | None = (
-        None  # the fields without which another provider answers, which drops log-probabilities
-    )
+    # yes, silent (accepted and not returned), refused, forbidden (with a 403)
+    chat_logprobs: str = "yes"
+    # the fields without which another provider answers, which drops log-probabilities
+    routed: dict | None = None
     top_limit: int | None = 20
     only_9999: bool = False  # every alternative has -9999.0, which is no number
     completions: bool = True
@@ -29,9 +27,8 @@ class Quirks:
     completion_limit: int | None = 20
     token_prompts: bool = True
     token_ids: bool = False  # logprob_token_ids
-    together: str = (
-        "yes"  # many prompts a request: yes, refused, reversed (numbered, the last first), mixed up
-    )
+    # many prompts a request: yes, refused, reversed (numbered, the last first), mixed up
+    together: str = "yes"
     longest: int = 4096  # tokens of a prompt of a continues
     score: bool = False
     tokenize: str = ""  # server (messages), template (/apply-template and text), ""
@@ -62,22 +59,13 @@ OPENAI = Quirks(completions=False)
 VLLM = Quirks(tokenize="server", token_ids=True, continues=True)
 VLLM_OLDER = replace(VLLM, token_ids=False)
 SGLANG = Quirks(tokenize="server", score=True, continues=True)
-LLAMA_SERVER = Quirks(
-    tokenize="template",
-    completion_logprobs="chat",
-    completion_limit=None,
-    top_limit=None,
-    continues=True,
-)
+UNLIMITED = Quirks(completion_limit=None, top_limit=None)
+LLAMA_SERVER = replace(UNLIMITED, tokenize="template", completion_logprobs="chat", continues=True)
 LLAMA_CPP_PYTHON = Quirks(top_limit=None, token_prompts=False, several="one", form="kept")
-TRANSFORMERS = Quirks(
-    chat_logprobs="silent",
-    completion_logprobs="silent",
-    token_prompts=False,
-    several="one",
-    fixed=True,
-)
 TEXT_ONLY = Quirks(chat_logprobs="silent", completions=False, several="one")
+TRANSFORMERS = replace(
+    TEXT_ONLY, completions=True, completion_logprobs="silent", token_prompts=False, fixed=True
+)
 _FOREIGN = ("chat_template_kwargs", "thinking", "reasoning", "grammar", "continue_final_message")
 
 
@@ -106,9 +94,7 @@ class ToyServer(HttpServer):
         sent = json.loads(body) if body else {}
         self.asked.append((path, sent))
         if quirks.html:
-            return Reply(
-                b"<html><body>Welcome</body></html>", headers={"content-type": "text/html"}
-            )
+            return Reply(b"<html></html>", headers={"content-type": "text/html"})
         if quirks.key and headers.get("authorization") != f"Bearer {quirks.key}":
             told = headers.get("authorization", "").removeprefix("Bearer ")
             return Reply({"error": {"message": f"Incorrect API key provided: {told}"}}, 401)
@@ -117,15 +103,8 @@ class ToyServer(HttpServer):
         if path == "/v1/models":
             return Reply({"data": [{"id": MODEL}]})
         if sent.get("model", MODEL) != MODEL:
-            return Reply(
-                {
-                    "error": {
-                        "message": f"The model `{sent['model']}` does not exist",
-                        "code": "model",
-                    }
-                },
-                404,
-            )
+            told = f"The model `{sent['model']}` does not exist"
+            return Reply({"error": {"message": told, "code": "model"}}, 404)
         routes = {
             "/v1/chat/completions": self._chat,
             "/v1/completions": self._complete if quirks.completions else None,
@@ -134,15 +113,11 @@ class ToyServer(HttpServer):
             "/apply-template": self._template if quirks.tokenize == "template" else None,
         }
         if quirks.under_v1:
-            routes = {
-                path if path.startswith("/v1") else f"/v1{path}": route
-                for path, route in routes.items()
-            }
+            routes = {f"/v1{path.removeprefix('/v1')}": route for path, route in routes.items()}
         route = routes.get(path.partition("?")[0])
         if route is None:
-            return Reply(
-                {"detail": "Not Found" if quirks.unknown == 404 else "Forbidden"}, quirks.unknown
-            )
+            told = "Not Found" if quirks.unknown == 404 else "Forbidden"
+            return Reply({"detail": told}, quirks.unknown)
         try:
             return Reply(route(sent))
         except RefusedError as refused:

@@ -33,11 +33,8 @@ def _tokenizer():
     tokenizer = Tokenizer(models.BPE())
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     tokenizer.decoder = decoders.ByteLevel()
-    texts = [
-        "Better. Similar. orse worse user assistant",
-        "text number",
-        "Text: Better, W or Similar?",
-    ] * 3
+    texts = ["Better. Similar. orse worse user assistant", "text number"] * 3
+    texts += ["Text: Better, W or Similar?"] * 3
     alphabet = pre_tokenizers.ByteLevel.alphabet()
     trainer = trainers.BpeTrainer(
         vocab_size=320,
