@@ -66,11 +66,6 @@ def policy(*, served: bool) -> str:
     return "; ".join(parts)
 
 
-def style_policy() -> str:
-    """Return the content security policy of a page without scripts."""
-    return f"default-src 'none'; img-src data:; style-src '{_hash(style())}'; base-uri 'none'; form-action 'none'"
-
-
 def review_page(data: ReviewData | None = None) -> str:
     """Write the page with the data of a run, as inert JSON that its script removes first; or for the server without."""
     island = ""
@@ -122,7 +117,8 @@ def card_page(
         parts.append(f"<div class=figures>{''.join(images)}</div>")
     made = f"<details class=made open><summary>How it was made</summary><ul class=signature>{listed}</ul></details>"
     body = f"<main>\n<h1>{escape(title)}</h1>\n{''.join(parts)}\n{made}\n</main>"
-    return _page(escape(title), style_policy(), body)
+    without_scripts = f"default-src 'none'; img-src data:; style-src '{_hash(style())}'; base-uri 'none'; form-action 'none'"
+    return _page(escape(title), without_scripts, body)
 
 
 def _table(table: PlainTable) -> str:

@@ -79,7 +79,8 @@ class BuildReport:
 
     def lines(self, spec: BuildSpec) -> list[str]:
         """Return sentences on what was written."""
-        failed, ladders = plural(len(self.failures), "rung"), plural(self.ladders, "ladder")
+        failed = plural(len(self.failures), "rung")
+        ladders = plural(self.ladders, "ladder")
         if spec.adds is None:
             rungs = spec.rungs if self.certificate is None else self.certificate["counts"]["rungs"]
             anchors = plural(len(self.anchors), "shared anchor")
@@ -159,7 +160,10 @@ def with_contexts(
 
 def chosen_writer(spec: BuildSpec, notify: Callable[[str], object], *, own: bool) -> str | Backend:
     """Return the writer; a table of the user's own needs a name, and `notify` says what the built-in one is."""
-    needed = own and needs_writer(spec)
+    new = new_contexts(spec)
+    unnamed = spec.shared and any(each.task == DOCUMENT and not each.text for each in new)
+    by_people = sum(map(len, (spec.human or {}).values()))
+    needed = own and (unnamed or by_people < len(new) * len(spec.dimensions) * spec.rungs)
     if needed and spec.writer is None:
         raise UsageError(
             f"no writer is named for the ladders of your table. Name a model with {option('writer')} MODEL; give "
@@ -172,15 +176,18 @@ def chosen_writer(spec: BuildSpec, notify: Callable[[str], object], *, own: bool
 
 
 def new_contexts(spec: BuildSpec) -> Sequence[Context]:
-    """Return the contexts that get ladders."""
-    return spec.contexts if spec.adds is None else without_ladders(spec.adds, spec.contexts)
-
-
-def needs_writer(spec: BuildSpec) -> bool:
-    """Return whether a text must be written that no person gives."""
-    new, texts = new_contexts(spec), sum(map(len, (spec.human or {}).values()))
-    unnamed = spec.shared and any(each.task == DOCUMENT and not each.text for each in new)
-    return unnamed or texts < len(new) * len(spec.dimensions) * spec.rungs
+    """Return the contexts that get ladders: all, or those without a ladder in the set to which ladders are added."""
+    ladders = spec.adds
+    if ladders is None:
+        return spec.contexts
+    for context in spec.contexts:
+        if ladders.digests.get(context.id, context.digest) != context.digest:
+            raise DataError(
+                f"context {context.id!r} has another text or background in the table than in {ladders.name}; give it "
+                "another id"
+            )
+    known = {context_id for context_id, _ in ladders.ladders}
+    return [context for context in spec.contexts if context.id not in known]
 
 
 def rehearse(spec: BuildSpec, session: Session) -> None:
@@ -248,7 +255,8 @@ def _written(
     unnamed: list[LadderFailure] = []
     if spec.adds is not None:
         _check_recipe(spec, spec.adds, writer)
-        journal = add_journal(spec.adds)
+        # The set as it is now: later additions have journals of their own.
+        journal = f"add-{spec.adds.digest}.journal.jsonl"
     elif (spec.folder / REVISIONS).is_file():
         raise UsageError(
             f"{spec.folder}: ladders were added to this set, and this build would drop them; choose another "
@@ -315,18 +323,6 @@ def open_to_add(folder: Path) -> LadderSet:
     return ladders
 
 
-def without_ladders(ladders: LadderSet, contexts: Sequence[Context]) -> list[Context]:
-    """Return the contexts that have no ladder in a set yet; refuse one that has other texts in the set."""
-    have = {context_id for context_id, _ in ladders.ladders}
-    for context in contexts:
-        if ladders.digests.get(context.id, context.digest) != context.digest:
-            raise DataError(
-                f"context {context.id!r} has another text or background in the table than in {ladders.name}; give it "
-                "another id"
-            )
-    return [context for context in contexts if context.id not in have]
-
-
 def _check_recipe(spec: BuildSpec, ladders: LadderSet, writer: Backend) -> None:
     """Check that new ladders get the recipe of those of a set, before the writer is asked."""
     recipe = next(iter(ladders.ladders.values())).recipe
@@ -346,11 +342,6 @@ def _check_recipe(spec: BuildSpec, ladders: LadderSet, writer: Backend) -> None:
             f"{ladders.name}: its ladders are written with other prompts than these; give the same "
             f"{option('prompts')}, or build a new set"
         )
-
-
-def add_journal(ladders: LadderSet) -> str:
-    """Name the journal of the texts that are added to a set as it is now."""
-    return f"add-{ladders.digest}.journal.jsonl"
 
 
 def draw_anchors(seeds: Sequence[Context], count: int, sampling: Sampling) -> list[Context]:

@@ -35,6 +35,7 @@ from refladder.trust.threshold import (
 from refladder.version import __version__
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
     from refladder.arrays import BoolArray, FloatArray, IntArray
@@ -189,7 +190,10 @@ def calibrate(
     sure = promise.certainty(promise.look)
     steps = _steps(path, above, bad, worth, walk_certainty(sure))
     advice = _advice(promise, pool, sample, chosen)
+    labels_needed = None if advice is None else advice.labels
+    units_needed = None if advice is None else advice.units
     if chosen >= 0:
+        labels_needed = units_needed = 0
         kept = steps[chosen]
         labels, bad_labels = kept.labels_above, kept.bad_above
         record = replace(
@@ -211,8 +215,8 @@ def calibrate(
         chosen=chosen if chosen >= 0 else None,
         naive=naive if naive >= 0 else None,
         lowest=None if advice is None else steps[advice.candidate],
-        labels_needed=0 if chosen >= 0 else None if advice is None else advice.labels,
-        units_needed=0 if chosen >= 0 else None if advice is None else advice.units,
+        labels_needed=labels_needed,
+        units_needed=units_needed,
         rows_left=None if advice is None else advice.left,
         possible=chosen >= 0 or (advice is not None and advice.possible),
         tested_first=last
@@ -277,11 +281,14 @@ def _advice(promise: Promise, pool: Pool, sample: Sample, chosen: int) -> Furthe
     """
     unlabelled = np.ones(len(pool.scores), np.bool_)
     unlabelled[pool.labelled] = False
-    levels, units = sample.path.levels(pool.scores[unlabelled]), pool.units[unlabelled]
+    levels = sample.path.levels(pool.scores[unlabelled])
+    units = pool.units[unlabelled]
     last = len(sample.path.cutoffs) - 1
+    looser: Sequence[int] = range(chosen + 1, last + 1)
+    if promise.recall is not None:
+        looser = [last] if chosen < 0 else []
     found = []
-    looser = range(chosen + 1, last + 1)
-    for candidate in looser if promise.recall is None else [last] if chosen < 0 else []:
+    for candidate in looser:
         needed = _fewest(promise, pool, sample, candidate, chosen)
         if needed is not None:
             left = levels <= candidate
@@ -307,7 +314,8 @@ def _fewest(
     bad: FloatArray | float = 0.0
     # Every sum is of all good rows, of which candidates keep as large a part as so far.
     if promise.recall is not None:
-        rows, squares = np.full_like(rows, rows[-1]), np.full_like(squares, squares[-1])
+        rows = np.full_like(rows, rows[-1])
+        squares = np.full_like(squares, squares[-1])
         bad = sums.bad / np.maximum(sums.rows, 1)
 
     def grown(units: int) -> UnitSums:
@@ -315,7 +323,8 @@ def _fewest(
 
     units = least(lambda units: int(promise.chosen(grown(units), promise.look + 1)) > chosen)
     if promise.recall is None:
-        have, fine = float(worth.rows[-1]), float(worth.rows[-1] - worth.bad[-1])
+        have = float(worth.rows[-1])
+        fine = have - float(worth.bad[-1])
         # The share of good rows is probably no greater than this.
         best = 1 - float(lower_bound(fine, have, 1 - _UNLIKELY))
         if best ** max(float(counted(grown(units)).rows[-1]) - have, 0) < _UNLIKELY:

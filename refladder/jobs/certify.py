@@ -103,7 +103,8 @@ def certify_spec(ladders: str | Path | LadderSet, asking: Asking) -> RungsSpec:
         check_folder(asking.prompts)
     if isinstance(ladders, LadderSet):
         return RungsSpec(ladders=replace(ladders, certificate=None), asking=asking)
-    opened, path = load_ladders(ladders, certified=False), Path(ladders)
+    opened = load_ladders(ladders, certified=False)
+    path = Path(ladders)
     if str(ladders) in published_names() or not path.is_dir():
         return RungsSpec(ladders=opened, asking=asking)
     asking = replace(asking, judgments=asking.judgments or path / JUDGMENTS)
@@ -172,15 +173,12 @@ def questions_across(ladders: LadderSet) -> list[Question]:
     """Ask whether each level of an anchor is better than the one below of every other anchor, in both orders."""
     questions = []
     for dimension in ladders.dimensions:
+        sides = {}
+        for anchor in ladders.anchors:
+            rungs = ladders.ladders[anchor, dimension.name].rungs
+            sides[anchor] = [rung_side(rung, ladders.contexts[anchor]) for rung in rungs]
         for upper, lower in itertools.permutations(ladders.anchors, 2):
-            of_upper, of_lower = (
-                [
-                    rung_side(rung, ladders.contexts[anchor])
-                    for rung in ladders.ladders[anchor, dimension.name].rungs
-                ]
-                for anchor in (upper, lower)
-            )
-            for high, low in zip(of_upper[1:], of_lower, strict=False):
+            for high, low in zip(sides[upper][1:], sides[lower], strict=False):
                 questions.append(comparison_of(ladders.contexts[upper], dimension, high, low))
                 questions.append(comparison_of(ladders.contexts[upper], dimension, low, high))
     return questions
@@ -195,13 +193,10 @@ def stated_judgments(
     of every other anchor.
     """
     dimensions = {dimension.name: dimension for dimension in ladders.dimensions}
-    sides = {
-        (context_id, name): [
-            rung_side(rung, ladders.contexts[context_id] if ladders.anchors else None)
-            for rung in ladder.rungs
-        ]
-        for (context_id, name), ladder in ladders.ladders.items()
-    }
+    sides = {}
+    for (context_id, name), ladder in ladders.ladders.items():
+        context = ladders.contexts[context_id] if ladders.anchors else None
+        sides[context_id, name] = [rung_side(rung, context) for rung in ladder.rungs]
     asked = []
     for (context_id, name), own in sides.items():
         for other_id in ladders.anchors or (context_id,):
@@ -243,7 +238,7 @@ def certify(ladders: LadderSet, asker: Asker, progress: Progress | None = None) 
     judgments, of_anchors = both[: len(questions)], both[len(questions) :]
     surface = judgments
     if asker.backend.fingerprint != (baseline := connect(_SURFACE)).fingerprint:
-        # any prompt: the built-in judge reads its slots, never its words
+        # Any prompt will do: the built-in judge reads its slots, never its words.
         labels = dict(zip(OUTCOMES, OUTCOMES, strict=True))
         template = replace(
             asker.template, role=ladders.role, labels=labels, literals=("",), names=()
@@ -466,16 +461,20 @@ def _adjacent(w: FloatArray) -> tuple[int, int]:
 def _counts(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """Sum counts over ladders."""
     verdicts = Counter(verdict for row in rows for verdict in row["rungs"])
-    parts = (("adjacent", "in_order"), ("intransitive", "count"), ("inconsistent", "count"))
-    return {
-        "of_rungs": {verdict: verdicts[verdict] for verdict in trust.SEVERITY},
-        **{
-            name: {part: sum(row[name][part] for row in rows) for part in (count, "of")}
-            for name, count in parts
-        },
-        **{name: _mean(row[name] for row in rows) for name in ("mass", "spearman_length")},
-        **{name: sum(row[name] for row in rows) for name in ("length_climbs", "surface_climbs")},
+    counts: dict[str, Any] = {
+        "of_rungs": {verdict: verdicts[verdict] for verdict in trust.SEVERITY}
     }
+    for name, count in (
+        ("adjacent", "in_order"),
+        ("intransitive", "count"),
+        ("inconsistent", "count"),
+    ):
+        counts[name] = {part: sum(row[name][part] for row in rows) for part in (count, "of")}
+    for name in ("mass", "spearman_length"):
+        counts[name] = _mean(row[name] for row in rows)
+    for name in ("length_climbs", "surface_climbs"):
+        counts[name] = sum(row[name] for row in rows)
+    return counts
 
 
 def _mean(values: Iterable[float | None]) -> float | None:
@@ -539,14 +538,10 @@ def _notes(
     unfitted = [
         each["dimension"]
         for each in dimensions
-        if each["ties"] is None and any(map(_is_judged, each["steps"]))
+        if each["ties"] is None and any(step["w"] is not None for step in each["steps"])
     ]
     if unfitted:
         notes.append(
             f"{', '.join(unfitted)}: no strengths and no spacing, because the fit of Davidson's model did not converge."
         )
     return notes
-
-
-def _is_judged(step: Mapping[str, Any]) -> bool:
-    return step["w"] is not None

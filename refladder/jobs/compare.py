@@ -103,7 +103,8 @@ def compare_systems(
     stems = Counter(Path(table).stem for table in tables)
     for table in tables:
         fields = mapped_columns(table, columns)
-        mapped, system_column = Mapped(columns=fields), fields.get(SYSTEM, SYSTEM)
+        mapped = Mapped(columns=fields)
+        system_column = fields.get(SYSTEM, SYSTEM)
         read = read_rows(table)
         by = by or score_column(table, read.columns())
         check_scale = check_scale or one_scale([by], mix=mix)

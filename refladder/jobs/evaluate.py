@@ -136,8 +136,10 @@ def methods_to_run(
     given: str | Sequence[str] | None, recorded: Recorded | None, *, scores_only: bool
 ) -> list[str]:
     """Return the names of methods from a list, or a text with commas; None is the default."""
+    if given is None and recorded:
+        return [default_method(recorded)]
     if given is None:
-        return [default_method(recorded)] if recorded else [] if scores_only else [LADDER]
+        return [] if scores_only else [LADDER]
     names = given.split(",") if isinstance(given, str) else given
     return [name.strip() for name in names if name.strip()]
 
@@ -257,7 +259,8 @@ def _covered(
             )
     if len(outputs) == len(benchmark.outputs):
         return benchmark, dimensions, tuple(notes)
-    left, contexts = {output.id for output in outputs}, {output.context_id for output in outputs}
+    left = {output.id for output in outputs}
+    contexts = {output.context_id for output in outputs}
     part = replace(
         benchmark,
         contexts=tuple(context for context in benchmark.contexts if context.id in contexts),
@@ -348,13 +351,13 @@ def check_evaluation(
     """Check what `evaluate` is given, as far as that is possible before a method is run."""
     names = [dimension.name for dimension in dimensions]
     if not any(rating.dimension in names for rating in benchmark.ratings):
+        columns = ""
+        if benchmark.name == "own":
+            other = column_option(names[0], "NAME")
+            columns = f". Ratings are read from columns of these names; map others with {other}"
         raise UsageError(
             f"{benchmark.name} has no ratings on {', '.join(names)}; add ratings, or choose other dimensions"
-            + (
-                f". Ratings are read from columns of these names; map others with {column_option(names[0], 'NAME')}"
-                if benchmark.name == "own"
-                else ""
-            )
+            f"{columns}"
         )
     if tuple(protocol.levels) == (BETWEEN,) and not _has_systems(benchmark):
         raise UsageError(
@@ -426,11 +429,11 @@ def agreement(
     compared = [*methods, *surface_methods(benchmark, dimensions, shown, baselines)]
     asked = best_name(baselines) if protocol.reference == BEST else protocol.reference
     reference = next((method for method in compared if method.name == asked), None)
-    asked_for, all_of_them = (
-        [each for each in some if each is not reference] for some in (methods, compared)
-    )
-    # These are all baselines.
-    tested = [] if reference is None else asked_for or all_of_them
+    tested: Sequence[Method] = []
+    if reference is not None:
+        # The baselines are tested only where there is no other method.
+        tested = [each for each in methods if each is not reference]
+        tested = tested or [each for each in compared if each is not reference]
     lengths = {output.id: float(len(words(output.text))) for output in benchmark.outputs}
     levels = tuple(protocol.levels)
     if "within_context" in levels and "pooled" not in levels and _has_single_outputs(benchmark):
@@ -455,13 +458,15 @@ def agreement(
             if reference is not None and method in tested
             else None,
         )
-    p_values = {place: row.p_value for place, row in enumerate(rows) if row.dimension != MEAN}
-    rows = _corrected(
-        rows, {place: value for place, value in p_values.items() if value is not None}, "p_adjusted"
-    )
-    return (
-        _against_best(rows, benchmark, names, compared, protocol) if protocol.against_best else rows
-    )
+    p_values = {
+        place: row.p_value
+        for place, row in enumerate(rows)
+        if row.p_value is not None and row.dimension != MEAN
+    }
+    rows = _corrected(rows, p_values, "p_adjusted")
+    if protocol.against_best:
+        return _against_best(rows, benchmark, names, compared, protocol)
+    return rows
 
 
 def _against_best(

@@ -187,7 +187,8 @@ class _Thresholds:
 
     def __init__(self, condition: Condition, linker: Linker | None = None) -> None:
         self.ranges: dict[str, tuple[float, float]] = {}
-        self._least, self._most = list(condition.min.items()), list(condition.max.items())
+        self._least = list(condition.min.items())
+        self._most = list(condition.max.items())
         self._columns = condition.scores
         self._check_scale = one_scale(self._columns, mix=condition.mix)
         self._promise = condition.promise

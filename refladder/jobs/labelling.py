@@ -63,13 +63,9 @@ class Good:
         if self.number is not None or column not in row.fields:
             return rating_in(row, column)
         value = row.fields[column]
-        return (
-            None
-            if value is None or value == ""
-            else str(value).lower()
-            if type(value) is bool
-            else str(value)
-        )
+        if value is None or value == "":
+            return None
+        return str(value).lower() if type(value) is bool else str(value)
 
     def meets(self, labels: Sequence[float | str]) -> BoolArray:
         """Return which labels meet the condition."""

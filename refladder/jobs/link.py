@@ -241,8 +241,8 @@ class Linker:
         """Return whether scores with a signature are to be mapped: not if they are on the scale of the link already."""
         for known in (self._from, self.target):
             self.revised |= is_revised(signature, known)
-        mapped, there = same_scale(signature, self._from), same_scale(signature, self.target)
-        if not mapped and not there:
+        mapped = same_scale(signature, self._from)
+        if not mapped and not same_scale(signature, self.target):
             raise DataError(
                 f"{where}: {self._name} maps scores with the signature {self._from} to {self.target}, and "
                 f"this row has {signature or 'no signature'}; link its judgments with `refladder link`"

@@ -131,7 +131,7 @@ def standings_of(
             standing = _standing(*(value[:, column].sum(axis=0) for value in values))
             standing |= {"low": low, "high": high}
             total.append(Standing(row=None, model=model, criterion=criterion, **standing))
-        over_rows += sorted(total, key=_descending_rate)
+        over_rows += sorted(total, key=lambda each: 1.0 if each.rate is None else -each.rate)
     return [*by_row, *over_rows]
 
 
@@ -169,7 +169,3 @@ def _standing(
     """Return the rate and the counts of a standing."""
     numbers = dict(zip(_COUNTS, [*counts.tolist(), int(failed)], strict=True))
     return {"rate": float(points / trials) if trials else None, **numbers}
-
-
-def _descending_rate(standing: Standing) -> float:
-    return 1.0 if standing.rate is None else -standing.rate
