@@ -9,6 +9,7 @@ import re
 
 import numpy as np
 import pytest
+from json_lines import read_lines
 from labelled_rows import SIGNATURE, scored, split
 from scipy.stats import binom
 
@@ -41,17 +42,13 @@ def told(command):
     return lambda words: json.loads(command(f"calibrate {words} --json").out)
 
 
-def lines_of(path):
-    return [json.loads(line) for line in path.read_text("utf-8").splitlines()]
-
-
 def test_from_labels_to_filtered_rows(command, files, told, tmp_path):
     words, out = files(), tmp_path / "threshold.json"
     found = told(f"{words} {PROMISE} --out {out}")
     assert (found["precision"], found["sure"]) == (0.8, 0.9)
     assert (found["refused"], found["labels_needed"]) == (False, 0)
     # counted anew from the files
-    rows, labels = lines_of(tmp_path / "scored.jsonl"), lines_of(tmp_path / "labels.jsonl")
+    rows, labels = read_lines(tmp_path / "scored.jsonl"), read_lines(tmp_path / "labels.jsonl")
     ratings = {row["output_id"]: row["rating"] for row in labels}
     kept = [row for row in rows if row["clarity_score"] >= found["threshold"]]
     above = [ratings[row["output_id"]] >= 4 for row in kept if row["output_id"] in ratings]
@@ -187,7 +184,7 @@ def test_a_plan_and_the_labels_that_follow_it(command, fails, files, told, tmp_p
     by_id = {row["output_id"]: row for row in rows}
     assert all(by_id[row["output_id"]]["clarity_score"] >= cut for row in drawn)
     assert {row["rating"] for row in drawn} == {""}
-    used = {row["output_id"] for row in lines_of(tmp_path / "labels.jsonl")}
+    used = {row["output_id"] for row in read_lines(tmp_path / "labels.jsonl")}
     assert not used & {row["output_id"] for row in drawn}
     with plan.open("w", newline="") as stream:  # people fill the column
         writer = csv.DictWriter(stream, list(drawn[0]))

@@ -12,6 +12,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from json_lines import read_lines
 from pyarrow import parquet
 from waiting import HANG
 
@@ -110,10 +111,7 @@ def test_every_row_goes_to_one_place_in_its_order(tmp_path_factory, values, leas
     rows = [{"place": place, "v": value} for place, value in enumerate(values)]
     others = {name: f"{folder}/{name}.jsonl" for name in ("rejected", "unscored")}
     filtered(folder, rows, Filtering(min={"v": least}, max={"v": most}, **others))
-    found = {
-        name: [json.loads(line) for line in (folder / f"{name}.jsonl").read_text().splitlines()]
-        for name in ("out", *others)
-    }
+    found = {name: read_lines(folder / f"{name}.jsonl") for name in ("out", *others)}
     passing = [row for row in rows if row["v"] is not None and least <= row["v"] <= most]
     assert found["out"] == passing
     assert found["unscored"] == [row for row in rows if row["v"] is None]
@@ -412,7 +410,7 @@ def test_the_best_of_groups_are_those_of_a_sort(tmp_path_factory, values, best):
     for group in range(4):
         scored = [row for row in rows if row["g"] == group and row["v"] is not None]
         expected += [row["n"] for row in sorted(scored, key=lambda row: -row["v"])[:best]]
-    written = [json.loads(line)["n"] for line in (folder / "out.jsonl").read_text().splitlines()]
+    written = [row["n"] for row in read_lines(folder / "out.jsonl")]
     assert written == sorted(expected)
 
 

@@ -10,6 +10,7 @@ import json
 import numpy as np
 import pandas as pd
 import pytest
+from json_lines import read_lines
 
 import refladder
 from refladder.errors import DataError
@@ -38,10 +39,6 @@ def scores(rows):
 
 def notes(done):
     return [row["clarity_note"] for row in done.rows]
-
-
-def lines_of(path):
-    return [json.loads(line) for line in path.read_text("utf-8").splitlines()]
 
 
 @pytest.fixture
@@ -109,7 +106,7 @@ def test_a_set_without_texts_takes_them_from_the_table(command, table, folder):
 def test_a_row_before_the_first_with_a_text_has_none_whatever_the_batches(
     folder, score, monkeypatch
 ):
-    ids = {context["text"]: context["id"] for context in lines_of(folder / "contexts.jsonl")}
+    ids = {context["text"]: context["id"] for context in read_lines(folder / "contexts.jsonl")}
     (folder / "contexts.jsonl").unlink()
     rows = [{**row, "context_id": ids[row["context"]]} for row in ROWS]
     rows[0]["context"] = None  # that of the third row is the same
@@ -121,7 +118,7 @@ def test_a_row_before_the_first_with_a_text_has_none_whatever_the_batches(
 
 
 def test_one_id_with_two_texts_is_a_reason_in_its_row(folder, score):
-    context_id = lines_of(folder / "ladders.jsonl")[0]["context_id"]
+    context_id = read_lines(folder / "ladders.jsonl")[0]["context_id"]
     row = {"context_id": context_id, "output": "The moon."}
     rows = [{**row, "context": TIDES}, {**row, "context": RAIN}, row]
     done = score(rows)
@@ -146,7 +143,7 @@ def test_one_id_with_two_texts_is_a_reason_in_its_row(folder, score):
 
 
 def test_another_background_is_another_context(folder, score):
-    context = lines_of(folder / "contexts.jsonl")[1]
+    context = read_lines(folder / "contexts.jsonl")[1]
     row = {"context_id": context["id"], "context": RAIN, "output": "The sea."}
     backgrounds = ("Clouds are small drops.", "Clouds are smoke.")
     *known, other = notes(score([row, *({**row, "background": text} for text in backgrounds)]))
@@ -165,7 +162,7 @@ def test_a_context_that_is_no_text(fails, score, folder, write_jsonl):
         f"refladder: {path}:1: column 'context': expected text, found 5\n"
     )
     # With an id, the column is one that refladder need not know.
-    context = lines_of(folder / "contexts.jsonl")[0]
+    context = read_lines(folder / "contexts.jsonl")[0]
     assert score([{**ROWS[0], "context": ["a turn"], "context_id": context["id"]}]).code == 0
 
 
@@ -223,10 +220,10 @@ def test_json_numbers_are_scored_and_stay_numbers_in_the_table(
 ):
     out = tmp_path / "scored.jsonl"
     assert command(f"score {write_jsonl(BARE)} --ladders {numbered} --out {out}").code == 0
-    rows = lines_of(out)
+    rows = read_lines(out)
     assert scores(rows) == expected
     assert [row["context_id"] for row in rows] == [row["context_id"] for row in BARE]
-    stored = lines_of(tmp_path / "scored.jsonl.judgments.jsonl")
+    stored = read_lines(tmp_path / "scored.jsonl.judgments.jsonl")
     assert {line["context_id"] for line in stored if "context_id" in line} == {"1", "2", "3"}
 
 
@@ -279,7 +276,7 @@ def test_readers_of_scored_rows_take_a_number_and_its_text_as_one_id(
     # The best of three rows of each context: 1 of each, where 3 and "3" as two contexts would give 2.
     assert [int(row["context_id"]) for row in best.rows] == [1, 2, 3]
     assert command(f"pairs {source} --ladders {numbered} --margin 0 --out {pairs}").code == 0
-    assert {line["context_id"] for line in lines_of(pairs)} == {"1", "2", "3"}
+    assert {line["context_id"] for line in read_lines(pairs)} == {"1", "2", "3"}
     shown = json.loads(command(f"show {numbered} 1 --scores {source} --json").out)
     assert {entry["text"] for entry in shown["outputs"]} == set(TEXTS)
 

@@ -7,6 +7,7 @@ import shutil
 
 import numpy as np
 import pytest
+from json_lines import read_lines
 
 from refladder.backends.builtin import Builtin
 from refladder.commands.main import run
@@ -90,7 +91,7 @@ def judgments(path):
 
 
 def scores(path):
-    return np.array([json.loads(line)["coherence_score"] for line in path.read_text().splitlines()])
+    return np.array([row["coherence_score"] for row in read_lines(path)])
 
 
 def test_a_linked_threshold_passes_about_the_same_rows(command, fails, judged, link, tmp_path):
@@ -212,7 +213,7 @@ def test_linked_scores_of_a_file_compare_with_those_of_the_other_judge(
     line = f"rescore {judgments(second)} --link {file}"
     done = command(f"{line} --out {out}")
     assert done.code == 0, done.err
-    rows = [json.loads(line) for line in out.read_text().splitlines()]
+    rows = read_lines(out)
     linked, low, high = (
         np.array([row[f"coherence_score_linked{end}"] for row in rows])
         for end in ("", "_low", "_high")

@@ -9,6 +9,7 @@ import tracemalloc
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from json_lines import read_lines
 
 from refladder.events import Silent
 from refladder.jobs import preference_pairs
@@ -98,7 +99,7 @@ def test_pairs_are_those_of_a_loop_over_all(tmp_path_factory, values, margin, mo
         expected += [
             (max(i, j), place, i, j) for place, (_, i, j) in enumerate(sorted(wide)[:most])
         ]
-    written = [json.loads(line) for line in (folder / "out.jsonl").read_text().splitlines()]
+    written = read_lines(folder / "out.jsonl")
     found = [(int(row["chosen_id"]), int(row["rejected_id"])) for row in written]
     assert found == [(i, j) for _, _, i, j in sorted(expected)]
     assert (report.pairs, report.over_limit) == (len(expected), reached - len(expected))

@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from evaluating import evaluate
+from json_lines import read_lines
 from simulated import Simulated, benchmark_of, text_of
 
 from refladder.backends import connect
@@ -113,13 +114,9 @@ def test_outputs_with_the_same_text_have_verdicts_of_their_own(write):
     assert [run.result.method.scores[name, "worth"] for name in "abc"] == [1.0, 0.0, 0.5]
 
 
-def judgments_in(path):
-    return [json.loads(line) for line in path.read_text().splitlines()[1:]]
-
-
 def exported_pairs(folder):
     (path,) = folder.glob("pairwise-*.jsonl")
-    for judgment in judgments_in(path):
+    for judgment in read_lines(path)[1:]:
         p = None
         if judgment["logprobs"] is not None:
             win, loss = judgment["logprobs"]
@@ -129,7 +126,7 @@ def exported_pairs(folder):
 
 
 def exported_ladder(path):
-    for judgment in judgments_in(path):
+    for judgment in read_lines(path)[1:]:
         swapped = judgment["subject"].startswith("rung:")
         output, rung = (judgment["subject"], judgment["against"])[:: -1 if swapped else 1]
         row = {key: judgment[key] for key in ("context_id", "dimension")}

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import json
-
 import pytest
+from json_lines import read_lines
 
 from refladder.loaders import load_benchmark
 from refladder.metaeval.agreement import human_means
@@ -64,7 +63,7 @@ def test_scored_rows_that_carry_ratings_are_read_by_their_scores(command, rated,
 
 def test_a_column_that_equals_the_ratings_is_refused(fails, rated, write_jsonl):
     source, own = rated
-    rows = [json.loads(line) for line in source.read_text().splitlines()]
+    rows = read_lines(source)
     copy = write_jsonl([{**row, "gold": row["coherence"]} for row in rows], "copy.jsonl")
     for option, column in (
         ("", "coherence"),

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 from pathlib import Path
 
 import pytest
+from json_lines import read_lines, write_lines
 
 import refladder
 from refladder.backends.builtin import Builtin
@@ -66,8 +66,7 @@ def root(tmp_path, monkeypatch, talks):
 
 def changed(path, change):
     """Change each line of a file of records."""
-    lines = [change(json.loads(line)) for line in path.read_text().splitlines()]
-    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    write_lines(path, map(change, read_lines(path)))
 
 
 def test_sets_are_listed_and_only_those_with_ratings_are_benchmarks(command):

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import math
 from dataclasses import replace
 
 import pytest
 from doubles import Double, items_of
+from json_lines import read_lines
 
 from refladder.errors import UsageError
 from refladder.events import Silent
@@ -104,7 +104,7 @@ def scored_rows(write_jsonl, tmp_path):
         asked = Scoring(ladders=ladders)
         spec = ScoreSpec(asked=asked, tables=tables, judge=judge, is_part=True)
         run(spec, Session(store=False), Told())
-        return [json.loads(line) for line in out.read_text("utf-8").splitlines()], list(notices)
+        return read_lines(out), list(notices)
 
     return go
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shlex
 import signal
@@ -10,6 +9,7 @@ import socket
 from pathlib import Path
 
 import pytest
+from json_lines import read_lines
 from waiting import HANG, count_lines, until
 
 REPOSITORY = Path(__file__).parents[2]
@@ -139,7 +139,7 @@ def test_the_second_run_is_refused_until_kill_9_frees_the_lock(start, refused, f
     _, err = again.communicate(timeout=HANG)
     assert again.returncode in {0, 3}, err.decode()
     assert kept.read_bytes().startswith(before)
-    assert all(json.loads(line) for line in kept.read_bytes().splitlines())
+    assert all(read_lines(kept))
     assert not list(folder.rglob(".*"))
 
 
@@ -157,7 +157,7 @@ def test_the_scores_of_the_first_run_are_those_of_its_judgments(start, refused, 
     assert first.returncode == 0, err.decode()
     again = command(f"rescore {kept}")
     assert again.code == 0
-    scored = [json.loads(line) for line in (folder / "out.jsonl").read_text().splitlines()]
+    scored = read_lines(folder / "out.jsonl")
     assert len(scored) == 40
     scores = [[row["coherence_score"] for row in rows] for rows in (again.rows, scored)]
     assert scores[0] == scores[1]
