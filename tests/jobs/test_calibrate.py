@@ -13,10 +13,10 @@ from json_lines import read_lines
 from labelled_rows import SIGNATURE, scored, split
 from scipy.stats import binom
 
-from refladder.files.jsonl import read_record, write_record
+from refladder.files.jsonl import read_record
 from refladder.jobs.calibrate import Promise, calibrate
 from refladder.jobs.labelling import Good, LabelledTable, read_pool
-from refladder.records import Look, Threshold
+from refladder.records import Threshold
 from refladder.trust.threshold import certainty, walk_certainty
 
 GOOD = "--label rating --good '>=4'"
@@ -216,17 +216,6 @@ def test_a_plan_without_labels(command, files, told):
     assert allowed == [-1, 1, 5, 13]
     assert [batch["bad_allowed"] for batch in batches] == [None, 1, 5, 13]
     assert batches[0]["precision"] == pytest.approx(0.081 ** (1 / 20))
-
-
-def test_the_files_survive_a_round_trip(tmp_path):
-    record = Threshold(
-        column="a", cutoff=0.1, precision=0.9, recall=None, sure=0.9, signature="x",
-        label="l", good=">=4", labels=3, labels_above=2, bad_above=1, rows=9, kept=4, used=("ab",), version="1",
-        unit="row", looks=(Look(column="b", signature=None, label="l", number=3, digest="e"),
-                           Look(column="a", signature="x", label="l", number=1, digest="d")),
-    )  # fmt: skip
-    write_record(tmp_path / "t.json", record)
-    assert read_record(Threshold, tmp_path / "t.json") == record
 
 
 def test_a_promise_that_length_alone_could_make_is_flagged(command, files, told):

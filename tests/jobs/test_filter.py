@@ -16,10 +16,9 @@ from json_lines import read_lines
 from pyarrow import parquet
 from waiting import HANG
 
-from refladder.errors import UsageError
 from refladder.events import Silent
 from refladder.files.tables import read_rows
-from refladder.jobs.filter import Condition, run
+from refladder.jobs.filter import run
 from refladder.settings import Filtering, Tables
 
 RAW = (
@@ -249,11 +248,6 @@ TOGETHER = "--top FRACTION and --by COLUMN go together; give both"
 )
 def test_conditions_that_cannot_be(fails, raw, options, message):
     assert fails(2, f"filter {raw} {options}") == f"refladder: {message}\n"
-
-
-def test_a_condition_needs_something():
-    with pytest.raises(UsageError, match="nothing to filter by"):
-        Condition()
 
 
 def test_outputs_are_different_files(fails, raw, tmp_path):

@@ -66,12 +66,6 @@ def test_outputs_without_systems_are_not_compared_between_systems(fails, own, co
     assert none in done.err
 
 
-def test_no_ladders_on_the_dimensions_of_the_table(fails, own):
-    assert fails(2, f"{own(without(ROW, 'clarity', 'charm'))} {JUDGE}") == (
-        "refladder: own: no ladders in demo/summarization on clarity, charm, but on fluency, relevance; name others\n"
-    )
-
-
 @pytest.mark.parametrize("missing", [None, "", " "])
 def test_an_empty_rating_is_missing(ratings, missing):
     found = ratings(ROW, {**ROW, "system": "b", "clarity": missing})

@@ -258,15 +258,6 @@ def test_a_file_that_holds_no_judgments(fails, stories, tmp_path):
     assert text == f"refladder: {folder}: a folder; name a file in it\n"
 
 
-def test_a_changed_line_in_the_middle_is_told(fails, scoring):
-    line, _, kept = scoring
-    lines = kept.read_text().splitlines(keepends=True)
-    lines[4] = lines[4][:50] + "\n"
-    kept.write_text("".join(lines))
-    broken = "not JSON (EOF while parsing a string at line 1 column "
-    assert fails(2, line).splitlines()[-1].startswith(f"refladder: {kept}:5: {broken}")
-
-
 def test_a_device_is_written_and_stays_one(command, stories):
     done = command(f"score {stories} {LADDERS} --judgments {os.devnull}")
     assert (done.code, len(done.rows)) == (0, 6)

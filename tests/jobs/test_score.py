@@ -354,19 +354,6 @@ def test_an_input_without_rows(command, tmp_path, form, content):
     assert out.read_text() == ",".join([*filter(None, content.strip().split(",")), *ADDED]) + "\n"
 
 
-def test_columns_by_other_names_and_one_context_for_all(command, write_jsonl, stories):
-    expected = column(command(f"score {stories} {LADDERS}").rows, "coherence_score")
-    rows = read_lines(stories)
-    fields = {"output_id": "id", "context_id": "c", "output": "summary"}
-    renamed = [{name: row[field] for field, name in fields.items()} for row in rows]
-    options = " ".join(f"--column {field}={name}" for field, name in fields.items())
-    done = command(f"score {write_jsonl(renamed, 'b.jsonl')} {LADDERS} {options}")
-    assert column(done.rows, "coherence_score") == expected
-    alone = write_jsonl([{"output": rows[0]["output"]}], "c.jsonl")
-    done = command(f"score {alone} {LADDERS} --context-id story-01")
-    assert column(done.rows, "coherence_score") == expected[:1]
-
-
 def test_texts_from_the_shell(command):
     of_story = f"--context-id story-01 {LADDERS}"
     done = command(f"score --text 'A keeper wept.' --text ' ' {of_story} --json")
@@ -409,17 +396,6 @@ def test_the_signature_is_the_same_wherever_the_ladders_lie(
         names.add(command(f"score {stories} --ladders .").rows[0]["signature"])
     assert len(names) == 1
     assert names.pop().startswith("ladders:ladders@")
-
-
-def test_the_configuration_stands_beside_the_output(command, stories, tmp_path):
-    out = tmp_path / "out.jsonl"
-    command(f"score {stories} {LADDERS} --out {out} --rule hard-votes")
-    stored = json.loads(Path(f"{out}.run.json").read_text())
-    options = stored["options"]
-    assert (stored["command"], options["rule"], options["judge"]) == (
-        "score", "hard-votes", "builtin",
-    )  # fmt: skip
-    assert stored["signature"] == read_lines(out)[0]["signature"]
 
 
 @pytest.mark.parametrize("rule", RULES)

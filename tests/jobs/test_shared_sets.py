@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 
 import pytest
 from doubles import Double, items_of
@@ -11,7 +10,6 @@ from json_lines import read_lines
 
 from refladder.errors import UsageError
 from refladder.events import Silent
-from refladder.files.jsonl import to_line
 from refladder.files.ladder_sets import ladder_set, load_ladders, write_ladder_set
 from refladder.jobs import build
 from refladder.jobs.build import draw_anchors
@@ -26,14 +24,13 @@ from refladder.records import (
     Ladder,
     Output,
     Recipe,
-    Run,
     Rung,
     Sampling,
     Shared,
 )
 from refladder.report.certificate_tables import certificate_tables
 from refladder.scoring.columns import added_columns
-from refladder.scoring.judgment_file import JudgmentLog, OtherRunError
+from refladder.scoring.judgment_file import JudgmentLog
 from refladder.scoring.scorer import LadderScorer
 from refladder.session import Session
 from refladder.settings import BuildSpec, ScoreSpec, Scoring, Tables
@@ -223,18 +220,6 @@ def test_a_dimension_whose_spread_is_anothers_spread_over_anchors_is_refused():
     clash = r"^dimension 'worth anchor' would share the column 'worth_anchor_spread' with"
     with pytest.raises(UsageError, match=clash):
         added_columns(named, shared=True)
-
-
-def test_judgments_that_were_stored_before_there_were_shared_sets_are_read(tmp_path):
-    path = tmp_path / "j.jsonl"
-    made = Run(recipe=RECIPE, ladders="x@1", dimensions=(WORTH,), rungs=2, orders=1)
-    before = to_line(made).replace(b',"anchors":[]', b"")
-    assert before != to_line(made)
-    path.write_bytes(before)
-    with JudgmentLog(path, made) as log:
-        assert log.run.anchors == ()
-    with pytest.raises(OtherRunError, match="these judgments are of another run"):
-        JudgmentLog(path, replace(made, anchors=("a", "b")))
 
 
 def seeds(count):

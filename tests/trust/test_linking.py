@@ -72,14 +72,6 @@ def test_the_slope_is_the_minimum_of_the_criterion():
     assert lines.slopes == pytest.approx([best.x, best.x], rel=1e-4)
 
 
-def test_a_judge_linked_to_itself_stays():
-    first, _, contexts = judges(1.0, 0.0)
-    scores = np.linspace(-14, 14, 15)
-    assert linked(scores, common_rows(first, first, contexts, SCORE))[0] == pytest.approx(
-        scores, abs=0.02
-    )
-
-
 def test_a_link_is_true_score_equating():
     """scipy inverts the mean curve of all rows under the first judge; its line leads to the curve of the second."""
     first, second, contexts = judges(0.6, -1.0, noise=1.0)
