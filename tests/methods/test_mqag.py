@@ -20,7 +20,6 @@ from refladder.methods.mqag import (
     UNUSABLE,
     draw_choices,
     mqag,
-    total_variation,
 )
 from refladder.methods.without_judge import CUT, EMPTY, MACHINE, open_reader, open_writer
 from refladder.records import Context
@@ -66,13 +65,6 @@ def opened(paths):
     )
 
 
-def test_total_variation_by_hand():
-    # |.7 - .1| + |.2 - .2| + |.1 - .7| = 1.2, half of it
-    distance = total_variation(np.array([0.7, 0.2, 0.1]), np.array([0.1, 0.2, 0.7]))
-    assert distance == pytest.approx(0.6)
-    assert total_variation(np.array([1.0, 0.0]), np.array([0.0, 1.0])) == 1.0
-
-
 def test_choices_are_what_the_models_were_taught(taught):
     generator, distractors, _ = opened(taught)
     problems = Counter()
@@ -105,11 +97,6 @@ def test_it_is_the_plain_chain(taught):
         expected = 1 - sum(abs(one - other) for one, other in zip(own, others, strict=True)) / 2
         assert value == pytest.approx(expected, abs=1e-5)
         assert value < 0.999  # the two texts do differ to the reader
-
-
-def test_an_output_that_is_its_context_has_the_best_score(taught):
-    itself = Context(id="o", task="summarization", text=TEXTS[0])
-    assert mqag(*opened(taught), itself, TEXTS[:1], questions=2).values == pytest.approx([1.0])
 
 
 def test_on_a_benchmark_draws_follow_the_seed_of_the_run(taught):

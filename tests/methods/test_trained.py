@@ -97,18 +97,10 @@ def test_every_question_names_known_sources():
         assert question.sentences in {None, "mean", "sum"}
 
 
-@pytest.mark.parametrize(
-    ("text", "parts"),
-    [
-        ("One. Two! Three?", ["One.", "Two!", "Three?"]),
-        ('He said "no." Then he left', ['He said "no."', "Then he left"]),
-        ("no end", ["no end"]),
-        ("3.5 km", ["3.5 km"]),
-        ("", []),
-    ],
-)
-def test_sentences(text, parts):
-    assert sentences(text) == parts
+def test_sentences():
+    assert sentences("One. Two! Three?") == ["One.", "Two!", "Three?"]
+    assert sentences('He said "no." Then he left') == ['He said "no."', "Then he left"]
+    assert [sentences(text) for text in ("no end", "3.5 km", "")] == [["no end"], ["3.5 km"], []]
 
 
 def plain_yes_share(path, parts):

@@ -190,21 +190,14 @@ def test_a_file_without_instructions_is_refused(tmp_path):
     refused(DataError, "not UTF-8; save the instructions as UTF-8", b"\xff")
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"pairs": "some"}, r"zepo\.pairs=some, .*: all must be whole numbers"),
-        (
-            {"pairs": 0},
-            r"zepo\.pairs=0, zepo\.rewrites=0, zepo\.rounds=5: at least 1 pair, no less",
-        ),
-        ({"rewrites": -1}, "no less than 0 rewrites, and"),
-        ({"rounds": 0}, "and at least 1 round"),
-    ],
-)
-def test_options_are_numbers(options, message):
-    with pytest.raises(UsageError, match=message):
-        run(Simulated(), **options)
+def test_options_are_numbers():
+    def refused(message, **options):
+        refuses(UsageError, message, run, Simulated(), **options)
+
+    refused(r"zepo\.pairs=some, .*: all must be whole numbers", pairs="some")
+    refused(r"zepo\.pairs=0, zepo\.rewrites=0, zepo\.rounds=5: at least 1 pair, no less", pairs=0)
+    refused("no less than 0 rewrites, and", rewrites=-1)
+    refused("and at least 1 round", rounds=0)
 
 
 def test_a_template_without_an_instruction_of_its_own_cannot_be_reworded(tmp_path):
