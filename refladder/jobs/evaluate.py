@@ -200,10 +200,11 @@ def _parts(spec: EvaluateSpec, session: Session) -> tuple[list[Part], list[Metho
             ladders_for(benchmark, dimensions if spec.dimensions_named else (), opened)
         if recorded is not None:
             check_recorded(recorded, benchmark, spec.methods, its)
-        part, evaluated, left_out = _covered(
-            benchmark, dimensions, opened, recorded, named=spec.dimensions_named
-        )
-        parts.append(Part(part, evaluated, its, left_out))
+        part = Part(benchmark, dimensions, its)
+        if opened is not None or recorded is not None:
+            covered = _covered(benchmark, dimensions, opened, recorded, named=spec.dimensions_named)
+            part = Part(covered[0], covered[1], its, covered[2])
+        parts.append(part)
     first = spec.benchmarks[0][0], parts[0].dimensions
     others = [read_scores(path, *first, spec.score_columns) for path in spec.scores]
     for each in parts:

@@ -335,24 +335,7 @@ class _Reader:
         if not asked.labels or not asked.label:
             return id_columns(columns), None, None
         tables = [named(read_rows(path), asked.columns, all_of_them=False) for path in asked.labels]
-        shared = list(columns)
-        found = [
-            next((name for name in _NAMES if name in (table.columns() or ())), None)
-            for table in tables
-        ]
-        self.wanted = tuple(dict.fromkeys(name for name in found if name is not None))
-        by_name = None not in found and (
-            any(name in columns for name in _NAMES) or {"output", "context"} <= {*columns}
-        )
-        for path, table in zip(asked.labels, tables, strict=True):
-            have = table.columns() or []
-            shared = [column for column in shared if column in have]
-            if not by_name and not id_columns(shared):
-                raise DataError(
-                    f"{path}: no id column that {source} also has; both need output_id, id, or context_id and system. "
-                    f"Columns there: {', '.join(have) or 'none'}; in {source}: {', '.join(columns) or 'none'}"
-                )
-        ids = _ONE if by_name else id_columns(shared)
+        ids = self._shared_ids(columns, source, tables)
         read: dict[tuple[str, ...], list[float | str]] = {}
         wheres: dict[tuple[str, ...], str] = {}
         bounds: list[float] = []
@@ -361,10 +344,14 @@ class _Reader:
             label = self._label_in(row)
             if label is None:
                 continue
-            key = _key(row, [name for name in _NAMES if name in row.fields][:1] if by_name else ids)
+            its_ids = ids
+            if ids == _ONE:
+                its_ids = tuple(name for name in _NAMES if name in row.fields)[:1]
+            key = _key(row, its_ids)
             read.setdefault(key, []).append(label)
             wheres[key] = row.where
-            if above in row.fields and (bound := number_in(row, above)) is not None:
+            bound = number_in(row, above) if above in row.fields else None
+            if bound is not None:
                 bounds.append(bound)
         repeated = sum(len(given) > 1 for given in read.values())
         if repeated:
@@ -373,6 +360,29 @@ class _Reader:
             )
         labels = {key: _mean(given, wheres[key]) for key, given in read.items()}
         return ids, labels, max(bounds, default=None)
+
+    def _shared_ids(
+        self, columns: Sequence[str], source: str, tables: Sequence[Rows]
+    ) -> tuple[str, ...]:
+        """Return the columns that identify a row here and in the tables of labels; `_ONE` for an id of any name."""
+        names = [
+            next((name for name in _NAMES if name in (table.columns() or ())), None)
+            for table in tables
+        ]
+        self.wanted = tuple(dict.fromkeys(name for name in names if name is not None))
+        has_id = any(name in columns for name in _NAMES) or {"output", "context"} <= {*columns}
+        if has_id and None not in names:
+            return _ONE
+        shared = list(columns)
+        for path, table in zip(self.table.labels, tables, strict=True):
+            have = table.columns() or []
+            shared = [column for column in shared if column in have]
+            if not id_columns(shared):
+                raise DataError(
+                    f"{path}: no id column that {source} also has; both need output_id, id, or context_id and system. "
+                    f"Columns there: {', '.join(have) or 'none'}; in {source}: {', '.join(columns) or 'none'}"
+                )
+        return id_columns(shared)
 
     def _ids_in(self, row: Row) -> list[tuple[str, ...]]:
         """Return what may identify a scored row in tables of labels: `output_id` and `id` are one thing.
