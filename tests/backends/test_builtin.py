@@ -1,6 +1,5 @@
 import itertools
 import math
-import random
 from dataclasses import replace
 
 import numpy as np
@@ -133,19 +132,6 @@ def test_a_text_without_words_is_judged_and_is_the_worst(task, name):
     empty, *others = (quality_on(task, name, text) for text in texts)
     assert math.isfinite(empty)
     assert empty < min(others)
-
-
-def test_the_answer_to_a_row_does_not_depend_on_its_batch():
-    prompts = [
-        prompt_for("summarization", "compare", reference=left, target=right)
-        for left, right in itertools.product(TEXTS, repeat=2)
-    ]
-    expected = Builtin().read_labels(prompts, prompts[0].labels)
-    order = list(range(len(prompts)))
-    random.Random(3).shuffle(order)  # noqa: S311
-    shuffled = Builtin().read_labels([prompts[place] for place in order], prompts[0].labels)
-    assert shuffled == [expected[place] for place in order]
-    assert [Builtin().read_labels([prompt], prompt.labels)[0] for prompt in prompts] == expected
 
 
 def test_yes_has_the_probability_of_the_claimed_verdict():

@@ -148,9 +148,16 @@ def test_a_full_disk_keeps_what_was_stored(store):
 UNWRITABLE = "cannot be opened for writing, and a store writes beside its file"
 
 
-def test_a_store_that_is_read_only(store):
-    store._database.execute("PRAGMA query_only = 1")
-    with damaged(rf"r\.sqlite: {UNWRITABLE}"):
+FAILED = "the response store failed; check the disk and run the same command again"
+
+
+@pytest.mark.parametrize(
+    ("statement", "message"),
+    [("PRAGMA query_only = 1", rf"r\.sqlite: {UNWRITABLE}"), ("DROP TABLE answers", FAILED)],
+)
+def test_a_store_that_cannot_be_written(store, statement, message):
+    store._database.execute(statement)
+    with damaged(message):
         store.add("model/1", "write", [(KEYS[1], TEXT)])
 
 
@@ -178,12 +185,6 @@ def test_a_store_that_is_locked_too_long(path, store, monkeypatch):
         with damaged(r"another process has held the response store for 0 s; end it, then run"):
             store.add("model/1", "write", [(KEYS[0], TEXT)])
         other._database.execute("ROLLBACK")
-
-
-def test_an_unforeseen_failure_of_sqlite(store):
-    store._database.execute("DROP TABLE answers")
-    with damaged("the response store failed; check the disk and run the same command again"):
-        store.find(KEYS[:1])
 
 
 def test_a_store_that_is_not_there(tmp_path):

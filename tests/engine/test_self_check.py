@@ -211,7 +211,7 @@ def trained(tested, ids):
     return tested.eval().requires_grad_(requires_grad=False)
 
 
-SHARP = ("llama", "mistral-short-window", "gemma2", "gemma4", "gpt-oss", "qwen3-next")
+SHARP = ("mistral-short-window", "gemma4", "gpt-oss", "qwen3-next")
 
 
 @pytest.mark.parametrize("name", SHARP)
@@ -244,7 +244,7 @@ def test_a_fault_on_the_real_weights_alone_is_found_in_half_precision(model, mon
 
 
 @pytest.mark.parametrize(
-    ("dtype", "memory"), [("float32", 2**10), ("bfloat16", 2**30), ("bfloat16", 2**10)]
+    ("dtype", "memory"), [("float32", 2**30), ("bfloat16", 2**30), ("bfloat16", 2**10)]
 )
 def test_without_a_copy_the_strategies_are_compared_on_the_real_weights(
     dtype, memory, model, monkeypatch, caplog

@@ -36,7 +36,7 @@ def test_a_text_depends_on_its_prompt_and_seed_alone(name, opened, prompts):
     assert together != backend.write(prompts, replace(SAMPLING, seed=6))
 
 
-@pytest.mark.parametrize("name", ["llama", "bloom", "t5"])
+@pytest.mark.parametrize("name", ["llama", "t5"])
 def test_the_contract_of_backends_holds(name, opened):
     check_backend(opened(name), tolerance=1e-4)
 
@@ -51,7 +51,7 @@ def long_prompts():
     return [shared[:both] + draw.integers(10, 250, own).tolist() for both, own in lengths]
 
 
-@pytest.mark.parametrize("name", ["llama", "gemma3", "gpt-oss", "t5"])
+@pytest.mark.parametrize("name", ["llama", "gemma3", "t5"])
 def test_in_bfloat16_too_a_text_does_not_depend_on_its_batch(name, folder, long_prompts):
     backend = connect(f"hf:{folder(name)}", dtype="bfloat16", memory="2G")
     together = backend.write_ids(long_prompts, SAMPLING)
@@ -212,13 +212,8 @@ def test_memory_that_is_short_halves_the_batch(opened, prompts, monkeypatch):
         opened("llama").write(prompts, SAMPLING)
 
 
-def test_a_writer_that_never_ends_its_texts_is_reported_at_the_first_batch(folder, prompts, caplog):
+def test_a_writer_that_never_ends_its_texts_is_reported_once(folder, prompts, caplog):
     backend = connect(f"hf:{folder('llama')}", dtype="float32")
-    backend.write(prompts, Sampling(max_tokens=2, seed=1))
-    message = (
-        "none of the first 9 texts ended within 2 tokens. Stop, and use an instruct model with its chat template, or a "
-        "larger --max-tokens."
-    )
-    assert message in caplog.text
-    backend.write(prompts, Sampling(max_tokens=2, seed=1))
-    assert caplog.text.count("none of the first") == 1
+    for _ in range(2):
+        backend.write(prompts, Sampling(max_tokens=2, seed=1))
+    assert caplog.text.count("none of the first 9 texts ended within 2 tokens.") == 1

@@ -6,7 +6,7 @@ from functools import partial
 
 import pytest
 from scored_folders import Inline, scored, split
-from toy_server import OPENAI, TEXT_ONLY, VLLM
+from toy_server import OPENAI, VLLM
 
 from refladder.files.jsonl import read_appended
 
@@ -53,15 +53,6 @@ def test_score_goes_on_without_asking_again(judge, command, write_jsonl, tmp_pat
     assert command(*score, "--judge-option", "max-concurrency=8").code == 0
     again = [path for path, _ in server.asked[asked:] if path == "/v1/completions"]
     assert len(again) < 10  # a handshake, and not one of the rows
-
-
-def test_a_demanded_mode_that_is_impossible_is_an_exit_code_and_a_sentence(
-    judge, fails, write_jsonl
-):
-    _, named = judge(TEXT_ONLY)
-    score = ("score", write_jsonl(harbour(1)), *LADDERS, "--out", "-", *named)
-    told = fails(1, *score, "--judge-option", "mode=top")
-    assert "'toy' does not support the requested mode top" in told
 
 
 class Watched(list):

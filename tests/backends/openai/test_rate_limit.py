@@ -3,7 +3,7 @@ import asyncio
 import pytest
 from waiting import HANG
 
-from refladder.backends.openai.rate_limit import Bucket, RateLimiter, pause_in, seconds_in
+from refladder.backends.openai.rate_limit import RateLimiter, pause_in, seconds_in
 
 
 class Clock:
@@ -71,24 +71,6 @@ def test_a_storm_halves_once_for_all_that_were_in_flight():
     assert limiter.limit == 5
 
 
-def test_no_more_in_flight_than_allowed():
-    async def run():
-        limiter = RateLimiter(most=4)
-        most = 0
-
-        async def one():
-            nonlocal most
-            await limiter.enter(0)
-            most = max(most, limiter.in_flight)
-            await asyncio.sleep(0.001)
-            limiter.leave()
-
-        await asyncio.gather(*(one() for _ in range(50)))
-        return most, limiter.in_flight
-
-    assert asyncio.run(run()) == (4, 0)
-
-
 def test_a_row_that_is_cancelled_gives_its_place_back():
     async def run():
         limiter = RateLimiter(most=1)
@@ -102,18 +84,6 @@ def test_a_row_that_is_cancelled_gives_its_place_back():
         return limiter.in_flight
 
     assert asyncio.run(run()) == 1
-
-
-def test_a_bucket_fills_evenly_and_may_owe():
-    bucket = Bucket(120, now=0.0)  # two a second
-    assert bucket.wait(0.0) == 0
-    bucket.take(2)
-    assert bucket.wait(0.0) == pytest.approx(0.5)  # (1 - 0) / 2
-    assert bucket.wait(0.5) == 0
-    bucket.take(9)  # more than a second's worth: level 1 - 9 = -8
-    assert bucket.wait(0.5) == pytest.approx(4.5)  # (1 + 8) / 2
-    bucket.take(-8)
-    assert bucket.wait(0.5) == pytest.approx(0.5)
 
 
 def test_requests_a_minute_are_kept():
